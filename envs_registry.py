@@ -1,0 +1,35 @@
+"""The environments that Gymnasium gets to know: a flat list of ``register`` arguments."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+
+ENVS: tuple[dict[str, Any], ...] = (
+    {
+        "id": "DevicePlacement-v0",
+        "entry_point": "placement_gym.entry_points:MeasuredEnv",
+        "nondeterministic": True,
+    },
+    {
+        "id": "DevicePlacementSim-v0",
+        "entry_point": "placement_gym.entry_points:SimulatedEnv",
+    },
+    {
+        "id": "DevicePlacementPerUnit-v0",
+        "entry_point": "placement_gym.entry_points:measured_per_unit",
+        "nondeterministic": True,
+    },
+    {
+        "id": "DevicePlacementPerUnitSim-v0",
+        "entry_point": "placement_gym.entry_points:simulated_per_unit",
+    },
+)
+
+
+def register_envs() -> None:
+    """Register every environment that is not registered yet."""
+    for env in ENVS:
+        if env["id"] not in gym.registry:
+            gym.register(**env)

@@ -1,0 +1,39 @@
+"""Device placement of neural networks as a Gymnasium environment, measured with OpenVINO."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from envs_registry import register_envs
+from placement_gym.devices import DeviceSpec
+from placement_gym.placement import Placement, PlacementMismatchError, apply_placement
+from placement_gym.version import VERSION
+
+if TYPE_CHECKING:
+    from placement_gym.backends.measured.hetero import compile_model
+    from placement_gym.bench.run import compare
+
+__version__ = VERSION
+__all__ = [
+    "DeviceSpec",
+    "Placement",
+    "PlacementMismatchError",
+    "apply_placement",
+    "compare",
+    "compile_model",
+]
+
+LAZY = {
+    "compile_model": "placement_gym.backends.measured.hetero",
+    "compare": "placement_gym.bench.run",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in LAZY:
+        return getattr(import_module(LAZY[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+register_envs()

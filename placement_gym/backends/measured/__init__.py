@@ -1,0 +1,252 @@
+"""The measured backend: OpenVINO HETERO, timed against a single device."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from placement_gym.backends import Measurement
+from placement_gym.backends.measured import hetero, timing
+from placement_gym.backends.measured.lock import measuring
+from placement_gym.backends.measured.outputs import (
+    finite,
+    relative_error,
+    sample_inputs,
+    tolerance,
+)
+from placement_gym.devices import register
+from placement_gym.graph.operators import IntArray
+from placement_gym.problem import Problem
+
+if TYPE_CHECKING:
+    import openvino as ov
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """How often things run.
+
+    Attributes:
+        warmup: Inferences before the first counted one.
+        repeats: Counted inferences of candidate and reference, each.
+        attempts: Times an unsteady run is repeated at most, the first included; the attempt
+            with the least noise counts.
+        final_repeats: As ``repeats``, a compilation, when finalists are measured.
+        final_compiles: Compilations of each finalist.
+    """
+
+    warmup: int = 5
+    repeats: int = 10
+    attempts: int = 2
+    final_repeats: int = 30
+    final_compiles: int = 2
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A compiled placement, ready to run, whose outputs were checked."""
+
+    request: ov.InferRequest
+    n_submodels: int
+    n_submodels_expected: int
+    compile_s: float
+
+    def run(self) -> None:
+        self.request.infer()
+
+    def outputs(self) -> list[NDArray[Any]]:
+        return [tensor.data.copy() for tensor in self.request.output_tensors]
+
+
+class MeasuredBackend:
+    """Compiles and times placements of one model.
+
+    Every arm, the single-device reference included, is compiled by HETERO with the same settings
+    and run with the same inputs by one synchronous request.
+
+    Args:
+        core: Knows the devices of ``problem``.
+        model: As ``models.load`` returns it; not changed.
+        problem: Units of ``model``, and devices.
+        split: See ``hetero.compile_model``.
+        protocol: How often things run.
+
+    Raises:
+        ValueError: Unknown split, or one that the devices do not allow.
+    """
+
+    def __init__(
+        self,
+        core: ov.Core,
+        model: ov.Model,
+        problem: Problem,
+        split: str = "auto",
+        protocol: Protocol | None = None,
+    ) -> None:
+        self.core = core
+        self.model = model
+        self.problem = problem
+        self.alias = hetero.uses_aliases(split, problem.devices)
+        self.protocol = protocol or Protocol()
+        self.tolerance = tolerance(problem.devices)
+        self.inputs = sample_inputs(model)
+        register(core, problem.devices)
+
+    @cached_property
+    def reference(self) -> Candidate:
+        """The reference device alone, compiled once and kept.
+
+        Raises:
+            ValueError: It gives values that are not finite, so that nothing could be compared.
+        """
+        reference = self.start(self.problem.single(self.problem.reference_device))
+        if not finite(reference.outputs()):
+            raise ValueError(
+                "the model gives NaN or infinite outputs on inputs in [0, 1): placements cannot "
+                "be checked against it"
+            )
+        return reference
+
+    @cached_property
+    def expected(self) -> list[NDArray[Any]]:
+        """What the reference device computes, that every placement has to reproduce."""
+        self.reference.run()
+        return self.reference.outputs()
+
+    @cached_property
+    def reference_ms(self) -> float:
+        """Median latency of the reference device, timed alone when first asked for."""
+        with measuring():
+            self.warm_up([self.reference])
+            return float(np.median(timing.interleaved([self.reference.run], self.protocol.repeats)))
+
+    def evaluate(self, assignment: IntArray) -> Measurement:
+        """Compile and time a placement beside the reference; see ``Backend.evaluate``."""
+        error = self.problem.infeasibility(assignment)
+        if error:
+            return Measurement.failed(error, self.reference_ms)
+        return self.score(assignment)
+
+    def score(self, assignment: IntArray) -> Measurement:
+        """As ``evaluate``, memory limits ignored."""
+        with measuring():
+            self.expected  # noqa: B018  compiled first, so that compile_s is the candidate's
+            try:
+                candidate = self.checked(assignment)
+                return self.steadiest(candidate)
+            except RuntimeError as error:
+                return Measurement.failed(hetero.last_line(error), self.reference_ms)
+
+    def remeasure(self, assignments: Sequence[IntArray]) -> list[Measurement]:
+        """Several compilations of each, all arms and the reference interleaved.
+
+        Raises:
+            RuntimeError: One of them does not run; finalists are placements that did.
+        """
+        rounds = []
+        with measuring():
+            for _ in range(self.protocol.final_compiles):
+                candidates = [self.checked(assignment) for assignment in assignments]
+                arms = [self.reference.run, *(candidate.run for candidate in candidates)]
+                self.warm_up(candidates)
+                rounds.append(timing.interleaved(arms, self.protocol.final_repeats))
+        reference, *samples = np.concatenate(rounds, axis=1)
+        return [
+            measurement(candidate, reference, times)
+            for candidate, times in zip(candidates, samples, strict=True)
+        ]
+
+    def steadiest(self, candidate: Candidate) -> Measurement:
+        started = perf_counter()
+        arms = [self.reference.run, candidate.run]
+        self.warm_up([candidate])
+        attempts = []
+        for _ in range(self.protocol.attempts):
+            attempts.append(timing.interleaved(arms, self.protocol.repeats))
+            if not timing.unsteady(*attempts[-1]):
+                break
+        reference, times = min(attempts, key=lambda samples: timing.noise(*samples))
+        return measurement(candidate, reference, times, perf_counter() - started)
+
+    def warm_up(self, candidates: Sequence[Candidate]) -> None:
+        for _ in range(self.protocol.warmup):
+            for candidate in candidates:
+                candidate.run()
+
+    def checked(self, assignment: IntArray) -> Candidate:
+        """Compile, run once and compare.
+
+        Raises:
+            RuntimeError: OpenVINO refused, failed, or computed something else.
+        """
+        candidate = self.start(assignment)
+        error = relative_error(candidate.outputs(), self.expected)
+        if not error <= self.tolerance:
+            raise RuntimeError(
+                f"outputs differ from the reference by {error:.1e} relative, "
+                f"more than {self.tolerance:.0e}"
+            )
+        return candidate
+
+    def start(self, assignment: IntArray) -> Candidate:
+        """Compile, set the inputs and run once."""
+        units = self.problem.units
+        started = perf_counter()
+        split = hetero.Split.of(
+            units.graph, assignment[units.of_operator], self.problem.devices, self.alias
+        )
+        compiled = hetero.compile_split(self.core, self.model, units.graph, split)
+        compile_s = perf_counter() - started
+        request = compiled.create_infer_request()
+        request.infer(dict(enumerate(self.inputs)))
+        return Candidate(request, hetero.n_submodels(compiled), split.n_submodels, compile_s)
+
+    def own_choice(self, plugin: str) -> IntArray:
+        """What OpenVINO's ``"HETERO"`` or ``"AUTO"`` places by itself; see ``Backend``."""
+        own = choose_operators if plugin == "HETERO" else choose_device
+        chosen = own(self.core, self.model, self.problem)
+        return np.array([chosen[name] for name in self.problem.units.names], dtype=np.int64)
+
+    def close(self) -> None:
+        """Drop the compiled reference."""
+        self.__dict__.pop("reference", None)
+
+
+def measurement(
+    candidate: Candidate, reference: timing.Samples, times: timing.Samples, measure_s: float = 0.0
+) -> Measurement:
+    return Measurement(
+        latency_ms=float(np.median(times)),
+        reference_ms=float(np.median(reference)),
+        latency_p90_ms=float(np.percentile(times, 90)),
+        noise=timing.noise(reference, times),
+        n_submodels=candidate.n_submodels,
+        n_submodels_expected=candidate.n_submodels_expected,
+        compile_s=candidate.compile_s,
+        measure_s=measure_s,
+    )
+
+
+def choose_operators(core: ov.Core, model: ov.Model, problem: Problem) -> dict[str, int]:
+    """Device index by operator, as automatic HETERO would place it."""
+    names = problem.device_names
+    found = core.query_model(model, f"HETERO:{','.join(names)}")
+    return {operator: names.index(device) for operator, device in found.items()}
+
+
+def choose_device(core: ov.Core, model: ov.Model, problem: Problem) -> dict[str, int]:
+    """AUTO's single device for every operator."""
+    names = problem.device_names
+    properties = {
+        "ENABLE_STARTUP_FALLBACK": False,
+        "DEVICE_PROPERTIES": {d.name: d.compile_properties() for d in problem.devices},
+    }
+    compiled = core.compile_model(model, f"AUTO:{','.join(names)}", properties)
+    chosen = compiled.get_property("EXECUTION_DEVICES")[0].strip("()")
+    return dict.fromkeys(problem.units.names, names.index(chosen))

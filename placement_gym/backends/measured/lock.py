@@ -1,0 +1,18 @@
+"""Only one process measures at a time."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from filelock import FileLock
+
+LOCK_PATH = Path(tempfile.gettempdir()) / "placement_gym.measure.lock"
+
+
+def measuring() -> FileLock:
+    """A lock held while compiling and timing; the system frees it when its holder dies.
+
+    A thread may take it again while it holds it.
+    """
+    return FileLock(LOCK_PATH, mode=0o666, is_singleton=True)

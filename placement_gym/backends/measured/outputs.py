@@ -1,0 +1,55 @@
+"""Inputs for a measurement, and whether two results are the same."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from placement_gym.devices import DeviceSpec
+
+if TYPE_CHECKING:
+    import openvino as ov
+
+F32_TOLERANCE = 1e-4
+LOW_PRECISION_TOLERANCE = 3e-2
+
+
+def tolerance(devices: Sequence[DeviceSpec]) -> float:
+    """Largest relative error that a split may add: tight where every device computes in f32."""
+    exact = all(device.precision == "f32" for device in devices)
+    return F32_TOLERANCE if exact else LOW_PRECISION_TOLERANCE
+
+
+def sample_inputs(model: ov.Model, seed: int = 0) -> list[NDArray[Any]]:
+    """One seeded array an input: floats in [0, 1), integers 0 or 1, masks all ones.
+
+    Small integers are valid indices for every embedding; a random mask could hide every token.
+    """
+    rng = np.random.default_rng(seed)
+    return [sample_input(port, rng) for port in model.inputs]
+
+
+def sample_input(port: ov.Output, rng: np.random.Generator) -> NDArray[Any]:
+    shape, dtype = tuple(port.get_shape()), port.get_element_type().to_dtype()
+    if "mask" in port.get_node().get_friendly_name():
+        return np.ones(shape, dtype)
+    if np.issubdtype(dtype, np.floating):
+        return rng.random(shape).astype(dtype)
+    return rng.integers(0, 2, shape).astype(dtype)
+
+
+def relative_error(outputs: Sequence[NDArray[Any]], expected: Sequence[NDArray[Any]]) -> float:
+    """Largest difference relative to the largest value, over all outputs; inf if not finite."""
+    worst = 0.0
+    for output, reference in zip(outputs, expected, strict=True):
+        difference = np.abs(output.astype(np.float64) - reference.astype(np.float64))
+        scale = np.abs(reference.astype(np.float64)).max(initial=0.0) or 1.0
+        worst = max(worst, float(difference.max(initial=0.0) / scale))
+    return worst if np.isfinite(worst) else float("inf")
+
+
+def finite(outputs: Sequence[NDArray[Any]]) -> bool:
+    return all(bool(np.isfinite(output.astype(np.float64)).all()) for output in outputs)

@@ -1,0 +1,68 @@
+"""Timing several arms against each other: interleaved blocks, medians, noise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import ceil
+from time import perf_counter
+
+import numpy as np
+from numpy.typing import NDArray
+
+BLOCK = 5
+UNSTEADY = 1.15
+MOVED = 1.05
+
+Arm = Callable[[], object]
+Samples = NDArray[np.float64]
+
+
+def interleaved(arms: Sequence[Arm], repeats: int) -> Samples:
+    """Run every arm ``repeats`` times, block by block, so that slow drift meets all alike.
+
+    Each round runs one block of every arm, in alternating order; the first run of a block, which
+    finds the caches and threads of another arm, is not counted.
+
+    Args:
+        arms: What to run.
+        repeats: Counted runs an arm, rounded up to whole blocks; at least 2.
+
+    Returns:
+        (n_arms, n_blocks, runs) milliseconds.
+    """
+    n_blocks = max(2, ceil(repeats / BLOCK))
+    runs = ceil(repeats / n_blocks)
+    samples = np.empty((len(arms), n_blocks, runs))
+    for block in range(n_blocks):
+        order = range(len(arms)) if block % 2 == 0 else reversed(range(len(arms)))
+        for arm in order:
+            arms[arm]()
+            samples[arm, block] = [timed_ms(arms[arm]) for _ in range(runs)]
+    return samples
+
+
+def timed_ms(arm: Arm) -> float:
+    started = perf_counter()
+    arm()
+    return (perf_counter() - started) * 1e3
+
+
+def speedup(reference: Samples, candidate: Samples) -> float:
+    """Ratio of medians."""
+    return float(np.median(reference) / np.median(candidate))
+
+
+def noise(reference: Samples, candidate: Samples) -> float:
+    """Half-width of the uncertainty of ``speedup``, as a fraction: two standard errors.
+
+    Blocks are what drifts, so the ratio of each pair of blocks counts as one observation.
+    """
+    ratios = np.median(reference, axis=-1) / np.median(candidate, axis=-1)
+    return float(2 * ratios.std(ddof=1) / np.sqrt(len(ratios)) / ratios.mean())
+
+
+def unsteady(reference: Samples, candidate: Samples) -> bool:
+    """Whether the run should be repeated: a long tail, or a reference that moved."""
+    blocks = np.median(reference, axis=-1)
+    tail = np.percentile(candidate, 90) / np.median(candidate)
+    return bool(tail > UNSTEADY or blocks.max() / blocks.min() > MOVED)

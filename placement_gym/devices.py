@@ -1,0 +1,235 @@
+"""Devices: what OpenVINO finds, virtual CPU devices, and the presets made of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import openvino as ov
+
+PRECISIONS = ("f32", "f16", "bf16")
+NATIVE_PRECISION = {"NPU": "f16"}
+MEMORY_PROPERTIES = ("GPU_DEVICE_TOTAL_MEM_SIZE", "NPU_DEVICE_TOTAL_MEM_SIZE")
+
+DevicesArgument = str | Sequence["str | Mapping[str, Any] | DeviceSpec"] | None
+
+
+class UnknownDeviceError(ValueError):
+    """A device that this machine does not have."""
+
+
+@dataclass(frozen=True)
+class DeviceSpec:
+    """One device that units can be placed on, with settings that hold in every measurement.
+
+    Attributes:
+        name: The name in placements and tables, and in OpenVINO: ``"CPU"``, ``"GPU.0"``.
+        plugin: OpenVINO device whose plugin serves ``name``, if that is not ``name`` itself. Only
+            ``"CPU"`` can be given a second name, which then is a virtual CPU device.
+        precision: Inference precision, one of ``"f32"``, ``"f16"``, ``"bf16"``.
+        threads: CPU threads; None means all cores this process may use.
+        memory_bytes: Bytes of weights that the device holds; None means no limit.
+        weight_share: The same limit as a share of the model's weights, between 0 and 1.
+        properties: Further OpenVINO compile properties.
+
+    Raises:
+        ValueError: A field is out of range, or a virtual device's name cannot be registered.
+    """
+
+    name: str
+    plugin: str = ""
+    precision: str = "f32"
+    threads: int | None = None
+    memory_bytes: int | None = None
+    weight_share: float | None = None
+    properties: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+    def __post_init__(self) -> None:
+        if self.precision not in PRECISIONS:
+            raise ValueError(f"{self.name}: precision must be one of {PRECISIONS}")
+        if self.virtual and self.plugin != "CPU":
+            raise ValueError(f"{self.name}: only the CPU plugin can be given a second name")
+        if self.virtual and ("CPU" not in self.name or "." in self.name):
+            raise ValueError(
+                f"{self.name}: a virtual CPU device needs 'CPU' in its name and no dot, "
+                "as in 'CPU_FAST'"
+            )
+        if self.threads is not None and self.threads < 1:
+            raise ValueError(f"{self.name}: threads must be at least 1, or None for all cores")
+        if self.weight_share is not None and not 0.0 <= self.weight_share <= 1.0:
+            raise ValueError(f"{self.name}: weight_share must lie between 0 and 1")
+
+    @property
+    def virtual(self) -> bool:
+        return bool(self.plugin) and self.plugin != self.name
+
+    @property
+    def kind(self) -> str:
+        """The plugin's base name: ``"CPU"``, ``"GPU"``, ``"NPU"``."""
+        return (self.plugin or self.name).split(".")[0]
+
+    def limit_bytes(self, model_bytes: int) -> float:
+        """Bytes of weights that fit, infinite without a limit.
+
+        Args:
+            model_bytes: Bytes of all weights of the model, which ``weight_share`` refers to.
+        """
+        share = float("inf") if self.weight_share is None else self.weight_share * model_bytes
+        return min(share, float("inf") if self.memory_bytes is None else self.memory_bytes)
+
+    def compile_properties(self) -> dict[str, Any]:
+        """OpenVINO properties that fix precision, threads and streams."""
+        fixed: dict[str, Any] = {"INFERENCE_PRECISION_HINT": self.precision}
+        if self.kind == "CPU":
+            fixed |= {
+                "INFERENCE_NUM_THREADS": self.threads or usable_cores(),
+                "NUM_STREAMS": 1,
+                "ENABLE_CPU_PINNING": False,
+            }
+        return fixed | dict(self.properties)
+
+    def to_json(self) -> dict[str, Any]:
+        """The fields that differ from their defaults."""
+        defaults = DeviceSpec(self.name)
+        values = asdict(self)
+        return {
+            key: value
+            for key, value in values.items()
+            if key == "name" or value != getattr(defaults, key)
+        }
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> DeviceSpec:
+        """The inverse of ``to_json``.
+
+        Raises:
+            ValueError: A key is unknown or ``name`` is missing.
+        """
+        known = [item.name for item in fields(cls)]
+        unknown = sorted(set(values) - set(known))
+        if unknown or "name" not in values:
+            raise ValueError(f"a device needs 'name' and takes {known}, not {unknown}")
+        return cls(**values)
+
+
+TESTBED = (DeviceSpec("CPU", threads=1), DeviceSpec("CPU_FAST", plugin="CPU"))
+PRESETS: dict[str, tuple[DeviceSpec, ...]] = {
+    "cpu-testbed": TESTBED,
+    "cpu-testbed-limited": (TESTBED[0], replace(TESTBED[1], weight_share=0.5)),
+    "cpu-testbed-bf16": (
+        TESTBED[0],
+        DeviceSpec("CPU_FAST", plugin="CPU", precision="bf16", threads=1),
+    ),
+    "cpu+dgpu": (DeviceSpec("CPU"), DeviceSpec("GPU")),
+}
+
+
+def parse_devices(devices: DevicesArgument) -> tuple[DeviceSpec, ...]:
+    """Device specifications from a preset, names, a JSON file or specifications.
+
+    Args:
+        devices: A preset's name, comma-separated OpenVINO names, the path of a JSON file with a
+            list, or a list of names, dictionaries or ``DeviceSpec``.
+
+    Raises:
+        ValueError: No device, a name given twice, or a malformed specification.
+    """
+    if isinstance(devices, str):
+        if devices in PRESETS:
+            return PRESETS[devices]
+        path = Path(devices)
+        items: Sequence[Any] = (
+            json.loads(path.read_text()) if path.suffix == ".json" else devices.split(",")
+        )
+    else:
+        items = devices or ()
+    specs = tuple(as_spec(item) for item in items)
+    names = [spec.name for spec in specs]
+    if not names or len(set(names)) < len(names):
+        raise ValueError(f"devices must be one or more distinct names, not {devices!r}")
+    return specs
+
+
+def as_spec(item: str | Mapping[str, Any] | DeviceSpec) -> DeviceSpec:
+    if isinstance(item, DeviceSpec):
+        return item
+    if isinstance(item, str):
+        name = item.strip()
+        return DeviceSpec(name, precision=NATIVE_PRECISION.get(name.split(".")[0], "f32"))
+    return DeviceSpec.from_json(item)
+
+
+def machine_devices(core: ov.Core, devices: DevicesArgument = None) -> tuple[DeviceSpec, ...]:
+    """The devices of a measurement, checked against what this machine has.
+
+    Args:
+        core: Asked for its available devices.
+        devices: As for ``parse_devices``; None means all that the machine has, or the preset
+            ``cpu-testbed``, with a warning, where that is a single one.
+
+    Raises:
+        UnknownDeviceError: A device is not there; the message lists those that are.
+    """
+    available = list(core.available_devices)
+    if devices is None and len(available) == 1:
+        warnings.warn(TESTBED_WARNING.format(available[0]), UserWarning, stacklevel=3)
+        devices = "cpu-testbed"
+    specs = parse_devices(available if devices is None else devices)
+    for spec in specs:
+        if (spec.plugin or spec.name) not in available and spec.name not in available:
+            raise UnknownDeviceError(
+                f"device {spec.name!r} is not available; this machine has {available} "
+                f"and can split its CPU by the presets {sorted(testbeds())}"
+            )
+    return tuple(with_memory(core, spec) for spec in specs)
+
+
+TESTBED_WARNING = (
+    "this machine has one device, {}: measuring on 'cpu-testbed', two virtual devices of one CPU. "
+    "A test bed for methods, never a claim about a GPU."
+)
+
+
+def with_memory(core: ov.Core, spec: DeviceSpec) -> DeviceSpec:
+    """The specification with the device's own memory where OpenVINO tells it."""
+    if spec.virtual or spec.memory_bytes is not None:
+        return spec
+    supported = core.get_property(spec.name, "SUPPORTED_PROPERTIES")
+    for key in MEMORY_PROPERTIES:
+        if key in supported:
+            return replace(spec, memory_bytes=int(core.get_property(spec.name, key)))
+    return spec
+
+
+def testbeds() -> list[str]:
+    """Presets that need nothing but a CPU."""
+    return [name for name, specs in PRESETS.items() if all(spec.kind == "CPU" for spec in specs)]
+
+
+def is_testbed(devices: Sequence[DeviceSpec]) -> bool:
+    """Whether two of the devices are one physical device under two names."""
+    return any(spec.virtual for spec in devices)
+
+
+def mixed_precision(devices: Sequence[DeviceSpec]) -> bool:
+    return len({spec.precision for spec in devices}) > 1
+
+
+def usable_cores() -> int:
+    """Cores that this process may run on."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def register(core: ov.Core, specs: Sequence[DeviceSpec]) -> None:
+    """Make virtual devices known to a Core; those it knows are left alone."""
+    for spec in specs:
+        if spec.virtual and spec.name not in core.available_devices:
+            core.register_plugin("openvino_intel_cpu_plugin", spec.name)

@@ -1,0 +1,1 @@
+"""Models as graphs: operators, units, features, submodels."""

@@ -1,0 +1,155 @@
+"""From an OpenVINO model to its operator graph, raw or folded."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from placement_gym.graph.flops import node_flops
+from placement_gym.graph.operators import IntArray, OpGraph, Tensors, distinct_edges
+
+if TYPE_CHECKING:
+    import openvino as ov
+
+VIEWS = ("folded", "raw")
+NEVER_STATIC = frozenset({"Result", "RandomUniform", "Multinomial", "ReadValue", "Assign"})
+
+
+def extract(model: ov.Model, view: str = "folded") -> OpGraph:
+    """The operator graph of a model with static shapes and unique friendly names.
+
+    Args:
+        model: A model as ``models.load`` returns it.
+        view: ``"raw"`` keeps every IR node. ``"folded"`` gives constants, weight converts and
+            shape chains to the operator that reads them first, each Parameter to its first
+            reader and each Result to its producer.
+
+    Raises:
+        ValueError: Unknown view.
+    """
+    if view not in VIEWS:
+        raise ValueError(f"graph must be one of {VIEWS}, not {view!r}")
+    raw = raw_graph(model)
+    return raw if view == "raw" else fold(raw)
+
+
+def raw_graph(model: ov.Model) -> OpGraph:
+    """Every IR node as an operator, in ``model.get_ordered_ops()`` order."""
+    nodes = model.get_ordered_ops()
+    names = [node.get_friendly_name() for node in nodes]
+    index = {name: position for position, name in enumerate(names)}
+    source, port, sizes, tensor, reader = [], [], [], [], []
+    for position, node in enumerate(nodes):
+        for output in node.outputs():
+            targets = [index[t.get_node().get_friendly_name()] for t in output.get_target_inputs()]
+            tensor += [len(source)] * len(targets)
+            reader += targets
+            source.append(position)
+            port.append(output.get_index())
+            sizes.append(int(np.prod(output.get_shape())) * output.get_element_type().size)
+    producers = np.array(source, dtype=np.int64)
+    tensors = Tensors(
+        producers,
+        np.array(port, dtype=np.int64),
+        np.array(sizes, dtype=np.int64),
+        np.zeros(len(source) + 1, dtype=np.int64),
+        np.zeros(0, dtype=np.int64),
+    )
+    pairs = np.array([tensor, reader], dtype=np.int64)
+    parameters = [index[node.get_friendly_name()] for node in model.get_parameters()]
+    edges = distinct_edges(np.stack([producers[pairs[0]], pairs[1]]))
+    return OpGraph(
+        model=model.get_friendly_name(),
+        names=tuple(names),
+        types=tuple(node.get_type_name() for node in nodes),
+        shapes=tuple(
+            tuple(node.output(0).get_shape()) if node.get_output_size() else () for node in nodes
+        ),
+        element_types=tuple(
+            node.output(0).get_element_type().get_type_name() if node.get_output_size() else ""
+            for node in nodes
+        ),
+        members=tuple((name,) for name in names),
+        weight_bytes=np.array([weight_bytes(node) for node in nodes], dtype=np.int64),
+        flops=np.array([node_flops(node) for node in nodes]),
+        edge_index=edges,
+        tensors=tensors.read_by(pairs[0], pairs[1], producers),
+        inputs=tuple(tuple(edges[1, edges[0] == node].tolist()) for node in parameters),
+    )
+
+
+def weight_bytes(node: ov.Node) -> int:
+    if node.get_type_name() != "Constant":
+        return 0
+    return int(np.prod(node.output(0).get_shape())) * node.output(0).get_element_type().size
+
+
+def fold(raw: OpGraph) -> OpGraph:
+    """The graph of the operators that a device really executes on data.
+
+    A static value with several readers counts as a member of the first; each reader gets a copy
+    of its own when a placement is applied, so no edge stands for it.
+    """
+    owners = operator_owners(raw)
+    kept = np.array([owner == (node,) for node, owner in enumerate(owners)])
+    number = np.cumsum(kept) - 1
+    label = np.array([number[owner[0]] for owner in owners], dtype=np.int64)
+    kept_nodes = np.flatnonzero(kept).tolist()
+    members: list[list[str]] = [[] for _ in kept_nodes]
+    for node, name in enumerate(raw.names):
+        members[label[node]].append(name)
+    tensor, reader = fan_out(*raw.tensors.readings(), owners)
+    flowing = kept[raw.tensors.source[tensor]]
+    tensor, reader = tensor[flowing], number[reader[flowing]]
+    tensors = raw.tensors.read_by(tensor, reader, label[raw.tensors.source])
+    return OpGraph(
+        model=raw.model,
+        names=tuple(raw.names[node] for node in kept_nodes),
+        types=tuple(raw.types[node] for node in kept_nodes),
+        shapes=tuple(raw.shapes[node] for node in kept_nodes),
+        element_types=tuple(raw.element_types[node] for node in kept_nodes),
+        members=tuple(tuple(names) for names in members),
+        weight_bytes=np.bincount(label, raw.weight_bytes, len(kept_nodes)).astype(np.int64),
+        flops=raw.flops[kept],
+        edge_index=distinct_edges(np.stack([label[raw.tensors.source[tensor]], reader])),
+        tensors=tensors,
+        inputs=tuple(
+            tuple(sorted({int(label[node]) for node in readers})) for readers in raw.inputs
+        ),
+    )
+
+
+def fan_out(
+    tensor: IntArray, reader: IntArray, owners: list[tuple[int, ...]]
+) -> tuple[IntArray, IntArray]:
+    """Readings by static nodes become readings by all that own the node."""
+    counts = np.array([len(owners[node]) for node in reader.tolist()], dtype=np.int64)
+    targets = [owner for node in reader.tolist() for owner in owners[node]]
+    return np.repeat(tensor, counts), np.array(targets, dtype=np.int64)
+
+
+def operator_owners(raw: OpGraph) -> list[tuple[int, ...]]:
+    """For each IR node the operators it belongs to, ascending; itself if it stays one."""
+    static = static_nodes(raw)
+    readers: list[list[int]] = [[] for _ in range(len(raw))]
+    for source, target in raw.edge_index.T.tolist():
+        readers[source].append(target)
+    owners: list[tuple[int, ...]] = [(node,) for node in range(len(raw))]
+    for node in reversed(range(len(raw))):
+        real = [target for target in readers[node] if raw.types[target] != "Result"]
+        if real and (static[node] or raw.types[node] == "Parameter"):
+            owners[node] = tuple(sorted({owner for target in real for owner in owners[target]}))
+    for source, target in raw.edge_index.T.tolist():
+        if raw.types[target] == "Result":
+            owners[target] = owners[source]
+    return owners
+
+
+def static_nodes(raw: OpGraph) -> list[bool]:
+    """Whether each node's value is known without data: constants, their converts, shapes."""
+    static: list[bool] = []
+    for kind, sources in zip(raw.types, raw.predecessors(), strict=True):
+        known = bool(sources) and all(static[source] for source in sources)
+        static.append(kind in ("Constant", "ShapeOf") or (known and kind not in NEVER_STATIC))
+    return static

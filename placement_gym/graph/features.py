@@ -1,0 +1,105 @@
+"""Node features of a grouped graph: HSDAG's blocks, plus work and costs.
+
+Every block has a fixed width, so that a policy trained on one model reads another.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from placement_gym.graph.operators import OpGraph
+from placement_gym.graph.units import Units
+
+FloatArray = NDArray[np.float64]
+
+TYPES = tuple(
+    sorted(
+        "Add AvgPool BatchNormInference Broadcast Clamp Concat Constant Convert Convolution "
+        "ConvolutionBackpropData Divide Elu Equal Erf Exp FakeQuantize FullyConnected GRUSequence "
+        "Gather GatherElements GatherND Gelu Greater GroupConvolution "
+        "GroupConvolutionBackpropData GroupNormalization HSigmoid HSwish HardSigmoid If "
+        "Interpolate LRN LSTMCell LSTMSequence Less LogSoftmax LogicalAnd LogicalNot Loop MVN "
+        "MatMul MaxPool Maximum Minimum Mish Multiply Negative NonMaxSuppression NormalizeL2 Not "
+        "OneHot PRelu Pad Parameter Power RMS Range ReLU ReduceMax ReduceMean ReduceMin "
+        "ReduceProd ReduceSum Relu Reshape Result RoPE ScaledDotProductAttention ScatterNDUpdate "
+        "ScatterUpdate Select ShapeOf Sigmoid Sin Slice SoftPlus Softmax SpaceToDepth Split Sqrt "
+        "SquaredDifference Squeeze StridedSlice Subtract Swish Tanh TensorIterator Tile TopK "
+        "Transpose Unsqueeze VariadicSplit".split()
+    )
+)
+OTHER_TYPE = len(TYPES)
+MAX_RANK = 6
+MAX_DEGREE = 8
+POSITIONS = 16
+BASE = 1000.0
+RADIUS = 16
+
+
+def type_shares(units: Units) -> FloatArray:
+    """(n, n_types + 1) share of each operator type in the unit; the last column is any other."""
+    index = {kind: column for column, kind in enumerate(TYPES)}
+    columns = np.array([index.get(kind, OTHER_TYPE) for kind in units.graph.types])
+    counts = np.zeros((len(units), OTHER_TYPE + 1))
+    np.add.at(counts, (units.of_operator, columns), 1.0)
+    return counts / counts.sum(axis=1, keepdims=True)
+
+
+def shapes(graph: OpGraph) -> FloatArray:
+    """(n, 6) log(1 + extent) of the output's last six dimensions, zero-padded on the left."""
+    padded = np.zeros((len(graph), MAX_RANK))
+    for row, shape in enumerate(graph.shapes):
+        tail = shape[-MAX_RANK:]
+        padded[row, MAX_RANK - len(tail) :] = tail
+    return np.log1p(padded)
+
+
+def degrees(graph: OpGraph, incoming: bool) -> FloatArray:
+    """(n, 9) one-hot degree; the last column is eight or more."""
+    degree = graph.in_degree() if incoming else graph.out_degree()
+    return np.eye(MAX_DEGREE + 1)[np.minimum(degree, MAX_DEGREE)]
+
+
+def work(graph: OpGraph) -> FloatArray:
+    """(n, 3) log(1 + kFLOP), log(1 + kB of weights), log(1 + kB of tensors read by others)."""
+    sent = np.bincount(graph.tensors.source, graph.tensors.size_bytes, len(graph))
+    return np.log1p(np.stack([graph.flops, graph.weight_bytes, sent], axis=1) / 1e3)
+
+
+def positions(n: int) -> FloatArray:
+    """(n, 16) sines and cosines of the topological index, base 1000 (HSDAG, section 2.3)."""
+    angles = np.arange(n)[:, None] / BASE ** (2 * np.arange(POSITIONS // 2) / POSITIONS)
+    return np.stack([np.sin(angles), np.cos(angles)], axis=2).reshape(n, POSITIONS)
+
+
+def fractal_dimension(graph: OpGraph, radius: int = RADIUS) -> FloatArray:
+    """(n, 1) slope of log N(v, r) on log r, N(v, r) the nodes within distance r, undirected.
+
+    Distances count up to ``radius`` and up to where the neighbourhood stops growing, so that
+    only finite distances enter and the work stays local.
+    """
+    n = len(graph)
+    source, target = graph.edge_index
+    both = (np.concatenate([source, target]), np.concatenate([target, source]))
+    step = csr_array((np.ones(len(both[0]), dtype=bool), both), (n, n))
+    reached = step + csr_array((np.ones(n, dtype=bool), (np.arange(n),) * 2), (n, n))
+    sizes = [np.diff(reached.indptr)]
+    for _ in range(1, radius):
+        reached = reached + reached @ step
+        sizes.append(np.diff(reached.indptr))
+    return slopes(np.stack(sizes, axis=1))
+
+
+def slopes(sizes: NDArray[np.int64]) -> FloatArray:
+    """(n, 1) least-squares slope of each row's log size over log r, while it grows."""
+    grows = np.ones(sizes.shape, dtype=bool)
+    grows[:, 1:] = sizes[:, 1:] > sizes[:, :-1]
+    weight = grows / grows.sum(axis=1, keepdims=True)
+    x = np.log(np.arange(1, sizes.shape[1] + 1))[None, :]
+    y = np.log(sizes)
+    dx = x - (weight * x).sum(axis=1, keepdims=True)
+    dy = y - (weight * y).sum(axis=1, keepdims=True)
+    spread = (weight * dx * dx).sum(axis=1)
+    covariance = (weight * dx * dy).sum(axis=1)
+    return np.divide(covariance, spread, out=np.zeros(len(y)), where=spread > 0)[:, None]

@@ -1,0 +1,114 @@
+"""A model as a graph of operators: what is computed, and which tensors flow between."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+IntArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Tensors:
+    """Values that at least one other operator reads, in compressed sparse rows.
+
+    Attributes:
+        source: (n_tensors,) operator that produces the tensor.
+        port: (n_tensors,) output port of the producing IR node.
+        size_bytes: (n_tensors,) bytes moved when the tensor changes device.
+        offsets: (n_tensors + 1,) where each tensor's readers begin in ``readers``.
+        readers: (n_readings,) distinct reading operators, ascending for each tensor.
+    """
+
+    source: IntArray
+    port: IntArray
+    size_bytes: IntArray
+    offsets: IntArray
+    readers: IntArray
+
+    def readings(self) -> tuple[IntArray, IntArray]:
+        """(n_readings,) tensor and (n_readings,) operator of every reading."""
+        return np.repeat(np.arange(len(self.source)), np.diff(self.offsets)), self.readers
+
+    def read_by(self, tensor: IntArray, reader: IntArray, source: IntArray) -> Tensors:
+        """The same tensors produced by ``source`` and read as the given pairs say.
+
+        Repeated readings count once, an operator's reading of its own tensor not at all, and a
+        tensor nobody else reads is dropped.
+        """
+        foreign = source[tensor] != reader
+        pairs = np.unique(np.stack([tensor[foreign], reader[foreign]]), axis=1)
+        kept, counts = np.unique(pairs[0], return_counts=True)
+        offsets = np.concatenate([[0], np.cumsum(counts)])
+        return Tensors(source[kept], self.port[kept], self.size_bytes[kept], offsets, pairs[1])
+
+
+@dataclass(frozen=True, eq=False)
+class OpGraph:
+    """Operators in topological order and the edges between them.
+
+    Attributes:
+        model: Name of the model.
+        names: (n,) unique friendly names.
+        types: (n,) OpenVINO type names.
+        shapes: (n,) shape of the first output.
+        element_types: (n,) element type of the first output, as in ``"f32"``.
+        members: (n,) names of the IR nodes that each operator stands for, its own included.
+        weight_bytes: (n,) bytes of constants that the operator holds.
+        flops: (n,) floating-point operations of one inference.
+        edge_index: (2, n_edges) distinct producer and consumer pairs.
+        tensors: Values that cross from one operator to another.
+        inputs: (n_parameters,) operators that read each Parameter of the model.
+    """
+
+    model: str
+    names: tuple[str, ...]
+    types: tuple[str, ...]
+    shapes: tuple[tuple[int, ...], ...]
+    element_types: tuple[str, ...]
+    members: tuple[tuple[str, ...], ...]
+    weight_bytes: IntArray
+    flops: NDArray[np.float64]
+    edge_index: IntArray
+    tensors: Tensors
+    inputs: tuple[tuple[int, ...], ...]
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @property
+    def n_edges(self) -> int:
+        return self.edge_index.shape[1]
+
+    def in_degree(self) -> IntArray:
+        return np.bincount(self.edge_index[1], minlength=len(self))
+
+    def out_degree(self) -> IntArray:
+        return np.bincount(self.edge_index[0], minlength=len(self))
+
+    def predecessors(self) -> list[list[int]]:
+        """(n,) ascending producers that each operator reads."""
+        result: list[list[int]] = [[] for _ in range(len(self))]
+        for source, target in self.edge_index.T.tolist():
+            result[target].append(source)
+        return result
+
+    def fingerprint(self) -> str:
+        """Sixteen hex digits that change with names, types, shapes, weights' sizes or edges."""
+        rows = sorted(
+            repr(row)
+            for row in zip(
+                self.names, self.types, self.shapes, self.element_types, self.members, strict=True
+            )
+        )
+        names = self.names
+        edges = sorted(f"{names[a]}>{names[b]}" for a, b in self.edge_index.T.tolist())
+        return hashlib.sha256("\n".join(rows + edges).encode()).hexdigest()[:16]
+
+
+def distinct_edges(edges: IntArray) -> IntArray:
+    """(2, n) edges, sorted, without loops and repetitions."""
+    return np.unique(edges[:, edges[0] != edges[1]], axis=1)

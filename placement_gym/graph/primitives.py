@@ -1,0 +1,29 @@
+"""Which operators a device executes together as one primitive."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import openvino as ov
+
+
+def executed_primitives(
+    core: ov.Core, model: ov.Model, device: str, properties: dict[str, Any]
+) -> dict[str, str]:
+    """Friendly name of each IR node that survives compilation -> name of its primitive.
+
+    Args:
+        core: Where ``device`` is registered.
+        model: Any model that the device supports.
+        device: An OpenVINO device name; its fusions are a proxy for other kinds of device.
+        properties: Compile properties, as precision changes what is fused.
+    """
+    runtime = core.compile_model(model, device, properties).get_runtime_model()
+    primitives = {}
+    for node in runtime.get_ordered_ops():
+        info = node.get_rt_info()
+        if "originalLayersNames" in info:
+            for name in info["originalLayersNames"].astype(str).split(","):
+                primitives[name] = node.get_friendly_name()
+    return primitives

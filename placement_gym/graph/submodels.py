@@ -1,0 +1,136 @@
+"""Submodels: what a placement cuts the operator graph into."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from placement_gym.graph.operators import IntArray, OpGraph, distinct_edges
+
+FOLLOWERS = ("Constant", "Parameter", "Result")
+
+
+def acyclic_submodels(graph: OpGraph, devices: IntArray) -> IntArray:
+    """The submodel of each operator: connected, on one device, no two in a circle.
+
+    Operators get levels that never fall along an edge and rise where the device changes.
+    Submodels are the connected components of equal device and level, so every edge between two
+    of them raises the level and no circle can close. Readers of one model input are connected,
+    as they are in HETERO. Constants, Parameters and Results go where their neighbour is.
+
+    Args:
+        graph: Operators in topological order.
+        devices: (n_operators,) device of each operator.
+
+    Returns:
+        (n_operators,) submodels, numbered such that producers come first.
+    """
+    source, target = graph.edge_index
+    follows = followers(graph)
+    flow = graph.edge_index[:, ~(follows[source] | follows[target])]
+    level = earliest_levels(flow, devices)
+    level = sink(flow, devices, level, components(flow, devices, level))
+    joins = np.concatenate([flow, input_joins(graph)], axis=1)
+    return by_level(adopt(graph, components(joins, devices, level), follows), level, follows)
+
+
+def submodel_devices(graph: OpGraph, devices: IntArray, submodels: IntArray) -> IntArray:
+    """(n_submodels,) device of each submodel; constants, Parameters and Results have no say."""
+    result = np.empty(int(submodels.max()) + 1, dtype=np.int64)
+    order = np.argsort(~followers(graph), kind="stable")
+    result[submodels[order]] = devices[order]
+    return result
+
+
+def followers(graph: OpGraph) -> NDArray[np.bool_]:
+    return np.array([kind in FOLLOWERS for kind in graph.types])
+
+
+def earliest_levels(edges: IntArray, devices: IntArray) -> IntArray:
+    """(n_operators,) the most device changes on any path that ends at the operator."""
+    level = [0] * len(devices)
+    on = devices.tolist()
+    for source, target in edges[:, np.argsort(edges[1], kind="stable")].T.tolist():
+        reached = level[source] + (on[source] != on[target])
+        level[target] = max(level[target], reached)
+    return np.array(level, dtype=np.int64)
+
+
+def components(edges: IntArray, devices: IntArray, level: IntArray) -> IntArray:
+    """(n_operators,) connected component of equal device and level."""
+    source, target = edges
+    joined = (level[source] == level[target]) & (devices[source] == devices[target])
+    pairs = (source[joined], target[joined])
+    shape = (len(devices), len(devices))
+    matrix = coo_array((np.ones(len(pairs[0]), dtype=np.int8), pairs), shape)
+    return connected_components(matrix, directed=False)[1].astype(np.int64)
+
+
+def sink(edges: IntArray, devices: IntArray, level: IntArray, component: IntArray) -> IntArray:
+    """Raise a component to the latest level it may have if it meets a consumer of its device."""
+    _, first = np.unique(component, return_index=True)
+    heights, on = level[first].tolist(), devices[first].tolist()
+    consumers: list[list[int]] = [[] for _ in first]
+    for source, target in distinct_edges(component[edges]).T.tolist():
+        consumers[source].append(target)
+    for here in np.argsort(-level[first], kind="stable").tolist():
+        latest = min((heights[c] - (on[c] != on[here]) for c in consumers[here]), default=-1)
+        if any(on[c] == on[here] and heights[c] == latest for c in consumers[here]):
+            heights[here] = latest
+    return np.array(heights, dtype=np.int64)[component]
+
+
+def input_joins(graph: OpGraph) -> IntArray:
+    """(2, n) pairs of operators that read the same Parameter, neighbours in each list."""
+    pairs = [pair for readers in graph.inputs for pair in zip(readers, readers[1:], strict=False)]
+    return np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+
+
+def adopt(graph: OpGraph, component: IntArray, follows: IntArray) -> IntArray:
+    """Give constants and Parameters to their first reader, Results to their producer."""
+    component = component.copy()
+    for source, target in reversed(graph.edge_index.T.tolist()):
+        if follows[source]:
+            component[source] = component[target]
+    for source, target in graph.edge_index.T.tolist():
+        if follows[target]:
+            component[target] = component[source]
+    return component
+
+
+def by_level(component: IntArray, level: IntArray, follows: IntArray) -> IntArray:
+    """Number components by level, then by their first operator."""
+    leaders = np.flatnonzero(~follows) if not follows.all() else np.arange(len(follows))
+    kept, first = np.unique(component[leaders], return_index=True)
+    rank = np.zeros(int(component.max()) + 1, dtype=np.int64)
+    rank[kept[np.lexsort((first, level[leaders[first]]))]] = np.arange(len(kept))
+    return rank[component]
+
+
+def separating_colours(graph: OpGraph, devices: IntArray, submodels: IntArray) -> IntArray:
+    """Colours that keep neighbouring submodels of one device apart.
+
+    Returns:
+        (n_submodels,) small integers; two submodels of one device that share an edge or a model
+        input differ.
+    """
+    source, target = np.concatenate([graph.edge_index, input_pairs(graph)], axis=1)
+    touching = (devices[source] == devices[target]) & (submodels[source] != submodels[target])
+    neighbours: dict[int, set[int]] = {}
+    pairs = submodels[np.stack([source[touching], target[touching]])]
+    for a, b in pairs.T.tolist():
+        neighbours.setdefault(a, set()).add(b)
+        neighbours.setdefault(b, set()).add(a)
+    colours = np.zeros(int(submodels.max()) + 1, dtype=np.int64)
+    for submodel in sorted(neighbours):
+        taken = {int(colours[other]) for other in neighbours[submodel] if other < submodel}
+        colours[submodel] = min(set(range(len(taken) + 1)) - taken)
+    return colours
+
+
+def input_pairs(graph: OpGraph) -> IntArray:
+    """(2, n) all pairs of operators that read the same Parameter."""
+    pairs = [(a, b) for readers in graph.inputs for a in readers for b in readers if a < b]
+    return np.array(pairs, dtype=np.int64).reshape(-1, 2).T

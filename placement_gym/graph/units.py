@@ -1,0 +1,156 @@
+"""Units: the groups of operators that one action places."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
+
+import numpy as np
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
+
+from placement_gym.graph.operators import IntArray, OpGraph, distinct_edges
+
+GRANULARITIES = ("op", "colocated", "fused")
+
+
+@dataclass(frozen=True, eq=False)
+class Units:
+    """A partition of the operators whose quotient is an acyclic, topologically numbered graph.
+
+    Attributes:
+        granularity: One of ``GRANULARITIES``.
+        graph: The operators.
+        of_operator: (n_operators,) unit of each operator.
+        quotient: The units as a graph; each has the name, type and shape of its last operator.
+    """
+
+    granularity: str
+    graph: OpGraph
+    of_operator: IntArray
+    quotient: OpGraph
+
+    def __len__(self) -> int:
+        return len(self.quotient)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.quotient.names
+
+
+def group(
+    graph: OpGraph, granularity: str = "colocated", primitives: Mapping[str, str] | None = None
+) -> Units:
+    """Group operators into units.
+
+    Args:
+        graph: Operators, raw or folded.
+        granularity: ``"op"``: each operator alone. ``"colocated"``: an only child joins its only
+            parent (HSDAG, appendix G). ``"fused"``: what the device executes as one primitive.
+        primitives: For ``"fused"``, the primitive of each IR node that was mapped to one
+            (``primitives.executed_primitives``).
+
+    Raises:
+        ValueError: Unknown granularity, or ``"fused"`` without primitives.
+    """
+    if granularity == "op":
+        labels = np.arange(len(graph))
+    elif granularity == "colocated":
+        labels = colocated(graph)
+    elif granularity == "fused" and primitives is not None:
+        labels = acyclic(graph, fused(graph, primitives))
+    else:
+        raise ValueError(
+            f"granularity must be one of {GRANULARITIES} (fused needs primitives), "
+            f"not {granularity!r}"
+        )
+    labels = topological_labels(graph, labels)
+    return Units(granularity, graph, labels, contract(graph, labels))
+
+
+def colocated(graph: OpGraph) -> IntArray:
+    """(n,) first operator of the chain that each operator belongs to."""
+    only_child, only_parent = graph.out_degree() == 1, graph.in_degree() == 1
+    labels = list(range(len(graph)))
+    for source, target in graph.edge_index.T.tolist():
+        if only_child[source] and only_parent[target]:
+            labels[target] = source
+    for operator, parent in enumerate(labels):
+        labels[operator] = labels[parent]
+    return np.array(labels, dtype=np.int64)
+
+
+def fused(graph: OpGraph, primitives: Mapping[str, str]) -> IntArray:
+    """(n,) group of each operator by primitive; one that has none joins its first consumer.
+
+    An operator that no consumer follows stays alone, and so does one whose consumer has none.
+    """
+    numbers: dict[str, int] = {}
+    labels = np.full(len(graph), -1, dtype=np.int64)
+    for operator, name in enumerate(graph.names):
+        if name in primitives:
+            labels[operator] = numbers.setdefault(primitives[name], operator)
+    consumer = dict(reversed(graph.edge_index.T.tolist()))
+    for operator in reversed(range(len(graph))):
+        if labels[operator] < 0:
+            follower = consumer.get(operator)
+            labels[operator] = operator if follower is None else labels[follower]
+    return labels
+
+
+def acyclic(graph: OpGraph, labels: IntArray) -> IntArray:
+    """Merge groups that depend on each other in a circle."""
+    edges = distinct_edges(labels[graph.edge_index])
+    n = len(graph)
+    matrix = csr_array((np.ones(edges.shape[1], dtype=np.int8), (edges[0], edges[1])), (n, n))
+    component = connected_components(matrix, directed=True, connection="strong")[1]
+    return component[labels].astype(np.int64)
+
+
+def topological_labels(graph: OpGraph, labels: IntArray) -> IntArray:
+    """Renumber an acyclic grouping: producers first, ties by the first operator of a group."""
+    _, first, dense = np.unique(labels, return_index=True, return_inverse=True)
+    edges = distinct_edges(dense[graph.edge_index])
+    successors: list[list[int]] = [[] for _ in first]
+    for source, target in edges.T.tolist():
+        successors[source].append(target)
+    waiting = np.bincount(edges[1], minlength=len(first)).tolist()
+    ready = [(int(first[unit]), unit) for unit in range(len(first)) if not waiting[unit]]
+    heapify(ready)
+    order = np.empty(len(first), dtype=np.int64)
+    for position in range(len(first)):
+        unit = heappop(ready)[1]
+        order[unit] = position
+        for target in successors[unit]:
+            waiting[target] -= 1
+            if not waiting[target]:
+                heappush(ready, (int(first[target]), target))
+    return order[dense]
+
+
+def contract(graph: OpGraph, labels: IntArray) -> OpGraph:
+    """The quotient graph of a topologically numbered grouping."""
+    n = int(labels.max()) + 1
+    last = np.zeros(n, dtype=np.int64)
+    np.maximum.at(last, labels, np.arange(len(graph)))
+    members: list[list[str]] = [[] for _ in range(n)]
+    for operator, unit in enumerate(labels.tolist()):
+        members[unit] += graph.members[operator]
+    tensor, reader = graph.tensors.readings()
+    return OpGraph(
+        model=graph.model,
+        names=tuple(graph.names[operator] for operator in last),
+        types=tuple(graph.types[operator] for operator in last),
+        shapes=tuple(graph.shapes[operator] for operator in last),
+        element_types=tuple(graph.element_types[operator] for operator in last),
+        members=tuple(tuple(names) for names in members),
+        weight_bytes=np.bincount(labels, graph.weight_bytes, n).astype(np.int64),
+        flops=np.bincount(labels, graph.flops, n),
+        edge_index=distinct_edges(labels[graph.edge_index]),
+        tensors=graph.tensors.read_by(tensor, labels[reader], labels[graph.tensors.source]),
+        inputs=tuple(
+            tuple(sorted({int(labels[operator]) for operator in readers}))
+            for readers in graph.inputs
+        ),
+    )

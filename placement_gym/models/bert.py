@@ -1,0 +1,107 @@
+"""BERT-base (Devlin et al. 2019), encoder and pooler, with its attention-mask arithmetic."""
+
+from __future__ import annotations
+
+import numpy as np
+import openvino as ov
+from openvino import opset13 as ops
+
+from placement_gym.models.builder import Builder, Tensor
+
+LAYERS, HEADS, WIDTH, INNER = 12, 12, 768, 3072
+VOCABULARY, POSITIONS, SEGMENTS = 30522, 512, 2
+
+
+def build(compressed: bool = False, sequence_length: int = 128) -> ov.Model:
+    """BERT-base for one sequence of ``sequence_length`` tokens (HSDAG measured 8).
+
+    Raises:
+        ValueError: ``sequence_length`` is not between 1 and 512.
+    """
+    if not 1 <= sequence_length <= POSITIONS:
+        raise ValueError(f"bert takes 1 to {POSITIONS} tokens, not {sequence_length}")
+    b = Builder(seed=110, compressed=compressed)
+    names = ("input_ids", "attention_mask", "token_type_ids")
+    tokens, mask, segments = (b.parameter(name, (1, sequence_length), np.int64) for name in names)
+    bias = attention_bias(b, mask)
+    x = embeddings(b, tokens, segments)
+    for layer in range(LAYERS):
+        x = encoder_layer(b, f"layer{layer}", x, bias)
+    outputs = {"last_hidden_state": x, "pooler_output": pooler(b, x)}
+    return b.model("bert", outputs, [tokens, mask, segments])
+
+
+def attention_bias(b: Builder, mask: Tensor) -> ov.Node:
+    """0 where a token may be looked at, a large negative number elsewhere: (1, 1, 1, tokens)."""
+    x: Tensor = mask
+    for step, axis in enumerate((1, 2), start=1):
+        axes = b.constant(f"mask/axis{step}", axis)
+        x = b.name(ops.unsqueeze(x, axes), f"mask/unsqueeze{step}")
+    x = b.name(ops.convert(x, "f32"), "mask/convert")
+    one = b.constant("mask/one", [[[[1.0]]]], np.float32)
+    lowest = b.constant("mask/lowest", [[[[-1e4]]]], np.float32)
+    x = b.name(ops.subtract(one, x), "mask/subtract")
+    return b.name(ops.multiply(x, lowest), "mask/multiply")
+
+
+def embeddings(b: Builder, tokens: Tensor, segments: Tensor) -> ov.Node:
+    word = lookup(b, "embeddings/word", VOCABULARY, tokens)
+    segment = lookup(b, "embeddings/segment", SEGMENTS, segments)
+    positions = b.constant("embeddings/position/ids", [range(tokens.shape[1])])
+    position = lookup(b, "embeddings/position", POSITIONS, positions)
+    x = b.name(ops.add(word, segment), "embeddings/add_segment")
+    x = b.name(ops.add(x, position), "embeddings/add_position")
+    return layer_norm(b, "embeddings/norm", x)
+
+
+def lookup(b: Builder, name: str, rows: int, ids: Tensor) -> ov.Node:
+    table = b.weight(f"{name}/table", b.uniform((rows, WIDTH), -0.05, 0.05))
+    return b.name(ops.gather(table, ids, b.constant(f"{name}/axis", 0)), f"{name}/gather")
+
+
+def encoder_layer(b: Builder, name: str, x: Tensor, bias: Tensor) -> ov.Node:
+    attended = b.dense(f"{name}/output", attention(b, name, x, bias), WIDTH)
+    residual = b.name(ops.add(attended, x), f"{name}/attention_sum")
+    x = layer_norm(b, f"{name}/attention_norm", residual)
+    inner = b.name(ops.gelu(b.dense(f"{name}/inner", x, INNER), "erf"), f"{name}/gelu")
+    residual = b.name(ops.add(b.dense(f"{name}/outer", inner, WIDTH), x), f"{name}/sum")
+    return layer_norm(b, f"{name}/norm", residual)
+
+
+def attention(b: Builder, name: str, x: Tensor, bias: Tensor) -> ov.Node:
+    query, key, value = (heads(b, f"{name}/{part}", x) for part in ("query", "key", "value"))
+    scores = b.name(ops.matmul(query, key, False, True), f"{name}/scores")
+    scale = b.constant(f"{name}/scale", [[[[(WIDTH / HEADS) ** -0.5]]]], np.float32)
+    scores = b.name(ops.multiply(scores, scale), f"{name}/scaled")
+    scores = b.name(ops.add(scores, bias), f"{name}/masked")
+    weights = b.name(ops.softmax(scores, -1), f"{name}/softmax")
+    context = b.name(ops.matmul(weights, value, False, False), f"{name}/context")
+    merged = transpose(b, f"{name}/merge", context)
+    return b.reshape(f"{name}/merge/reshape", merged, [1, x.shape[1], WIDTH])
+
+
+def heads(b: Builder, name: str, x: Tensor) -> ov.Node:
+    """A projection of ``x`` as (1, heads, tokens, width / heads)."""
+    split = [1, x.shape[1], HEADS, WIDTH // HEADS]
+    return transpose(b, name, b.reshape(f"{name}/split", b.dense(name, x, WIDTH), split))
+
+
+def transpose(b: Builder, name: str, x: Tensor) -> ov.Node:
+    order = b.constant(f"{name}/order", [0, 2, 1, 3])
+    return b.name(ops.transpose(x, order), f"{name}/transpose")
+
+
+def layer_norm(b: Builder, name: str, x: Tensor) -> ov.Node:
+    axes = b.constant(f"{name}/axes", [-1])
+    x = b.name(ops.mvn(x, axes, True, 1e-12, "inside_sqrt"), f"{name}/mvn")
+    scale = b.weight(f"{name}/scale", b.uniform((1, 1, WIDTH), 0.5, 1.5))
+    x = b.name(ops.multiply(x, scale), f"{name}/multiply")
+    shift = b.weight(f"{name}/shift", b.uniform((1, 1, WIDTH), -0.1, 0.1))
+    return b.name(ops.add(x, shift), f"{name}/add")
+
+
+def pooler(b: Builder, x: Tensor) -> ov.Node:
+    """A dense layer and tanh on the first token."""
+    index, axis = b.constant("pooler/index", 0), b.constant("pooler/axis", 1)
+    first = b.name(ops.gather(x, index, axis), "pooler/first")
+    return b.name(ops.tanh(b.dense("pooler", first, WIDTH)), "pooler/tanh")

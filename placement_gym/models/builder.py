@@ -1,0 +1,123 @@
+"""Building blocks of the built-in models: named operators with seeded random weights."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import openvino as ov
+from numpy.typing import ArrayLike, NDArray
+from openvino import opset13 as ops
+
+Tensor = ov.Output | ov.Node
+
+
+class Builder:
+    """Adds operators under unique names and draws their weights from one seeded generator.
+
+    Args:
+        seed: Seed of the weights; two builders with one seed build equal models.
+        compressed: Store weights as float16, each behind a ``Convert`` to float32, as an
+            fp16-compressed IR does.
+    """
+
+    def __init__(self, seed: int = 0, compressed: bool = False) -> None:
+        self.rng = np.random.default_rng(seed)
+        self.compressed = compressed
+
+    def name(self, node: ov.Node, name: str) -> ov.Node:
+        node.set_friendly_name(name)
+        return node
+
+    def constant(self, name: str, value: ArrayLike, dtype: type = np.int64) -> ov.Node:
+        """A Constant that is no weight (axes, patterns, scales): never compressed."""
+        return self.name(ops.constant(np.asarray(value, dtype=dtype)), name)
+
+    def weight(self, name: str, value: NDArray[np.float32]) -> ov.Node:
+        """A float32 weight, or its float16 form behind a Convert."""
+        if not self.compressed:
+            return self.name(ops.constant(value), name)
+        stored = self.name(ops.constant(value.astype(np.float16)), f"{name}/compressed")
+        return self.name(ops.convert(stored, "f32"), name)
+
+    def uniform(self, shape: Sequence[int], low: float, high: float) -> NDArray[np.float32]:
+        values = self.rng.random(shape, dtype=np.float32)
+        values *= high - low
+        values += low
+        return values
+
+    def fan_in(self, shape: Sequence[int], fan_in: int, gain: float = 1.0) -> NDArray[np.float32]:
+        """Uniform weights whose variance is ``gain**2 / fan_in``."""
+        bound = gain * (3.0 / fan_in) ** 0.5
+        return self.uniform(shape, -bound, bound)
+
+    def conv_bn(
+        self,
+        name: str,
+        x: Tensor,
+        channels: int,
+        kernel: int | tuple[int, int],
+        stride: int = 1,
+        padding: int | tuple[int, int] = 0,
+        gain: float = 2.0**0.5,
+    ) -> ov.Node:
+        """Convolution and BatchNorm, the latter folded into weights and a bias Add.
+
+        This is what OpenVINO's converters make of the pair. The statistics are random, so that
+        the bias is not zero and no compiler removes the Add.
+        """
+        rows, columns = (kernel, kernel) if isinstance(kernel, int) else kernel
+        pads = (padding, padding) if isinstance(padding, int) else padding
+        inputs = x.shape[1]
+        weights = self.fan_in((channels, inputs, rows, columns), inputs * rows * columns, gain)
+        scale = self.uniform((channels,), 0.5, 1.5) / np.sqrt(self.uniform((channels,), 0.5, 1.5))
+        mean, beta = self.uniform((2, channels), -0.2, 0.2)
+        bias = (beta - mean * scale).reshape(1, -1, 1, 1)
+        conv = ops.convolution(
+            x,
+            self.weight(f"{name}/weight", weights * scale.reshape(-1, 1, 1, 1)),
+            strides=[stride, stride],
+            pads_begin=list(pads),
+            pads_end=list(pads),
+            dilations=[1, 1],
+        )
+        self.name(conv, f"{name}/conv")
+        return self.name(ops.add(conv, self.weight(f"{name}/bias", bias)), f"{name}/add")
+
+    def relu(self, name: str, x: Tensor) -> ov.Node:
+        return self.name(ops.relu(x), name)
+
+    def max_pool(self, name: str, x: Tensor, kernel: int, stride: int, padding: int = 0) -> Tensor:
+        pads = [padding, padding]
+        pool = ops.max_pool(x, [stride] * 2, [1, 1], pads, pads, [kernel] * 2)
+        return self.name(pool, name).output(0)
+
+    def dense(self, name: str, x: Tensor, features: int, gain: float = 1.0) -> ov.Node:
+        """MatMul with a transposed weight, and a bias Add."""
+        inputs = x.shape[-1]
+        weights = self.weight(f"{name}/weight", self.fan_in((features, inputs), inputs, gain))
+        product = self.name(ops.matmul(x, weights, False, True), f"{name}/matmul")
+        bias_shape = (1,) * (len(x.shape) - 1) + (features,)
+        bias = self.weight(f"{name}/bias", self.uniform(bias_shape, -0.1, 0.1))
+        return self.name(ops.add(product, bias), f"{name}/add")
+
+    def reshape(self, name: str, x: Tensor, shape: Sequence[int]) -> ov.Node:
+        pattern = self.constant(f"{name}/pattern", shape)
+        return self.name(ops.reshape(x, pattern, special_zero=False), name)
+
+    def classifier(self, name: str, x: Tensor, classes: int) -> ov.Node:
+        """Global average pooling, flattening and a dense layer."""
+        axes = self.constant(f"{name}/axes", [2, 3])
+        pooled = self.name(ops.reduce_mean(x, axes, keep_dims=True), f"{name}/pool")
+        flat = self.reshape(f"{name}/flatten", pooled, [1, x.shape[1]])
+        return self.dense(name, flat, classes)
+
+    def parameter(self, name: str, shape: Sequence[int], dtype: type = np.float32) -> ov.Node:
+        node = ops.parameter(list(shape), dtype=dtype, name=name)
+        node.output(0).get_tensor().set_names({name})
+        return node
+
+    def model(self, name: str, outputs: dict[str, Tensor], inputs: Sequence[ov.Node]) -> ov.Model:
+        """The finished model; ``outputs`` maps the name of each Result to its tensor."""
+        results = [self.name(ops.result(tensor), key) for key, tensor in outputs.items()]
+        return ov.Model(results, list(inputs), name)

@@ -1,0 +1,157 @@
+"""Observations: the one owner of their keys, shapes, bounds and padding."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from placement_gym.graph import features
+from placement_gym.graph.operators import IntArray
+from placement_gym.problem import Problem
+
+Observation = dict[str, NDArray[Any]]
+
+MAX_DEVICES = 8
+GRAPH_IDS = 1 << 24
+WIDTHS = {
+    "type": features.OTHER_TYPE + 1,
+    "shape": features.MAX_RANK,
+    "in_degree": features.MAX_DEGREE + 1,
+    "out_degree": features.MAX_DEGREE + 1,
+    "fractal_dimension": 1,
+    "position": features.POSITIONS,
+    "work": 3,
+    "cost": MAX_DEVICES,
+}
+ENDS = np.cumsum(list(WIDTHS.values())).tolist()
+FEATURES: dict[str, slice] = {
+    name: slice(end - WIDTHS[name], end) for name, end in zip(WIDTHS, ENDS, strict=True)
+}
+"""Column block of ``x`` by name; ``cost`` holds one column a device, zeros without a table."""
+N_FEATURES = ENDS[-1]
+
+
+def node_features(problem: Problem, unit_ms: NDArray[np.float64] | None) -> NDArray[np.float32]:
+    """(n_units, N_FEATURES) float32, the blocks of ``FEATURES`` side by side.
+
+    Args:
+        problem: Units and devices.
+        unit_ms: (n_units, n_devices) times where a cost table exists; scaled to a mean of 1.
+    """
+    graph = problem.units.quotient
+    costs = np.zeros((len(graph), MAX_DEVICES))
+    if unit_ms is not None:
+        costs[:, : unit_ms.shape[1]] = unit_ms / unit_ms.mean()
+    blocks = {
+        "type": features.type_shares(problem.units),
+        "shape": features.shapes(graph),
+        "in_degree": features.degrees(graph, incoming=True),
+        "out_degree": features.degrees(graph, incoming=False),
+        "fractal_dimension": features.fractal_dimension(graph),
+        "position": features.positions(len(graph)),
+        "work": features.work(graph),
+        "cost": costs,
+    }
+    return np.concatenate([blocks[name] for name in FEATURES], axis=1).astype(np.float32)
+
+
+@dataclass(frozen=True, eq=False)
+class Observer:
+    """Builds the observations of one problem.
+
+    Keys: ``node_mask`` (N,) int8, ``placement`` (N,) int64, ``step`` (1,) int64, ``graph_id``
+    (1,) int64; with ``graph`` also ``x`` (N, N_FEATURES) float32, ``edge_index`` (2, E) int64 and
+    ``edge_mask`` (E,) int8. N and E are ``max_nodes`` and ``max_edges``; padding is zero.
+
+    Args:
+        problem: Units and devices.
+        horizon: Largest value of ``step``.
+        max_nodes: Common number of units; None takes the problem's.
+        max_edges: Common number of edges; None takes the problem's.
+        graph: Whether observations carry the static graph.
+        unit_ms: See ``node_features``.
+
+    Raises:
+        ValueError: The problem is larger than ``max_nodes`` or ``max_edges``, or has more
+            devices than there are cost columns.
+    """
+
+    problem: Problem
+    horizon: int
+    max_nodes: int | None = None
+    max_edges: int | None = None
+    graph: bool = True
+    unit_ms: NDArray[np.float64] | None = None
+
+    def __post_init__(self) -> None:
+        quotient = self.problem.units.quotient
+        if self.n_nodes < len(quotient) or self.n_edges < quotient.n_edges:
+            raise ValueError(
+                f"max_nodes={self.max_nodes}, max_edges={self.max_edges} are too small: "
+                f"{quotient.model!r} has {len(quotient)} units and {quotient.n_edges} edges"
+            )
+        if len(self.problem.devices) > MAX_DEVICES:
+            raise ValueError(f"at most {MAX_DEVICES} devices, not {len(self.problem.devices)}")
+
+    @property
+    def n_nodes(self) -> int:
+        return len(self.problem.units) if self.max_nodes is None else self.max_nodes
+
+    @property
+    def n_edges(self) -> int:
+        n_edges = self.problem.units.quotient.n_edges
+        return n_edges if self.max_edges is None else self.max_edges
+
+    @cached_property
+    def graph_id(self) -> int:
+        """A number of the grouped graph below 2**24, exact in float32."""
+        return int(self.problem.fingerprint()[:6], 16)
+
+    def space(self) -> spaces.Dict:
+        """The observation space."""
+        n, last = self.n_nodes, len(self.problem.devices) - 1
+        keys: dict[str, spaces.Space[Any]] = {
+            "node_mask": spaces.MultiBinary(n),
+            "placement": spaces.Box(0, last, (n,), np.int64),
+            "step": spaces.Box(0, self.horizon, (1,), np.int64),
+            "graph_id": spaces.Box(0, GRAPH_IDS - 1, (1,), np.int64),
+        }
+        if self.graph:
+            keys |= {
+                "x": spaces.Box(-np.inf, np.inf, (n, N_FEATURES), np.float32),
+                "edge_index": spaces.Box(0, max(n - 1, 0), (2, self.n_edges), np.int64),
+                "edge_mask": spaces.MultiBinary(self.n_edges),
+            }
+        return spaces.Dict(keys)
+
+    @cached_property
+    def static(self) -> Observation:
+        """``x``, ``edge_index``, ``edge_mask`` and ``node_mask``: what never changes."""
+        quotient = self.problem.units.quotient
+        x = np.zeros((self.n_nodes, N_FEATURES), dtype=np.float32)
+        x[: len(quotient)] = node_features(self.problem, self.unit_ms)
+        edge_index = np.zeros((2, self.n_edges), dtype=np.int64)
+        edge_index[:, : quotient.n_edges] = quotient.edge_index
+        return {
+            "x": x,
+            "edge_index": edge_index,
+            "edge_mask": (np.arange(self.n_edges) < quotient.n_edges).astype(np.int8),
+            "node_mask": (np.arange(self.n_nodes) < len(quotient)).astype(np.int8),
+        }
+
+    def observe(self, assignment: IntArray, step: int) -> Observation:
+        """The observation after ``step`` steps, sharing no memory with any other."""
+        static = self.static if self.graph else {"node_mask": self.static["node_mask"]}
+        placement = np.zeros(self.n_nodes, dtype=np.int64)
+        placement[: len(assignment)] = assignment
+        return {
+            **{key: value.copy() for key, value in static.items()},
+            "placement": placement,
+            "step": np.array([step], dtype=np.int64),
+            "graph_id": np.array([self.graph_id], dtype=np.int64),
+        }

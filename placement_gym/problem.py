@@ -1,0 +1,114 @@
+"""The placement problem: units, devices, and which unit may go where."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from placement_gym.devices import DeviceSpec, is_testbed
+from placement_gym.graph.operators import IntArray
+from placement_gym.graph.units import Units
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """What every backend answers questions about.
+
+    An *assignment* is an (n_units,) int64 array of device indices.
+
+    Attributes:
+        units: The units to place.
+        devices: Where they may go.
+        supported: (n_units, n_devices) bool, whether the device can run the unit.
+
+    Raises:
+        ValueError: A unit runs nowhere, or no device runs all of them.
+    """
+
+    units: Units
+    devices: tuple[DeviceSpec, ...]
+    supported: NDArray[np.bool_]
+
+    def __post_init__(self) -> None:
+        homeless = np.flatnonzero(~self.supported.any(axis=1))
+        if len(homeless):
+            raise ValueError(
+                f"no device runs unit {self.units.names[homeless[0]]!r}; try granularity='op'"
+            )
+        if not self.supported.all(axis=0).any():
+            raise ValueError(
+                f"none of {self.device_names} runs the whole model: add one that does, "
+                "it is the reference of every speed-up"
+            )
+
+    @property
+    def n_units(self) -> int:
+        return len(self.units)
+
+    @property
+    def device_names(self) -> tuple[str, ...]:
+        return tuple(device.name for device in self.devices)
+
+    @property
+    def testbed(self) -> bool:
+        """Whether two devices are one physical device under two names."""
+        return is_testbed(self.devices)
+
+    @cached_property
+    def reference_device(self) -> int:
+        """The first device that runs the whole model."""
+        return int(self.supported.all(axis=0).argmax())
+
+    def single(self, device: int) -> IntArray:
+        """Everything on one device."""
+        return np.full(self.n_units, device, dtype=np.int64)
+
+    @cached_property
+    def limits_bytes(self) -> NDArray[np.float64]:
+        """(n_devices,) bytes of weights that fit, infinite without a limit."""
+        total = int(self.units.graph.weight_bytes.sum())
+        return np.array([device.limit_bytes(total) for device in self.devices])
+
+    def memory_bytes(self, assignment: IntArray) -> IntArray:
+        """(n_devices,) bytes of weights on each device."""
+        weights = self.units.quotient.weight_bytes
+        return np.bincount(assignment, weights, len(self.devices)).astype(np.int64)
+
+    def infeasibility(self, assignment: IntArray) -> str:
+        """Why the assignment cannot be run, or an empty string."""
+        refused = np.flatnonzero(~self.supported[np.arange(self.n_units), assignment])
+        if len(refused):
+            unit, device = self.units.names[refused[0]], self.device_names[assignment[refused[0]]]
+            return f"{device} does not support unit {unit!r}"
+        used = self.memory_bytes(assignment)
+        over = np.flatnonzero(used > self.limits_bytes)
+        if len(over):
+            name, needed, limit = (
+                self.device_names[over[0]],
+                used[over[0]],
+                self.limits_bytes[over[0]],
+            )
+            return f"{name} holds {limit / 1e6:.1f} MB of weights, not {needed / 1e6:.1f}"
+        return ""
+
+    def transfers(self, assignment: IntArray) -> tuple[IntArray, IntArray]:
+        """(n_transfers,) tensor and destination device: each tensor once per destination."""
+        tensors = self.units.quotient.tensors
+        tensor, reader = tensors.readings()
+        target = assignment[reader]
+        crossing = assignment[tensors.source[tensor]] != target
+        pairs = np.unique(np.stack([tensor[crossing], target[crossing]]), axis=1)
+        return pairs[0], pairs[1]
+
+    def fingerprint(self) -> str:
+        """Sixteen hex digits of the graph and its grouping."""
+        parts = self.units.graph.fingerprint().encode() + self.units.of_operator.tobytes()
+        return hashlib.sha256(parts).hexdigest()[:16]
+
+
+def assignment_hash(assignment: IntArray) -> str:
+    return hashlib.sha256(assignment.astype(np.int64).tobytes()).hexdigest()[:16]

@@ -1,0 +1,52 @@
+"""One placement as text or as a picture."""
+
+from __future__ import annotations
+
+from string import ascii_uppercase
+
+import numpy as np
+from numpy.typing import NDArray
+
+from placement_gym.backends import Measurement
+from placement_gym.graph.operators import IntArray
+from placement_gym.problem import Problem
+
+LINE = 72
+
+
+def text(problem: Problem, assignment: IntArray, measurement: Measurement) -> str:
+    """A summary, a line a device, and one letter a unit in topological order."""
+    units = np.bincount(assignment, minlength=len(problem.devices))
+    memory = problem.memory_bytes(assignment) / 1e6
+    width = max(len(name) for name in problem.device_names)
+    lines = [title(problem, measurement)]
+    for index, name in enumerate(problem.device_names):
+        letter = ascii_uppercase[index]
+        lines.append(f"{letter} {name:<{width}} {units[index]:4d} units {memory[index]:8.1f} MB")
+    letters = "".join(ascii_uppercase[device] for device in assignment)
+    lines += [letters[start : start + LINE] for start in range(0, len(letters), LINE)]
+    return "\n".join(lines)
+
+
+def title(problem: Problem, measurement: Measurement) -> str:
+    name = problem.units.graph.model
+    note = " (test bed)" if problem.testbed else ""
+    if not measurement.feasible:
+        return f"{name}: infeasible, {measurement.error}{note}"
+    reference = problem.device_names[problem.reference_device]
+    return (
+        f"{name}: {measurement.latency_ms:.3f} ms, {measurement.speedup:.2f} x {reference}, "
+        f"{measurement.n_submodels} submodels{note}"
+    )
+
+
+def frame(problem: Problem, assignment: IntArray, measurement: Measurement) -> NDArray[np.uint8]:
+    """(height, width, 3) picture of the graph, coloured by device."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    from placement_gym.plots import draw_placement
+
+    figure = draw_placement(problem, assignment, title(problem, measurement))
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    return np.asarray(canvas.buffer_rgba())[..., :3].copy()

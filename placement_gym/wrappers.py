@@ -1,0 +1,174 @@
+"""Other views of the environment: one unit a step, and ``spaces.Graph`` observations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from placement_gym import rewards
+from placement_gym.env import DevicePlacementEnv
+from placement_gym.graph.operators import IntArray
+from placement_gym.observation import N_FEATURES, Observation
+
+STARTS = ("first", "random", "best")
+
+
+class PerUnit(
+    gym.Wrapper[Observation, np.int64, Observation, NDArray[np.int64]],
+    gym.utils.RecordConstructorArgs,
+):
+    """Place one unit a step, in topological order (Placeto, section 3).
+
+    An episode visits every unit once; an action is the device of the current unit, and the whole
+    placement is scored after each. The observation gains ``current_unit`` (1,) int64,
+    ``visited`` (N,) int8 and ``start_ms`` (N,) float32, when each unit starts in the schedule of
+    a simulated backend; zeros where none is known. ``horizon`` of the inner env has no meaning.
+
+    Args:
+        env: The environment to place in.
+        start: Placement an episode starts from: ``"first"``, all on the reference device;
+            ``"random"``; or ``"best"``, the fastest seen so far.
+        reward: ``"improvement"``: what each step saved; ``"final"``: nothing until the last unit
+            is placed, then the inner environment's reward, which alone is then evaluated.
+
+    Raises:
+        ValueError: Unknown start or reward.
+    """
+
+    env: DevicePlacementEnv
+
+    def __init__(
+        self, env: gym.Env[Any, Any], start: str = "first", reward: str = "improvement"
+    ) -> None:
+        gym.utils.RecordConstructorArgs.__init__(self, start=start, reward=reward)
+        gym.Wrapper.__init__(self, env)
+        if start not in STARTS:
+            raise ValueError(f"start must be one of {STARTS}, not {start!r}")
+        if reward not in ("improvement", "final"):
+            raise ValueError(f"reward must be 'improvement' or 'final', not {reward!r}")
+        self.base: DevicePlacementEnv = env.unwrapped  # type: ignore[assignment]
+        self.start, self.final_only = start, reward == "final"
+        n_nodes, n_units = self.base.observer.n_nodes, self.base.problem.n_units
+        self.action_space = spaces.Discrete(len(self.base.problem.devices))
+        self.observation_space = spaces.Dict(
+            {
+                **self.base.observation_space.spaces,  # type: ignore[attr-defined]
+                "step": spaces.Box(0, n_units, (1,), np.int64),
+                "current_unit": spaces.Box(0, n_nodes - 1, (1,), np.int64),
+                "visited": spaces.MultiBinary(n_nodes),
+                "start_ms": spaces.Box(-np.inf, np.inf, (n_nodes,), np.float32),
+            }
+        )
+        self.current = 0
+        self.assignment = self.base.assignment
+        self.best: tuple[float, IntArray] | None = None
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        """Start an episode at the first unit."""
+        _, info = self.env.reset(seed=seed, options=options)
+        self.current = 0
+        self.assignment = self.first_assignment()
+        if self.start != "first" and not self.final_only:
+            self.base.evaluate(self.assignment)
+            info = self.base.info()
+        return self.observe(), info
+
+    def first_assignment(self) -> IntArray:
+        problem = self.base.problem
+        if self.start == "random":
+            scores = self.base.np_random.random(problem.supported.shape) * problem.supported
+            return scores.argmax(axis=1).astype(np.int64)
+        if self.start == "best" and self.best is not None:
+            return self.best[1].copy()
+        return problem.single(problem.reference_device)
+
+    def step(self, action: Any) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        """Place the current unit.
+
+        Raises:
+            ValueError: The action is no device index.
+        """
+        if not self.action_space.contains(np.int64(action)):
+            last = len(self.base.problem.devices) - 1
+            raise ValueError(f"an action is a device index from 0 to {last}, not {action!r}")
+        self.assignment = self.assignment.copy()
+        self.assignment[self.current] = action
+        self.current += 1
+        done = self.current == self.base.problem.n_units
+        reward = self.score(done)
+        return self.observe(), reward, done, False, self.base.info()
+
+    def score(self, done: bool) -> float:
+        """Evaluate the placement if this step has a reward, and remember the fastest."""
+        if self.final_only and not done:
+            return 0.0
+        before = self.base.last
+        now = self.base.evaluate(self.assignment)
+        if now.feasible and (self.best is None or now.speedup > self.best[0]):
+            self.best = (now.speedup, self.assignment.copy())
+        reward = self.base.reward if self.final_only else rewards.improvement
+        return float(reward(now, before))
+
+    def observe(self) -> Observation:
+        observation = self.base.observer.observe(self.assignment, self.current)
+        n_nodes, last_unit = self.base.observer.n_nodes, self.base.problem.n_units - 1
+        return {
+            **observation,
+            "current_unit": np.array([min(self.current, last_unit)], dtype=np.int64),
+            "visited": (np.arange(n_nodes) < self.current).astype(np.int8),
+            "start_ms": np.zeros(n_nodes, dtype=np.float32),
+        }
+
+    def action_masks(self) -> NDArray[np.bool_]:
+        """(n_devices,) bool, where the current unit may go."""
+        supported = self.base.problem.supported
+        return supported[min(self.current, len(supported) - 1)].copy()
+
+
+class GraphObservation(
+    gym.ObservationWrapper[spaces.GraphInstance, Any, Observation],
+    gym.utils.RecordConstructorArgs,
+):
+    """Observations as ``spaces.Graph``, without padding.
+
+    Nodes are (n_units, N_FEATURES + n_devices) float32: the features and the one-hot placement.
+    Edges carry one feature, whether they change device; links are (n_edges, 2) int64, where
+    PyTorch Geometric wants the transpose. Stable-Baselines3 does not read this space.
+
+    Args:
+        env: The environment, with ``observe_graph=True``.
+
+    Raises:
+        ValueError: The environment does not observe its graph.
+    """
+
+    def __init__(self, env: gym.Env[Any, Any]) -> None:
+        gym.utils.RecordConstructorArgs.__init__(self)
+        gym.ObservationWrapper.__init__(self, env)
+        base: DevicePlacementEnv = env.unwrapped  # type: ignore[assignment]
+        if not base.observer.graph:
+            raise ValueError("GraphObservation needs observe_graph=True")
+        self.n_devices = len(base.problem.devices)
+        self.observation_space = spaces.Graph(
+            spaces.Box(-np.inf, np.inf, (N_FEATURES + self.n_devices,), np.float32),
+            spaces.Box(0.0, 1.0, (1,), np.float32),
+        )
+
+    def observation(self, observation: Observation) -> spaces.GraphInstance:
+        """The graph of a flat observation."""
+        nodes = observation["node_mask"].astype(bool)
+        links = observation["edge_index"][:, observation["edge_mask"].astype(bool)]
+        placement = observation["placement"]
+        chosen = np.eye(self.n_devices, dtype=np.float32)[placement[nodes]]
+        crossing = placement[links[0]] != placement[links[1]]
+        return spaces.GraphInstance(
+            nodes=np.concatenate([observation["x"][nodes], chosen], axis=1),
+            edges=crossing.astype(np.float32)[:, None],
+            edge_links=links.T.copy(),
+        )
