@@ -12,7 +12,7 @@ from placement_gym.version import VERSION
 
 if TYPE_CHECKING:
     from placement_gym.backends.measured.hetero import compile_model
-    from placement_gym.bench.run import compare
+    from placement_gym.bench.compare import compare
 
 __version__ = VERSION
 __all__ = [
@@ -26,7 +26,7 @@ __all__ = [
 
 LAZY = {
     "compile_model": "placement_gym.backends.measured.hetero",
-    "compare": "placement_gym.bench.run",
+    "compare": "placement_gym.bench.compare",
 }
 
 

@@ -61,7 +61,7 @@ def analytic(problem: Problem) -> CostTable:
         axis=1,
     )
     moved = units.quotient.tensors.size_bytes
-    return CostTable(unit_ms, LINK_MS + moved / (LINK_GBYTES_PER_S * 1e6))
+    return CostTable(unit_ms.astype(np.float64), LINK_MS + moved / (LINK_GBYTES_PER_S * 1e6))
 
 
 def roofline(device: DeviceSpec) -> Roofline:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -62,7 +62,7 @@ class DevicePlacementEnv(gym.Env[Observation, NDArray[np.int64]]):
         ValueError: An argument is out of range; the message says what is possible.
     """
 
-    metadata: ClassVar[dict[str, Any]] = {
+    metadata = {  # noqa: RUF012  as gym.Env declares it
         "render_modes": ["ansi", "human", "rgb_array"],
         "render_fps": 1,
     }
@@ -92,7 +92,7 @@ class DevicePlacementEnv(gym.Env[Observation, NDArray[np.int64]]):
         self.observer = Observer(
             self.problem, horizon, max_nodes, max_edges, observe_graph, unit_ms
         )
-        self.observation_space = self.observer.space()
+        self.observation_space: spaces.Space[Any] = self.observer.space()
         n_devices = len(self.problem.devices)
         self.action_space = spaces.MultiDiscrete([n_devices] * self.observer.n_nodes)
         self.assignment = self.problem.single(self.problem.reference_device)
@@ -205,7 +205,7 @@ class DevicePlacementEnv(gym.Env[Observation, NDArray[np.int64]]):
         static = {key: value.copy() for key, value in self.observer.static.items()}
         return {self.observer.graph_id: static}
 
-    def render(self) -> str | NDArray[np.uint8] | None:  # type: ignore[override]
+    def render(self) -> str | NDArray[np.uint8] | None:
         """The current placement as text (``"ansi"``, printed by ``"human"``) or as a picture."""
         if self.render_mode == "rgb_array":
             return frame(self.problem, self.assignment, self.last)
@@ -218,3 +218,15 @@ class DevicePlacementEnv(gym.Env[Observation, NDArray[np.int64]]):
     def close(self) -> None:
         """Close the backend."""
         self.backend.close()
+
+
+def placement_env(env: gym.Env[Any, Any]) -> DevicePlacementEnv:
+    """The placement environment inside any wrappers.
+
+    Raises:
+        TypeError: There is none.
+    """
+    base = env.unwrapped
+    if not isinstance(base, DevicePlacementEnv):
+        raise TypeError(f"not a placement environment: {base!r}")
+    return base

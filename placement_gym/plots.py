@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
@@ -57,46 +56,36 @@ def layout(graph: OpGraph) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
 
 
 def draw_comparison(rows: Sequence[dict[str, Any]], title: str) -> Figure:
-    """Median and 90th percentile of each agent's finalist, fastest first.
+    """Speed-up of each agent's finalist over the best single device, with its uncertainty.
+
+    Speed-ups are drawn, not latencies: each was taken in one interleaved run with the device it
+    is compared with, latencies of different rows were not.
 
     Args:
         rows: Result rows; those without a latency are left out.
         title: Heading of the figure.
     """
-    measured = sorted((row for row in rows if row["latency_ms"]), key=lambda r: r["latency_ms"])
-    figure = Figure(figsize=(9, 1.4 + 0.36 * len(measured)), layout="constrained")
+    measured = [row for row in rows if row["latency_ms"] is not None]
+    measured.sort(key=lambda row: -row["speedup_vs_best_single"])
+    figure = Figure(figsize=(9, 1.6 + 0.36 * len(measured)), layout="constrained")
     axes = figure.add_subplot()
     position = np.arange(len(measured))
-    latency = np.array([row["latency_ms"] for row in measured])
-    p90 = np.array([row["latency_p90_ms"] or row["latency_ms"] for row in measured])
-    colours = [COLOURS[2] if row["beats_best_single"] == "yes" else COLOURS[0] for row in measured]
-    axes.barh(position, latency, color=colours, height=0.6)
-    axes.errorbar(
-        latency, position, xerr=[0 * latency, p90 - latency], fmt="none", ecolor="black", capsize=3
-    )
-    singles = [row["latency_ms"] for row in measured if row["agent"] == "single-device"]
-    if singles:
-        axes.axvline(min(singles), color=COLOURS[1], ls="--", lw=1, label="best single device")
-        axes.legend(frameon=False, loc="lower right", fontsize=8)
-    label_bars(axes, measured, p90)
-    axes.set(yticks=position, yticklabels=[row["label"] for row in measured], xlabel="latency, ms")
-    axes.set_title(title, fontsize=10)
+    speedup = np.array([row["speedup_vs_best_single"] for row in measured])
+    noise = speedup * np.array([row["noise"] for row in measured])
+    won = [row["beats_best_single"] == "yes" for row in measured]
+    axes.barh(position, speedup, color=[COLOURS[2] if yes else COLOURS[0] for yes in won])
+    axes.errorbar(speedup, position, xerr=noise, fmt="none", ecolor="black", capsize=3)
+    axes.axvline(1.0, color=COLOURS[1], ls="--", lw=1)
+    ends = speedup + noise
+    for row, end, place in zip(measured, ends, position, strict=True):
+        text = f"{row['latency_ms']:.2f} ms"
+        axes.annotate(text, (end, place), (5, 0), textcoords="offset points", va="center", size=8)
+    axes.set(yticks=position, yticklabels=[row["label"] for row in measured])
+    axes.set(xlabel="speed-up over the best single device", xlim=(0, float(ends.max()) * 1.15))
+    axes.set_title(title, fontsize=10, loc="left")
     axes.invert_yaxis()
     axes.spines[["top", "right"]].set_visible(False)
     return figure
-
-
-def label_bars(axes: Axes, rows: Sequence[dict[str, Any]], ends: NDArray[np.float64]) -> None:
-    for position, (row, end) in enumerate(zip(rows, ends, strict=True)):
-        axes.annotate(
-            f"{row['latency_ms']:.2f}",
-            (end, position),
-            (5, 0),
-            textcoords="offset points",
-            va="center",
-            fontsize=8,
-        )
-    axes.set_xlim(0, float(ends.max()) * 1.12)
 
 
 def save(figure: Figure, path: Path) -> None:

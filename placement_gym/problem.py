@@ -39,7 +39,7 @@ class Problem:
             raise ValueError(
                 f"no device runs unit {self.units.names[homeless[0]]!r}; try granularity='op'"
             )
-        if not self.supported.all(axis=0).any():
+        if not self.runs_all.any():
             raise ValueError(
                 f"none of {self.device_names} runs the whole model: add one that does, "
                 "it is the reference of every speed-up"
@@ -59,9 +59,14 @@ class Problem:
         return is_testbed(self.devices)
 
     @cached_property
+    def runs_all(self) -> NDArray[np.bool_]:
+        """(n_devices,) bool, whether the device runs every unit, memory ignored."""
+        return np.array([column.all() for column in self.supported.T])
+
+    @cached_property
     def reference_device(self) -> int:
         """The first device that runs the whole model."""
-        return int(self.supported.all(axis=0).argmax())
+        return int(self.runs_all.argmax())
 
     def single(self, device: int) -> IntArray:
         """Everything on one device."""

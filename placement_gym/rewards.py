@@ -11,12 +11,12 @@ Reward = Callable[[Measurement, Measurement], float]
 
 
 def log_speedup(now: Measurement, before: Measurement) -> float:
-    """log(reference / latency): 0 for the reference, equal steps for equal ratios."""
+    """Logarithm of the speed-up: 0 for the reference, equal steps for equal ratios."""
     return math.log(now.speedup)
 
 
 def speedup(now: Measurement, before: Measurement) -> float:
-    """reference / latency."""
+    """Reference latency over latency."""
     return now.speedup
 
 

@@ -10,7 +10,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from placement_gym import rewards
-from placement_gym.env import DevicePlacementEnv
+from placement_gym.env import placement_env
 from placement_gym.graph.operators import IntArray
 from placement_gym.observation import N_FEATURES, Observation
 
@@ -39,8 +39,6 @@ class PerUnit(
         ValueError: Unknown start or reward.
     """
 
-    env: DevicePlacementEnv
-
     def __init__(
         self, env: gym.Env[Any, Any], start: str = "first", reward: str = "improvement"
     ) -> None:
@@ -50,11 +48,11 @@ class PerUnit(
             raise ValueError(f"start must be one of {STARTS}, not {start!r}")
         if reward not in ("improvement", "final"):
             raise ValueError(f"reward must be 'improvement' or 'final', not {reward!r}")
-        self.base: DevicePlacementEnv = env.unwrapped  # type: ignore[assignment]
+        self.base = placement_env(env)
         self.start, self.final_only = start, reward == "final"
         n_nodes, n_units = self.base.observer.n_nodes, self.base.problem.n_units
         self.action_space = spaces.Discrete(len(self.base.problem.devices))
-        self.observation_space = spaces.Dict(
+        self.observation_space: spaces.Space[Any] = spaces.Dict(
             {
                 **self.base.observation_space.spaces,  # type: ignore[attr-defined]
                 "step": spaces.Box(0, n_units, (1,), np.int64),
@@ -151,7 +149,7 @@ class GraphObservation(
     def __init__(self, env: gym.Env[Any, Any]) -> None:
         gym.utils.RecordConstructorArgs.__init__(self)
         gym.ObservationWrapper.__init__(self, env)
-        base: DevicePlacementEnv = env.unwrapped  # type: ignore[assignment]
+        base = placement_env(env)
         if not base.observer.graph:
             raise ValueError("GraphObservation needs observe_graph=True")
         self.n_devices = len(base.problem.devices)

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-import numpy as np
-
 from placement_gym.graph.operators import IntArray
 from placement_gym.problem import Problem
 
@@ -105,9 +103,10 @@ class Singles:
         """Score every device that supports the whole model."""
         problem = backend.problem
         assignments = [problem.single(device) for device in range(len(problem.devices))]
-        runs = problem.supported.all(axis=0)
         return cls(
-            tuple(backend.score(a) if runs[d] else None for d, a in enumerate(assignments)),
+            tuple(
+                backend.score(a) if problem.runs_all[d] else None for d, a in enumerate(assignments)
+            ),
             tuple(not problem.infeasibility(a) for a in assignments),
         )
 

@@ -39,7 +39,11 @@ def raw_graph(model: ov.Model) -> OpGraph:
     nodes = model.get_ordered_ops()
     names = [node.get_friendly_name() for node in nodes]
     index = {name: position for position, name in enumerate(names)}
-    source, port, sizes, tensor, reader = [], [], [], [], []
+    source: list[int] = []
+    port: list[int] = []
+    sizes: list[int] = []
+    tensor: list[int] = []
+    reader: list[int] = []
     for position, node in enumerate(nodes):
         for output in node.outputs():
             targets = [index[t.get_node().get_friendly_name()] for t in output.get_target_inputs()]

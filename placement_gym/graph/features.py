@@ -14,21 +14,20 @@ from placement_gym.graph.units import Units
 
 FloatArray = NDArray[np.float64]
 
-TYPES = tuple(
-    sorted(
-        "Add AvgPool BatchNormInference Broadcast Clamp Concat Constant Convert Convolution "
-        "ConvolutionBackpropData Divide Elu Equal Erf Exp FakeQuantize FullyConnected GRUSequence "
-        "Gather GatherElements GatherND Gelu Greater GroupConvolution "
-        "GroupConvolutionBackpropData GroupNormalization HSigmoid HSwish HardSigmoid If "
-        "Interpolate LRN LSTMCell LSTMSequence Less LogSoftmax LogicalAnd LogicalNot Loop MVN "
-        "MatMul MaxPool Maximum Minimum Mish Multiply Negative NonMaxSuppression NormalizeL2 Not "
-        "OneHot PRelu Pad Parameter Power RMS Range ReLU ReduceMax ReduceMean ReduceMin "
-        "ReduceProd ReduceSum Relu Reshape Result RoPE ScaledDotProductAttention ScatterNDUpdate "
-        "ScatterUpdate Select ShapeOf Sigmoid Sin Slice SoftPlus Softmax SpaceToDepth Split Sqrt "
-        "SquaredDifference Squeeze StridedSlice Subtract Swish Tanh TensorIterator Tile TopK "
-        "Transpose Unsqueeze VariadicSplit".split()
-    )
+TYPE_NAMES = (
+    "Add AvgPool BatchNormInference Broadcast Clamp Concat Constant Convert Convolution "
+    "ConvolutionBackpropData Divide Elu Equal Erf Exp FakeQuantize FullyConnected GRUSequence "
+    "Gather GatherElements GatherND Gelu Greater GroupConvolution "
+    "GroupConvolutionBackpropData GroupNormalization HSigmoid HSwish HardSigmoid If "
+    "Interpolate LRN LSTMCell LSTMSequence Less LogSoftmax LogicalAnd LogicalNot Loop MVN "
+    "MatMul MaxPool Maximum Minimum Mish Multiply Negative NonMaxSuppression NormalizeL2 Not "
+    "OneHot PRelu Pad Parameter Power RMS Range ReLU ReduceMax ReduceMean ReduceMin "
+    "ReduceProd ReduceSum Relu Reshape Result RoPE ScaledDotProductAttention ScatterNDUpdate "
+    "ScatterUpdate Select ShapeOf Sigmoid Sin Slice SoftPlus Softmax SpaceToDepth Split Sqrt "
+    "SquaredDifference Squeeze StridedSlice Subtract Swish Tanh TensorIterator Tile TopK "
+    "Transpose Unsqueeze VariadicSplit"
 )
+TYPES = tuple(sorted(TYPE_NAMES.split()))
 OTHER_TYPE = len(TYPES)
 MAX_RANK = 6
 MAX_DEGREE = 8

@@ -10,11 +10,12 @@ import numpy as np
 if TYPE_CHECKING:
     import openvino as ov
 
-FREE = frozenset(
+MOVES = (
     "Parameter Result Constant Reshape Squeeze Unsqueeze Transpose Concat Split VariadicSplit "
     "Gather GatherElements GatherND Slice StridedSlice ShapeOf Convert Broadcast Tile Pad "
-    "ScatterUpdate ScatterNDUpdate DepthToSpace SpaceToDepth ReadValue Assign".split()
+    "ScatterUpdate ScatterNDUpdate DepthToSpace SpaceToDepth ReadValue Assign"
 )
+FREE = frozenset(MOVES.split())
 PER_OUTPUT = {
     "Sigmoid": 4.0,
     "Tanh": 4.0,

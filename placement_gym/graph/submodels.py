@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from placement_gym.graph.operators import IntArray, OpGraph, distinct_edges
+
+BoolArray = NDArray[np.bool_]
 
 FOLLOWERS = ("Constant", "Parameter", "Result")
 
@@ -44,7 +48,7 @@ def submodel_devices(graph: OpGraph, devices: IntArray, submodels: IntArray) -> 
     return result
 
 
-def followers(graph: OpGraph) -> NDArray[np.bool_]:
+def followers(graph: OpGraph) -> BoolArray:
     return np.array([kind in FOLLOWERS for kind in graph.types])
 
 
@@ -84,11 +88,11 @@ def sink(edges: IntArray, devices: IntArray, level: IntArray, component: IntArra
 
 def input_joins(graph: OpGraph) -> IntArray:
     """(2, n) pairs of operators that read the same Parameter, neighbours in each list."""
-    pairs = [pair for readers in graph.inputs for pair in zip(readers, readers[1:], strict=False)]
+    pairs = [pair for readers in graph.inputs for pair in pairwise(readers)]
     return np.array(pairs, dtype=np.int64).reshape(-1, 2).T
 
 
-def adopt(graph: OpGraph, component: IntArray, follows: IntArray) -> IntArray:
+def adopt(graph: OpGraph, component: IntArray, follows: BoolArray) -> IntArray:
     """Give constants and Parameters to their first reader, Results to their producer."""
     component = component.copy()
     for source, target in reversed(graph.edge_index.T.tolist()):
@@ -100,7 +104,7 @@ def adopt(graph: OpGraph, component: IntArray, follows: IntArray) -> IntArray:
     return component
 
 
-def by_level(component: IntArray, level: IntArray, follows: IntArray) -> IntArray:
+def by_level(component: IntArray, level: IntArray, follows: BoolArray) -> IntArray:
     """Number components by level, then by their first operator."""
     leaders = np.flatnonzero(~follows) if not follows.all() else np.arange(len(follows))
     kept, first = np.unique(component[leaders], return_index=True)

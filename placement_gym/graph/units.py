@@ -146,7 +146,7 @@ def contract(graph: OpGraph, labels: IntArray) -> OpGraph:
         element_types=tuple(graph.element_types[operator] for operator in last),
         members=tuple(tuple(names) for names in members),
         weight_bytes=np.bincount(labels, graph.weight_bytes, n).astype(np.int64),
-        flops=np.bincount(labels, graph.flops, n),
+        flops=np.bincount(labels, graph.flops, n).astype(np.float64),
         edge_index=distinct_edges(labels[graph.edge_index]),
         tensors=graph.tensors.read_by(tensor, labels[reader], labels[graph.tensors.source]),
         inputs=tuple(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 import openvino as ov
 from numpy.typing import ArrayLike, NDArray
 from openvino import opset13 as ops
 
-Tensor = ov.Output | ov.Node
+Tensor: TypeAlias = "ov.Output | ov.Node"
 
 
 class Builder:
@@ -33,10 +34,10 @@ class Builder:
         """A Constant that is no weight (axes, patterns, scales): never compressed."""
         return self.name(ops.constant(np.asarray(value, dtype=dtype)), name)
 
-    def weight(self, name: str, value: NDArray[np.float32]) -> ov.Node:
+    def weight(self, name: str, value: NDArray[Any]) -> ov.Node:
         """A float32 weight, or its float16 form behind a Convert."""
         if not self.compressed:
-            return self.name(ops.constant(value), name)
+            return self.name(ops.constant(value.astype(np.float32, copy=False)), name)
         stored = self.name(ops.constant(value.astype(np.float16)), f"{name}/compressed")
         return self.name(ops.convert(stored, "f32"), name)
 

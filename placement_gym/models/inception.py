@@ -8,6 +8,9 @@ from openvino import opset13 as ops
 
 from placement_gym.models.builder import Builder, Tensor
 
+ROW, COLUMN = ((1, 7), (0, 3)), ((7, 1), (3, 0))
+"""Kernel and padding of the two factors of a 7x7 convolution."""
+
 
 def build(compressed: bool = False) -> ov.Model:
     """Inception-V3 for one 299 x 299 image; about 728 nodes as fp16 (HSDAG, Table 1)."""
@@ -80,16 +83,15 @@ def reduction_a(b: Builder, name: str, x: Tensor) -> ov.Node:
 
 def block_b(b: Builder, name: str, x: Tensor, width: int) -> ov.Node:
     """17 x 17: 7x7 convolutions factored into 1x7 and 7x1."""
-    row, column = {"kernel": (1, 7), "padding": (0, 3)}, {"kernel": (7, 1), "padding": (3, 0)}
     single = conv(b, f"{name}/single1", x, width, 1)
-    single = conv(b, f"{name}/single2", single, width, **row)
+    single = conv(b, f"{name}/single2", single, width, *ROW)
     double = conv(b, f"{name}/double1", x, width, 1)
-    for index, shape in enumerate((column, row, column), start=2):
-        double = conv(b, f"{name}/double{index}", double, width, **shape)
+    for index, shape in enumerate((COLUMN, ROW, COLUMN), start=2):
+        double = conv(b, f"{name}/double{index}", double, width, *shape)
     branches = [
         conv(b, f"{name}/1x1", x, 192, 1),
-        conv(b, f"{name}/single3", single, 192, **column),
-        conv(b, f"{name}/double5", double, 192, **row),
+        conv(b, f"{name}/single3", single, 192, *COLUMN),
+        conv(b, f"{name}/double5", double, 192, *ROW),
         conv(b, f"{name}/pool_proj", average_pool(b, f"{name}/pool", x), 192, 1),
     ]
     return concat(b, f"{name}/concat", branches)
@@ -135,8 +137,8 @@ def conv(
     x: Tensor,
     channels: int,
     kernel: int | tuple[int, int],
-    stride: int = 1,
     padding: int | tuple[int, int] = 0,
+    stride: int = 1,
 ) -> ov.Node:
     return b.relu(f"{name}/relu", b.conv_bn(name, x, channels, kernel, stride, padding))
 

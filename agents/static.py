@@ -1,0 +1,184 @@
+"""Agents that learn nothing: fixed placements, and the best of a list that is tried out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import combinations, islice, permutations
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import NDArray
+
+from placement_gym.env import DevicePlacementEnv, placement_env
+from placement_gym.problem import Problem
+from placement_gym.rollout import episode
+
+IntArray = NDArray[np.int64]
+Proposals = Callable[[int], Iterable[IntArray]]
+
+MOST_BLOCKS = 8
+
+
+class Fixed:
+    """Predicts one placement, whatever it sees.
+
+    Args:
+        assignment: (n_units,) device indices.
+    """
+
+    def __init__(self, assignment: IntArray) -> None:
+        self.assignment = assignment
+
+    def predict(
+        self,
+        observation: dict[str, NDArray[Any]],
+        state: Any = None,
+        episode_start: Any = None,
+        deterministic: bool = False,
+    ) -> tuple[NDArray[np.int64], Any]:
+        """The placement, or the current unit's device where units are placed one by one."""
+        if "current_unit" in observation:
+            return self.assignment[observation["current_unit"][..., 0]], state
+        action = np.zeros(observation["placement"].shape, dtype=np.int64)
+        action[..., : len(self.assignment)] = self.assignment
+        return action, state
+
+
+class TryOut(Fixed):
+    """Tries placements in the order they are proposed and predicts the fastest it has seen.
+
+    Args:
+        env: Where they are tried.
+        proposals: Given the number of tries, the placements.
+    """
+
+    def __init__(self, env: gym.Env[Any, Any], proposals: Proposals) -> None:
+        base = placement_env(env)
+        super().__init__(base.problem.single(base.problem.reference_device))
+        self.env = env
+        self.proposals = proposals
+        self.best_speedup = 0.0
+
+    def learn(self, total_timesteps: int) -> TryOut:
+        """Try at most ``total_timesteps`` placements."""
+        for assignment in islice(self.proposals(total_timesteps), total_timesteps):
+            info = episode(self.env, Fixed(assignment))
+            if info["feasible"] and info["speedup"] > self.best_speedup:
+                self.assignment, self.best_speedup = assignment, info["speedup"]
+        return self
+
+
+def single_device(env: gym.Env[Any, Any], seed: int, device: str | None = None) -> Fixed:
+    """Everything on one device; without a name, on the fastest that may run the model alone.
+
+    Raises:
+        ValueError: The environment has no device of that name.
+    """
+    base = placement_env(env)
+    names = base.problem.device_names
+    if device is not None and device not in names:
+        raise ValueError(f"no device {device!r}; the environment places on {list(names)}")
+    best = base.singles.best()
+    fallback = base.problem.reference_device if best is None else best
+    return Fixed(base.problem.single(fallback if device is None else names.index(device)))
+
+
+def openvino_hetero(env: gym.Env[Any, Any], seed: int) -> Fixed:
+    """What automatic HETERO places by itself, devices in the environment's order."""
+    return Fixed(placement_env(env).backend.own_choice("HETERO"))
+
+
+def openvino_auto(env: gym.Env[Any, Any], seed: int) -> Fixed:
+    """The device that AUTO chooses, with the environment's settings."""
+    return Fixed(placement_env(env).backend.own_choice("AUTO"))
+
+
+def random(env: gym.Env[Any, Any], seed: int) -> TryOut:
+    """Every unit on a device of its own, drawn uniformly from those that support it."""
+    problem, rng = placement_env(env).problem, np.random.default_rng(seed)
+
+    def draw() -> IntArray:
+        return (rng.random(problem.supported.shape) * problem.supported).argmax(axis=1)
+
+    return TryOut(env, lambda budget: (draw() for _ in range(budget)))
+
+
+def random_blocks(env: gym.Env[Any, Any], seed: int) -> TryOut:
+    """One to eight runs of the topological order, each on a device drawn uniformly."""
+    problem, rng = placement_env(env).problem, np.random.default_rng(seed)
+
+    def draw() -> IntArray:
+        n_cuts = min(int(rng.integers(MOST_BLOCKS)), problem.n_units - 1)
+        cuts = np.sort(rng.choice(np.arange(1, problem.n_units), n_cuts, replace=False))
+        devices = rng.integers(len(problem.devices), size=n_cuts + 1)
+        return where_supported(
+            problem, devices[np.searchsorted(cuts, range(problem.n_units), "right")]
+        )
+
+    return TryOut(env, lambda budget: (draw() for _ in range(budget)))
+
+
+def prefix(env: gym.Env[Any, Any], seed: int) -> TryOut:
+    """The first units on one device and the rest on another, for every ordered pair."""
+    problem = placement_env(env).problem
+
+    def proposals(budget: int) -> Iterator[IntArray]:
+        pairs = list(permutations(range(len(problem.devices)), 2))
+        n_cuts = min(problem.n_units - 1, max(1, budget // max(1, len(pairs))))
+        cuts = np.linspace(0, problem.n_units, n_cuts + 2).round().astype(int)[1:-1]
+        for cut in cuts.tolist():
+            for first, second in pairs:
+                yield run(problem, 0, cut, first, second)
+
+    return TryOut(env, proposals)
+
+
+def window(env: gym.Env[Any, Any], seed: int) -> TryOut:
+    """One contiguous run on the fastest device, the rest on the fastest other feasible one.
+
+    Windows lie on the finest even grid of cuts whose feasible windows the budget can try; what
+    memory is known to forbid is not tried.
+    """
+    base = placement_env(env)
+    problem = base.problem
+    inside, outside = two_fastest(base)
+
+    def windows(cells: int) -> list[IntArray]:
+        cuts = np.unique(np.linspace(0, problem.n_units, cells + 1).round().astype(int)).tolist()
+        inner = [(a, b) for a, b in combinations(cuts, 2) if b - a < problem.n_units]
+        candidates = [run(problem, a, b, inside, outside) for a, b in inner]
+        return [candidate for candidate in candidates if not problem.infeasibility(candidate)]
+
+    def proposals(budget: int) -> list[IntArray]:
+        best = windows(2)
+        for cells in range(3, problem.n_units + 1):
+            finer = windows(cells)
+            if len(finer) > budget:
+                break
+            best = finer
+        return best
+
+    return TryOut(env, proposals)
+
+
+def run(problem: Problem, start: int, end: int, inside: int, outside: int) -> IntArray:
+    """Units ``start`` to ``end`` on one device, all others on another, where supported."""
+    assignment = problem.single(outside)
+    assignment[start:end] = inside
+    return where_supported(problem, assignment)
+
+
+def where_supported(problem: Problem, assignment: IntArray) -> IntArray:
+    """The assignment, with what a device lacks moved to the reference device."""
+    possible = problem.supported[np.arange(problem.n_units), assignment]
+    return np.where(possible, assignment, problem.reference_device)
+
+
+def two_fastest(env: DevicePlacementEnv) -> tuple[int, int]:
+    """The fastest device, memory ignored, and the fastest of the others that fits alone."""
+    singles = env.singles
+    speeds = [m.speedup if m is not None else 0.0 for m in singles.measurements]
+    order = sorted(range(len(speeds)), key=lambda device: -speeds[device])
+    others = [device for device in order[1:] if singles.feasible[device]] or order[1:] or order
+    return order[0], others[0]

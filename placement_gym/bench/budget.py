@@ -1,0 +1,82 @@
+"""Equal budgets: every evaluated placement counts, whoever asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from time import perf_counter
+
+from placement_gym.backends import Backend, Measurement
+from placement_gym.graph.operators import IntArray
+
+
+class BudgetReached(Exception):  # noqa: N818  a signal, not an error
+    """The agent has evaluated as many placements as it may."""
+
+
+class BudgetedBackend:
+    """Counts evaluations, repeated and cached ones included, and ends at the budget.
+
+    Args:
+        inner: Does the work.
+        budget: Evaluations allowed; the next one raises ``BudgetReached``.
+        on_evaluation: Called after each.
+    """
+
+    def __init__(
+        self, inner: Backend, budget: int, on_evaluation: Callable[[], None] = lambda: None
+    ) -> None:
+        self.inner = inner
+        self.problem = inner.problem
+        self.budget = budget
+        self.on_evaluation = on_evaluation
+        self.history: list[tuple[IntArray, Measurement]] = []
+        self.curve: list[tuple[int, float, float]] = []
+        self.started = perf_counter()
+
+    @property
+    def evaluations(self) -> int:
+        return len(self.history)
+
+    def evaluate(self, assignment: IntArray) -> Measurement:
+        """See ``Backend.evaluate``.
+
+        Raises:
+            BudgetReached: The budget is spent.
+        """
+        if self.evaluations >= self.budget:
+            raise BudgetReached(f"{self.budget} evaluations")
+        measurement = self.inner.evaluate(assignment)
+        self.history.append((assignment.copy(), measurement))
+        self.note_progress(measurement)
+        self.on_evaluation()
+        return measurement
+
+    def note_progress(self, measurement: Measurement) -> None:
+        """Keep (evaluations, seconds, best speed-up) whenever the best improves."""
+        best = self.curve[-1][2] if self.curve else 0.0
+        if measurement.feasible and measurement.speedup > best:
+            seconds = perf_counter() - self.started
+            self.curve.append((self.evaluations, round(seconds, 3), measurement.speedup))
+
+    def best(self, n: int) -> list[IntArray]:
+        """The ``n`` fastest distinct feasible placements that were seen."""
+        feasible = [(a, m) for a, m in self.history if m.feasible]
+        ranked = sorted(feasible, key=lambda seen: -seen[1].speedup)
+        distinct = {a.tobytes(): a for a, _ in ranked}
+        return list(distinct.values())[:n]
+
+    def score(self, assignment: IntArray) -> Measurement:
+        """Not counted: what the environment itself needs to know of single devices."""
+        return self.inner.score(assignment)
+
+    def remeasure(self, assignments: Sequence[IntArray]) -> list[Measurement]:
+        """Not counted: what the harness needs to know of finalists."""
+        return self.inner.remeasure(assignments)
+
+    def own_choice(self, plugin: str) -> IntArray:
+        """See ``Backend.own_choice``."""
+        return self.inner.own_choice(plugin)
+
+    def close(self) -> None:
+        """Close the inner backend."""
+        self.inner.close()

@@ -1,0 +1,193 @@
+"""Compare agents on one model: the honest table, its files and its picture."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+)
+
+from placement_gym.bench import results
+from placement_gym.bench.arena import Arena
+from placement_gym.bench.report import write_report
+from placement_gym.bench.resolve import AgentSpec
+from placement_gym.bench.results import Row
+from placement_gym.bench.run import run_agent
+from placement_gym.devices import is_testbed, mixed_precision
+from placement_gym.placement import Placement
+
+DEFAULT_ENV = "DevicePlacement-v0"
+SINGLE_DEVICE = "single-device"
+ENGINE_AGENTS = ("openvino-hetero", "openvino-auto")
+SEARCH_AGENTS = ("random", "random-blocks", "prefix", "window")
+Document = dict[str, Any]
+
+
+def compare(
+    model: Any = "resnet",
+    agents: Sequence[Any] | None = None,
+    env_id: str = DEFAULT_ENV,
+    devices: Any = None,
+    budget: int = 16,
+    seeds: Sequence[int] = (0,),
+    out: str | Path = "results",
+    env_kwargs: Mapping[str, Any] | None = None,
+    quiet: bool = False,
+) -> Document:
+    """Run agents under equal budgets, re-measure each finalist afresh and report.
+
+    Every device alone is always in the table. ``out`` gets ``results.jsonl`` (a line a run,
+    appended as it ends), ``table.md``, ``comparison.png`` and for each run its placement as a
+    file and a picture.
+
+    Args:
+        model: As for ``gym.make``.
+        agents: Names, ``"module:attribute"``, ``{"name", "kwargs"}``, factories or objects with
+            ``predict``; None takes OpenVINO's own choice, random, random blocks, prefix, window.
+        env_id: Which environment.
+        devices: As for ``gym.make``.
+        budget: Evaluations that each agent may use.
+        seeds: Seeds; each agent runs with each.
+        out: Folder for the results.
+        env_kwargs: Further arguments of ``gym.make``.
+        quiet: Show no progress.
+
+    Returns:
+        The comparison as one JSON-able document: ``env``, ``env_kwargs``, ``model``,
+        ``devices``, ``reference``, ``reference_ms``, ``best_single_ms``,
+        ``best_single_unlimited_ms``, ``optimum_ms``, ``bound_ms``, ``noise``, ``notes``, ``interrupted`` and ``rows``.
+
+    Raises:
+        ValueError: An argument is wrong; nothing has run then.
+    """
+    if budget < 1:
+        raise ValueError(f"budget must be at least 1, not {budget}")
+    folder = Path(out)
+    folder.mkdir(parents=True, exist_ok=True)
+    arena = Arena.make(env_id, {"model": model, "devices": devices, **(env_kwargs or {})}, folder)
+    runs = [(single, seeds[0]) for single in single_devices(arena)]
+    runs += [(agent, seed) for agent in line_up(arena, agents) for seed in seeds]
+    rows: list[Row] = []
+    interrupted = False
+    with progress(len(runs) * budget, quiet) as report:
+        try:
+            for agent, seed in runs:
+                rows.append(run_and_save(arena, agent, seed, budget, folder, report))
+        except KeyboardInterrupt:
+            interrupted = True
+    document = summarise(arena, rows, interrupted)
+    write_report(document, folder)
+    arena.close()
+    return document
+
+
+def single_devices(arena: Arena) -> list[AgentSpec]:
+    """Every device that runs the whole model, alone."""
+    problem = arena.base.problem
+    named = zip(problem.device_names, problem.runs_all, strict=True)
+    return [AgentSpec(SINGLE_DEVICE, {"device": name}) for name, alone in named if alone]
+
+
+def line_up(arena: Arena, agents: Sequence[Any] | None) -> list[AgentSpec]:
+    """The agents asked for; single devices are there anyway.
+
+    Raises:
+        UnknownAgentError: A name cannot be resolved.
+    """
+    if agents is None:
+        agents = [*(ENGINE_AGENTS if arena.measured else ()), *SEARCH_AGENTS]
+    chosen = [spec for spec in map(AgentSpec.of, agents) if spec.name != SINGLE_DEVICE]
+    for spec in chosen:
+        spec.resolve()
+    return chosen
+
+
+def run_and_save(
+    arena: Arena, agent: AgentSpec, seed: int, budget: int, folder: Path, report: Progress
+) -> Row:
+    """One run with its row, its placement file and its picture."""
+    task = report.task_ids[0]
+    end = report.tasks[0].completed + budget
+    report.update(task, description=agent.label)
+    row, placement = run_agent(arena, agent, seed, budget, lambda: report.advance(task))
+    if placement is not None:
+        name = re.sub(r"[^\w-]+", "-", f"placement-{agent.label}-seed{seed}")
+        placement.save(folder / f"{name}.json")
+        draw(arena, row, placement, folder / f"{name}.png")
+    results.append(folder / "results.jsonl", row)
+    report.update(task, completed=end)
+    return row
+
+
+def draw(arena: Arena, row: Row, placement: Placement, path: Path) -> None:
+    from placement_gym.plots import draw_placement, save
+
+    problem = arena.base.problem
+    title = f"{row.model}, {row.label}: {row.speedup_vs_best_single:.3f} x the best single device"
+    save(draw_placement(problem, placement.assignment(problem), title), path)
+
+
+def summarise(arena: Arena, rows: Sequence[Row], interrupted: bool) -> Document:
+    base = arena.base
+    noise = [row.noise for row in rows if row.noise]
+    document: Document = results.plain(
+        {
+            "env": arena.env_id,
+            "env_kwargs": dict(arena.env_kwargs),
+            "model": base.problem.units.graph.model,
+            "devices": list(base.problem.device_names),
+            "reference": base.problem.device_names[base.problem.reference_device],
+            "reference_ms": base.reference.latency_ms,
+            "best_single_ms": base.singles.fastest().latency_ms,
+            "best_single_unlimited_ms": base.singles.fastest(limited=False).latency_ms,
+            "optimum_ms": None,
+            "bound_ms": None,
+            "noise": float(np.median(noise)) if noise else None,
+            "notes": notes(arena),
+            "interrupted": interrupted,
+            "rows": [row.to_json() for row in rows],
+        }
+    )
+    return document
+
+
+def notes(arena: Arena) -> list[str]:
+    """What a reader has to know before the verdicts."""
+    devices = arena.base.problem.devices
+    found = []
+    if not arena.measured:
+        found.append("simulated: no claim about a real device")
+    elif is_testbed(devices):
+        found.append("test bed: virtual devices of one CPU, never a claim about a GPU")
+    if mixed_precision(devices):
+        found.append("mixed precision: not a placement gain")
+    return found
+
+
+@contextmanager
+def progress(total: int, quiet: bool) -> Iterator[Progress]:
+    """A bar on standard error; warnings do not tear it."""
+    columns = (
+        TextColumn("{task.description:<24}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("evaluations"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), disable=quiet) as bar:
+        bar.add_task("starting", total=total)
+        with warnings.catch_warnings():
+            warnings.simplefilter("once")
+            yield bar

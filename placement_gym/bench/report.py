@@ -1,0 +1,98 @@
+"""A comparison as a table on the terminal, as Markdown and as a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Group, JustifyMethod
+from rich.table import Table
+from rich.text import Text
+
+Document = Mapping[str, Any]
+
+COLUMNS = (
+    "agent",
+    "ms",
+    "p90",
+    "x ref",
+    "x best single",
+    "subm.",
+    "evals",
+    "wall s",
+    "beats best single",
+)
+
+LEGEND = (
+    "ms, p90: median and 90th percentile of the finalist, measured afresh; x: speed-up; submodels: "
+    "made by the engine (expected); evals: placements evaluated in search"
+)
+
+
+def cells(row: Mapping[str, Any]) -> list[str]:
+    """A result row as the columns of the table."""
+    if row["latency_ms"] is None:
+        return [row["label"], *["-"] * 5, str(row["evaluations"]), "-", row["error"]]
+    expected, real = row["n_submodels_expected"], row["n_submodels"]
+    return [
+        row["label"],
+        f"{row['latency_ms']:.2f}",
+        "-" if row["latency_p90_ms"] is None else f"{row['latency_p90_ms']:.2f}",
+        f"{row['speedup']:.2f}",
+        f"{row['speedup_vs_best_single']:.3f} ±{row['noise']:.3f}",
+        str(real) if real == expected else f"{real} ({expected})",
+        str(row["evaluations"]),
+        f"{row['wall_s']:.1f}",
+        row["beats_best_single"],
+    ]
+
+
+def heading(document: Document) -> str:
+    return (
+        f"{document['model']} on {', '.join(document['devices'])} ({document['env']}), "
+        f"reference {document['reference']}"
+    )
+
+
+def conclusion(document: Document) -> str:
+    """One sentence that answers the question the user came with."""
+    winners = [row for row in document["rows"] if row["beats_best_single"] == "yes"]
+    if not winners:
+        return "No split beats the best single device."
+    best = max(winners, key=lambda row: row["speedup_vs_best_single"])
+    gain = 100 * (best["speedup_vs_best_single"] - 1)
+    return f"{best['label']} beats the best single device by {gain:.1f} %."
+
+
+def terminal(document: Document) -> Group:
+    """What the command prints."""
+    table = Table(title=heading(document), title_justify="left", box=SIMPLE_HEAD)
+    for column in COLUMNS:
+        side: JustifyMethod = "left" if column in (COLUMNS[0], COLUMNS[-1]) else "right"
+        table.add_column(column, justify=side, no_wrap=True)
+    for row in document["rows"]:
+        table.add_row(*cells(row), style="bold" if row["beats_best_single"] == "yes" else "")
+    lines = [Text(note, style="yellow") for note in document["notes"]]
+    return Group(*lines, table, Text(LEGEND, style="dim"), Text(conclusion(document)))
+
+
+def markdown(document: Document) -> str:
+    """The same table for a file."""
+    lines = [f"# {heading(document)}", ""]
+    lines += [f"**{note}**\n" for note in document["notes"]]
+    lines += [" | ".join(("", *COLUMNS, "")).strip(), "|" + " --- |" * len(COLUMNS)]
+    lines += [" | ".join(("", *cells(row), "")).strip() for row in document["rows"]]
+    lines += ["", LEGEND, "", conclusion(document), ""]
+    return "\n".join(lines)
+
+
+def write_report(document: Document, folder: Path) -> None:
+    """Write ``table.md`` and, if there is a bar to draw, ``comparison.png``."""
+    from placement_gym.plots import draw_comparison, save
+
+    (folder / "table.md").write_text(markdown(document))
+    if any(row["latency_ms"] for row in document["rows"]):
+        title = "\n".join([heading(document), *document["notes"]])
+        save(draw_comparison(document["rows"], title), folder / "comparison.png")

@@ -1,0 +1,134 @@
+"""Result rows: one JSON object a run, in a file that survives a kill."""
+
+from __future__ import annotations
+
+import json
+import math
+import platform
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import datetime, timezone
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from placement_gym.version import VERSION
+
+PACKAGES = ("openvino", "gymnasium", "stable-baselines3", "torch", "numpy")
+
+
+@cache
+def versions() -> dict[str, str]:
+    """Versions of Python, this package and those it stands on."""
+    found = {"python": platform.python_version(), "placement-gym": VERSION}
+    for package in PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+@cache
+def host() -> str:
+    """The machine's name, architecture and system."""
+    return f"{platform.node()} {platform.machine()} {sys.platform}"
+
+
+@cache
+def git_commit() -> str | None:
+    """Commit of the source tree this package runs from; None outside of one."""
+    command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError:
+        return None
+    return done.stdout.strip() or None
+
+
+@dataclass(frozen=True)
+class Row:
+    """One run of one agent. Latencies in ms; unknown values are None.
+
+    Attributes:
+        agent: Name of the agent.
+        label: Name and options, as tables print them.
+        kwargs: Options it was made with.
+        env: Id of the environment.
+        env_kwargs: What the environment was made with.
+        model: Name of the model.
+        model_fingerprint: Of its operator graph.
+        costs_fingerprint: Of the cost table; None where latencies are measured.
+        devices: Devices with their settings.
+        seed: Seed of the run.
+        budget: Evaluations allowed.
+        evaluations: Evaluations used.
+        latency_ms: Median of the finalist, measured afresh.
+        latency_p90_ms: 90th percentile of the same.
+        greedy_latency_ms: Median of ``predict(deterministic=True)`` after learning.
+        speedup: Over the reference device.
+        speedup_vs_best_single: Over the fastest feasible single device.
+        noise: Half-width of the uncertainty of the latter, as a fraction.
+        n_submodels: Submodels that the engine made.
+        n_submodels_expected: Submodels that the placement needs.
+        wall_s: Seconds of search.
+        beats_best_single: ``"yes"``, ``"no"`` or ``"within noise"``.
+        curve: (evaluations, seconds, best speed-up) at each improvement.
+        placement: Unit -> device of the finalist.
+        error: Why there is no latency, or an empty string.
+    """
+
+    agent: str
+    label: str
+    kwargs: Mapping[str, Any]
+    env: str
+    env_kwargs: Mapping[str, Any]
+    model: str
+    model_fingerprint: str
+    devices: list[dict[str, Any]]
+    seed: int
+    budget: int
+    evaluations: int = 0
+    costs_fingerprint: str | None = None
+    latency_ms: float | None = None
+    latency_p90_ms: float | None = None
+    greedy_latency_ms: float | None = None
+    speedup: float | None = None
+    speedup_vs_best_single: float | None = None
+    noise: float | None = None
+    n_submodels: int | None = None
+    n_submodels_expected: int | None = None
+    wall_s: float = 0.0
+    beats_best_single: str | None = None
+    curve: list[tuple[int, float, float]] = field(default_factory=list)
+    placement: Mapping[str, str] | None = None
+    error: str = ""
+    versions: Mapping[str, str] = field(default_factory=versions)
+    host: str = field(default_factory=host)
+    git: str | None = field(default_factory=git_commit)
+    time: str = field(default_factory=lambda: datetime.now(timezone.utc).isoformat("T", "seconds"))
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values; what is not finite becomes None."""
+        values: dict[str, Any] = plain(asdict(self))
+        return values
+
+
+def plain(value: Any) -> Any:
+    """The value as JSON can hold it."""
+    if isinstance(value, Mapping):
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def append(path: Path, row: Row) -> None:
+    """Add one line to a results file."""
+    with path.open("a") as file:
+        file.write(json.dumps(row.to_json()) + "\n")

@@ -1,0 +1,110 @@
+"""One run: an agent, a budget, and the finalist that comes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from time import perf_counter
+
+from placement_gym.bench.arena import Arena
+from placement_gym.bench.budget import BudgetedBackend, BudgetReached
+from placement_gym.bench.finalists import Finalist, fastest
+from placement_gym.bench.resolve import AgentSpec
+from placement_gym.bench.results import Row
+from placement_gym.placement import Placement
+from placement_gym.rollout import episode
+
+FINALISTS = 3
+
+
+def run_agent(
+    arena: Arena,
+    agent: AgentSpec,
+    seed: int,
+    budget: int,
+    on_evaluation: Callable[[], None] = lambda: None,
+) -> tuple[Row, Placement | None]:
+    """Let an agent search, then measure its finalist afresh.
+
+    An agent with ``learn`` gets the whole budget; then, and for any other, its deterministic
+    placement is evaluated. The finalist is the fastest of the best three after re-measurement.
+
+    Args:
+        arena: Where it runs.
+        agent: Who runs.
+        seed: Seed of agent and environment.
+        budget: Evaluations that the agent may use.
+        on_evaluation: Called after each evaluation.
+
+    Returns:
+        The result row, and the finalist's placement if there is one. A failure of the engine, or
+        an agent that this environment cannot have, is an ``error`` in the row.
+    """
+    base = arena.base
+    row = blank_row(arena, agent, seed, budget)
+    inner = base.backend
+    base.backend = counted = BudgetedBackend(inner, budget, on_evaluation)
+    try:
+        row = searched(arena, agent, counted, row)
+        candidates = counted.best(FINALISTS)
+        if not candidates:
+            return replace(row, error="no feasible placement was found"), None
+        finalist = fastest(arena, candidates)
+    except (NotImplementedError, RuntimeError) as error:
+        return replace(row, error=str(error)), None
+    finally:
+        base.backend = inner
+    placement = Placement.of(base.problem, finalist.assignment, base.graph)
+    return finished_row(row, finalist, placement), placement
+
+
+def searched(arena: Arena, agent: AgentSpec, counted: BudgetedBackend, row: Row) -> Row:
+    """The row after the agent has spent its budget."""
+    policy = agent.make(arena.env, row.seed)
+    if hasattr(policy, "learn"):
+        arena.env.reset(seed=row.seed)
+        with suppress(BudgetReached):
+            policy.learn(row.budget)
+    spent = counted.evaluations
+    counted.budget = spent + arena.base.problem.n_units
+    info = episode(arena.env, policy, deterministic=True, seed=row.seed)
+    return replace(
+        row,
+        evaluations=spent or counted.evaluations,
+        wall_s=round(perf_counter() - counted.started, 3),
+        curve=counted.curve,
+        greedy_latency_ms=float(info["latency_ms"]) if info["feasible"] else None,
+    )
+
+
+def blank_row(arena: Arena, agent: AgentSpec, seed: int, budget: int) -> Row:
+    problem = arena.base.problem
+    return Row(
+        agent=agent.name,
+        label=agent.label,
+        kwargs=dict(agent.kwargs),
+        env=arena.env_id,
+        env_kwargs=dict(arena.env_kwargs),
+        model=problem.units.graph.model,
+        model_fingerprint=problem.units.graph.fingerprint(),
+        devices=[device.to_json() for device in problem.devices],
+        seed=seed,
+        budget=budget,
+    )
+
+
+def finished_row(row: Row, finalist: Finalist, placement: Placement) -> Row:
+    measurement = finalist.measurement
+    return replace(
+        row,
+        latency_ms=measurement.latency_ms,
+        latency_p90_ms=measurement.latency_p90_ms,
+        speedup=measurement.speedup,
+        speedup_vs_best_single=finalist.speedup_vs_best_single,
+        noise=finalist.noise,
+        n_submodels=measurement.n_submodels,
+        n_submodels_expected=measurement.n_submodels_expected,
+        beats_best_single=finalist.beats_best_single,
+        placement=dict(placement.units),
+    )
