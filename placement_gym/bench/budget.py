@@ -65,6 +65,10 @@ class BudgetedBackend:
         distinct = {a.tobytes(): a for a, _ in ranked}
         return list(distinct.values())[:n]
 
+    def last(self) -> list[IntArray]:
+        """The latest placement, if it is feasible."""
+        return [assignment for assignment, m in self.history[-1:] if m.feasible]
+
     def score(self, assignment: IntArray) -> Measurement:
         """Not counted: what the environment itself needs to know of single devices."""
         return self.inner.score(assignment)

@@ -67,7 +67,8 @@ def compare(
     Returns:
         The comparison as one JSON-able document: ``env``, ``env_kwargs``, ``model``,
         ``devices``, ``reference``, ``reference_ms``, ``best_single_ms``,
-        ``best_single_unlimited_ms``, ``optimum_ms``, ``bound_ms``, ``noise``, ``notes``, ``interrupted`` and ``rows``.
+        ``best_single_unlimited_ms``, ``optimum_ms``, ``bound_ms``, ``noise``, ``notes``,
+        ``interrupted`` and ``rows``.
 
     Raises:
         ValueError: An argument is wrong; nothing has run then.

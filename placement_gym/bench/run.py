@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from time import perf_counter
+from typing import Any
 
 from placement_gym.bench.arena import Arena
 from placement_gym.bench.budget import BudgetedBackend, BudgetReached
@@ -28,7 +29,8 @@ def run_agent(
     """Let an agent search, then measure its finalist afresh.
 
     An agent with ``learn`` gets the whole budget; then, and for any other, its deterministic
-    placement is evaluated. The finalist is the fastest of the best three after re-measurement.
+    placement is evaluated. The finalist is the fastest of the best three after re-measurement; of
+    an agent that does not learn, its one placement.
 
     Args:
         arena: Where it runs.
@@ -46,8 +48,9 @@ def run_agent(
     inner = base.backend
     base.backend = counted = BudgetedBackend(inner, budget, on_evaluation)
     try:
-        row = searched(arena, agent, counted, row)
-        candidates = counted.best(FINALISTS)
+        policy = agent.make(arena.env, seed)
+        row = searched(arena, policy, counted, row)
+        candidates = counted.best(FINALISTS) if hasattr(policy, "learn") else counted.last()
         if not candidates:
             return replace(row, error="no feasible placement was found"), None
         finalist = fastest(arena, candidates)
@@ -59,9 +62,8 @@ def run_agent(
     return finished_row(row, finalist, placement), placement
 
 
-def searched(arena: Arena, agent: AgentSpec, counted: BudgetedBackend, row: Row) -> Row:
+def searched(arena: Arena, policy: Any, counted: BudgetedBackend, row: Row) -> Row:
     """The row after the agent has spent its budget."""
-    policy = agent.make(arena.env, row.seed)
     if hasattr(policy, "learn"):
         arena.env.reset(seed=row.seed)
         with suppress(BudgetReached):

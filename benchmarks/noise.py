@@ -1,0 +1,53 @@
+"""The noise floor: one placement compiled and measured several times."""
+
+from __future__ import annotations
+
+import argparse
+
+import numpy as np
+from setup_backend import measured_backend
+
+from placement_gym.backends.measured import MeasuredBackend
+from placement_gym.graph.operators import IntArray
+
+
+def blocks(backend: MeasuredBackend, n_submodels: int) -> IntArray:
+    """Equal runs of units on alternating devices that make so many submodels."""
+    n_units = backend.problem.n_units
+    for n_blocks in range(n_submodels, n_units):
+        assignment = np.arange(n_units) * n_blocks // n_units % 2
+        if backend.start(assignment).n_submodels == n_submodels:
+            return assignment
+    raise ValueError(f"no split into {n_submodels} submodels found")
+
+
+def spread(scores: list[float]) -> str:
+    middle = np.median(scores)
+    return f"{(max(scores) - min(scores)) / middle * 100:5.1f} %"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--model", default="resnet", help="built-in model or file")
+    parser.add_argument("--times", type=int, default=5, help="compilations of each placement")
+    options = parser.parse_args()
+    backend = measured_backend(options.model)
+    placements = {
+        "CPU_FAST alone": backend.problem.single(1),
+        "four submodels": blocks(backend, 4),
+    }
+    print("spread (largest - smallest) / median over", options.times, "measurements")
+    for name, assignment in placements.items():
+        search = [backend.score(assignment) for _ in range(options.times)]
+        final = [backend.remeasure([assignment])[0] for _ in range(options.times)]
+        for kind, found in (("search", search), ("finalist", final)):
+            print(
+                f"{name:<15} {kind:<9} speed-up {np.median([m.speedup for m in found]):.3f}, "
+                f"spread {spread([m.speedup for m in found])}; of the bare latency "
+                f"{spread([m.latency_ms for m in found])}; stated noise "
+                f"±{np.median([m.noise for m in found]) * 100:.1f} %"
+            )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,47 @@
+"""Submodels and latency of single moves: our own split against HETERO's."""
+
+from __future__ import annotations
+
+import argparse
+
+import numpy as np
+from setup_backend import measured_backend
+
+from placement_gym.backends.measured import timing
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--models", default="resnet,inception,bert", help="comma-separated")
+    parser.add_argument("--moves", type=int, default=14, help="units moved, one at a time")
+    parser.add_argument("--repeats", type=int, default=20, help="inferences of each")
+    options = parser.parse_args()
+    for model in options.models.split(","):
+        alias, plain = measured_backend(model, "alias"), measured_backend(model, "hetero")
+        n_units = alias.problem.n_units
+        kept, gains = 0, []
+        for move in range(options.moves):
+            unit = int(n_units * (move + 0.5) / options.moves)
+            assignment = alias.problem.single(1)
+            assignment[unit] = 0
+            ours, theirs = alias.checked(assignment), plain.checked(assignment)
+            samples = timing.interleaved([ours.run, theirs.run], options.repeats)
+            gain = timing.speedup(samples[1], samples[0])
+            kept += ours.n_submodels == ours.n_submodels_expected
+            gains.append((theirs.n_submodels, gain))
+            print(
+                f"{model} unit {unit:3d} expected {ours.n_submodels_expected} "
+                f"alias {ours.n_submodels} hetero {theirs.n_submodels:3d}   "
+                f"alias is {gain:.2f} x hetero"
+            )
+        over = [gain for n_submodels, gain in gains if n_submodels > 5]
+        print(
+            f"{model}: alias as expected in {kept} of {options.moves}; hetero over-splits "
+            f"{len(over)}, there alias is {np.median(over) if over else float('nan'):.2f} x "
+            f"(at most {max(over, default=float('nan')):.2f}); "
+            f"elsewhere {np.median([g for n, g in gains if n <= 5]):.2f} x"
+        )
+
+
+if __name__ == "__main__":
+    main()
