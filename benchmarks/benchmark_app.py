@@ -13,12 +13,12 @@ import numpy as np
 import openvino as ov
 from setup_backend import measured_backend
 
-FLAGS = "-d CPU -hint none -nstreams 1 -nthreads 1 -infer_precision f32 -api sync".split()
+FLAGS = "-d CPU -hint none -nstreams 1 -nthreads 1 -infer_precision f32 -api sync"
 
 
 def benchmark_app_ms(path: Path, runs: int) -> float:
     """Median latency that benchmark_app reports."""
-    command = [str(Path(sys.executable).parent / "benchmark_app"), "-m", str(path), *FLAGS]
+    command = [str(Path(sys.executable).parent / "benchmark_app"), "-m", str(path), *FLAGS.split()]
     done = subprocess.run(
         [*command, "-niter", str(runs)], capture_output=True, text=True, check=True
     )
@@ -44,8 +44,11 @@ def main() -> None:
                 backend.__dict__.pop("reference_ms", None)
                 ours.append(backend.reference_ms)
         ratios = np.array(ours) / np.array(theirs)
-        print(f"{model:<10} ours {np.median(ours):7.2f} ms   benchmark_app {np.median(theirs):7.2f} ms"
-              f"   ratio {np.median(ratios):.3f} ({ratios.min():.3f} to {ratios.max():.3f})")  # fmt: skip
+        print(
+            f"{model:<10} ours {np.median(ours):7.2f} ms, "
+            f"benchmark_app {np.median(theirs):7.2f} ms, "
+            f"ratio {np.median(ratios):.3f} ({ratios.min():.3f} to {ratios.max():.3f})"
+        )
 
 
 if __name__ == "__main__":

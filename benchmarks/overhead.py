@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import replace
+from itertools import combinations
 from time import perf_counter
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -52,39 +54,46 @@ def node_affinities(backend: MeasuredBackend, assignment: np.ndarray) -> dict[st
     }
 
 
+def windows(n_units: int, count: int) -> list[np.ndarray]:
+    """Distinct placements with one contiguous run on the second device."""
+    inner = [(a, b) for a, b in combinations(range(n_units + 1), 2) if b - a < n_units]
+    chosen = np.random.default_rng(0).choice(len(inner), min(count, len(inner)), replace=False)
+    units = np.arange(n_units)
+    return [((units >= a) & (units < b)).astype(np.int64) for a, b in (inner[i] for i in chosen)]
+
+
+def timed_step(env: gym.Env, action: np.ndarray) -> tuple[float, dict[str, Any]]:
+    started = perf_counter()
+    info = env.step(action)[-1]
+    return perf_counter() - started, info
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", default="resnet", help="built-in model or file")
-    parser.add_argument("--placements", type=int, default=12, help="random-block placements")
+    parser.add_argument("--placements", type=int, default=12, help="placements to try")
     options = parser.parse_args()
     env = gym.make("DevicePlacement-v0", model=options.model, devices="cpu-testbed")
     base = placement_env(env)
     backend = base.backend.inner  # type: ignore[attr-defined]
     backend.protocol = replace(backend.protocol, attempts=1)
     env.reset(seed=0)
-    rng = np.random.default_rng(0)
-    n_units = base.problem.n_units
     outside, bare_s, step_s, again_s, reset_s = [], [], [], [], []
-    for index in range(options.placements):
-        start, end = np.sort(rng.choice(n_units + 1, 2, replace=False))
-        action = np.zeros(n_units, dtype=np.int64)
-        action[start:end] = 1
+    for index, action in enumerate(windows(base.problem.n_units, options.placements)):
         affinities = node_affinities(backend, action)
         names = sorted(set(affinities.values()))
         if index % 2:
             bare_s.append(bare(backend, affinities, names))
-        started = perf_counter()
-        _, _, _, _, info = env.step(action)
-        step_s.append(perf_counter() - started)
-        outside.append(1 - (info["compile_s"] + info["measure_s"]) / step_s[-1])
+        seconds, info = timed_step(env, action)
+        step_s.append(seconds)
+        outside.append(1 - (info["compile_s"] + info["measure_s"]) / seconds)
         if not index % 2:
             bare_s.append(bare(backend, affinities, names))
         started = perf_counter()
         env.reset()
         reset_s.append(perf_counter() - started)
-        started = perf_counter()
-        _, _, _, _, info = env.step(action)
-        again_s.append(perf_counter() - started)
+        seconds, info = timed_step(env, action)
+        again_s.append(seconds)
         assert info["cached"]
         env.reset()
     print(f"{options.model}, {options.placements} placements, openvino {ov.__version__}")

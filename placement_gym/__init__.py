@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from envs_registry import register_envs
 from placement_gym.devices import DeviceSpec
-from placement_gym.placement import Placement, PlacementMismatchError, apply_placement
+from placement_gym.placement import Placement, PlacementMismatchError
 from placement_gym.version import VERSION
 
 if TYPE_CHECKING:
-    from placement_gym.backends.measured.hetero import compile_model
     from placement_gym.bench.compare import compare
+    from placement_gym.deploy import apply_placement, compile_model
 
 __version__ = VERSION
 __all__ = [
@@ -25,8 +25,9 @@ __all__ = [
 ]
 
 LAZY = {
-    "compile_model": "placement_gym.backends.measured.hetero",
+    "apply_placement": "placement_gym.deploy",
     "compare": "placement_gym.bench.compare",
+    "compile_model": "placement_gym.deploy",
 }
 
 

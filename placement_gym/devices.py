@@ -62,6 +62,8 @@ class DeviceSpec:
             )
         if self.threads is not None and self.threads < 1:
             raise ValueError(f"{self.name}: threads must be at least 1, or None for all cores")
+        if self.memory_bytes is not None and self.memory_bytes < 0:
+            raise ValueError(f"{self.name}: memory_bytes must not be negative")
         if self.weight_share is not None and not 0.0 <= self.weight_share <= 1.0:
             raise ValueError(f"{self.name}: weight_share must lie between 0 and 1")
 
@@ -115,7 +117,10 @@ class DeviceSpec:
         unknown = sorted(set(values) - set(known))
         if unknown or "name" not in values:
             raise ValueError(f"a device needs 'name' and takes {known}, not {unknown}")
-        return cls(**values)
+        try:
+            return cls(**values)
+        except TypeError as error:
+            raise ValueError(f"device {values['name']!r}: {error}") from error
 
 
 TESTBED = (DeviceSpec("CPU", threads=1), DeviceSpec("CPU_FAST", plugin="CPU"))
@@ -144,14 +149,14 @@ def parse_devices(devices: DevicesArgument) -> tuple[DeviceSpec, ...]:
         if devices in PRESETS:
             return PRESETS[devices]
         path = Path(devices)
-        items: Sequence[Any] = (
-            json.loads(path.read_text()) if path.suffix == ".json" else devices.split(",")
-        )
+        items: Any = json.loads(path.read_text()) if path.suffix == ".json" else devices.split(",")
     else:
         items = devices or ()
+    if not isinstance(items, Sequence):
+        raise ValueError(f"{devices} must hold a list of devices")
     specs = tuple(as_spec(item) for item in items)
     names = [spec.name for spec in specs]
-    if not names or len(set(names)) < len(names):
+    if not all(names) or not names or len(set(names)) < len(names):
         raise ValueError(f"devices must be one or more distinct names, not {devices!r}")
     return specs
 

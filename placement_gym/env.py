@@ -45,7 +45,9 @@ class DevicePlacementEnv(gym.Env[Observation, NDArray[np.int64]]):
     The same keys after ``reset`` and every ``step``: latency_ms, reference_ms, best_single_ms,
     best_single_unlimited_ms, speedup, speedup_vs_best_single, latency_p90_ms, noise,
     n_submodels, n_submodels_expected, n_transfers, transfer_bytes, memory_bytes, compile_s,
-    measure_s, cached, feasible, error, placement_hash, devices, testbed.
+    measure_s, cached, feasible, error, placement_hash, devices, testbed. The latencies of single
+    devices are given relative to the reference of the same moment, so that slow drift of the
+    machine does not enter a comparison.
 
     Args:
         backend: Scores placements of its problem.
@@ -154,13 +156,14 @@ class DevicePlacementEnv(gym.Env[Observation, NDArray[np.int64]]):
 
     def checked(self, action: ArrayLike) -> IntArray:
         """The assignment that an action means, without padding."""
-        values = np.ascontiguousarray(action, dtype=np.int64)
-        if not self.action_space.contains(values):
+        given = np.asarray(action)
+        values = given.astype(np.int64)
+        if given.dtype.kind not in "iu" or not self.action_space.contains(values):
             raise ValueError(
                 f"an action is {self.observer.n_nodes} device indices from 0 to "
                 f"{len(self.problem.devices) - 1}, not {action!r}"
             )
-        return values[: self.problem.n_units].copy()
+        return values[: self.problem.n_units]
 
     def action_masks(self) -> NDArray[np.bool_]:
         """(N * n_devices,) bool, whether each unit may go to each device (sb3-contrib's form)."""
@@ -170,13 +173,14 @@ class DevicePlacementEnv(gym.Env[Observation, NDArray[np.int64]]):
 
     def info(self) -> dict[str, Any]:
         """What is known of the current placement; fresh values, see the class."""
-        problem, last, best = self.problem, self.last, self.singles.fastest()
+        problem, last = self.problem, self.last
+        best, unlimited = self.singles.fastest(), self.singles.fastest(limited=False)
         tensor, _ = problem.transfers(self.assignment)
         return {
             "latency_ms": last.latency_ms,
             "reference_ms": last.reference_ms,
-            "best_single_ms": best.latency_ms,
-            "best_single_unlimited_ms": self.singles.fastest(limited=False).latency_ms,
+            "best_single_ms": last.reference_ms / best.speedup,
+            "best_single_unlimited_ms": last.reference_ms / unlimited.speedup,
             "speedup": last.speedup,
             "speedup_vs_best_single": last.speedup / best.speedup,
             "latency_p90_ms": last.latency_p90_ms,

@@ -105,7 +105,7 @@ class Observer:
     @property
     def n_edges(self) -> int:
         n_edges = self.problem.units.quotient.n_edges
-        return n_edges if self.max_edges is None else self.max_edges
+        return max(n_edges, 1) if self.max_edges is None else self.max_edges
 
     @cached_property
     def graph_id(self) -> int:

@@ -1,4 +1,4 @@
-"""Placements as files: unit -> device for one model, saved, loaded and applied."""
+"""Placements as files: unit -> device for one model, saved and loaded."""
 
 from __future__ import annotations
 
@@ -6,16 +6,13 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from placement_gym.devices import DeviceSpec
 from placement_gym.graph.operators import IntArray, OpGraph
 from placement_gym.problem import Problem
-
-if TYPE_CHECKING:
-    import openvino as ov
 
 FORMAT = 1
 
@@ -83,6 +80,12 @@ class Placement:
         """
         self.check(graph)
         index = {device.name: position for position, device in enumerate(self.devices)}
+        unknown = sorted(set(self.units.values()) - set(index))
+        if unknown or set(self.units) != set(self.members):
+            raise PlacementMismatchError(
+                f"the placement names devices {unknown} that it does not describe, or units "
+                "without members: make it anew"
+            )
         of_node = {
             node: index[self.units[unit]] for unit, nodes in self.members.items() for node in nodes
         }
@@ -133,21 +136,3 @@ class Placement:
             )
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"{path} is not a placement file: {error}") from error
-
-
-def apply_placement(model: ov.Model, placement: Placement) -> None:
-    """Set the affinity of every node of a model, in place, for ``HETERO``.
-
-    Values that are known without data and read on several devices get a copy for each.
-
-    Raises:
-        PlacementMismatchError: The placement was made for another model.
-    """
-    from placement_gym.backends.measured.hetero import Split, set_affinities
-    from placement_gym.graph.extract import extract
-    from placement_gym.models import prepare
-
-    prepare(model)
-    graph = extract(model, placement.graph)
-    split = Split.of(graph, placement.operator_devices(graph), placement.devices, alias=False)
-    set_affinities(model, graph, split)

@@ -10,6 +10,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from placement_gym import rewards
+from placement_gym.backends import Measurement
 from placement_gym.env import placement_env
 from placement_gym.graph.operators import IntArray
 from placement_gym.observation import N_FEATURES, Observation
@@ -26,7 +27,8 @@ class PerUnit(
     An episode visits every unit once; an action is the device of the current unit, and the whole
     placement is scored after each. The observation gains ``current_unit`` (1,) int64,
     ``visited`` (N,) int8 and ``start_ms`` (N,) float32, when each unit starts in the schedule of
-    a simulated backend; zeros where none is known. ``horizon`` of the inner env has no meaning.
+    a simulated backend; zeros where none is known. ``horizon`` of the inner env has no meaning;
+    info describes the placement that was evaluated last.
 
     Args:
         env: The environment to place in.
@@ -75,6 +77,7 @@ class PerUnit(
         if self.start != "first" and not self.final_only:
             self.base.evaluate(self.assignment)
             info = self.base.info()
+        self.remember(self.base.last)
         return self.observe(), info
 
     def first_assignment(self) -> IntArray:
@@ -92,7 +95,8 @@ class PerUnit(
         Raises:
             ValueError: The action is no device index.
         """
-        if not self.action_space.contains(np.int64(action)):
+        given = np.asarray(action)
+        if given.dtype.kind not in "iu" or not self.action_space.contains(given.astype(np.int64)):
             last = len(self.base.problem.devices) - 1
             raise ValueError(f"an action is a device index from 0 to {last}, not {action!r}")
         self.assignment = self.assignment.copy()
@@ -100,6 +104,8 @@ class PerUnit(
         self.current += 1
         done = self.current == self.base.problem.n_units
         reward = self.score(done)
+        if self.base.render_mode == "human":
+            self.base.render()
         return self.observe(), reward, done, False, self.base.info()
 
     def score(self, done: bool) -> float:
@@ -108,10 +114,13 @@ class PerUnit(
             return 0.0
         before = self.base.last
         now = self.base.evaluate(self.assignment)
-        if now.feasible and (self.best is None or now.speedup > self.best[0]):
-            self.best = (now.speedup, self.assignment.copy())
+        self.remember(now)
         reward = self.base.reward if self.final_only else rewards.improvement
         return float(reward(now, before))
+
+    def remember(self, measurement: Measurement) -> None:
+        if measurement.feasible and (self.best is None or measurement.speedup > self.best[0]):
+            self.best = (measurement.speedup, self.assignment.copy())
 
     def observe(self) -> Observation:
         observation = self.base.observer.observe(self.assignment, self.current)

@@ -24,7 +24,7 @@ class Measurement:
         n_submodels: Submodels that the engine made.
         n_submodels_expected: Submodels that the placement needs.
         compile_s: Seconds to compile.
-        measure_s: Seconds of warm-up and measurement.
+        measure_s: Seconds of the checked first inference, warm-up and measurement.
         error: Why the placement failed, or an empty string.
         cached: Answered from memory.
     """

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from placement_gym.backends import Backend, Measurement
+from placement_gym.backends.wrapper import BackendWrapper
 from placement_gym.graph.operators import IntArray
 
 
-class CachedBackend:
+class CachedBackend(BackendWrapper):
     """Answers a placement it has seen from memory, the reference of that time with it.
 
     Args:
@@ -17,8 +17,7 @@ class CachedBackend:
     """
 
     def __init__(self, inner: Backend) -> None:
-        self.inner = inner
-        self.problem = inner.problem
+        super().__init__(inner)
         self.seen: dict[bytes, Measurement] = {}
 
     def evaluate(self, assignment: IntArray) -> Measurement:
@@ -34,15 +33,3 @@ class CachedBackend:
             return replace(self.seen[key], cached=True, compile_s=0.0, measure_s=0.0)
         self.seen[key] = self.inner.score(assignment)
         return self.seen[key]
-
-    def remeasure(self, assignments: Sequence[IntArray]) -> list[Measurement]:
-        """Afresh, whatever is remembered."""
-        return self.inner.remeasure(assignments)
-
-    def own_choice(self, plugin: str) -> IntArray:
-        """See ``Backend.own_choice``."""
-        return self.inner.own_choice(plugin)
-
-    def close(self) -> None:
-        """Close the inner backend."""
-        self.inner.close()

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from time import perf_counter
 
 from placement_gym.backends import Backend, Measurement
+from placement_gym.backends.wrapper import BackendWrapper
 from placement_gym.graph.operators import IntArray
 
 
@@ -13,8 +14,10 @@ class BudgetReached(Exception):  # noqa: N818  a signal, not an error
     """The agent has evaluated as many placements as it may."""
 
 
-class BudgetedBackend:
+class BudgetedBackend(BackendWrapper):
     """Counts evaluations, repeated and cached ones included, and ends at the budget.
+
+    What the environment asks about single devices and the harness about finalists is not counted.
 
     Args:
         inner: Does the work.
@@ -25,8 +28,7 @@ class BudgetedBackend:
     def __init__(
         self, inner: Backend, budget: int, on_evaluation: Callable[[], None] = lambda: None
     ) -> None:
-        self.inner = inner
-        self.problem = inner.problem
+        super().__init__(inner)
         self.budget = budget
         self.on_evaluation = on_evaluation
         self.history: list[tuple[IntArray, Measurement]] = []
@@ -68,19 +70,3 @@ class BudgetedBackend:
     def last(self) -> list[IntArray]:
         """The latest placement, if it is feasible."""
         return [assignment for assignment, m in self.history[-1:] if m.feasible]
-
-    def score(self, assignment: IntArray) -> Measurement:
-        """Not counted: what the environment itself needs to know of single devices."""
-        return self.inner.score(assignment)
-
-    def remeasure(self, assignments: Sequence[IntArray]) -> list[Measurement]:
-        """Not counted: what the harness needs to know of finalists."""
-        return self.inner.remeasure(assignments)
-
-    def own_choice(self, plugin: str) -> IntArray:
-        """See ``Backend.own_choice``."""
-        return self.inner.own_choice(plugin)
-
-    def close(self) -> None:
-        """Close the inner backend."""
-        self.inner.close()

@@ -142,6 +142,7 @@ def draw(arena: Arena, row: Row, placement: Placement, path: Path) -> None:
 
 def summarise(arena: Arena, rows: Sequence[Row], interrupted: bool) -> Document:
     base = arena.base
+    reference_ms = base.reference.reference_ms
     noise = [row.noise for row in rows if row.noise]
     document: Document = results.plain(
         {
@@ -150,9 +151,9 @@ def summarise(arena: Arena, rows: Sequence[Row], interrupted: bool) -> Document:
             "model": base.problem.units.graph.model,
             "devices": list(base.problem.device_names),
             "reference": base.problem.device_names[base.problem.reference_device],
-            "reference_ms": base.reference.latency_ms,
-            "best_single_ms": base.singles.fastest().latency_ms,
-            "best_single_unlimited_ms": base.singles.fastest(limited=False).latency_ms,
+            "reference_ms": reference_ms,
+            "best_single_ms": reference_ms / base.singles.fastest().speedup,
+            "best_single_unlimited_ms": reference_ms / base.singles.fastest(False).speedup,
             "optimum_ms": None,
             "bound_ms": None,
             "noise": float(np.median(noise)) if noise else None,

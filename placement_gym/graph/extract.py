@@ -86,7 +86,7 @@ def raw_graph(model: ov.Model) -> OpGraph:
 def weight_bytes(node: ov.Node) -> int:
     if node.get_type_name() != "Constant":
         return 0
-    return int(np.prod(node.output(0).get_shape())) * node.output(0).get_element_type().size
+    return int(node.get_byte_size())
 
 
 def fold(raw: OpGraph) -> OpGraph:

@@ -101,7 +101,13 @@ class OpGraph:
         rows = sorted(
             repr(row)
             for row in zip(
-                self.names, self.types, self.shapes, self.element_types, self.members, strict=True
+                self.names,
+                self.types,
+                self.shapes,
+                self.element_types,
+                self.members,
+                self.weight_bytes.tolist(),
+                strict=True,
             )
         )
         names = self.names

@@ -20,10 +20,10 @@ def executed_primitives(
         properties: Compile properties, as precision changes what is fused.
     """
     runtime = core.compile_model(model, device, properties).get_runtime_model()
-    primitives = {}
+    primitives: dict[str, str] = {}
     for node in runtime.get_ordered_ops():
         info = node.get_rt_info()
         if "originalLayersNames" in info:
-            for name in info["originalLayersNames"].astype(str).split(","):
-                primitives[name] = node.get_friendly_name()
+            names = info["originalLayersNames"].astype(str).split(",")
+            primitives |= dict.fromkeys(filter(None, names), node.get_friendly_name())
     return primitives

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array
@@ -21,8 +19,9 @@ def acyclic_submodels(graph: OpGraph, devices: IntArray) -> IntArray:
 
     Operators get levels that never fall along an edge and rise where the device changes.
     Submodels are the connected components of equal device and level, so every edge between two
-    of them raises the level and no circle can close. Readers of one model input are connected,
-    as they are in HETERO. Constants, Parameters and Results go where their neighbour is.
+    of them raises the level and no circle can close. A Parameter belongs to its reader of the
+    lowest level, and HETERO joins its other readers with that one. Constants and Results go where
+    their neighbour is.
 
     Args:
         graph: Operators in topological order.
@@ -36,7 +35,7 @@ def acyclic_submodels(graph: OpGraph, devices: IntArray) -> IntArray:
     flow = graph.edge_index[:, ~(follows[source] | follows[target])]
     level = earliest_levels(flow, devices)
     level = sink(flow, devices, level, components(flow, devices, level))
-    joins = np.concatenate([flow, input_joins(graph)], axis=1)
+    joins = np.concatenate([flow, input_owners(graph, level)], axis=1)
     return by_level(adopt(graph, components(joins, devices, level), follows), level, follows)
 
 
@@ -86,14 +85,21 @@ def sink(edges: IntArray, devices: IntArray, level: IntArray, component: IntArra
     return np.array(heights, dtype=np.int64)[component]
 
 
-def input_joins(graph: OpGraph) -> IntArray:
-    """(2, n) pairs of operators that read the same Parameter, neighbours in each list."""
-    pairs = [pair for readers in graph.inputs for pair in pairwise(readers)]
+def input_owners(graph: OpGraph, rank: IntArray) -> IntArray:
+    """(2, n) the reader of lowest rank of each Parameter, and each of its other readers."""
+    pairs = [
+        (owner, reader)
+        for readers in graph.inputs
+        if readers
+        for owner in [min(readers, key=lambda reader: (rank[reader], reader))]
+        for reader in readers
+        if reader != owner
+    ]
     return np.array(pairs, dtype=np.int64).reshape(-1, 2).T
 
 
 def adopt(graph: OpGraph, component: IntArray, follows: BoolArray) -> IntArray:
-    """Give constants and Parameters to their first reader, Results to their producer."""
+    """Give constants and Parameters to a reader, Results to their producer."""
     component = component.copy()
     for source, target in reversed(graph.edge_index.T.tolist()):
         if follows[source]:
@@ -117,10 +123,10 @@ def separating_colours(graph: OpGraph, devices: IntArray, submodels: IntArray) -
     """Colours that keep neighbouring submodels of one device apart.
 
     Returns:
-        (n_submodels,) small integers; two submodels of one device that share an edge or a model
-        input differ.
+        (n_submodels,) small integers; two submodels of one device differ if an edge or a
+        Parameter of one of them ties them together.
     """
-    source, target = np.concatenate([graph.edge_index, input_pairs(graph)], axis=1)
+    source, target = np.concatenate([graph.edge_index, input_owners(graph, submodels)], axis=1)
     touching = (devices[source] == devices[target]) & (submodels[source] != submodels[target])
     neighbours: dict[int, set[int]] = {}
     pairs = submodels[np.stack([source[touching], target[touching]])]
@@ -132,9 +138,3 @@ def separating_colours(graph: OpGraph, devices: IntArray, submodels: IntArray) -
         taken = {int(colours[other]) for other in neighbours[submodel] if other < submodel}
         colours[submodel] = min(set(range(len(taken) + 1)) - taken)
     return colours
-
-
-def input_pairs(graph: OpGraph) -> IntArray:
-    """(2, n) all pairs of operators that read the same Parameter."""
-    pairs = [(a, b) for readers in graph.inputs for a in readers for b in readers if a < b]
-    return np.array(pairs, dtype=np.int64).reshape(-1, 2).T

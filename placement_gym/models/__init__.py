@@ -34,12 +34,14 @@ def load(model: str | Path | ov.Model, sequence_length: int | None = None) -> ov
     """
     import openvino as ov
 
-    if isinstance(model, ov.Model):
-        return prepare(model.clone())
-    match = NAME.fullmatch(str(model))
-    if match and match["base"] in BUILT_IN:
+    match = None if isinstance(model, ov.Model) else NAME.fullmatch(str(model))
+    if match and match["base"] in BUILT_IN and not (match["tokens"] and sequence_length):
         tokens = int(match["tokens"]) if match["tokens"] else sequence_length
         return build(match["base"], str(model), tokens, compressed=bool(match["fp16"]))
+    if sequence_length is not None:
+        raise ValueError("sequence_length goes with 'bert' alone, or say 'bert-8'")
+    if isinstance(model, ov.Model):
+        return prepare(model.clone())
     if not Path(model).exists():
         raise FileNotFoundError(
             f"no model {str(model)!r}: give a file that OpenVINO reads, or one of {BUILT_IN} "

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from placement_gym.backends import Measurement
-from placement_gym.backends.measured import hetero, timing
+from placement_gym.backends.measured import hetero, own_choice, timing
 from placement_gym.backends.measured.lock import measuring
 from placement_gym.backends.measured.outputs import (
     finite,
@@ -137,11 +137,14 @@ class MeasuredBackend:
         """As ``evaluate``, memory limits ignored."""
         with measuring():
             self.expected  # noqa: B018  compiled first, so that compile_s is the candidate's
+            started = perf_counter()
             try:
                 candidate = self.checked(assignment)
-                return self.steadiest(candidate)
+                reference, times = self.steadiest(candidate)
             except RuntimeError as error:
                 return Measurement.failed(hetero.last_line(error), self.reference_ms)
+            measure_s = perf_counter() - started - candidate.compile_s
+            return measurement(candidate, reference, times, measure_s)
 
     def remeasure(self, assignments: Sequence[IntArray]) -> list[Measurement]:
         """Several compilations of each, all arms and the reference interleaved.
@@ -162,8 +165,8 @@ class MeasuredBackend:
             for candidate, times in zip(candidates, samples, strict=True)
         ]
 
-    def steadiest(self, candidate: Candidate) -> Measurement:
-        started = perf_counter()
+    def steadiest(self, candidate: Candidate) -> timing.Samples:
+        """(2, n_blocks, runs) ms of reference and candidate, of the attempt with least noise."""
         arms = [self.reference.run, candidate.run]
         self.warm_up([candidate])
         attempts = []
@@ -171,8 +174,7 @@ class MeasuredBackend:
             attempts.append(timing.interleaved(arms, self.protocol.repeats))
             if not timing.unsteady(*attempts[-1]):
                 break
-        reference, times = min(attempts, key=lambda samples: timing.noise(*samples))
-        return measurement(candidate, reference, times, perf_counter() - started)
+        return min(attempts, key=lambda samples: timing.noise(*samples))
 
     def warm_up(self, candidates: Sequence[Candidate]) -> None:
         for _ in range(self.protocol.warmup):
@@ -209,7 +211,7 @@ class MeasuredBackend:
 
     def own_choice(self, plugin: str) -> IntArray:
         """What OpenVINO's ``"HETERO"`` or ``"AUTO"`` places by itself; see ``Backend``."""
-        own = choose_operators if plugin == "HETERO" else choose_device
+        own = own_choice.operators if plugin == "HETERO" else own_choice.device
         chosen = own(self.core, self.model, self.problem)
         return np.array([chosen[name] for name in self.problem.units.names], dtype=np.int64)
 
@@ -231,22 +233,3 @@ def measurement(
         compile_s=candidate.compile_s,
         measure_s=measure_s,
     )
-
-
-def choose_operators(core: ov.Core, model: ov.Model, problem: Problem) -> dict[str, int]:
-    """Device index by operator, as automatic HETERO would place it."""
-    names = problem.device_names
-    found = core.query_model(model, f"HETERO:{','.join(names)}")
-    return {operator: names.index(device) for operator, device in found.items()}
-
-
-def choose_device(core: ov.Core, model: ov.Model, problem: Problem) -> dict[str, int]:
-    """AUTO's single device for every operator."""
-    names = problem.device_names
-    properties = {
-        "ENABLE_STARTUP_FALLBACK": False,
-        "DEVICE_PROPERTIES": {d.name: d.compile_properties() for d in problem.devices},
-    }
-    compiled = core.compile_model(model, f"AUTO:{','.join(names)}", properties)
-    chosen = compiled.get_property("EXECUTION_DEVICES")[0].strip("()")
-    return dict.fromkeys(problem.units.names, names.index(chosen))

@@ -7,15 +7,14 @@ from dataclasses import dataclass, replace
 from string import ascii_uppercase
 from typing import TYPE_CHECKING, Any
 
+from placement_gym.backends.measured.static_values import separate_static_values
 from placement_gym.devices import DeviceSpec, register
-from placement_gym.graph.extract import extract
 from placement_gym.graph.operators import IntArray, OpGraph
 from placement_gym.graph.submodels import (
     acyclic_submodels,
     separating_colours,
     submodel_devices,
 )
-from placement_gym.placement import Placement
 
 if TYPE_CHECKING:
     import openvino as ov
@@ -93,67 +92,23 @@ def set_affinities(model: ov.Model, graph: OpGraph, split: Split) -> None:
         CompileError: A node has no device or lost it.
     """
     owner = {
-        name: int(submodel)
-        for names, submodel in zip(graph.members, split.submodels, strict=True)
+        name: submodel
+        for names, submodel in zip(graph.members, split.submodels.tolist(), strict=True)
         for name in names
     }
-    give_each_submodel_its_own(model, graph, owner)
-    for node in model.get_ordered_ops():
-        name = node.get_friendly_name()
+    for parameter, readers in zip(model.get_parameters(), graph.inputs, strict=True):
+        if readers:
+            owner[parameter.get_friendly_name()] = int(split.submodels[list(readers)].min())
+    homeless = sorted({node.get_friendly_name() for node in model.get_ops()} - set(owner))
+    if homeless:
+        raise CompileError(f"the placement has no device for {homeless}")
+    separate_static_values(model, frozenset(graph.names), owner)
+    nodes = {node.get_friendly_name(): node for node in model.get_ordered_ops()}
+    for name, node in nodes.items():
         node.get_rt_info()["affinity"] = split.targets[owner[name]]
-    for node in model.get_ordered_ops():
-        name = node.get_friendly_name()
+    for name, node in nodes.items():
         if node.get_rt_info()["affinity"].astype(str) != split.targets[owner[name]]:
             raise CompileError(f"{name!r} did not keep its affinity")
-
-
-def give_each_submodel_its_own(model: ov.Model, graph: OpGraph, owner: dict[str, int]) -> None:
-    """Copy constants, and what is computed from them alone, for each further submodel.
-
-    A shared one would tie its readers together: HETERO then moves it as data, or over-splits.
-    The copies are added to ``owner``.
-    """
-    operators = set(graph.names)
-    copies: dict[tuple[str, int], ov.Node] = {}
-
-    def copyable(node: ov.Node) -> bool:
-        folded = node.get_friendly_name() not in operators
-        return node.get_type_name() == "Constant" or (
-            folded and node.get_type_name() not in ("Parameter", "Result")
-        )
-
-    def copy(output: ov.Output, submodel: int) -> ov.Output:
-        node = output.get_node()
-        if not copyable(node) or owner[node.get_friendly_name()] == submodel:
-            return output
-        key = (node.get_friendly_name(), submodel)
-        if key not in copies:
-            inputs = [copy(port.get_source_output(), submodel) for port in node.inputs()]
-            copies[key] = duplicate(node, inputs, f"{key[0]}/submodel{submodel}")
-            owner[copies[key].get_friendly_name()] = submodel
-        return copies[key].output(output.get_index())
-
-    for node in model.get_ordered_ops():
-        if copyable(node):
-            continue
-        for port in node.inputs():
-            source = port.get_source_output()
-            own = copy(source, owner[node.get_friendly_name()])
-            if own != source:
-                port.replace_source_output(own)
-
-
-def duplicate(node: ov.Node, inputs: list[ov.Output], name: str) -> ov.Node:
-    """A node of the same type and attributes on other inputs."""
-    import openvino as ov
-    from openvino.utils.node_factory import NodeFactory
-
-    if node.get_type_name() == "Constant":
-        result: ov.Node = ov.op.Constant(node.get_tensor_view(), shared_memory=False)
-    else:
-        result = NodeFactory().create(node.get_type_name(), inputs, node.get_attributes())
-    result.set_friendly_name(name)
-    return result
 
 
 def compile_split(
@@ -198,34 +153,3 @@ def last_line(error: BaseException) -> str:
 def n_submodels(compiled: ov.CompiledModel) -> int:
     """Submodels that HETERO really made."""
     return int(compiled.get_property("HETERO_NUMBER_OF_SUBMODELS"))
-
-
-def compile_model(
-    core: ov.Core,
-    model: ov.Model,
-    placement: Placement,
-    split: str = "auto",
-    config: Mapping[str, Any] | None = None,
-) -> ov.CompiledModel:
-    """Compile a model under a placement, as the measured environment does.
-
-    Args:
-        core: Virtual devices of the placement, and aliases, are registered in it.
-        model: The model that the placement was made for; it is not changed.
-        placement: Where each unit goes, with the settings of each device.
-        split: ``"alias"`` keeps our own acyclic submodels apart by alias device names,
-            ``"hetero"`` leaves splitting to HETERO, ``"auto"`` is alias where devices allow it.
-        config: Further compile properties.
-
-    Raises:
-        PlacementMismatchError: The placement was made for another model.
-        CompileError: OpenVINO refused the placement.
-        ValueError: Unknown split.
-    """
-    from placement_gym.models import prepare
-
-    ready = prepare(model.clone())
-    graph = extract(ready, placement.graph)
-    alias = uses_aliases(split, placement.devices)
-    plan = Split.of(graph, placement.operator_devices(graph), placement.devices, alias)
-    return compile_split(core, ready, graph, plan, config)

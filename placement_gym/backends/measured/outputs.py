@@ -43,12 +43,14 @@ def sample_input(port: ov.Output, rng: np.random.Generator) -> NDArray[Any]:
 
 def relative_error(outputs: Sequence[NDArray[Any]], expected: Sequence[NDArray[Any]]) -> float:
     """Largest difference relative to the largest value, over all outputs; inf if not finite."""
+    if not finite(outputs):
+        return float("inf")
     worst = 0.0
     for output, reference in zip(outputs, expected, strict=True):
         difference = np.abs(output.astype(np.float64) - reference.astype(np.float64))
         scale = np.abs(reference.astype(np.float64)).max(initial=0.0) or 1.0
         worst = max(worst, float(difference.max(initial=0.0) / scale))
-    return worst if np.isfinite(worst) else float("inf")
+    return worst
 
 
 def finite(outputs: Sequence[NDArray[Any]]) -> bool:

@@ -1,0 +1,36 @@
+"""A backend around another one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from placement_gym.backends import Backend, Measurement
+from placement_gym.graph.operators import IntArray
+
+
+class BackendWrapper:
+    """Passes every question on to ``inner``; subclasses change some of the answers."""
+
+    def __init__(self, inner: Backend) -> None:
+        self.inner = inner
+        self.problem = inner.problem
+
+    def evaluate(self, assignment: IntArray) -> Measurement:
+        """See ``Backend.evaluate``."""
+        return self.inner.evaluate(assignment)
+
+    def score(self, assignment: IntArray) -> Measurement:
+        """See ``Backend.score``."""
+        return self.inner.score(assignment)
+
+    def remeasure(self, assignments: Sequence[IntArray]) -> list[Measurement]:
+        """See ``Backend.remeasure``."""
+        return self.inner.remeasure(assignments)
+
+    def own_choice(self, plugin: str) -> IntArray:
+        """See ``Backend.own_choice``."""
+        return self.inner.own_choice(plugin)
+
+    def close(self) -> None:
+        """Close the inner backend."""
+        self.inner.close()

@@ -1,0 +1,68 @@
+"""A placement in a program of your own: compile a model under it, or only set its affinities."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from placement_gym.backends.measured.hetero import (
+    Split,
+    compile_split,
+    set_affinities,
+    uses_aliases,
+)
+from placement_gym.graph.extract import extract
+from placement_gym.models import prepare
+from placement_gym.placement import Placement
+
+if TYPE_CHECKING:
+    import openvino as ov
+
+
+def compile_model(
+    core: ov.Core,
+    model: ov.Model,
+    placement: Placement,
+    split: str = "auto",
+    config: Mapping[str, Any] | None = None,
+) -> ov.CompiledModel:
+    """Compile a model under a placement, as the measured environment does.
+
+    Args:
+        core: Virtual devices of the placement, and aliases, are registered in it.
+        model: The model that the placement was made for; it is not changed.
+        placement: Where each unit goes, with the settings of each device.
+        split: ``"alias"`` keeps our own acyclic submodels apart by alias device names,
+            ``"hetero"`` leaves splitting to HETERO, ``"auto"`` is alias where devices allow it.
+        config: Further compile properties.
+
+    Raises:
+        PlacementMismatchError: The placement was made for another model.
+        CompileError: OpenVINO refused the placement.
+        ValueError: Unknown split.
+    """
+    ready = prepare(model.clone())
+    graph = extract(ready, placement.graph)
+    alias = uses_aliases(split, placement.devices)
+    plan = Split.of(graph, placement.operator_devices(graph), placement.devices, alias)
+    return compile_split(core, ready, graph, plan, config)
+
+
+def apply_placement(model: ov.Model, placement: Placement) -> None:
+    """Set the affinity of every node of a model, in place, to compile it with ``HETERO``.
+
+    Names that are not unique become so. Values that are known without data and read in several
+    submodels get a copy for each.
+
+    Args:
+        model: The model that the placement was made for.
+        placement: Where each unit goes. Its virtual devices have to be registered in the Core
+            that compiles the model; ``compile_model`` does both.
+
+    Raises:
+        PlacementMismatchError: The placement was made for another model.
+    """
+    prepare(model)
+    graph = extract(model, placement.graph)
+    plan = Split.of(graph, placement.operator_devices(graph), placement.devices, alias=False)
+    set_affinities(model, graph, plan)

@@ -1,0 +1,242 @@
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from placement_gym.devices import (
+    PRESETS,
+    DeviceSpec,
+    UnknownDeviceError,
+    is_testbed,
+    machine_devices,
+    mixed_precision,
+    parse_devices,
+    register,
+)
+
+SPECS = [
+    DeviceSpec("GPU.0"),
+    DeviceSpec("CPU", threads=2, precision="bf16"),
+    DeviceSpec("CPU_FAST", plugin="CPU", weight_share=0.5),
+    DeviceSpec("NPU", precision="f16", memory_bytes=1 << 20),
+    DeviceSpec("GPU", properties={"CACHE_DIR": "", "NUM_STREAMS": 2}),
+]
+
+
+class FakeCore:
+    """A machine with the devices it is told to have."""
+
+    def __init__(self, *devices: str, memory: int | None = None) -> None:
+        self.available_devices = list(devices)
+        self.memory = memory
+        self.registered: list[tuple[str, str]] = []
+
+    def get_property(self, device: str, key: str) -> Any:
+        if key == "SUPPORTED_PROPERTIES":
+            return ["GPU_DEVICE_TOTAL_MEM_SIZE"] if self.has_memory(device) else []
+        assert self.has_memory(device)
+        return self.memory
+
+    def has_memory(self, device: str) -> bool:
+        return self.memory is not None and device.startswith("GPU")
+
+    def register_plugin(self, plugin: str, name: str) -> None:
+        self.registered.append((plugin, name))
+        self.available_devices.append(name)
+
+
+def names(devices: Sequence[DeviceSpec]) -> list[str]:
+    return [device.name for device in devices]
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"name": "CPU", "precision": "int8"}, "f32.*f16.*bf16"),
+        ({"name": "CPU", "threads": 0}, "at least 1"),
+        ({"name": "CPU", "weight_share": 1.5}, "between 0 and 1"),
+        ({"name": "CPU", "weight_share": -0.1}, "between 0 and 1"),
+        ({"name": "GPU_FAST", "plugin": "GPU"}, "only the CPU plugin"),
+        ({"name": "FAST", "plugin": "CPU"}, "'CPU_FAST'"),
+        ({"name": "CPU.FAST", "plugin": "CPU"}, "no dot"),
+        ({"name": "CPU", "memory_bytes": -1}, "memory_bytes"),
+    ],
+)
+def test_specification_out_of_range_is_refused(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        DeviceSpec(**fields)
+
+
+def test_virtual_device_is_a_cpu_under_a_second_name() -> None:
+    fast = DeviceSpec("CPU_FAST", plugin="CPU")
+    assert fast.virtual
+    assert fast.kind == "CPU"
+    assert not DeviceSpec("CPU").virtual
+    assert not DeviceSpec("CPU", plugin="CPU").virtual
+
+
+def test_kind_leaves_out_the_number_of_the_device() -> None:
+    assert DeviceSpec("GPU.1").kind == "GPU"
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=names(SPECS))
+def test_specification_survives_json(spec: DeviceSpec) -> None:
+    values = json.loads(json.dumps(spec.to_json()))
+    assert DeviceSpec.from_json(values) == spec
+
+
+def test_json_holds_only_what_is_not_the_default() -> None:
+    assert DeviceSpec("CPU", threads=2).to_json() == {"name": "CPU", "threads": 2}
+
+
+@pytest.mark.parametrize("values", [{"threads": 2}, {"name": "CPU", "cores": 2}])
+def test_json_with_a_wrong_key_is_refused_with_the_right_ones(values: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"'name'.*'threads'"):
+        DeviceSpec.from_json(values)
+
+
+@pytest.mark.parametrize(
+    ("limits", "expected"),
+    [
+        ({}, math.inf),
+        ({"memory_bytes": 300}, 300),
+        ({"weight_share": 0.5}, 500),
+        ({"memory_bytes": 300, "weight_share": 0.5}, 300),
+        ({"memory_bytes": 700, "weight_share": 0.5}, 500),
+    ],
+)
+def test_tighter_of_both_memory_limits_holds(limits: dict[str, Any], expected: float) -> None:
+    assert DeviceSpec("CPU", **limits).limit_bytes(model_bytes=1000) == expected
+
+
+def test_compile_properties_fix_precision_and_threads() -> None:
+    properties = DeviceSpec("CPU", precision="bf16", threads=3).compile_properties()
+    assert properties["INFERENCE_PRECISION_HINT"] == "bf16"
+    assert properties["INFERENCE_NUM_THREADS"] == 3
+
+
+def test_gpu_is_compiled_without_cpu_properties() -> None:
+    properties = DeviceSpec("GPU", precision="f16").compile_properties()
+    assert properties == {"INFERENCE_PRECISION_HINT": "f16"}
+
+
+def test_own_properties_win_over_the_fixed_ones() -> None:
+    own = DeviceSpec("CPU", properties={"NUM_STREAMS": 2, "CACHE_DIR": "cache"})
+    assert own.compile_properties()["NUM_STREAMS"] == 2
+    assert own.compile_properties()["CACHE_DIR"] == "cache"
+
+
+@pytest.mark.parametrize("preset", sorted(PRESETS))
+def test_preset_is_parsed_by_its_name(preset: str) -> None:
+    assert parse_devices(preset) == PRESETS[preset]
+
+
+def test_test_beds_are_those_of_the_design() -> None:
+    slow, fast = PRESETS["cpu-testbed"]
+    assert (slow.name, slow.threads, slow.precision) == ("CPU", 1, "f32")
+    assert (fast.name, fast.plugin, fast.threads, fast.precision) == (
+        "CPU_FAST",
+        "CPU",
+        None,
+        "f32",
+    )
+    assert PRESETS["cpu-testbed-limited"][1].weight_share == 0.5
+    bf16 = PRESETS["cpu-testbed-bf16"][1]
+    assert (bf16.precision, bf16.threads) == ("bf16", 1)
+
+
+@pytest.mark.parametrize("preset", ["cpu-testbed", "cpu-testbed-limited", "cpu-testbed-bf16"])
+def test_test_bed_knows_that_it_is_one(preset: str) -> None:
+    assert is_testbed(PRESETS[preset])
+    assert mixed_precision(PRESETS[preset]) == (preset == "cpu-testbed-bf16")
+    assert not is_testbed(PRESETS["cpu+dgpu"])
+
+
+@pytest.mark.parametrize(
+    "devices",
+    [
+        "CPU,GPU.0",
+        "CPU, GPU.0",
+        ["CPU", "GPU.0"],
+        [{"name": "CPU"}, {"name": "GPU.0"}],
+        [DeviceSpec("CPU"), "GPU.0"],
+    ],
+)
+def test_devices_are_parsed_from_names_dictionaries_and_specifications(
+    devices: str | list[Any],
+) -> None:
+    assert parse_devices(devices) == (DeviceSpec("CPU"), DeviceSpec("GPU.0"))
+
+
+def test_devices_are_parsed_from_a_json_file(tmp_path: Path) -> None:
+    path = tmp_path / "devices.json"
+    path.write_text(json.dumps([spec.to_json() for spec in SPECS[:3]]))
+    assert parse_devices(str(path)) == tuple(SPECS[:3])
+
+
+def test_npu_has_its_native_precision() -> None:
+    assert parse_devices("NPU")[0].precision == "f16"
+
+
+@pytest.mark.parametrize("devices", [[], "", "CPU,", "CPU,CPU", ["CPU", {"name": "CPU"}]])
+def test_no_device_and_repeated_devices_are_refused(devices: str | list[Any]) -> None:
+    with pytest.raises(ValueError, match="distinct names"):
+        parse_devices(devices)
+
+
+def test_file_that_holds_no_list_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "device.json"
+    path.write_text(json.dumps({"name": "CPU"}))
+    with pytest.raises(ValueError, match="list"):
+        parse_devices(str(path))
+
+
+@pytest.mark.parametrize("devices", ["GPU.7", ["CPU", "NPU"]])
+def test_unknown_device_is_refused_with_those_available(devices: str | list[str]) -> None:
+    core = FakeCore("CPU", "GPU.0")
+    with pytest.raises(UnknownDeviceError, match=r"'CPU', 'GPU.0'.*cpu-testbed"):
+        machine_devices(core, devices)
+
+
+def test_virtual_device_of_an_absent_plugin_is_refused() -> None:
+    with pytest.raises(UnknownDeviceError, match="'GPU'"):
+        machine_devices(FakeCore("GPU"), [{"name": "CPU_FAST", "plugin": "CPU"}])
+
+
+def test_machine_with_one_device_warns_that_it_measures_on_a_test_bed() -> None:
+    with pytest.warns(UserWarning, match=r"cpu-testbed.*never a claim about a GPU"):
+        devices = machine_devices(FakeCore("CPU"))
+    assert devices == PRESETS["cpu-testbed"]
+
+
+@pytest.mark.filterwarnings("error")
+def test_chosen_test_bed_needs_no_warning() -> None:
+    assert names(machine_devices(FakeCore("CPU"), "cpu-testbed")) == ["CPU", "CPU_FAST"]
+
+
+@pytest.mark.filterwarnings("error")
+def test_machine_with_several_devices_uses_all_of_them() -> None:
+    assert names(machine_devices(FakeCore("CPU", "GPU", "NPU"))) == ["CPU", "GPU", "NPU"]
+
+
+def test_memory_of_a_device_is_asked_of_openvino() -> None:
+    cpu, gpu = machine_devices(FakeCore("CPU", "GPU", memory=8 << 30))
+    assert (cpu.memory_bytes, gpu.memory_bytes) == (None, 8 << 30)
+
+
+def test_given_memory_is_kept() -> None:
+    core = FakeCore("CPU", "GPU", memory=8 << 30)
+    gpu = machine_devices(core, [{"name": "GPU", "memory_bytes": 1000}])[0]
+    assert gpu.memory_bytes == 1000
+
+
+def test_only_virtual_devices_are_registered_and_only_once() -> None:
+    core = FakeCore("CPU")
+    for _ in range(2):
+        register(core, PRESETS["cpu-testbed"])
+    assert [name for _, name in core.registered] == ["CPU_FAST"]

@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import placement_gym
+
+ROOT = Path(placement_gym.__file__).parent
+SOURCES = {
+    ".".join(path.relative_to(ROOT.parent).with_suffix("").parts).removesuffix(".__init__"): path
+    for path in sorted(ROOT.rglob("*.py"))
+}
+LAYERS = (
+    {"graph"},
+    {"costs", "placement"},
+    {"solvers", "backends"},
+    {"env"},
+    {"wrappers", "vector"},
+    {"bench"},
+    {"cli"},
+)
+RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
+
+
+def for_type_checking(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+
+
+def statements(node: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
+    """Imports that run, those inside functions included."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.Import | ast.ImportFrom):
+            yield child
+        elif not for_type_checking(child):
+            yield from statements(child)
+
+
+@cache
+def imported(module: str) -> frozenset[str]:
+    """Modules that a source names, the package's own as precisely as possible."""
+    names: set[str] = set()
+    for statement in statements(ast.parse(SOURCES[module].read_text())):
+        if isinstance(statement, ast.Import):
+            names |= {alias.name for alias in statement.names}
+        else:
+            assert statement.level == 0, f"{module} imports relatively"
+            source = str(statement.module)
+            for alias in statement.names:
+                inner = f"{source}.{alias.name}"
+                names.add(inner if inner in SOURCES else source)
+    return frozenset(names)
+
+
+def reached(module: str) -> set[str]:
+    """The package's modules that a module needs, directly or through others."""
+    found: set[str] = set()
+    waiting = [module]
+    while waiting:
+        new = imported(waiting.pop()) & set(SOURCES) - found - {"placement_gym"}
+        found |= new
+        waiting += new
+    return found
+
+
+def part(module: str) -> str:
+    return f"{module}..".split(".")[1]
+
+
+@pytest.mark.parametrize("module", [module for module in SOURCES if part(module) in RANK])
+def test_dependencies_run_one_way(module: str) -> None:
+    own = RANK[part(module)]
+    upwards = {other for other in reached(module) if RANK.get(part(other), own) > own}
+    assert not upwards
+
+
+@pytest.mark.parametrize("module", SOURCES)
+def test_the_package_imports_neither_agents_nor_torch(module: str) -> None:
+    roots = {name.split(".")[0] for name in imported(module)}
+    assert not roots & {"agents", "torch"}
+
+
+def run_python(code: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_importing_the_package_stays_light() -> None:
+    heavy = ("torch", "stable_baselines3", "numba", "openvino", "torch_geometric", "agents")
+    assert (
+        run_python(f"import sys, placement_gym; print([m for m in {heavy} if m in sys.modules])")
+        == "[]"
+    )
+
+
+def test_a_simulated_env_needs_no_learning_library() -> None:
+    heavy = ("torch", "stable_baselines3", "torch_geometric", "agents")
+    assert (
+        run_python(
+            "import sys, gymnasium\n"
+            "gymnasium.make('placement_gym:DevicePlacementSim-v0', model='tiny').reset()\n"
+            f"print([m for m in {heavy} if m in sys.modules])"
+        )
+        == "[]"
+    )
+
+
+def test_the_public_names_can_be_imported() -> None:
+    for name in placement_gym.__all__:
+        assert callable(getattr(placement_gym, name))
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no_such_name"):
+        _ = placement_gym.no_such_name

@@ -1,0 +1,233 @@
+from __future__ import annotations
+
+import inspect
+import json
+import re
+import subprocess
+import sys
+import warnings
+from collections.abc import Iterable
+from importlib import import_module
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium.envs.registration import EnvSpec
+from gymnasium.utils.env_checker import check_env
+from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker
+from stable_baselines3.common.env_checker import check_env as check_env_for_sb3
+
+import placement_gym  # noqa: F401  registers the ids
+from envs_registry import ENVS, register_envs
+
+IDS = tuple(env["id"] for env in ENVS)
+SIMULATED = tuple(env_id for env_id in IDS if "Sim" in env_id)
+QUICK = {env_id: {} if env_id in SIMULATED else {"warmup": 1, "repeats": 2} for env_id in IDS}
+
+UNBOUNDED_FEATURES = {
+    "A Box observation space minimum value is -infinity. This is probably too low.",
+    "A Box observation space maximum value is infinity. This is probably too high.",
+}
+TWO_DIMENSIONAL = {
+    f"Your observation {key} has an unconventional shape (neither an image, nor a 1D vector). "
+    "We recommend you to flatten the observation to have only a 1D vector or use a custom policy "
+    "to properly process the data."
+    for key in ("x", "edge_index")
+}
+ONE_DEVICE = {
+    "this machine has one device, CPU: measuring on 'cpu-testbed', two virtual devices of one "
+    "CPU. A test bed for methods, never a claim about a GPU."
+}
+
+
+def make(env_id: str, **kwargs: Any) -> gym.Env[Any, Any]:
+    return gym.make(env_id, model="tiny", **QUICK[env_id], **kwargs)
+
+
+def below_makes_own_wrappers(env: gym.Env[Any, Any]) -> gym.Env[Any, Any]:
+    while isinstance(env, OrderEnforcing | PassiveEnvChecker):
+        env = env.env
+    return env
+
+
+def wrapped(env: gym.Env[Any, Any]) -> str:
+    return (
+        f"The environment ({env}) is different from the unwrapped version ({env.unwrapped}). This "
+        "could effect the environment checker as the environment most likely has a wrapper "
+        "applied to it. We recommend using the raw environment for `check_env` using "
+        "`env.unwrapped`."
+    )
+
+
+def allowed(env_id: str) -> set[str]:
+    return UNBOUNDED_FEATURES | TWO_DIMENSIONAL | (set() if env_id in SIMULATED else ONE_DEVICE)
+
+
+def texts(caught: Iterable[warnings.WarningMessage]) -> set[str]:
+    plain = (re.sub(r"\x1b\[\d+m", "", str(warning.message)) for warning in caught)
+    return {text.removeprefix("WARN: ") for text in plain}
+
+
+@pytest.mark.parametrize("env_id", IDS)
+def test_gymnasiums_check_passes_with_known_warnings_only(env_id: str) -> None:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        env = below_makes_own_wrappers(make(env_id))
+        check_env(env)
+    known = {wrapped(env)} if "PerUnit" in env_id else set()
+    assert texts(caught) <= allowed(env_id) | known
+
+
+@pytest.mark.parametrize("env_id", IDS)
+def test_stable_baselines_check_passes_with_known_warnings_only(env_id: str) -> None:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        check_env_for_sb3(make(env_id))
+    assert texts(caught) <= allowed(env_id)
+
+
+@pytest.mark.parametrize("env_id", IDS)
+def test_only_simulated_ids_claim_to_be_deterministic(env_id: str) -> None:
+    assert gym.spec(env_id).nondeterministic == (env_id not in SIMULATED)
+
+
+def test_the_four_ids_are_registered() -> None:
+    assert set(IDS) == {
+        "DevicePlacement-v0",
+        "DevicePlacementSim-v0",
+        "DevicePlacementPerUnit-v0",
+        "DevicePlacementPerUnitSim-v0",
+    }
+    assert set(IDS) <= set(gym.registry)
+
+
+def test_registering_again_changes_nothing_and_warns_of_nothing() -> None:
+    before = {env_id: gym.registry[env_id] for env_id in IDS}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        register_envs()
+        register_envs()
+    assert all(gym.registry[env_id] is before[env_id] for env_id in IDS)
+
+
+def test_registering_restores_a_missing_id_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept, removed = IDS[0], IDS[1]
+    before = gym.registry[kept]
+    monkeypatch.delitem(gym.registry, removed)
+    register_envs()
+    assert removed in gym.registry
+    assert gym.registry[kept] is before
+
+
+@pytest.mark.parametrize("env_id", IDS)
+def test_an_unknown_argument_is_a_type_error(env_id: str) -> None:
+    with pytest.raises(TypeError, match="colour"):
+        make(env_id, colour="blue")
+
+
+@pytest.mark.parametrize("env_id", IDS)
+def test_every_argument_has_a_default(env_id: str) -> None:
+    module, _, name = str(gym.spec(env_id).entry_point).partition(":")
+    parameters = inspect.signature(getattr(import_module(module), name)).parameters.values()
+    assert parameters
+    for parameter in parameters:
+        assert parameter.default is not parameter.empty or parameter.kind is parameter.VAR_KEYWORD
+
+
+@pytest.mark.parametrize("env_id", IDS)
+def test_a_spec_in_json_reproduces_the_env(env_id: str) -> None:
+    devices = [{"name": "CPU", "threads": 1}, {"name": "CPU_B", "plugin": "CPU"}]
+    own = {"start": "random"} if "PerUnit" in env_id else {"horizon": 3}
+    env = make(env_id, devices=devices, granularity="op", max_nodes=20, max_edges=30, **own)
+    assert env.spec is not None
+    again = gym.make(EnvSpec.from_json(env.spec.to_json()))
+    assert again.spec == env.spec
+    assert again.observation_space == env.observation_space
+    assert again.action_space == env.action_space
+    ours, theirs = env.reset(seed=7)[0], again.reset(seed=7)[0]
+    for key in ours:
+        np.testing.assert_array_equal(ours[key], theirs[key])
+
+
+@pytest.mark.parametrize("env_id", IDS)
+def test_info_keys_are_the_same_over_ids_and_steps(env_id: str) -> None:
+    env = make(env_id)
+    infos = [make("DevicePlacementSim-v0").reset()[1]]
+    for _ in range(2):
+        infos.append(env.reset()[1])
+        infos.append(env.step(env.action_space.sample())[4])
+    assert [set(info) for info in infos] == [set(infos[0])] * 5
+
+
+@pytest.mark.parametrize("env_id", SIMULATED)
+def test_simulated_infos_are_finite_and_repeat(env_id: str) -> None:
+    env = make(env_id, devices="cpu-testbed-limited")
+    env.action_space.seed(0)
+    actions = [env.action_space.sample() for _ in range(5)]
+    runs = []
+    for _ in range(2):
+        infos = []
+        for action in actions:
+            env.reset(seed=0)
+            infos.append(env.step(action)[4])
+        runs.append(infos)
+    for first, second in zip(*runs, strict=True):
+        assert {key: str(value) for key, value in first.items()} == {
+            key: str(value) for key, value in second.items()
+        }
+        numbers = [value for value in first.values() if isinstance(value, int | float)]
+        assert np.isfinite(numbers).all()
+
+
+def run_python(code: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_prefixed_id_works_in_a_fresh_process() -> None:
+    printed = run_python(
+        "import json, gymnasium\n"
+        "env = gymnasium.make('placement_gym:DevicePlacementSim-v0', model='tiny')\n"
+        "_, info = env.reset(seed=0)\n"
+        "print(json.dumps([env.spec.id, info['placement_hash']]))\n"
+    )
+    env = make("DevicePlacementSim-v0")
+    assert json.loads(printed) == ["DevicePlacementSim-v0", env.reset(seed=0)[1]["placement_hash"]]
+
+
+def test_importing_the_package_registers_the_ids_in_a_fresh_process() -> None:
+    printed = run_python(
+        "import gymnasium, placement_gym\n"
+        "print([i for i in gymnasium.registry if i.startswith('DevicePlacement')])\n"
+    )
+    assert all(repr(env_id) in printed for env_id in IDS)
+
+
+def test_the_prefixed_id_works_in_spawned_workers() -> None:
+    envs = gym.make_vec(
+        "placement_gym:DevicePlacementSim-v0",
+        num_envs=2,
+        vectorization_mode="async",
+        vector_kwargs={
+            "context": "spawn",
+            "autoreset_mode": gym.vector.AutoresetMode.SAME_STEP,
+        },
+        model="tiny",
+    )
+    try:
+        _, start = envs.reset(seed=0)
+        _, _, terminated, _, last = envs.step(np.zeros((2, 7), dtype=np.int64))
+    finally:
+        envs.close()
+    assert terminated.all()
+    np.testing.assert_array_equal(start["latency_ms"], last["final_info"]["latency_ms"])
+
+
+@pytest.mark.parametrize("env_id", IDS)
+def test_every_render_mode_can_be_made(env_id: str) -> None:
+    for mode in ("ansi", "rgb_array", "human"):
+        assert make(env_id, render_mode=mode).render_mode == mode
