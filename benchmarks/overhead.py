@@ -34,10 +34,10 @@ def bare(backend: MeasuredBackend, affinities: dict[str, str], names: list[str])
     reference = backend.reference.request
     for _ in range(backend.protocol.warmup):
         request.infer()
-    n_blocks = max(2, -(-backend.protocol.repeats // timing.BLOCK))
+    n_blocks = 2 * -(-backend.protocol.repeats // (2 * timing.BLOCK))
     for _ in range(n_blocks):
         for arm in (request, reference):
-            for _ in range(1 + backend.protocol.repeats // n_blocks):
+            for _ in range(1 + -(-backend.protocol.repeats // n_blocks)):
                 arm.infer()
     return perf_counter() - started
 

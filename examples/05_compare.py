@@ -12,7 +12,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", default="resnet", help="built-in model or file")
     parser.add_argument("--devices", help="preset, names or file; default: the machine's")
-    parser.add_argument("--budget", type=int, default=16, help="evaluations an agent")
+    parser.add_argument("--budget", type=int, default=10, help="evaluations an agent")
     parser.add_argument("--out", default="results", help="folder for the results")
     parser.add_argument("--smoke", action="store_true", help="a quick run on the toy model")
     options = parser.parse_args()

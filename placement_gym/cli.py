@@ -17,7 +17,7 @@ from placement_gym.bench.report import terminal
 from placement_gym.devices import PRESETS
 from placement_gym.version import VERSION
 
-TABLE_WIDTH = 110
+TABLE_WIDTH = 120
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -63,7 +63,7 @@ def add_compare(command: argparse.ArgumentParser) -> None:
         help="comma-separated names or module:attribute (OpenVINO's own choice and "
         f"{', '.join(SEARCH_AGENTS)}); every single device is always compared",
     )
-    command.add_argument("--budget", type=int, default=16, help="evaluations a run (%(default)s)")
+    command.add_argument("--budget", type=int, default=10, help="evaluations a run (%(default)s)")
     command.add_argument("--seeds", default="0", help="comma-separated seeds (%(default)s)")
     command.add_argument(
         "--set",

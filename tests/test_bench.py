@@ -17,7 +17,7 @@ from placement_gym.backends import Measurement
 from placement_gym.bench import report, resolve, results
 from placement_gym.bench.arena import Arena
 from placement_gym.bench.budget import BudgetedBackend, BudgetReached
-from placement_gym.bench.finalists import Finalist
+from placement_gym.bench.finalists import Finalist, fastest
 from placement_gym.bench.resolve import AgentSpec, UnknownAgentError
 from placement_gym.bench.run import run_agent
 from placement_gym.env import placement_env
@@ -132,15 +132,23 @@ def test_an_agent_that_does_not_fit_the_environment_is_an_error_row(arena: Arena
     ],
 )
 def test_a_verdict_respects_the_noise(speedup: float, noise: float, verdict: str) -> None:
-    finalist = Finalist(np.zeros(1, np.int64), measurement(speedup, noise), measurement(1.0))
+    finalist = Finalist(np.zeros(1, np.int64), measurement(speedup, noise), speedup=3.0)
     assert finalist.beats_best_single == verdict
 
 
-def test_the_best_single_device_does_not_beat_itself() -> None:
-    itself = measurement(2.0, noise=0.1)
-    finalist = Finalist(np.zeros(1, np.int64), itself, itself)
+def test_the_best_single_device_does_not_beat_itself(arena: Arena) -> None:
+    finalist = fastest(arena, [arena.base.problem.single(1)])
+    assert finalist.speedup_vs_best_single == 1.0
+    assert finalist.speedup == pytest.approx(arena.base.singles.fastest().speedup)
     assert finalist.beats_best_single == "no"
-    assert finalist.noise == 0.0
+
+
+def test_any_placement_wins_where_no_single_device_holds_the_model(tmp_path: Path) -> None:
+    devices = [{"name": name, "weight_share": 0.9} for name in ("CPU", "GPU")]
+    arena = Arena.make(SIM, {"model": "tiny", "devices": devices}, tmp_path)
+    row, _ = run_agent(arena, AgentSpec("random"), seed=0, budget=20)
+    assert row.beats_best_single == "yes"
+    assert row.speedup_vs_best_single == pytest.approx(10 * row.speedup)
 
 
 def test_measured_finalists_come_from_a_new_process(tmp_path: Path) -> None:

@@ -18,7 +18,8 @@ class Measurement:
 
     Attributes:
         latency_ms: Median latency; ten times the reference if the placement failed.
-        reference_ms: Median latency of the reference device alone, in the same interleaved run.
+        reference_ms: Median latency of the reference, the reference device alone unless said
+            otherwise, in the same interleaved run.
         latency_p90_ms: 90th percentile of the latency.
         noise: Half-width of the uncertainty of ``speedup``, as a fraction of it.
         n_submodels: Submodels that the engine made.
@@ -69,7 +70,7 @@ class Backend(Protocol):
         ...
 
     def remeasure(self, assignments: Sequence[IntArray]) -> list[Measurement]:
-        """Afresh, as exactly as the backend can, all in one interleaved run."""
+        """Afresh, as exactly as the backend can; the first is the reference of all others."""
         ...
 
     def own_choice(self, plugin: str) -> IntArray:

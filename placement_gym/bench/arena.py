@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 
 from placement_gym.devices import DeviceSpec
 from placement_gym.env import DevicePlacementEnv, placement_env
+
+if TYPE_CHECKING:
+    from placement_gym.bench.finalists import Finalist
 
 
 @dataclass(frozen=True)
@@ -21,11 +24,13 @@ class Arena:
         env: The environment, made once for all of them.
         env_id: Its registered id.
         env_kwargs: JSON-able arguments that make an equal one.
+        finals: Placements that were measured afresh, by their bytes: no need to do it twice.
     """
 
     env: gym.Env[Any, Any]
     env_id: str
     env_kwargs: Mapping[str, Any]
+    finals: dict[bytes, Finalist] = field(default_factory=dict)
 
     @classmethod
     def make(cls, env_id: str, env_kwargs: Mapping[str, Any], folder: Path) -> Arena:

@@ -40,7 +40,7 @@ def compare(
     agents: Sequence[Any] | None = None,
     env_id: str = DEFAULT_ENV,
     devices: Any = None,
-    budget: int = 16,
+    budget: int = 10,
     seeds: Sequence[int] = (0,),
     out: str | Path = "results",
     env_kwargs: Mapping[str, Any] | None = None,

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 import gymnasium as gym
 import numpy as np
 
-from placement_gym.backends import Measurement
+from placement_gym.backends import PENALTY, Measurement
 from placement_gym.bench.arena import Arena
 from placement_gym.env import placement_env
 from placement_gym.graph.operators import IntArray
@@ -26,30 +26,31 @@ class Finalist:
 
     Attributes:
         assignment: (n_units,) device indices.
-        measurement: Its own, against the reference device.
-        single: The fastest single device's, of the same interleaved run.
+        measurement: Its own, against the fastest feasible single device.
+        speedup: Over the reference device, in the same interleaved run.
+        handicap: What ``measurement`` has to be multiplied with; 1 where a single device may run
+            the model alone, else the penalty of an infeasible placement.
     """
 
     assignment: IntArray
     measurement: Measurement
-    single: Measurement
+    speedup: float
+    handicap: float = 1.0
 
     @property
     def speedup_vs_best_single(self) -> float:
-        return self.measurement.speedup / self.single.speedup
+        return self.measurement.speedup * self.handicap
 
     @property
     def noise(self) -> float:
         """Half-width of the uncertainty of ``speedup_vs_best_single``, as a fraction."""
-        if self.measurement is self.single:
-            return 0.0
-        return float(np.hypot(self.measurement.noise, self.single.noise))
+        return self.measurement.noise
 
     @property
     def beats_best_single(self) -> str:
         """``"yes"`` or ``"no"``, or ``"within noise"`` where that cannot be told."""
         gain = self.speedup_vs_best_single - 1.0
-        if self.measurement is self.single or gain < -self.noise:
+        if gain == 0.0 or gain < -self.noise:
             return NO
         return YES if gain > self.noise else WITHIN_NOISE
 
@@ -61,17 +62,29 @@ def fastest(arena: Arena, candidates: Sequence[IntArray]) -> Finalist:
         arena: Where they were found.
         candidates: Distinct feasible placements.
     """
-    base = arena.base
-    best = base.singles.best()
-    single = None if best is None else base.problem.single(best)
-    arms = list(candidates)
-    if single is not None and not any(np.array_equal(single, arm) for arm in arms):
-        arms.append(single)
-    measured = in_new_process(arena, arms) if arena.measured else base.backend.remeasure(arms)
-    of_arm = {arm.tobytes(): m for arm, m in zip(arms, measured, strict=True)}
-    beside = base.singles.fastest() if single is None else of_arm[single.tobytes()]
-    chosen = max(candidates, key=lambda arm: of_arm[arm.tobytes()].speedup)
-    return Finalist(chosen, of_arm[chosen.tobytes()], beside)
+    unknown = [arm for arm in candidates if arm.tobytes() not in arena.finals]
+    if unknown:
+        measure_afresh(arena, unknown)
+    finals = [arena.finals[candidate.tobytes()] for candidate in candidates]
+    return max(finals, key=lambda final: final.speedup_vs_best_single)
+
+
+def measure_afresh(arena: Arena, candidates: Sequence[IntArray]) -> None:
+    """Measure placements beside the best single device and keep them in ``arena.finals``."""
+    problem, best = arena.base.problem, arena.base.singles.best()
+    reference = problem.single(problem.reference_device)
+    single = reference if best is None else problem.single(best)
+    arms = {arm.tobytes(): arm for arm in (single, *candidates, reference)}
+    placements = list(arms.values())
+    backend = arena.base.backend
+    measured = (
+        in_new_process(arena, placements) if arena.measured else backend.remeasure(placements)
+    )
+    by_arm = dict(zip(arms, measured, strict=True))
+    for key, measurement in by_arm.items():
+        speedup = measurement.speedup / by_arm[reference.tobytes()].speedup
+        handicap = PENALTY if best is None else 1.0
+        arena.finals.setdefault(key, Finalist(arms[key], measurement, speedup, handicap))
 
 
 def in_new_process(arena: Arena, assignments: Sequence[IntArray]) -> list[Measurement]:

@@ -102,7 +102,7 @@ def finished_row(row: Row, finalist: Finalist, placement: Placement) -> Row:
         row,
         latency_ms=measurement.latency_ms,
         latency_p90_ms=measurement.latency_p90_ms,
-        speedup=measurement.speedup,
+        speedup=finalist.speedup,
         speedup_vs_best_single=finalist.speedup_vs_best_single,
         noise=finalist.noise,
         n_submodels=measurement.n_submodels,

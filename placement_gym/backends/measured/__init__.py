@@ -44,8 +44,8 @@ class Protocol:
     warmup: int = 5
     repeats: int = 10
     attempts: int = 2
-    final_repeats: int = 30
-    final_compiles: int = 2
+    final_repeats: int = 20
+    final_compiles: int = 3
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ class MeasuredBackend:
             return measurement(candidate, reference, times, measure_s)
 
     def remeasure(self, assignments: Sequence[IntArray]) -> list[Measurement]:
-        """Several compilations of each, all arms and the reference interleaved.
+        """Several compilations of each, all interleaved; the first is the others' reference.
 
         Raises:
             RuntimeError: One of them does not run; finalists are placements that did.
@@ -155,14 +155,14 @@ class MeasuredBackend:
         rounds = []
         with measuring():
             for _ in range(self.protocol.final_compiles):
-                candidates = [self.checked(assignment) for assignment in assignments]
-                arms = [self.reference.run, *(candidate.run for candidate in candidates)]
-                self.warm_up(candidates)
-                rounds.append(timing.interleaved(arms, self.protocol.final_repeats))
-        reference, *samples = np.concatenate(rounds, axis=1)
+                arms = [self.checked(assignment) for assignment in assignments]
+                self.warm_up(arms)
+                rounds.append(
+                    timing.interleaved([arm.run for arm in arms], self.protocol.final_repeats)
+                )
+        samples = np.stack(rounds, axis=1)
         return [
-            measurement(candidate, reference, times)
-            for candidate, times in zip(candidates, samples, strict=True)
+            measurement(arm, samples[0], times) for arm, times in zip(arms, samples, strict=True)
         ]
 
     def steadiest(self, candidate: Candidate) -> timing.Samples:

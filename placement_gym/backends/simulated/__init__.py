@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from placement_gym.backends import Measurement
 from placement_gym.costs import CostTable
@@ -39,8 +40,9 @@ class SimulatedBackend:
         return Measurement(latency_ms, self.reference_ms, latency_ms, 0.0, n, n)
 
     def remeasure(self, assignments: Sequence[IntArray]) -> list[Measurement]:
-        """The same answers once more; see ``Backend.remeasure``."""
-        return [self.evaluate(assignment) for assignment in assignments]
+        """The same answers once more, against the first; see ``Backend.remeasure``."""
+        scores = [self.score(assignment) for assignment in assignments]
+        return [replace(score, reference_ms=scores[0].latency_ms) for score in scores]
 
     def own_choice(self, plugin: str) -> IntArray:
         """Not available; see ``Backend.own_choice``."""
