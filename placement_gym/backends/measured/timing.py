@@ -57,17 +57,19 @@ def speedup(reference: Samples, candidate: Samples) -> float:
 def noise(reference: Samples, candidate: Samples) -> float:
     """Half-width of the uncertainty of ``speedup``, as a fraction.
 
-    The ratio of each pair of blocks, which share the machine's drift, counts as one observation:
-    two standard errors of these, or half the range of the compilations if that is more.
+    Two standard errors of the ratio of medians. One observation is a pair of blocks, which share
+    the machine's drift, or one compilation, whichever gives more.
 
     Args:
         reference: (n_blocks, runs) or (n_compilations, n_blocks, runs) ms.
         candidate: The same of the other arm.
     """
     ratios = np.median(reference, axis=-1) / np.median(candidate, axis=-1)
-    blocks = 2 * ratios.std(ddof=1) / np.sqrt(ratios.size)
-    compilations = np.ptp(np.median(ratios, axis=-1)) / 2
-    return float(max(blocks, compilations) / ratios.mean())
+    observations = [ratios.ravel()]
+    if ratios.ndim > 1:
+        observations.append(np.median(ratios, axis=-1))
+    errors = [seen.std(ddof=1) / np.sqrt(len(seen)) for seen in observations]
+    return float(2 * max(errors) / ratios.mean())
 
 
 def unsteady(reference: Samples, candidate: Samples) -> bool:
