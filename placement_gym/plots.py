@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patches import FancyArrowPatch
 from numpy.typing import NDArray
 
 from placement_gym.graph.operators import IntArray, OpGraph
@@ -30,17 +32,37 @@ def draw_placement(problem: Problem, assignment: IntArray, title: str) -> Figure
     for source, target in graph.edge_index.T:
         colour = "#bbbbbb" if assignment[source] == assignment[target] else "#000000"
         if row[source] == row[target]:
-            axes.plot(across[[source, target]], down[[source, target]], colour, lw=0.8, zorder=1)
+            start, end = ((across[unit], down[unit]) for unit in (source, target))
+            draw_edge(axes, start, end, colour)
     area = 20 + 160 * np.sqrt(graph.flops / max(graph.flops.max(), 1.0))
     for index, name in enumerate(problem.device_names):
         here = assignment == index
-        axes.scatter(across[here], down[here], area[here], COLOURS[index], label=name, zorder=2)
+        points = (across[here], down[here], area[here])
+        axes.scatter(*points, COLOURS[index], label=name, zorder=2, clip_on=False)
     axes.set_title(title, fontsize=10)
+    axes.set_ylim(down.min() - 0.9, down.max() + 0.9)
     axes.set_axis_off()
     legend = figure.legend(loc="outside lower center", ncols=len(problem.devices), frameon=False)
     for handle in legend.legend_handles:
         handle.set_sizes([60])  # type: ignore[union-attr]
     return figure
+
+
+def draw_edge(
+    axes: Axes, start: tuple[float, float], end: tuple[float, float], colour: str
+) -> None:
+    """A line to the next unit, an arc past units in between."""
+    steps = end[0] - start[0]
+    bend = 0.0 if steps <= 1 else min(0.3, 1.2 / steps)
+    looks: dict[str, Any] = {
+        "arrowstyle": "-",
+        "color": colour,
+        "linewidth": 0.8,
+        "shrinkA": 0,
+        "shrinkB": 0,
+    }
+    line = FancyArrowPatch(start, end, connectionstyle=f"arc3,rad={bend}", zorder=1, **looks)
+    axes.add_patch(line)
 
 
 def layout(graph: OpGraph) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
