@@ -18,6 +18,7 @@ IntArray = NDArray[np.int64]
 Proposals = Callable[[int], Iterable[IntArray]]
 
 MOST_BLOCKS = 8
+MOST_CELLS = 64
 
 
 class Fixed:
@@ -152,7 +153,8 @@ def window(env: gym.Env[Any, Any], seed: int) -> TryOut:
 
     def proposals(budget: int) -> list[IntArray]:
         best = windows(2)
-        for cells in range(3, problem.n_units + 1):
+        finest = min(problem.n_units, MOST_CELLS)
+        for cells in range(3, finest + 1):
             finer = windows(cells)
             if len(finer) > budget:
                 break

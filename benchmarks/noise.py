@@ -16,7 +16,7 @@ def blocks(backend: MeasuredBackend, n_submodels: int) -> IntArray:
     n_units = backend.problem.n_units
     for n_blocks in range(n_submodels, n_units):
         assignment = np.arange(n_units) * n_blocks // n_units % 2
-        if backend.start(assignment).n_submodels == n_submodels:
+        if backend.start(assignment).compilation.n_submodels == n_submodels:
             return assignment
     raise ValueError(f"no split into {n_submodels} submodels found")
 

@@ -37,8 +37,9 @@ def main() -> None:
                     failures[str(error)] += 1
                     continue
             errors.append(relative_error(candidate.outputs(), backend.expected))
-            submodels.append(candidate.n_submodels)
-            exact += candidate.n_submodels == candidate.n_submodels_expected
+            made = candidate.compilation
+            submodels.append(made.n_submodels)
+            exact += made.n_submodels == made.n_submodels_expected
         print(
             f"{model}: {len(errors)} placements ran, {sum(failures.values())} failed "
             f"{dict(failures) or ''}; {min(submodels)} to {max(submodels)} submodels, as expected "

@@ -40,7 +40,7 @@ class Mine:
 
 
 def make(env, seed):
-    """What ``--agents examples.my_agent:make`` would name."""
+    """In a module of yours, ``placement-gym compare --agents my_module:make`` finds this."""
     return Mine(env)
 
 

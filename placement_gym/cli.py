@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -30,10 +31,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         Exit status: 0, 2 for a user's error, 130 after an interrupt.
     """
     options = parser().parse_args(arguments)
+    sys.path.insert(0, str(Path.cwd()))  # so that --agents finds the user's own module
     try:
         status: int = options.run(options)
         return status
-    except (ValueError, OSError, TypeError) as error:
+    except (ValueError, OSError, TypeError, RuntimeError) as error:
         print(f"placement-gym: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:

@@ -51,8 +51,8 @@ def compile_model(
 def apply_placement(model: ov.Model, placement: Placement) -> None:
     """Set the affinity of every node of a model, in place, to compile it with ``HETERO``.
 
-    Names that are not unique become so. Values that are known without data and read in several
-    submodels get a copy for each.
+    To try several placements, apply each to a clone. Names that are not unique become so. Values
+    that are known without data and read in several submodels get a copy for each.
 
     Args:
         model: The model that the placement was made for.

@@ -23,8 +23,6 @@ from placement_gym.wrappers import PerUnit
 if TYPE_CHECKING:
     import openvino as ov
 
-ModelArgument = "str | Path | ov.Model"
-
 
 class MeasuredEnv(DevicePlacementEnv):
     """``DevicePlacement-v0``: every placement is compiled and timed by OpenVINO.
@@ -45,6 +43,7 @@ class MeasuredEnv(DevicePlacementEnv):
         max_edges: See ``DevicePlacementEnv``.
         observe_graph: See ``DevicePlacementEnv``.
         render_mode: See ``DevicePlacementEnv``.
+        sequence_length: Tokens of ``"bert"``, as an alternative to ``"bert-8"``.
 
     Raises:
         UnknownDeviceError: A device that the machine does not have.
@@ -68,6 +67,7 @@ class MeasuredEnv(DevicePlacementEnv):
         max_edges: int | None = None,
         observe_graph: bool = True,
         render_mode: str | None = None,
+        sequence_length: int | None = None,
     ) -> None:
         import openvino as ov
 
@@ -79,7 +79,7 @@ class MeasuredEnv(DevicePlacementEnv):
         core = ov.Core()
         specs = machine_devices(core, devices)
         register(core, specs)
-        loaded = load(model)
+        loaded = load(model, sequence_length)
         units = units_of(loaded, granularity, graph)
         problem = Problem(units, specs, supported(core, loaded, units, specs))
         protocol = Protocol(warmup=warmup, repeats=repeats)
@@ -110,6 +110,7 @@ class SimulatedEnv(DevicePlacementEnv):
         max_edges: See ``DevicePlacementEnv``.
         observe_graph: See ``DevicePlacementEnv``.
         render_mode: See ``DevicePlacementEnv``.
+        sequence_length: Tokens of ``"bert"``, as an alternative to ``"bert-8"``.
 
     Raises:
         UnsupportedModelError: Dynamic shapes or state.
@@ -128,9 +129,10 @@ class SimulatedEnv(DevicePlacementEnv):
         max_edges: int | None = None,
         observe_graph: bool = True,
         render_mode: str | None = None,
+        sequence_length: int | None = None,
     ) -> None:
         specs = parse_devices("cpu+dgpu" if devices is None else devices)
-        units = units_of(load(model), granularity, graph)
+        units = units_of(load(model, sequence_length), granularity, graph)
         problem = Problem(units, specs, np.ones((len(units), len(specs)), dtype=np.bool_))
         costs = analytic(problem)
         super().__init__(
@@ -146,14 +148,27 @@ class SimulatedEnv(DevicePlacementEnv):
         )
 
 
-def measured_per_unit(start: str = "first", reward: str = "improvement", **kwargs: Any) -> PerUnit:
-    """``DevicePlacementPerUnit-v0``: ``PerUnit`` around ``MeasuredEnv(**kwargs)``."""
-    return PerUnit(MeasuredEnv(**kwargs), start=start, reward=reward)
+def measured_per_unit(
+    start: str = "first",
+    reward: str = "improvement",
+    final_reward: str = "log_speedup",
+    **kwargs: Any,
+) -> PerUnit:
+    """``DevicePlacementPerUnit-v0``: ``PerUnit`` around ``MeasuredEnv(**kwargs)``.
+
+    ``final_reward`` is the inner environment's reward, which ``reward="final"`` gives.
+    """
+    return PerUnit(MeasuredEnv(reward=final_reward, **kwargs), start=start, reward=reward)
 
 
-def simulated_per_unit(start: str = "first", reward: str = "improvement", **kwargs: Any) -> PerUnit:
-    """``DevicePlacementPerUnitSim-v0``: ``PerUnit`` around ``SimulatedEnv(**kwargs)``."""
-    return PerUnit(SimulatedEnv(**kwargs), start=start, reward=reward)
+def simulated_per_unit(
+    start: str = "first",
+    reward: str = "improvement",
+    final_reward: str = "log_speedup",
+    **kwargs: Any,
+) -> PerUnit:
+    """``DevicePlacementPerUnitSim-v0``: as ``measured_per_unit``, around ``SimulatedEnv``."""
+    return PerUnit(SimulatedEnv(reward=final_reward, **kwargs), start=start, reward=reward)
 
 
 def units_of(model: ov.Model, granularity: str, view: str) -> Units:
@@ -163,5 +178,9 @@ def units_of(model: ov.Model, granularity: str, view: str) -> Units:
         return group(graph, granularity)
     import openvino as ov
 
+    from placement_gym.backends.measured.lock import measuring
+
     precision = {"INFERENCE_PRECISION_HINT": "f32"}
-    return group(graph, granularity, executed_primitives(ov.Core(), model, "CPU", precision))
+    with measuring():
+        primitives = executed_primitives(ov.Core(), model, "CPU", precision)
+    return group(graph, granularity, primitives)

@@ -141,12 +141,17 @@ class Observer:
             "x": x,
             "edge_index": edge_index,
             "edge_mask": (np.arange(self.n_edges) < quotient.n_edges).astype(np.int8),
-            "node_mask": (np.arange(self.n_nodes) < len(quotient)).astype(np.int8),
+            "node_mask": self.node_mask,
         }
+
+    @cached_property
+    def node_mask(self) -> NDArray[np.int8]:
+        """(N,) 1 for a unit, 0 for padding."""
+        return (np.arange(self.n_nodes) < len(self.problem.units)).astype(np.int8)
 
     def observe(self, assignment: IntArray, step: int) -> Observation:
         """The observation after ``step`` steps, sharing no memory with any other."""
-        static = self.static if self.graph else {"node_mask": self.static["node_mask"]}
+        static = self.static if self.graph else {"node_mask": self.node_mask}
         placement = np.zeros(self.n_nodes, dtype=np.int64)
         placement[: len(assignment)] = assignment
         return {

@@ -11,7 +11,7 @@ Reward = Callable[[Measurement, Measurement], float]
 
 
 def log_speedup(now: Measurement, before: Measurement) -> float:
-    """Logarithm of the speed-up: 0 for the reference, equal steps for equal ratios."""
+    """Logarithm of the speed-up: 0 for the reference, up to noise; equal steps for equal ratios."""
     return math.log(now.speedup)
 
 

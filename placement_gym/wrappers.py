@@ -77,7 +77,8 @@ class PerUnit(
         if self.start != "first" and not self.final_only:
             self.base.evaluate(self.assignment)
             info = self.base.info()
-        self.remember(self.base.last)
+        if self.start == "first" or not self.final_only:
+            self.remember(self.base.last)
         return self.observe(), info
 
     def first_assignment(self) -> IntArray:

@@ -204,8 +204,8 @@ def test_compare_leaves_files_that_people_can_open(tmp_path: Path) -> None:
     assert {row["label"] for row in rows} >= {"single-device CPU", "single-device GPU", "random"}
     assert (tmp_path / "comparison.png").stat().st_size > 10_000
     assert "window" in (tmp_path / "table.md").read_text()
-    assert (tmp_path / "placement-window-seed0.png").exists()
-    saved = placement_gym.Placement.load(tmp_path / "placement-window-seed0.json")
+    assert (tmp_path / "tiny-window-seed0.png").exists()
+    saved = placement_gym.Placement.load(tmp_path / "tiny-window-seed0.json")
     window = next(row for row in rows if row["agent"] == "window")
     assert window["placement"] == saved.units
     json.dumps(document, allow_nan=False)
@@ -265,10 +265,85 @@ def test_a_test_bed_and_mixed_precision_are_said_in_every_report(tmp_path: Path)
 
 def test_a_report_names_the_winner_or_says_that_there_is_none(tmp_path: Path) -> None:
     document = placement_gym.compare("tiny", [], SIM, budget=2, out=tmp_path, quiet=True)
-    assert report.conclusion(document) == "No split beats the best single device."
-    winner = {"label": "window", "beats_best_single": "yes", "speedup_vs_best_single": 1.25}
-    document["rows"].append(winner)
-    assert report.conclusion(document) == "window beats the best single device by 25.0 %."
+    assert report.conclusion(document) == "No split was measured."
+    split = {"label": "window", "placement": {"a": "CPU", "b": "GPU"}}
+    for verdict, speedup, words in (
+        ("no", 0.5, "No split beats the best single device."),
+        ("within noise", 1.01, "window equals it within noise"),
+        ("yes", 1.25, "window beats the best single device by 25.0 %."),
+    ):
+        row = {**split, "beats_best_single": verdict, "speedup_vs_best_single": speedup}
+        assert words in report.conclusion({**document, "rows": [*document["rows"], row]})
+        unheld = {**document, "rows": [row], "best_single_ms": None}
+        assert "No single device holds the model" in report.conclusion(unheld)
+    assert report.conclusion({**document, "interrupted": True}).startswith("Interrupted.")
+
+
+class Broken(Greedy):
+    """Evaluates twice, then fails."""
+
+    def learn(self, total_timesteps: int) -> None:
+        for _ in range(2):
+            self.env.reset()
+            self.env.step(self.env.action_space.sample())
+        raise KeyError("a mistake")
+
+
+def test_an_agents_mistake_ends_its_own_run_only(tmp_path: Path) -> None:
+    document = placement_gym.compare(
+        "tiny", [Broken, "random"], SIM, budget=5, out=tmp_path, quiet=True
+    )
+    broken, random = document["rows"][-2:]
+    assert "a mistake" in broken["error"]
+    assert broken["evaluations"] == 2
+    assert random["latency_ms"] is not None
+
+
+@pytest.mark.parametrize(
+    ("env_id", "kwargs"),
+    [("DevicePlacementPerUnitSim-v0", {"start": "random"}), (SIM, {"horizon": 50})],
+)
+def test_the_greedy_episode_is_never_cut_short(
+    env_id: str, kwargs: dict[str, Any], tmp_path: Path
+) -> None:
+    arena = Arena.make(env_id, {"model": "tiny", **kwargs}, tmp_path)
+    row, _ = run_agent(arena, AgentSpec("single-device", {"device": "CPU"}), seed=0, budget=2)
+    assert row.error == ""
+
+
+def test_a_placement_beyond_the_budget_is_no_finalist(arena: Arena) -> None:
+    class Late(Greedy):
+        def learn(self, total_timesteps: int) -> None:
+            self.env.reset()
+            self.env.step(np.zeros(7, dtype=np.int64))
+
+        def predict(self, observation: Any, *_: Any, **__: Any) -> tuple[Any, None]:
+            return np.ones(observation["placement"].shape, dtype=np.int64), None
+
+    row, placement = run_agent(arena, AgentSpec.of(Late), seed=0, budget=1)
+    assert placement is not None
+    assert set(placement.units.values()) == {"CPU"}
+    assert row.greedy_latency_ms < row.latency_ms
+
+
+def test_a_ready_object_only_predicts(arena: Arena) -> None:
+    row, _ = run_agent(arena, AgentSpec.of(Greedy(arena.env, 0)), seed=0, budget=5)
+    assert row.evaluations == 1
+
+
+def test_two_agents_of_one_name_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="random"):
+        placement_gym.compare("tiny", ["random", "random"], SIM, out=tmp_path, quiet=True)
+
+
+def test_a_torn_last_line_costs_no_other_row(arena: Arena, tmp_path: Path) -> None:
+    row, _ = run_agent(arena, AgentSpec("random"), seed=0, budget=2)
+    path = tmp_path / "results.jsonl"
+    results.append(path, row)
+    whole = path.read_text()
+    path.write_text(whole + whole[:40])
+    results.append(path, row)
+    assert path.read_text() == whole * 2
 
 
 def test_values_that_are_not_finite_become_null() -> None:

@@ -72,7 +72,7 @@ def test_another_models_placement_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     main(["compare", *SIM, "--devices", "cpu-testbed", "--budget", "3", "--out", str(tmp_path)])
-    placement = str(tmp_path / "placement-window-seed0.json")
+    placement = str(tmp_path / "tiny-window-seed0.json")
     assert main(["evaluate", "--model", "bert-8", "--placement", placement]) == 2
     assert "'tiny'" in capsys.readouterr().err
 
@@ -82,10 +82,30 @@ def test_a_simulated_placement_can_be_measured(
 ) -> None:
     main(["compare", *SIM, "--devices", "cpu-testbed", "--budget", "3", "--out", str(tmp_path)])
     capsys.readouterr()
-    placement = str(tmp_path / "placement-window-seed0.json")
+    placement = str(tmp_path / "tiny-window-seed0.json")
     assert main(["evaluate", "--model", "tiny", "--placement", placement, "--json"]) == 0
     values = json.loads(capsys.readouterr().out)
     assert values["n_submodels"] == values["n_submodels_expected"]
+
+
+def test_agents_are_found_in_the_folder_of_the_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = (
+        "from agents.static import window\n\n\ndef make(env, seed):\n    return window(env, seed)\n"
+    )
+    (tmp_path / "my_own_agent.py").write_text(source)
+    monkeypatch.chdir(tmp_path)
+    assert main(["compare", *SIM, "--agents", "my_own_agent:make", "--budget", "2"]) == 0
+
+
+def test_a_file_that_openvino_cannot_read_is_a_users_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    broken = tmp_path / "broken.xml"
+    broken.write_text("<net")
+    assert main(["compare", "--model", str(broken), "--out", str(tmp_path)]) == 2
+    assert "broken.xml" in capsys.readouterr().err
 
 
 def test_devices_lists_machine_and_presets(capsys: pytest.CaptureFixture[str]) -> None:

@@ -20,7 +20,7 @@ from stable_baselines3 import PPO
 import placement_gym  # noqa: F401  registers the ids
 from placement_gym.backends.cached import CachedBackend
 from placement_gym.devices import DeviceSpec
-from placement_gym.env import DevicePlacementEnv
+from placement_gym.env import DevicePlacementEnv, placement_env
 from placement_gym.placement import Placement
 
 INFO_KEYS = {
@@ -403,3 +403,9 @@ def test_the_reference_is_the_first_device_listed() -> None:
     observation, info = DevicePlacementEnv(FakeBackend(problem=swapped)).reset()
     assert observation["placement"].tolist() == [0, 0, 0, 0]
     assert list(info["devices"]) == ["GPU", "CPU"]
+
+
+def test_the_sequence_length_can_be_an_argument() -> None:
+    named = gym.make("DevicePlacementSim-v0", model="bert-8")
+    given = gym.make("DevicePlacementSim-v0", model="bert", sequence_length=8)
+    assert placement_env(given).problem.fingerprint() == placement_env(named).problem.fingerprint()

@@ -20,7 +20,12 @@ from openvino import opset13 as ops
 import placement_gym
 from placement_gym import DeviceSpec, Placement, PlacementMismatchError, apply_placement
 from placement_gym.backends.measured import Candidate, MeasuredBackend, Protocol
-from placement_gym.backends.measured.hetero import CompileError, Split, set_affinities
+from placement_gym.backends.measured.hetero import (
+    CompileError,
+    Split,
+    aliased,
+    set_affinities,
+)
 from placement_gym.backends.measured.lock import measuring
 from placement_gym.backends.measured.outputs import relative_error, sample_inputs, tolerance
 from placement_gym.devices import PRESETS, TESTBED, UnknownDeviceError, usable_cores
@@ -160,7 +165,10 @@ def test_a_compiled_placement_runs_on_the_devices_it_names_and_no_other(
     placed: list[int],
 ) -> None:
     wanted = {TESTBED[device].name for device in placed}
-    for split, name_of in (("hetero", str), ("alias", lambda name: re.sub("_[B-Z]$", "", name))):
+    for split, name_of in (
+        ("hetero", str),
+        ("alias", lambda name: re.sub(r"_ALIAS\d+$", "", name)),
+    ):
         compiled = placement_gym.compile_model(
             ov.Core(), known_model("tiny"), placement("tiny", placed), split=split
         )
@@ -545,3 +553,15 @@ def test_the_lock_is_free_again_when_its_holder_dies() -> None:
     assert holder.communicate(timeout=60)[0] == "held\n"
     with measuring().acquire(timeout=30):
         pass
+
+
+def test_an_alias_never_takes_the_name_of_another_device() -> None:
+    slow = TESTBED[0]
+    plain = aliased(slow, 1)
+    beside_its_namesake = aliased(slow, 1, {slow.name, plain.name})
+    assert len({slow.name, plain.name, beside_its_namesake.name}) == 3
+    assert beside_its_namesake.compile_properties() == slow.compile_properties()
+
+
+def test_a_device_whose_plugin_cannot_be_registered_twice_keeps_its_name() -> None:
+    assert aliased(DeviceSpec("GPU"), 1) == DeviceSpec("GPU")

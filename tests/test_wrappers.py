@@ -274,3 +274,13 @@ def test_graph_observations_go_with_every_id_and_survive_its_spec(env_id: str) -
 def test_a_graph_observation_needs_the_graph() -> None:
     with pytest.raises(ValueError, match="observe_graph=True"):
         GraphObservation(DevicePlacementEnv(diamond_backend(), observe_graph=False))
+
+
+def test_the_final_reward_is_the_inner_environments() -> None:
+    kwargs = {"model": "tiny", "reward": "final", "final_reward": "inverse_latency"}
+    env = gym.make("DevicePlacementPerUnitSim-v0", **kwargs)
+    env.reset()
+    done, reward, info = False, 0.0, {}
+    while not done:
+        _, reward, done, _, info = env.step(0)
+    assert reward == pytest.approx(1e3 / info["latency_ms"])

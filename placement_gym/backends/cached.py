@@ -12,6 +12,8 @@ from placement_gym.graph.operators import IntArray
 class CachedBackend(BackendWrapper):
     """Answers a placement it has seen from memory, the reference of that time with it.
 
+    A failure is not remembered: it may have been the moment's.
+
     Args:
         inner: Asked once for each placement; ``remeasure`` always reaches it.
     """
@@ -31,5 +33,7 @@ class CachedBackend(BackendWrapper):
         key = assignment.tobytes()
         if key in self.seen:
             return replace(self.seen[key], cached=True, compile_s=0.0, measure_s=0.0)
-        self.seen[key] = self.inner.score(assignment)
-        return self.seen[key]
+        measurement = self.inner.score(assignment)
+        if measurement.feasible:
+            self.seen[key] = measurement
+        return measurement

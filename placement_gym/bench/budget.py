@@ -29,11 +29,16 @@ class BudgetedBackend(BackendWrapper):
         self, inner: Backend, budget: int, on_evaluation: Callable[[], None] = lambda: None
     ) -> None:
         super().__init__(inner)
-        self.budget = budget
+        self.budget: float = budget
         self.on_evaluation = on_evaluation
         self.history: list[tuple[IntArray, Measurement]] = []
         self.curve: list[tuple[int, float, float]] = []
         self.started = perf_counter()
+
+    @property
+    def wall_s(self) -> float:
+        """Seconds since the budget was given."""
+        return round(perf_counter() - self.started, 3)
 
     @property
     def evaluations(self) -> int:
@@ -57,8 +62,7 @@ class BudgetedBackend(BackendWrapper):
         """Keep (evaluations, seconds, best speed-up) whenever the best improves."""
         best = self.curve[-1][2] if self.curve else 0.0
         if measurement.feasible and measurement.speedup > best:
-            seconds = perf_counter() - self.started
-            self.curve.append((self.evaluations, round(seconds, 3), measurement.speedup))
+            self.curve.append((self.evaluations, self.wall_s, measurement.speedup))
 
     def best(self, n: int) -> list[IntArray]:
         """The ``n`` fastest distinct feasible placements that were seen."""

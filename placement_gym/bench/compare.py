@@ -26,6 +26,7 @@ from placement_gym.bench.resolve import AgentSpec
 from placement_gym.bench.results import Row
 from placement_gym.bench.run import run_agent
 from placement_gym.devices import is_testbed, mixed_precision
+from placement_gym.env import DevicePlacementEnv
 from placement_gym.placement import Placement
 
 DEFAULT_ENV = "DevicePlacement-v0"
@@ -75,6 +76,8 @@ def compare(
     """
     if budget < 1:
         raise ValueError(f"budget must be at least 1, not {budget}")
+    if not seeds:
+        raise ValueError("seeds must not be empty")
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
     arena = Arena.make(env_id, {"model": model, "devices": devices, **(env_kwargs or {})}, folder)
@@ -85,7 +88,7 @@ def compare(
     with progress(len(runs) * budget, quiet) as report:
         try:
             for agent, seed in runs:
-                rows.append(run_and_save(arena, agent, seed, budget, folder, report))
+                run_and_save(arena, agent, seed, budget, folder, report, rows)
         except KeyboardInterrupt:
             interrupted = True
     document = summarise(arena, rows, interrupted)
@@ -106,30 +109,41 @@ def line_up(arena: Arena, agents: Sequence[Any] | None) -> list[AgentSpec]:
 
     Raises:
         UnknownAgentError: A name cannot be resolved.
+        ValueError: Two agents have one label.
     """
     if agents is None:
         agents = [*(ENGINE_AGENTS if arena.measured else ()), *SEARCH_AGENTS]
     chosen = [spec for spec in map(AgentSpec.of, agents) if spec.name != SINGLE_DEVICE]
     for spec in chosen:
         spec.resolve()
+    labels = [spec.label for spec in chosen]
+    twice = sorted({label for label in labels if labels.count(label) > 1})
+    if twice:
+        raise ValueError(f"two agents are called {twice}: name them apart by AgentSpec(name, ...)")
     return chosen
 
 
 def run_and_save(
-    arena: Arena, agent: AgentSpec, seed: int, budget: int, folder: Path, report: Progress
-) -> Row:
-    """One run with its row, its placement file and its picture."""
+    arena: Arena,
+    agent: AgentSpec,
+    seed: int,
+    budget: int,
+    folder: Path,
+    report: Progress,
+    rows: list[Row],
+) -> None:
+    """One run: its row, first into the file, its placement and its picture."""
     task = report.task_ids[0]
     end = report.tasks[0].completed + budget
     report.update(task, description=agent.label)
     row, placement = run_agent(arena, agent, seed, budget, lambda: report.advance(task))
+    results.append(folder / "results.jsonl", row)
+    rows.append(row)
+    report.update(task, completed=end)
     if placement is not None:
-        name = re.sub(r"[^\w-]+", "-", f"placement-{agent.label}-seed{seed}")
+        name = re.sub(r"[^\w-]+", "-", f"{row.model}-{agent.label}-seed{seed}")
         placement.save(folder / f"{name}.json")
         draw(arena, row, placement, folder / f"{name}.png")
-    results.append(folder / "results.jsonl", row)
-    report.update(task, completed=end)
-    return row
 
 
 def draw(arena: Arena, row: Row, placement: Placement, path: Path) -> None:
@@ -142,7 +156,6 @@ def draw(arena: Arena, row: Row, placement: Placement, path: Path) -> None:
 
 def summarise(arena: Arena, rows: Sequence[Row], interrupted: bool) -> Document:
     base = arena.base
-    reference_ms = base.reference.reference_ms
     noise = [row.noise for row in rows if row.noise]
     document: Document = results.plain(
         {
@@ -151,9 +164,7 @@ def summarise(arena: Arena, rows: Sequence[Row], interrupted: bool) -> Document:
             "model": base.problem.units.graph.model,
             "devices": list(base.problem.device_names),
             "reference": base.problem.device_names[base.problem.reference_device],
-            "reference_ms": reference_ms,
-            "best_single_ms": reference_ms / base.singles.fastest().speedup,
-            "best_single_unlimited_ms": reference_ms / base.singles.fastest(False).speedup,
+            **single_latencies(base),
             "optimum_ms": None,
             "bound_ms": None,
             "noise": float(np.median(noise)) if noise else None,
@@ -163,6 +174,17 @@ def summarise(arena: Arena, rows: Sequence[Row], interrupted: bool) -> Document:
         }
     )
     return document
+
+
+def single_latencies(env: DevicePlacementEnv) -> dict[str, float | None]:
+    """What the fastest devices alone take, in one interleaved frame with the reference."""
+    reference_ms = env.reference.reference_ms
+    best = env.singles.best()
+    return {
+        "reference_ms": reference_ms,
+        "best_single_ms": None if best is None else reference_ms / env.singles.fastest().speedup,
+        "best_single_unlimited_ms": reference_ms / env.singles.fastest(limited=False).speedup,
+    }
 
 
 def notes(arena: Arena) -> list[str]:

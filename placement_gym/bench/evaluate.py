@@ -7,6 +7,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from placement_gym.bench.arena import Arena
+from placement_gym.bench.compare import notes
 from placement_gym.bench.finalists import Finalist, fastest
 from placement_gym.bench.results import plain
 from placement_gym.placement import Placement
@@ -23,7 +24,7 @@ def evaluate_placement(
         split: See ``placement_gym.compile_model``.
 
     Returns:
-        latency_ms, latency_p90_ms, reference_ms, best_single_ms, speedup,
+        model, notes, latency_ms, latency_p90_ms, reference_ms, best_single_ms, speedup,
         speedup_vs_best_single, noise, n_submodels, n_submodels_expected, beats_best_single.
 
     Raises:
@@ -43,7 +44,7 @@ def evaluate_placement(
         assignment = chosen.operator_devices(arena.base.problem.units.graph)
         finalist = fastest(arena, [assignment])
         arena.close()
-    return summary(finalist)
+        return {"model": chosen.model, "notes": notes(arena), **summary(finalist)}
 
 
 def summary(finalist: Finalist) -> dict[str, Any]:

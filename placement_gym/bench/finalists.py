@@ -49,14 +49,17 @@ class Finalist:
     @property
     def beats_best_single(self) -> str:
         """``"yes"`` or ``"no"``, or ``"within noise"`` where that cannot be told."""
-        gain = self.speedup_vs_best_single - 1.0
-        if gain == 0.0 or gain < -self.noise:
+        ratio = self.speedup_vs_best_single
+        if ratio == 1.0 or ratio * (1 + self.noise) < 1.0:
             return NO
-        return YES if gain > self.noise else WITHIN_NOISE
+        return YES if ratio * (1 - self.noise) > 1.0 else WITHIN_NOISE
 
 
 def fastest(arena: Arena, candidates: Sequence[IntArray]) -> Finalist:
     """The fastest candidate after a fresh measurement of all, in a new process where noisy.
+
+    The best of several keeps the luck of its measurement. So one that beats the best single
+    device is measured once more, alone, and that counts.
 
     Args:
         arena: Where they were found.
@@ -66,7 +69,10 @@ def fastest(arena: Arena, candidates: Sequence[IntArray]) -> Finalist:
     if unknown:
         measure_afresh(arena, unknown)
     finals = [arena.finals[candidate.tobytes()] for candidate in candidates]
-    return max(finals, key=lambda final: final.speedup_vs_best_single)
+    chosen = max(finals, key=lambda final: final.speedup_vs_best_single)
+    if arena.measured and unknown and chosen.beats_best_single == YES:
+        measure_afresh(arena, [chosen.assignment])
+    return arena.finals[chosen.assignment.tobytes()]
 
 
 def measure_afresh(arena: Arena, candidates: Sequence[IntArray]) -> None:
@@ -81,10 +87,12 @@ def measure_afresh(arena: Arena, candidates: Sequence[IntArray]) -> None:
         in_new_process(arena, placements) if arena.measured else backend.remeasure(placements)
     )
     by_arm = dict(zip(arms, measured, strict=True))
+    asked = {candidate.tobytes() for candidate in candidates}
     for key, measurement in by_arm.items():
         speedup = measurement.speedup / by_arm[reference.tobytes()].speedup
         handicap = PENALTY if best is None else 1.0
-        arena.finals.setdefault(key, Finalist(arms[key], measurement, speedup, handicap))
+        if key in asked or key not in arena.finals:
+            arena.finals[key] = Finalist(arms[key], measurement, speedup, handicap)
 
 
 def in_new_process(arena: Arena, assignments: Sequence[IntArray]) -> list[Measurement]:
@@ -96,6 +104,7 @@ def in_new_process(arena: Arena, assignments: Sequence[IntArray]) -> list[Measur
     task = {
         "env_id": arena.env_id,
         "env_kwargs": dict(arena.env_kwargs),
+        "fingerprint": arena.base.problem.fingerprint(),
         "assignments": [assignment.tolist() for assignment in assignments],
     }
     command = [sys.executable, "-m", __spec__.name]
@@ -112,7 +121,10 @@ def main() -> None:
     warnings.simplefilter("ignore", UserWarning)
     env = gym.make(f"placement_gym:{task['env_id']}", **task["env_kwargs"])
     assignments = [np.array(values, dtype=np.int64) for values in task["assignments"]]
-    measured = placement_env(env).backend.remeasure(assignments)
+    base = placement_env(env)
+    if base.problem.fingerprint() != task["fingerprint"]:
+        raise SystemExit("the new process groups the model differently: try another granularity")
+    measured = base.backend.remeasure(assignments)
     print(json.dumps([asdict(measurement) for measurement in measured]))
 
 

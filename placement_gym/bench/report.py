@@ -41,7 +41,7 @@ def cells(row: Mapping[str, Any]) -> list[str]:
         f"{row['latency_ms']:.2f}",
         "-" if row["latency_p90_ms"] is None else f"{row['latency_p90_ms']:.2f}",
         f"{row['speedup']:.2f}",
-        f"{row['speedup_vs_best_single']:.3f} ±{row['noise']:.3f}",
+        f"{row['speedup_vs_best_single']:.3f} ±{row['speedup_vs_best_single'] * row['noise']:.3f}",
         str(real) if real == expected else f"{real} ({expected})",
         str(row["evaluations"]),
         f"{row['wall_s']:.1f}",
@@ -58,12 +58,22 @@ def heading(document: Document) -> str:
 
 def conclusion(document: Document) -> str:
     """One sentence that answers the question the user came with."""
-    winners = [row for row in document["rows"] if row["beats_best_single"] == "yes"]
-    if not winners:
-        return "No split beats the best single device."
-    best = max(winners, key=lambda row: row["speedup_vs_best_single"])
-    gain = 100 * (best["speedup_vs_best_single"] - 1)
-    return f"{best['label']} beats the best single device by {gain:.1f} %."
+    return ("Interrupted. " if document["interrupted"] else "") + answer(document)
+
+
+def answer(document: Document) -> str:
+    splits = [row for row in document["rows"] if len(set((row["placement"] or {}).values())) > 1]
+    if not splits:
+        return "No split was measured."
+    best = max(splits, key=lambda row: row["speedup_vs_best_single"])
+    if document["best_single_ms"] is None:
+        return f"No single device holds the model; {best['label']} is the fastest split."
+    if best["beats_best_single"] == "yes":
+        gain = 100 * (best["speedup_vs_best_single"] - 1)
+        return f"{best['label']} beats the best single device by {gain:.1f} %."
+    if best["beats_best_single"] == "within noise":
+        return f"No split beats the best single device; {best['label']} equals it within noise."
+    return "No split beats the best single device."
 
 
 def terminal(document: Document) -> Group:

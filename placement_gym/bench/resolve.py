@@ -22,11 +22,13 @@ class AgentSpec:
         name: A registered name, or ``"module:attribute"``.
         kwargs: Given to the agent's ``make(env, seed, **kwargs)``.
         factory: Made by this instead of what ``name`` stands for.
+        learns: Whether its ``learn`` is called; an object that is ready only predicts.
     """
 
     name: str
     kwargs: Mapping[str, Any] = field(default_factory=dict)
     factory: Callable[..., Any] | None = None
+    learns: bool = True
 
     @property
     def label(self) -> str:
@@ -50,7 +52,7 @@ class AgentSpec:
                 raise ValueError(f"an agent is {{name, kwargs}}, not {sorted(agent)}")
             return cls(agent["name"], agent.get("kwargs", {}))
         if hasattr(agent, "predict") and not isinstance(agent, type):
-            return cls(type(agent).__name__, factory=lambda env, seed: agent)
+            return cls(type(agent).__name__, factory=lambda env, seed: agent, learns=False)
         return cls(getattr(agent, "__name__", repr(agent)), factory=agent)
 
     def resolve(self) -> Callable[..., Any]:

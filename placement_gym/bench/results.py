@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -109,7 +109,7 @@ class Row:
     versions: Mapping[str, str] = field(default_factory=versions)
     host: str = field(default_factory=host)
     git: str | None = field(default_factory=git_commit)
-    time: str = field(default_factory=lambda: datetime.now(timezone.utc).isoformat("T", "seconds"))
+    time: str = field(default_factory=lambda: datetime.now(UTC).isoformat("T", "seconds"))
 
     def to_json(self) -> dict[str, Any]:
         """Plain values; what is not finite becomes None."""
@@ -129,6 +129,9 @@ def plain(value: Any) -> Any:
 
 
 def append(path: Path, row: Row) -> None:
-    """Add one line to a results file."""
-    with path.open("a") as file:
-        file.write(json.dumps(row.to_json()) + "\n")
+    """Add one line to a results file; a last line that a kill has torn is cut off first."""
+    with path.open("ab+") as file:
+        file.seek(0)
+        written = file.read()
+        file.truncate(written.rfind(b"\n") + 1)
+        file.write(json.dumps(row.to_json()).encode() + b"\n")

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from time import perf_counter
-from typing import Any
 
 from placement_gym.bench.arena import Arena
 from placement_gym.bench.budget import BudgetedBackend, BudgetReached
 from placement_gym.bench.finalists import Finalist, fastest
 from placement_gym.bench.resolve import AgentSpec
 from placement_gym.bench.results import Row
+from placement_gym.graph.operators import IntArray
 from placement_gym.placement import Placement
 from placement_gym.rollout import episode
 
@@ -40,44 +40,52 @@ def run_agent(
         on_evaluation: Called after each evaluation.
 
     Returns:
-        The result row, and the finalist's placement if there is one. A failure of the engine, or
-        an agent that this environment cannot have, is an ``error`` in the row.
+        The result row, and the finalist's placement if there is one. A failure of the engine or
+        of the agent is an ``error`` in the row.
     """
     base = arena.base
+    counted = BudgetedBackend(base.backend, budget, on_evaluation)
     row = blank_row(arena, agent, seed, budget)
-    inner = base.backend
-    base.backend = counted = BudgetedBackend(inner, budget, on_evaluation)
+    base.backend = counted
     try:
-        policy = agent.make(arena.env, seed)
-        row = searched(arena, policy, counted, row)
-        candidates = counted.best(FINALISTS) if hasattr(policy, "learn") else counted.last()
+        row, candidates = searched(arena, agent, counted, row)
         if not candidates:
             return replace(row, error="no feasible placement was found"), None
         finalist = fastest(arena, candidates)
-    except (NotImplementedError, RuntimeError) as error:
-        return replace(row, error=str(error)), None
+    except Exception as error:
+        # Whatever an agent does wrong ends its own run, not the comparison.
+        failed = replace(row, evaluations=min(counted.evaluations, budget), wall_s=counted.wall_s)
+        return replace(failed, error=f"{type(error).__name__}: {error}"), None
     finally:
-        base.backend = inner
+        base.backend = counted.inner
     placement = Placement.of(base.problem, finalist.assignment, base.graph)
     return finished_row(row, finalist, placement), placement
 
 
-def searched(arena: Arena, policy: Any, counted: BudgetedBackend, row: Row) -> Row:
-    """The row after the agent has spent its budget."""
-    if hasattr(policy, "learn"):
+def searched(
+    arena: Arena, agent: AgentSpec, counted: BudgetedBackend, row: Row
+) -> tuple[Row, list[IntArray]]:
+    """The row after the search, and the placements that may become its finalist.
+
+    The greedy placement after learning is scored outside of the budget, and is a candidate only
+    of an agent that has evaluated nothing itself.
+    """
+    policy = agent.make(arena.env, row.seed)
+    if agent.learns and hasattr(policy, "learn"):
         arena.env.reset(seed=row.seed)
         with suppress(BudgetReached):
             policy.learn(row.budget)
-    spent = counted.evaluations
-    counted.budget = spent + arena.base.problem.n_units
+    spent, seen, curve = counted.evaluations, counted.best(FINALISTS), list(counted.curve)
+    counted.budget = math.inf
     info = episode(arena.env, policy, deterministic=True, seed=row.seed)
-    return replace(
+    row = replace(
         row,
         evaluations=spent or counted.evaluations,
-        wall_s=round(perf_counter() - counted.started, 3),
-        curve=counted.curve,
+        wall_s=counted.wall_s,
+        curve=curve or counted.curve,
         greedy_latency_ms=float(info["latency_ms"]) if info["feasible"] else None,
     )
+    return row, seen if spent else counted.last()
 
 
 def blank_row(arena: Arena, agent: AgentSpec, seed: int, budget: int) -> Row:

@@ -91,8 +91,7 @@ def attention(node: ov.Node, outputs: float) -> float:
 def recurrent(node: ov.Node, outputs: float) -> float:
     """Gates' weights (…, gates * hidden, inputs) are applied once a step."""
     weights = [port.get_shape() for port in node.inputs() if len(port.get_shape()) == 3]
-    steps = node.input(0).get_shape()[-2] if node.get_type_name().endswith("Sequence") else 1
-    batch = node.input(0).get_shape()[0]
+    batch, steps = node.input(0).get_shape()[:2]
     return 2.0 * batch * steps * sum(float(np.prod(shape)) for shape in weights[-2:])
 
 

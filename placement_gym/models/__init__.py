@@ -29,7 +29,7 @@ def load(model: str | Path | ov.Model, sequence_length: int | None = None) -> ov
 
     Raises:
         FileNotFoundError: Neither a built-in name nor a file.
-        UnsupportedModelError: Dynamic shapes or state.
+        UnsupportedModelError: Dynamic shapes or state, or a file that OpenVINO cannot read.
         ValueError: An option that the built-in model does not have.
     """
     import openvino as ov
@@ -47,7 +47,11 @@ def load(model: str | Path | ov.Model, sequence_length: int | None = None) -> ov
             f"no model {str(model)!r}: give a file that OpenVINO reads, or one of {BUILT_IN} "
             "('bert-8' for 8 tokens, '-fp16' for compressed weights)"
         )
-    loaded = prepare(ov.Core().read_model(model))
+    try:
+        read = ov.Core().read_model(model)
+    except RuntimeError as error:
+        raise UnsupportedModelError(f"OpenVINO cannot read {model}: {error}") from error
+    loaded = prepare(read)
     loaded.set_friendly_name(Path(model).stem)
     return loaded
 
@@ -75,8 +79,7 @@ def prepare(model: ov.Model) -> ov.Model:
     if stateful:
         raise UnsupportedModelError(
             f"the model keeps state ({stateful[0].get_friendly_name()}), which breaks when it is "
-            "split: export it without state (openvino.passes.MakeStateful undone, or "
-            "use_cache=False) and load it again"
+            "split: export it without state, for example a transformer with use_cache=False"
         )
     for node in nodes:
         if any(output.get_partial_shape().is_dynamic for output in node.outputs()):

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from string import ascii_uppercase
 from typing import TYPE_CHECKING, Any
 
 from placement_gym.backends.measured.static_values import separate_static_values
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     import openvino as ov
 
 SPLITS = ("auto", "alias", "hetero")
+ALIASABLE = ("CPU",)
 
 
 class CompileError(RuntimeError):
@@ -47,12 +47,17 @@ class Split:
         """Split a graph by device.
 
         HETERO tells submodels apart by device name alone and over-splits when two neighbours
-        share one. With ``alias``, neighbours on one device get different names of it.
+        share one. With ``alias``, neighbours on one device get different names of it, where its
+        plugin can be registered twice.
         """
         submodels = acyclic_submodels(graph, operator_devices)
         on = submodel_devices(graph, operator_devices, submodels)
         colours = separating_colours(graph, on[submodels], submodels) * alias
-        chosen = [aliased(specs[d], c) for d, c in zip(on.tolist(), colours.tolist(), strict=True)]
+        taken = {spec.name for spec in specs}
+        chosen = [
+            aliased(specs[device], colour, taken)
+            for device, colour in zip(on.tolist(), colours.tolist(), strict=True)
+        ]
         return cls(
             submodels,
             tuple(spec.name for spec in chosen),
@@ -64,25 +69,28 @@ class Split:
         return len(self.targets)
 
 
-def aliased(spec: DeviceSpec, colour: int) -> DeviceSpec:
+def aliased(spec: DeviceSpec, colour: int, taken: Collection[str] = ()) -> DeviceSpec:
     """The device under another name, served by the same plugin with the same settings."""
-    if colour == 0:
+    if colour == 0 or spec.kind not in ALIASABLE:
         return spec
-    return replace(spec, name=f"{spec.name}_{ascii_uppercase[colour]}", plugin=spec.kind)
+    name = f"{spec.name}_ALIAS{colour}"
+    while name in taken:
+        name += "_"
+    return replace(spec, name=name, plugin=spec.kind)
 
 
 def uses_aliases(split: str, specs: Sequence[DeviceSpec]) -> bool:
-    """Whether a split mode means alias names on these devices.
+    """Whether a split mode means alias names, on the devices that can have them.
 
     Raises:
         ValueError: Unknown mode, or aliases of a plugin that cannot be registered twice.
     """
     if split not in SPLITS:
         raise ValueError(f"split must be one of {SPLITS}, not {split!r}")
-    fixed = [spec.name for spec in specs if spec.kind != "CPU"]
+    fixed = [spec.name for spec in specs if spec.kind not in ALIASABLE]
     if split == "alias" and fixed:
         raise ValueError(f"{fixed} cannot be given a second name: use split='hetero' or 'auto'")
-    return split != "hetero" and not fixed
+    return split != "hetero"
 
 
 def set_affinities(model: ov.Model, graph: OpGraph, split: Split) -> None:
@@ -121,7 +129,7 @@ def compile_split(
     """Compile a clone of the model under a split, every device with its own settings.
 
     Raises:
-        CompileError: OpenVINO refused, or the model would run on other devices.
+        CompileError: OpenVINO refused, or HETERO reports other devices than it was given.
     """
     placed = model.clone()
     set_affinities(placed, graph, split)

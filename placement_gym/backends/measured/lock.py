@@ -7,7 +7,10 @@ from pathlib import Path
 
 from filelock import FileLock
 
-LOCK_PATH = Path(tempfile.gettempdir()) / "placement_gym.measure.lock"
+SHARED = Path("/tmp")
+FOLDER = SHARED if SHARED.is_dir() else Path(tempfile.gettempdir())
+LOCK_PATH = FOLDER / "placement_gym.measure.lock"
+"""The same for every process of the machine, whatever its TMPDIR."""
 
 
 def measuring() -> FileLock:

@@ -8,6 +8,7 @@ from time import perf_counter
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import stdtrit
 
 BLOCK = 2
 UNSTEADY = 1.15
@@ -57,8 +58,8 @@ def speedup(reference: Samples, candidate: Samples) -> float:
 def noise(reference: Samples, candidate: Samples) -> float:
     """Half-width of the uncertainty of ``speedup``, as a fraction.
 
-    Two standard errors of the ratio of medians. One observation is a pair of blocks, which share
-    the machine's drift, or one compilation, whichever gives more.
+    The 95 % interval of Student's t for the ratio of medians. One observation is a pair of blocks,
+    which share the machine's drift, or one compilation, whichever gives more.
 
     Args:
         reference: (n_blocks, runs) or (n_compilations, n_blocks, runs) ms.
@@ -68,8 +69,13 @@ def noise(reference: Samples, candidate: Samples) -> float:
     observations = [ratios.ravel()]
     if ratios.ndim > 1:
         observations.append(np.median(ratios, axis=-1))
-    errors = [seen.std(ddof=1) / np.sqrt(len(seen)) for seen in observations]
-    return float(2 * max(errors) / ratios.mean())
+    return float(max(map(half_width, observations)) / ratios.mean())
+
+
+def half_width(observations: Samples) -> float:
+    """Half of the 95 % confidence interval of the mean."""
+    quantile = stdtrit(len(observations) - 1, 0.975)
+    return float(quantile * observations.std(ddof=1) / np.sqrt(len(observations)))
 
 
 def unsteady(reference: Samples, candidate: Samples) -> bool:
