@@ -50,10 +50,10 @@ class Measurement:
         return self.reference_ms / self.latency_ms
 
     @classmethod
-    def failed(cls, error: str, reference_ms: float, **known: float) -> Measurement:
+    def failed(cls, error: str, reference_ms: float) -> Measurement:
         """A placement that could not be run; finite, and worse than any that could."""
         latency_ms = PENALTY * reference_ms
-        return cls(latency_ms, reference_ms, latency_ms, error=error, **known)  # type: ignore[arg-type]
+        return cls(latency_ms, reference_ms, latency_ms, error=error)
 
 
 class Backend(Protocol):
