@@ -228,7 +228,8 @@ def test_infeasible_single_devices_are_listed_not_hidden(tmp_path: Path) -> None
     document = placement_gym.compare("tiny", [], SIM, devices, budget=2, out=tmp_path, quiet=True)
     cpu, gpu = document["rows"]
     assert gpu["latency_ms"] is None
-    assert gpu["error"]
+    assert "GPU holds" in gpu["error"]
+    assert gpu["error"] in (tmp_path / "table.md").read_text()
     assert document["best_single_ms"] == cpu["latency_ms"]
     assert document["best_single_unlimited_ms"] < cpu["latency_ms"]
 

@@ -71,6 +71,11 @@ class BudgetedBackend(BackendWrapper):
         distinct = {a.tobytes(): a for a, _ in ranked}
         return list(distinct.values())[:n]
 
+    def why_not(self) -> str:
+        """Why there is no finalist: the latest failure."""
+        reasons = [measurement.error for _, measurement in self.history if measurement.error]
+        return reasons[-1] if reasons else "nothing was evaluated"
+
     def last(self) -> list[IntArray]:
         """The latest placement, if it is feasible."""
         return [assignment for assignment, m in self.history[-1:] if m.feasible]

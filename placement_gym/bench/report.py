@@ -34,7 +34,7 @@ LEGEND = (
 def cells(row: Mapping[str, Any]) -> list[str]:
     """A result row as the columns of the table."""
     if row["latency_ms"] is None:
-        return [row["label"], *["-"] * 5, str(row["evaluations"]), "-", row["error"]]
+        return [row["label"], *["-"] * 5, str(row["evaluations"]), f"{row['wall_s']:.1f}", "failed"]
     expected, real = row["n_submodels_expected"], row["n_submodels"]
     return [
         row["label"],
@@ -61,6 +61,11 @@ def conclusion(document: Document) -> str:
     return ("Interrupted. " if document["interrupted"] else "") + answer(document)
 
 
+def failures(document: Document) -> list[str]:
+    """A line for each run without a latency."""
+    return [f"{row['label']}: {row['error']}" for row in document["rows"] if row["error"]]
+
+
 def answer(document: Document) -> str:
     splits = [row for row in document["rows"] if len(set((row["placement"] or {}).values())) > 1]
     if not splits:
@@ -85,7 +90,8 @@ def terminal(document: Document) -> Group:
     for row in document["rows"]:
         table.add_row(*cells(row), style="bold" if row["beats_best_single"] == "yes" else "")
     lines = [Text(note, style="yellow") for note in document["notes"]]
-    return Group(*lines, table, Text(LEGEND, style="dim"), Text(conclusion(document)))
+    failed = [Text(line, style="red") for line in failures(document)]
+    return Group(*lines, table, Text(LEGEND, style="dim"), *failed, Text(conclusion(document)))
 
 
 def markdown(document: Document) -> str:
@@ -94,7 +100,8 @@ def markdown(document: Document) -> str:
     lines += [f"**{note}**\n" for note in document["notes"]]
     lines += [" | ".join(("", *COLUMNS, "")).strip(), "|" + " --- |" * len(COLUMNS)]
     lines += [" | ".join(("", *cells(row), "")).strip() for row in document["rows"]]
-    lines += ["", LEGEND, "", conclusion(document), ""]
+    lines += ["", LEGEND, "", *(f"- {line}" for line in failures(document))]
+    lines += ["", conclusion(document), ""]
     return "\n".join(lines)
 
 

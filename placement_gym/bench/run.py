@@ -50,7 +50,7 @@ def run_agent(
     try:
         row, candidates = searched(arena, agent, counted, row)
         if not candidates:
-            return replace(row, error="no feasible placement was found"), None
+            return replace(row, error=counted.why_not()), None
         finalist = fastest(arena, candidates)
     except Exception as error:
         # Whatever an agent does wrong ends its own run, not the comparison.
