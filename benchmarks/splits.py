@@ -25,7 +25,7 @@ def main() -> None:
             unit = int(n_units * (move + 0.5) / options.moves)
             assignment = alias.problem.single(1)
             assignment[unit] = 0
-            # The later of two equal compilations is often a little faster: take turns.
+            # Take turns, so that the order of compilation favours neither.
             turns = [alias, plain] if move % 2 else [plain, alias]
             compiled = {backend: backend.checked(assignment) for backend in turns}
             ours, theirs = compiled[alias], compiled[plain]

@@ -176,8 +176,7 @@ class MeasuredBackend:
     ) -> tuple[list[Compilation], timing.Samples]:
         """Compile and time every placement; their memory is free again afterwards.
 
-        A later compilation is often a little faster than an earlier one: ``later_first`` turns
-        the order round.
+        ``later_first`` turns the order of compilation round, so that it favours no placement.
         """
         step = -1 if later_first else 1
         arms = [self.checked(assignment) for assignment in assignments[::step]][::step]

@@ -1,0 +1,248 @@
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import openvino as ov
+import pytest
+from fakes import assignment
+from testbed import (
+    CHESSBOARD,
+    N_TINY,
+    TINY_SPLITS,
+    halves,
+    known_model,
+    known_problem,
+    make,
+    needs_bf16,
+    needs_two_cores,
+    outputs,
+    placement,
+    plain_outputs,
+    step,
+    worst_relative,
+)
+
+import placement_gym
+from placement_gym import DeviceSpec, Placement, PlacementMismatchError, apply_placement
+from placement_gym.backends.measured.hetero import (
+    CompileError,
+    Split,
+    aliased,
+    set_affinities,
+)
+from placement_gym.backends.measured.outputs import sample_inputs
+from placement_gym.devices import PRESETS, TESTBED
+from placement_gym.graph.extract import extract
+from placement_gym.models import load
+
+
+def bert_splits() -> list[list[int]]:
+    n = known_problem("bert-8").n_units
+    rng = np.random.default_rng(0)
+    starts = np.repeat(rng.integers(0, 2, 8), -(-n // 8))[:n]
+    single_moves = [(np.arange(n) == unit).astype(int) for unit in (n // 3, n // 2)]
+    window = (np.abs(np.arange(n) - n // 2) < n // 5).astype(int)
+    return [
+        list(map(int, a)) for a in (halves("bert-8"), starts, window, *single_moves,
+                                    rng.integers(0, 2, n))
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("placed", TINY_SPLITS, ids=str)
+def test_aliases_give_tiny_the_expected_submodels(placed: list[int]) -> None:
+    info = step(make(split="alias"), placed)
+    assert (info["error"], info["n_submodels"]) == ("", info["n_submodels_expected"])
+
+
+@pytest.mark.parametrize(
+    ("placed", "expected"),
+    [([0] * N_TINY, 1), ([1, 0, 0, 0, 0, 0, 0], 2), ([0, 1, 1, 0, 0, 0, 0], 4)],
+    ids=["one-device", "prefix", "two-branches-apart"],
+)
+def test_the_expected_count_is_right_by_hand(placed: list[int], expected: int) -> None:
+    assert step(make(split="alias"), placed)["n_submodels"] == expected
+
+
+@pytest.mark.parametrize("index", range(6))
+def test_aliases_give_bert_the_expected_submodels_and_its_outputs(index: int) -> None:
+    placed = bert_splits()[index]
+    compiled = placement_gym.compile_model(
+        ov.Core(), known_model("bert-8"), placement("bert-8", placed), split="alias"
+    )
+    graph = known_problem("bert-8").units.graph
+    units = known_problem("bert-8").units.of_operator
+    split = Split.of(graph, assignment(placed)[units], TESTBED, alias=True)
+    assert split.n_submodels > 1
+    assert compiled.get_property("HETERO_NUMBER_OF_SUBMODELS") == split.n_submodels
+    found = outputs(compiled, known_model("bert-8"))
+    assert worst_relative(found, plain_outputs("bert-8")) < 1e-4
+
+
+@pytest.mark.parametrize("split", ["alias", "hetero", "auto"])
+@pytest.mark.parametrize("placed", [[1, 0, 0, 0, 0, 0, 0], CHESSBOARD], ids=["prefix", "chess"])
+def test_a_compiled_placement_computes_what_the_plain_model_does(
+    placed: list[int], split: str
+) -> None:
+    model = known_model("tiny")
+    compiled = placement_gym.compile_model(ov.Core(), model, placement("tiny", placed), split=split)
+    assert worst_relative(outputs(compiled, model), plain_outputs("tiny")) < 1e-4
+
+
+@pytest.mark.parametrize("placed", TINY_SPLITS, ids=str)
+def test_a_compiled_placement_runs_on_the_devices_it_names_and_no_other(
+    placed: list[int],
+) -> None:
+    wanted = {TESTBED[device].name for device in placed}
+    for split, name_of in (
+        ("hetero", str),
+        ("alias", lambda name: re.sub(r"_ALIAS\d+$", "", name)),
+    ):
+        compiled = placement_gym.compile_model(
+            ov.Core(), known_model("tiny"), placement("tiny", placed), split=split
+        )
+        running = compiled.get_property("EXECUTION_DEVICES")
+        assert {name_of(name) for name in running} == wanted
+
+
+def test_a_placement_that_was_saved_compiles_on_a_fresh_core(tmp_path: Path) -> None:
+    placement("tiny", CHESSBOARD).save(tmp_path / "placement.json")
+    loaded = Placement.load(tmp_path / "placement.json")
+    compiled = placement_gym.compile_model(ov.Core(), known_model("tiny"), loaded)
+    assert worst_relative(outputs(compiled, known_model("tiny")), plain_outputs("tiny")) < 1e-4
+
+
+def test_compiling_leaves_the_model_as_it_is() -> None:
+    model = load("tiny")
+    names = [node.get_friendly_name() for node in model.get_ordered_ops()]
+    placement_gym.compile_model(ov.Core(), model, placement("tiny", CHESSBOARD))
+    assert [node.get_friendly_name() for node in model.get_ordered_ops()] == names
+    assert not any("affinity" in node.get_rt_info() for node in model.get_ordered_ops())
+
+
+def test_compiling_takes_further_properties() -> None:
+    compiled = placement_gym.compile_model(
+        ov.Core(),
+        known_model("tiny"),
+        placement("tiny", CHESSBOARD),
+        config={"PERF_COUNT": True},
+    )
+    request = compiled.create_infer_request()
+    request.infer(dict(enumerate(sample_inputs(known_model("tiny")))))
+    assert any(entry.real_time.total_seconds() > 0 for entry in request.profiling_info)
+
+
+def test_a_placement_for_another_model_is_refused() -> None:
+    for model in (known_model("resnet"), load("tiny-fp16")):
+        with pytest.raises(PlacementMismatchError, match="made for model 'tiny'"):
+            placement_gym.compile_model(ov.Core(), model, placement("tiny", CHESSBOARD))
+
+
+def test_applying_a_placement_sets_the_affinity_of_every_node() -> None:
+    model = load("tiny")
+    placed = placement("tiny", CHESSBOARD)
+    apply_placement(model, placed)
+    affinity = {
+        node.get_friendly_name(): node.get_rt_info()["affinity"].astype(str)
+        for node in model.get_ordered_ops()
+    }
+    for unit, device in placed.units.items():
+        assert {affinity[member] for member in placed.members[unit]} == {device}
+    assert set(affinity.values()) == {"CPU", "CPU_FAST"}
+
+
+def test_a_node_without_a_device_is_an_error() -> None:
+    graph = extract(known_model("tiny"), "folded")
+    split = Split.of(graph, np.zeros(len(graph), dtype=np.int64), TESTBED, alias=False)
+    stranger = load("tiny")
+    stranger.get_ordered_ops()[-2].set_friendly_name("renamed")
+    with pytest.raises(CompileError, match="renamed"):
+        set_affinities(stranger, graph, split)
+
+
+def thread_time_ns() -> dict[str, int]:
+    """Processor time of each thread of this process so far."""
+    return {
+        task.name: int((task / "schedstat").read_text().split()[0])
+        for task in Path("/proc/self/task").iterdir()
+    }
+
+
+def working_threads(run: Callable[[], object]) -> int:
+    """Threads with a share of the work, a count that other processes hardly change."""
+    before = thread_time_ns()
+    for _ in range(20):
+        run()
+    spent = [after - before.get(task, 0) for task, after in thread_time_ns().items()]
+    return sum(time > 0.01 * sum(spent) for time in spent)
+
+
+@needs_two_cores
+@pytest.mark.skipif(not Path("/proc/self/schedstat").exists(), reason="needs thread times")
+@pytest.mark.parametrize("split", ["alias", "hetero"])
+def test_a_thread_limit_is_obeyed_inside_a_split_model(split: str) -> None:
+    working = {}
+    for threads in (1, 2):
+        devices = (
+            DeviceSpec("CPU", threads=threads),
+            DeviceSpec("CPU_FAST", plugin="CPU", threads=threads),
+        )
+        compiled = placement_gym.compile_model(
+            ov.Core(),
+            known_model("resnet"),
+            placement("resnet", halves("resnet"), devices),
+            split=split,
+        )
+        assert compiled.get_property("HETERO_NUMBER_OF_SUBMODELS") > 1
+        request = compiled.create_infer_request()
+        request.infer(dict(enumerate(sample_inputs(known_model("resnet")))))
+        working[threads] = working_threads(request.infer)
+    assert working[1] == 1
+    assert working[2] > 1
+
+
+@needs_bf16
+@pytest.mark.parametrize("split", ["alias", "hetero"])
+def test_a_precision_is_obeyed_inside_a_split_model(split: str) -> None:
+    error = {}
+    for precision in ("f32", "bf16"):
+        devices = (
+            DeviceSpec("CPU", threads=1),
+            DeviceSpec("CPU_FAST", plugin="CPU", threads=1, precision=precision),
+        )
+        compiled = placement_gym.compile_model(
+            ov.Core(),
+            known_model("resnet"),
+            placement("resnet", halves("resnet"), devices),
+            split=split,
+        )
+        found = outputs(compiled, known_model("resnet"))
+        error[precision] = worst_relative(found, plain_outputs("resnet"))
+    assert error["f32"] < 1e-4 < error["bf16"]
+
+
+def test_every_name_of_a_device_carries_its_settings() -> None:
+    devices = PRESETS["cpu-testbed-bf16"]
+    compiled = placement_gym.compile_model(
+        ov.Core(), known_model("tiny"), placement("tiny", [0, 1, 0, 1, 1, 0, 1], devices), "alias"
+    )
+    settings = compiled.get_property("DEVICE_PROPERTIES")
+    assert set(settings) > {"CPU", "CPU_FAST"}
+    for name, properties in settings.items():
+        assert properties["INFERENCE_NUM_THREADS"] == 1
+        expected = "f32" if name == "CPU" else "bf16"
+        assert properties["INFERENCE_PRECISION_HINT"].to_string() == expected
+
+
+def test_an_alias_never_takes_the_name_of_another_device() -> None:
+    slow = TESTBED[0]
+    plain = aliased(slow, 1)
+    beside_its_namesake = aliased(slow, 1, {slow.name, plain.name})
+    assert len({slow.name, plain.name, beside_its_namesake.name}) == 3
+    assert beside_its_namesake.compile_properties() == slow.compile_properties()
+
+
+def test_a_device_whose_plugin_cannot_be_registered_twice_keeps_its_name() -> None:
+    assert aliased(DeviceSpec("GPU"), 1) == DeviceSpec("GPU")
