@@ -37,6 +37,8 @@ class DeviceSpec:
         memory_bytes: Bytes of weights that the device holds; None means no limit.
         weight_share: The same limit as a share of the model's weights, between 0 and 1.
         properties: Further OpenVINO compile properties.
+        roofline: Shipped constants that the simulated twin uses for the device, a key of
+            ``costs.rooflines.ROOFLINES``; by default those of its kind.
 
     Raises:
         ValueError: A field is out of range, or a virtual device's name cannot be registered.
@@ -49,6 +51,7 @@ class DeviceSpec:
     memory_bytes: int | None = None
     weight_share: float | None = None
     properties: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    roofline: str = ""
 
     def __post_init__(self) -> None:
         if self.precision not in PRECISIONS:
@@ -131,7 +134,18 @@ PRESETS: dict[str, tuple[DeviceSpec, ...]] = {
         TESTBED[0],
         DeviceSpec("CPU_FAST", plugin="CPU", precision="bf16", threads=1),
     ),
+    "cpu+igpu": (DeviceSpec("CPU"), DeviceSpec("GPU", roofline="iGPU")),
     "cpu+dgpu": (DeviceSpec("CPU"), DeviceSpec("GPU")),
+    "cpu+2dgpu": (DeviceSpec("CPU"), DeviceSpec("GPU.0"), DeviceSpec("GPU.1")),
+    "cpu+igpu+npu": (
+        DeviceSpec("CPU"),
+        DeviceSpec("GPU", roofline="iGPU"),
+        DeviceSpec("NPU", precision="f16"),
+    ),
+    "hsdag-paper": (
+        DeviceSpec("CPU", roofline="HSDAG-CPU"),
+        DeviceSpec("GPU", roofline="HSDAG-GPU"),
+    ),
 }
 
 

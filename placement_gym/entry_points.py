@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from placement_gym.backends.cached import CachedBackend
-from placement_gym.backends.simulated import SimulatedBackend
-from placement_gym.costs import analytic
-from placement_gym.devices import DevicesArgument, machine_devices, parse_devices, register
+from placement_gym.devices import DevicesArgument
 from placement_gym.env import DevicePlacementEnv
-from placement_gym.graph.extract import extract
-from placement_gym.graph.operators import OpGraph
-from placement_gym.graph.primitives import executed_primitives
-from placement_gym.graph.units import Units, group
-from placement_gym.models import load
-from placement_gym.problem import Problem
+from placement_gym.observation import Observation
 from placement_gym.wrappers import PerUnit
 
 if TYPE_CHECKING:
@@ -69,21 +62,16 @@ class MeasuredEnv(DevicePlacementEnv):
         render_mode: str | None = None,
         sequence_length: int | None = None,
     ) -> None:
-        import openvino as ov
-
-        from placement_gym.backends.measured import MeasuredBackend, Protocol
-        from placement_gym.backends.measured.support import supported
+        from placement_gym.backends.cached import CachedBackend
+        from placement_gym.backends.measured.make import measured_backend
+        from placement_gym.backends.measured.protocol import Protocol
 
         if warmup < 0 or repeats < 2:
             raise ValueError(f"warmup must be >= 0 and repeats >= 2, not {warmup} and {repeats}")
-        core = ov.Core()
-        specs = machine_devices(core, devices)
-        register(core, specs)
-        loaded = load(model, sequence_length)
-        units = units_of(loaded, granularity, graph)
-        problem = Problem(units, specs, supported(core, loaded, units, specs))
         protocol = Protocol(warmup=warmup, repeats=repeats)
-        backend = MeasuredBackend(core, loaded, problem, split, protocol)
+        backend = measured_backend(
+            model, devices, granularity, graph, split, protocol, sequence_length
+        )
         super().__init__(
             CachedBackend(backend) if cache else backend,
             reward=reward,
@@ -97,15 +85,27 @@ class MeasuredEnv(DevicePlacementEnv):
 
 
 class SimulatedEnv(DevicePlacementEnv):
-    """``DevicePlacementSim-v0``: the deterministic twin, on analytic costs.
+    """``DevicePlacementSim-v0``: the twin, on a cost table; deterministic unless ``noise`` is set.
 
     Args:
-        model: As for ``MeasuredEnv``.
-        devices: Any preset, names or specifications; this machine need not have them.
-        granularity: As for ``MeasuredEnv``.
+        model: As for ``MeasuredEnv``; or a published workload's ``.json``; or a synthetic graph
+            as ``"synthetic-layered-1000"``, ``"synthetic-series-parallel-80000"``,
+            ``"unrolled-lstm-50000"``, ``"stacked-bert-80000"`` (about that many units).
+        devices: Any preset, names or specifications, which this machine need not have; None
+            takes ``cpu+dgpu``, and for a workload the published ones. A workload also takes
+            counts, ``"1cpu+2acc@0.3"``: two accelerators that hold 30 % of the memory each.
+        granularity: As for ``MeasuredEnv``; a workload's units are its colour classes, or with
+            ``"op"`` its nodes.
         graph: As for ``MeasuredEnv``.
+        objective: ``"latency"``, or ``"throughput"``: the time between two results of a pipeline.
         reward: See ``DevicePlacementEnv``.
         horizon: See ``DevicePlacementEnv``.
+        costs: ``"analytic"``: shipped constants; ``"profiled"``: measured on this machine; for a
+            workload ``"published"`` or ``"published-x1000"``; or the file of a ``CostTable``.
+            None takes the analytic or published ones.
+        schedule: What a latency means: a key of ``backends.simulated.semantics.PRESETS`` or a
+            mapping of axes. None takes ``"serial"``, as HETERO runs, and ``"list"`` for workloads.
+        noise: Standard deviation of the logarithm of a latency, drawn from the seed of ``reset``.
         max_nodes: See ``DevicePlacementEnv``.
         max_edges: See ``DevicePlacementEnv``.
         observe_graph: See ``DevicePlacementEnv``.
@@ -113,6 +113,7 @@ class SimulatedEnv(DevicePlacementEnv):
         sequence_length: Tokens of ``"bert"``, as an alternative to ``"bert-8"``.
 
     Raises:
+        CostMismatchError: A cost table for another model or other devices.
         UnsupportedModelError: Dynamic shapes or state.
         ValueError: Another argument is out of range.
     """
@@ -123,29 +124,44 @@ class SimulatedEnv(DevicePlacementEnv):
         devices: DevicesArgument = None,
         granularity: str = "colocated",
         graph: str = "folded",
+        objective: str = "latency",
         reward: str = "log_speedup",
         horizon: int = 1,
+        costs: str | Path | None = None,
+        schedule: str | Mapping[str, Any] | None = None,
+        noise: float = 0.0,
         max_nodes: int | None = None,
         max_edges: int | None = None,
         observe_graph: bool = True,
         render_mode: str | None = None,
         sequence_length: int | None = None,
     ) -> None:
-        specs = parse_devices("cpu+dgpu" if devices is None else devices)
-        units = units_of(load(model, sequence_length), granularity, graph)
-        problem = Problem(units, specs, np.ones((len(units), len(specs)), dtype=np.bool_))
-        costs = analytic(problem)
+        from placement_gym.backends.simulated import SimulatedBackend
+        from placement_gym.backends.simulated.semantics import resolve
+        from placement_gym.twin import twin_of
+
+        twin = twin_of(model, devices, granularity, graph, costs, sequence_length)
+        semantics = resolve(twin.schedule if schedule is None else schedule, objective)
+        self.simulated = SimulatedBackend(twin.problem, twin.costs, semantics, noise)
         super().__init__(
-            SimulatedBackend(problem, costs),
+            self.simulated,
             reward=reward,
             horizon=horizon,
             max_nodes=max_nodes,
             max_edges=max_edges,
             observe_graph=observe_graph,
-            unit_ms=costs.unit_ms,
+            unit_ms=twin.costs.unit_ms(twin.problem.units),
             graph=graph,
             render_mode=render_mode,
         )
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        """As ``DevicePlacementEnv.reset``; a seed also starts the noise anew."""
+        if seed is not None:
+            self.simulated.rng = np.random.default_rng(seed)
+        return super().reset(seed=seed, options=options)
 
 
 def measured_per_unit(
@@ -169,18 +185,3 @@ def simulated_per_unit(
 ) -> PerUnit:
     """``DevicePlacementPerUnitSim-v0``: as ``measured_per_unit``, around ``SimulatedEnv``."""
     return PerUnit(SimulatedEnv(reward=final_reward, **kwargs), start=start, reward=reward)
-
-
-def units_of(model: ov.Model, granularity: str, view: str) -> Units:
-    """The units of a model; ``"fused"`` asks the CPU what it executes as one primitive."""
-    graph: OpGraph = extract(model, view)
-    if granularity != "fused":
-        return group(graph, granularity)
-    import openvino as ov
-
-    from placement_gym.backends.measured.lock import measuring
-
-    precision = {"INFERENCE_PRECISION_HINT": "f32"}
-    with measuring():
-        primitives = executed_primitives(ov.Core(), model, "CPU", precision)
-    return group(graph, granularity, primitives)

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from placement_gym import rewards
 from placement_gym.backends import Backend, Measurement, Singles
+from placement_gym.costs.table import CostTable
 from placement_gym.graph.operators import IntArray
 from placement_gym.observation import Observation, Observer
 from placement_gym.placement import Placement
@@ -199,6 +200,12 @@ class DevicePlacementEnv(gym.Env[Observation, NDArray[np.int64]]):
             "devices": problem.device_names,
             "testbed": problem.testbed,
         }
+
+    def cost_table(self) -> CostTable:
+        """What operators and transfers cost: the simulated backend's table, or the profile of
+        this machine, which is measured when first asked for and then kept.
+        """
+        return self.backend.cost_table()
 
     def placement(self) -> Placement:
         """The current placement, to save or to compile with."""

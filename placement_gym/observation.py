@@ -16,7 +16,7 @@ from placement_gym.problem import Problem
 
 Observation = dict[str, NDArray[Any]]
 
-MAX_DEVICES = 8
+MAX_DEVICES = 16
 GRAPH_IDS = 1 << 24
 WIDTHS = {
     "type": features.OTHER_TYPE + 1,

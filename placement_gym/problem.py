@@ -24,6 +24,7 @@ class Problem:
         units: The units to place.
         devices: Where they may go.
         supported: (n_units, n_devices) bool, whether the device can run the unit.
+        operator_bytes: (n_operators,) memory of each operator; None takes its weights.
 
     Raises:
         ValueError: A unit runs nowhere, or no device runs all of them.
@@ -32,6 +33,7 @@ class Problem:
     units: Units
     devices: tuple[DeviceSpec, ...]
     supported: NDArray[np.bool_]
+    operator_bytes: IntArray | None = None
 
     def __post_init__(self) -> None:
         homeless = np.flatnonzero(~self.supported.any(axis=1))
@@ -73,32 +75,60 @@ class Problem:
         return np.full(self.n_units, device, dtype=np.int64)
 
     @cached_property
+    def unit_bytes(self) -> IntArray:
+        """(n_units,) bytes of memory that each unit holds where it is placed."""
+        graph = self.units.graph
+        held = graph.weight_bytes if self.operator_bytes is None else self.operator_bytes
+        return np.bincount(self.units.of_operator, held, self.n_units).astype(np.int64)
+
+    @cached_property
     def limits_bytes(self) -> NDArray[np.float64]:
-        """(n_devices,) bytes of weights that fit, infinite without a limit."""
-        total = int(self.units.graph.weight_bytes.sum())
+        """(n_devices,) bytes that fit, infinite without a limit."""
+        total = int(self.unit_bytes.sum())
         return np.array([device.limit_bytes(total) for device in self.devices])
 
+    @cached_property
+    def limited(self) -> bool:
+        """Whether any device has a memory limit."""
+        return bool(np.isfinite(self.limits_bytes).any())
+
+    @cached_property
+    def supports_all(self) -> bool:
+        """Whether every device runs every unit."""
+        return bool(self.supported.all())
+
     def memory_bytes(self, assignment: IntArray) -> IntArray:
-        """(n_devices,) bytes of weights on each device."""
-        weights = self.units.quotient.weight_bytes
-        return np.bincount(assignment, weights, len(self.devices)).astype(np.int64)
+        """(n_devices,) bytes held on each device."""
+        return np.bincount(assignment, self.unit_bytes, len(self.devices)).astype(np.int64)
 
     def infeasibility(self, assignment: IntArray) -> str:
         """Why the assignment cannot be run, or an empty string."""
+        error = self.unsupported(assignment)
+        if error or not self.limited:
+            return error
+        return self.over_limit(self.memory_bytes(assignment))
+
+    def unsupported(self, assignment: IntArray) -> str:
+        """Which unit is on a device that does not run it, or an empty string."""
+        if self.supports_all:
+            return ""
         refused = np.flatnonzero(~self.supported[np.arange(self.n_units), assignment])
-        if len(refused):
-            unit, device = self.units.names[refused[0]], self.device_names[assignment[refused[0]]]
-            return f"{device} does not support unit {unit!r}"
-        used = self.memory_bytes(assignment)
+        if not len(refused):
+            return ""
+        unit, device = self.units.names[refused[0]], self.device_names[assignment[refused[0]]]
+        return f"{device} does not support unit {unit!r}"
+
+    def over_limit(self, used: IntArray) -> str:
+        """Which device is to hold more than it can, or an empty string.
+
+        Args:
+            used: (n_devices,) bytes.
+        """
         over = np.flatnonzero(used > self.limits_bytes)
-        if len(over):
-            name, needed, limit = (
-                self.device_names[over[0]],
-                used[over[0]],
-                self.limits_bytes[over[0]],
-            )
-            return f"{name} holds {limit / 1e6:.1f} MB of weights, not {needed / 1e6:.1f}"
-        return ""
+        if not len(over):
+            return ""
+        name, limit = self.device_names[over[0]], self.limits_bytes[over[0]]
+        return f"{name} holds {limit / 1e6:.1f} MB, not {used[over[0]] / 1e6:.1f}"
 
     def transfers(self, assignment: IntArray) -> tuple[IntArray, IntArray]:
         """(n_transfers,) tensor and destination device: each tensor once per destination."""

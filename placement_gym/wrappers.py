@@ -126,11 +126,13 @@ class PerUnit(
     def observe(self) -> Observation:
         observation = self.base.observer.observe(self.assignment, self.current)
         n_nodes, last_unit = self.base.observer.n_nodes, self.base.problem.n_units - 1
+        start_ms = np.zeros(n_nodes, dtype=np.float32)
+        start_ms[: last_unit + 1] = self.base.backend.start_ms(self.assignment)
         return {
             **observation,
             "current_unit": np.array([min(self.current, last_unit)], dtype=np.int64),
             "visited": (np.arange(n_nodes) < self.current).astype(np.int8),
-            "start_ms": np.zeros(n_nodes, dtype=np.float32),
+            "start_ms": start_ms,
         }
 
     def action_masks(self) -> NDArray[np.bool_]:

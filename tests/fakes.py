@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from placement_gym.backends import Measurement
 from placement_gym.backends.simulated import SimulatedBackend
-from placement_gym.costs import CostTable
+from placement_gym.costs.table import CostTable
 from placement_gym.devices import DeviceSpec
 from placement_gym.graph.operators import IntArray, OpGraph, Tensors
 from placement_gym.graph.units import group
@@ -57,11 +57,29 @@ def diamond_problem(
     return Problem(units, tuple(devices), supported)
 
 
+def diamond_costs(problem: Problem) -> CostTable:
+    """``UNIT_MS`` and ``TRANSFER_MS``, the latter between any two devices."""
+    n = len(problem.devices)
+    return CostTable(
+        source="made up",
+        graph=problem.units.graph.fingerprint(),
+        operators=problem.units.graph.names,
+        devices=problem.device_names,
+        operator_ms=np.array(UNIT_MS)[:, np.arange(n) % 2],
+        supported=problem.supported,
+        memory_bytes=np.array(WEIGHT_BYTES),
+        volume=np.array(TRANSFER_MS),
+        link_ms=np.zeros((n, n)),
+        link_ms_per_volume=1.0 - np.eye(n),
+        submodel_ms=np.zeros(n),
+        host=np.array([device.kind == "CPU" for device in problem.devices]),
+    )
+
+
 def diamond_backend(problem: Problem | None = None) -> SimulatedBackend:
     """The diamond under ``UNIT_MS`` and ``TRANSFER_MS``."""
-    return SimulatedBackend(
-        problem or diamond_problem(), CostTable(np.array(UNIT_MS), np.array(TRANSFER_MS))
-    )
+    problem = problem or diamond_problem()
+    return SimulatedBackend(problem, diamond_costs(problem))
 
 
 class FakeBackend:
@@ -110,6 +128,12 @@ class FakeBackend:
     def remeasure(self, assignments: Sequence[IntArray]) -> list[Measurement]:
         self.calls += [("remeasure", tuple(assignment.tolist())) for assignment in assignments]
         return [self.answer(assignment) for assignment in assignments]
+
+    def start_ms(self, assignment: IntArray) -> NDArray[np.float64]:
+        return np.zeros(len(assignment))
+
+    def cost_table(self) -> CostTable:
+        return diamond_costs(self.problem)
 
     def own_choice(self, plugin: str) -> IntArray:
         return self.problem.single(int(plugin == "AUTO"))

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper
 from openvino import opset13 as ops
 
-from placement_gym.costs import analytic
+from placement_gym.backends.simulated import SimulatedBackend
+from placement_gym.costs.analytic import analytic
 from placement_gym.devices import PRESETS
 from placement_gym.graph.extract import extract
 from placement_gym.graph.operators import OpGraph
@@ -230,9 +231,9 @@ def test_tiny_has_one_optimum_and_it_uses_both_devices(
     graph_of: Callable[[str, str], OpGraph], granularity: str
 ) -> None:
     problem = problem_on(graph_of("tiny", "folded"), PRESETS["cpu+dgpu"], granularity)
-    costs = analytic(problem)
+    backend = SimulatedBackend(problem, analytic(problem.units.graph, problem.devices))
     scores = {
-        bits: costs.serial_ms(problem, np.array(bits))
+        bits: backend.score(np.array(bits)).latency_ms
         for bits in product(range(2), repeat=problem.n_units)
     }
     optimum, runner_up = sorted(scores, key=scores.__getitem__)[:2]

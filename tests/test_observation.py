@@ -129,9 +129,9 @@ def test_the_type_block_follows_the_operator_type() -> None:
 
 
 def test_more_devices_than_cost_columns_are_refused() -> None:
-    nine = tuple(DeviceSpec(f"GPU.{index}") for index in range(9))
-    with pytest.raises(ValueError, match="at most 8 devices"):
-        Observer(diamond_problem(nine), horizon=1)
+    seventeen = tuple(DeviceSpec(f"GPU.{index}") for index in range(17))
+    with pytest.raises(ValueError, match="at most 16 devices"):
+        Observer(diamond_problem(seventeen), horizon=1)
 
 
 def test_the_observation_carries_the_last_placement_and_the_step() -> None:

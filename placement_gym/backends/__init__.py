@@ -6,6 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
+from placement_gym.costs.table import CostTable
 from placement_gym.graph.operators import IntArray
 from placement_gym.problem import Problem
 
@@ -71,6 +75,14 @@ class Backend(Protocol):
 
     def remeasure(self, assignments: Sequence[IntArray]) -> list[Measurement]:
         """Afresh, as exactly as the backend can; the first is the reference of all others."""
+        ...
+
+    def start_ms(self, assignment: IntArray) -> NDArray[np.float64]:
+        """(n_units,) when each unit starts in the backend's schedule; zeros where none is known."""
+        ...
+
+    def cost_table(self) -> CostTable:
+        """What the problem's operators and transfers cost on its devices."""
         ...
 
     def own_choice(self, plugin: str) -> IntArray:

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+from numpy.typing import NDArray
+
 from placement_gym.backends import Backend, Measurement
+from placement_gym.costs.table import CostTable
 from placement_gym.graph.operators import IntArray
 
 
@@ -26,6 +30,14 @@ class BackendWrapper:
     def remeasure(self, assignments: Sequence[IntArray]) -> list[Measurement]:
         """See ``Backend.remeasure``."""
         return self.inner.remeasure(assignments)
+
+    def start_ms(self, assignment: IntArray) -> NDArray[np.float64]:
+        """See ``Backend.start_ms``."""
+        return self.inner.start_ms(assignment)
+
+    def cost_table(self) -> CostTable:
+        """See ``Backend.cost_table``."""
+        return self.inner.cost_table()
 
     def own_choice(self, plugin: str) -> IntArray:
         """See ``Backend.own_choice``."""

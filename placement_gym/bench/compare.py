@@ -3,21 +3,12 @@
 from __future__ import annotations
 
 import re
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-)
+from rich.progress import Progress
 
 from placement_gym.bench import results
 from placement_gym.bench.arena import Arena
@@ -28,6 +19,7 @@ from placement_gym.bench.run import run_agent
 from placement_gym.devices import is_testbed, mixed_precision
 from placement_gym.env import DevicePlacementEnv
 from placement_gym.placement import Placement
+from placement_gym.progress import bar
 
 DEFAULT_ENV = "DevicePlacement-v0"
 SINGLE_DEVICE = "single-device"
@@ -85,7 +77,7 @@ def compare(
     runs += [(agent, seed) for agent in line_up(arena, agents) for seed in seeds]
     rows: list[Row] = []
     interrupted = False
-    with progress(len(runs) * budget, quiet) as report:
+    with bar(len(runs) * budget, "evaluations", quiet) as report:
         try:
             for agent, seed in runs:
                 run_and_save(arena, agent, seed, budget, folder, report, rows)
@@ -198,20 +190,3 @@ def notes(arena: Arena) -> list[str]:
     if mixed_precision(devices):
         found.append("mixed precision: not a placement gain")
     return found
-
-
-@contextmanager
-def progress(total: int, quiet: bool) -> Iterator[Progress]:
-    """A bar on standard error; warnings do not tear it."""
-    columns = (
-        TextColumn("{task.description:<24}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("evaluations"),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), disable=quiet) as bar:
-        bar.add_task("starting", total=total)
-        with warnings.catch_warnings():
-            warnings.simplefilter("once")
-            yield bar

@@ -19,11 +19,16 @@ def executed_primitives(
         device: An OpenVINO device name; its fusions are a proxy for other kinds of device.
         properties: Compile properties, as precision changes what is fused.
     """
-    runtime = core.compile_model(model, device, properties).get_runtime_model()
-    primitives: dict[str, str] = {}
-    for node in runtime.get_ordered_ops():
+    members = members_of_primitives(core.compile_model(model, device, properties))
+    return {name: primitive for primitive, names in members.items() for name in names}
+
+
+def members_of_primitives(compiled: ov.CompiledModel) -> dict[str, list[str]]:
+    """Name of each primitive -> friendly names of the IR nodes that it executes."""
+    members: dict[str, list[str]] = {}
+    for node in compiled.get_runtime_model().get_ordered_ops():
         info = node.get_rt_info()
         if "originalLayersNames" in info:
             names = info["originalLayersNames"].astype(str).split(",")
-            primitives |= dict.fromkeys(filter(None, names), node.get_friendly_name())
-    return primitives
+            members[node.get_friendly_name()] = [name for name in names if name]
+    return members

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from placement_gym.backends import Measurement
 from placement_gym.backends.measured import hetero, own_choice, timing
+from placement_gym.backends.measured import profile as profiles
 from placement_gym.backends.measured.lock import measuring
 from placement_gym.backends.measured.outputs import (
     finite,
@@ -20,32 +21,14 @@ from placement_gym.backends.measured.outputs import (
     sample_inputs,
     tolerance,
 )
+from placement_gym.backends.measured.protocol import Protocol
+from placement_gym.costs.table import CostTable
 from placement_gym.devices import register
 from placement_gym.graph.operators import IntArray
 from placement_gym.problem import Problem
 
 if TYPE_CHECKING:
     import openvino as ov
-
-
-@dataclass(frozen=True)
-class Protocol:
-    """How often things run.
-
-    Attributes:
-        warmup: Inferences before the first counted one.
-        repeats: Counted inferences of candidate and reference, each.
-        attempts: Times an unsteady run is repeated at most, the first included; the attempt
-            with the least noise counts.
-        final_repeats: As ``repeats``, a compilation, when finalists are measured.
-        final_compiles: Compilations of each finalist.
-    """
-
-    warmup: int = 5
-    repeats: int = 10
-    attempts: int = 2
-    final_repeats: int = 16
-    final_compiles: int = 4
 
 
 @dataclass(frozen=True)
@@ -99,6 +82,7 @@ class MeasuredBackend:
         self.core = core
         self.model = model
         self.problem = problem
+        self.split = split
         self.alias = hetero.uses_aliases(split, problem.devices)
         self.protocol = protocol or Protocol()
         self.tolerance = tolerance(problem.devices)
@@ -229,12 +213,24 @@ class MeasuredBackend:
         made = Compilation(hetero.n_submodels(compiled), split.n_submodels, compile_s)
         return Candidate(request, made)
 
+    def start_ms(self, assignment: IntArray) -> NDArray[np.float64]:
+        """Not known; see ``Backend.start_ms``."""
+        return np.zeros(len(assignment))
+
     def own_choice(self, plugin: str) -> IntArray:
         """What OpenVINO's ``"HETERO"`` or ``"AUTO"`` places by itself; see ``Backend``."""
         own = own_choice.operators if plugin == "HETERO" else own_choice.device
         with measuring():
             chosen = own(self.core, self.model, self.problem)
         return np.array([chosen[name] for name in self.problem.units.names], dtype=np.int64)
+
+    def under(self, protocol: Protocol) -> MeasuredBackend:
+        """The same backend with another protocol."""
+        return MeasuredBackend(self.core, self.model, self.problem, self.split, protocol)
+
+    def cost_table(self) -> CostTable:
+        """This machine's profile of the problem, measured once and kept; see ``profile``."""
+        return profiles.cached(self)
 
     def close(self) -> None:
         """Drop the compiled reference."""

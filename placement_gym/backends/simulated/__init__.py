@@ -1,48 +1,117 @@
-"""The simulated backend: deterministic costs from a table."""
+"""The simulated backend: deterministic latencies from a cost table."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
+from numpy.typing import NDArray
+
 from placement_gym.backends import Measurement
-from placement_gym.costs import CostTable
+from placement_gym.backends.simulated.program import Int8
+from placement_gym.backends.simulated.semantics import Semantics
+from placement_gym.backends.simulated.simulator import Simulator
+from placement_gym.costs.table import CostTable, FloatArray
 from placement_gym.graph.operators import IntArray
-from placement_gym.graph.submodels import acyclic_submodels
 from placement_gym.problem import Problem
 
 
 class SimulatedBackend:
-    """Scores placements with a ``CostTable`` under HETERO's serial semantics.
+    """Scores placements with a ``CostTable``.
 
     Args:
         problem: Units and devices.
-        costs: Their times, of the same units and devices.
+        costs: Of the units' operators on the same devices.
+        semantics: What the latency means; None takes HETERO's serial schedule.
+        noise: Standard deviation of the logarithm of a measured latency; re-measurements are
+            exact.
     """
 
-    def __init__(self, problem: Problem, costs: CostTable) -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        costs: CostTable,
+        semantics: Semantics | None = None,
+        noise: float = 0.0,
+    ) -> None:
+        if noise < 0:
+            raise ValueError(f"noise must not be negative, not {noise}")
+        costs.check(problem.units.graph, problem.device_names)
         self.problem = problem
         self.costs = costs
-        self.reference_ms = costs.serial_ms(problem, problem.single(problem.reference_device))
+        self.semantics = semantics or Semantics()
+        self.simulator = Simulator(problem.units, costs, self.semantics)
+        self.noise = noise
+        self.rng = np.random.default_rng(0)
+        reference = int8(problem.single(problem.reference_device))
+        self.reference_ms = self.simulator.latency_ms(reference)
 
     def evaluate(self, assignment: IntArray) -> Measurement:
-        """Exact and repeatable; see ``Backend.evaluate``."""
-        error = self.problem.infeasibility(assignment)
+        """Repeatable, or seeded noise; see ``Backend.evaluate``."""
+        error, penalty_ms = self.limits(assignment)
         if error:
             return Measurement.failed(error, self.reference_ms)
-        return self.score(assignment)
+        return self.measured(assignment, penalty_ms)
 
     def score(self, assignment: IntArray) -> Measurement:
         """As ``evaluate``, memory limits ignored."""
-        latency_ms = self.costs.serial_ms(self.problem, assignment)
-        units = self.problem.units
-        n = int(acyclic_submodels(units.graph, assignment[units.of_operator]).max()) + 1
+        return self.measured(assignment, 0.0)
+
+    def limits(self, assignment: IntArray) -> tuple[str, float]:
+        """Why the placement cannot run, or else what its excess of memory costs in ms."""
+        error = self.problem.unsupported(assignment)
+        if error or self.semantics.memory == "off" or not self.problem.limited:
+            return error, 0.0
+        used = self.memory_bytes(assignment)
+        price = self.semantics.memory_penalty_ms_per_gb
+        if price is None:
+            return self.problem.over_limit(used), 0.0
+        excess = np.maximum(used - self.problem.limits_bytes, 0.0)
+        return "", float(price * excess.sum() / 1e9)
+
+    def memory_bytes(self, assignment: IntArray) -> IntArray:
+        """(n_devices,) bytes that count against the limits."""
+        weights = self.problem.memory_bytes(assignment)
+        if self.semantics.memory == "static":
+            return weights
+        outputs = self.simulator.output_bytes(int8(assignment))
+        return outputs if self.semantics.memory == "outputs" else weights + outputs
+
+    def measured(self, assignment: IntArray, penalty_ms: float) -> Measurement:
+        exact = self.exact(assignment, penalty_ms)
+        if not self.noise:
+            return exact
+        latency_ms = exact.latency_ms * np.exp(self.noise * self.rng.standard_normal())
+        return replace(
+            exact, latency_ms=latency_ms, latency_p90_ms=latency_ms, noise=1.96 * self.noise
+        )
+
+    def exact(self, assignment: IntArray, penalty_ms: float = 0.0) -> Measurement:
+        placement = int8(assignment)
+        latency_ms = self.simulator.latency_ms(placement) + penalty_ms
+        n = int(self.simulator.submodels(placement).sum())
         return Measurement(latency_ms, self.reference_ms, latency_ms, 0.0, n, n)
 
+    def latencies_ms(self, assignments: NDArray[np.int64]) -> FloatArray:
+        """(k,) exact latencies of (k, n_units) assignments, limits ignored, in one call."""
+        return self.simulator.latencies_ms(int8(assignments))
+
     def remeasure(self, assignments: Sequence[IntArray]) -> list[Measurement]:
-        """The same answers once more, against the first; see ``Backend.remeasure``."""
-        scores = [self.score(assignment) for assignment in assignments]
+        """Exact answers, against the first; see ``Backend.remeasure``."""
+        scores = [self.exact(assignment) for assignment in assignments]
         return [replace(score, reference_ms=scores[0].latency_ms) for score in scores]
+
+    def start_ms(self, assignment: IntArray) -> FloatArray:
+        """When each unit's first operator starts; see ``Backend.start_ms``."""
+        starts = np.full(self.problem.n_units, np.inf)
+        _, start, _ = self.simulator.schedule(int8(assignment))
+        np.minimum.at(starts, self.problem.units.of_operator, start)
+        return starts
+
+    def cost_table(self) -> CostTable:
+        """The table it simulates with; see ``Backend.cost_table``."""
+        return self.costs
 
     def own_choice(self, plugin: str) -> IntArray:
         """Not available; see ``Backend.own_choice``."""
@@ -50,3 +119,8 @@ class SimulatedBackend:
 
     def close(self) -> None:
         """Nothing to give back."""
+
+
+def int8(assignment: IntArray) -> Int8:
+    """The form that kernels read."""
+    return np.ascontiguousarray(assignment, dtype=np.int8)

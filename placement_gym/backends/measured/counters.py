@@ -1,0 +1,61 @@
+"""What OpenVINO's performance counters say: the time of each operator on a device alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from placement_gym.devices import DeviceSpec
+from placement_gym.graph.operators import OpGraph
+from placement_gym.graph.primitives import members_of_primitives
+
+if TYPE_CHECKING:
+    import openvino as ov
+
+WARMUP = 5
+INFERENCES = 30
+
+
+def operator_times(
+    core: ov.Core,
+    model: ov.Model,
+    graph: OpGraph,
+    device: DeviceSpec,
+    inputs: Sequence[NDArray[Any]],
+) -> NDArray[np.float64]:
+    """(n_operators,) median ms of the primitive that executes each operator.
+
+    A primitive's time goes to the operator with the most work among those that it fuses; what
+    stands for no operator, as a reorder that the device inserted, is left out.
+
+    Args:
+        core: Where ``device`` is registered.
+        model: As ``models.load`` returns it.
+        graph: Its operators.
+        device: The device, with its settings.
+        inputs: Of one inference.
+    """
+    properties = device.compile_properties() | {"PERF_COUNT": True}
+    compiled = core.compile_model(model, device.name, properties)
+    request = compiled.create_infer_request()
+    request.infer(dict(enumerate(inputs)))
+    for _ in range(WARMUP):
+        request.infer()
+    samples: dict[str, list[float]] = {}
+    for _ in range(INFERENCES):
+        request.infer()
+        for primitive in request.profiling_info:
+            ms = primitive.real_time.total_seconds() * 1e3
+            samples.setdefault(primitive.node_name, []).append(ms)
+    owner = {name: i for i, names in enumerate(graph.members) for name in names}
+    fused = members_of_primitives(compiled)
+    times = np.zeros(len(graph))
+    for primitive_name, ms_list in samples.items():
+        names = [*fused.get(primitive_name, ()), primitive_name]
+        owners = [owner[name] for name in names if name in owner]
+        if owners:
+            times[max(owners, key=lambda i: (graph.flops[i], -i))] += float(np.median(ms_list))
+    return times

@@ -1,0 +1,186 @@
+"""Profiled costs: counters for operators, a fit on measured splits for what cuts cost."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+from collections.abc import Callable, Iterable
+from itertools import combinations
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.optimize import lsq_linear
+
+from placement_gym.backends import Measurement
+from placement_gym.backends.measured.counters import operator_times
+from placement_gym.backends.measured.lock import measuring
+from placement_gym.backends.measured.protocol import QUICK
+from placement_gym.costs.table import CostTable, FloatArray
+from placement_gym.graph.operators import IntArray
+from placement_gym.problem import Problem
+from placement_gym.progress import bar
+from placement_gym.splits import spread
+
+if TYPE_CHECKING:
+    from placement_gym.backends.measured import MeasuredBackend
+
+SPLITS = 24
+SEED = 20_202
+MIN_TRANSFER_MS = 0.02
+"""Least cost of a transfer, without which a solver trusts a lucky fit and cuts too often."""
+
+
+def profile(
+    backend: MeasuredBackend, n_splits: int = SPLITS, step: Callable[[], object] = lambda: None
+) -> CostTable:
+    """Measure a cost table, calling ``step`` after each measurement.
+
+    Operators get the times of OpenVINO's counters on each device alone, times one factor a
+    device. It, the fixed and per-megabyte costs of transfers and the cost of a further submodel
+    are a non-negative least-squares fit, on relative errors, to the latencies of every device
+    alone and of ``n_splits`` splits.
+
+    Raises:
+        RuntimeError: Too few of the splits could be measured.
+    """
+    problem = backend.problem
+    graph = problem.units.graph
+    columns = []
+    for device in problem.devices:
+        with measuring():
+            columns.append(
+                operator_times(backend.core, backend.model, graph, device, backend.inputs)
+            )
+        step()
+    rng = np.random.default_rng(SEED)
+    singles = [problem.single(int(d)) for d in np.flatnonzero(problem.runs_all)]
+    splits = [*singles, *spread(problem, n_splits, rng)]
+    found = []
+    for split in splits:
+        found.append(backend.score(split))
+        step()
+    return fitted(problem, np.stack(columns, axis=1), splits, found)
+
+
+def n_measurements(problem: Problem, n_splits: int = SPLITS) -> int:
+    """How often ``profile`` measures something, at most."""
+    return len(problem.devices) + int(problem.runs_all.sum()) + n_splits
+
+
+def fitted(
+    problem: Problem,
+    operator_ms: FloatArray,
+    splits: Iterable[IntArray],
+    found: Iterable[Measurement],
+) -> CostTable:
+    """The table that explains the measurements best.
+
+    Args:
+        problem: Units and devices.
+        operator_ms: (n_operators, n_devices) times by the counters.
+        splits: The measured assignments, every device alone among them where it can be.
+        found: Their measurements, in the same order.
+    """
+    pairs = [(split, m) for split, m in zip(splits, found, strict=True) if m.feasible]
+    if len(pairs) < 2 * len(problem.devices) ** 2:
+        raise RuntimeError(f"only {len(pairs)} placements could be measured: no profile")
+    n_devices = len(problem.devices)
+    links = list(combinations(range(n_devices), 2))
+    reference_ms = float(np.median([m.reference_ms for _, m in pairs]))
+    latency_ms = np.array([reference_ms / m.speedup for _, m in pairs])
+    design = np.array(
+        [
+            [
+                *device_work(problem, operator_ms, a),
+                *crossings(problem, a, links),
+                m.n_submodels - 1,
+            ]
+            for a, m in pairs
+        ]
+    )
+    lowest = np.zeros(design.shape[1])
+    lowest[n_devices : n_devices + len(links)] = MIN_TRANSFER_MS
+    relative = design / latency_ms[:, None]
+    solution = lsq_linear(relative, np.ones(len(pairs)), bounds=(lowest, np.inf)).x
+    ends = np.cumsum([n_devices, len(links), len(links)])
+    scale, fixed, per_mb, (submodel_ms,) = np.split(solution, ends)
+    whole = operator_ms.sum(axis=0) * scale
+    return CostTable(
+        source="profiled",
+        graph=problem.units.graph.fingerprint(),
+        operators=problem.units.graph.names,
+        devices=problem.device_names,
+        operator_ms=operator_ms * scale * (1.0 - submodel_ms / np.maximum(whole, submodel_ms)),
+        supported=problem.supported[problem.units.of_operator],
+        memory_bytes=problem.units.graph.weight_bytes,
+        volume=problem.units.graph.tensors.size_bytes / 1e6,
+        link_ms=symmetric(fixed, links, n_devices),
+        link_ms_per_volume=symmetric(per_mb, links, n_devices),
+        submodel_ms=np.full(n_devices, submodel_ms),
+        host=np.array([device.kind == "CPU" for device in problem.devices]),
+    )
+
+
+def device_work(problem: Problem, operator_ms: FloatArray, assignment: IntArray) -> FloatArray:
+    """(n_devices,) counted time of the operators on each device."""
+    on = assignment[problem.units.of_operator]
+    counted = operator_ms[np.arange(len(on)), on]
+    return np.bincount(on, counted, len(problem.devices)).astype(np.float64)
+
+
+def crossings(problem: Problem, assignment: IntArray, links: list[tuple[int, int]]) -> list[float]:
+    """Transfers over each link, then megabytes over each link."""
+    tensors = problem.units.quotient.tensors
+    tensor, target = problem.transfers(assignment)
+    source = assignment[tensors.source[tensor]]
+    low, high = np.minimum(source, target), np.maximum(source, target)
+    over = [(low == a) & (high == b) for a, b in links]
+    megabytes = tensors.size_bytes[tensor] / 1e6
+    return [*(float(mine.sum()) for mine in over), *(float(megabytes[mine].sum()) for mine in over)]
+
+
+def symmetric(values: FloatArray, links: list[tuple[int, int]], n_devices: int) -> FloatArray:
+    """(n_devices, n_devices) with each link's value in both directions."""
+    matrix = np.zeros((n_devices, n_devices))
+    for value, (a, b) in zip(values, links, strict=True):
+        matrix[a, b] = matrix[b, a] = value
+    return matrix
+
+
+def cache_path(problem: Problem) -> Path:
+    """Where this machine keeps the profile of a problem."""
+    import openvino as ov
+
+    key = {
+        "problem": problem.fingerprint(),
+        "devices": [device.to_json() for device in problem.devices],
+        "machine": [platform.node(), platform.processor(), os.cpu_count()],
+        "openvino": ov.__version__,
+    }
+    digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    name = "".join(c if c.isalnum() or c in "-_" else "-" for c in problem.units.graph.model)
+    return cache / "placement_gym" / f"profile-{name}-{digest}.json"
+
+
+def cached(backend: MeasuredBackend, refresh: bool = False, quiet: bool = False) -> CostTable:
+    """The profile that this machine keeps of the backend's problem; measured if there is none.
+
+    Args:
+        backend: Its model, problem and way of splitting.
+        refresh: Measure again.
+        quiet: Show no progress.
+    """
+    path = cache_path(backend.problem)
+    if path.exists() and not refresh:
+        return CostTable.load(path)
+    with bar(n_measurements(backend.problem), "measurements", quiet) as progress:
+        task = progress.task_ids[0]
+        progress.update(task, description="profiling")
+        table = profile(backend.under(QUICK), step=lambda: progress.advance(task))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    table.save(path)
+    return table

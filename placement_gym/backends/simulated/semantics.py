@@ -1,0 +1,114 @@
+"""What a simulated latency means: the axes on which published simulators differ."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+CHOICES = {
+    "schedule": ("serial", "event", "list", "calls", "load"),
+    "transfer": ("dest", "edge", "output"),
+    "contention": ("none", "source", "dest", "both", "link"),
+    "order": ("fifo", "priority"),
+    "memory": ("off", "static", "lifetime", "outputs"),
+}
+
+
+@dataclass(frozen=True)
+class Semantics:
+    """How a placement's latency follows from its costs.
+
+    Attributes:
+        schedule: ``"serial"``: one operator or transfer at a time, and a cost for each submodel,
+            as OpenVINO HETERO runs. ``"event"``: devices and links work at the same time, each
+            first come, first served. ``"list"``: as event, but every device takes its operators
+            in one fixed order. ``"calls"``: accelerators are called like functions, a subgraph
+            at a time. ``"load"``: the time between two results in a steady pipeline, which is
+            the load of the busiest device.
+        transfer: What moves once: a tensor for each destination device (``"dest"``), for each
+            reader (``"edge"``), or for all at once (``"output"``). Event and list.
+        contention: Which transfers wait for each other: those from one device (``"source"``), to
+            one device (``"dest"``), any that use a device's one channel for both (``"both"``),
+            those between the same two devices (``"link"``), or none. Event and list.
+        order: ``"fifo"``, or ``"priority"``: the longest remaining path of mean times first
+            (HEFT's upward rank). Event and list; fifo means topological order in a list.
+        op_gap_ms: Idle time of a device after each operator. Event and list.
+        link_gap_ms: Idle time of a link after each transfer. Event and list.
+        memory: What a device's limit counts: nothing, ``"static"`` weights, ``"lifetime"``
+            weights and the peak of live outputs, or those ``"outputs"`` alone.
+        memory_penalty_ms_per_gb: Latency for each gigabyte above a limit; None makes such a
+            placement infeasible.
+
+    Raises:
+        ValueError: An unknown choice, or axes that do not go together.
+    """
+
+    schedule: str = "serial"
+    transfer: str = "dest"
+    contention: str = "source"
+    order: str = "fifo"
+    op_gap_ms: float = 0.0
+    link_gap_ms: float = 0.0
+    memory: str = "static"
+    memory_penalty_ms_per_gb: float | None = None
+
+    def __post_init__(self) -> None:
+        for name, allowed in CHOICES.items():
+            if getattr(self, name) not in allowed:
+                raise ValueError(f"{name} must be one of {allowed}, not {getattr(self, name)!r}")
+        if self.transfer == "output" and self.contention not in ("none", "source"):
+            raise ValueError(
+                "transfer='output' reaches all readers at once: use contention='source'"
+            )
+        if self.memory in ("lifetime", "outputs") and self.schedule not in ("event", "list"):
+            raise ValueError(f"memory={self.memory!r} needs schedule 'event' or 'list'")
+        if min(self.op_gap_ms, self.link_gap_ms, self.memory_penalty_ms_per_gb or 0.0) < 0:
+            raise ValueError("gaps and penalties must not be negative")
+
+
+PRESETS: dict[str, Semantics] = {
+    "serial": Semantics(),
+    "event": Semantics("event"),
+    "list": Semantics("list", contention="none"),
+    "placeto": Semantics(
+        "event",
+        transfer="output",
+        op_gap_ms=0.0057,
+        link_gap_ms=0.025,
+        memory="outputs",
+        memory_penalty_ms_per_gb=2000.0,
+    ),
+    "giph": Semantics("event", transfer="edge", contention="none", memory="off"),
+    "exprimo": Semantics("event", contention="link", memory="lifetime"),
+    "baechi": Semantics("event", contention="both", memory="lifetime"),
+    "tarnawski-throughput": Semantics("load"),
+    "tarnawski-latency": Semantics("calls"),
+}
+
+
+def resolve(schedule: str | Mapping[str, Any] | Semantics, objective: str) -> Semantics:
+    """The semantics that ``gym.make``'s ``schedule`` and ``objective`` ask for.
+
+    Args:
+        schedule: A preset's name, or axes by name, ``{"preset": "giph", "order": "priority"}``.
+        objective: ``"latency"``, or ``"throughput"``: schedule ``"load"``.
+
+    Raises:
+        ValueError: An unknown name, or axes that do not go together.
+    """
+    if objective not in ("latency", "throughput"):
+        raise ValueError(f"objective must be 'latency' or 'throughput', not {objective!r}")
+    if not isinstance(schedule, Semantics):
+        axes = {"preset": schedule} if isinstance(schedule, str) else dict(schedule)
+        name = axes.pop("preset", axes.get("schedule", "serial"))
+        unknown = sorted(set(axes) - {field.name for field in fields(Semantics)})
+        if name not in PRESETS or unknown:
+            raise ValueError(
+                f"schedule must be one of {sorted(PRESETS)} or a mapping with 'preset' and "
+                f"{[field.name for field in fields(Semantics)]}, not {schedule!r}"
+            )
+        schedule = replace(PRESETS[name], **axes)
+    if objective == "throughput":
+        return replace(schedule, schedule="load", memory="static")
+    return schedule

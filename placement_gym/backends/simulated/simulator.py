@@ -1,0 +1,148 @@
+"""One entry to the kernels: latencies, schedules and submodels of placements."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from placement_gym.backends.simulated import tarnawski
+from placement_gym.backends.simulated.channels import Channels
+from placement_gym.backends.simulated.event import event, event_batch
+from placement_gym.backends.simulated.lists import list_batch, list_schedule
+from placement_gym.backends.simulated.memory import peak_bytes
+from placement_gym.backends.simulated.overtaking import overtaking_event
+from placement_gym.backends.simulated.program import Int8, Int32, Program, Readings, int32
+from placement_gym.backends.simulated.rank import upward_rank
+from placement_gym.backends.simulated.semantics import CHOICES, Semantics
+from placement_gym.backends.simulated.serial import serial, serial_batch, serial_starts
+from placement_gym.backends.simulated.submodels import Flow, count_submodels
+from placement_gym.costs.table import CostTable, FloatArray
+from placement_gym.graph.operators import IntArray
+from placement_gym.graph.units import Units
+
+MAX_LANE_DEVICES = 3
+
+
+class Simulator:
+    """What placements of some units cost under a cost table and given semantics.
+
+    A *placement* here is (n_units,) int8, contiguous: another type would compile the kernels anew.
+
+    Args:
+        units: The units that placements place; their operators are what is scheduled.
+        costs: Of the units' operator graph.
+        semantics: What the latency means.
+    """
+
+    def __init__(self, units: Units, costs: CostTable, semantics: Semantics) -> None:
+        self.semantics = semantics
+        self.costs = costs
+        self.units = units
+        self.program = Program.of(units, costs)
+        self.channels = Channels.of(semantics.contention, len(costs.devices))
+        self.transfer = CHOICES["transfer"].index(semantics.transfer)
+        self.counts_submodels = bool(costs.submodel_ms.any())
+
+    @cached_property
+    def flow(self) -> Flow:
+        """The edges that decide about submodels."""
+        return Flow.of(self.units.graph)
+
+    @cached_property
+    def readings(self) -> Readings:
+        """What each operator reads."""
+        return Readings.of(self.program)
+
+    @cached_property
+    def sequence(self) -> Int32:
+        """(n_operators,) int32 order of a list schedule."""
+        if self.semantics.order == "fifo":
+            return int32(np.arange(len(self.program.unit)))
+        return int32(np.argsort(-upward_rank(self.program), kind="stable"))
+
+    @cached_property
+    def preference(self) -> FloatArray:
+        """What a device of an event schedule prefers, least first; empty without preference."""
+        by_rank = self.semantics.order == "priority"
+        return -upward_rank(self.program) if by_rank else np.empty(0)
+
+    def latency_ms(self, placement: Int8) -> float:
+        """The latency of one placement."""
+        if self.semantics.schedule == "serial":
+            submodel_ms = self.submodel_ms(placement) if self.counts_submodels else 0.0
+            return serial(self.program, placement) + submodel_ms
+        if self.semantics.schedule == "load":
+            return float(tarnawski.loads(self.program, placement).max())
+        return self.schedule(placement)[0]
+
+    def latencies_ms(self, placements: Int8) -> FloatArray:
+        """(k,) latencies of (k, n_units) placements, bitwise those of ``latency_ms``."""
+        if self.side_by_side:
+            columns = np.ascontiguousarray(placements.T)
+            if self.semantics.schedule == "serial":
+                return serial_batch(self.program, columns)
+            gap_ms = self.semantics.op_gap_ms
+            return list_batch(self.program, columns, self.readings, self.sequence, gap_ms)
+        if self.semantics.schedule == "event" and not self.overtaking:
+            gaps = self.semantics.op_gap_ms, self.semantics.link_gap_ms
+            return event_batch(self.program, placements, self.channels, self.transfer, *gaps)
+        return np.array([self.latency_ms(placement) for placement in placements])
+
+    @property
+    def side_by_side(self) -> bool:
+        """Whether placements can be evaluated in the lanes of vector instructions."""
+        axes = self.semantics
+        if len(self.costs.devices) > MAX_LANE_DEVICES:
+            return False
+        if axes.schedule == "serial":
+            return not self.counts_submodels
+        return axes.schedule == "list" and axes.contention == "none" and axes.transfer != "output"
+
+    @property
+    def overtaking(self) -> bool:
+        """Whether an event schedule needs heaps."""
+        return self.semantics.contention == "none" or self.semantics.order == "priority"
+
+    def schedule(self, placement: Int8) -> tuple[float, FloatArray, FloatArray]:
+        """Latency, and (n_operators,) start and finish of each operator, in ms.
+
+        Operators of a ``"load"`` are given as they run in a serial schedule.
+        """
+        axes, program = self.semantics, self.program
+        gaps = axes.op_gap_ms, axes.link_gap_ms
+        if axes.schedule == "event" and self.overtaking:
+            return overtaking_event(
+                program, placement, self.channels, self.transfer, *gaps, self.preference
+            )
+        if axes.schedule == "event":
+            return event(program, placement, self.channels, self.transfer, *gaps)
+        if axes.schedule == "list":
+            return list_schedule(
+                program, placement, self.sequence, self.channels, self.transfer, *gaps
+            )
+        if axes.schedule == "calls":
+            return tarnawski.calls(program, placement, self.costs.host)
+        start = serial_starts(program, placement)
+        return self.latency_ms(placement), start, start + self.operator_ms(placement)
+
+    def operator_ms(self, placement: Int8) -> FloatArray:
+        """(n_operators,) time of each operator where it is placed."""
+        program = self.program
+        return program.ms[np.arange(len(program.unit)), placement[program.unit]]
+
+    def submodels(self, placement: Int8) -> IntArray:
+        """(n_devices,) submodels on each device."""
+        return count_submodels(self.flow, self.program.unit, placement, self.program.ms.shape[1])
+
+    def submodel_ms(self, placement: Int8) -> float:
+        """What a placement's submodels cost."""
+        return float(self.submodels(placement) @ self.costs.submodel_ms)
+
+    def output_bytes(self, placement: Int8) -> IntArray:
+        """(n_devices,) peak of live outputs in an event or list schedule."""
+        tensors = self.units.graph.tensors
+        size = tensors.size_bytes[np.argsort(tensors.source, kind="stable")]
+        _, start, finish = self.schedule(placement)
+        where = placement[self.program.unit]
+        return peak_bytes(self.program, size, where, start, finish, len(self.costs.devices))

@@ -1,0 +1,1 @@
+"""What operators and transfers cost: tables, and where their figures come from."""

@@ -1,0 +1,62 @@
+"""Analytic costs: a roofline for each device, a star of links around the host's memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from placement_gym.costs.paper import paper_factors
+from placement_gym.costs.rooflines import FREE, roofline, share_of_cores
+from placement_gym.costs.table import CostTable, FloatArray
+from placement_gym.devices import DeviceSpec
+from placement_gym.graph.operators import OpGraph
+
+
+def analytic(graph: OpGraph, devices: Sequence[DeviceSpec]) -> CostTable:
+    """Costs from shipped constants.
+
+    A transfer between two devices other than the host passes through its memory and costs both
+    links.
+    """
+    lines = [roofline(device) for device in devices]
+    names = tuple(device.name for device in devices)
+    apart = ~np.eye(len(lines), dtype=bool)
+    fixed = np.array([line.link_ms for line in lines])
+    per_mb = np.array([1.0 / line.link_gbytes_per_s for line in lines])
+    operator_ms = np.stack([operator_times(graph, device) for device in devices], axis=1)
+    table = CostTable(
+        source="analytic",
+        graph=graph.fingerprint(),
+        operators=graph.names,
+        devices=names,
+        operator_ms=operator_ms,
+        supported=np.ones(operator_ms.shape, dtype=np.bool_),
+        memory_bytes=graph.weight_bytes,
+        volume=graph.tensors.size_bytes / 1e6,
+        link_ms=(fixed[:, None] + fixed) * apart,
+        link_ms_per_volume=(per_mb[:, None] + per_mb) * apart,
+        submodel_ms=np.zeros(len(lines)),
+        host=np.array([line.host for line in lines]),
+    )
+    return table.scaled(paper_factors(graph.model, devices))
+
+
+def operator_times(graph: OpGraph, device: DeviceSpec) -> FloatArray:
+    """(n_operators,) ms: a launch, then the slower of arithmetic and traffic."""
+    line = roofline(device)
+    rate = np.array([line.rate(kind, device.precision) for kind in graph.types])
+    arithmetic_ms = graph.flops / (rate * share_of_cores(device) * 1e6)
+    traffic_ms = traffic_bytes(graph) / (line.gbytes_per_s * 1e6)
+    busy = np.array([kind not in FREE for kind in graph.types])
+    times: FloatArray = busy * (line.launch_ms + np.maximum(arithmetic_ms, traffic_ms))
+    return times
+
+
+def traffic_bytes(graph: OpGraph) -> FloatArray:
+    """(n_operators,) weights, and what an operator writes and reads."""
+    tensor, reader = graph.tensors.readings()
+    written = np.bincount(graph.tensors.source, graph.tensors.size_bytes, len(graph))
+    read = np.bincount(reader, graph.tensors.size_bytes[tensor], len(graph))
+    total: FloatArray = graph.weight_bytes + written.astype(float) + read
+    return total

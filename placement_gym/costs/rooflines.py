@@ -1,0 +1,111 @@
+"""Shipped constants: what bounds an operator's time on a kind of device."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from placement_gym.devices import DeviceSpec
+
+CORES = 8
+"""Cores of the CPU whose full rates stand below."""
+
+CONVOLUTION, DEPTHWISE, MATMUL, VECTOR = "convolution", "depthwise", "matmul", "vector"
+CLASSES = {
+    "Convolution": CONVOLUTION,
+    "ConvolutionBackpropData": CONVOLUTION,
+    "GroupConvolution": DEPTHWISE,
+    "GroupConvolutionBackpropData": DEPTHWISE,
+    "MatMul": MATMUL,
+    "FullyConnected": MATMUL,
+    "ScaledDotProductAttention": MATMUL,
+    "LSTMCell": MATMUL,
+    "LSTMSequence": MATMUL,
+    "GRUSequence": MATMUL,
+}
+FREE = frozenset(("Constant", "Parameter", "Result", "Reshape", "Squeeze", "Unsqueeze"))
+"""Types that compute and move nothing."""
+
+
+@dataclass(frozen=True)
+class Roofline:
+    """What bounds an operator's time: arithmetic or memory traffic, after a fixed launch.
+
+    Attributes:
+        gflops: Rate in f32 of each operator class.
+        gbytes_per_s: Bandwidth of the device's memory.
+        launch_ms: Fixed time of an operator.
+        link_ms: Fixed time of a transfer between the device and the host's memory.
+        link_gbytes_per_s: Its bandwidth; infinite for the host itself.
+        host: Whether the device computes in the host's memory.
+        precision: Factor of ``gflops`` in other precisions than f32.
+    """
+
+    gflops: Mapping[str, float]
+    gbytes_per_s: float
+    launch_ms: float
+    link_ms: float = 0.0
+    link_gbytes_per_s: float = float("inf")
+    host: bool = False
+    precision: Mapping[str, float] = field(default_factory=lambda: {"f16": 2.0, "bf16": 2.0})
+
+    def rate(self, operator_type: str, precision: str) -> float:
+        """GFLOP/s for an operator type."""
+        kind = CLASSES.get(operator_type, VECTOR)
+        return self.gflops[kind] * self.precision.get(precision, 1.0)
+
+
+def rates(convolution: float, depthwise: float, matmul: float, vector: float) -> dict[str, float]:
+    return {CONVOLUTION: convolution, DEPTHWISE: depthwise, MATMUL: matmul, VECTOR: vector}
+
+
+ROOFLINES = {
+    "CPU": Roofline(
+        rates(400.0, 100.0, 400.0, 100.0), gbytes_per_s=40.0, launch_ms=0.001, host=True
+    ),
+    "iGPU": Roofline(
+        rates(1500.0, 200.0, 1200.0, 300.0),
+        gbytes_per_s=50.0,
+        launch_ms=0.006,
+        link_ms=0.005,
+        link_gbytes_per_s=20.0,
+    ),
+    "GPU": Roofline(
+        rates(8000.0, 800.0, 8000.0, 2000.0),
+        gbytes_per_s=300.0,
+        launch_ms=0.006,
+        link_ms=0.010,
+        link_gbytes_per_s=12.0,
+    ),
+    "NPU": Roofline(
+        rates(4000.0, 300.0, 3000.0, 60.0),
+        gbytes_per_s=60.0,
+        launch_ms=0.010,
+        link_ms=0.020,
+        link_gbytes_per_s=10.0,
+        precision={"f32": 0.5},
+    ),
+    "HSDAG-CPU": Roofline(
+        rates(400.0, 100.0, 400.0, 100.0), gbytes_per_s=40.0, launch_ms=0.001, host=True
+    ),
+    "HSDAG-GPU": Roofline(
+        rates(8000.0, 800.0, 8000.0, 2000.0),
+        gbytes_per_s=300.0,
+        launch_ms=0.006,
+        link_ms=0.010,
+        link_gbytes_per_s=12.0,
+    ),
+}
+"""By ``DeviceSpec.roofline``, else by the kind of device; plausible, not measured."""
+
+
+def roofline(device: DeviceSpec) -> Roofline:
+    """The constants of a device; an unknown kind computes like a GPU."""
+    return ROOFLINES.get(device.roofline or device.kind, ROOFLINES["GPU"])
+
+
+def share_of_cores(device: DeviceSpec) -> float:
+    """The share of a CPU's arithmetic that its thread limit leaves, else 1."""
+    if device.kind != "CPU" or device.threads is None:
+        return 1.0
+    return min(device.threads / CORES, 1.0)

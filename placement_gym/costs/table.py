@@ -1,0 +1,194 @@
+"""The cost table: times of operators, transfers and submodels, as one file."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from placement_gym.graph.operators import IntArray, OpGraph
+from placement_gym.graph.units import Units
+
+FloatArray = NDArray[np.float64]
+
+FORMAT = 1
+
+
+class CostMismatchError(ValueError):
+    """A cost table that was made for another model or other devices."""
+
+
+@dataclass(frozen=True, eq=False)
+class CostTable:
+    """Costs of one operator graph on some devices, in milliseconds.
+
+    Attributes:
+        source: Where the figures come from, as in ``"analytic"``.
+        graph: Fingerprint of the operator graph.
+        operators: (n_operators,) names.
+        devices: (n_devices,) names.
+        operator_ms: (n_operators, n_devices) time of each operator on each device.
+        supported: (n_operators, n_devices) bool, whether the device can run the operator.
+        memory_bytes: (n_operators,) memory that the operator holds where it is placed.
+        volume: (n_tensors,) how much each tensor moves: megabytes, or for published workloads
+            the milliseconds between an accelerator and the host's memory.
+        link_ms: (n_devices, n_devices) fixed time of a transfer; the diagonal is zero.
+        link_ms_per_volume: (n_devices, n_devices) further time per volume; likewise.
+        submodel_ms: (n_devices,) cost of every submodel that runs on the device.
+        host: (n_devices,) bool, whether the device computes in the host's memory.
+
+    Raises:
+        ValueError: Shapes do not fit together, or a figure is negative or not finite.
+    """
+
+    source: str
+    graph: str
+    operators: tuple[str, ...]
+    devices: tuple[str, ...]
+    operator_ms: FloatArray
+    supported: NDArray[np.bool_]
+    memory_bytes: IntArray
+    volume: FloatArray
+    link_ms: FloatArray
+    link_ms_per_volume: FloatArray
+    submodel_ms: FloatArray
+    host: NDArray[np.bool_]
+
+    def __post_init__(self) -> None:
+        n, d = len(self.operators), len(self.devices)
+        expected = {
+            "operator_ms": (n, d),
+            "supported": (n, d),
+            "memory_bytes": (n,),
+            "link_ms": (d, d),
+            "link_ms_per_volume": (d, d),
+            "submodel_ms": (d,),
+            "host": (d,),
+        }
+        for name, shape in expected.items():
+            if getattr(self, name).shape != shape:
+                raise ValueError(f"{name} has shape {getattr(self, name).shape}, not {shape}")
+        times = (self.operator_ms, self.volume, self.link_ms, self.link_ms_per_volume)
+        if not all(np.isfinite(a).all() and (a >= 0).all() for a in (*times, self.submodel_ms)):
+            raise ValueError("costs must be finite and not negative")
+        if np.diagonal(self.link_ms).any() or np.diagonal(self.link_ms_per_volume).any():
+            raise ValueError("a transfer within a device costs nothing: the diagonal must be zero")
+
+    @cached_property
+    def transfer_ms(self) -> FloatArray:
+        """(n_tensors, n_devices, n_devices) time to move each tensor between two devices."""
+        return self.link_ms + self.volume[:, None, None] * self.link_ms_per_volume
+
+    @cached_property
+    def boundary_ms(self) -> FloatArray:
+        """(n_tensors, n_devices) time between each device and the host's memory.
+
+        Where no device is a host, half of the cheapest transfer to another device.
+        """
+        if self.host.any():
+            to_host = self.transfer_ms[:, :, int(self.host.argmax())].copy()
+            to_host[:, self.host] = 0.0
+            return to_host
+        apart = np.where(np.eye(len(self.devices), dtype=bool), np.inf, self.transfer_ms)
+        cheapest = apart.min(axis=2)
+        return np.where(np.isfinite(cheapest), cheapest / 2, 0.0)
+
+    def unit_ms(self, units: Units) -> FloatArray:
+        """(n_units, n_devices) time of each unit: the sum of its operators."""
+        columns = [np.bincount(units.of_operator, ms, len(units)) for ms in self.operator_ms.T]
+        return np.stack(columns, axis=1)
+
+    def units_supported(self, units: Units) -> NDArray[np.bool_]:
+        """(n_units, n_devices) whether the device runs every operator of the unit."""
+        refused = np.zeros((len(units), len(self.devices)), dtype=np.int64)
+        np.add.at(refused, units.of_operator, ~self.supported)
+        return refused == 0
+
+    def scaled(self, factors: FloatArray) -> CostTable:
+        """The same table with each device's operators slower by a factor, (n_devices,)."""
+        return replace(self, operator_ms=self.operator_ms * factors)
+
+    def check(self, graph: OpGraph, devices: tuple[str, ...]) -> None:
+        """Refuse another model's or other devices' table.
+
+        Raises:
+            CostMismatchError: With what differs.
+        """
+        if self.devices != devices:
+            raise CostMismatchError(
+                f"the cost table is for devices {list(self.devices)}, not {list(devices)}"
+            )
+        if self.graph != graph.fingerprint():
+            raise CostMismatchError(
+                f"the cost table was made for another graph ({self.graph}) than "
+                f"{graph.model!r} ({graph.fingerprint()}): use the same model and view"
+            )
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Sixteen hex digits that change with any figure."""
+        digest = hashlib.sha256(repr((self.graph, self.devices)).encode())
+        for name in ARRAYS:
+            digest.update(getattr(self, name).tobytes())
+        return digest.hexdigest()[:16]
+
+    def to_json(self) -> dict[str, Any]:
+        arrays = {name: getattr(self, name).tolist() for name in ARRAYS}
+        return {
+            "format": FORMAT,
+            "source": self.source,
+            "graph": self.graph,
+            "operators": list(self.operators),
+            "devices": list(self.devices),
+            **arrays,
+        }
+
+    def save(self, path: str | Path) -> None:
+        """Write the table as one JSON file, rows in the order of ``operators``."""
+        Path(path).write_text(json.dumps(self.to_json()) + "\n")
+
+    @classmethod
+    def load(cls, path: str | Path) -> CostTable:
+        """Read a table that ``save`` wrote.
+
+        Raises:
+            ValueError: The file is no cost table, or of another format.
+        """
+        try:
+            values = json.loads(Path(path).read_text())
+            if values["format"] != FORMAT:
+                raise ValueError(f"format {values['format']}, this version reads {FORMAT}")
+            n = len(values["devices"])
+            arrays: dict[str, Any] = {name: as_array(values[name], name, n) for name in ARRAYS}
+            return cls(
+                source=values["source"],
+                graph=values["graph"],
+                operators=tuple(values["operators"]),
+                devices=tuple(values["devices"]),
+                **arrays,
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"{path} is not a cost table: {error}") from error
+
+
+ARRAYS: dict[str, type] = {
+    "operator_ms": np.float64,
+    "supported": np.bool_,
+    "memory_bytes": np.int64,
+    "volume": np.float64,
+    "link_ms": np.float64,
+    "link_ms_per_volume": np.float64,
+    "submodel_ms": np.float64,
+    "host": np.bool_,
+}
+
+
+def as_array(values: Any, name: str, n_devices: int) -> NDArray[Any]:
+    array: NDArray[Any] = np.array(values, dtype=ARRAYS[name])
+    return array.reshape(-1, n_devices) if name in ("operator_ms", "supported") else array

@@ -1,0 +1,177 @@
+"""Synthetic graphs of any size, for scale: seeded, and linear to build.
+
+But for the stacked BERT an operator hardly ever is the only child of its only parent, so that
+co-location contracts next to nothing and a graph has about as many units as operators.
+"""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+from numpy.typing import NDArray
+
+from placement_gym.graph.operators import IntArray, OpGraph, Tensors, distinct_edges
+
+FAMILIES = ("synthetic-layered", "synthetic-series-parallel", "unrolled-lstm", "stacked-bert")
+NAME = re.compile(rf"(?P<family>{'|'.join(FAMILIES)})-(?P<n>\d+)")
+MAX_OPERATORS = 1_000_000
+TWO_INPUTS = 0.6
+LSTM_LAYERS = 8
+LSTM_HIDDEN = 1024
+TYPES = ("Convolution", "MatMul", "Add", "Relu", "Multiply")
+SHARES = (0.3, 0.2, 0.2, 0.2, 0.1)
+
+
+def is_synthetic(model: object) -> bool:
+    """Whether a model argument names a synthetic graph."""
+    return isinstance(model, str) and NAME.fullmatch(model) is not None
+
+
+def synthetic(name: str) -> OpGraph:
+    """The graph of a name such as ``"synthetic-layered-80000"``, always the same.
+
+    Raises:
+        ValueError: No such family, or a size that is out of range.
+    """
+    match = NAME.fullmatch(name)
+    if match is None:
+        raise ValueError(f"a synthetic model is one of {FAMILIES} and '-' and a size, not {name!r}")
+    n = int(match["n"])
+    if not 16 <= n <= MAX_OPERATORS:
+        raise ValueError(f"a synthetic model has 16 to {MAX_OPERATORS} operators, not {n}")
+    if match["family"] == "stacked-bert":
+        return stacked_bert(name, n)
+    rng = np.random.default_rng(n)
+    if match["family"] == "unrolled-lstm":
+        return recurrent(name, n)
+    edges = {"synthetic-layered": layered, "synthetic-series-parallel": series_parallel}
+    return with_random_work(name, *edges[match["family"]](n, rng), rng)
+
+
+def layered(n: int, rng: np.random.Generator) -> tuple[int, IntArray]:
+    """Layers of about sqrt(n) operators; each reads one or two of the layer before."""
+    width = max(int(np.sqrt(n)), 2)
+    targets = np.arange(width, n)
+    begin = (targets // width - 1) * width
+    first = begin + rng.integers(0, width, len(targets))
+    second = begin + (first - begin + rng.integers(1, width, len(targets))) % width
+    twice = rng.random(len(targets)) < TWO_INPUTS
+    sources = np.concatenate([first, second[twice]])
+    return n, np.stack([sources, np.concatenate([targets, targets[twice]])])
+
+
+def series_parallel(n: int, rng: np.random.Generator) -> tuple[int, IntArray]:
+    """Grown from one edge: again and again, two to four parallel paths replace a random edge."""
+    edges, size = [(0, 1)], 2
+    while size < n:
+        at = int(rng.integers(len(edges)))
+        source, target = edges[at]
+        middles = range(size, size + int(rng.integers(2, 5)))
+        paths = [edge for middle in middles for edge in ((source, middle), (middle, target))]
+        edges[at] = paths[0]
+        edges += paths[1:]
+        size += len(middles)
+    return size, in_topological_order(size, np.array(edges).T)
+
+
+def in_topological_order(n: int, edges: IntArray) -> IntArray:
+    """The edges between operators renumbered such that producers come first."""
+    import networkx as nx
+
+    graph = nx.DiGraph()
+    graph.add_nodes_from(range(n))
+    graph.add_edges_from(edges.T.tolist())
+    rank = np.empty(n, dtype=np.int64)
+    rank[np.fromiter(nx.topological_sort(graph), np.int64, n)] = np.arange(n)
+    return rank[edges]
+
+
+def with_random_work(name: str, n: int, edges: IntArray, rng: np.random.Generator) -> OpGraph:
+    """Types, work and sizes drawn with the spread of real networks, several decades wide."""
+    types = rng.choice(len(TYPES), n, p=SHARES)
+    heavy = types < 2
+    size_bytes = np.exp(rng.normal(np.log(2e5), 1.0, n)).astype(np.int64)
+    flops = np.where(heavy, np.exp(rng.normal(np.log(5e7), 1.5, n)), size_bytes / 4.0)
+    weights = np.where(heavy, np.exp(rng.normal(np.log(4e5), 1.5, n)), 0.0).astype(np.int64)
+    shapes = tuple((1, int(size) // 4) for size in size_bytes)
+    kinds = tuple(TYPES[kind] for kind in types)
+    return op_graph(name, edges, kinds, shapes, weights, flops, size_bytes)
+
+
+def recurrent(name: str, n: int) -> OpGraph:
+    """Layers of LSTM cells unrolled over time: a cell reads its past and the layer below."""
+    steps = max(n // LSTM_LAYERS, 2)
+    cell = np.arange(steps * LSTM_LAYERS).reshape(steps, LSTM_LAYERS)
+    edges = np.concatenate(
+        [
+            np.stack([cell[:-1].ravel(), cell[1:].ravel()]),
+            np.stack([cell[:, :-1].ravel(), cell[:, 1:].ravel()]),
+        ],
+        axis=1,
+    )
+    weights = np.zeros(cell.size, dtype=np.int64)
+    weights[:LSTM_LAYERS] = 8 * LSTM_HIDDEN**2 * 4
+    flops = np.full(cell.size, 16.0 * LSTM_HIDDEN**2)
+    size_bytes = np.full(cell.size, 4 * LSTM_HIDDEN)
+    shapes = ((1, LSTM_HIDDEN),) * cell.size
+    return op_graph(name, edges, ("LSTMCell",) * cell.size, shapes, weights, flops, size_bytes)
+
+
+def stacked_bert(name: str, n: int) -> OpGraph:
+    """The built-in BERT of eight tokens again and again, each on the result of the one before."""
+    from placement_gym.graph.extract import extract
+    from placement_gym.models import load
+
+    one = extract(load("bert-8"), "folded")
+    copies = max(n // len(one), 1)
+    shift = np.arange(copies)[:, None] * len(one)
+    ends = np.flatnonzero(one.out_degree() == 0)
+    starts = np.flatnonzero(one.in_degree() == 0)
+    between = np.array([(end, len(one) + start) for end in ends for start in starts]).T
+    inside = (one.edge_index[:, None, :] + shift).reshape(2, -1)
+    joints = (between[:, None, :] + shift[:-1]).reshape(2, -1)
+    size_bytes = np.array([4 * int(np.prod(shape)) for shape in one.shapes])
+    return op_graph(
+        name,
+        np.concatenate([inside, joints], axis=1),
+        one.types * copies,
+        one.shapes * copies,
+        np.tile(one.weight_bytes, copies),
+        np.tile(one.flops, copies),
+        np.tile(size_bytes, copies),
+    )
+
+
+def op_graph(
+    name: str,
+    edges: IntArray,
+    types: tuple[str, ...],
+    shapes: tuple[tuple[int, ...], ...],
+    weight_bytes: IntArray,
+    flops: NDArray[np.float64],
+    size_bytes: IntArray,
+) -> OpGraph:
+    """A graph in which every operator has one output, which all its successors read."""
+    edges = distinct_edges(edges.astype(np.int64))
+    sources, counts = np.unique(edges[0], return_counts=True)
+    names = tuple(f"op{i}" for i in range(len(types)))
+    return OpGraph(
+        model=name,
+        names=names,
+        types=types,
+        shapes=shapes,
+        element_types=("f32",) * len(types),
+        members=tuple((name,) for name in names),
+        weight_bytes=weight_bytes,
+        flops=flops,
+        edge_index=edges,
+        tensors=Tensors(
+            source=sources,
+            port=np.zeros(len(sources), dtype=np.int64),
+            size_bytes=size_bytes[sources],
+            offsets=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+            readers=edges[1],
+        ),
+        inputs=(),
+    )

@@ -1,0 +1,33 @@
+"""Progress of long work, on standard error."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+
+@contextmanager
+def bar(total: int, unit: str, quiet: bool) -> Iterator[Progress]:
+    """A bar with one task on standard error; warnings do not tear it.
+
+    Args:
+        total: Steps of the task.
+        unit: What a step is.
+        quiet: Show nothing.
+    """
+    columns = (
+        TextColumn("{task.description:<24}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn(unit),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), disable=quiet) as progress:
+        progress.add_task("starting", total=total)
+        with warnings.catch_warnings():
+            warnings.simplefilter("once")
+            yield progress

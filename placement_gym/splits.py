@@ -1,0 +1,50 @@
+"""Placements that spread over what is possible: contiguous runs, and operators strewn about."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from placement_gym.graph.operators import IntArray
+from placement_gym.problem import Problem
+
+MAX_RUNS = 8
+
+
+def spread(problem: Problem, n: int, rng: np.random.Generator) -> list[IntArray]:
+    """``n`` distinct splits, half of them runs, half strewn, every device with a random share.
+
+    Fewer where the problem has not so many. A unit that its device does not support goes to one
+    that does.
+    """
+    found: dict[bytes, IntArray] = {}
+    for attempt in range(20 * n):
+        if len(found) == n:
+            break
+        drawn = runs(problem, rng) if attempt % 2 else strewn(problem, rng)
+        split = supported(problem, drawn)
+        if len(np.unique(split)) > 1:
+            found.setdefault(split.tobytes(), split)
+    return list(found.values())
+
+
+def runs(problem: Problem, rng: np.random.Generator) -> IntArray:
+    """Two to eight runs of units, neighbouring ones on different devices."""
+    n_devices = len(problem.devices)
+    n_cuts = min(int(rng.integers(1, MAX_RUNS)), problem.n_units - 1)
+    cuts = np.sort(rng.choice(np.arange(1, problem.n_units), n_cuts, replace=False))
+    steps = rng.integers(1, max(n_devices, 2), n_cuts + 1)
+    devices = (rng.integers(n_devices) + np.cumsum(steps)) % n_devices
+    chosen: IntArray = devices[np.searchsorted(cuts, np.arange(problem.n_units), side="right")]
+    return chosen
+
+
+def strewn(problem: Problem, rng: np.random.Generator) -> IntArray:
+    """Every unit by itself, under shares of the devices drawn first."""
+    shares = rng.dirichlet(np.ones(len(problem.devices)))
+    return rng.choice(len(shares), problem.n_units, p=shares).astype(np.int64)
+
+
+def supported(problem: Problem, assignment: IntArray) -> IntArray:
+    """The assignment with unsupported choices replaced by the first device that can."""
+    good = problem.supported[np.arange(problem.n_units), assignment]
+    return np.where(good, assignment, problem.supported.argmax(axis=1)).astype(np.int64)
