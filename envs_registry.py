@@ -15,6 +15,7 @@ ENVS: tuple[dict[str, Any], ...] = (
     {
         "id": "DevicePlacementSim-v0",
         "entry_point": "placement_gym.entry_points:SimulatedEnv",
+        "vector_entry_point": "placement_gym.vector:SimulatedVectorEnv",
     },
     {
         "id": "DevicePlacementPerUnit-v0",

@@ -113,6 +113,11 @@ class DevicePlacementEnv(gym.Env[Observation, NDArray[np.int64]]):
         assert reference is not None  # Problem chose a device that runs everything
         return reference
 
+    @cached_property
+    def best_speedups(self) -> tuple[float, float]:
+        """Of the fastest device alone, and of the fastest one memory limits ignored."""
+        return self.singles.fastest().speedup, self.singles.fastest(limited=False).speedup
+
     @property
     def last(self) -> Measurement:
         """The latest measurement: of the reference after a reset."""
@@ -158,13 +163,15 @@ class DevicePlacementEnv(gym.Env[Observation, NDArray[np.int64]]):
     def checked(self, action: ArrayLike) -> IntArray:
         """The assignment that an action means, without padding."""
         given = np.asarray(action)
-        values = given.astype(np.int64)
-        if given.dtype.kind not in "iu" or not self.action_space.contains(values):
-            raise ValueError(
-                f"an action is {self.observer.n_nodes} device indices from 0 to "
-                f"{len(self.problem.devices) - 1}, not {action!r}"
-            )
-        return values[: self.problem.n_units]
+        n_nodes, n_devices = self.observer.n_nodes, len(self.problem.devices)
+        if given.dtype.kind in "iu" and given.shape == (n_nodes,):
+            values = given.astype(np.int64)
+            # a negative number is a large one in the unsigned view
+            if values.view(np.uint64).max() < n_devices:
+                return values[: self.problem.n_units]
+        raise ValueError(
+            f"an action is {n_nodes} device indices from 0 to {n_devices - 1}, not {action!r}"
+        )
 
     def action_masks(self) -> NDArray[np.bool_]:
         """(N * n_devices,) bool, whether each unit may go to each device (sb3-contrib's form)."""
@@ -175,21 +182,20 @@ class DevicePlacementEnv(gym.Env[Observation, NDArray[np.int64]]):
     def info(self) -> dict[str, Any]:
         """What is known of the current placement; fresh values, see the class."""
         problem, last = self.problem, self.last
-        best, unlimited = self.singles.fastest(), self.singles.fastest(limited=False)
-        tensor, _ = problem.transfers(self.assignment)
+        best, unlimited = self.best_speedups
         return {
             "latency_ms": last.latency_ms,
             "reference_ms": last.reference_ms,
-            "best_single_ms": last.reference_ms / best.speedup,
-            "best_single_unlimited_ms": last.reference_ms / unlimited.speedup,
+            "best_single_ms": last.reference_ms / best,
+            "best_single_unlimited_ms": last.reference_ms / unlimited,
             "speedup": last.speedup,
-            "speedup_vs_best_single": last.speedup / best.speedup,
+            "speedup_vs_best_single": last.speedup / best,
             "latency_p90_ms": last.latency_p90_ms,
             "noise": last.noise,
             "n_submodels": last.n_submodels,
             "n_submodels_expected": last.n_submodels_expected,
-            "n_transfers": len(tensor),
-            "transfer_bytes": int(problem.units.quotient.tensors.size_bytes[tensor].sum()),
+            "n_transfers": last.n_transfers,
+            "transfer_bytes": last.transfer_bytes,
             "memory_bytes": problem.memory_bytes(self.assignment),
             "compile_s": last.compile_s,
             "measure_s": last.measure_s,

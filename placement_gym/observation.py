@@ -98,11 +98,11 @@ class Observer:
         if len(self.problem.devices) > MAX_DEVICES:
             raise ValueError(f"at most {MAX_DEVICES} devices, not {len(self.problem.devices)}")
 
-    @property
+    @cached_property
     def n_nodes(self) -> int:
         return len(self.problem.units) if self.max_nodes is None else self.max_nodes
 
-    @property
+    @cached_property
     def n_edges(self) -> int:
         n_edges = self.problem.units.quotient.n_edges
         return max(n_edges, 1) if self.max_edges is None else self.max_edges

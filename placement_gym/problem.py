@@ -47,15 +47,15 @@ class Problem:
                 "it is the reference of every speed-up"
             )
 
-    @property
+    @cached_property
     def n_units(self) -> int:
         return len(self.units)
 
-    @property
+    @cached_property
     def device_names(self) -> tuple[str, ...]:
         return tuple(device.name for device in self.devices)
 
-    @property
+    @cached_property
     def testbed(self) -> bool:
         """Whether two devices are one physical device under two names."""
         return is_testbed(self.devices)
@@ -75,11 +75,11 @@ class Problem:
         return np.full(self.n_units, device, dtype=np.int64)
 
     @cached_property
-    def unit_bytes(self) -> IntArray:
-        """(n_units,) bytes of memory that each unit holds where it is placed."""
+    def unit_bytes(self) -> NDArray[np.float64]:
+        """(n_units,) float64 bytes of memory that each unit holds where it is placed."""
         graph = self.units.graph
         held = graph.weight_bytes if self.operator_bytes is None else self.operator_bytes
-        return np.bincount(self.units.of_operator, held, self.n_units).astype(np.int64)
+        return np.bincount(self.units.of_operator, held, self.n_units).astype(np.float64)
 
     @cached_property
     def limits_bytes(self) -> NDArray[np.float64]:
@@ -139,6 +139,11 @@ class Problem:
         pairs = np.unique(np.stack([tensor[crossing], target[crossing]]), axis=1)
         return pairs[0], pairs[1]
 
+    def traffic(self, assignment: IntArray) -> tuple[int, int]:
+        """How many transfers there are, and the bytes that they move."""
+        tensor, _ = self.transfers(assignment)
+        return len(tensor), int(self.units.quotient.tensors.size_bytes[tensor].sum())
+
     def fingerprint(self) -> str:
         """Sixteen hex digits of the graph and its grouping."""
         parts = self.units.graph.fingerprint().encode() + self.units.of_operator.tobytes()
@@ -146,4 +151,5 @@ class Problem:
 
 
 def assignment_hash(assignment: IntArray) -> str:
-    return hashlib.sha256(assignment.astype(np.int64).tobytes()).hexdigest()[:16]
+    """Sixteen hex digits of the device of each unit."""
+    return hashlib.sha256(assignment.astype(np.int8).tobytes()).hexdigest()[:16]

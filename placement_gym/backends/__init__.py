@@ -28,6 +28,8 @@ class Measurement:
         noise: Half-width of the uncertainty of ``speedup``, as a fraction of it.
         n_submodels: Submodels that the engine made.
         n_submodels_expected: Submodels that the placement needs.
+        n_transfers: Tensors that change device, one for each destination.
+        transfer_bytes: What they hold together.
         compile_s: Seconds to compile.
         measure_s: Seconds of the checked first inference, warm-up and measurement.
         error: Why the placement failed, or an empty string.
@@ -40,6 +42,8 @@ class Measurement:
     noise: float = 0.0
     n_submodels: int = 0
     n_submodels_expected: int = 0
+    n_transfers: int = 0
+    transfer_bytes: int = 0
     compile_s: float = 0.0
     measure_s: float = 0.0
     error: str = ""
@@ -54,10 +58,26 @@ class Measurement:
         return self.reference_ms / self.latency_ms
 
     @classmethod
-    def failed(cls, error: str, reference_ms: float) -> Measurement:
-        """A placement that could not be run; finite, and worse than any that could."""
+    def failed(
+        cls, error: str, reference_ms: float, traffic: tuple[int, int] = (0, 0)
+    ) -> Measurement:
+        """A placement that could not be run; finite, and worse than any that could.
+
+        Args:
+            error: Why.
+            reference_ms: Latency of the reference.
+            traffic: Transfers and their bytes, had it run.
+        """
         latency_ms = PENALTY * reference_ms
-        return cls(latency_ms, reference_ms, latency_ms, error=error)
+        transfers, moved = traffic
+        return cls(
+            latency_ms,
+            reference_ms,
+            latency_ms,
+            n_transfers=transfers,
+            transfer_bytes=moved,
+            error=error,
+        )
 
 
 class Backend(Protocol):

@@ -37,6 +37,8 @@ class Compilation:
 
     n_submodels: int
     n_submodels_expected: int
+    n_transfers: int
+    transfer_bytes: int
     compile_s: float
 
 
@@ -121,7 +123,7 @@ class MeasuredBackend:
         """Compile and time a placement beside the reference; see ``Backend.evaluate``."""
         error = self.problem.infeasibility(assignment)
         if error:
-            return Measurement.failed(error, self.reference_ms)
+            return Measurement.failed(error, self.reference_ms, self.problem.traffic(assignment))
         return self.score(assignment)
 
     def score(self, assignment: IntArray) -> Measurement:
@@ -133,7 +135,8 @@ class MeasuredBackend:
                 candidate = self.checked(assignment)
                 reference, times = self.steadiest(candidate)
             except RuntimeError as error:
-                return Measurement.failed(hetero.last_line(error), self.reference_ms)
+                traffic = self.problem.traffic(assignment)
+                return Measurement.failed(hetero.last_line(error), self.reference_ms, traffic)
             measure_s = perf_counter() - started - candidate.compilation.compile_s
             return measurement(candidate.compilation, reference, times, measure_s)
 
@@ -210,7 +213,8 @@ class MeasuredBackend:
         compile_s = perf_counter() - started
         request = compiled.create_infer_request()
         request.infer(dict(enumerate(self.inputs)))
-        made = Compilation(hetero.n_submodels(compiled), split.n_submodels, compile_s)
+        moved = self.problem.traffic(assignment)
+        made = Compilation(hetero.n_submodels(compiled), split.n_submodels, *moved, compile_s)
         return Candidate(request, made)
 
     def start_ms(self, assignment: IntArray) -> NDArray[np.float64]:
@@ -247,6 +251,8 @@ def measurement(
         noise=timing.noise(reference, times),
         n_submodels=made.n_submodels,
         n_submodels_expected=made.n_submodels_expected,
+        n_transfers=made.n_transfers,
+        transfer_bytes=made.transfer_bytes,
         compile_s=made.compile_s,
         measure_s=measure_s,
     )

@@ -8,13 +8,16 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from placement_gym.backends import Measurement
+from placement_gym.backends import PENALTY, Measurement
 from placement_gym.backends.simulated.program import Int8
 from placement_gym.backends.simulated.semantics import Semantics
 from placement_gym.backends.simulated.simulator import Simulator
 from placement_gym.costs.table import CostTable, FloatArray
 from placement_gym.graph.operators import IntArray
 from placement_gym.problem import Problem
+
+QUANTILE = 1.96
+"""Of the normal distribution, for the half-width of a 95 % interval."""
 
 
 class SimulatedBackend:
@@ -24,8 +27,8 @@ class SimulatedBackend:
         problem: Units and devices.
         costs: Of the units' operators on the same devices.
         semantics: What the latency means; None takes HETERO's serial schedule.
-        noise: Standard deviation of the logarithm of a measured latency; re-measurements are
-            exact.
+        noise: Standard deviation of the logarithm of an evaluated latency; single devices and
+            re-measurements are exact.
     """
 
     def __init__(
@@ -43,7 +46,7 @@ class SimulatedBackend:
         self.semantics = semantics or Semantics()
         self.simulator = Simulator(problem.units, costs, self.semantics)
         self.noise = noise
-        self.rng = np.random.default_rng(0)
+        self.rng = np.random.default_rng()
         reference = int8(problem.single(problem.reference_device))
         self.reference_ms = self.simulator.latency_ms(reference)
 
@@ -51,12 +54,18 @@ class SimulatedBackend:
         """Repeatable, or seeded noise; see ``Backend.evaluate``."""
         error, penalty_ms = self.limits(assignment)
         if error:
-            return Measurement.failed(error, self.reference_ms)
-        return self.measured(assignment, penalty_ms)
+            traffic = self.simulator.traffic(int8(assignment))
+            return Measurement.failed(error, self.reference_ms, traffic)
+        exact = self.exact(assignment, penalty_ms)
+        if not self.noise:
+            return exact
+        latency_ms = exact.latency_ms * np.exp(self.noise * self.rng.standard_normal())
+        noise = QUANTILE * self.noise
+        return replace(exact, latency_ms=latency_ms, latency_p90_ms=latency_ms, noise=noise)
 
     def score(self, assignment: IntArray) -> Measurement:
-        """As ``evaluate``, memory limits ignored."""
-        return self.measured(assignment, 0.0)
+        """As ``evaluate``, memory limits ignored, and exact."""
+        return self.exact(assignment)
 
     def limits(self, assignment: IntArray) -> tuple[str, float]:
         """Why the placement cannot run, or else what its excess of memory costs in ms."""
@@ -78,24 +87,26 @@ class SimulatedBackend:
         outputs = self.simulator.output_bytes(int8(assignment))
         return outputs if self.semantics.memory == "outputs" else weights + outputs
 
-    def measured(self, assignment: IntArray, penalty_ms: float) -> Measurement:
-        exact = self.exact(assignment, penalty_ms)
-        if not self.noise:
-            return exact
-        latency_ms = exact.latency_ms * np.exp(self.noise * self.rng.standard_normal())
-        return replace(
-            exact, latency_ms=latency_ms, latency_p90_ms=latency_ms, noise=1.96 * self.noise
-        )
-
     def exact(self, assignment: IntArray, penalty_ms: float = 0.0) -> Measurement:
         placement = int8(assignment)
         latency_ms = self.simulator.latency_ms(placement) + penalty_ms
         n = int(self.simulator.submodels(placement).sum())
-        return Measurement(latency_ms, self.reference_ms, latency_ms, 0.0, n, n)
+        moved = self.simulator.traffic(placement)
+        return Measurement(latency_ms, self.reference_ms, latency_ms, 0.0, n, n, *moved)
 
-    def latencies_ms(self, assignments: NDArray[np.int64]) -> FloatArray:
-        """(k,) exact latencies of (k, n_units) assignments, limits ignored, in one call."""
-        return self.simulator.latencies_ms(int8(assignments))
+    def evaluate_batch(self, assignments: IntArray) -> tuple[FloatArray, NDArray[np.bool_]]:
+        """Latencies in ms and feasibility, (k,) each, of (k, n_units) assignments in one call.
+
+        Bitwise what ``evaluate`` gives one by one, without noise.
+        """
+        latency_ms = self.simulator.latencies_ms(int8(assignments))
+        feasible = np.ones(len(assignments), dtype=np.bool_)
+        if self.problem.limited or not self.problem.supports_all:
+            for k, assignment in enumerate(assignments):
+                error, penalty_ms = self.limits(assignment)
+                feasible[k] = not error
+                latency_ms[k] += penalty_ms
+        return np.where(feasible, latency_ms, PENALTY * self.reference_ms), feasible
 
     def remeasure(self, assignments: Sequence[IntArray]) -> list[Measurement]:
         """Exact answers, against the first; see ``Backend.remeasure``."""

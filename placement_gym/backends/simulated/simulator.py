@@ -17,6 +17,7 @@ from placement_gym.backends.simulated.rank import upward_rank
 from placement_gym.backends.simulated.semantics import CHOICES, Semantics
 from placement_gym.backends.simulated.serial import serial, serial_batch, serial_starts
 from placement_gym.backends.simulated.submodels import Flow, count_submodels
+from placement_gym.backends.simulated.traffic import traffic
 from placement_gym.costs.table import CostTable, FloatArray
 from placement_gym.graph.operators import IntArray
 from placement_gym.graph.units import Units
@@ -139,10 +140,18 @@ class Simulator:
         """What a placement's submodels cost."""
         return float(self.submodels(placement) @ self.costs.submodel_ms)
 
+    def traffic(self, placement: Int8) -> tuple[int, int]:
+        """Transfers between devices, and the bytes that they move."""
+        return traffic(self.program, placement, self.tensor_bytes)
+
+    @cached_property
+    def tensor_bytes(self) -> IntArray:
+        """(n_tensors,) in the program's order."""
+        tensors = self.units.graph.tensors
+        return tensors.size_bytes[np.argsort(tensors.source, kind="stable")]
+
     def output_bytes(self, placement: Int8) -> IntArray:
         """(n_devices,) peak of live outputs in an event or list schedule."""
-        tensors = self.units.graph.tensors
-        size = tensors.size_bytes[np.argsort(tensors.source, kind="stable")]
         _, start, finish = self.schedule(placement)
-        where = placement[self.program.unit]
-        return peak_bytes(self.program, size, where, start, finish, len(self.costs.devices))
+        where, n_devices = placement[self.program.unit], len(self.costs.devices)
+        return peak_bytes(self.program, self.tensor_bytes, where, start, finish, n_devices)

@@ -11,6 +11,8 @@ from placement_gym.backends.simulated.program import Int8, Int32, int32, offsets
 from placement_gym.graph.operators import IntArray, OpGraph
 from placement_gym.graph.submodels import followers
 
+NOBODY = -1
+
 
 class Flow(NamedTuple):
     """The edges that decide about submodels: none of constants, Parameters and Results.
@@ -51,106 +53,92 @@ class Flow(NamedTuple):
 def count_submodels(flow: Flow, unit: Int32, placement: Int8, n_devices: int) -> IntArray:
     """(n_devices,) submodels on each device.
 
+    Sets of operators are disjoint trees over ``root``. They are visited from the highest level
+    down to be moved as late as may be, if they then meet a consumer: consumers have moved before.
+    One function, as ``event`` is.
+
     Args:
         flow: Edges of the operator graph.
         unit: (n_operators,) int32, the unit of each operator.
         placement: (n_units,) int8.
         n_devices: Number of devices.
     """
-    n_operators = len(unit)
-    place = np.empty(n_operators, np.int8)
-    level = np.zeros(n_operators, np.int32)
-    for i in range(n_operators):
-        place[i] = placement[unit[i]]
-        for e in range(flow.first[i], flow.first[i + 1]):
-            producer = flow.producers[e]
+    first, producers, leaders = flow.first, flow.producers, flow.leaders
+    first_input, input_readers = flow.first_input, flow.input_readers
+    n = len(unit)
+    place, root = np.empty(n, np.int8), np.empty(n, np.int32)
+    level, n_levels = np.zeros(n, np.int32), 1
+
+    def find(operator: int) -> int:
+        while root[operator] != operator:
+            root[operator] = root[root[operator]]
+            operator = root[operator]
+        return operator
+
+    for i in range(n):
+        place[i], root[i] = placement[unit[i]], i
+        for e in range(first[i], first[i + 1]):
+            producer = producers[e]
             level[i] = max(level[i], level[producer] + (place[producer] != place[i]))
-    root = joined(flow, place, level)
-    sunk = sink(flow, place, level, root)
-    root = joined(flow, place, sunk)
-    join_inputs(flow, place, sunk, root)
-    counts = np.zeros(n_devices, np.int64)
-    seen = np.zeros(n_operators, np.bool_)
-    for i in flow.leaders:
-        here = find(root, i)
-        if not seen[here]:
-            seen[here] = True
-            counts[place[i]] += 1
-    return counts
-
-
-@njit(cache=True, nogil=True)
-def find(root: Int32, i: int) -> int:
-    """The representative of an operator's set; halves the path to it."""
-    while root[i] != i:
-        root[i] = root[root[i]]
-        i = root[i]
-    return i
-
-
-@njit(cache=True, nogil=True)
-def joined(flow: Flow, place: Int8, level: Int32) -> Int32:
-    """(n_operators,) sets of connected operators of equal device and level."""
-    root = np.arange(len(place)).astype(np.int32)
-    for i in range(len(place)):
-        for e in range(flow.first[i], flow.first[i + 1]):
-            producer = flow.producers[e]
+        n_levels = max(n_levels, level[i] + 1)
+        for e in range(first[i], first[i + 1]):
+            producer = producers[e]
             if place[producer] == place[i] and level[producer] == level[i]:
-                root[find(root, producer)] = find(root, i)
-    return root
+                root[find(i)] = find(producer)
 
-
-@njit(cache=True, nogil=True)
-def sink(flow: Flow, place: Int8, level: Int32, root: Int32) -> Int32:
-    """(n_operators,) levels, each set as late as may be if it then meets a consumer.
-
-    Sets are visited from the highest level down, so that consumers have moved before.
-    """
-    n_operators = len(place)
-    first = np.zeros(level.max() + 2, np.int32)
-    for i in range(n_operators):
-        first[level[i] + 1] += 1
-    first = np.cumsum(first)
-    position = first.copy()
-    order = np.empty(n_operators, np.int32)
-    for i in range(n_operators):
+    begin = np.zeros(n_levels + 1, np.int32)
+    for i in range(n):
+        root[i] = find(i)
+        begin[level[i] + 1] += 1
+    for lowest in range(n_levels):
+        begin[lowest + 1] += begin[lowest]
+    position, order = begin.copy(), np.empty(n, np.int32)
+    for i in range(n):
         order[position[level[i]]] = i
         position[level[i]] += 1
+
     height = level.copy()
-    latest = np.full(n_operators, n_operators, np.int32)
-    meets = np.full(n_operators, n_operators, np.int32)
-    for lowest in range(level.max(), -1, -1):
-        members = order[first[lowest] : first[lowest + 1]]
-        for i in members:
-            here = find(root, i)
-            if i == here and meets[here] < n_operators and meets[here] == latest[here]:
-                height[here] = latest[here]
-        for i in members:
-            here = find(root, i)
-            for e in range(flow.first[i], flow.first[i + 1]):
-                producer = flow.producers[e]
-                there = find(root, producer)
-                if there != here:
-                    apart = place[producer] != place[i]
-                    latest[there] = min(latest[there], height[here] - apart)
+    latest, meets = np.full(n, n, np.int32), np.full(n, n, np.int32)
+    for lowest in range(n_levels - 1, -1, -1):
+        for at in range(begin[lowest], begin[lowest + 1]):
+            i = order[at]
+            if root[i] == i and meets[i] < n and meets[i] == latest[i]:
+                height[i] = latest[i]
+        for at in range(begin[lowest], begin[lowest + 1]):
+            i = order[at]
+            high = height[root[i]]
+            for e in range(first[i], first[i + 1]):
+                there = root[producers[e]]
+                if there != root[i]:
+                    apart = place[there] != place[i]
+                    latest[there] = min(latest[there], high - apart)
                     if not apart:
-                        meets[there] = min(meets[there], height[here])
-    for i in range(n_operators):
-        level[i] = height[find(root, i)]
-    return level
+                        meets[there] = min(meets[there], high)
 
-
-@njit(cache=True, nogil=True)
-def join_inputs(flow: Flow, place: Int8, level: Int32, root: Int32) -> None:
-    """Join each Parameter's readers with the one of lowest level, where they may be joined."""
-    for p in range(len(flow.first_input) - 1):
-        readers = flow.input_readers[flow.first_input[p] : flow.first_input[p + 1]]
-        if len(readers) == 0:
-            continue
-        owner = readers[0]
-        for reader in readers:
-            if level[reader] < level[owner] or (level[reader] == level[owner] and reader < owner):
+    for i in range(n):
+        level[i] = height[root[i]]
+    for i in range(n):
+        root[i] = i
+    for i in range(n):
+        for e in range(first[i], first[i + 1]):
+            producer = producers[e]
+            if place[producer] == place[i] and level[producer] == level[i]:
+                root[find(i)] = find(producer)
+    for p in range(len(first_input) - 1):
+        owner = NOBODY
+        for at in range(first_input[p], first_input[p + 1]):
+            reader = input_readers[at]
+            if owner == NOBODY or (level[reader], reader) < (level[owner], owner):
                 owner = reader
-        for reader in readers:
+        for at in range(first_input[p], first_input[p + 1]):
+            reader = input_readers[at]
             if place[reader] == place[owner] and level[reader] == level[owner]:
-                root[find(root, reader)] = find(root, owner)
+                root[find(reader)] = find(owner)
+
+    counts, seen = np.zeros(n_devices, np.int64), np.zeros(n, np.bool_)
+    for i in leaders:
+        top = find(i)
+        if not seen[top]:
+            seen[top] = True
+            counts[place[i]] += 1
+    return counts

@@ -1,0 +1,186 @@
+"""Many simulated placements a step: the natively batched vector environment."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+from numpy.typing import NDArray
+
+from placement_gym.costs.table import FloatArray
+from placement_gym.entry_points import SimulatedEnv
+from placement_gym.graph.operators import IntArray
+from placement_gym.observation import Observation
+
+Info = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Latencies of one placement in each environment.
+
+    Attributes:
+        latency_ms: (num_envs,).
+        reference_ms: Of the reference device.
+        feasible: (num_envs,) bool.
+    """
+
+    latency_ms: FloatArray
+    reference_ms: float
+    feasible: NDArray[np.bool_]
+
+    @property
+    def speedup(self) -> FloatArray:
+        return self.reference_ms / self.latency_ms
+
+
+class SimulatedVectorEnv(VectorEnv[Observation, IntArray, NDArray[Any]]):
+    """``gym.make_vec("DevicePlacementSim-v0", num_envs=k)``: k placements of one problem a step.
+
+    The environments share one simulator, begin and end their episodes together, and are reset in
+    the step that ends one (``AutoresetMode.SAME_STEP``); ``final_obs`` and ``final_info`` then
+    tell how it ended. Latencies, rewards and observations are those of k single environments.
+    Infos hold latency_ms, reference_ms, best_single_ms, speedup, speedup_vs_best_single and
+    feasible, (k,) each.
+
+    Args:
+        num_envs: Placements a step.
+        kwargs: As for ``SimulatedEnv``, ``render_mode`` aside.
+
+    Raises:
+        ValueError: ``num_envs`` is not positive, or an argument of ``SimulatedEnv`` is wrong.
+    """
+
+    metadata = {"autoreset_mode": AutoresetMode.SAME_STEP}  # noqa: RUF012  as VectorEnv declares it
+
+    def __init__(self, num_envs: int = 1, **kwargs: Any) -> None:
+        if num_envs < 1:
+            raise ValueError(f"num_envs must be at least 1, not {num_envs}")
+        self.env = SimulatedEnv(**kwargs)
+        self.num_envs = num_envs
+        self.single_observation_space = self.env.observation_space
+        self.single_action_space = self.env.action_space
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.action_space = batch_space(self.single_action_space, num_envs)
+        self.noise_rngs = [np.random.default_rng() for _ in range(num_envs)]
+        self.start()
+
+    def start(self) -> None:
+        """Everything on the reference device, in every environment."""
+        problem, reference = self.env.problem, self.env.reference
+        self.assignments = np.tile(problem.single(problem.reference_device), (self.num_envs, 1))
+        self.steps = 0
+        self.last = Scores(
+            np.full(self.num_envs, reference.latency_ms),
+            reference.reference_ms,
+            np.ones(self.num_envs, dtype=np.bool_),
+        )
+
+    def reset(
+        self,
+        *,
+        seed: int | Sequence[int | None] | None = None,
+        options: dict[str, Any] | None = None,
+    ) -> tuple[Observation, Info]:
+        """Start all episodes; ``seed`` starts the noise of environment i with ``seed + i``.
+
+        Raises:
+            ValueError: ``options`` asks to reset some environments only.
+        """
+        if options and "reset_mask" in options:
+            raise ValueError("the environments run in step: all are reset, or none")
+        if seed is not None:
+            seeds = [seed + i for i in range(self.num_envs)] if isinstance(seed, int) else seed
+            self.noise_rngs = [np.random.default_rng(one) for one in seeds]
+        self.start()
+        return self.observe(), self.info()
+
+    def step(
+        self, actions: IntArray
+    ) -> tuple[Observation, FloatArray, NDArray[np.bool_], NDArray[np.bool_], Info]:
+        """Place every unit in every environment.
+
+        Args:
+            actions: (num_envs, N) device indices.
+
+        Raises:
+            ValueError: The actions have another shape or range.
+        """
+        self.assignments = self.checked(actions)
+        before, self.last = self.last, self.scores()
+        self.steps += 1
+        rewards = np.asarray(self.env.reward(self.last, before), dtype=np.float64)
+        done = self.steps >= self.env.horizon
+        observation, info = self.observe(), self.info()
+        if done:
+            self.start()
+            final = self.rows(observation), info
+            observation, info = self.observe(), self.info()
+            always = np.ones(self.num_envs, dtype=np.bool_)
+            info |= {"final_obs": final[0], "_final_obs": always}
+            info |= {"final_info": final[1], "_final_info": always.copy()}
+        terminated = np.full(self.num_envs, done)
+        return observation, rewards, terminated, np.zeros_like(terminated), info
+
+    def scores(self) -> Scores:
+        """Of the current assignments; with noise, what a measurement would have said."""
+        backend = self.env.simulated
+        latency_ms, feasible = backend.evaluate_batch(self.assignments)
+        if backend.noise:
+            for i in np.flatnonzero(feasible):
+                latency_ms[i] *= np.exp(backend.noise * self.noise_rngs[i].standard_normal())
+        return Scores(latency_ms, backend.reference_ms, feasible)
+
+    def checked(self, actions: Any) -> IntArray:
+        """(num_envs, n_units) assignments that the actions mean, without padding."""
+        given = np.asarray(actions)
+        n_nodes, n_devices = self.env.observer.n_nodes, len(self.env.problem.devices)
+        fits = given.dtype.kind in "iu" and given.shape == (self.num_envs, n_nodes)
+        if not fits or given.min() < 0 or given.max() >= n_devices:
+            raise ValueError(
+                f"actions are ({self.num_envs}, {n_nodes}) device indices from 0 to "
+                f"{n_devices - 1}, not {actions!r}"
+            )
+        return given[:, : self.env.problem.n_units].astype(np.int64)
+
+    def observe(self) -> Observation:
+        """Observations side by side; fresh arrays, as large as k copies of the graph."""
+        observer, k = self.env.observer, self.num_envs
+        static = observer.static if observer.graph else {"node_mask": observer.node_mask}
+        placement = np.zeros((k, observer.n_nodes), dtype=np.int64)
+        placement[:, : self.assignments.shape[1]] = self.assignments
+        return {
+            **{key: np.repeat(value[None], k, axis=0) for key, value in static.items()},
+            "placement": placement,
+            "step": np.full((k, 1), self.steps, dtype=np.int64),
+            "graph_id": np.full((k, 1), observer.graph_id, dtype=np.int64),
+        }
+
+    def rows(self, observation: Observation) -> NDArray[np.object_]:
+        """(num_envs,) each environment's own observation."""
+        rows = np.empty(self.num_envs, dtype=object)
+        for i in range(self.num_envs):
+            rows[i] = {key: value[i] for key, value in observation.items()}
+        return rows
+
+    def info(self) -> Info:
+        """What is known of the current placements, each key with its mask."""
+        singles, last = self.env.singles, self.last
+        best_single = singles.fastest().speedup
+        values = {
+            "latency_ms": last.latency_ms,
+            "reference_ms": np.full(self.num_envs, last.reference_ms),
+            "best_single_ms": np.full(self.num_envs, last.reference_ms / best_single),
+            "speedup": last.speedup,
+            "speedup_vs_best_single": last.speedup / best_single,
+            "feasible": last.feasible,
+        }
+        return values | {f"_{key}": np.ones(self.num_envs, dtype=np.bool_) for key in values}
+
+    def close_extras(self, **kwargs: Any) -> None:
+        """Close the shared environment."""
+        self.env.close()
