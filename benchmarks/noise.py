@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 
 import numpy as np
-from setup_backend import measured_backend
 
 from placement_gym.backends.measured import MeasuredBackend
+from placement_gym.backends.measured.make import measured_backend
 from placement_gym.graph.operators import IntArray
 
 
@@ -31,7 +31,7 @@ def main() -> None:
     parser.add_argument("--model", default="resnet", help="built-in model or file")
     parser.add_argument("--times", type=int, default=5, help="compilations of each placement")
     options = parser.parse_args()
-    backend = measured_backend(options.model)
+    backend = measured_backend(options.model, "cpu-testbed")
     placements = {
         "CPU_FAST alone": backend.problem.single(1),
         "four submodels": blocks(backend, 4),

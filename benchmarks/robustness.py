@@ -7,9 +7,9 @@ from collections import Counter
 
 import numpy as np
 from rich.progress import track
-from setup_backend import measured_backend
 
 from placement_gym.backends.measured.lock import measuring
+from placement_gym.backends.measured.make import measured_backend
 from placement_gym.backends.measured.outputs import relative_error
 
 
@@ -21,7 +21,7 @@ def main() -> None:
     models = options.models.split(",")
     rng = np.random.default_rng(0)
     for model in models:
-        backend = measured_backend(model)
+        backend = measured_backend(model, "cpu-testbed")
         n_units = backend.problem.n_units
         errors, submodels, failures = [], [], Counter[str]()
         exact = 0

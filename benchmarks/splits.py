@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 
 import numpy as np
-from setup_backend import measured_backend
 
 from placement_gym.backends.measured import timing
 from placement_gym.backends.measured.lock import measuring
+from placement_gym.backends.measured.make import measured_backend
 
 
 def main() -> None:
@@ -18,7 +18,9 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=20, help="inferences of each")
     options = parser.parse_args()
     for model in options.models.split(","):
-        alias, plain = measured_backend(model, "alias"), measured_backend(model, "hetero")
+        alias, plain = (
+            measured_backend(model, "cpu-testbed", split=split) for split in ("alias", "hetero")
+        )
         n_units = alias.problem.n_units
         kept, gains = 0, []
         for move in range(options.moves):

@@ -14,7 +14,7 @@ from rich.table import Table
 
 from placement_gym.bench.compare import DEFAULT_ENV, SEARCH_AGENTS, compare
 from placement_gym.bench.evaluate import evaluate_placement
-from placement_gym.bench.report import terminal
+from placement_gym.bench.report import fidelity_table, profile_table, terminal
 from placement_gym.devices import PRESETS
 from placement_gym.version import VERSION
 
@@ -49,6 +49,8 @@ def parser() -> argparse.ArgumentParser:
     commands = top.add_subparsers(required=True, metavar="COMMAND")
     add_compare(commands.add_parser("compare", help="compare agents on one model"))
     add_evaluate(commands.add_parser("evaluate", help="measure a saved placement again"))
+    add_profile(commands.add_parser("profile", help="measure this machine's costs of a model"))
+    add_fidelity(commands.add_parser("fidelity", help="compare the twin with measurements"))
     devices = commands.add_parser("devices", help="list this machine's devices and the presets")
     devices.set_defaults(run=run_devices)
     return top
@@ -57,9 +59,7 @@ def parser() -> argparse.ArgumentParser:
 def add_compare(command: argparse.ArgumentParser) -> None:
     add_model(command)
     command.add_argument("--env", default=DEFAULT_ENV, help="environment id (%(default)s)")
-    command.add_argument(
-        "--devices", help="preset, comma-separated OpenVINO names, or a .json file of devices"
-    )
+    add_devices(command)
     command.add_argument(
         "--agents",
         help="comma-separated names or module:attribute (OpenVINO's own choice and "
@@ -93,6 +93,40 @@ def add_model(command: argparse.ArgumentParser) -> None:
         "--model",
         default="resnet",
         help="tiny, resnet, inception, bert, bert-8, ...-fp16, or a file (%(default)s)",
+    )
+
+
+def add_profile(command: argparse.ArgumentParser) -> None:
+    add_model(command)
+    add_devices(command)
+    add_granularity(command)
+    command.add_argument("--refresh", action="store_true", help="measure again")
+    command.add_argument("--out", metavar="FILE", help="also write the cost table there")
+    command.set_defaults(run=run_profile)
+
+
+def add_fidelity(command: argparse.ArgumentParser) -> None:
+    add_model(command)
+    add_devices(command)
+    add_granularity(command)
+    command.add_argument(
+        "--placements", type=int, default=40, help="placements to measure (%(default)s)"
+    )
+    command.add_argument("--refresh", action="store_true", help="profile again")
+    command.add_argument("--out", default="results", help="folder for the results (%(default)s)")
+    add_json(command)
+    command.set_defaults(run=run_fidelity)
+
+
+def add_devices(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--devices", help="preset, comma-separated OpenVINO names, or a .json file of devices"
+    )
+
+
+def add_granularity(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--granularity", default="colocated", help="op, colocated or fused (%(default)s)"
     )
 
 
@@ -140,6 +174,38 @@ def run_evaluate(options: argparse.Namespace) -> int:
     for key, value in values.items():
         table.add_row(key, f"{value:.4g}" if isinstance(value, float) else str(value))
     Console().print(table)
+    return 0
+
+
+def run_profile(options: argparse.Namespace) -> int:
+    from placement_gym.backends.measured.make import measured_backend
+    from placement_gym.backends.measured.profile import cache_path, cached
+
+    backend = measured_backend(options.model, options.devices, options.granularity)
+    costs = cached(backend, options.refresh)
+    if options.out:
+        costs.save(options.out)
+    Console().print(profile_table(backend.problem, costs))
+    print(f"The cost table is {options.out or cache_path(backend.problem)}")
+    return 0
+
+
+def run_fidelity(options: argparse.Namespace) -> int:
+    from placement_gym.bench.fidelity import fidelity
+
+    document = fidelity(
+        model=options.model,
+        devices=options.devices,
+        granularity=options.granularity,
+        n_placements=options.placements,
+        out=options.out,
+        refresh=options.refresh,
+    )
+    if options.json:
+        print(json.dumps(document))
+    else:
+        Console().print(fidelity_table(document))
+        print(f"Every placement and the scatter plot are in {options.out}/")
     return 0
 
 

@@ -11,6 +11,9 @@ from rich.console import Group, JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
+from placement_gym.costs.table import CostTable
+from placement_gym.problem import Problem
+
 Document = Mapping[str, Any]
 
 COLUMNS = (
@@ -113,3 +116,43 @@ def write_report(document: Document, folder: Path) -> None:
     if any(row["latency_ms"] for row in document["rows"]):
         title = "\n".join([heading(document), *document["notes"]])
         save(draw_comparison(document["rows"], title), folder / "comparison.png")
+
+
+def profile_table(problem: Problem, costs: CostTable) -> Group:
+    """What a profile says: each device alone, and what cuts cost."""
+    table = Table(title=f"{problem.units.graph.model}, {costs.source}", title_justify="left")
+    for column in ("device", "whole model, ms", "slowest units"):
+        table.add_column(column)
+    unit_ms = costs.unit_ms(problem.units)
+    for device, name in enumerate(costs.devices):
+        slowest = unit_ms[:, device].argsort()[::-1][:3]
+        shown = (f"{problem.units.names[unit]} {unit_ms[unit, device]:.2f}" for unit in slowest)
+        table.add_row(name, f"{unit_ms[:, device].sum():.2f}", ", ".join(shown))
+    lines = [
+        Text(
+            f"{a} and {b}: {costs.link_ms[i, j]:.3f} ms a transfer, "
+            f"{costs.link_ms_per_volume[i, j]:.3f} ms a megabyte"
+        )
+        for i, a in enumerate(costs.devices)
+        for j, b in enumerate(costs.devices)
+        if i < j
+    ]
+    return Group(table, *lines, Text(f"{costs.submodel_ms.max():.3f} ms a submodel"))
+
+
+def fidelity_table(document: Document) -> Group:
+    """How well the twin and the plain share of slow work predict measurements."""
+    title = f"{document['model']} on {', '.join(document['devices'])}"
+    table = Table(title=f"{title}: {len(document['rows'])} placements", title_justify="left")
+    for column in ("", "Spearman", "Kendall", "in the fastest third", "median error", "largest"):
+        table.add_column(column, justify="right")
+    for key, label in (("twin", "profiled twin"), ("slow_share", "share of slow work")):
+        values = document[key]
+        errors = [values.get(name) for name in ("median_error", "largest_error")]
+        table.add_row(
+            label,
+            *(f"{values[name]:.3f}" for name in ("spearman", "kendall", "spearman_fastest_third")),
+            *("-" if error is None else f"{100 * error:.1f} %" for error in errors),
+        )
+    failed = f"{document['failed']} placements failed; " if document["failed"] else ""
+    return Group(table, Text(f"{failed}noise of a measurement ±{100 * document['noise']:.1f} %"))

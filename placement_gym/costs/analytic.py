@@ -46,7 +46,9 @@ def operator_times(graph: OpGraph, device: DeviceSpec) -> FloatArray:
     """(n_operators,) ms: a launch, then the slower of arithmetic and traffic."""
     line = roofline(device)
     rate = np.array([line.rate(kind, device.precision) for kind in graph.types])
-    arithmetic_ms = graph.flops / (rate * share_of_cores(device) * 1e6)
+    outputs = np.array([np.prod(shape, dtype=float) for shape in graph.shapes])
+    filled = np.minimum(outputs / line.fill_elements, 1.0) if line.fill_elements else 1.0
+    arithmetic_ms = graph.flops / (rate * filled * share_of_cores(device) * 1e6)
     traffic_ms = traffic_bytes(graph) / (line.gbytes_per_s * 1e6)
     busy = np.array([kind not in FREE for kind in graph.types])
     times: FloatArray = busy * (line.launch_ms + np.maximum(arithmetic_ms, traffic_ms))

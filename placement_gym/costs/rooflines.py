@@ -34,6 +34,8 @@ class Roofline:
     Attributes:
         gflops: Rate in f32 of each operator class.
         gbytes_per_s: Bandwidth of the device's memory.
+        fill_elements: Output elements that keep all of the device busy; an operator with fewer
+            reaches that share of the rate.
         launch_ms: Fixed time of an operator.
         link_ms: Fixed time of a transfer between the device and the host's memory.
         link_gbytes_per_s: Its bandwidth; infinite for the host itself.
@@ -44,6 +46,7 @@ class Roofline:
     gflops: Mapping[str, float]
     gbytes_per_s: float
     launch_ms: float
+    fill_elements: float = 0.0
     link_ms: float = 0.0
     link_gbytes_per_s: float = float("inf")
     host: bool = False

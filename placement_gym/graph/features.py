@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.units import Units
@@ -34,6 +33,7 @@ MAX_DEGREE = 8
 POSITIONS = 16
 BASE = 1000.0
 RADIUS = 16
+BALL = 1024
 
 
 def type_shares(units: Units) -> FloatArray:
@@ -72,22 +72,18 @@ def positions(n: int) -> FloatArray:
     return np.stack([np.sin(angles), np.cos(angles)], axis=2).reshape(n, POSITIONS)
 
 
-def fractal_dimension(graph: OpGraph, radius: int = RADIUS) -> FloatArray:
+def fractal_dimension(graph: OpGraph, radius: int = RADIUS, limit: int = BALL) -> FloatArray:
     """(n, 1) slope of log N(v, r) on log r, N(v, r) the nodes within distance r, undirected.
 
-    Distances count up to ``radius`` and up to where the neighbourhood stops growing, so that
-    only finite distances enter and the work stays local.
+    Distances count up to ``radius``, up to where the neighbourhood stops growing and until it
+    holds ``limit`` nodes, so that only finite distances enter and the work stays local.
     """
-    n = len(graph)
-    source, target = graph.edge_index
-    both = (np.concatenate([source, target]), np.concatenate([target, source]))
-    step = csr_array((np.ones(len(both[0]), dtype=bool), both), (n, n))
-    reached = step + csr_array((np.ones(n, dtype=bool), (np.arange(n),) * 2), (n, n))
-    sizes = [np.diff(reached.indptr)]
-    for _ in range(1, radius):
-        reached = reached + reached @ step
-        sizes.append(np.diff(reached.indptr))
-    return slopes(np.stack(sizes, axis=1))
+    from placement_gym.graph.balls import ball_sizes
+
+    ends = np.concatenate([graph.edge_index, graph.edge_index[::-1]], axis=1)
+    order = np.argsort(ends[0], kind="stable")
+    first = np.concatenate([[0], np.cumsum(np.bincount(ends[0], minlength=len(graph)))])
+    return slopes(ball_sizes(first, np.ascontiguousarray(ends[1][order]), radius, limit))
 
 
 def slopes(sizes: NDArray[np.int64]) -> FloatArray:

@@ -55,14 +55,18 @@ def profile(
                 operator_times(backend.core, backend.model, graph, device, backend.inputs)
             )
         step()
-    rng = np.random.default_rng(SEED)
     singles = [problem.single(int(d)) for d in np.flatnonzero(problem.runs_all)]
-    splits = [*singles, *spread(problem, n_splits, rng)]
+    splits = [*singles, *fitted_splits(problem, n_splits)]
     found = []
     for split in splits:
         found.append(backend.score(split))
         step()
     return fitted(problem, np.stack(columns, axis=1), splits, found)
+
+
+def fitted_splits(problem: Problem, n_splits: int = SPLITS) -> list[IntArray]:
+    """The splits that a profile is fitted to, always the same of a problem."""
+    return spread(problem, n_splits, np.random.default_rng(SEED))
 
 
 def n_measurements(problem: Problem, n_splits: int = SPLITS) -> int:

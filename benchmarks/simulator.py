@@ -1,0 +1,188 @@
+"""The simulator: published values, speed against plain Python, growth, and the env's overhead."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+import placement_gym  # noqa: F401  registers the environments
+from placement_gym.backends.simulated import int8
+from placement_gym.backends.simulated.oracle import Oracle
+from placement_gym.backends.simulated.semantics import PRESETS
+from placement_gym.backends.simulated.simulator import Simulator
+from placement_gym.costs.analytic import analytic
+from placement_gym.devices import parse_devices
+from placement_gym.env import placement_env
+from placement_gym.graph.features import fractal_dimension
+from placement_gym.graph.synthetic import synthetic
+from placement_gym.graph.units import group
+from placement_gym.workloads import Workload, devices_of
+
+PUBLISHED = {
+    "throughput-inputs/LayerGraphs/bert24_inference": (92.406, 20.084),
+    "throughput-inputs/LayerGraphs/bert24_training": (217.813, 49.4049),
+    "throughput-inputs/LayerGraphs/resnet50_inference": (201.45, 43.9183),
+    "throughput-inputs/LayerGraphs/resnet50_training": (462.381, None),
+    "throughput-inputs/OperatorGraphs/bert_l-3_inference": (49.3526, None),
+    "throughput-inputs/OperatorGraphs/bert_l-3_training": (122.987, None),
+    "throughput-inputs/OperatorGraphs/resnet50_inference": (325.132, None),
+    "latency-inputs/LayerGraphs/bert24_inference": (None, 111.937),
+}
+"""Latency on one accelerator and of the experts' split, in ms (Tarnawski et al. 2020)."""
+
+BERT = "latency-inputs/OperatorGraphs/bert_l-12_inference"
+K = 256
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "--data", type=Path, help="folder of the dnn-partitioning repository's inputs"
+    )
+    options = parser.parse_args()
+    if options.data:
+        published_values(options.data)
+        against_python(options.data)
+    growth()
+    overhead()
+
+
+def published_values(data: Path) -> None:
+    table = Table("workload", "placement", "published", "ours", title="dnn-partitioning")
+    for name, (single, expert) in PUBLISHED.items():
+        workload = Workload.load(data / f"{name}.json")
+        devices = devices_of(1, workload.n_accelerators)
+        preset = PRESETS["tarnawski-" + name.split("-")[0]]
+        simulator = Simulator(workload.units("op"), workload.costs(devices), preset)
+        if single is not None:
+            ours = simulator.latency_ms(np.ones(len(workload.graph), dtype=np.int8))
+            table.add_row(name, "one accelerator", f"{single:.6g}", f"{ours:.6g}")
+        if expert is not None:
+            split = workload.read_split(data / f"human-experts/{Path(name).name}_expert.json")
+            ours = simulator.latency_ms(int8(split))
+            table.add_row(name, "experts' split", f"{expert:.6g}", f"{ours:.6g}")
+    Console().print(table)
+
+
+def against_python(data: Path) -> None:
+    """Kernels and the oracle take turns on the same placements."""
+    workload = Workload.load(data / f"{BERT}.json")
+    units, costs = workload.units("op"), workload.costs(devices_of(1, 1))
+    placements = random_placements(len(units))
+    table = Table(
+        "schedule", "Python, us", "kernel, us", "ratio", "batched, us", "ratio", "bitwise equal"
+    )
+    table.title = f"{BERT}: {len(units)} nodes, random placements"
+    for name in ("event", "list", "serial", "placeto", "giph", "baechi"):
+        simulator = Simulator(units, costs, PRESETS[name])
+        oracle = Oracle(units, costs, PRESETS[name])
+        single = np.array([simulator.latency_ms(placement) for placement in placements])
+        equal = (simulator.latencies_ms(placements) == single).all()
+        lists = [placement.tolist() for placement in placements[:8]]
+        slow, fast, batched = best_of(
+            lambda oracle=oracle, lists=lists: [oracle.latency_ms(p) for p in lists],
+            lambda simulator=simulator: [simulator.latency_ms(p) for p in placements],
+            lambda simulator=simulator: simulator.latencies_ms(placements),
+        )
+        slow, fast, batched = slow / len(lists), fast / K, batched / K
+        table.add_row(
+            name,
+            f"{slow:.0f}",
+            f"{fast:.1f}",
+            f"{slow / fast:.0f}",
+            f"{batched:.2f}",
+            f"{slow / batched:.0f}",
+            "yes" if equal else "NO",
+        )
+    Console().print(table)
+
+
+def growth() -> None:
+    """Time per operator on layered graphs of 1.6 edges an operator."""
+    kinds = ("event", "list", "serial", "batched list", "submodels", "extract", "features")
+    table = Table("operators", *(f"{kind}, ns" for kind in kinds), "event, us")
+    table.title = "synthetic-layered: nanoseconds an operator"
+    devices = parse_devices("cpu+dgpu")
+    for n in (1000, 3000, 10_000, 30_000, 80_000):
+        graph = synthetic(f"synthetic-layered-{n}")
+        units = group(graph, "op")
+        costs = analytic(graph, devices)
+        twins = {kind: Simulator(units, costs, PRESETS[kind]) for kind in kinds[:3]}
+        placements = random_placements(n, 32)
+        twin = twins["list"]
+        times = best_of(
+            *(lambda t=t: [t.latency_ms(p) for p in placements] for t in twins.values()),
+            lambda twin=twin: twin.latencies_ms(placements),
+            lambda twin=twin: [twin.submodels(p) for p in placements],
+        )
+        per_placement = [time / len(placements) for time in times]
+        once = best_of(
+            lambda n=n: group(synthetic(f"synthetic-layered-{n}"), "colocated"),
+            lambda graph=graph: fractal_dimension(graph),
+            rounds=2,
+        )
+        row = [f"{1e3 * us / n:.1f}" for us in (*per_placement, *once)]
+        table.add_row(str(n), *row, f"{per_placement[0]:.0f}")
+    Console().print(table)
+
+
+def overhead() -> None:
+    """What a step costs beyond what its backend computes for the info."""
+    env = gym.make(
+        "DevicePlacementSim-v0",
+        model="synthetic-layered-800",
+        granularity="op",
+        observe_graph=False,
+    )
+    env.reset(seed=0)
+    backend = placement_env(env).backend
+    actions = [env.action_space.sample() for _ in range(K)]
+    step, evaluate = best_of(
+        lambda: [env.step(action) for action in actions],
+        lambda: [backend.evaluate(action) for action in actions],
+        rounds=15,
+    )
+    print(
+        f"800 units: a step {step / K:.1f} us, its evaluation {evaluate / K:.1f} us, "
+        f"overhead {(step - evaluate) / K:.1f} us"
+    )
+    vector = gym.make_vec(
+        "DevicePlacementSim-v0",
+        num_envs=K,
+        model="synthetic-layered-800",
+        granularity="op",
+        observe_graph=False,
+    )
+    vector.reset(seed=0)
+    batch: Any = vector.action_space.sample()
+    (together,) = best_of(lambda: vector.step(batch), rounds=15)
+    print(f"{K} placements a step of the vector env: {together / K:.1f} us each")
+
+
+def random_placements(n_units: int, k: int = K) -> np.ndarray:
+    return np.random.default_rng(0).integers(0, 2, (k, n_units)).astype(np.int8)
+
+
+def best_of(*arms: Callable[[], object], rounds: int = 5) -> Sequence[float]:
+    """The shortest microseconds of each arm, run in turns after one run that warms up."""
+    best = [float("inf")] * len(arms)
+    for arm in arms:
+        arm()
+    for _ in range(rounds):
+        for position, arm in enumerate(arms):
+            started = perf_counter()
+            arm()
+            best[position] = min(best[position], (perf_counter() - started) * 1e6)
+    return best
+
+
+if __name__ == "__main__":
+    main()

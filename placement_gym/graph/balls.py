@@ -1,0 +1,48 @@
+"""Sizes of neighbourhoods, counted near every node and no further."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+IntArray = NDArray[np.int64]
+
+
+@njit(cache=True, nogil=True)
+def ball_sizes(first: IntArray, neighbours: IntArray, radius: int, limit: int) -> IntArray:
+    """(n, radius) nodes within distance 1, 2, ... of each node, the node itself included.
+
+    A ball is counted until it holds ``limit`` nodes; larger radii then repeat its size, so that the
+    work is linear in the number of nodes however connected they are.
+
+    Args:
+        first: (n + 1,) where each node's neighbours begin.
+        neighbours: (2 * n_edges,) of the undirected graph.
+        radius: Largest distance.
+        limit: Nodes after which a ball is not counted on.
+    """
+    n = len(first) - 1
+    sizes = np.empty((n, radius), np.int64)
+    seen_by = np.full(n, -1, np.int64)
+    queue = np.empty(max(limit, 1), np.int64)
+    for centre in range(n):
+        seen_by[centre] = centre
+        queue[0] = centre
+        begin, end = 0, 1
+        for distance in range(radius):
+            level_end = end
+            while begin < level_end and end < limit:
+                node = queue[begin]
+                begin += 1
+                for position in range(first[node], first[node + 1]):
+                    other = neighbours[position]
+                    if seen_by[other] != centre and end < limit:
+                        seen_by[other] = centre
+                        queue[end] = other
+                        end += 1
+            sizes[centre, distance] = end
+            if end == limit:
+                sizes[centre, distance:] = end
+                break
+    return sizes
