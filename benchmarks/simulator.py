@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -23,7 +24,7 @@ from placement_gym.devices import parse_devices
 from placement_gym.env import placement_env
 from placement_gym.graph.features import fractal_dimension
 from placement_gym.graph.synthetic import synthetic
-from placement_gym.graph.units import group
+from placement_gym.graph.units import Units, group
 from placement_gym.workloads import Workload, devices_of
 
 PUBLISHED = {
@@ -59,17 +60,17 @@ def published_values(data: Path) -> None:
     table = Table("workload", "placement", "published", "ours", title="dnn-partitioning")
     for name, (single, expert) in PUBLISHED.items():
         workload = Workload.load(data / f"{name}.json")
-        devices = devices_of(1, workload.n_accelerators)
-        preset = PRESETS["tarnawski-" + name.split("-")[0]]
-        simulator = Simulator(workload.units("op"), workload.costs(devices), preset)
-        if single is not None:
-            ours = simulator.latency_ms(np.ones(len(workload.graph), dtype=np.int8))
-            table.add_row(name, "one accelerator", f"{single:.6g}", f"{ours:.6g}")
+        placements = {"one accelerator": (single, np.ones(len(workload.graph), dtype=np.int64))}
         if expert is not None:
-            split = workload.read_split(data / f"human-experts/{Path(name).name}_expert.json")
-            ours = simulator.latency_ms(int8(split))
-            table.add_row(name, "experts' split", f"{expert:.6g}", f"{ours:.6g}")
-    Console().print(table)
+            path = data / f"human-experts/{Path(name).name}_expert.json"
+            placements["experts' split"] = (expert, workload.read_split(path))
+        for kind, (published, split) in placements.items():
+            if published is not None:
+                costs = workload.costs(devices_of(1, int(split.max())))
+                preset = PRESETS["tarnawski-" + name.split("-")[0]]
+                ours = Simulator(workload.units("op"), costs, preset).latency_ms(int8(split))
+                table.add_row(name, kind, f"{published:.6g}", f"{ours:.6g}")
+    Console(width=120).print(table)
 
 
 def against_python(data: Path) -> None:
@@ -88,9 +89,9 @@ def against_python(data: Path) -> None:
         equal = (simulator.latencies_ms(placements) == single).all()
         lists = [placement.tolist() for placement in placements[:8]]
         slow, fast, batched = best_of(
-            lambda oracle=oracle, lists=lists: [oracle.latency_ms(p) for p in lists],
-            lambda simulator=simulator: [simulator.latency_ms(p) for p in placements],
-            lambda simulator=simulator: simulator.latencies_ms(placements),
+            each(oracle.latency_ms, lists),
+            each(simulator.latency_ms, placements),
+            partial(simulator.latencies_ms, placements),
         )
         slow, fast, batched = slow / len(lists), fast / K, batched / K
         table.add_row(
@@ -102,7 +103,7 @@ def against_python(data: Path) -> None:
             f"{slow / batched:.0f}",
             "yes" if equal else "NO",
         )
-    Console().print(table)
+    Console(width=120).print(table)
 
 
 def growth() -> None:
@@ -117,21 +118,16 @@ def growth() -> None:
         costs = analytic(graph, devices)
         twins = {kind: Simulator(units, costs, PRESETS[kind]) for kind in kinds[:3]}
         placements = random_placements(n, 32)
-        twin = twins["list"]
         times = best_of(
-            *(lambda t=t: [t.latency_ms(p) for p in placements] for t in twins.values()),
-            lambda twin=twin: twin.latencies_ms(placements),
-            lambda twin=twin: [twin.submodels(p) for p in placements],
+            *(each(twin.latency_ms, placements) for twin in twins.values()),
+            partial(twins["list"].latencies_ms, placements),
+            each(twins["list"].submodels, placements),
         )
         per_placement = [time / len(placements) for time in times]
-        once = best_of(
-            lambda n=n: group(synthetic(f"synthetic-layered-{n}"), "colocated"),
-            lambda graph=graph: fractal_dimension(graph),
-            rounds=2,
-        )
+        once = best_of(partial(colocated, graph.model), partial(fractal_dimension, graph), rounds=2)
         row = [f"{1e3 * us / n:.1f}" for us in (*per_placement, *once)]
         table.add_row(str(n), *row, f"{per_placement[0]:.0f}")
-    Console().print(table)
+    Console(width=120).print(table)
 
 
 def overhead() -> None:
@@ -145,11 +141,7 @@ def overhead() -> None:
     env.reset(seed=0)
     backend = placement_env(env).backend
     actions = [env.action_space.sample() for _ in range(K)]
-    step, evaluate = best_of(
-        lambda: [env.step(action) for action in actions],
-        lambda: [backend.evaluate(action) for action in actions],
-        rounds=15,
-    )
+    step, evaluate = best_of(each(env.step, actions), each(backend.evaluate, actions), rounds=15)
     print(
         f"800 units: a step {step / K:.1f} us, its evaluation {evaluate / K:.1f} us, "
         f"overhead {(step - evaluate) / K:.1f} us"
@@ -163,12 +155,26 @@ def overhead() -> None:
     )
     vector.reset(seed=0)
     batch: Any = vector.action_space.sample()
-    (together,) = best_of(lambda: vector.step(batch), rounds=15)
+    (together,) = best_of(partial(vector.step, batch), rounds=15)
     print(f"{K} placements a step of the vector env: {together / K:.1f} us each")
 
 
 def random_placements(n_units: int, k: int = K) -> np.ndarray:
     return np.random.default_rng(0).integers(0, 2, (k, n_units)).astype(np.int8)
+
+
+def colocated(name: str) -> Units:
+    return group(synthetic(name), "colocated")
+
+
+def each(function: Callable[[Any], object], items: Sequence[Any]) -> Callable[[], None]:
+    """Call a function on every item."""
+
+    def arm() -> None:
+        for item in items:
+            function(item)
+
+    return arm
 
 
 def best_of(*arms: Callable[[], object], rounds: int = 5) -> Sequence[float]:
