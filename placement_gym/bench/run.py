@@ -98,6 +98,7 @@ def blank_row(arena: Arena, agent: AgentSpec, seed: int, budget: int) -> Row:
         env_kwargs=dict(arena.env_kwargs),
         model=problem.units.graph.model,
         model_fingerprint=problem.units.graph.fingerprint(),
+        costs_fingerprint=None if arena.measured else arena.base.cost_table().fingerprint,
         devices=[device.to_json() for device in problem.devices],
         seed=seed,
         budget=budget,

@@ -39,7 +39,7 @@ def analytic(graph: OpGraph, devices: Sequence[DeviceSpec]) -> CostTable:
         submodel_ms=np.zeros(len(lines)),
         host=np.array([line.host for line in lines]),
     )
-    return table.scaled(paper_factors(graph.model, devices))
+    return table.scaled(paper_factors(graph.model, devices, operator_ms.sum(axis=0)))
 
 
 def operator_times(graph: OpGraph, device: DeviceSpec) -> FloatArray:
