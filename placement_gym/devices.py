@@ -170,6 +170,9 @@ def parse_devices(devices: DevicesArgument) -> tuple[DeviceSpec, ...]:
         raise ValueError(f"{devices} must hold a list of devices")
     specs = tuple(as_spec(item) for item in items)
     names = [spec.name for spec in specs]
+    strange = [name for name in names if not set("+@%").isdisjoint(name)]
+    if strange:
+        raise ValueError(f"{strange[0]!r} is neither a device nor a preset: {sorted(PRESETS)}")
     if not all(names) or not names or len(set(names)) < len(names):
         raise ValueError(f"devices must be one or more distinct names, not {devices!r}")
     return specs

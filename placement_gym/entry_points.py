@@ -90,7 +90,7 @@ class SimulatedEnv(DevicePlacementEnv):
     Args:
         model: As for ``MeasuredEnv``; or a published workload's ``.json``; or a synthetic graph
             as ``"synthetic-layered-1000"``, ``"synthetic-series-parallel-80000"``,
-            ``"unrolled-lstm-50000"``, ``"stacked-bert-80000"`` (about that many units).
+            ``"unrolled-lstm-50000"``, ``"stacked-bert-80000"`` (about that many operators).
         devices: Any preset, names or specifications, which this machine need not have; None
             takes ``cpu+dgpu``, and for a workload the published ones. A workload also takes
             counts, ``"1cpu+2acc@0.3"``: two accelerators that hold 30 % of the memory each.

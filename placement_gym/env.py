@@ -196,7 +196,7 @@ class DevicePlacementEnv(gym.Env[Observation, NDArray[np.int64]]):
             "n_submodels_expected": last.n_submodels_expected,
             "n_transfers": last.n_transfers,
             "transfer_bytes": last.transfer_bytes,
-            "memory_bytes": problem.memory_bytes(self.assignment),
+            "memory_bytes": self.backend.memory_bytes(self.assignment),
             "compile_s": last.compile_s,
             "measure_s": last.measure_s,
             "cached": last.cached,

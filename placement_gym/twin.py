@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from placement_gym.costs.analytic import analytic
 from placement_gym.costs.table import CostTable
 from placement_gym.devices import DevicesArgument, DeviceSpec, parse_devices
+from placement_gym.graph.extract import VIEWS
 from placement_gym.graph.synthetic import is_synthetic, synthetic
 from placement_gym.graph.units import Units, group
 from placement_gym.problem import Problem
@@ -45,6 +46,8 @@ def twin_of(
 ) -> Twin:
     """The problem of ``SimulatedEnv``; see there for the arguments and errors."""
     if is_workload(model):
+        if graph not in VIEWS:
+            raise ValueError(f"graph must be one of {VIEWS}, not {graph!r}")
         return workload_twin(Path(str(model)), devices, granularity, costs)
     if costs == "profiled":
         return profiled_twin(model, devices, granularity, graph, sequence_length)
@@ -63,6 +66,8 @@ def units_of(
 ) -> Units:
     """The units of a synthetic graph, or of a model that OpenVINO reads."""
     if is_synthetic(model):
+        if graph not in VIEWS:
+            raise ValueError(f"graph must be one of {VIEWS}, not {graph!r}")
         return group(synthetic(str(model)), "op" if granularity == "fused" else granularity)
     from placement_gym.backends.measured.make import units_of as units_of_model
     from placement_gym.models import load

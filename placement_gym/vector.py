@@ -89,13 +89,18 @@ class SimulatedVectorEnv(VectorEnv[Observation, IntArray, NDArray[Any]]):
         """Start all episodes; ``seed`` starts the noise of environment i with ``seed + i``.
 
         Raises:
-            ValueError: ``options`` asks to reset some environments only.
+            ValueError: ``options`` asks to reset some environments only, or there are not as
+                many seeds as environments.
         """
         if options and "reset_mask" in options:
             raise ValueError("the environments run in step: all are reset, or none")
         if seed is not None:
             seeds = [seed + i for i in range(self.num_envs)] if isinstance(seed, int) else seed
-            self.noise_rngs = [np.random.default_rng(one) for one in seeds]
+            if len(seeds) != self.num_envs:
+                raise ValueError(f"seeds are one for each environment, not {len(seeds)}")
+            for i, one in enumerate(seeds):
+                if one is not None:
+                    self.noise_rngs[i] = np.random.default_rng(one)
         self.start()
         return self.observe(), self.info()
 
@@ -172,12 +177,12 @@ class SimulatedVectorEnv(VectorEnv[Observation, IntArray, NDArray[Any]]):
         singles, last = self.env.singles, self.last
         best_single = singles.fastest().speedup
         values = {
-            "latency_ms": last.latency_ms,
+            "latency_ms": last.latency_ms.copy(),
             "reference_ms": np.full(self.num_envs, last.reference_ms),
             "best_single_ms": np.full(self.num_envs, last.reference_ms / best_single),
             "speedup": last.speedup,
             "speedup_vs_best_single": last.speedup / best_single,
-            "feasible": last.feasible,
+            "feasible": last.feasible.copy(),
         }
         return values | {f"_{key}": np.ones(self.num_envs, dtype=np.bool_) for key in values}
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from placement_gym.costs.table import CostTable, FloatArray
 from placement_gym.devices import DeviceSpec
 from placement_gym.graph.operators import IntArray, OpGraph, Tensors
-from placement_gym.graph.units import Units, contract
+from placement_gym.graph.units import Units, acyclic, contract, topological_labels
 
 ACCELERATOR = "ACC"
 SCALES = {"published": 1.0, "published-x1000": 1000.0}
@@ -62,12 +62,15 @@ class Workload:
         """
         try:
             return cls.of(json.loads(Path(path).read_text()), Path(path).stem)
-        except (KeyError, TypeError, ValueError, nx.NetworkXUnfeasible) as error:
+        except WorkloadError as error:
+            raise WorkloadError(f"{path}: {error}") from error
+        except (KeyError, TypeError, ValueError, OverflowError, nx.NetworkXUnfeasible) as error:
             raise WorkloadError(f"{path} is no dnn-partitioning workload: {error!r}") from error
 
     @classmethod
     def of(cls, values: dict[str, Any], name: str) -> Workload:
         """A workload from the file's contents."""
+        check(values)
         order, edges, costs = topology(values)
         nodes = {node["id"]: node for node in values["nodes"]}
         rows = [nodes[key] for key in order]
@@ -101,8 +104,17 @@ class Workload:
         """Colour classes as units; with ``"op"`` every node alone, which the publication forbids.
 
         A quotient by colours may be cyclic; units are then numbered by their first node.
+
+        Raises:
+            ValueError: Another granularity.
         """
+        if granularity not in ("colocated", "op"):
+            raise ValueError(
+                f"a workload's granularity is 'colocated' or 'op', not {granularity!r}"
+            )
         labels = np.arange(len(self.graph)) if granularity == "op" else self.colours
+        if len(np.unique(acyclic(self.graph, labels))) == len(np.unique(labels)):
+            labels = topological_labels(self.graph, labels)
         return Units(granularity, self.graph, labels, contract(self.graph, labels))
 
     def read_split(self, path: str | Path) -> IntArray:
@@ -155,6 +167,26 @@ class Workload:
         )
 
 
+def check(values: dict[str, Any]) -> None:
+    """Refuse figures that no placement could be scored with.
+
+    Raises:
+        WorkloadError: There is no node, or a figure is negative or not finite.
+    """
+    if not values["nodes"]:
+        raise WorkloadError("it has no nodes")
+    for node in values["nodes"]:
+        for key in ("cpuLatency", "fpgaLatency", "size"):
+            if not 0.0 <= float(node[key]) < float("inf"):
+                raise WorkloadError(f"{key} of node {node['id']} is {node[key]}")
+    for edge in values["edges"]:
+        if not 0.0 <= float(edge["cost"]) < float("inf"):
+            raise WorkloadError(f"cost of an edge of node {edge['sourceId']} is {edge['cost']}")
+    for key in ("maxFPGAs", "maxSizePerFPGA"):
+        if not 0.0 <= float(values[key]) < float("inf"):
+            raise WorkloadError(f"{key} is {values[key]}")
+
+
 def topology(values: dict[str, Any]) -> tuple[list[int], IntArray, dict[int, float]]:
     """Node ids in topological order, (2, n_edges) indices into them, and each source's cost."""
     graph = nx.DiGraph()
@@ -204,6 +236,8 @@ def parse_counts(text: str) -> tuple[DeviceSpec, ...] | None:
     match = COUNTS.fullmatch(text)
     if not match:
         return None
+    if not int(match["cpus"]) + int(match["accs"]):
+        raise ValueError(f"{text!r} counts no device")
     share = match["share"]
     limit = {} if share is None else {"weight_share": float(share)}
     return devices_of(int(match["cpus"]), int(match["accs"]), **limit)

@@ -129,6 +129,9 @@ class FakeBackend:
         self.calls += [("remeasure", tuple(assignment.tolist())) for assignment in assignments]
         return [self.answer(assignment) for assignment in assignments]
 
+    def memory_bytes(self, assignment: IntArray) -> IntArray:
+        return self.problem.memory_bytes(assignment)
+
     def start_ms(self, assignment: IntArray) -> NDArray[np.float64]:
         return np.zeros(len(assignment))
 

@@ -97,6 +97,10 @@ class Backend(Protocol):
         """Afresh, as exactly as the backend can; the first is the reference of all others."""
         ...
 
+    def memory_bytes(self, assignment: IntArray) -> IntArray:
+        """(n_devices,) what counts against the devices' limits."""
+        ...
+
     def start_ms(self, assignment: IntArray) -> NDArray[np.float64]:
         """(n_units,) when each unit starts in the backend's schedule; zeros where none is known."""
         ...

@@ -47,7 +47,11 @@ def operator_times(graph: OpGraph, device: DeviceSpec) -> FloatArray:
     line = roofline(device)
     rate = np.array([line.rate(kind, device.precision) for kind in graph.types])
     outputs = np.array([np.prod(shape, dtype=float) for shape in graph.shapes])
-    filled = np.minimum(outputs / line.fill_elements, 1.0) if line.fill_elements else 1.0
+    filled = (
+        np.clip(outputs, 1.0, line.fill_elements) / line.fill_elements
+        if line.fill_elements
+        else 1.0
+    )
     arithmetic_ms = graph.flops / (rate * filled * share_of_cores(device) * 1e6)
     traffic_ms = traffic_bytes(graph) / (line.gbytes_per_s * 1e6)
     busy = np.array([kind not in FREE for kind in graph.types])

@@ -37,7 +37,7 @@ def paper_factors(
     stated = PUBLISHED_MS.get(model.removesuffix("-fp16"), {})
     return np.array(
         [
-            stated.get(device.roofline, total) / total
+            stated[device.roofline] / total if device.roofline in stated else 1.0
             for device, total in zip(devices, total_ms, strict=True)
         ]
     )

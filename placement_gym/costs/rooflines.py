@@ -105,7 +105,15 @@ see ``paper``."""
 
 
 def roofline(device: DeviceSpec) -> Roofline:
-    """The constants of a device; an unknown kind computes like a GPU."""
+    """The constants of a device; an unknown kind computes like a GPU.
+
+    Raises:
+        ValueError: The device names a roofline that is not there.
+    """
+    if device.roofline and device.roofline not in ROOFLINES:
+        raise ValueError(
+            f"{device.name}: roofline must be one of {sorted(ROOFLINES)}, not {device.roofline!r}"
+        )
     return ROOFLINES.get(device.roofline or device.kind, ROOFLINES["GPU"])
 
 

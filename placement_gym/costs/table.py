@@ -66,6 +66,7 @@ class CostTable:
             "operator_ms": (n, d),
             "supported": (n, d),
             "memory_bytes": (n,),
+            "volume": (len(self.volume),),
             "link_ms": (d, d),
             "link_ms_per_volume": (d, d),
             "submodel_ms": (d,),
@@ -74,8 +75,8 @@ class CostTable:
         for name, shape in expected.items():
             if getattr(self, name).shape != shape:
                 raise ValueError(f"{name} has shape {getattr(self, name).shape}, not {shape}")
-        times = (self.operator_ms, self.volume, self.link_ms, self.link_ms_per_volume)
-        if not all(np.isfinite(a).all() and (a >= 0).all() for a in (*times, self.submodel_ms)):
+        figures = [getattr(self, name) for name in ARRAYS if ARRAYS[name] is not np.bool_]
+        if not all(np.isfinite(array).all() and (array >= 0).all() for array in figures):
             raise ValueError("costs must be finite and not negative")
         if np.diagonal(self.link_ms).any() or np.diagonal(self.link_ms_per_volume).any():
             raise ValueError("a transfer within a device costs nothing: the diagonal must be zero")
@@ -124,10 +125,16 @@ class CostTable:
             raise CostMismatchError(
                 f"the cost table is for devices {list(self.devices)}, not {list(devices)}"
             )
-        if self.graph != graph.fingerprint():
+        if self.graph != graph.fingerprint() or self.operators != graph.names:
             raise CostMismatchError(
                 f"the cost table was made for another graph ({self.graph}) than "
-                f"{graph.model!r} ({graph.fingerprint()}): use the same model and view"
+                f"{graph.model!r} ({graph.fingerprint()}), or for its operators in another order: "
+                "use the same model and view"
+            )
+        n_tensors = len(graph.tensors.source)
+        if len(self.volume) != n_tensors:
+            raise CostMismatchError(
+                f"volume has {len(self.volume)} entries, {graph.model!r} {n_tensors} tensors"
             )
 
     @cached_property
@@ -164,8 +171,11 @@ class CostTable:
             values = json.loads(Path(path).read_text())
             if values["format"] != FORMAT:
                 raise ValueError(f"format {values['format']}, this version reads {FORMAT}")
-            n = len(values["devices"])
-            arrays: dict[str, Any] = {name: as_array(values[name], name, n) for name in ARRAYS}
+            arrays: dict[str, Any] = {
+                name: np.array(values[name], dtype=kind) for name, kind in ARRAYS.items()
+            }
+            if not values["operators"]:
+                raise ValueError("it has no operators")
             return cls(
                 source=values["source"],
                 graph=values["graph"],
@@ -187,8 +197,3 @@ ARRAYS: dict[str, type] = {
     "submodel_ms": np.float64,
     "host": np.bool_,
 }
-
-
-def as_array(values: Any, name: str, n_devices: int) -> NDArray[Any]:
-    array: NDArray[Any] = np.array(values, dtype=ARRAYS[name])
-    return array.reshape(-1, n_devices) if name in ("operator_ms", "supported") else array

@@ -217,6 +217,10 @@ class MeasuredBackend:
         made = Compilation(hetero.n_submodels(compiled), split.n_submodels, *moved, compile_s)
         return Candidate(request, made)
 
+    def memory_bytes(self, assignment: IntArray) -> IntArray:
+        """Weights; see ``Backend.memory_bytes``."""
+        return self.problem.memory_bytes(assignment)
+
     def start_ms(self, assignment: IntArray) -> NDArray[np.float64]:
         """Not known; see ``Backend.start_ms``."""
         return np.zeros(len(assignment))

@@ -38,8 +38,8 @@ class SimulatedBackend:
         semantics: Semantics | None = None,
         noise: float = 0.0,
     ) -> None:
-        if noise < 0:
-            raise ValueError(f"noise must not be negative, not {noise}")
+        if not 0.0 <= noise < np.inf:
+            raise ValueError(f"noise must not be negative or infinite, not {noise}")
         costs.check(problem.units.graph, problem.device_names)
         self.problem = problem
         self.costs = costs
@@ -80,9 +80,9 @@ class SimulatedBackend:
         return "", float(price * excess.sum() / 1e9)
 
     def memory_bytes(self, assignment: IntArray) -> IntArray:
-        """(n_devices,) bytes that count against the limits."""
+        """What the semantics count, weights where they count nothing; see ``Backend``."""
         weights = self.problem.memory_bytes(assignment)
-        if self.semantics.memory == "static":
+        if self.semantics.memory in ("off", "static"):
             return weights
         outputs = self.simulator.output_bytes(int8(assignment))
         return outputs if self.semantics.memory == "outputs" else weights + outputs

@@ -63,8 +63,9 @@ class Semantics:
             )
         if self.memory in ("lifetime", "outputs") and self.schedule not in ("event", "list"):
             raise ValueError(f"memory={self.memory!r} needs schedule 'event' or 'list'")
-        if min(self.op_gap_ms, self.link_gap_ms, self.memory_penalty_ms_per_gb or 0.0) < 0:
-            raise ValueError("gaps and penalties must not be negative")
+        figures = (self.op_gap_ms, self.link_gap_ms, self.memory_penalty_ms_per_gb or 0.0)
+        if not all(0.0 <= figure < float("inf") for figure in figures):
+            raise ValueError("gaps and penalties must not be negative or infinite")
 
 
 PRESETS: dict[str, Semantics] = {
@@ -86,6 +87,14 @@ PRESETS: dict[str, Semantics] = {
     "tarnawski-latency": Semantics("calls"),
 }
 
+OF_SCHEDULE = {
+    "event": "event",
+    "list": "list",
+    "calls": "tarnawski-latency",
+    "load": "tarnawski-throughput",
+}
+"""Where axes are given without a preset: the one that they change."""
+
 
 def resolve(schedule: str | Mapping[str, Any] | Semantics, objective: str) -> Semantics:
     """The semantics that ``gym.make``'s ``schedule`` and ``objective`` ask for.
@@ -101,7 +110,7 @@ def resolve(schedule: str | Mapping[str, Any] | Semantics, objective: str) -> Se
         raise ValueError(f"objective must be 'latency' or 'throughput', not {objective!r}")
     if not isinstance(schedule, Semantics):
         axes = {"preset": schedule} if isinstance(schedule, str) else dict(schedule)
-        name = axes.pop("preset", axes.get("schedule", "serial"))
+        name = axes.pop("preset", OF_SCHEDULE.get(str(axes.get("schedule")), "serial"))
         unknown = sorted(set(axes) - {field.name for field in fields(Semantics)})
         if name not in PRESETS or unknown:
             raise ValueError(
