@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import njit
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
 from placement_gym.backends.simulated.program import Int8, Int32, int32, offsets
 from placement_gym.graph.operators import IntArray, OpGraph
@@ -18,7 +20,8 @@ class Flow(NamedTuple):
     """The edges that decide about submodels: none of constants, Parameters and Results.
 
     Attributes:
-        leaders: (n_leaders,) int32 operators that are none of those; all if there are no others.
+        leaders: (n_leaders,) int32 operators that are none of those; if there are no others, the
+            first of all that are connected.
         first: (n_operators + 1,) int32, where each operator's producers begin.
         producers: (n_edges,) int32.
         first_input: (n_parameters + 1,) int32, where each Parameter's readers begin.
@@ -38,7 +41,7 @@ class Flow(NamedTuple):
         kept = ~(follows[source] | follows[target])
         source, target = source[kept], target[kept]
         order = np.argsort(target, kind="stable")
-        leaders = np.flatnonzero(~follows) if not follows.all() else np.arange(len(graph))
+        leaders = np.flatnonzero(~follows) if not follows.all() else firsts(graph)
         readers = [reader for parameter in graph.inputs for reader in parameter]
         return cls(
             leaders=int32(leaders),
@@ -47,6 +50,14 @@ class Flow(NamedTuple):
             first_input=offsets(np.array([len(p) for p in graph.inputs], dtype=np.int64)),
             input_readers=int32(np.array(readers, dtype=np.int64)),
         )
+
+
+def firsts(graph: OpGraph) -> IntArray:
+    """The first operator of every connected part of the graph."""
+    n, (source, target) = len(graph), graph.edge_index
+    matrix = coo_array((np.ones(len(source), dtype=np.int8), (source, target)), (n, n))
+    part = connected_components(matrix, directed=False)[1]
+    return np.unique(part, return_index=True)[1].astype(np.int64)
 
 
 @njit(cache=True, nogil=True)

@@ -1,0 +1,566 @@
+"""The kernels against the oracle, and both against schedules worked out by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from placement_gym.backends.simulated.oracle import Oracle
+from placement_gym.backends.simulated.semantics import CHOICES, Semantics
+from placement_gym.backends.simulated.simulator import Simulator
+from placement_gym.costs.table import CostTable
+from placement_gym.graph.operators import IntArray, OpGraph, Tensors, distinct_edges
+from placement_gym.graph.submodels import acyclic_submodels, submodel_devices
+from placement_gym.graph.units import Units, contract
+
+Made = Sequence[tuple[int, Sequence[int]]]
+Int8 = NDArray[np.int8]
+Simulate = type[Oracle] | type[Simulator]
+Times = list[float]
+BOTH = pytest.mark.parametrize("simulate", [Oracle, Simulator])
+MAX_OPERATORS = 14
+FEW_MS = st.integers(0, 3).map(float)
+ANY_MS = st.floats(0, 10, allow_subnormal=False)
+
+
+def repeated(max_examples: int) -> settings:
+    return settings(derandomize=True, deadline=None, max_examples=max_examples)
+
+
+class Case(NamedTuple):
+    units: Units
+    costs: CostTable
+    semantics: Semantics
+    placement: Int8
+
+
+def made_graph(
+    n: int, made: Made, types: Sequence[str] = (), inputs: Sequence[Sequence[int]] = ()
+) -> OpGraph:
+    """A graph of ``n`` operators; ``made`` lists each tensor's source and readers."""
+    tensors = Tensors(
+        source=ints(source for source, _ in made),
+        port=np.zeros(len(made), dtype=np.int64),
+        size_bytes=np.full(len(made), 1000),
+        offsets=np.cumsum([0, *(len(readers) for _, readers in made)]),
+        readers=ints(reader for _, readers in made for reader in readers),
+    )
+    tensor, reader = tensors.readings()
+    return OpGraph(
+        model="drawn",
+        names=tuple(f"op{i}" for i in range(n)),
+        types=tuple(types) or ("Relu",) * n,
+        shapes=((1, 8),) * n,
+        element_types=("f32",) * n,
+        members=tuple((f"op{i}",) for i in range(n)),
+        weight_bytes=np.zeros(n, dtype=np.int64),
+        flops=np.ones(n),
+        edge_index=distinct_edges(np.stack([tensors.source[tensor], reader])),
+        tensors=tensors,
+        inputs=tuple(tuple(readers) for readers in inputs),
+    )
+
+
+def grouped(graph: OpGraph, labels: IntArray) -> Units:
+    return Units("drawn", graph, labels, contract(graph, labels))
+
+
+def cost_table(
+    graph: OpGraph,
+    operator_ms: Any,
+    volume: Any,
+    link_ms: Any = 0.0,
+    link_ms_per_volume: Any = 1.0,
+    submodel_ms: Any = 0.0,
+    host: Any = False,
+) -> CostTable:
+    """Costs by hand; figures of devices or pairs of devices may be one for all."""
+    ms = np.array(operator_ms, dtype=np.float64)
+    n, d = ms.shape
+    apart = 1.0 - np.eye(d)
+    return CostTable(
+        source="drawn",
+        graph=graph.fingerprint(),
+        operators=graph.names,
+        devices=tuple(f"device{i}" for i in range(d)),
+        operator_ms=ms,
+        supported=np.ones((n, d), dtype=np.bool_),
+        memory_bytes=np.zeros(n, dtype=np.int64),
+        volume=np.array(volume, dtype=np.float64),
+        link_ms=np.asarray(link_ms) * apart,
+        link_ms_per_volume=np.asarray(link_ms_per_volume) * apart,
+        submodel_ms=np.full(d, submodel_ms),
+        host=np.full(d, host),
+    )
+
+
+def ints(values: Iterator[int] | Sequence[int]) -> IntArray:
+    return np.array(list(values), dtype=np.int64)
+
+
+@st.composite
+def graphs(draw: st.DrawFn) -> OpGraph:
+    """Graphs whose operators make any number of tensors, listed in any order."""
+    n = draw(st.integers(1, MAX_OPERATORS))
+    n_tensors = draw(st.integers(0, 2 * n)) if n > 1 else 0
+    return made_graph(n, [draw(tensors_of(n)) for _ in range(n_tensors)])
+
+
+@st.composite
+def tensors_of(draw: st.DrawFn, n: int) -> tuple[int, list[int]]:
+    """The source and the readers of a tensor in a graph of ``n`` operators."""
+    source = draw(st.integers(0, n - 2))
+    reader = st.integers(source + 1, n - 1)
+    return source, sorted(draw(st.sets(reader, min_size=1, max_size=4)))
+
+
+@st.composite
+def typed_graphs(draw: st.DrawFn) -> OpGraph:
+    """Graphs with Constants, Parameters and Results around operators that compute."""
+    graph = draw(graphs())
+    n = len(graph)
+    source = st.sampled_from(["Relu", "Constant", "Parameter"])
+    sink = st.sampled_from(["Relu", "Result"])
+    readings, reads = graph.out_degree(), graph.in_degree()
+    types = [
+        draw(source) if not reads[i] else draw(sink) if not readings[i] else "Relu"
+        for i in range(n)
+    ]
+    assume("Relu" in types)
+    readers = st.lists(st.integers(0, n - 1), unique=True, max_size=4).map(sorted)
+    return replace(
+        graph, types=tuple(types), inputs=tuple(map(tuple, draw(st.lists(readers, max_size=3))))
+    )
+
+
+@st.composite
+def groupings(draw: st.DrawFn, graph: OpGraph) -> Units:
+    """Any partition, so that units may read each other in a circle."""
+    n = len(graph)
+    if draw(st.booleans()):
+        return grouped(graph, np.arange(n))
+    n_units = draw(st.integers(1, n))
+    labels = draw(st.lists(st.integers(0, n_units - 1), min_size=n, max_size=n))
+    return grouped(graph, np.unique(labels, return_inverse=True)[1])
+
+
+@st.composite
+def cost_tables(draw: st.DrawFn, graph: OpGraph) -> CostTable:
+    """Costs on one to four devices: small whole numbers that tie, or any floats."""
+    d = draw(st.integers(1, 4))
+    value = draw(st.sampled_from([FEW_MS, FEW_MS, ANY_MS]))
+
+    def table(*shape: int) -> NDArray[np.float64]:
+        size = int(np.prod(shape))
+        return np.array(draw(st.lists(value, min_size=size, max_size=size))).reshape(shape)
+
+    return cost_table(
+        graph,
+        table(len(graph), d),
+        table(len(graph.tensors.source)),
+        table(d, d),
+        table(d, d),
+        table(d) * draw(st.booleans()),
+        np.array(draw(st.lists(st.booleans(), min_size=d, max_size=d))),
+    )
+
+
+@st.composite
+def semantics_of(draw: st.DrawFn, schedule: str, contention: str | None) -> Semantics:
+    """Any valid axes beside the given ones."""
+    contention = contention or draw(st.sampled_from(CHOICES["contention"]))
+    transfers = CHOICES["transfer"] if contention in ("none", "source") else ("dest", "edge")
+    memories = CHOICES["memory"] if schedule in ("event", "list") else ("off", "static")
+    gap_ms = st.sampled_from([0.0, 1.0, 0.3])
+    return Semantics(
+        schedule,
+        transfer=draw(st.sampled_from(transfers)),
+        contention=contention,
+        order=draw(st.sampled_from(CHOICES["order"])),
+        op_gap_ms=draw(gap_ms),
+        link_gap_ms=draw(gap_ms),
+        memory=draw(st.sampled_from(memories)),
+    )
+
+
+@st.composite
+def cases(draw: st.DrawFn, schedule: str, contention: str | None = None) -> Case:
+    graph = draw(graphs())
+    units, costs = draw(groupings(graph)), draw(cost_tables(graph))
+    device = st.integers(0, len(costs.devices) - 1)
+    placement = draw(st.lists(device, min_size=len(units), max_size=len(units)))
+    semantics = draw(semantics_of(schedule, contention))
+    return Case(units, costs, semantics, np.array(placement, dtype=np.int8))
+
+
+def kernel_and_oracle(case: Case) -> tuple[Simulator, Oracle]:
+    axes = case.units, case.costs, case.semantics
+    return Simulator(*axes), Oracle(*axes)
+
+
+@pytest.mark.parametrize("contention", CHOICES["contention"])
+@repeated(200)
+@given(data=st.data())
+def test_event_schedules_are_exactly_the_oracles(contention: str, data: st.DataObject) -> None:
+    case = data.draw(cases("event", contention))
+    kernel, oracle = kernel_and_oracle(case)
+    latency, start, finish = kernel.schedule(case.placement)
+    assert (latency, start.tolist(), finish.tolist()) == oracle.schedule(case.placement.tolist())
+    assert kernel.latency_ms(case.placement) == latency
+
+
+@pytest.mark.parametrize("contention", CHOICES["contention"])
+@repeated(100)
+@given(data=st.data())
+def test_list_schedules_are_exactly_the_oracles(contention: str, data: st.DataObject) -> None:
+    case = data.draw(cases("list", contention))
+    kernel, oracle = kernel_and_oracle(case)
+    latency, start, finish = kernel.schedule(case.placement)
+    assert (latency, start.tolist(), finish.tolist()) == oracle.schedule(case.placement.tolist())
+    assert kernel.latency_ms(case.placement) == latency
+
+
+@repeated(200)
+@given(cases("load"))
+def test_loads_are_exactly_the_oracles(case: Case) -> None:
+    kernel, oracle = kernel_and_oracle(case)
+    assert kernel.latency_ms(case.placement) == oracle.latency_ms(case.placement.tolist())
+
+
+@repeated(200)
+@given(cases("serial"))
+def test_serial_latencies_are_the_oracles(case: Case) -> None:
+    kernel, oracle = kernel_and_oracle(case)
+    expected = oracle.latency_ms(case.placement.tolist())
+    assert kernel.latency_ms(case.placement) == pytest.approx(expected, rel=1e-12)
+
+
+@repeated(300)
+@given(cases("calls"))
+def test_schedules_of_calls_are_the_oracles(case: Case) -> None:
+    kernel, oracle = kernel_and_oracle(case)
+    latency, start, finish = oracle.schedule(case.placement.tolist())
+    found = kernel.schedule(case.placement)
+    assert kernel.latency_ms(case.placement) == pytest.approx(latency, rel=1e-12)
+    assert found[0] == pytest.approx(latency, rel=1e-12)
+    assert found[1].tolist() == pytest.approx(start, rel=1e-12)
+    assert found[2].tolist() == pytest.approx(finish, rel=1e-12)
+
+
+@pytest.mark.parametrize("schedule", CHOICES["schedule"])
+@repeated(40)
+@given(data=st.data())
+def test_a_batch_is_bitwise_its_single_placements(schedule: str, data: st.DataObject) -> None:
+    units, costs, semantics, _ = data.draw(cases(schedule))
+    kernel = Simulator(units, costs, semantics)
+    rng = np.random.default_rng(data.draw(st.integers(0, 99)))
+    for k in (1, 2, 33, 70):
+        batch = rng.integers(0, len(costs.devices), (k, len(units)), dtype=np.int8)
+        singles = [kernel.latency_ms(placement) for placement in batch]
+        assert kernel.latencies_ms(batch).tolist() == singles
+
+
+@repeated(200)
+@given(st.data())
+def test_submodels_are_counted_as_the_graph_is_cut(data: st.DataObject) -> None:
+    graph, n_devices = data.draw(typed_graphs()), data.draw(st.integers(1, 4))
+    units = data.draw(groupings(graph))
+    device = st.integers(0, n_devices - 1)
+    placed = data.draw(st.lists(device, min_size=len(units), max_size=len(units)))
+    on = ints(placed)[units.of_operator]
+    submodels = acyclic_submodels(graph, on)
+    expected = np.bincount(submodel_devices(graph, on, submodels), minlength=n_devices)
+    costs = cost_table(graph, np.ones((len(graph), n_devices)), np.ones(len(graph.tensors.source)))
+    kernel = Simulator(units, costs, Semantics())
+    assert kernel.submodels(np.array(placed, dtype=np.int8)).tolist() == expected.tolist()
+
+
+def test_a_graph_in_which_nothing_computes_is_cut_as_the_graph_is() -> None:
+    graph = made_graph(2, [(0, [1])], ("Constant", "Result"))
+    assert acyclic_submodels(graph, ints([0, 0])).tolist() == [0, 0]
+    kernel = Simulator(
+        grouped(graph, ints([0, 1])), cost_table(graph, [[1], [1]], [0]), Semantics()
+    )
+    assert kernel.submodels(np.array([0, 0], dtype=np.int8)).tolist() == [1]
+
+
+def scheduled(
+    simulate: Simulate, costs: CostTable, made: Made, on: Sequence[int], semantics: Semantics
+) -> tuple[float, Times, Times]:
+    """Latency, starts and finishes of operators that are placed one by one."""
+    graph = made_graph(len(on), made)
+    simulator: Any = simulate(grouped(graph, np.arange(len(on))), costs, semantics)
+    latency, start, finish = simulator.schedule(np.array(on, dtype=np.int8))
+    return latency, list(start), list(finish)
+
+
+def latency_of(
+    simulate: Simulate, costs: CostTable, made: Made, on: Sequence[int], semantics: Semantics
+) -> float:
+    graph = made_graph(len(on), made)
+    simulator: Any = simulate(grouped(graph, np.arange(len(on))), costs, semantics)
+    return float(simulator.latency_ms(np.array(on, dtype=np.int8)))
+
+
+def everywhere(
+    ms: Sequence[float], n_devices: int, made: Made, volume: Sequence[float], **kwargs: Any
+) -> CostTable:
+    """Costs of operators that take as long on every device."""
+    table = np.repeat(np.array(ms, dtype=np.float64)[:, None], n_devices, axis=1)
+    return cost_table(made_graph(len(ms), made), table, volume, **kwargs)
+
+
+PAIR: Made = [(0, [1])]
+
+
+@BOTH
+@pytest.mark.parametrize("schedule", ["event", "list"])
+def test_a_reader_elsewhere_waits_for_the_transfer(simulate: Simulate, schedule: str) -> None:
+    costs = everywhere([2, 3], 2, PAIR, [4])
+    expected = 9, [0, 6], [2, 9]
+    assert scheduled(simulate, costs, PAIR, (0, 1), Semantics(schedule)) == expected
+
+
+@BOTH
+def test_a_serial_schedule_adds_operators_transfers_and_submodels(simulate: Simulate) -> None:
+    costs = everywhere([2, 3], 2, PAIR, [4], submodel_ms=[10, 20])
+    assert latency_of(simulate, costs, PAIR, (0, 1), Semantics()) == 2 + 4 + 3 + 10 + 20
+    assert latency_of(simulate, costs, PAIR, (1, 1), Semantics()) == 2 + 3 + 20
+
+
+FAN: Made = [(0, [1, 2, 3])]
+FAN_LINK_MS = [[0, 3, 5], [0, 0, 0], [0, 0, 0]]
+
+
+@BOTH
+def test_a_serial_schedule_sends_a_tensor_once_to_each_device(simulate: Simulate) -> None:
+    costs = everywhere([1, 1, 1, 1], 3, FAN, [0], link_ms=FAN_LINK_MS)
+    assert latency_of(simulate, costs, FAN, (0, 1, 1, 2), Semantics()) == 4 + 3 + 5
+
+
+@BOTH
+def test_a_load_is_a_devices_operators_and_half_of_each_transfer(simulate: Simulate) -> None:
+    costs = everywhere([2, 3], 2, PAIR, [4])
+    assert latency_of(simulate, costs, PAIR, (0, 1), Semantics("load")) == 3 + 4 / 2
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("on", "busiest_ms"), [((0, 1, 1, 2), 4 + 3), ((1, 0, 2, 2), 4 + 1 + 3), ((1, 0, 0, 0), 2 + 3)]
+)
+def test_accelerators_pay_a_tensor_once_and_the_host_does_not(
+    simulate: Simulate, on: tuple[int, ...], busiest_ms: float
+) -> None:
+    operator_ms = [[0, 2, 2], [0, 0.5, 0.5], [0, 1, 1], [0, 4, 4]]
+    costs = cost_table(made_graph(4, FAN), operator_ms, [3], host=[True, False, False])
+    assert latency_of(simulate, costs, FAN, on, Semantics("load")) == busiest_ms
+
+
+TWO_TENSORS: Made = [(0, [1]), (0, [2])]
+
+
+@BOTH
+@pytest.mark.parametrize("schedule", ["event", "list"])
+@pytest.mark.parametrize(
+    ("contention", "finish"),
+    [
+        ("source", [2, 7, 8]),
+        ("both", [2, 7, 8]),
+        ("dest", [2, 7, 4]),
+        ("link", [2, 7, 4]),
+        ("none", [2, 7, 4]),
+    ],
+)
+def test_transfers_from_one_device_wait_in_turn_where_they_share_its_channel(
+    simulate: Simulate, schedule: str, contention: str, finish: Times
+) -> None:
+    costs = everywhere([2, 1, 1], 3, TWO_TENSORS, [4, 1])
+    semantics = Semantics(schedule, contention=contention)
+    result = scheduled(simulate, costs, TWO_TENSORS, (0, 1, 2), semantics)
+    assert result == (max(finish), [0, finish[1] - 1, finish[2] - 1], finish)
+
+
+@BOTH
+@pytest.mark.parametrize("schedule", ["event", "list"])
+@pytest.mark.parametrize(("contention", "start"), [("dest", 9), ("both", 9), ("source", 6)])
+def test_transfers_to_one_device_wait_in_turn_where_they_share_its_channel(
+    simulate: Simulate, schedule: str, contention: str, start: float
+) -> None:
+    made: Made = [(0, [2]), (1, [2])]
+    costs = everywhere([1, 2, 1], 3, made, [5, 3])
+    semantics = Semantics(schedule, contention=contention)
+    result = scheduled(simulate, costs, made, (0, 1, 2), semantics)
+    assert result == (start + 1, [0, 0, start], [1, 2, start + 1])
+
+
+TWO_PAIRS: Made = [(0, [1]), (2, [3])]
+
+
+@BOTH
+@pytest.mark.parametrize(("contention", "start"), [("both", 5), ("source", 2), ("dest", 2)])
+def test_a_device_that_sends_can_receive_only_over_another_channel(
+    simulate: Simulate, contention: str, start: float
+) -> None:
+    costs = everywhere([1, 1, 2, 1], 3, TWO_PAIRS, [4, 3])
+    semantics = Semantics("event", contention=contention)
+    arrival = start + 3
+    expected = max(arrival + 1, 6), [0, 5, 0, arrival], [1, 6, 2, arrival + 1]
+    assert scheduled(simulate, costs, TWO_PAIRS, (0, 1, 2, 0), semantics) == expected
+
+
+@BOTH
+def test_a_link_carries_one_transfer_in_either_direction(simulate: Simulate) -> None:
+    costs = everywhere([1, 1, 2, 1], 2, TWO_PAIRS, [4, 3])
+    semantics = Semantics("event", contention="link")
+    expected = 9, [0, 5, 0, 8], [1, 6, 2, 9]
+    assert scheduled(simulate, costs, TWO_PAIRS, (0, 1, 1, 0), semantics) == expected
+
+
+@BOTH
+@pytest.mark.parametrize("schedule", ["event", "list"])
+@pytest.mark.parametrize(
+    ("transfer", "start", "latency"),
+    [("dest", [0, 4, 5, 9], 10), ("edge", [0, 4, 7, 12], 13), ("output", [0, 6, 7, 6], 8)],
+)
+def test_a_tensor_goes_to_each_device_or_each_reader_or_all_at_once(
+    simulate: Simulate, schedule: str, transfer: str, start: Times, latency: float
+) -> None:
+    costs = everywhere([1, 1, 1, 1], 3, FAN, [0], link_ms=FAN_LINK_MS)
+    semantics = Semantics(schedule, transfer=transfer)
+    finish = [time + 1 for time in start]
+    assert scheduled(simulate, costs, FAN, (0, 1, 1, 2), semantics) == (latency, start, finish)
+
+
+@BOTH
+@pytest.mark.parametrize("schedule", ["event", "list"])
+@pytest.mark.parametrize("order", CHOICES["order"])
+def test_a_device_rests_after_each_operator_and_after_the_last(
+    simulate: Simulate, schedule: str, order: str
+) -> None:
+    costs = everywhere([1, 1], 1, PAIR, [4])
+    semantics = Semantics(schedule, order=order, op_gap_ms=0.5)
+    expected = 3.0, [0, 1.5], [1, 2.5]
+    assert scheduled(simulate, costs, PAIR, (0, 0), semantics) == expected
+
+
+@BOTH
+@pytest.mark.parametrize("schedule", ["event", "list"])
+def test_a_link_rests_after_each_transfer_and_after_the_last(
+    simulate: Simulate, schedule: str
+) -> None:
+    costs = everywhere([1, 1, 1], 2, TWO_TENSORS, [1, 1])
+    semantics = Semantics(schedule, op_gap_ms=0.5, link_gap_ms=2)
+    expected = 7, [0, 2, 5], [1, 3, 6]
+    assert scheduled(simulate, costs, TWO_TENSORS, (0, 1, 1), semantics) == expected
+
+
+@BOTH
+@pytest.mark.parametrize("schedule", ["event", "list"])
+@pytest.mark.parametrize(
+    ("order", "start", "latency"), [("fifo", [0, 1, 2], 7), ("priority", [1, 0, 1], 6)]
+)
+def test_priority_runs_the_longest_remaining_path_first(
+    simulate: Simulate, schedule: str, order: str, start: Times, latency: float
+) -> None:
+    made: Made = [(1, [2])]
+    costs = everywhere([1, 1, 5], 2, made, [0])
+    finish = [start[0] + 1, start[1] + 1, start[2] + 5]
+    semantics = Semantics(schedule, order=order)
+    assert scheduled(simulate, costs, made, (0, 0, 1), semantics) == (latency, start, finish)
+
+
+@BOTH
+def test_priority_counts_the_mean_transfer_between_two_devices(simulate: Simulate) -> None:
+    made: Made = [(0, [2]), (1, [3])]
+    costs = everywhere([1, 1, 4, 3], 2, made, [0, 1], link_ms_per_volume=[[0, 1], [3, 0]])
+    semantics = Semantics("event", order="priority")
+    expected = 9, [1, 0, 2, 6], [2, 1, 6, 9]
+    assert scheduled(simulate, costs, made, (0, 0, 0, 0), semantics) == expected
+
+
+@BOTH
+def test_a_device_chooses_when_everything_of_the_moment_has_arrived(simulate: Simulate) -> None:
+    made: Made = [(1, [3])]
+    costs = everywhere([2, 2, 1, 9], 2, made, [0])
+    semantics = Semantics("event", order="priority")
+    expected = 12, [0, 0, 11, 2], [2, 2, 12, 11]
+    assert scheduled(simulate, costs, made, (0, 1, 0, 0), semantics) == expected
+
+
+@BOTH
+def test_what_lower_devices_finish_at_a_moment_is_sent_first(simulate: Simulate) -> None:
+    made: Made = [(0, [2]), (1, [3])]
+    costs = everywhere([2, 2, 1, 1], 3, made, [3, 4])
+    semantics = Semantics("event", contention="dest")
+    expected = 10, [0, 0, 9, 6], [2, 2, 10, 7]
+    assert scheduled(simulate, costs, made, (1, 0, 2, 2), semantics) == expected
+
+
+@BOTH
+def test_what_arrives_at_a_moment_comes_before_what_finishes_then(simulate: Simulate) -> None:
+    made: Made = [(0, [2]), (1, [3])]
+    costs = everywhere([1, 2, 1, 1], 2, made, [1, 0])
+    expected = 4, [0, 0, 2, 3], [1, 2, 3, 4]
+    assert scheduled(simulate, costs, made, (1, 0, 0, 0), Semantics("event")) == expected
+
+
+@BOTH
+@pytest.mark.parametrize(("schedule", "start"), [("event", [0, 5, 0]), ("list", [0, 5, 6])])
+def test_only_a_list_schedule_makes_a_later_operator_wait(
+    simulate: Simulate, schedule: str, start: Times
+) -> None:
+    costs = everywhere([5, 1, 1], 2, PAIR, [0])
+    finish = [start[0] + 5, start[1] + 1, start[2] + 1]
+    result = scheduled(simulate, costs, PAIR, (0, 1, 1), Semantics(schedule))
+    assert result == (max(finish), start, finish)
+
+
+CHAIN: Made = [(0, [1]), (1, [2])]
+CALLS = Semantics("calls")
+
+
+@BOTH
+def test_an_accelerator_that_is_entered_again_is_called_again(simulate: Simulate) -> None:
+    costs = everywhere([1, 2, 3], 2, CHAIN, [4, 5], host=[True, False])
+    expected = 15, [0, 5, 7], [5, 7, 15]
+    assert scheduled(simulate, costs, CHAIN, (1, 0, 1), CALLS) == expected
+
+
+@BOTH
+def test_a_call_is_all_that_its_accelerator_can_do_at_once(simulate: Simulate) -> None:
+    costs = everywhere([1, 2, 3], 2, PAIR, [4], host=[True, False])
+    expected = 10, [0, 8, 0], [8, 10, 8]
+    assert scheduled(simulate, costs, PAIR, (1, 0, 1), CALLS) == expected
+
+
+@BOTH
+def test_the_hosts_operators_run_side_by_side(simulate: Simulate) -> None:
+    costs = everywhere([1, 2, 3], 2, PAIR, [4], host=[True, False])
+    assert scheduled(simulate, costs, PAIR, (0, 0, 0), CALLS) == (3, [0, 1, 0], [1, 3, 3])
+
+
+@BOTH
+def test_calls_that_would_wait_for_each_other_end_where_the_device_changes(
+    simulate: Simulate,
+) -> None:
+    costs = everywhere([1, 1, 1, 1], 3, TWO_PAIRS, [2, 2], host=[True, False, False])
+    expected = 6, [0, 3, 0, 3], [3, 6, 3, 6]
+    assert scheduled(simulate, costs, TWO_PAIRS, (1, 2, 2, 1), CALLS) == expected
+
+
+@BOTH
+def test_operators_of_a_unit_run_apart_where_another_unit_lies_between(
+    simulate: Simulate,
+) -> None:
+    units = grouped(made_graph(3, CHAIN), ints([0, 1, 0]))
+    costs = everywhere([1, 1, 1], 2, CHAIN, [2, 2])
+    simulator: Any = simulate(units, costs, Semantics("event"))
+    latency, start, finish = simulator.schedule(np.array([0, 1], dtype=np.int8))
+    assert (latency, list(start), list(finish)) == (7, [0, 3, 6], [1, 4, 7])
