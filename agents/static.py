@@ -108,16 +108,15 @@ def random(env: gym.Env[Any, Any], seed: int) -> TryOut:
 def random_blocks(env: gym.Env[Any, Any], seed: int) -> TryOut:
     """One to eight runs of the topological order, each on a device drawn uniformly."""
     problem, rng = placement_env(env).problem, np.random.default_rng(seed)
+    return TryOut(env, lambda budget: (draw_blocks(problem, rng) for _ in range(budget)))
 
-    def draw() -> IntArray:
-        n_cuts = min(int(rng.integers(MOST_BLOCKS)), problem.n_units - 1)
-        cuts = np.sort(rng.choice(np.arange(1, problem.n_units), n_cuts, replace=False))
-        devices = rng.integers(len(problem.devices), size=n_cuts + 1)
-        return where_supported(
-            problem, devices[np.searchsorted(cuts, range(problem.n_units), "right")]
-        )
 
-    return TryOut(env, lambda budget: (draw() for _ in range(budget)))
+def draw_blocks(problem: Problem, rng: np.random.Generator) -> IntArray:
+    """One to eight runs of the topological order, each on a device drawn uniformly."""
+    n_cuts = min(int(rng.integers(MOST_BLOCKS)), problem.n_units - 1)
+    cuts = np.sort(rng.choice(np.arange(1, problem.n_units), n_cuts, replace=False))
+    devices = rng.integers(len(problem.devices), size=n_cuts + 1)
+    return problem.where_supported(devices[np.searchsorted(cuts, range(problem.n_units), "right")])
 
 
 def prefix(env: gym.Env[Any, Any], seed: int) -> TryOut:
@@ -168,13 +167,7 @@ def run(problem: Problem, start: int, end: int, inside: int, outside: int) -> In
     """Units ``start`` to ``end`` on one device, all others on another, where supported."""
     assignment = problem.single(outside)
     assignment[start:end] = inside
-    return where_supported(problem, assignment)
-
-
-def where_supported(problem: Problem, assignment: IntArray) -> IntArray:
-    """The assignment, with what a device lacks moved to the reference device."""
-    possible = problem.supported[np.arange(problem.n_units), assignment]
-    return np.where(possible, assignment, problem.reference_device)
+    return problem.where_supported(assignment)
 
 
 def two_fastest(env: DevicePlacementEnv) -> tuple[int, int]:

@@ -130,6 +130,13 @@ class Problem:
         name, limit = self.device_names[over[0]], self.limits_bytes[over[0]]
         return f"{name} holds {limit / 1e6:.1f} MB, not {used[over[0]] / 1e6:.1f}"
 
+    def where_supported(self, assignment: IntArray) -> IntArray:
+        """The assignment, with what a device lacks moved to the reference device."""
+        if self.supports_all:
+            return assignment
+        possible = self.supported[np.arange(self.n_units), assignment]
+        return np.where(possible, assignment, self.reference_device)
+
     def transfers(self, assignment: IntArray) -> tuple[IntArray, IntArray]:
         """(n_transfers,) tensor and destination device: each tensor once per destination."""
         tensors = self.units.quotient.tensors

@@ -13,15 +13,15 @@ MAX_RUNS = 8
 def spread(problem: Problem, n: int, rng: np.random.Generator) -> list[IntArray]:
     """``n`` distinct splits, half of them runs, half strewn, every device with a random share.
 
-    Fewer where the problem has not so many. A unit that its device does not support goes to one
-    that does.
+    Fewer where the problem has not so many. A unit that its device does not support goes to the
+    reference device.
     """
     found: dict[bytes, IntArray] = {}
     for attempt in range(20 * n):
         if len(found) == n:
             break
         drawn = runs(problem, rng) if attempt % 2 else strewn(problem, rng)
-        split = supported(problem, drawn)
+        split = problem.where_supported(drawn)
         if len(np.unique(split)) > 1:
             found.setdefault(split.tobytes(), split)
     return list(found.values())
@@ -42,9 +42,3 @@ def strewn(problem: Problem, rng: np.random.Generator) -> IntArray:
     """Every unit by itself, under shares of the devices drawn first."""
     shares = rng.dirichlet(np.ones(len(problem.devices)))
     return rng.choice(len(shares), problem.n_units, p=shares).astype(np.int64)
-
-
-def supported(problem: Problem, assignment: IntArray) -> IntArray:
-    """The assignment with unsupported choices replaced by the first device that can."""
-    good = problem.supported[np.arange(problem.n_units), assignment]
-    return np.where(good, assignment, problem.supported.argmax(axis=1)).astype(np.int64)

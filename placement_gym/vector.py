@@ -134,7 +134,7 @@ class SimulatedVectorEnv(VectorEnv[Observation, IntArray, NDArray[Any]]):
     def scores(self) -> Scores:
         """Of the current assignments; with noise, what a measurement would have said."""
         backend = self.env.simulated
-        latency_ms, feasible = backend.evaluate_batch(self.assignments)
+        latency_ms, feasible = backend.exact_batch(self.assignments)
         if backend.noise:
             for i in np.flatnonzero(feasible):
                 latency_ms[i] *= np.exp(backend.noise * self.noise_rngs[i].standard_normal())

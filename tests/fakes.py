@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from placement_gym.backends import Measurement
+from placement_gym.backends import Batch, Measurement
 from placement_gym.backends.simulated import SimulatedBackend
 from placement_gym.costs.table import CostTable
 from placement_gym.devices import DeviceSpec
@@ -114,6 +114,9 @@ class FakeBackend:
         self.calls.append(("evaluate", tuple(assignment.tolist())))
         error = self.problem.infeasibility(assignment)
         return Measurement.failed(error, self.reference_ms) if error else self.answer(assignment)
+
+    def evaluate_batch(self, assignments: IntArray) -> Batch:
+        return Batch.of(self.evaluate, assignments)
 
     def score(self, assignment: IntArray) -> Measurement:
         self.calls.append(("score", tuple(assignment.tolist())))

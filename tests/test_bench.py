@@ -16,7 +16,7 @@ import placement_gym
 from placement_gym.backends import Measurement
 from placement_gym.bench import report, resolve, results
 from placement_gym.bench.arena import Arena
-from placement_gym.bench.budget import BudgetedBackend, BudgetReached
+from placement_gym.bench.budget import BudgetedBackend, BudgetReached, Seen
 from placement_gym.bench.finalists import Finalist, fastest
 from placement_gym.bench.resolve import AgentSpec, UnknownAgentError
 from placement_gym.bench.run import run_agent
@@ -84,7 +84,7 @@ def test_the_best_placements_are_distinct_feasible_and_sorted(arena: Arena) -> N
     slow, fast = problem.single(0), problem.single(1)
     for assignment in (slow, fast, fast, slow):
         backend.evaluate(assignment)
-    backend.history.append((np.ones(0), Measurement.failed("broken", 1.0)))
+    backend.history.append(Seen(np.ones(0), 9.0, "broken"))
     best = backend.best(3)
     assert [a.tolist() for a in best] == [fast.tolist(), slow.tolist()]
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,6 +80,24 @@ class Measurement:
         )
 
 
+class Batch(NamedTuple):
+    """What matters of many placements.
+
+    Attributes:
+        speedup: (k,) float64, over the reference device.
+        feasible: (k,) bool.
+    """
+
+    speedup: NDArray[np.float64]
+    feasible: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, evaluate: Callable[[IntArray], Measurement], assignments: IntArray) -> Batch:
+        """Evaluate one by one."""
+        found = [evaluate(assignment) for assignment in assignments]
+        return cls(np.array([m.speedup for m in found]), np.array([m.feasible for m in found]))
+
+
 class Backend(Protocol):
     """What the environment needs to know of an engine or a simulator."""
 
@@ -87,6 +105,10 @@ class Backend(Protocol):
 
     def evaluate(self, assignment: IntArray) -> Measurement:
         """The cost of an (n_units,) assignment; a placement that fails is data, no exception."""
+        ...
+
+    def evaluate_batch(self, assignments: IntArray) -> Batch:
+        """As ``evaluate``, of (k, n_units) assignments."""
         ...
 
     def score(self, assignment: IntArray) -> Measurement:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from placement_gym.backends import Backend, Measurement
+from placement_gym.backends import Backend, Batch, Measurement
 from placement_gym.backends.wrapper import BackendWrapper
 from placement_gym.graph.operators import IntArray
 
@@ -27,6 +27,10 @@ class CachedBackend(BackendWrapper):
         if self.problem.infeasibility(assignment):
             return self.inner.evaluate(assignment)
         return self.score(assignment)
+
+    def evaluate_batch(self, assignments: IntArray) -> Batch:
+        """See ``Backend.evaluate_batch``."""
+        return Batch.of(self.evaluate, assignments)
 
     def score(self, assignment: IntArray) -> Measurement:
         """As ``evaluate``, memory limits ignored."""

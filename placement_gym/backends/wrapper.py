@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from placement_gym.backends import Backend, Measurement
+from placement_gym.backends import Backend, Batch, Measurement
 from placement_gym.costs.table import CostTable
 from placement_gym.graph.operators import IntArray
 
@@ -22,6 +22,10 @@ class BackendWrapper:
     def evaluate(self, assignment: IntArray) -> Measurement:
         """See ``Backend.evaluate``."""
         return self.inner.evaluate(assignment)
+
+    def evaluate_batch(self, assignments: IntArray) -> Batch:
+        """See ``Backend.evaluate_batch``."""
+        return self.inner.evaluate_batch(assignments)
 
     def score(self, assignment: IntArray) -> Measurement:
         """See ``Backend.score``."""

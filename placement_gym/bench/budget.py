@@ -4,10 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from time import perf_counter
+from typing import NamedTuple
 
-from placement_gym.backends import Backend, Measurement
+from placement_gym.backends import Backend, Batch, Measurement
 from placement_gym.backends.wrapper import BackendWrapper
 from placement_gym.graph.operators import IntArray
+
+INFEASIBLE = "infeasible"
+
+
+class Seen(NamedTuple):
+    """An evaluated placement, and why it failed if it did."""
+
+    assignment: IntArray
+    speedup: float
+    error: str
 
 
 class BudgetReached(Exception):  # noqa: N818  a signal, not an error
@@ -31,7 +42,7 @@ class BudgetedBackend(BackendWrapper):
         super().__init__(inner)
         self.budget: float = budget
         self.on_evaluation = on_evaluation
-        self.history: list[tuple[IntArray, Measurement]] = []
+        self.history: list[Seen] = []
         self.curve: list[tuple[int, float, float]] = []
         self.started = perf_counter()
 
@@ -50,32 +61,52 @@ class BudgetedBackend(BackendWrapper):
         Raises:
             BudgetReached: The budget is spent.
         """
-        if self.evaluations >= self.budget:
-            raise BudgetReached(f"{self.budget} evaluations")
+        self.check_budget()
         measurement = self.inner.evaluate(assignment)
-        self.history.append((assignment.copy(), measurement))
-        self.note_progress(measurement)
-        self.on_evaluation()
+        self.remember(assignment, measurement.speedup, measurement.error)
         return measurement
 
-    def note_progress(self, measurement: Measurement) -> None:
-        """Keep (evaluations, seconds, best speed-up) whenever the best improves."""
+    def evaluate_batch(self, assignments: IntArray) -> Batch:
+        """See ``Backend.evaluate_batch``; what exceeds the budget is not evaluated.
+
+        Raises:
+            BudgetReached: The budget does not suffice for all of them.
+        """
+        self.check_budget()
+        within = assignments[: int(min(len(assignments), self.budget - self.evaluations))]
+        batch = self.inner.evaluate_batch(within)
+        for assignment, speedup, feasible in zip(within, *batch, strict=True):
+            self.remember(assignment, float(speedup), "" if feasible else INFEASIBLE)
+        if len(within) < len(assignments):
+            self.check_budget()
+        return batch
+
+    def check_budget(self) -> None:
+        if self.evaluations >= self.budget:
+            raise BudgetReached(f"{self.budget} evaluations")
+
+    def remember(self, assignment: IntArray, speedup: float, error: str) -> None:
+        """Keep what was evaluated, and the curve of (evaluations, seconds, best speed-up)."""
+        self.history.append(Seen(assignment.copy(), speedup, error))
         best = self.curve[-1][2] if self.curve else 0.0
-        if measurement.feasible and measurement.speedup > best:
-            self.curve.append((self.evaluations, self.wall_s, measurement.speedup))
+        if not error and speedup > best:
+            self.curve.append((self.evaluations, self.wall_s, speedup))
+        self.on_evaluation()
 
     def best(self, n: int) -> list[IntArray]:
         """The ``n`` fastest distinct feasible placements that were seen."""
-        feasible = [(a, m) for a, m in self.history if m.feasible]
-        ranked = sorted(feasible, key=lambda seen: -seen[1].speedup)
-        distinct = {a.tobytes(): a for a, _ in ranked}
+        feasible = [seen for seen in self.history if not seen.error]
+        ranked = sorted(feasible, key=lambda seen: -seen.speedup)
+        distinct = {seen.assignment.tobytes(): seen.assignment for seen in ranked}
         return list(distinct.values())[:n]
 
     def why_not(self) -> str:
         """Why there is no finalist: the latest failure."""
-        reasons = [measurement.error for _, measurement in self.history if measurement.error]
-        return reasons[-1] if reasons else "nothing was evaluated"
+        failed = [seen for seen in self.history if seen.error]
+        if not failed:
+            return "nothing was evaluated"
+        return self.problem.infeasibility(failed[-1].assignment) or failed[-1].error
 
     def last(self) -> list[IntArray]:
         """The latest placement, if it is feasible."""
-        return [assignment for assignment, m in self.history[-1:] if m.feasible]
+        return [seen.assignment for seen in self.history[-1:] if not seen.error]

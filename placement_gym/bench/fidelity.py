@@ -12,6 +12,7 @@ from scipy.stats import kendalltau, spearmanr
 
 from placement_gym.backends.measured.make import measured_backend
 from placement_gym.backends.measured.profile import cached, fitted_splits
+from placement_gym.backends.measured.protocol import RANKED
 from placement_gym.backends.simulated import SimulatedBackend
 from placement_gym.bench.results import plain
 from placement_gym.costs.table import CostTable, FloatArray
@@ -67,8 +68,9 @@ def fidelity(
         task = progress.task_ids[0]
         progress.update(task, description="measuring")
         found = []
+        judge = backend.under(RANKED)
         for placement in placements:
-            found.append(backend.score(placement))
+            found.append(judge.score(placement))
             progress.advance(task)
     twin = SimulatedBackend(problem, costs)
     reference_ms = float(np.median([m.reference_ms for m in found]))

@@ -9,6 +9,7 @@ from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 from placement_gym.costs.table import CostTable, FloatArray
 from placement_gym.graph.operators import IntArray
 from placement_gym.graph.units import Units
+from placement_gym.solvers.tasks import Tasks
 
 LARGEST = 2**31 - 1
 
@@ -30,15 +31,14 @@ def minimum_cut(units: Units, costs: CostTable) -> IntArray:
     """
     if len(costs.devices) != 2:
         raise ValueError(f"a minimum cut places on two devices, not {len(costs.devices)}")
-    unit_ms, (source, offsets, readers, transfer_ms) = (
-        costs.unit_ms(units),
-        cut_tensors(units, costs),
-    )
+    tasks = Tasks.of_units(units, costs)
+    tensors, unit_ms, transfer_ms = tasks.tensors, tasks.ms, tasks.transfer_ms
+    source, readers = tensors.source, tensors.readers
     n, n_tensors = len(units), len(source)
     s, t = n + 2 * n_tensors, n + 2 * n_tensors + 1
     there = n + np.arange(n_tensors)
     back = there + n_tensors
-    read = np.repeat(np.arange(n_tensors), np.diff(offsets))
+    read = np.repeat(np.arange(n_tensors), np.diff(tensors.offsets))
     everything, endless = np.arange(n), np.full(len(readers), np.inf)
     edges = (
         (np.full(n, s), everything, unit_ms[:, 1]),
@@ -56,16 +56,6 @@ def minimum_cut(units: Units, costs: CostTable) -> IntArray:
     devices = np.ones(t + 1, dtype=np.int64)
     devices[breadth_first_order(residual, s, return_predecessors=False)] = 0
     return devices[:n]
-
-
-def cut_tensors(units: Units, costs: CostTable) -> tuple[IntArray, IntArray, IntArray, FloatArray]:
-    """Source, offsets and readers of the tensors between units, and their (n, D, D) transfers."""
-    tensors = units.graph.tensors
-    tensor, reader = tensors.readings()
-    labels = units.of_operator
-    kept = np.unique(tensor[labels[tensors.source[tensor]] != labels[reader]])
-    quotient = units.quotient.tensors
-    return quotient.source, quotient.offsets, quotient.readers, costs.transfer_ms[kept]
 
 
 def to_integers(capacities: FloatArray, unit_ms: FloatArray) -> IntArray:

@@ -17,7 +17,7 @@ from scipy.optimize import lsq_linear
 from placement_gym.backends import Measurement
 from placement_gym.backends.measured.counters import operator_times
 from placement_gym.backends.measured.lock import measuring
-from placement_gym.backends.measured.protocol import QUICK
+from placement_gym.backends.measured.protocol import FITTED
 from placement_gym.costs.table import CostTable, FloatArray
 from placement_gym.graph.operators import IntArray
 from placement_gym.problem import Problem
@@ -184,7 +184,7 @@ def cached(backend: MeasuredBackend, refresh: bool = False, quiet: bool = False)
     with bar(n_measurements(backend.problem), "measurements", quiet) as progress:
         task = progress.task_ids[0]
         progress.update(task, description="profiling")
-        table = profile(backend.under(QUICK), step=lambda: progress.advance(task))
+        table = profile(backend.under(FITTED), step=lambda: progress.advance(task))
     path.parent.mkdir(parents=True, exist_ok=True)
     table.save(path)
     return table

@@ -12,8 +12,10 @@ class Protocol:
     Attributes:
         warmup: Inferences before the first counted one.
         repeats: Counted inferences of candidate and reference, each.
-        attempts: Times an unsteady run is repeated at most, the first included; the attempt
-            with the least noise counts.
+        attempts: Times a run is repeated at most, the first included, as long as it is unsteady
+            or ``noise`` is not reached. Steady attempts count together; if there is none, the one
+            with the least noise does.
+        noise: Half-width of the uncertainty of a speed-up, as a fraction, that is good enough.
         final_repeats: As ``repeats``, a compilation, when finalists are measured.
         final_compiles: Compilations of each finalist.
     """
@@ -21,9 +23,13 @@ class Protocol:
     warmup: int = 5
     repeats: int = 10
     attempts: int = 2
+    noise: float = float("inf")
     final_repeats: int = 16
     final_compiles: int = 4
 
 
-QUICK = Protocol(warmup=2, repeats=4, attempts=1)
-"""For many measurements that a fit averages."""
+FITTED = Protocol(repeats=16)
+"""For measurements that a fit averages."""
+
+RANKED = Protocol(repeats=16, attempts=4, noise=0.025)
+"""For measurements that are compared one by one."""

@@ -13,11 +13,11 @@ from placement_gym.backends.simulated.lists import list_batch, list_schedule
 from placement_gym.backends.simulated.memory import peak_bytes
 from placement_gym.backends.simulated.overtaking import overtaking_event
 from placement_gym.backends.simulated.program import Int8, Int32, Program, Readings, int32
-from placement_gym.backends.simulated.rank import upward_rank
 from placement_gym.backends.simulated.semantics import CHOICES, Semantics
 from placement_gym.backends.simulated.serial import serial, serial_batch, serial_starts
 from placement_gym.backends.simulated.submodels import Flow, count_submodels
 from placement_gym.backends.simulated.traffic import traffic
+from placement_gym.costs.rank import upward_rank
 from placement_gym.costs.table import CostTable, FloatArray
 from placement_gym.graph.operators import IntArray
 from placement_gym.graph.units import Units
@@ -60,13 +60,19 @@ class Simulator:
         """(n_operators,) int32 order of a list schedule."""
         if self.semantics.order == "fifo":
             return int32(np.arange(len(self.program.unit)))
-        return int32(np.argsort(-upward_rank(self.program), kind="stable"))
+        return int32(np.argsort(-self.rank, kind="stable"))
 
     @cached_property
     def preference(self) -> FloatArray:
         """What a device of an event schedule prefers, least first; empty without preference."""
         by_rank = self.semantics.order == "priority"
-        return -upward_rank(self.program) if by_rank else np.empty(0)
+        return -self.rank if by_rank else np.empty(0)
+
+    @property
+    def rank(self) -> FloatArray:
+        """(n_operators,) upward rank."""
+        costs = self.costs
+        return upward_rank(costs.operator_ms, costs.transfer_ms, self.units.graph.tensors)
 
     def latency_ms(self, placement: Int8) -> float:
         """The latency of one placement."""

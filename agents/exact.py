@@ -1,0 +1,71 @@
+"""Solvers as agents: one placement from the environment's cost table, no evaluation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import NDArray
+
+from agents.static import Fixed
+from placement_gym.costs.table import CostTable
+from placement_gym.env import placement_env
+from placement_gym.problem import Problem
+from placement_gym.solvers import lists
+from placement_gym.solvers.milp import serial_program
+from placement_gym.solvers.mincut import minimum_cut
+
+Solver = Callable[[Problem, CostTable], NDArray[np.int64]]
+
+
+def solved(env: gym.Env[Any, Any], solver: Solver) -> Fixed:
+    """What a solver makes of the environment's problem and costs."""
+    base = placement_env(env)
+    return Fixed(solver(base.problem, base.cost_table()))
+
+
+def heft(env: gym.Env[Any, Any], seed: int) -> Fixed:
+    """See ``solvers.lists.heft``."""
+    return solved(env, lists.heft)
+
+
+def critical_path(env: gym.Env[Any, Any], seed: int) -> Fixed:
+    """See ``solvers.lists.critical_path``."""
+    return solved(env, lists.critical_path)
+
+
+def m_topo(env: gym.Env[Any, Any], seed: int) -> Fixed:
+    """See ``solvers.lists.m_topo``."""
+    return solved(env, lists.m_topo)
+
+
+def m_etf(env: gym.Env[Any, Any], seed: int) -> Fixed:
+    """See ``solvers.lists.m_etf``."""
+    return solved(env, lists.m_etf)
+
+
+def min_cut(env: gym.Env[Any, Any], seed: int) -> Fixed:
+    """See ``solvers.mincut.minimum_cut``; memory limits are not seen."""
+    return solved(env, lambda problem, costs: minimum_cut(problem.units, costs))
+
+
+def milp(env: gym.Env[Any, Any], seed: int, time_limit_s: float = 60.0) -> Fixed:
+    """See ``solvers.milp.serial_program``.
+
+    Raises:
+        RuntimeError: No placement was found.
+    """
+
+    def best(problem: Problem, costs: CostTable) -> NDArray[np.int64]:
+        solution = serial_program(problem, costs, time_limit_s)
+        if solution.assignment is None:
+            raise RuntimeError(
+                "no placement fits the devices' memory"
+                if np.isinf(solution.bound_ms)
+                else f"no placement was found in {time_limit_s} s: give time_limit_s more"
+            )
+        return solution.assignment
+
+    return solved(env, best)

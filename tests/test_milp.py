@@ -1,0 +1,67 @@
+"""The serial MILP against brute force, with limits, support and several devices."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from by_hand import cost_table, made_graph
+
+from placement_gym.backends.simulated import SimulatedBackend
+from placement_gym.devices import DeviceSpec
+from placement_gym.graph.units import group
+from placement_gym.problem import Problem
+from placement_gym.solvers.milp import serial_program
+
+
+def random_backend(seed: int) -> SimulatedBackend:
+    """Up to eight operators on two or three devices, some refused, some limits tight."""
+    rng = np.random.default_rng(seed)
+    n, d = int(rng.integers(1, 9)), int(rng.integers(2, 4))
+    read = [(source, np.flatnonzero(rng.random(n) < 0.4)) for source in range(n) for _ in range(2)]
+    made = [(source, readers[readers > source].tolist()) for source, readers in read]
+    graph = made_graph(n, [(source, readers) for source, readers in made if readers])
+    units = group(graph, "op")
+    costs = cost_table(
+        graph,
+        rng.integers(0, 10, (n, d)) + rng.random((n, d)),
+        rng.integers(1, 9, len(graph.tensors.source)),
+        link_ms=rng.random((d, d)),
+        link_ms_per_volume=rng.random((d, d)),
+    )
+    limits = [None, *(float(share) for share in rng.choice([0.2, 0.5, 1.0], d - 1))]
+    devices = [
+        DeviceSpec(name, weight_share=share)
+        for name, share in zip(costs.devices, limits, strict=True)
+    ]
+    supported = rng.random((n, d)) < 0.8
+    supported[:, 0] = True
+    operator_bytes = rng.integers(0, 100, n)
+    return SimulatedBackend(Problem(units, tuple(devices), supported, operator_bytes), costs)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_the_program_finds_the_fastest_feasible_placement_and_proves_it(seed: int) -> None:
+    backend = random_backend(seed)
+    problem = backend.problem
+    solution = serial_program(problem, backend.costs)
+    every = np.array(list(product(range(len(problem.devices)), repeat=problem.n_units)))
+    latency_ms, feasible = backend.exact_batch(every)
+    fastest = latency_ms[feasible].min()
+    assert solution.assignment is not None
+    assert problem.infeasibility(solution.assignment) == ""
+    assert backend.score(solution.assignment).latency_ms == pytest.approx(fastest, rel=1e-5)
+    assert solution.proven
+    assert solution.bound_ms == pytest.approx(fastest, rel=1e-5)
+
+
+def test_what_fits_nowhere_has_no_placement_and_an_infinite_bound() -> None:
+    backend = random_backend(3)
+    problem = backend.problem
+    tight = tuple(DeviceSpec(device.name, memory_bytes=0) for device in problem.devices)
+    held = np.full(len(problem.units.graph), 10)
+    solution = serial_program(Problem(problem.units, tight, problem.supported, held), backend.costs)
+    assert solution.assignment is None
+    assert solution.bound_ms == np.inf
+    assert not solution.proven
