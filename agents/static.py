@@ -148,7 +148,7 @@ def window(env: gym.Env[Any, Any], seed: int) -> TryOut:
         cuts = np.unique(np.linspace(0, problem.n_units, cells + 1).round().astype(int)).tolist()
         inner = [(a, b) for a, b in combinations(cuts, 2) if b - a < problem.n_units]
         candidates = [run(problem, a, b, inside, outside) for a, b in inner]
-        return [candidate for candidate in candidates if not problem.infeasibility(candidate)]
+        return [candidate for candidate in candidates if not base.backend.infeasibility(candidate)]
 
     def proposals(budget: int) -> list[IntArray]:
         best = windows(2)

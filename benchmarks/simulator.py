@@ -108,7 +108,15 @@ def against_python(data: Path) -> None:
 
 def growth() -> None:
     """Time per operator on layered graphs of 1.6 edges an operator."""
-    kinds = ("event", "list", "serial", "batched list", "submodels", "extract", "features")
+    kinds = (
+        "event",
+        "list",
+        "serial",
+        "batched list",
+        "submodels",
+        "grouping",
+        "fractal dimension",
+    )
     table = Table("operators", *(f"{kind}, ns" for kind in kinds), "event, us")
     table.title = "synthetic-layered: nanoseconds an operator"
     devices = parse_devices("cpu+dgpu")

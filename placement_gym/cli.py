@@ -186,7 +186,7 @@ def run_profile(options: argparse.Namespace) -> int:
     if options.out:
         costs.save(options.out)
     Console().print(profile_table(backend.problem, costs))
-    print(f"The cost table is {options.out or cache_path(backend.problem)}")
+    print(f"The cost table is {options.out or cache_path(backend)}")
     return 0
 
 

@@ -15,7 +15,10 @@ from numpy.typing import NDArray
 from placement_gym.graph.operators import IntArray, OpGraph
 from placement_gym.problem import Problem
 
-COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#777777", "#222222")
+COLOURS = (
+    *("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#777777", "#222222"),
+    *("#99ddff", "#ffaabb", "#aaaa00", "#dddddd", "#ee8866", "#004488", "#bbcc33", "#997700"),
+)
 UNITS_A_ROW = 45
 
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 
 import numpy as np
@@ -21,6 +21,14 @@ settings.load_profile("tests")
 
 TWO_DEVICES = (DeviceSpec("CPU", threads=1), DeviceSpec("CPU_FAST", plugin="CPU", threads=1))
 Edges = Sequence[tuple[int, int]]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_profiles(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Profiles are measured anew, and kept for one run of the tests only."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -132,6 +132,9 @@ class FakeBackend:
         self.calls += [("remeasure", tuple(assignment.tolist())) for assignment in assignments]
         return [self.answer(assignment) for assignment in assignments]
 
+    def infeasibility(self, assignment: IntArray) -> str:
+        return self.problem.infeasibility(assignment)
+
     def memory_bytes(self, assignment: IntArray) -> IntArray:
         return self.problem.memory_bytes(assignment)
 

@@ -107,9 +107,10 @@ def cost_tables(draw: st.DrawFn, graph: OpGraph) -> CostTable:
 @st.composite
 def semantics_of(draw: st.DrawFn, schedule: str, contention: str | None) -> Semantics:
     """Any valid axes beside the given ones."""
+    if schedule not in ("event", "list"):
+        return Semantics(schedule, memory=draw(st.sampled_from(["off", "static"])))
     contention = contention or draw(st.sampled_from(CHOICES["contention"]))
     transfers = CHOICES["transfer"] if contention in ("none", "source") else ("dest", "edge")
-    memories = CHOICES["memory"] if schedule in ("event", "list") else ("off", "static")
     gap_ms = st.sampled_from([0.0, 1.0, 0.3])
     return Semantics(
         schedule,
@@ -118,7 +119,7 @@ def semantics_of(draw: st.DrawFn, schedule: str, contention: str | None) -> Sema
         order=draw(st.sampled_from(CHOICES["order"])),
         op_gap_ms=draw(gap_ms),
         link_gap_ms=draw(gap_ms),
-        memory=draw(st.sampled_from(memories)),
+        memory=draw(st.sampled_from(CHOICES["memory"])),
     )
 
 

@@ -77,7 +77,7 @@ def test_too_few_measurements_are_no_profile() -> None:
 def test_a_profile_is_measured_once_and_kept_as_a_file() -> None:
     backend = measured_backend("tiny", "cpu-testbed")
     first = profile.cached(backend, quiet=True)
-    path = profile.cache_path(backend.problem)
+    path = profile.cache_path(backend)
     kept = CostTable.load(path)
     written = path.stat().st_mtime_ns
     assert kept.fingerprint == first.fingerprint == backend.cost_table().fingerprint
@@ -102,7 +102,7 @@ def test_the_twin_takes_this_machines_profile_on_request() -> None:
 
 def test_profiles_of_other_devices_or_units_are_kept_apart() -> None:
     paths = {
-        profile.cache_path(measured_backend("tiny", devices, granularity).problem)
+        profile.cache_path(measured_backend("tiny", devices, granularity))
         for devices in ("cpu-testbed", "cpu-testbed-limited")
         for granularity in ("op", "colocated")
     }

@@ -119,6 +119,10 @@ class Backend(Protocol):
         """Afresh, as exactly as the backend can; the first is the reference of all others."""
         ...
 
+    def infeasibility(self, assignment: IntArray) -> str:
+        """Why support or memory forbid an assignment, or an empty string; nothing is run."""
+        ...
+
     def memory_bytes(self, assignment: IntArray) -> IntArray:
         """(n_devices,) what counts against the devices' limits."""
         ...
@@ -166,7 +170,7 @@ class Singles:
             tuple(
                 backend.score(a) if problem.runs_all[d] else None for d, a in enumerate(assignments)
             ),
-            tuple(not problem.infeasibility(a) for a in assignments),
+            tuple(not backend.infeasibility(a) for a in assignments),
         )
 
     def best(self, limited: bool = True) -> int | None:

@@ -24,7 +24,7 @@ class CachedBackend(BackendWrapper):
 
     def evaluate(self, assignment: IntArray) -> Measurement:
         """See ``Backend.evaluate``; ``cached`` says where the answer came from."""
-        if self.problem.infeasibility(assignment):
+        if self.infeasibility(assignment):
             return self.inner.evaluate(assignment)
         return self.score(assignment)
 

@@ -35,6 +35,10 @@ class BackendWrapper:
         """See ``Backend.remeasure``."""
         return self.inner.remeasure(assignments)
 
+    def infeasibility(self, assignment: IntArray) -> str:
+        """See ``Backend.infeasibility``."""
+        return self.inner.infeasibility(assignment)
+
     def memory_bytes(self, assignment: IntArray) -> IntArray:
         """See ``Backend.memory_bytes``."""
         return self.inner.memory_bytes(assignment)

@@ -105,7 +105,7 @@ class BudgetedBackend(BackendWrapper):
         failed = [seen for seen in self.history if seen.error]
         if not failed:
             return "nothing was evaluated"
-        return self.problem.infeasibility(failed[-1].assignment) or failed[-1].error
+        return self.infeasibility(failed[-1].assignment) or failed[-1].error
 
     def last(self) -> list[IntArray]:
         """The latest placement, if it is feasible."""

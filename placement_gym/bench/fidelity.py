@@ -37,7 +37,9 @@ def fidelity(
 ) -> Document:
     """Measure a spread of placements with OpenVINO, predict them with the profiled twin, compare.
 
-    The placements are others than the profile was fitted to. ``out`` gets ``fidelity-MODEL.json``
+    The placements are others than the profile was fitted to. Both latencies are speed-ups over the
+    reference device, times its median latency while measuring, so that a machine which has become
+    slower since it was profiled is no error of the twin. ``out`` gets ``fidelity-MODEL.json``
     with every placement and ``fidelity-MODEL.png``, a scatter plot.
 
     Args:
@@ -50,7 +52,8 @@ def fidelity(
         quiet: Show no progress.
 
     Returns:
-        ``model``, ``devices``, ``costs`` (fingerprint), ``noise``, ``failed``, ``rows`` of
+        ``model``, ``devices``, ``costs`` (fingerprint), ``reference_ms``,
+        ``profiled_reference_ms``, ``noise``, ``failed``, ``rows`` of
         placements with ``measured_ms``, ``predicted_ms``, ``slow_share``; and ``twin`` and
         ``slow_share``, each with ``spearman``, ``kendall``, ``spearman_fastest_third`` and, for
         the twin, ``median_error`` and ``largest_error``.
@@ -78,7 +81,7 @@ def fidelity(
         {
             "placement": placement.tolist(),
             "measured_ms": reference_ms / m.speedup,
-            "predicted_ms": twin.score(placement).latency_ms,
+            "predicted_ms": reference_ms / twin.score(placement).speedup,
             "slow_share": slow_share(problem, costs, placement),
             "noise": m.noise,
             "n_submodels": m.n_submodels,
@@ -93,6 +96,8 @@ def fidelity(
             "model": problem.units.graph.model,
             "devices": problem.device_names,
             "costs": costs.fingerprint,
+            "reference_ms": reference_ms,
+            "profiled_reference_ms": twin.reference_ms,
             "noise": float(np.median([row["noise"] for row in rows])),
             "failed": len(placements) - len(rows),
             **agreement(rows),
@@ -135,13 +140,17 @@ def agreement(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float]]:
 
 
 def ranks(measured: FloatArray, predicted: FloatArray) -> dict[str, float]:
-    """Rank correlations over all placements, and over the fastest third as measured."""
+    """Rank correlations over all placements, and over the fastest third as measured.
+
+    Where all values are equal, so that there is no order to agree with, they are 0.
+    """
     fastest = np.argsort(measured)[: max(int(np.ceil(len(measured) * FASTEST)), 3)]
-    return {
-        "spearman": float(spearmanr(measured, predicted).statistic),
-        "kendall": float(kendalltau(measured, predicted).statistic),
-        "spearman_fastest_third": float(spearmanr(measured[fastest], predicted[fastest]).statistic),
+    found = {
+        "spearman": spearmanr(measured, predicted),
+        "kendall": kendalltau(measured, predicted),
+        "spearman_fastest_third": spearmanr(measured[fastest], predicted[fastest]),
     }
+    return {name: float(np.nan_to_num(result.statistic)) for name, result in found.items()}
 
 
 def write(document: Document, folder: Path) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from placement_gym.costs.paper import paper_factors
+from placement_gym.costs.paper import is_calibrated, paper_factors
 from placement_gym.costs.rooflines import FREE, roofline, share_of_cores
 from placement_gym.costs.table import CostTable, FloatArray
 from placement_gym.devices import DeviceSpec
@@ -26,7 +26,7 @@ def analytic(graph: OpGraph, devices: Sequence[DeviceSpec]) -> CostTable:
     per_mb = np.array([1.0 / line.link_gbytes_per_s for line in lines])
     operator_ms = np.stack([operator_times(graph, device) for device in devices], axis=1)
     table = CostTable(
-        source="analytic",
+        source="calibrated" if is_calibrated(graph.model, devices) else "analytic",
         graph=graph.fingerprint(),
         operators=graph.names,
         devices=names,

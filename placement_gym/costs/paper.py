@@ -41,3 +41,9 @@ def paper_factors(
             for device, total in zip(devices, total_ms, strict=True)
         ]
     )
+
+
+def is_calibrated(model: str, devices: Sequence[DeviceSpec]) -> bool:
+    """Whether some device's times of the model are scaled to a published figure."""
+    stated = PUBLISHED_MS.get(model.removesuffix("-fp16"), {})
+    return any(device.roofline in stated for device in devices)

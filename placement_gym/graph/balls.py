@@ -36,8 +36,10 @@ def ball_sizes(first: IntArray, neighbours: IntArray, radius: int, limit: int) -
                 node = queue[begin]
                 begin += 1
                 for position in range(first[node], first[node + 1]):
+                    if end == limit:
+                        break
                     other = neighbours[position]
-                    if seen_by[other] != centre and end < limit:
+                    if seen_by[other] != centre:
                         seen_by[other] = centre
                         queue[end] = other
                         end += 1

@@ -121,7 +121,7 @@ class MeasuredBackend:
 
     def evaluate(self, assignment: IntArray) -> Measurement:
         """Compile and time a placement beside the reference; see ``Backend.evaluate``."""
-        error = self.problem.infeasibility(assignment)
+        error = self.infeasibility(assignment)
         if error:
             return Measurement.failed(error, self.reference_ms, self.problem.traffic(assignment))
         return self.score(assignment)
@@ -223,6 +223,10 @@ class MeasuredBackend:
         moved = self.problem.traffic(assignment)
         made = Compilation(hetero.n_submodels(compiled), split.n_submodels, *moved, compile_s)
         return Candidate(request, made)
+
+    def infeasibility(self, assignment: IntArray) -> str:
+        """See ``Backend.infeasibility``."""
+        return self.problem.infeasibility(assignment)
 
     def memory_bytes(self, assignment: IntArray) -> IntArray:
         """Weights; see ``Backend.memory_bytes``."""

@@ -19,6 +19,7 @@ from placement_gym.backends.measured.counters import operator_times
 from placement_gym.backends.measured.lock import measuring
 from placement_gym.backends.measured.protocol import FITTED
 from placement_gym.costs.table import CostTable, FloatArray
+from placement_gym.devices import usable_cores
 from placement_gym.graph.operators import IntArray
 from placement_gym.problem import Problem
 from placement_gym.progress import bar
@@ -29,25 +30,27 @@ if TYPE_CHECKING:
 
 SPLITS = 24
 SEED = 20_202
+METHOD = 2
+"""Changes with what a profile measures or how it is kept, so that older ones are not read."""
 MIN_TRANSFER_MS = 0.02
 """Least cost of a transfer, without which a solver trusts a lucky fit and cuts too often."""
 
 
-def profile(
-    backend: MeasuredBackend, n_splits: int = SPLITS, step: Callable[[], object] = lambda: None
-) -> CostTable:
+def profile(backend: MeasuredBackend, step: Callable[[], object] = lambda: None) -> CostTable:
     """Measure a cost table, calling ``step`` after each measurement.
 
     Operators get the times of OpenVINO's counters on each device alone, times one factor a
     device. It, the fixed and per-megabyte costs of transfers and the cost of a further submodel
     are a non-negative least-squares fit, on relative errors, to the latencies of every device
-    alone and of ``n_splits`` splits.
+    alone and of ``fitted_splits``.
 
     Raises:
+        ValueError: There is one device only, or one does not run the whole model.
         RuntimeError: Too few of the splits could be measured.
     """
     problem = backend.problem
     graph = problem.units.graph
+    check(problem)
     columns = []
     for device in problem.devices:
         with measuring():
@@ -55,8 +58,8 @@ def profile(
                 operator_times(backend.core, backend.model, graph, device, backend.inputs)
             )
         step()
-    singles = [problem.single(int(d)) for d in np.flatnonzero(problem.runs_all)]
-    splits = [*singles, *fitted_splits(problem, n_splits)]
+    singles = [problem.single(device) for device in range(len(problem.devices))]
+    splits = [*singles, *fitted_splits(problem)]
     found = []
     for split in splits:
         found.append(backend.score(split))
@@ -64,14 +67,36 @@ def profile(
     return fitted(problem, np.stack(columns, axis=1), splits, found)
 
 
-def fitted_splits(problem: Problem, n_splits: int = SPLITS) -> list[IntArray]:
+def check(problem: Problem) -> None:
+    """Refuse what cannot be profiled, before anything is measured."""
+    partly = [
+        n for n, whole in zip(problem.device_names, problem.runs_all, strict=True) if not whole
+    ]
+    if len(problem.devices) < 2 or partly:
+        raise ValueError(
+            f"a profile needs two or more devices that run the whole model; {partly} do not, of "
+            f"{list(problem.device_names)}: leave them out"
+        )
+
+
+def fitted_splits(problem: Problem) -> list[IntArray]:
     """The splits that a profile is fitted to, always the same of a problem."""
-    return spread(problem, n_splits, np.random.default_rng(SEED))
+    return spread(problem, n_splits(problem), np.random.default_rng(SEED))
 
 
-def n_measurements(problem: Problem, n_splits: int = SPLITS) -> int:
+def n_splits(problem: Problem) -> int:
+    """As many as average the noise out, and twice the unknowns of the fit."""
+    return max(SPLITS, 2 * n_unknowns(len(problem.devices)))
+
+
+def n_unknowns(n_devices: int) -> int:
+    """A factor a device, two costs a link, and that of a submodel."""
+    return n_devices + n_devices * (n_devices - 1) + 1
+
+
+def n_measurements(problem: Problem) -> int:
     """How often ``profile`` measures something, at most."""
-    return len(problem.devices) + int(problem.runs_all.sum()) + n_splits
+    return 2 * len(problem.devices) + n_splits(problem)
 
 
 def fitted(
@@ -89,7 +114,7 @@ def fitted(
         found: Their measurements, in the same order.
     """
     pairs = [(split, m) for split, m in zip(splits, found, strict=True) if m.feasible]
-    if len(pairs) < 2 * len(problem.devices) ** 2:
+    if len(pairs) < n_unknowns(len(problem.devices)) + 2:
         raise RuntimeError(f"only {len(pairs)} placements could be measured: no profile")
     n_devices = len(problem.devices)
     links = list(combinations(range(n_devices), 2))
@@ -112,12 +137,13 @@ def fitted(
     ends = np.cumsum([n_devices, len(links), len(links)])
     scale, fixed, per_mb, (submodel_ms,) = np.split(solution, ends)
     whole = operator_ms.sum(axis=0) * scale
+    rest = 1.0 - submodel_ms / np.maximum(whole, np.finfo(float).tiny)
     return CostTable(
         source="profiled",
         graph=problem.units.graph.fingerprint(),
         operators=problem.units.graph.names,
         devices=problem.device_names,
-        operator_ms=operator_ms * scale * (1.0 - submodel_ms / np.maximum(whole, submodel_ms)),
+        operator_ms=operator_ms * scale * np.where(whole > submodel_ms, rest, 1.0),
         supported=problem.supported[problem.units.of_operator],
         memory_bytes=problem.units.graph.weight_bytes,
         volume=problem.units.graph.tensors.size_bytes / 1e6,
@@ -154,14 +180,17 @@ def symmetric(values: FloatArray, links: list[tuple[int, int]], n_devices: int) 
     return matrix
 
 
-def cache_path(problem: Problem) -> Path:
-    """Where this machine keeps the profile of a problem."""
+def cache_path(backend: MeasuredBackend) -> Path:
+    """Where this machine keeps the profile of a backend's problem and way of splitting."""
     import openvino as ov
 
+    problem = backend.problem
     key = {
+        "method": METHOD,
+        "alias": backend.alias,
         "problem": problem.fingerprint(),
         "devices": [device.to_json() for device in problem.devices],
-        "machine": [platform.node(), platform.processor(), os.cpu_count()],
+        "machine": [platform.node(), platform.processor(), usable_cores()],
         "openvino": ov.__version__,
     }
     digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]
@@ -178,7 +207,7 @@ def cached(backend: MeasuredBackend, refresh: bool = False, quiet: bool = False)
         refresh: Measure again.
         quiet: Show no progress.
     """
-    path = cache_path(backend.problem)
+    path = cache_path(backend)
     if path.exists() and not refresh:
         return CostTable.load(path)
     with bar(n_measurements(backend.problem), "measurements", quiet) as progress:

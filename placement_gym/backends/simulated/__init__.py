@@ -47,14 +47,14 @@ class SimulatedBackend:
         self.simulator = Simulator(problem.units, costs, self.semantics)
         self.noise = noise
         self.rng = np.random.default_rng()
-        reference = int8(problem.single(problem.reference_device))
+        reference = self.placements(problem.single(problem.reference_device))
         self.reference_ms = self.simulator.latency_ms(reference)
 
     def evaluate(self, assignment: IntArray) -> Measurement:
         """Repeatable, or seeded noise; see ``Backend.evaluate``."""
         error, penalty_ms = self.limits(assignment)
         if error:
-            traffic = self.simulator.traffic(int8(assignment))
+            traffic = self.simulator.traffic(self.placements(assignment))
             return Measurement.failed(error, self.reference_ms, traffic)
         exact = self.exact(assignment, penalty_ms)
         if not self.noise:
@@ -79,16 +79,20 @@ class SimulatedBackend:
         excess = np.maximum(used - self.problem.limits_bytes, 0.0)
         return "", float(price * excess.sum() / 1e9)
 
+    def infeasibility(self, assignment: IntArray) -> str:
+        """By the memory that the semantics count; see ``Backend.infeasibility``."""
+        return self.limits(assignment)[0]
+
     def memory_bytes(self, assignment: IntArray) -> IntArray:
         """What the semantics count, weights where they count nothing; see ``Backend``."""
         weights = self.problem.memory_bytes(assignment)
         if self.semantics.memory in ("off", "static"):
             return weights
-        outputs = self.simulator.output_bytes(int8(assignment))
+        outputs = self.simulator.output_bytes(self.placements(assignment))
         return outputs if self.semantics.memory == "outputs" else weights + outputs
 
     def exact(self, assignment: IntArray, penalty_ms: float = 0.0) -> Measurement:
-        placement = int8(assignment)
+        placement = self.placements(assignment)
         latency_ms = self.simulator.latency_ms(placement) + penalty_ms
         n = int(self.simulator.submodels(placement).sum())
         moved = self.simulator.traffic(placement)
@@ -102,9 +106,20 @@ class SimulatedBackend:
                 latency_ms[k] *= np.exp(self.noise * self.rng.standard_normal())
         return Batch(self.reference_ms / latency_ms, feasible)
 
+    def placements(self, assignments: IntArray) -> Int8:
+        """One assignment or (k, n_units) of them as kernels read them.
+
+        Raises:
+            ValueError: Another number of units, or no device of that index.
+        """
+        n_units, n_devices = self.problem.supported.shape
+        if assignments.shape[-1] != n_units or assignments.astype(np.uint64).max() >= n_devices:
+            raise ValueError(f"an assignment is {n_units} devices from 0 to {n_devices - 1}")
+        return int8(assignments)
+
     def exact_batch(self, assignments: IntArray) -> tuple[FloatArray, NDArray[np.bool_]]:
         """(k,) latencies in ms without noise, and feasibility."""
-        latency_ms = self.simulator.latencies_ms(int8(assignments))
+        latency_ms = self.simulator.latencies_ms(self.placements(assignments))
         feasible = np.ones(len(assignments), dtype=np.bool_)
         if self.problem.limited or not self.problem.supports_all:
             for k, assignment in enumerate(assignments):
@@ -115,13 +130,13 @@ class SimulatedBackend:
 
     def remeasure(self, assignments: Sequence[IntArray]) -> list[Measurement]:
         """Exact answers, against the first; see ``Backend.remeasure``."""
-        scores = [self.exact(assignment) for assignment in assignments]
+        scores = [self.exact(a, self.limits(a)[1]) for a in assignments]
         return [replace(score, reference_ms=scores[0].latency_ms) for score in scores]
 
     def start_ms(self, assignment: IntArray) -> FloatArray:
         """When each unit's first operator starts; see ``Backend.start_ms``."""
         starts = np.full(self.problem.n_units, np.inf)
-        _, start, _ = self.simulator.schedule(int8(assignment))
+        _, start, _ = self.simulator.schedule(self.placements(assignment))
         np.minimum.at(starts, self.problem.units.of_operator, start)
         return starts
 
@@ -138,5 +153,6 @@ class SimulatedBackend:
 
 
 def int8(assignment: IntArray) -> Int8:
-    """The form that kernels read."""
-    return np.ascontiguousarray(assignment, dtype=np.int8)
+    """The form that kernels read: contiguous, and never read-only, which would compile anew."""
+    placement = np.ascontiguousarray(assignment, dtype=np.int8)
+    return placement if placement.flags.writeable else placement.copy()

@@ -103,15 +103,13 @@ def event(
         head[server] = following
         next_ms[server] = np.inf if following == NOTHING else due[following]
         if item >= n_operators:
+            if transfer == EDGE:
+                release(target[item], now)
+                continue
             t = moved[item]
             for r in range(first_reader[t], first_reader[t + 1]):
-                reader = readers[r]
-                if transfer == EDGE:
-                    reached = reader == target[item]
-                else:
-                    reached = (place[reader] == target[item]) == (transfer == DEST)
-                if reached:
-                    release(reader, now)
+                if (place[readers[r]] == target[item]) == (transfer == DEST):
+                    release(readers[r], now)
             continue
         here = place[item]
         for t in range(first_tensor[item], first_tensor[item + 1]):
@@ -124,12 +122,13 @@ def event(
                 duration = transfer_ms[t, here, there]
                 if transfer == OUTPUT:
                     there = here
-                    for other in range(first_reader[t], first_reader[t + 1]):
-                        duration = max(duration, transfer_ms[t, here, place[readers[other]]])
                 if transfer != EDGE:
                     if sent[there] == t:
                         continue
                     sent[there] = t
+                if transfer == OUTPUT:
+                    for other in range(first_reader[t], first_reader[t + 1]):
+                        duration = max(duration, transfer_ms[t, here, place[readers[other]]])
                 server = leaves[here, there]
                 begins = max(now, free[server])
                 free[server] = begins + duration + link_gap_ms

@@ -84,15 +84,14 @@ def overtaking_event(
         order += 1
         if n_operators <= item < n_items:
             t = moved[item]
-            for r in range(first_reader[t], first_reader[t + 1]):
-                reader = readers[r]
-                if transfer == EDGE:
-                    reached = reader == target[item]
-                else:
-                    reached = (place[reader] == target[item]) == (transfer == DEST)
-                if reached:
-                    release(reader, now, order)
-                    order += 1
+            if transfer == EDGE:
+                release(target[item], now, order)
+                order += 1
+            else:
+                for r in range(first_reader[t], first_reader[t + 1]):
+                    if (place[readers[r]] == target[item]) == (transfer == DEST):
+                        release(readers[r], now, order)
+                        order += 1
         elif item < n_operators:
             here = place[item]
             for t in range(first_tensor[item], first_tensor[item + 1]):
@@ -106,13 +105,14 @@ def overtaking_event(
                     duration = program.transfer_ms[t, here, there]
                     if transfer == OUTPUT:
                         there = here
-                        for other in range(first_reader[t], first_reader[t + 1]):
-                            to = place[readers[other]]
-                            duration = max(duration, program.transfer_ms[t, here, to])
                     if transfer != EDGE:
                         if sent[there] == t:
                             continue
                         sent[there] = t
+                    if transfer == OUTPUT:
+                        for other in range(first_reader[t], first_reader[t + 1]):
+                            to = place[readers[other]]
+                            duration = max(duration, program.transfer_ms[t, here, to])
                     begins, server = now, np.int64(0)
                     if not links_are_free:
                         server = np.int64(channels.send[here, there])

@@ -66,6 +66,11 @@ class Semantics:
         figures = (self.op_gap_ms, self.link_gap_ms, self.memory_penalty_ms_per_gb or 0.0)
         if not all(0.0 <= figure < float("inf") for figure in figures):
             raise ValueError("gaps and penalties must not be negative or infinite")
+        timed = self.schedule in ("event", "list")
+        axes = ("transfer", "contention", "order", "op_gap_ms", "link_gap_ms")
+        changed = [name for name in axes if getattr(self, name) != getattr(Semantics, name)]
+        if changed and not timed:
+            raise ValueError(f"{changed} mean nothing under schedule {self.schedule!r}")
 
 
 PRESETS: dict[str, Semantics] = {
@@ -119,5 +124,6 @@ def resolve(schedule: str | Mapping[str, Any] | Semantics, objective: str) -> Se
             )
         schedule = replace(PRESETS[name], **axes)
     if objective == "throughput":
-        return replace(schedule, schedule="load", memory="static")
+        counted = schedule.memory if schedule.memory in ("off", "static") else "static"
+        return Semantics("load", memory=counted)
     return schedule
