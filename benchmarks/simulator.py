@@ -11,12 +11,12 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
+from plain_heapq import plain_event
 from rich.console import Console
 from rich.table import Table
 
 import placement_gym  # noqa: F401  registers the environments
 from placement_gym.backends.simulated import int8
-from placement_gym.backends.simulated.oracle import Oracle
 from placement_gym.backends.simulated.semantics import PRESETS
 from placement_gym.backends.simulated.simulator import Simulator
 from placement_gym.costs.analytic import analytic
@@ -74,35 +74,36 @@ def published_values(data: Path) -> None:
 
 
 def against_python(data: Path) -> None:
-    """Kernels and the oracle take turns on the same placements."""
+    """Kernels and a short heapq program of the event schedule, in turns on the same placements.
+
+    The oracle of the tests is no base line: it is written to be read, and several times slower.
+    """
     workload = Workload.load(data / f"{BERT}.json")
     units, costs = workload.units("op"), workload.costs(devices_of(1, 1))
     placements = random_placements(len(units))
-    table = Table(
-        "schedule", "Python, us", "kernel, us", "ratio", "batched, us", "ratio", "bitwise equal"
-    )
-    table.title = f"{BERT}: {len(units)} nodes, random placements"
+    lists = placements.tolist()
+    plain = plain_event(workload.graph, costs)
+    known = Simulator(units, costs, PRESETS["event"]).latencies_ms(placements)
+    assert [plain(one) for one in lists] == known.tolist()
+    table = Table("schedule", "kernel, us", "ratio", "batched, us", "ratio", "bitwise equal")
     for name in ("event", "list", "serial", "placeto", "giph", "baechi"):
         simulator = Simulator(units, costs, PRESETS[name])
-        oracle = Oracle(units, costs, PRESETS[name])
         single = np.array([simulator.latency_ms(placement) for placement in placements])
         equal = (simulator.latencies_ms(placements) == single).all()
-        lists = [placement.tolist() for placement in placements[:8]]
         slow, fast, batched = best_of(
-            each(oracle.latency_ms, lists),
+            each(plain, lists),
             each(simulator.latency_ms, placements),
             partial(simulator.latencies_ms, placements),
         )
-        slow, fast, batched = slow / len(lists), fast / K, batched / K
         table.add_row(
             name,
-            f"{slow:.0f}",
-            f"{fast:.1f}",
+            f"{fast / K:.1f}",
             f"{slow / fast:.0f}",
-            f"{batched:.2f}",
+            f"{batched / K:.2f}",
             f"{slow / batched:.0f}",
             "yes" if equal else "NO",
         )
+    table.title = f"{BERT}: {len(units)} nodes, against {slow / K:.0f} us of plain heapq (event)"
     Console(width=120).print(table)
 
 
