@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import openvino as ov
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 
+from placement_gym.bench.arena import Arena
 from placement_gym.devices import DeviceSpec
 from placement_gym.graph.extract import extract
 from placement_gym.graph.operators import IntArray, OpGraph, Tensors, distinct_edges
@@ -29,6 +31,12 @@ def own_profiles(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         yield
+
+
+@pytest.fixture
+def arena(tmp_path: Path) -> Arena:
+    """The toy on its simulated twin."""
+    return Arena.make("DevicePlacementSim-v0", {"model": "tiny"}, tmp_path)
 
 
 @pytest.fixture(scope="session")

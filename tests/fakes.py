@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
+import gymnasium as gym
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -11,6 +13,7 @@ from placement_gym.backends import Batch, Measurement
 from placement_gym.backends.simulated import SimulatedBackend
 from placement_gym.costs.table import CostTable
 from placement_gym.devices import DeviceSpec
+from placement_gym.env import DevicePlacementEnv
 from placement_gym.graph.operators import IntArray, OpGraph, Tensors
 from placement_gym.graph.units import group
 from placement_gym.problem import Problem
@@ -153,3 +156,37 @@ class FakeBackend:
 
 def assignment(values: ArrayLike) -> IntArray:
     return np.asarray(values, dtype=np.int64)
+
+
+LIMITED = (DeviceSpec("CPU"), DeviceSpec("GPU", weight_share=0.5))
+
+
+def diamond_env(**kwargs: Any) -> DevicePlacementEnv:
+    return DevicePlacementEnv(diamond_backend(), **kwargs)
+
+
+def played(env: gym.Env[Any, Any], *actions: Any) -> tuple[list[float], list[dict[str, Any]]]:
+    """Rewards, and infos from the reset on, of one episode."""
+    infos = [env.reset(seed=0)[1]]
+    rewards = []
+    for action in actions:
+        _, reward, _, _, info = env.step(action)
+        rewards.append(float(reward))
+        infos.append(info)
+    return rewards, infos
+
+
+class Greedy:
+    """Evaluates for ever."""
+
+    def __init__(self, env: gym.Env[Any, Any], seed: int) -> None:
+        self.env = env
+
+    def learn(self, total_timesteps: int) -> None:
+        self.env.action_space.seed(0)
+        while True:
+            self.env.reset()
+            self.env.step(self.env.action_space.sample())
+
+    def predict(self, observation: Any, *_: Any, **__: Any) -> tuple[Any, None]:
+        return np.zeros(observation["placement"].shape, dtype=np.int64), None

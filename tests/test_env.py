@@ -1,26 +1,24 @@
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 import pytest
 from fakes import (
-    CPU_GPU,
+    LIMITED,
     TENSOR_BYTES,
     TRANSFER_MS,
     FakeBackend,
-    assignment,
     diamond_backend,
+    diamond_env,
     diamond_problem,
+    played,
 )
-from stable_baselines3 import PPO
 
 import placement_gym  # noqa: F401  registers the ids
 from placement_gym.backends.cached import CachedBackend
 from placement_gym.devices import DeviceSpec
-from placement_gym.env import DevicePlacementEnv, placement_env
+from placement_gym.env import DevicePlacementEnv
 from placement_gym.placement import Placement
 
 INFO_KEYS = {
@@ -46,22 +44,6 @@ INFO_KEYS = {
     "devices",
     "testbed",
 }
-LIMITED = (DeviceSpec("CPU"), DeviceSpec("GPU", weight_share=0.5))
-
-
-def diamond_env(**kwargs: Any) -> DevicePlacementEnv:
-    return DevicePlacementEnv(diamond_backend(), **kwargs)
-
-
-def played(env: gym.Env[Any, Any], *actions: Any) -> tuple[list[float], list[dict[str, Any]]]:
-    """Rewards, and infos from the reset on, of one episode."""
-    infos = [env.reset(seed=0)[1]]
-    rewards = []
-    for action in actions:
-        _, reward, _, _, info = env.step(action)
-        rewards.append(float(reward))
-        infos.append(info)
-    return rewards, infos
 
 
 def test_simulated_latency_adds_unit_times_and_one_transfer_a_tensor_and_destination() -> None:
@@ -291,121 +273,3 @@ def test_an_argument_out_of_range_is_refused_with_the_remedy(
 ) -> None:
     with pytest.raises(ValueError, match=remedy):
         diamond_env(**argument)
-
-
-@pytest.mark.parametrize(
-    ("env_id", "argument", "remedy"),
-    [
-        ("DevicePlacementSim-v0", {"granularity": "layer"}, "colocated"),
-        ("DevicePlacementSim-v0", {"graph": "pruned"}, "folded"),
-        ("DevicePlacementSim-v0", {"devices": "CPU,CPU"}, "distinct"),
-        ("DevicePlacement-v0", {"split": "half"}, "alias"),
-        ("DevicePlacement-v0", {"repeats": 1}, "repeats >= 2"),
-        ("DevicePlacement-v0", {"warmup": -1}, "warmup"),
-    ],
-)
-def test_make_refuses_an_argument_out_of_range(
-    env_id: str, argument: dict[str, Any], remedy: str
-) -> None:
-    with pytest.raises(ValueError, match=remedy):
-        gym.make(env_id, model="tiny", **argument)
-
-
-def test_ansi_shows_the_latency_the_devices_and_a_letter_for_each_unit() -> None:
-    env = diamond_env(render_mode="ansi")
-    played(env, [0, 1, 1, 0])
-    text = env.render()
-    assert isinstance(text, str)
-    title, *rows = text.splitlines()
-    assert "diamond" in title
-    assert "10.875 ms" in title
-    assert any("CPU" in row and "2 units" in row for row in rows)
-    assert any("GPU" in row and "2 units" in row for row in rows)
-    assert rows[-1] == "ABBA"
-
-
-def test_ansi_says_why_a_placement_is_infeasible() -> None:
-    env = DevicePlacementEnv(diamond_backend(diamond_problem(LIMITED)), render_mode="ansi")
-    played(env, [1, 1, 1, 1])
-    assert "infeasible, GPU holds" in str(env.render())
-
-
-def test_ansi_names_a_test_bed() -> None:
-    env = gym.make("DevicePlacementSim-v0", model="tiny", devices="cpu-testbed", render_mode="ansi")
-    _, info = env.reset()
-    assert "(test bed)" in str(env.render())
-    assert info["testbed"]
-
-
-def test_human_mode_prints_every_step(capsys: pytest.CaptureFixture[str]) -> None:
-    env = diamond_env(render_mode="human", horizon=2)
-    played(env, [0, 1, 1, 0], [1, 1, 1, 1])
-    printed = capsys.readouterr().out.splitlines()
-    assert "ABBA" in printed
-    assert "BBBB" in printed
-
-
-def test_rgb_array_is_a_picture_that_shows_the_placement() -> None:
-    env = diamond_env(render_mode="rgb_array", horizon=2)
-    frames = []
-    env.reset()
-    for action in ([0, 0, 0, 0], [0, 1, 1, 0]):
-        env.step(action)
-        frames.append(env.render())
-    for frame in frames:
-        assert isinstance(frame, np.ndarray)
-        assert frame.dtype == np.uint8
-        assert frame.ndim == 3
-        assert frame.shape[2] == 3
-    assert not np.array_equal(frames[0], frames[1])
-
-
-def test_the_toy_has_one_best_placement_and_it_is_mixed() -> None:
-    env = gym.make("DevicePlacementSim-v0", model="tiny").unwrapped
-    assert isinstance(env, DevicePlacementEnv)
-    every = itertools.product(range(2), repeat=env.problem.n_units)
-    ranked = sorted((env.backend.evaluate(assignment(a)).latency_ms, a) for a in every)
-    assert ranked[0][0] < ranked[1][0]
-    assert len(set(ranked[0][1])) == 2
-
-
-@pytest.mark.parametrize("env_id", ["DevicePlacementSim-v0", "DevicePlacement-v0"])
-def test_a_chain_that_collapses_to_one_unit_can_be_placed(env_id: str) -> None:
-    import openvino as ov
-    from openvino import opset13 as ops
-
-    inputs = ops.parameter((1, 8), np.float32, name="inputs")
-    chain = ov.Model([ops.result(ops.tanh(ops.relu(inputs)))], [inputs], "chain")
-    env = gym.make(env_id, model=chain, devices="cpu-testbed")
-    observation, _ = env.reset()
-    assert env.observation_space.contains(observation)
-    assert env.step(np.array([1]))[4]["feasible"]
-
-
-def test_ppo_learns_on_the_simulated_env() -> None:
-    env = gym.make("DevicePlacementSim-v0", model="tiny")
-    agent = PPO("MultiInputPolicy", env, n_steps=64, batch_size=32, learning_rate=1e-2, seed=0)
-    agent.learn(768)
-    observation, start = env.reset(seed=0)
-    action, _ = agent.predict(observation, deterministic=True)
-    _, _, _, _, info = env.step(action)
-    assert info["latency_ms"] < 0.5 * start["latency_ms"]
-
-
-def test_ppo_makes_an_env_from_its_id_alone() -> None:
-    agent = PPO("MultiInputPolicy", "DevicePlacementSim-v0", n_steps=4, batch_size=4, seed=0)
-    agent.learn(4)
-    assert agent.num_timesteps == 4
-
-
-def test_the_reference_is_the_first_device_listed() -> None:
-    swapped = diamond_problem(CPU_GPU[::-1])
-    observation, info = DevicePlacementEnv(FakeBackend(problem=swapped)).reset()
-    assert observation["placement"].tolist() == [0, 0, 0, 0]
-    assert list(info["devices"]) == ["GPU", "CPU"]
-
-
-def test_the_sequence_length_can_be_an_argument() -> None:
-    named = gym.make("DevicePlacementSim-v0", model="bert-8")
-    given = gym.make("DevicePlacementSim-v0", model="bert", sequence_length=8)
-    assert placement_env(given).problem.fingerprint() == placement_env(named).problem.fingerprint()
