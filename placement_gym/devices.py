@@ -79,6 +79,11 @@ class DeviceSpec:
         """The plugin's base name: ``"CPU"``, ``"GPU"``, ``"NPU"``."""
         return (self.plugin or self.name).split(".")[0]
 
+    @property
+    def host(self) -> bool:
+        """Whether the device computes in the host's memory."""
+        return self.kind == "CPU"
+
     def limit_bytes(self, model_bytes: int) -> float:
         """Bytes of weights that fit, infinite without a limit.
 

@@ -149,6 +149,19 @@ class Observer:
         """(N,) 1 for a unit, 0 for padding."""
         return (np.arange(self.n_nodes) < len(self.problem.units)).astype(np.int8)
 
+    def observe_batch(self, assignments: IntArray, step: int) -> Observation:
+        """(k, ...) observations of (k, n_units) assignments side by side, as ``observe``."""
+        k = len(assignments)
+        static = self.static if self.graph else {"node_mask": self.node_mask}
+        placement = np.zeros((k, self.n_nodes), dtype=np.int64)
+        placement[:, : assignments.shape[1]] = assignments
+        return {
+            **{key: np.repeat(value[None], k, axis=0) for key, value in static.items()},
+            "placement": placement,
+            "step": np.full((k, 1), step, dtype=np.int64),
+            "graph_id": np.full((k, 1), self.graph_id, dtype=np.int64),
+        }
+
     def observe(self, assignment: IntArray, step: int) -> Observation:
         """The observation after ``step`` steps, sharing no memory with any other."""
         static = self.static if self.graph else {"node_mask": self.node_mask}

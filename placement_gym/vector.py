@@ -154,16 +154,7 @@ class SimulatedVectorEnv(VectorEnv[Observation, IntArray, NDArray[Any]]):
 
     def observe(self) -> Observation:
         """Observations side by side; fresh arrays, as large as k copies of the graph."""
-        observer, k = self.env.observer, self.num_envs
-        static = observer.static if observer.graph else {"node_mask": observer.node_mask}
-        placement = np.zeros((k, observer.n_nodes), dtype=np.int64)
-        placement[:, : self.assignments.shape[1]] = self.assignments
-        return {
-            **{key: np.repeat(value[None], k, axis=0) for key, value in static.items()},
-            "placement": placement,
-            "step": np.full((k, 1), self.steps, dtype=np.int64),
-            "graph_id": np.full((k, 1), observer.graph_id, dtype=np.int64),
-        }
+        return self.env.observer.observe_batch(self.assignments, self.steps)
 
     def rows(self, observation: Observation) -> NDArray[np.object_]:
         """(num_envs,) each environment's own observation."""

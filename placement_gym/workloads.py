@@ -148,7 +148,7 @@ class Workload:
         """
         if source not in SCALES:
             raise ValueError(f"a workload's costs must be one of {sorted(SCALES)}, not {source!r}")
-        host = np.array([device.kind.startswith("CPU") for device in devices])
+        host = np.array([device.host for device in devices])
         ways = (~host).astype(float)
         apart = ~np.eye(len(devices), dtype=bool)
         return CostTable(

@@ -37,7 +37,7 @@ def analytic(graph: OpGraph, devices: Sequence[DeviceSpec]) -> CostTable:
         link_ms=(fixed[:, None] + fixed) * apart,
         link_ms_per_volume=(per_mb[:, None] + per_mb) * apart,
         submodel_ms=np.zeros(len(lines)),
-        host=np.array([line.host for line in lines]),
+        host=np.array([device.host for device in devices]),
     )
     return table.scaled(paper_factors(graph.model, devices, operator_ms.sum(axis=0)))
 

@@ -39,7 +39,6 @@ class Roofline:
         launch_ms: Fixed time of an operator.
         link_ms: Fixed time of a transfer between the device and the host's memory.
         link_gbytes_per_s: Its bandwidth; infinite for the host itself.
-        host: Whether the device computes in the host's memory.
         precision: Factor of ``gflops`` in other precisions than f32.
     """
 
@@ -49,7 +48,6 @@ class Roofline:
     fill_elements: float = 0.0
     link_ms: float = 0.0
     link_gbytes_per_s: float = float("inf")
-    host: bool = False
     precision: Mapping[str, float] = field(default_factory=lambda: {"f16": 2.0, "bf16": 2.0})
 
     def rate(self, operator_type: str, precision: str) -> float:
@@ -63,9 +61,7 @@ def rates(convolution: float, depthwise: float, matmul: float, vector: float) ->
 
 
 ROOFLINES = {
-    "CPU": Roofline(
-        rates(400.0, 100.0, 400.0, 100.0), gbytes_per_s=40.0, launch_ms=0.001, host=True
-    ),
+    "CPU": Roofline(rates(400.0, 100.0, 400.0, 100.0), gbytes_per_s=40.0, launch_ms=0.001),
     "iGPU": Roofline(
         rates(1500.0, 200.0, 1200.0, 300.0),
         gbytes_per_s=50.0,
@@ -88,9 +84,7 @@ ROOFLINES = {
         link_gbytes_per_s=10.0,
         precision={"f32": 0.5},
     ),
-    "HSDAG-CPU": Roofline(
-        rates(200.0, 100.0, 462.0, 38.3), gbytes_per_s=22.2, launch_ms=0.00176, host=True
-    ),
+    "HSDAG-CPU": Roofline(rates(200.0, 100.0, 462.0, 38.3), gbytes_per_s=22.2, launch_ms=0.00176),
     "HSDAG-GPU": Roofline(
         rates(10100.0, 1010.0, 3760.0, 300.0),
         gbytes_per_s=347.0,

@@ -150,7 +150,7 @@ def fitted(
         link_ms=symmetric(fixed, links, n_devices),
         link_ms_per_volume=symmetric(per_mb, links, n_devices),
         submodel_ms=np.full(n_devices, submodel_ms),
-        host=np.array([device.kind == "CPU" for device in problem.devices]),
+        host=np.array([device.host for device in problem.devices]),
     )
 
 

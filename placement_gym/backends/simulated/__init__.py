@@ -93,8 +93,8 @@ class SimulatedBackend:
 
     def exact(self, assignment: IntArray, penalty_ms: float = 0.0) -> Measurement:
         placement = self.placements(assignment)
-        latency_ms = self.simulator.latency_ms(placement) + penalty_ms
-        n = int(self.simulator.submodels(placement).sum())
+        latency_ms, submodels = self.simulator.latency_and_submodels(placement)
+        latency_ms, n = latency_ms + penalty_ms, int(submodels.sum())
         moved = self.simulator.traffic(placement)
         return Measurement(latency_ms, self.reference_ms, latency_ms, 0.0, n, n, *moved)
 

@@ -76,12 +76,21 @@ class Simulator:
 
     def latency_ms(self, placement: Int8) -> float:
         """The latency of one placement."""
+        if self.semantics.schedule == "serial" and self.counts_submodels:
+            return self.latency_and_submodels(placement)[0]
         if self.semantics.schedule == "serial":
-            submodel_ms = self.submodel_ms(placement) if self.counts_submodels else 0.0
-            return serial(self.program, placement) + submodel_ms
+            return serial(self.program, placement)
         if self.semantics.schedule == "load":
             return float(tarnawski.loads(self.program, placement).max())
         return self.schedule(placement)[0]
+
+    def latency_and_submodels(self, placement: Int8) -> tuple[float, IntArray]:
+        """The latency, and (n_devices,) submodels on each device."""
+        submodels = self.submodels(placement)
+        if self.semantics.schedule == "serial":
+            submodel_ms = float(submodels @ self.costs.submodel_ms)
+            return serial(self.program, placement) + submodel_ms, submodels
+        return self.latency_ms(placement), submodels
 
     def latencies_ms(self, placements: Int8) -> FloatArray:
         """(k,) latencies of (k, n_units) placements, bitwise those of ``latency_ms``."""
@@ -141,10 +150,6 @@ class Simulator:
     def submodels(self, placement: Int8) -> IntArray:
         """(n_devices,) submodels on each device."""
         return count_submodels(self.flow, self.program.unit, placement, self.program.ms.shape[1])
-
-    def submodel_ms(self, placement: Int8) -> float:
-        """What a placement's submodels cost."""
-        return float(self.submodels(placement) @ self.costs.submodel_ms)
 
     def traffic(self, placement: Int8) -> tuple[int, int]:
         """Transfers between devices, and the bytes that they move."""
