@@ -43,6 +43,16 @@ def test_repeated_placements_count(arena: Arena) -> None:
         backend.evaluate(assignment)
 
 
+def test_a_batch_is_cut_at_the_budget_and_what_was_evaluated_is_kept(arena: Arena) -> None:
+    backend = BudgetedBackend(arena.base.backend, budget=3)
+    problem = arena.base.problem
+    batch = np.stack([problem.single(device) for device in (0, 1, 0, 1, 1)])
+    with pytest.raises(BudgetReached):
+        backend.evaluate_batch(batch)
+    assert backend.evaluations == 3
+    assert backend.best(1)[0].tolist() == problem.single(1).tolist()
+
+
 def test_per_unit_steps_count(tmp_path: Path) -> None:
     arena = Arena.make("DevicePlacementPerUnitSim-v0", {"model": "tiny"}, tmp_path)
     row, _ = run_agent(arena, AgentSpec("random"), seed=0, budget=10)

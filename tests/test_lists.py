@@ -9,14 +9,13 @@ import pytest
 from by_hand import Made, cost_table, made_graph
 from numpy.typing import NDArray
 
-from placement_gym.backends.simulated import SimulatedBackend
-from placement_gym.backends.simulated.semantics import PRESETS
 from placement_gym.costs.table import CostTable
 from placement_gym.devices import DeviceSpec
 from placement_gym.graph.operators import IntArray
 from placement_gym.graph.units import Units, contract, group
 from placement_gym.problem import Problem
-from placement_gym.solvers.lists import critical_path, heft, m_etf, m_topo
+from placement_gym.solvers.lists import Board, critical_path, heft, m_etf, m_topo
+from placement_gym.solvers.tasks import Tasks
 from placement_gym.twin import twin_of
 
 Solver = Callable[[Problem, CostTable], IntArray]
@@ -59,15 +58,14 @@ def test_heft_moves_an_operator_that_another_device_runs_much_faster() -> None:
     assert heft(problem, costs).tolist() == [0, 1, 0]
 
 
-def test_heft_fills_a_gap_that_the_critical_path_scheduler_leaves() -> None:
-    # Device 1 waits for operator 1 until 6; operator 2, of the lowest rank, fits before that.
-    made: Made = [(0, [1])]
-    ms = [[4, 50], [50, 5], [50, 3]]
-    problem, costs = small(made, ms, [2.0])
-    assert heft(problem, costs).tolist() == [0, 1, 1]
-    assert critical_path(problem, costs).tolist() == [0, 1, 1]
-    event = SimulatedBackend(problem, costs, PRESETS["event"])
-    assert event.score(heft(problem, costs)).latency_ms == 11.0
+def test_a_board_starts_a_task_in_the_first_gap_that_holds_it() -> None:
+    problem, costs = small([], [[2, 2]] * 4, [])
+    board = Board(problem, Tasks.ordered(problem.units, costs))
+    board.busy[0] = [(0.0, 2.0), (3.0, 5.0), (9.0, 11.0)]
+    assert board.start_ms(0, 0.0, 1.0) == 2.0
+    assert board.start_ms(0, 0.0, 2.0) == 5.0
+    assert board.start_ms(0, 6.0, 3.0) == 6.0
+    assert board.start_ms(0, 6.0, 4.0) == 11.0
 
 
 @ALL

@@ -107,3 +107,8 @@ def test_profiles_of_other_devices_or_units_are_kept_apart() -> None:
         for granularity in ("op", "colocated")
     }
     assert len(paths) == 4
+
+
+def test_profiles_of_other_ways_of_splitting_are_kept_apart() -> None:
+    backends = [measured_backend("tiny", "cpu-testbed", split=s) for s in ("alias", "hetero")]
+    assert len({profile.cache_path(backend) for backend in backends}) == 2
