@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 import placement_gym  # noqa: F401  registers the environments
-from placement_gym.backends.simulated import int8
+from placement_gym.backends.simulated import uint8
 from placement_gym.backends.simulated.semantics import PRESETS
 from placement_gym.backends.simulated.simulator import Simulator
 from placement_gym.costs.analytic import analytic
@@ -68,7 +68,7 @@ def published_values(data: Path) -> None:
             if published is not None:
                 costs = workload.costs(devices_of(1, int(split.max())))
                 preset = PRESETS["tarnawski-" + name.split("-")[0]]
-                ours = Simulator(workload.units("op"), costs, preset).latency_ms(int8(split))
+                ours = Simulator(workload.units("op"), costs, preset).latency_ms(uint8(split))
                 table.add_row(name, kind, f"{published:.6g}", f"{ours:.6g}")
     Console(width=120).print(table)
 
@@ -169,7 +169,7 @@ def overhead() -> None:
 
 
 def random_placements(n_units: int, k: int = K) -> np.ndarray:
-    return np.random.default_rng(0).integers(0, 2, (k, n_units)).astype(np.int8)
+    return np.random.default_rng(0).integers(0, 2, (k, n_units)).astype(np.uint8)
 
 
 def colocated(name: str) -> Units:

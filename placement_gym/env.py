@@ -167,7 +167,7 @@ class DevicePlacementEnv(gym.Env[Observation, NDArray[np.int64]]):
         if given.dtype.kind in "iu" and given.shape == (n_nodes,):
             values = given.astype(np.int64)
             # a negative number is a large one in the unsigned view
-            if values.view(np.uint64).max() < n_devices:
+            if np.maximum.reduce(values.view(np.uint64)) < n_devices:
                 return values[: self.problem.n_units]
         raise ValueError(
             f"an action is {n_nodes} device indices from 0 to {n_devices - 1}, not {action!r}"
@@ -183,20 +183,21 @@ class DevicePlacementEnv(gym.Env[Observation, NDArray[np.int64]]):
         """What is known of the current placement; fresh values, see the class."""
         problem, last = self.problem, self.last
         best, unlimited = self.best_speedups
+        speedup = last.speedup
         return {
             "latency_ms": last.latency_ms,
             "reference_ms": last.reference_ms,
             "best_single_ms": last.reference_ms / best,
             "best_single_unlimited_ms": last.reference_ms / unlimited,
-            "speedup": last.speedup,
-            "speedup_vs_best_single": last.speedup / best,
+            "speedup": speedup,
+            "speedup_vs_best_single": speedup / best,
             "latency_p90_ms": last.latency_p90_ms,
             "noise": last.noise,
             "n_submodels": last.n_submodels,
             "n_submodels_expected": last.n_submodels_expected,
             "n_transfers": last.n_transfers,
             "transfer_bytes": last.transfer_bytes,
-            "memory_bytes": self.backend.memory_bytes(self.assignment),
+            "memory_bytes": np.array(last.memory_bytes, dtype=np.int64),
             "compile_s": last.compile_s,
             "measure_s": last.measure_s,
             "cached": last.cached,

@@ -145,6 +145,17 @@ class Observer:
         }
 
     @cached_property
+    def constant(self) -> Observation:
+        """What all observations have in common."""
+        static = self.static if self.graph else {"node_mask": self.node_mask}
+        return {**static, "graph_id": np.array([self.graph_id])}
+
+    @cached_property
+    def padding(self) -> IntArray:
+        """(N - n_units,) devices of padded units."""
+        return np.zeros(self.n_nodes - len(self.problem.units), dtype=np.int64)
+
+    @cached_property
     def node_mask(self) -> NDArray[np.int8]:
         """(N,) 1 for a unit, 0 for padding."""
         return (np.arange(self.n_nodes) < len(self.problem.units)).astype(np.int8)
@@ -152,24 +163,15 @@ class Observer:
     def observe_batch(self, assignments: IntArray, step: int) -> Observation:
         """(k, ...) observations of (k, n_units) assignments side by side, as ``observe``."""
         k = len(assignments)
-        static = self.static if self.graph else {"node_mask": self.node_mask}
-        placement = np.zeros((k, self.n_nodes), dtype=np.int64)
-        placement[:, : assignments.shape[1]] = assignments
         return {
-            **{key: np.repeat(value[None], k, axis=0) for key, value in static.items()},
-            "placement": placement,
-            "step": np.full((k, 1), step, dtype=np.int64),
-            "graph_id": np.full((k, 1), self.graph_id, dtype=np.int64),
+            **{key: np.repeat(value[None], k, axis=0) for key, value in self.constant.items()},
+            "placement": np.pad(assignments, [(0, 0), (0, len(self.padding))]),
+            "step": np.full((k, 1), step),
         }
 
     def observe(self, assignment: IntArray, step: int) -> Observation:
         """The observation after ``step`` steps, sharing no memory with any other."""
-        static = self.static if self.graph else {"node_mask": self.node_mask}
-        placement = np.zeros(self.n_nodes, dtype=np.int64)
-        placement[: len(assignment)] = assignment
-        return {
-            **{key: value.copy() for key, value in static.items()},
-            "placement": placement,
-            "step": np.array([step], dtype=np.int64),
-            "graph_id": np.array([self.graph_id], dtype=np.int64),
-        }
+        observation = {key: value.copy() for key, value in self.constant.items()}
+        observation["placement"] = np.concatenate([assignment, self.padding])
+        observation["step"] = np.array([step])
+        return observation

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -97,7 +98,7 @@ class Problem:
         """Whether every device runs every unit."""
         return bool(self.supported.all())
 
-    def memory_bytes(self, assignment: IntArray) -> IntArray:
+    def memory_bytes(self, assignment: NDArray[np.integer[Any]]) -> IntArray:
         """(n_devices,) bytes held on each device."""
         return np.bincount(assignment, self.unit_bytes, len(self.devices)).astype(np.int64)
 
@@ -108,7 +109,7 @@ class Problem:
             return error
         return self.over_limit(self.memory_bytes(assignment))
 
-    def unsupported(self, assignment: IntArray) -> str:
+    def unsupported(self, assignment: NDArray[np.integer[Any]]) -> str:
         """Which unit is on a device that does not run it, or an empty string."""
         if self.supports_all:
             return ""

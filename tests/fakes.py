@@ -129,7 +129,15 @@ class FakeBackend:
         if tuple(assignment.tolist()) in self.failures:
             return Measurement.failed("the device caught fire", self.reference_ms)
         latency_ms = self.cost(assignment)
-        return Measurement(latency_ms, self.reference_ms, latency_ms, compile_s=1.0, measure_s=2.0)
+        held = tuple(self.problem.memory_bytes(assignment).tolist())
+        return Measurement(
+            latency_ms,
+            self.reference_ms,
+            latency_ms,
+            memory_bytes=held,
+            compile_s=1.0,
+            measure_s=2.0,
+        )
 
     def remeasure(self, assignments: Sequence[IntArray]) -> list[Measurement]:
         self.calls += [("remeasure", tuple(assignment.tolist())) for assignment in assignments]
@@ -137,9 +145,6 @@ class FakeBackend:
 
     def infeasibility(self, assignment: IntArray) -> str:
         return self.problem.infeasibility(assignment)
-
-    def memory_bytes(self, assignment: IntArray) -> IntArray:
-        return self.problem.memory_bytes(assignment)
 
     def start_ms(self, assignment: IntArray) -> NDArray[np.float64]:
         return np.zeros(len(assignment))

@@ -20,7 +20,7 @@ from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.submodels import acyclic_submodels, submodel_devices
 from placement_gym.graph.units import Units
 
-Int8 = NDArray[np.int8]
+UInt8 = NDArray[np.uint8]
 MAX_OPERATORS = 14
 FEW_MS = st.integers(0, 3).map(float)
 ANY_MS = st.floats(0, 10, allow_subnormal=False)
@@ -34,7 +34,7 @@ class Case(NamedTuple):
     units: Units
     costs: CostTable
     semantics: Semantics
-    placement: Int8
+    placement: UInt8
 
 
 @st.composite
@@ -130,7 +130,7 @@ def cases(draw: st.DrawFn, schedule: str, contention: str | None = None) -> Case
     device = st.integers(0, len(costs.devices) - 1)
     placement = draw(st.lists(device, min_size=len(units), max_size=len(units)))
     semantics = draw(semantics_of(schedule, contention))
-    return Case(units, costs, semantics, np.array(placement, dtype=np.int8))
+    return Case(units, costs, semantics, np.array(placement, dtype=np.uint8))
 
 
 def kernel_and_oracle(case: Case) -> tuple[Simulator, Oracle]:
@@ -195,7 +195,7 @@ def test_a_batch_is_bitwise_its_single_placements(schedule: str, data: st.DataOb
     kernel = Simulator(units, costs, semantics)
     rng = np.random.default_rng(data.draw(st.integers(0, 99)))
     for k in (1, 2, 33, 70):
-        batch = rng.integers(0, len(costs.devices), (k, len(units)), dtype=np.int8)
+        batch = rng.integers(0, len(costs.devices), (k, len(units)), dtype=np.uint8)
         singles = [kernel.latency_ms(placement) for placement in batch]
         assert kernel.latencies_ms(batch).tolist() == singles
 
@@ -212,7 +212,7 @@ def test_submodels_are_counted_as_the_graph_is_cut(data: st.DataObject) -> None:
     expected = np.bincount(submodel_devices(graph, on, submodels), minlength=n_devices)
     costs = cost_table(graph, np.ones((len(graph), n_devices)), np.ones(len(graph.tensors.source)))
     kernel = Simulator(units, costs, Semantics())
-    assert kernel.submodels(np.array(placed, dtype=np.int8)).tolist() == expected.tolist()
+    assert kernel.submodels(np.array(placed, dtype=np.uint8)).tolist() == expected.tolist()
 
 
 def test_a_graph_in_which_nothing_computes_is_cut_as_the_graph_is() -> None:
@@ -221,4 +221,4 @@ def test_a_graph_in_which_nothing_computes_is_cut_as_the_graph_is() -> None:
     kernel = Simulator(
         grouped(graph, ints([0, 1])), cost_table(graph, [[1], [1]], [0]), Semantics()
     )
-    assert kernel.submodels(np.array([0, 0], dtype=np.int8)).tolist() == [1]
+    assert kernel.submodels(np.array([0, 0], dtype=np.uint8)).tolist() == [1]

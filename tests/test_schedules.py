@@ -25,7 +25,7 @@ def scheduled(
     """Latency, starts and finishes of operators that are placed one by one."""
     graph = made_graph(len(on), made)
     simulator: Any = simulate(grouped(graph, np.arange(len(on))), costs, semantics)
-    latency, start, finish = simulator.schedule(np.array(on, dtype=np.int8))
+    latency, start, finish = simulator.schedule(np.array(on, dtype=np.uint8))
     return latency, list(start), list(finish)
 
 
@@ -34,7 +34,7 @@ def latency_of(
 ) -> float:
     graph = made_graph(len(on), made)
     simulator: Any = simulate(grouped(graph, np.arange(len(on))), costs, semantics)
-    return float(simulator.latency_ms(np.array(on, dtype=np.int8)))
+    return float(simulator.latency_ms(np.array(on, dtype=np.uint8)))
 
 
 def everywhere(
@@ -290,5 +290,5 @@ def test_operators_of_a_unit_run_apart_where_another_unit_lies_between(
     units = grouped(made_graph(3, CHAIN), ints([0, 1, 0]))
     costs = everywhere([1, 1, 1], 2, CHAIN, [2, 2])
     simulator: Any = simulate(units, costs, Semantics("event"))
-    latency, start, finish = simulator.schedule(np.array([0, 1], dtype=np.int8))
+    latency, start, finish = simulator.schedule(np.array([0, 1], dtype=np.uint8))
     assert (latency, list(start), list(finish)) == (7, [0, 3, 6], [1, 4, 7])

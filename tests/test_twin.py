@@ -73,7 +73,7 @@ def test_a_schedule_is_the_preset_of_that_name(schedule: str, model: str) -> Non
         env.reset()
         info = env.step(action)[4]
         if info["feasible"] and PRESETS[schedule].memory_penalty_ms_per_gb is None:
-            assert info["latency_ms"] == simulator.latency_ms(action.astype(np.int8))
+            assert info["latency_ms"] == simulator.latency_ms(action.astype(np.uint8))
 
 
 @pytest.mark.parametrize(
@@ -242,7 +242,7 @@ def test_per_unit_start_times_are_those_of_the_schedule(schedule: str) -> None:
     env.reset()
     for unit in range(base.problem.n_units):
         observation = env.step(unit % 2)[0]
-        _, start, _ = simulator.schedule(observation["placement"].astype(np.int8))
+        _, start, _ = simulator.schedule(observation["placement"].astype(np.uint8))
         np.testing.assert_allclose(observation["start_ms"], start, rtol=1e-6)
     assert observation["start_ms"].max() > 0
 

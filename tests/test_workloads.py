@@ -250,7 +250,7 @@ def published_ms(
     devices = parse_counts(f"1cpu+{n_accelerators}acc")
     assert devices is not None
     simulator = Simulator(read.units("op"), read.costs(devices), PRESETS[schedule])
-    return simulator.latency_ms(placement.astype(np.int8))
+    return simulator.latency_ms(placement.astype(np.uint8))
 
 
 @PUBLISHED

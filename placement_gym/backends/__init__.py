@@ -30,6 +30,7 @@ class Measurement:
         n_submodels_expected: Submodels that the placement needs.
         n_transfers: Tensors that change device, one for each destination.
         transfer_bytes: What they hold together.
+        memory_bytes: For each device, what counts against its limit.
         compile_s: Seconds to compile.
         measure_s: Seconds of the checked first inference, warm-up and measurement.
         error: Why the placement failed, or an empty string.
@@ -44,6 +45,7 @@ class Measurement:
     n_submodels_expected: int = 0
     n_transfers: int = 0
     transfer_bytes: int = 0
+    memory_bytes: tuple[int, ...] = ()
     compile_s: float = 0.0
     measure_s: float = 0.0
     error: str = ""
@@ -59,7 +61,11 @@ class Measurement:
 
     @classmethod
     def failed(
-        cls, error: str, reference_ms: float, traffic: tuple[int, int] = (0, 0)
+        cls,
+        error: str,
+        reference_ms: float,
+        traffic: tuple[int, int] = (0, 0),
+        memory_bytes: tuple[int, ...] = (),
     ) -> Measurement:
         """A placement that could not be run; finite, and worse than any that could.
 
@@ -67,6 +73,7 @@ class Measurement:
             error: Why.
             reference_ms: Latency of the reference.
             traffic: Transfers and their bytes, had it run.
+            memory_bytes: For each device, had it run.
         """
         latency_ms = PENALTY * reference_ms
         transfers, moved = traffic
@@ -76,6 +83,7 @@ class Measurement:
             latency_ms,
             n_transfers=transfers,
             transfer_bytes=moved,
+            memory_bytes=memory_bytes,
             error=error,
         )
 
@@ -121,10 +129,6 @@ class Backend(Protocol):
 
     def infeasibility(self, assignment: IntArray) -> str:
         """Why support or memory forbid an assignment, or an empty string; nothing is run."""
-        ...
-
-    def memory_bytes(self, assignment: IntArray) -> IntArray:
-        """(n_devices,) what counts against the devices' limits."""
         ...
 
     def start_ms(self, assignment: IntArray) -> NDArray[np.float64]:

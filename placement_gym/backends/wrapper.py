@@ -39,10 +39,6 @@ class BackendWrapper:
         """See ``Backend.infeasibility``."""
         return self.inner.infeasibility(assignment)
 
-    def memory_bytes(self, assignment: IntArray) -> IntArray:
-        """See ``Backend.memory_bytes``."""
-        return self.inner.memory_bytes(assignment)
-
     def start_ms(self, assignment: IntArray) -> NDArray[np.float64]:
         """See ``Backend.start_ms``."""
         return self.inner.start_ms(assignment)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -39,6 +39,7 @@ class Compilation:
     n_submodels_expected: int
     n_transfers: int
     transfer_bytes: int
+    memory_bytes: tuple[int, ...]
     compile_s: float
 
 
@@ -123,8 +124,13 @@ class MeasuredBackend:
         """Compile and time a placement beside the reference; see ``Backend.evaluate``."""
         error = self.infeasibility(assignment)
         if error:
-            return Measurement.failed(error, self.reference_ms, self.problem.traffic(assignment))
+            return self.failed(error, assignment)
         return self.score(assignment)
+
+    def failed(self, error: str, assignment: IntArray) -> Measurement:
+        """What is known of a placement without running it."""
+        traffic, held = self.problem.traffic(assignment), self.problem.memory_bytes(assignment)
+        return Measurement.failed(error, self.reference_ms, traffic, tuple(held.tolist()))
 
     def evaluate_batch(self, assignments: IntArray) -> Batch:
         """See ``Backend.evaluate_batch``."""
@@ -139,8 +145,7 @@ class MeasuredBackend:
                 candidate = self.checked(assignment)
                 reference, times = self.steadiest(candidate)
             except RuntimeError as error:
-                traffic = self.problem.traffic(assignment)
-                return Measurement.failed(hetero.last_line(error), self.reference_ms, traffic)
+                return self.failed(hetero.last_line(error), assignment)
             measure_s = perf_counter() - started - candidate.compilation.compile_s
             return measurement(candidate.compilation, reference, times, measure_s)
 
@@ -220,17 +225,18 @@ class MeasuredBackend:
         compile_s = perf_counter() - started
         request = compiled.create_infer_request()
         request.infer(dict(enumerate(self.inputs)))
-        moved = self.problem.traffic(assignment)
-        made = Compilation(hetero.n_submodels(compiled), split.n_submodels, *moved, compile_s)
+        made = Compilation(
+            hetero.n_submodels(compiled),
+            split.n_submodels,
+            *self.problem.traffic(assignment),
+            tuple(self.problem.memory_bytes(assignment).tolist()),
+            compile_s,
+        )
         return Candidate(request, made)
 
     def infeasibility(self, assignment: IntArray) -> str:
         """See ``Backend.infeasibility``."""
         return self.problem.infeasibility(assignment)
-
-    def memory_bytes(self, assignment: IntArray) -> IntArray:
-        """Weights; see ``Backend.memory_bytes``."""
-        return self.problem.memory_bytes(assignment)
 
     def start_ms(self, assignment: IntArray) -> NDArray[np.float64]:
         """Not known; see ``Backend.start_ms``."""
@@ -264,10 +270,6 @@ def measurement(
         reference_ms=float(np.median(reference)),
         latency_p90_ms=float(np.percentile(times, 90)),
         noise=timing.noise(reference, times),
-        n_submodels=made.n_submodels,
-        n_submodels_expected=made.n_submodels_expected,
-        n_transfers=made.n_transfers,
-        transfer_bytes=made.transfer_bytes,
-        compile_s=made.compile_s,
         measure_s=measure_s,
+        **asdict(made),
     )

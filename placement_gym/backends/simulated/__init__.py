@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from placement_gym.backends import PENALTY, Batch, Measurement
-from placement_gym.backends.simulated.program import Int8
+from placement_gym.backends.simulated.program import UInt8
 from placement_gym.backends.simulated.semantics import Semantics
 from placement_gym.backends.simulated.simulator import Simulator
 from placement_gym.costs.table import CostTable, FloatArray
@@ -52,11 +52,13 @@ class SimulatedBackend:
 
     def evaluate(self, assignment: IntArray) -> Measurement:
         """Repeatable, or seeded noise; see ``Backend.evaluate``."""
-        error, penalty_ms = self.limits(assignment)
+        placement = self.placements(assignment)
+        used = self.memory_bytes(placement)
+        error, penalty_ms = self.limits(placement, used)
         if error:
-            traffic = self.simulator.traffic(self.placements(assignment))
-            return Measurement.failed(error, self.reference_ms, traffic)
-        exact = self.exact(assignment, penalty_ms)
+            traffic = self.simulator.traffic(placement)
+            return Measurement.failed(error, self.reference_ms, traffic, tuple(used.tolist()))
+        exact = self.exact(placement, used, penalty_ms)
         if not self.noise:
             return exact
         latency_ms = exact.latency_ms * np.exp(self.noise * self.rng.standard_normal())
@@ -65,14 +67,19 @@ class SimulatedBackend:
 
     def score(self, assignment: IntArray) -> Measurement:
         """As ``evaluate``, memory limits ignored, and exact."""
-        return self.exact(assignment)
+        placement = self.placements(assignment)
+        return self.exact(placement, self.memory_bytes(placement))
 
-    def limits(self, assignment: IntArray) -> tuple[str, float]:
-        """Why the placement cannot run, or else what its excess of memory costs in ms."""
-        error = self.problem.unsupported(assignment)
+    def limits(self, placement: UInt8, used: IntArray) -> tuple[str, float]:
+        """Why the placement cannot run, or else what its excess of memory costs in ms.
+
+        Args:
+            placement: (n_units,) uint8.
+            used: (n_devices,) bytes that it holds.
+        """
+        error = self.problem.unsupported(placement)
         if error or self.semantics.memory == "off" or not self.problem.limited:
             return error, 0.0
-        used = self.memory_bytes(assignment)
         price = self.semantics.memory_penalty_ms_per_gb
         if price is None:
             return self.problem.over_limit(used), 0.0
@@ -81,22 +88,23 @@ class SimulatedBackend:
 
     def infeasibility(self, assignment: IntArray) -> str:
         """By the memory that the semantics count; see ``Backend.infeasibility``."""
-        return self.limits(assignment)[0]
+        placement = self.placements(assignment)
+        return self.limits(placement, self.memory_bytes(placement))[0]
 
-    def memory_bytes(self, assignment: IntArray) -> IntArray:
-        """What the semantics count, weights where they count nothing; see ``Backend``."""
-        weights = self.problem.memory_bytes(assignment)
+    def memory_bytes(self, placement: UInt8) -> IntArray:
+        """(n_devices,) what the semantics count, weights where they count nothing."""
+        weights = self.problem.memory_bytes(placement)
         if self.semantics.memory in ("off", "static"):
             return weights
-        outputs = self.simulator.output_bytes(self.placements(assignment))
+        outputs = self.simulator.output_bytes(placement)
         return outputs if self.semantics.memory == "outputs" else weights + outputs
 
-    def exact(self, assignment: IntArray, penalty_ms: float = 0.0) -> Measurement:
-        placement = self.placements(assignment)
+    def exact(self, placement: UInt8, used: IntArray, penalty_ms: float = 0.0) -> Measurement:
+        """The measurement of a placement that holds ``used`` bytes, whatever the limits say."""
         latency_ms, submodels = self.simulator.latency_and_submodels(placement)
         latency_ms, n = latency_ms + penalty_ms, int(submodels.sum())
-        moved = self.simulator.traffic(placement)
-        return Measurement(latency_ms, self.reference_ms, latency_ms, 0.0, n, n, *moved)
+        moved, held = self.simulator.traffic(placement), tuple(used.tolist())
+        return Measurement(latency_ms, self.reference_ms, latency_ms, 0.0, n, n, *moved, held)
 
     def evaluate_batch(self, assignments: IntArray) -> Batch:
         """See ``Backend.evaluate_batch``; bitwise what ``evaluate`` gives one by one."""
@@ -106,7 +114,7 @@ class SimulatedBackend:
                 latency_ms[k] *= np.exp(self.noise * self.rng.standard_normal())
         return Batch(self.reference_ms / latency_ms, feasible)
 
-    def placements(self, assignments: IntArray) -> Int8:
+    def placements(self, assignments: IntArray) -> UInt8:
         """One assignment or (k, n_units) of them as kernels read them.
 
         Raises:
@@ -115,22 +123,25 @@ class SimulatedBackend:
         n_units, n_devices = self.problem.supported.shape
         if assignments.shape[-1] != n_units or assignments.astype(np.uint64).max() >= n_devices:
             raise ValueError(f"an assignment is {n_units} devices from 0 to {n_devices - 1}")
-        return int8(assignments)
+        return uint8(assignments)
 
     def exact_batch(self, assignments: IntArray) -> tuple[FloatArray, NDArray[np.bool_]]:
         """(k,) latencies in ms without noise, and feasibility."""
-        latency_ms = self.simulator.latencies_ms(self.placements(assignments))
+        placements = self.placements(assignments)
+        latency_ms = self.simulator.latencies_ms(placements)
         feasible = np.ones(len(assignments), dtype=np.bool_)
         if self.problem.limited or not self.problem.supports_all:
-            for k, assignment in enumerate(assignments):
-                error, penalty_ms = self.limits(assignment)
+            for k, placement in enumerate(placements):
+                error, penalty_ms = self.limits(placement, self.memory_bytes(placement))
                 feasible[k] = not error
                 latency_ms[k] += penalty_ms
         return np.where(feasible, latency_ms, PENALTY * self.reference_ms), feasible
 
     def remeasure(self, assignments: Sequence[IntArray]) -> list[Measurement]:
         """Exact answers, against the first; see ``Backend.remeasure``."""
-        scores = [self.exact(a, self.limits(a)[1]) for a in assignments]
+        placements = [self.placements(assignment) for assignment in assignments]
+        held = [(p, self.memory_bytes(p)) for p in placements]
+        scores = [self.exact(p, used, self.limits(p, used)[1]) for p, used in held]
         return [replace(score, reference_ms=scores[0].latency_ms) for score in scores]
 
     def start_ms(self, assignment: IntArray) -> FloatArray:
@@ -152,7 +163,7 @@ class SimulatedBackend:
         """Nothing to give back."""
 
 
-def int8(assignment: IntArray) -> Int8:
+def uint8(assignment: IntArray) -> UInt8:
     """The form that kernels read: contiguous, and never read-only, which would compile anew."""
-    placement = np.ascontiguousarray(assignment, dtype=np.int8)
+    placement = np.ascontiguousarray(assignment, dtype=np.uint8)
     return placement if placement.flags.writeable else placement.copy()

@@ -1,8 +1,10 @@
 """The event schedule: devices and channels work at the same time, first come, first served.
 
-Servers are channels, then devices; items are operators, then transfers. A server finishes things in
-the order in which it got them, so that its pending items are a linked list in order of time, the
-next event is the earliest of the lists' heads, and no heap is needed.
+Servers are channels, then devices; items are operators, then transfers, each named by the first
+reading that it serves. A server finishes things in the order in which it got them, so that its
+pending items are a linked list in order of time, the next event is the earliest of the lists'
+heads, and no heap is needed. ``after`` holds these lists: of an item the one behind it, of a
+server its head.
 
 The kernel is one function with inner ones on purpose: those are inlined, while numba counts
 references to every array that one compiled function hands to another, two to four times slower.
@@ -14,7 +16,7 @@ import numpy as np
 from numba import njit
 
 from placement_gym.backends.simulated.channels import Channels
-from placement_gym.backends.simulated.program import Int8, Program
+from placement_gym.backends.simulated.program import Program, UInt8
 from placement_gym.costs.table import FloatArray
 
 DEST, EDGE, OUTPUT = 0, 1, 2
@@ -24,7 +26,7 @@ NOTHING = -1
 @njit(cache=True, nogil=True)
 def event(
     program: Program,
-    placement: Int8,
+    placement: UInt8,
     channels: Channels,
     transfer: int,
     op_gap_ms: float,
@@ -37,7 +39,7 @@ def event(
 
     Args:
         program: Operators, tensors and their costs.
-        placement: (n_units,) int8.
+        placement: (n_units,) uint8.
         channels: On which every transfer waits for others.
         transfer: ``DEST``, ``EDGE`` or ``OUTPUT``.
         op_gap_ms: Idle time of a device after an operator.
@@ -52,24 +54,23 @@ def event(
     n_channels, leaves, enters = channels.n, channels.send, channels.receive
     n_operators, n_devices = ms.shape
     n_servers, n_items = n_channels + n_devices, n_operators + len(readers)
-    place = np.empty(n_operators, np.int8)
+    place = np.empty(n_operators, np.uint8)
     missing = np.empty(n_operators, np.int32)
     start = np.empty(n_operators)
-    due, after = np.empty(n_items), np.empty(n_items, np.int32)
-    moved, target = np.empty(n_items, np.int32), np.empty(n_items, np.int32)
-    head, tail = np.empty(n_servers, np.int32), np.empty(n_servers, np.int32)
+    due, after = np.empty(n_items + 1), np.empty(n_items + n_servers, np.uint32)
+    due[n_items] = np.inf
+    tail = (n_items + np.arange(n_servers)).astype(np.uint32)
+    after[n_items:] = n_items
     next_ms, free = np.full(n_servers, np.inf), np.zeros(n_servers)
-    sent = np.full(n_devices, NOTHING, np.int32)
+    sent, last = np.full(n_devices, NOTHING, np.int32), np.empty(n_devices, np.int32)
+    shares = np.full(len(readers), NOTHING, np.int32)
 
     def append(server: int, item: int, done: float) -> None:
         due[item] = done
-        after[item] = NOTHING
-        if next_ms[server] == np.inf:
-            head[server] = item
-            next_ms[server] = done
-        else:
-            after[tail[server]] = item
+        after[item] = n_items
+        after[tail[server]] = item
         tail[server] = item
+        next_ms[server] = min(next_ms[server], done)
 
     def begin(operator: int, now: float) -> None:
         server = n_channels + place[operator]
@@ -89,7 +90,6 @@ def event(
     for i in range(n_operators):
         if missing[i] == 0:
             begin(i, 0.0)
-    posted = n_operators
     while True:
         server, now = 0, next_ms[0]
         for other in range(1, n_servers):
@@ -98,18 +98,16 @@ def event(
             now = next_ms[other] if sooner else now
         if now == np.inf:
             return free.max(), start, due[:n_operators]
-        item = head[server]
+        item = after[n_items + server]
         following = after[item]
-        head[server] = following
-        next_ms[server] = np.inf if following == NOTHING else due[following]
+        after[n_items + server] = following
+        next_ms[server] = due[following]
+        tail[server] = n_items + server if following == n_items else tail[server]
         if item >= n_operators:
-            if transfer == EDGE:
-                release(target[item], now)
-                continue
-            t = moved[item]
-            for r in range(first_reader[t], first_reader[t + 1]):
-                if (place[readers[r]] == target[item]) == (transfer == DEST):
-                    release(readers[r], now)
+            arrived = item - n_operators
+            while arrived != NOTHING:
+                release(readers[arrived], now)
+                arrived = shares[arrived]
             continue
         here = place[item]
         for t in range(first_tensor[item], first_tensor[item + 1]):
@@ -124,8 +122,10 @@ def event(
                     there = here
                 if transfer != EDGE:
                     if sent[there] == t:
+                        shares[last[there]] = r
+                        last[there] = r
                         continue
-                    sent[there] = t
+                    sent[there], last[there] = t, r
                 if transfer == OUTPUT:
                     for other in range(first_reader[t], first_reader[t + 1]):
                         duration = max(duration, transfer_ms[t, here, place[readers[other]]])
@@ -136,22 +136,19 @@ def event(
                     server = enters[here, there]
                     begins = max(begins, free[server])
                     free[server] = begins + duration + link_gap_ms
-                moved[posted] = t
-                target[posted] = reader if transfer == EDGE else there
-                append(server, posted, begins + duration)
-                posted += 1
+                append(server, n_operators + r, begins + duration)
 
 
 @njit(cache=True, nogil=True)
 def event_batch(
     program: Program,
-    placements: Int8,
+    placements: UInt8,
     channels: Channels,
     transfer: int,
     op_gap_ms: float,
     link_gap_ms: float,
 ) -> FloatArray:
-    """(k,) makespans of (k, n_units) int8 placements, as ``event`` gives them."""
+    """(k,) makespans of (k, n_units) uint8 placements, as ``event`` gives them."""
     makespans = np.empty(len(placements))
     for k in range(len(placements)):
         makespans[k] = event(program, placements[k], channels, transfer, op_gap_ms, link_gap_ms)[0]

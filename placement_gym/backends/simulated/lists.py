@@ -7,7 +7,7 @@ from numba import njit
 
 from placement_gym.backends.simulated.channels import Channels
 from placement_gym.backends.simulated.event import EDGE, NOTHING, OUTPUT
-from placement_gym.backends.simulated.program import Int8, Int32, Program, Readings
+from placement_gym.backends.simulated.program import Program, Readings, UInt8, UInt32
 from placement_gym.costs.table import FloatArray
 
 LANES = 32
@@ -17,8 +17,8 @@ LANES = 32
 @njit(cache=True, nogil=True)
 def list_schedule(
     program: Program,
-    placement: Int8,
-    sequence: Int32,
+    placement: UInt8,
+    sequence: UInt32,
     channels: Channels,
     transfer: int,
     op_gap_ms: float,
@@ -28,8 +28,8 @@ def list_schedule(
 
     Args:
         program: Operators, tensors and their costs.
-        placement: (n_units,) int8.
-        sequence: (n_operators,) int32, a topological order.
+        placement: (n_units,) uint8.
+        sequence: (n_operators,) uint32, a topological order.
         channels: On which transfers wait for each other, if they do.
         transfer: ``DEST``, ``EDGE`` or ``OUTPUT``.
         op_gap_ms: Idle time of a device after an operator.
@@ -43,7 +43,7 @@ def list_schedule(
     readers, leaves, enters = program.readers, channels.send, channels.receive
     n_operators, n_devices = ms.shape
     links_are_free = leaves[0, 0] == NOTHING
-    place = np.empty(n_operators, np.int8)
+    place = np.empty(n_operators, np.uint8)
     free, channel_free = np.zeros(n_devices), np.zeros(channels.n)
     start, finish = np.zeros(n_operators), np.empty(n_operators)
     sent, arrival = np.full(n_devices, NOTHING, np.int32), np.empty(n_devices)
@@ -65,37 +65,69 @@ def list_schedule(
                 duration = transfer_ms[t, here, there]
                 if transfer == OUTPUT:
                     there = here
-                    for other in range(first_reader[t], first_reader[t + 1]):
-                        duration = max(duration, transfer_ms[t, here, place[readers[other]]])
-                if links_are_free:
-                    start[reader] = max(start[reader], end + duration)
-                    continue
                 if transfer == EDGE or sent[there] != t:
                     sent[there] = t
-                    channel = leaves[here, there]
-                    begins = max(end, channel_free[channel])
-                    channel_free[channel] = begins + duration + link_gap_ms
-                    channel = enters[here, there]
-                    if channel != NOTHING:
+                    if transfer == OUTPUT:
+                        for other in range(first_reader[t], first_reader[t + 1]):
+                            duration = max(duration, transfer_ms[t, here, place[readers[other]]])
+                    begins = end
+                    if not links_are_free:
+                        channel = leaves[here, there]
                         begins = max(begins, channel_free[channel])
                         channel_free[channel] = begins + duration + link_gap_ms
+                        channel = enters[here, there]
+                        if channel != NOTHING:
+                            begins = max(begins, channel_free[channel])
+                            channel_free[channel] = begins + duration + link_gap_ms
                     arrival[there] = begins + duration
                 start[reader] = max(start[reader], arrival[there])
     return max(free.max(), channel_free.max()), start, finish
 
 
 @njit(cache=True, nogil=True)
+def list_makespan(
+    unit: UInt32,
+    ms: FloatArray,
+    transfer_ms: FloatArray,
+    readings: Readings,
+    sequence: UInt32,
+    placement: UInt8,
+    op_gap_ms: float,
+) -> float:
+    """The makespan alone, bitwise that of ``list_schedule`` where no transfer waits for another.
+
+    It takes no more of a ``Program`` than it needs: to unpack one array from Python lasts as long
+    as a hundred operators.
+    """
+    first, tensor, producer = readings
+    n_operators, n_devices = ms.shape
+    finish, free = np.empty(n_operators), np.zeros(n_devices)
+    place = np.empty(n_operators, np.uint8)
+    for i in range(n_operators):
+        place[i] = placement[unit[i]]
+    for i in sequence:
+        here = place[i]
+        ready = free[here]
+        for r in range(first[i], first[i + 1]):
+            maker = producer[r]
+            ready = max(ready, finish[maker] + transfer_ms[tensor[r], place[maker], here])
+        finish[i] = ready + ms[i, here]
+        free[here] = finish[i] + op_gap_ms
+    return free.max()
+
+
+@njit(cache=True, nogil=True)
 def list_batch(
-    program: Program, placements: Int8, readings: Readings, sequence: Int32, op_gap_ms: float
+    program: Program, placements: UInt8, readings: Readings, sequence: UInt32, op_gap_ms: float
 ) -> FloatArray:
-    """(k,) makespans of (n_units, k) int8 placements, ``LANES`` of them side by side.
+    """(k,) makespans of (n_units, k) uint8 placements, ``LANES`` of them side by side.
 
     Bitwise those of ``list_schedule`` where no transfer waits and none is shared by devices. Loops
     over pairs of devices with a choice in each lane become vector instructions, table look-ups
     would not: made for two or three devices.
     """
-    unit, source, ms, transfer_ms = program.unit, program.source, program.ms, program.transfer_ms
-    first, tensor = readings.first, readings.tensor
+    unit, ms, transfer_ms = program.unit, program.ms, program.transfer_ms
+    first, tensor, producer = readings
     n_operators, n_devices = ms.shape
     k = placements.shape[1]
     makespans = np.empty(k)
@@ -112,16 +144,16 @@ def list_batch(
             ready[:] = 0.0
             for r in range(first[i], first[i + 1]):
                 t = tensor[r]
-                producer = source[t]
+                maker = producer[r]
                 for lane in range(LANES):
-                    ready[lane] = max(ready[lane], finish[producer, lane])
+                    ready[lane] = max(ready[lane], finish[maker, lane])
                 for here in range(n_devices):
                     for there in range(n_devices):
                         if here != there:
                             cost = transfer_ms[t, here, there]
                             for lane in range(LANES):
-                                moves = (place[producer, lane] == here) & (place[i, lane] == there)
-                                arrival = finish[producer, lane] + (cost if moves else 0.0)
+                                moves = (place[maker, lane] == here) & (place[i, lane] == there)
+                                arrival = finish[maker, lane] + (cost if moves else 0.0)
                                 ready[lane] = max(ready[lane], arrival)
             for device in range(n_devices):
                 duration = ms[i, device]

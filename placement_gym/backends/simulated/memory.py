@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from placement_gym.backends.simulated.program import Int8, Program
+from placement_gym.backends.simulated.program import Program, UInt8
 from placement_gym.costs.table import FloatArray
 from placement_gym.graph.operators import IntArray
 
@@ -12,7 +12,7 @@ from placement_gym.graph.operators import IntArray
 def peak_bytes(
     program: Program,
     tensor_bytes: IntArray,
-    operator_devices: Int8,
+    operator_devices: UInt8,
     start: FloatArray,
     finish: FloatArray,
     n_devices: int,

@@ -9,15 +9,15 @@ import numpy as np
 from numba import njit
 
 from placement_gym.backends.simulated.channels import Channels
-from placement_gym.backends.simulated.event import DEST, EDGE, NOTHING, OUTPUT
-from placement_gym.backends.simulated.program import Int8, Program
+from placement_gym.backends.simulated.event import EDGE, NOTHING, OUTPUT
+from placement_gym.backends.simulated.program import Program, UInt8
 from placement_gym.costs.table import FloatArray
 
 
 @njit(cache=True, nogil=True)
 def overtaking_event(
     program: Program,
-    placement: Int8,
+    placement: UInt8,
     channels: Channels,
     transfer: int,
     op_gap_ms: float,
@@ -50,14 +50,14 @@ def overtaking_event(
     by_rank, links_are_free = len(preference) > 0, channels.send[0, 0] == NOTHING
     place, missing = placement[program.unit], program.inputs.copy()
     start, finish = np.empty(n_operators), np.empty(n_operators)
-    moved, target = np.empty(n_items, np.int32), np.empty(n_items, np.int32)
     free, channel_free = np.zeros(n_devices), np.zeros(n_channels)
-    sent = np.full(n_devices, NOTHING, np.int32)
+    sent, last = np.full(n_devices, NOTHING, np.int32), np.empty(n_devices, np.int32)
+    shares = np.full(len(readers), NOTHING, np.int32)
     waiting = [[(0.0, 0)] for _ in range(n_devices)]
     for queue in waiting:
         queue.clear()
     events: list[Any] = [(0.0, 0, 0, n_items)]
-    order, posted, now = 1, n_operators, 0.0
+    order, now = 1, 0.0
 
     def begin(operator: int, now: float, order: int) -> None:
         here = place[operator]
@@ -83,15 +83,11 @@ def overtaking_event(
         now, _, _, item = heappop(events)
         order += 1
         if n_operators <= item < n_items:
-            t = moved[item]
-            if transfer == EDGE:
-                release(target[item], now, order)
+            arrived = item - n_operators
+            while arrived != NOTHING:
+                release(readers[arrived], now, order)
+                arrived = shares[arrived]
                 order += 1
-            else:
-                for r in range(first_reader[t], first_reader[t + 1]):
-                    if (place[readers[r]] == target[item]) == (transfer == DEST):
-                        release(readers[r], now, order)
-                        order += 1
         elif item < n_operators:
             here = place[item]
             for t in range(first_tensor[item], first_tensor[item + 1]):
@@ -107,8 +103,10 @@ def overtaking_event(
                         there = here
                     if transfer != EDGE:
                         if sent[there] == t:
+                            shares[last[there]] = r
+                            last[there] = r
                             continue
-                        sent[there] = t
+                        sent[there], last[there] = t, r
                     if transfer == OUTPUT:
                         for other in range(first_reader[t], first_reader[t + 1]):
                             to = place[readers[other]]
@@ -122,10 +120,7 @@ def overtaking_event(
                             server = np.int64(channels.receive[here, there])
                             begins = max(begins, channel_free[server])
                             channel_free[server] = begins + duration + link_gap_ms
-                    moved[posted] = t
-                    target[posted] = reader if transfer == EDGE else there
-                    heappush(events, (begins + duration, server, order, posted))
-                    posted += 1
+                    heappush(events, (begins + duration, server, order, np.int64(n_operators + r)))
         if by_rank and (len(events) == 0 or events[0][0] > now):
             for here in range(n_devices):
                 if free[here] <= now and len(waiting[here]) > 0:

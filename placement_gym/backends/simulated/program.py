@@ -11,34 +11,37 @@ from placement_gym.costs.table import CostTable, FloatArray
 from placement_gym.graph.operators import IntArray
 from placement_gym.graph.units import Units
 
-Int8 = NDArray[np.int8]
+UInt8 = NDArray[np.uint8]
 Int32 = NDArray[np.int32]
+UInt32 = NDArray[np.uint32]
 
 
 class Program(NamedTuple):
     """Operators in topological order; the tensors of an operator lie side by side.
 
+    Indices are unsigned, which spares every look-up the test for a negative one.
+
     Attributes:
-        unit: (n_operators,) int32, the unit of each operator.
+        unit: (n_operators,) uint32, the unit of each operator.
         ms: (n_operators, n_devices) float64.
-        first_tensor: (n_operators + 1,) int32, where each operator's tensors begin.
-        source: (n_tensors,) int32, the operator that makes the tensor.
-        first_reader: (n_tensors + 1,) int32, where each tensor's readers begin.
-        readers: (n_readings,) int32.
+        first_tensor: (n_operators + 1,) uint32, where each operator's tensors begin.
+        source: (n_tensors,) uint32, the operator that makes the tensor.
+        first_reader: (n_tensors + 1,) uint32, where each tensor's readers begin.
+        readers: (n_readings,) uint32.
         transfer_ms: (n_tensors, n_devices, n_devices) float64, zero on the diagonal.
         boundary_ms: (n_tensors, n_devices) float64, ``CostTable.boundary_ms``.
-        inputs: (n_operators,) int32, tensors that each operator reads.
+        inputs: (n_operators,) uint32, tensors that each operator reads.
     """
 
-    unit: Int32
+    unit: UInt32
     ms: FloatArray
-    first_tensor: Int32
-    source: Int32
-    first_reader: Int32
-    readers: Int32
+    first_tensor: UInt32
+    source: UInt32
+    first_reader: UInt32
+    readers: UInt32
     transfer_ms: FloatArray
     boundary_ms: FloatArray
-    inputs: Int32
+    inputs: UInt32
 
     @classmethod
     def of(cls, units: Units, costs: CostTable) -> Program:
@@ -51,15 +54,15 @@ class Program(NamedTuple):
         within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
         readers = tensors.readers[np.repeat(starts, counts) + within]
         return cls(
-            unit=int32(units.of_operator),
+            unit=uint32(units.of_operator),
             ms=np.ascontiguousarray(costs.operator_ms),
             first_tensor=offsets(np.bincount(tensors.source, minlength=n)),
-            source=int32(tensors.source[order]),
+            source=uint32(tensors.source[order]),
             first_reader=offsets(counts),
-            readers=int32(readers),
+            readers=uint32(readers),
             transfer_ms=np.ascontiguousarray(costs.transfer_ms[order]),
             boundary_ms=np.ascontiguousarray(costs.boundary_ms[order]),
-            inputs=int32(np.bincount(readers, minlength=n)),
+            inputs=uint32(np.bincount(readers, minlength=n)),
         )
 
 
@@ -67,23 +70,25 @@ class Readings(NamedTuple):
     """What each operator reads, the transpose of ``Program.readers``.
 
     Attributes:
-        first: (n_operators + 1,) int32, where each operator's readings begin.
-        tensor: (n_readings,) int32.
+        first: (n_operators + 1,) uint32, where each operator's readings begin.
+        tensor: (n_readings,) uint32.
+        producer: (n_readings,) uint32, the operator that makes the tensor.
     """
 
-    first: Int32
-    tensor: Int32
+    first: UInt32
+    tensor: UInt32
+    producer: UInt32
 
     @classmethod
     def of(cls, program: Program) -> Readings:
-        tensor = np.repeat(np.arange(len(program.source)), np.diff(program.first_reader))
-        order = np.argsort(program.readers, kind="stable")
-        return cls(offsets(program.inputs), int32(tensor[order]))
+        made = np.repeat(np.arange(len(program.source)), np.diff(program.first_reader))
+        tensor = uint32(made[np.argsort(program.readers, kind="stable")])
+        return cls(offsets(program.inputs), tensor, program.source[tensor])
 
 
-def int32(values: IntArray) -> Int32:
-    return np.ascontiguousarray(values, dtype=np.int32)
+def uint32(values: IntArray) -> UInt32:
+    return np.ascontiguousarray(values, dtype=np.uint32)
 
 
-def offsets(counts: IntArray | Int32) -> Int32:
-    return int32(np.concatenate([[0], np.cumsum(counts)]))
+def offsets(counts: IntArray | UInt32) -> UInt32:
+    return uint32(np.concatenate([[0], np.cumsum(counts)]))

@@ -6,20 +6,20 @@ import numpy as np
 from numba import njit
 
 from placement_gym.backends.simulated.lists import LANES
-from placement_gym.backends.simulated.program import Int8, Program
+from placement_gym.backends.simulated.program import Program, UInt8
 from placement_gym.costs.table import FloatArray
 
 
 @njit(cache=True, nogil=True)
-def serial(program: Program, placement: Int8) -> float:
+def serial(program: Program, placement: UInt8) -> float:
     """Sum of operator times in ms, and of each tensor's transfers, one for each destination.
 
     Args:
         program: Operators, tensors and their costs.
-        placement: (n_units,) int8.
+        placement: (n_units,) uint8.
     """
     n_operators, n_devices = program.ms.shape
-    place = np.empty(n_operators, np.int8)
+    place = np.empty(n_operators, np.uint8)
     total = 0.0
     for i in range(n_operators):
         place[i] = placement[program.unit[i]]
@@ -37,8 +37,8 @@ def serial(program: Program, placement: Int8) -> float:
 
 
 @njit(cache=True, nogil=True)
-def serial_batch(program: Program, placements: Int8) -> FloatArray:
-    """(k,) latencies of (n_units, k) int8 placements, bitwise those of ``serial``.
+def serial_batch(program: Program, placements: UInt8) -> FloatArray:
+    """(k,) latencies of (n_units, k) uint8 placements, bitwise those of ``serial``.
 
     ``LANES`` of them side by side, as in ``list_batch``.
     """
@@ -77,7 +77,7 @@ def serial_batch(program: Program, placements: Int8) -> FloatArray:
 
 
 @njit(cache=True, nogil=True)
-def serial_starts(program: Program, placement: Int8) -> FloatArray:
+def serial_starts(program: Program, placement: UInt8) -> FloatArray:
     """(n_operators,) when each operator starts, its predecessors' transfers done, in ms."""
     n_operators, n_devices = program.ms.shape
     start = np.empty(n_operators)

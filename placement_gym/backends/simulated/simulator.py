@@ -9,10 +9,10 @@ import numpy as np
 from placement_gym.backends.simulated import tarnawski
 from placement_gym.backends.simulated.channels import Channels
 from placement_gym.backends.simulated.event import event, event_batch
-from placement_gym.backends.simulated.lists import list_batch, list_schedule
+from placement_gym.backends.simulated.lists import list_batch, list_makespan, list_schedule
 from placement_gym.backends.simulated.memory import peak_bytes
 from placement_gym.backends.simulated.overtaking import overtaking_event
-from placement_gym.backends.simulated.program import Int8, Int32, Program, Readings, int32
+from placement_gym.backends.simulated.program import Program, Readings, UInt8, UInt32, uint32
 from placement_gym.backends.simulated.semantics import CHOICES, Semantics
 from placement_gym.backends.simulated.serial import serial, serial_batch, serial_starts
 from placement_gym.backends.simulated.submodels import Flow, count_submodels
@@ -28,7 +28,7 @@ MAX_LANE_DEVICES = 3
 class Simulator:
     """What placements of some units cost under a cost table and given semantics.
 
-    A *placement* here is (n_units,) int8, contiguous: another type would compile the kernels anew.
+    A *placement* here is (n_units,) uint8, contiguous: another type would compile the kernels anew.
 
     Args:
         units: The units that placements place; their operators are what is scheduled.
@@ -56,11 +56,11 @@ class Simulator:
         return Readings.of(self.program)
 
     @cached_property
-    def sequence(self) -> Int32:
-        """(n_operators,) int32 order of a list schedule."""
+    def sequence(self) -> UInt32:
+        """(n_operators,) uint32 order of a list schedule."""
         if self.semantics.order == "fifo":
-            return int32(np.arange(len(self.program.unit)))
-        return int32(np.argsort(-self.rank, kind="stable"))
+            return uint32(np.arange(len(self.program.unit)))
+        return uint32(np.argsort(-self.rank, kind="stable"))
 
     @cached_property
     def preference(self) -> FloatArray:
@@ -74,7 +74,7 @@ class Simulator:
         costs = self.costs
         return upward_rank(costs.operator_ms, costs.transfer_ms, self.units.graph.tensors)
 
-    def latency_ms(self, placement: Int8) -> float:
+    def latency_ms(self, placement: UInt8) -> float:
         """The latency of one placement."""
         if self.semantics.schedule == "serial" and self.counts_submodels:
             return self.latency_and_submodels(placement)[0]
@@ -82,9 +82,13 @@ class Simulator:
             return serial(self.program, placement)
         if self.semantics.schedule == "load":
             return float(tarnawski.loads(self.program, placement).max())
+        if self.lists_freely:
+            unit, ms, transfer_ms = self.program.unit, self.program.ms, self.program.transfer_ms
+            order, gap_ms = self.sequence, self.semantics.op_gap_ms
+            return list_makespan(unit, ms, transfer_ms, self.readings, order, placement, gap_ms)
         return self.schedule(placement)[0]
 
-    def latency_and_submodels(self, placement: Int8) -> tuple[float, IntArray]:
+    def latency_and_submodels(self, placement: UInt8) -> tuple[float, IntArray]:
         """The latency, and (n_devices,) submodels on each device."""
         submodels = self.submodels(placement)
         if self.semantics.schedule == "serial":
@@ -92,7 +96,7 @@ class Simulator:
             return serial(self.program, placement) + submodel_ms, submodels
         return self.latency_ms(placement), submodels
 
-    def latencies_ms(self, placements: Int8) -> FloatArray:
+    def latencies_ms(self, placements: UInt8) -> FloatArray:
         """(k,) latencies of (k, n_units) placements, bitwise those of ``latency_ms``."""
         if self.side_by_side:
             columns = np.ascontiguousarray(placements.T)
@@ -108,11 +112,16 @@ class Simulator:
     @property
     def side_by_side(self) -> bool:
         """Whether placements can be evaluated in the lanes of vector instructions."""
-        axes = self.semantics
         if len(self.costs.devices) > MAX_LANE_DEVICES:
             return False
-        if axes.schedule == "serial":
+        if self.semantics.schedule == "serial":
             return not self.counts_submodels
+        return self.lists_freely
+
+    @property
+    def lists_freely(self) -> bool:
+        """Whether transfers of a list schedule take their time and hold up nothing else."""
+        axes = self.semantics
         return axes.schedule == "list" and axes.contention == "none" and axes.transfer != "output"
 
     @property
@@ -120,7 +129,7 @@ class Simulator:
         """Whether an event schedule needs heaps."""
         return self.semantics.contention == "none" or self.semantics.order == "priority"
 
-    def schedule(self, placement: Int8) -> tuple[float, FloatArray, FloatArray]:
+    def schedule(self, placement: UInt8) -> tuple[float, FloatArray, FloatArray]:
         """Latency, and (n_operators,) start and finish of each operator, in ms.
 
         Operators of a ``"load"`` are given as they run in a serial schedule.
@@ -142,16 +151,16 @@ class Simulator:
         start = serial_starts(program, placement)
         return self.latency_ms(placement), start, start + self.operator_ms(placement)
 
-    def operator_ms(self, placement: Int8) -> FloatArray:
+    def operator_ms(self, placement: UInt8) -> FloatArray:
         """(n_operators,) time of each operator where it is placed."""
         program = self.program
         return program.ms[np.arange(len(program.unit)), placement[program.unit]]
 
-    def submodels(self, placement: Int8) -> IntArray:
+    def submodels(self, placement: UInt8) -> IntArray:
         """(n_devices,) submodels on each device."""
         return count_submodels(self.flow, self.program.unit, placement, self.program.ms.shape[1])
 
-    def traffic(self, placement: Int8) -> tuple[int, int]:
+    def traffic(self, placement: UInt8) -> tuple[int, int]:
         """Transfers between devices, and the bytes that they move."""
         return traffic(self.program, placement, self.tensor_bytes)
 
@@ -161,7 +170,7 @@ class Simulator:
         tensors = self.units.graph.tensors
         return tensors.size_bytes[np.argsort(tensors.source, kind="stable")]
 
-    def output_bytes(self, placement: Int8) -> IntArray:
+    def output_bytes(self, placement: UInt8) -> IntArray:
         """(n_devices,) peak of live outputs in an event or list schedule."""
         _, start, finish = self.schedule(placement)
         where, n_devices = placement[self.program.unit], len(self.costs.devices)

@@ -9,7 +9,7 @@ from numba import njit
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from placement_gym.backends.simulated.program import Int8, Int32, int32, offsets
+from placement_gym.backends.simulated.program import UInt8, UInt32, offsets, uint32
 from placement_gym.graph.operators import IntArray, OpGraph
 from placement_gym.graph.submodels import followers
 
@@ -20,19 +20,19 @@ class Flow(NamedTuple):
     """The edges that decide about submodels: none of constants, Parameters and Results.
 
     Attributes:
-        leaders: (n_leaders,) int32 operators that are none of those; if there are no others, the
+        leaders: (n_leaders,) uint32 operators that are none of those; if there are no others, the
             first of all that are connected.
-        first: (n_operators + 1,) int32, where each operator's producers begin.
-        producers: (n_edges,) int32.
-        first_input: (n_parameters + 1,) int32, where each Parameter's readers begin.
-        input_readers: (n_inputs,) int32.
+        first: (n_operators + 1,) uint32, where each operator's producers begin.
+        producers: (n_edges,) uint32.
+        first_input: (n_parameters + 1,) uint32, where each Parameter's readers begin.
+        input_readers: (n_inputs,) uint32.
     """
 
-    leaders: Int32
-    first: Int32
-    producers: Int32
-    first_input: Int32
-    input_readers: Int32
+    leaders: UInt32
+    first: UInt32
+    producers: UInt32
+    first_input: UInt32
+    input_readers: UInt32
 
     @classmethod
     def of(cls, graph: OpGraph) -> Flow:
@@ -44,24 +44,24 @@ class Flow(NamedTuple):
         leaders = np.flatnonzero(~follows) if not follows.all() else firsts(graph)
         readers = [reader for parameter in graph.inputs for reader in parameter]
         return cls(
-            leaders=int32(leaders),
+            leaders=uint32(leaders),
             first=offsets(np.bincount(target, minlength=len(graph))),
-            producers=int32(source[order]),
+            producers=uint32(source[order]),
             first_input=offsets(np.array([len(p) for p in graph.inputs], dtype=np.int64)),
-            input_readers=int32(np.array(readers, dtype=np.int64)),
+            input_readers=uint32(np.array(readers, dtype=np.int64)),
         )
 
 
 def firsts(graph: OpGraph) -> IntArray:
     """The first operator of every connected part of the graph."""
     n, (source, target) = len(graph), graph.edge_index
-    matrix = coo_array((np.ones(len(source), dtype=np.int8), (source, target)), (n, n))
+    matrix = coo_array((np.ones(len(source), dtype=np.uint8), (source, target)), (n, n))
     part = connected_components(matrix, directed=False)[1]
     return np.unique(part, return_index=True)[1].astype(np.int64)
 
 
 @njit(cache=True, nogil=True)
-def count_submodels(flow: Flow, unit: Int32, placement: Int8, n_devices: int) -> IntArray:
+def count_submodels(flow: Flow, unit: UInt32, placement: UInt8, n_devices: int) -> IntArray:
     """(n_devices,) submodels on each device.
 
     Sets of operators are disjoint trees over ``root``. They are visited from the highest level
@@ -70,14 +70,14 @@ def count_submodels(flow: Flow, unit: Int32, placement: Int8, n_devices: int) ->
 
     Args:
         flow: Edges of the operator graph.
-        unit: (n_operators,) int32, the unit of each operator.
-        placement: (n_units,) int8.
+        unit: (n_operators,) uint32, the unit of each operator.
+        placement: (n_units,) uint8.
         n_devices: Number of devices.
     """
     first, producers, leaders = flow.first, flow.producers, flow.leaders
     first_input, input_readers = flow.first_input, flow.input_readers
     n = len(unit)
-    place, root = np.empty(n, np.int8), np.empty(n, np.int32)
+    place, root = np.empty(n, np.uint8), np.empty(n, np.uint32)
     level, n_levels = np.zeros(n, np.int32), 1
 
     def find(operator: int) -> int:
@@ -97,13 +97,13 @@ def count_submodels(flow: Flow, unit: Int32, placement: Int8, n_devices: int) ->
             if place[producer] == place[i] and level[producer] == level[i]:
                 root[find(i)] = find(producer)
 
-    begin = np.zeros(n_levels + 1, np.int32)
+    begin = np.zeros(n_levels + 1, np.uint32)
     for i in range(n):
         root[i] = find(i)
         begin[level[i] + 1] += 1
     for lowest in range(n_levels):
         begin[lowest + 1] += begin[lowest]
-    position, order = begin.copy(), np.empty(n, np.int32)
+    position, order = begin.copy(), np.empty(n, np.uint32)
     for i in range(n):
         order[position[level[i]]] = i
         position[level[i]] += 1

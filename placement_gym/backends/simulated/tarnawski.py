@@ -6,14 +6,14 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from placement_gym.backends.simulated.program import Int8, Int32, Program
+from placement_gym.backends.simulated.program import Int32, Program, UInt8
 from placement_gym.costs.table import FloatArray
 
 BoolArray = NDArray[np.bool_]
 
 
 @njit(cache=True, nogil=True)
-def loads(program: Program, placement: Int8) -> FloatArray:
+def loads(program: Program, placement: UInt8) -> FloatArray:
     """(n_devices,) load of each device in ms: its operators, and every tensor that crosses.
 
     A tensor is paid once by the device that makes it, if another device reads it, and once by
@@ -21,7 +21,7 @@ def loads(program: Program, placement: Int8) -> FloatArray:
 
     Args:
         program: Operators, tensors and their costs.
-        placement: (n_units,) int8.
+        placement: (n_units,) uint8.
     """
     n_operators, n_devices = program.ms.shape
     load = np.zeros(n_devices)
@@ -42,7 +42,7 @@ def loads(program: Program, placement: Int8) -> FloatArray:
 
 @njit(cache=True, nogil=True)
 def calls(
-    program: Program, placement: Int8, host: BoolArray
+    program: Program, placement: UInt8, host: BoolArray
 ) -> tuple[float, FloatArray, FloatArray]:
     """Latency when accelerators are called like functions and the host's cores never run out.
 
@@ -52,14 +52,14 @@ def calls(
 
     Args:
         program: Operators, tensors and their costs.
-        placement: (n_units,) int8.
+        placement: (n_units,) uint8.
         host: (n_devices,) whether the device computes in the host's memory.
 
     Returns:
         Latency, and (n_operators,) start and finish, in ms.
     """
     n_operators, n_devices = program.ms.shape
-    place = np.empty(n_operators, np.int8)
+    place = np.empty(n_operators, np.uint8)
     for i in range(n_operators):
         place[i] = placement[program.unit[i]]
     start, finish = np.empty(n_operators), np.empty(n_operators)
@@ -71,7 +71,7 @@ def calls(
 
 
 @njit(cache=True, nogil=True)
-def entries(program: Program, place: Int8) -> Int32:
+def entries(program: Program, place: UInt8) -> Int32:
     """(n_operators,) how often the worst path to an operator has entered its device."""
     n_operators, n_devices = program.ms.shape
     entered = np.zeros((n_operators, n_devices), np.int32)
@@ -92,7 +92,7 @@ def entries(program: Program, place: Int8) -> Int32:
 
 
 @njit(cache=True, nogil=True)
-def changes(program: Program, place: Int8) -> Int32:
+def changes(program: Program, place: UInt8) -> Int32:
     """(n_operators,) the most changes of device on a path to an operator."""
     level = np.zeros(len(place), np.int32)
     for i in range(len(place)):
@@ -104,7 +104,7 @@ def changes(program: Program, place: Int8) -> Int32:
 
 
 @njit(cache=True, nogil=True)
-def number_calls(place: Int8, host: BoolArray, piece: Int32, n_devices: int) -> Int32:
+def number_calls(place: UInt8, host: BoolArray, piece: Int32, n_devices: int) -> Int32:
     """(n_operators,) call of each operator, a device's in the order of ``piece``; -1 on a host."""
     n_pieces = piece.max() + 1
     used = np.full((n_devices, n_pieces), -1, np.int32)
@@ -127,7 +127,7 @@ def number_calls(place: Int8, host: BoolArray, piece: Int32, n_devices: int) -> 
 @njit(cache=True, nogil=True)
 def run(
     program: Program,
-    place: Int8,
+    place: UInt8,
     call: Int32,
     start: FloatArray,
     finish: FloatArray,

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from numba import njit
 
-from placement_gym.backends.simulated.program import Int8, Program
+from placement_gym.backends.simulated.program import Program, UInt8
 from placement_gym.graph.operators import IntArray
 
 
 @njit(cache=True, nogil=True)
-def traffic(program: Program, placement: Int8, size_bytes: IntArray) -> tuple[int, int]:
+def traffic(program: Program, placement: UInt8, size_bytes: IntArray) -> tuple[int, int]:
     """Transfers, one a tensor and foreign destination, and the bytes that they move.
 
     Args:
         program: Operators and tensors.
-        placement: (n_units,) int8.
+        placement: (n_units,) uint8.
         size_bytes: (n_tensors,) in the program's order.
     """
     unit, source, readers = program.unit, program.source, program.readers
