@@ -125,7 +125,7 @@ def semantics_of(draw: st.DrawFn, schedule: str, contention: str | None) -> Sema
 
 @st.composite
 def cases(draw: st.DrawFn, schedule: str, contention: str | None = None) -> Case:
-    graph = draw(graphs())
+    graph = draw(st.one_of(graphs(), typed_graphs()))
     units, costs = draw(groupings(graph)), draw(cost_tables(graph))
     device = st.integers(0, len(costs.devices) - 1)
     placement = draw(st.lists(device, min_size=len(units), max_size=len(units)))

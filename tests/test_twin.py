@@ -22,6 +22,7 @@ from placement_gym.backends.simulated.simulator import Simulator
 from placement_gym.costs.analytic import analytic
 from placement_gym.devices import DeviceSpec
 from placement_gym.env import DevicePlacementEnv
+from placement_gym.solvers.mincut import minimum_cut
 from placement_gym.wrappers import PerUnit
 
 ENV_ID = "DevicePlacementSim-v0"
@@ -292,3 +293,20 @@ def test_memory_axes_reach_the_env(schedule: Any, feasible: bool) -> None:
     env = made(schedule=schedule, devices=LIMITED)
     env.reset()
     assert env.step(np.ones(env.problem.n_units, dtype=np.int64))[4]["feasible"] == feasible
+
+
+def test_constants_parameters_and_results_of_a_raw_graph_move_nothing() -> None:
+    env = made(model="tiny", graph="raw", granularity="op")
+    env.reset(seed=0)
+    problem = env.problem
+    follows = problem.units.quotient.follows
+    placement = np.arange(problem.n_units) // 4 % 2
+    there, here = (np.where(follows, device, placement) for device in (0, 1))
+    infos = [env.step(action)[-1] for action in (there, here)]
+    assert follows.any()
+    assert infos[0]["n_transfers"] > 0
+    for key in ("latency_ms", "n_transfers", "transfer_bytes"):
+        assert infos[0][key] == infos[1][key]
+    cut = minimum_cut(problem.units, env.cost_table())
+    best = env.step(cut)[-1]["latency_ms"]
+    assert best <= min(info["latency_ms"] for info in infos)

@@ -26,7 +26,7 @@ def analytic(graph: OpGraph, devices: Sequence[DeviceSpec]) -> CostTable:
     per_mb = np.array([1.0 / line.link_gbytes_per_s for line in lines])
     operator_ms = np.stack([operator_times(graph, device) for device in devices], axis=1)
     table = CostTable(
-        source="calibrated" if is_calibrated(graph.model, devices) else "analytic",
+        source="calibrated" if is_calibrated(graph, devices) else "analytic",
         graph=graph.fingerprint(),
         operators=graph.names,
         devices=names,
@@ -39,7 +39,7 @@ def analytic(graph: OpGraph, devices: Sequence[DeviceSpec]) -> CostTable:
         submodel_ms=np.zeros(len(lines)),
         host=np.array([device.host for device in devices]),
     )
-    return table.scaled(paper_factors(graph.model, devices, operator_ms.sum(axis=0)))
+    return table.scaled(paper_factors(graph, devices, operator_ms.sum(axis=0)))
 
 
 def operator_times(graph: OpGraph, device: DeviceSpec) -> FloatArray:

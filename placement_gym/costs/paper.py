@@ -16,25 +16,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from placement_gym.devices import DeviceSpec
+from placement_gym.graph.operators import OpGraph
 
-PUBLISHED_MS = {
+PUBLISHED_MS: dict[str, dict[str | None, float]] = {
     "inception": {"HSDAG-CPU": 12.8, "HSDAG-GPU": 12.0},
     "resnet": {"HSDAG-CPU": 16.0, "HSDAG-GPU": 7.81},
-    "bert-8": {"HSDAG-CPU": 6.38, "HSDAG-GPU": 2.77},
+    "bert": {"HSDAG-CPU": 6.38, "HSDAG-GPU": 2.77},
 }
+GFLOPS = {"inception": 11.469, "resnet": 8.207, "bert": 1.367}
+"""Of one inference with the paper's inputs, BERT on 8 tokens."""
 
 
 def paper_factors(
-    model: str, devices: Sequence[DeviceSpec], total_ms: NDArray[np.float64]
+    graph: OpGraph, devices: Sequence[DeviceSpec], total_ms: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """(n_devices,) factor of each device's operator times; 1 for other devices and models.
 
     Args:
-        model: Name of the model; ``-fp16`` makes no difference.
+        graph: Its name and its work tell whether it is one of the paper's models.
         devices: Those of ``hsdag-paper`` name their roofline.
         total_ms: (n_devices,) the unscaled whole model.
     """
-    stated = PUBLISHED_MS.get(model.removesuffix("-fp16"), {})
+    stated = published_ms(graph)
     return np.array(
         [
             stated[device.roofline] / total if device.roofline in stated else 1.0
@@ -43,7 +46,14 @@ def paper_factors(
     )
 
 
-def is_calibrated(model: str, devices: Sequence[DeviceSpec]) -> bool:
+def is_calibrated(graph: OpGraph, devices: Sequence[DeviceSpec]) -> bool:
     """Whether some device's times of the model are scaled to a published figure."""
-    stated = PUBLISHED_MS.get(model.removesuffix("-fp16"), {})
+    stated = published_ms(graph)
     return any(device.roofline in stated for device in devices)
+
+
+def published_ms(graph: OpGraph) -> dict[str | None, float]:
+    """Latency in ms by roofline, of the paper's models only: a name alone is no model."""
+    base = graph.model.split("-")[0]
+    same = base in GFLOPS and np.isclose(graph.flops.sum() / 1e9, GFLOPS[base], rtol=1e-3)
+    return PUBLISHED_MS[base] if same else {}

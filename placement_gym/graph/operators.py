@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
+
+FOLLOWERS = ("Constant", "Parameter", "Result")
+"""Types that HETERO leaves no choice: each goes where its neighbour is."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,6 +100,27 @@ class OpGraph:
         for source, target in self.edge_index.T.tolist():
             result[target].append(source)
         return result
+
+    @cached_property
+    def follows(self) -> BoolArray:
+        """(n,) whether each operator is one of the ``FOLLOWERS``."""
+        return np.array([kind in FOLLOWERS for kind in self.types], dtype=np.bool_)
+
+    @cached_property
+    def moving(self) -> IntArray:
+        """(n_moving,) tensors that placements can move: not those of or for followers alone."""
+        return np.unique(self.moving_readings[0])
+
+    @cached_property
+    def moved(self) -> Tensors:
+        """The tensors of ``moving`` with the readings that count."""
+        return self.tensors.read_by(*self.moving_readings, self.tensors.source)
+
+    @cached_property
+    def moving_readings(self) -> tuple[IntArray, IntArray]:
+        tensor, reader = self.tensors.readings()
+        kept = ~(self.follows[self.tensors.source[tensor]] | self.follows[reader])
+        return tensor[kept], reader[kept]
 
     def fingerprint(self) -> str:
         """Sixteen hex digits that change with names, types, shapes, weights' sizes or edges."""

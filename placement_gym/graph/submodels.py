@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from placement_gym.graph.operators import IntArray, OpGraph, distinct_edges
-
-BoolArray = NDArray[np.bool_]
-
-FOLLOWERS = ("Constant", "Parameter", "Result")
+from placement_gym.graph.operators import BoolArray, IntArray, OpGraph, distinct_edges
 
 
 def acyclic_submodels(graph: OpGraph, devices: IntArray) -> IntArray:
@@ -31,7 +26,7 @@ def acyclic_submodels(graph: OpGraph, devices: IntArray) -> IntArray:
         (n_operators,) submodels, numbered such that producers come first.
     """
     source, target = graph.edge_index
-    follows = followers(graph)
+    follows = graph.follows
     flow = graph.edge_index[:, ~(follows[source] | follows[target])]
     level = earliest_levels(flow, devices)
     level = sink(flow, devices, level, components(flow, devices, level))
@@ -42,13 +37,9 @@ def acyclic_submodels(graph: OpGraph, devices: IntArray) -> IntArray:
 def submodel_devices(graph: OpGraph, devices: IntArray, submodels: IntArray) -> IntArray:
     """(n_submodels,) device of each submodel; constants, Parameters and Results have no say."""
     result = np.empty(int(submodels.max()) + 1, dtype=np.int64)
-    order = np.argsort(~followers(graph), kind="stable")
+    order = np.argsort(~graph.follows, kind="stable")
     result[submodels[order]] = devices[order]
     return result
-
-
-def followers(graph: OpGraph) -> BoolArray:
-    return np.array([kind in FOLLOWERS for kind in graph.types])
 
 
 def earliest_levels(edges: IntArray, devices: IntArray) -> IntArray:

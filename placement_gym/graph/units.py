@@ -24,6 +24,7 @@ class Units:
         graph: The operators.
         of_operator: (n_operators,) unit of each operator.
         quotient: The units as a graph; each has the name, type and shape of its last operator.
+            Its tensors are those that placements can move.
     """
 
     granularity: str
@@ -137,7 +138,8 @@ def contract(graph: OpGraph, labels: IntArray) -> OpGraph:
     members: list[list[str]] = [[] for _ in range(n)]
     for operator, unit in enumerate(labels.tolist()):
         members[unit] += graph.members[operator]
-    tensor, reader = graph.tensors.readings()
+    moved = graph.moved
+    tensor, reader = moved.readings()
     return OpGraph(
         model=graph.model,
         names=tuple(graph.names[operator] for operator in last),
@@ -148,7 +150,7 @@ def contract(graph: OpGraph, labels: IntArray) -> OpGraph:
         weight_bytes=np.bincount(labels, graph.weight_bytes, n).astype(np.int64),
         flops=np.bincount(labels, graph.flops, n).astype(np.float64),
         edge_index=distinct_edges(labels[graph.edge_index]),
-        tensors=graph.tensors.read_by(tensor, labels[reader], labels[graph.tensors.source]),
+        tensors=moved.read_by(tensor, labels[reader], labels[moved.source]),
         inputs=tuple(
             tuple(sorted({int(labels[operator]) for operator in readers}))
             for readers in graph.inputs

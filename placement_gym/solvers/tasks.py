@@ -30,23 +30,23 @@ class Tasks:
     @classmethod
     def of_units(cls, units: Units, costs: CostTable) -> Tasks:
         """One task a unit, whether or not their graph is acyclic."""
-        tensor, reader = units.graph.tensors.readings()
-        labels = units.of_operator
-        kept = np.unique(tensor[labels[units.graph.tensors.source[tensor]] != labels[reader]])
+        graph, labels = units.graph, units.of_operator
+        tensor, reader = graph.moved.readings()
+        kept = np.unique(tensor[labels[graph.moved.source[tensor]] != labels[reader]])
         return cls(
             unit=np.arange(len(units)),
             ms=costs.unit_ms(units),
             tensors=units.quotient.tensors,
-            transfer_ms=costs.transfer_ms[kept],
+            transfer_ms=costs.transfer_ms[graph.moving[kept]],
         )
 
     @classmethod
     def ordered(cls, units: Units, costs: CostTable) -> Tasks:
         """Tasks in topological order: units if their graph is acyclic, else operators."""
-        labels = units.of_operator
-        if len(np.unique(acyclic(units.graph, labels))) == len(units):
+        graph, labels = units.graph, units.of_operator
+        if len(np.unique(acyclic(graph, labels))) == len(units):
             return cls.of_units(units, costs)
-        return cls(labels, costs.operator_ms, units.graph.tensors, costs.transfer_ms)
+        return cls(labels, costs.operator_ms, graph.moved, costs.transfer_ms[graph.moving])
 
     def __len__(self) -> int:
         return len(self.unit)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from placement_gym.devices import DeviceSpec
-from placement_gym.graph.submodels import FOLLOWERS
+from placement_gym.graph.operators import FOLLOWERS
 from placement_gym.graph.units import Units
 
 if TYPE_CHECKING:

@@ -13,6 +13,7 @@ import numpy as np
 
 from placement_gym.backends.simulated.semantics import Semantics
 from placement_gym.costs.table import CostTable
+from placement_gym.graph.operators import FOLLOWERS
 from placement_gym.graph.submodels import acyclic_submodels, submodel_devices
 from placement_gym.graph.units import Units
 
@@ -46,7 +47,8 @@ class Oracle:
     """
 
     def __init__(self, units: Units, costs: CostTable, semantics: Semantics) -> None:
-        tensors = units.graph.tensors
+        tensors, types = units.graph.tensors, units.graph.types
+        placed = [kind not in FOLLOWERS for kind in types]
         self.units = units
         self.costs = costs
         self.semantics = semantics
@@ -58,8 +60,11 @@ class Oracle:
         self.host: list[bool] = costs.host.tolist()
         self.counts_submodels = bool(costs.submodel_ms.any())
         self.source: list[int] = tensors.source.tolist()
-        readers: list[int] = tensors.readers.tolist()
-        self.readers = [readers[begin:end] for begin, end in pairwise(tensors.offsets.tolist())]
+        spans = pairwise(tensors.offsets.tolist())
+        self.readers: list[list[int]] = [
+            [r for r in tensors.readers[begin:end].tolist() if placed[source] and placed[r]]
+            for source, (begin, end) in zip(self.source, spans, strict=True)
+        ]
         self.made: list[list[int]] = [[] for _ in self.ms]
         self.read: list[list[int]] = [[] for _ in self.ms]
         for tensor, source in enumerate(self.source):

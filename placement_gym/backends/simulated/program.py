@@ -19,7 +19,9 @@ UInt32 = NDArray[np.uint32]
 class Program(NamedTuple):
     """Operators in topological order; the tensors of an operator lie side by side.
 
-    Indices are unsigned, which spares every look-up the test for a negative one.
+    Only tensors that placements can move are here; Constants, Parameters and Results, which go
+    where their neighbour is, wait for nothing. Indices are unsigned, which spares every look-up
+    the test for a negative one.
 
     Attributes:
         unit: (n_operators,) uint32, the unit of each operator.
@@ -46,8 +48,8 @@ class Program(NamedTuple):
     @classmethod
     def of(cls, units: Units, costs: CostTable) -> Program:
         """The program of a graph's operators under a table of their costs."""
-        tensors = units.graph.tensors
-        n = len(units.graph)
+        graph = units.graph
+        tensors, n = graph.moved, len(graph)
         order = np.argsort(tensors.source, kind="stable")
         counts = np.diff(tensors.offsets)[order]
         starts = tensors.offsets[:-1][order]
@@ -60,8 +62,8 @@ class Program(NamedTuple):
             source=uint32(tensors.source[order]),
             first_reader=offsets(counts),
             readers=uint32(readers),
-            transfer_ms=np.ascontiguousarray(costs.transfer_ms[order]),
-            boundary_ms=np.ascontiguousarray(costs.boundary_ms[order]),
+            transfer_ms=np.ascontiguousarray(costs.transfer_ms[graph.moving[order]]),
+            boundary_ms=np.ascontiguousarray(costs.boundary_ms[graph.moving[order]]),
             inputs=uint32(np.bincount(readers, minlength=n)),
         )
 

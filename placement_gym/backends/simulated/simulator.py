@@ -71,8 +71,8 @@ class Simulator:
     @property
     def rank(self) -> FloatArray:
         """(n_operators,) upward rank."""
-        costs = self.costs
-        return upward_rank(costs.operator_ms, costs.transfer_ms, self.units.graph.tensors)
+        costs, graph = self.costs, self.units.graph
+        return upward_rank(costs.operator_ms, costs.transfer_ms[graph.moving], graph.moved)
 
     def latency_ms(self, placement: UInt8) -> float:
         """The latency of one placement."""
@@ -167,7 +167,7 @@ class Simulator:
     @cached_property
     def tensor_bytes(self) -> IntArray:
         """(n_tensors,) in the program's order."""
-        tensors = self.units.graph.tensors
+        tensors = self.units.graph.moved
         return tensors.size_bytes[np.argsort(tensors.source, kind="stable")]
 
     def output_bytes(self, placement: UInt8) -> IntArray:

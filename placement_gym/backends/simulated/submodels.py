@@ -11,7 +11,6 @@ from scipy.sparse.csgraph import connected_components
 
 from placement_gym.backends.simulated.program import UInt8, UInt32, offsets, uint32
 from placement_gym.graph.operators import IntArray, OpGraph
-from placement_gym.graph.submodels import followers
 
 NOBODY = -1
 
@@ -36,7 +35,7 @@ class Flow(NamedTuple):
 
     @classmethod
     def of(cls, graph: OpGraph) -> Flow:
-        follows = followers(graph)
+        follows = graph.follows
         source, target = graph.edge_index
         kept = ~(follows[source] | follows[target])
         source, target = source[kept], target[kept]
