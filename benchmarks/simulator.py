@@ -1,4 +1,4 @@
-"""The simulator: published values, speed against plain Python, growth, and the env's overhead."""
+"""The simulator: published values, speed against plain Python, growth, overhead and fidelity."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
+import openvino as ov
+import openvino.opset13 as ops
 from plain_heapq import plain_event
 from rich.console import Console
 from rich.table import Table
@@ -19,12 +21,16 @@ import placement_gym  # noqa: F401  registers the environments
 from placement_gym.backends.simulated import uint8
 from placement_gym.backends.simulated.semantics import PRESETS
 from placement_gym.backends.simulated.simulator import Simulator
+from placement_gym.bench.fidelity import fidelity
+from placement_gym.bench.report import fidelity_table
 from placement_gym.costs.analytic import analytic
 from placement_gym.devices import parse_devices
 from placement_gym.env import placement_env
-from placement_gym.graph.features import fractal_dimension
+from placement_gym.graph.extract import extract
 from placement_gym.graph.synthetic import synthetic
-from placement_gym.graph.units import Units, group
+from placement_gym.graph.units import group
+from placement_gym.observation import node_features
+from placement_gym.problem import Problem
 from placement_gym.workloads import Workload, devices_of
 
 PUBLISHED = {
@@ -48,12 +54,23 @@ def main() -> None:
     parser.add_argument(
         "--data", type=Path, help="folder of the dnn-partitioning repository's inputs"
     )
+    parser.add_argument(
+        "--fidelity",
+        nargs="*",
+        default=[],
+        metavar="MODEL",
+        help="also measure how well the profiled twin predicts; ten minutes a model",
+    )
     options = parser.parse_args()
     if options.data:
         published_values(options.data)
         against_python(options.data)
+    else:
+        print("Without --data there are no published values and no comparison with plain heapq.")
     growth()
     overhead()
+    for model in options.fidelity:
+        Console(width=120).print(fidelity_table(fidelity(model, "cpu-testbed", refresh=True)))
 
 
 def published_values(data: Path) -> None:
@@ -108,18 +125,12 @@ def against_python(data: Path) -> None:
 
 
 def growth() -> None:
-    """Time per operator on layered graphs of 1.6 edges an operator."""
-    kinds = (
-        "event",
-        "list",
-        "serial",
-        "batched list",
-        "submodels",
-        "grouping",
-        "fractal dimension",
-    )
-    table = Table("operators", *(f"{kind}, ns" for kind in kinds), "event, us")
-    table.title = "synthetic-layered: nanoseconds an operator"
+    """Time per operator on layered graphs of 1.6 edges an operator, and on a chain to extract."""
+    kinds = ("event", "list", "serial", "batched list", "submodels")
+    once = ("extract", "group", "features")
+    columns = (f"{kind}, us" for kind in once)
+    table = Table("operators", *(f"{kind}, ns" for kind in kinds), *columns, "event, us in all")
+    table.title = "synthetic-layered: time an operator"
     devices = parse_devices("cpu+dgpu")
     for n in (1000, 3000, 10_000, 30_000, 80_000):
         graph = synthetic(f"synthetic-layered-{n}")
@@ -133,8 +144,15 @@ def growth() -> None:
             each(twins["list"].submodels, placements),
         )
         per_placement = [time / len(placements) for time in times]
-        once = best_of(partial(colocated, graph.model), partial(fractal_dimension, graph), rounds=2)
-        row = [f"{1e3 * us / n:.1f}" for us in (*per_placement, *once)]
+        problem = Problem(units, devices, costs.units_supported(units))
+        prepared = best_of(
+            partial(extract, chain(n)),
+            partial(group, graph, "colocated"),
+            partial(node_features, problem, costs.unit_ms(units)),
+            rounds=2,
+        )
+        row = [f"{1e3 * us / n:.1f}" for us in per_placement]
+        row += [f"{us / n:.1f}" for us in prepared]
         table.add_row(str(n), *row, f"{per_placement[0]:.0f}")
     Console(width=120).print(table)
 
@@ -172,8 +190,12 @@ def random_placements(n_units: int, k: int = K) -> np.ndarray:
     return np.random.default_rng(0).integers(0, 2, (k, n_units)).astype(np.uint8)
 
 
-def colocated(name: str) -> Units:
-    return group(synthetic(name), "colocated")
+def chain(n_operators: int) -> ov.Model:
+    """Additions, each to the result of the one before and to a constant."""
+    first = last = ops.parameter([1, 8], np.float32)
+    for _ in range(n_operators):
+        last = ops.add(last, np.float32(1.0))
+    return ov.Model([last], [first], "chain")
 
 
 def each(function: Callable[[Any], object], items: Sequence[Any]) -> Callable[[], None]:

@@ -98,12 +98,27 @@ class Problem:
         """Whether every device runs every unit."""
         return bool(self.supported.all())
 
+    def check(self, assignments: IntArray) -> None:
+        """Refuse what is no assignment, (n_units,) or (k, n_units).
+
+        Raises:
+            ValueError: Another number of units, or no device of that index.
+        """
+        n_units, n_devices = self.supported.shape
+        # a negative number is a large unsigned one
+        if assignments.shape[-1] != n_units or assignments.astype(np.uint64).max() >= n_devices:
+            raise ValueError(
+                f"an assignment is {n_units} device indices from 0 to {n_devices - 1}, "
+                f"not {assignments!r}"
+            )
+
     def memory_bytes(self, assignment: NDArray[np.integer[Any]]) -> IntArray:
         """(n_devices,) bytes held on each device."""
         return np.bincount(assignment, self.unit_bytes, len(self.devices)).astype(np.int64)
 
     def infeasibility(self, assignment: IntArray) -> str:
-        """Why the assignment cannot be run, or an empty string."""
+        """Why the assignment cannot be run, or an empty string; see also ``check``."""
+        self.check(assignment)
         error = self.unsupported(assignment)
         if error or not self.limited:
             return error
@@ -160,4 +175,4 @@ class Problem:
 
 def assignment_hash(assignment: IntArray) -> str:
     """Sixteen hex digits of the device of each unit."""
-    return hashlib.sha256(assignment.astype(np.int8).tobytes()).hexdigest()[:16]
+    return hashlib.blake2b(assignment.astype(np.uint8).tobytes(), digest_size=8).hexdigest()

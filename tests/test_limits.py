@@ -50,7 +50,7 @@ def test_a_soft_limit_is_paid_again_when_finalists_are_measured_anew() -> None:
 def test_indices_outside_of_the_problem_never_reach_a_kernel(wrong: list[int]) -> None:
     twin = twin_of("resnet", "cpu+dgpu")
     backend = SimulatedBackend(twin.problem, twin.costs, PRESETS["event"])
-    with pytest.raises(ValueError, match="37 devices from 0 to 1"):
+    with pytest.raises(ValueError, match="37 device indices from 0 to 1"):
         backend.evaluate(np.array(wrong))
 
 

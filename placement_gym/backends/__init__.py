@@ -112,7 +112,11 @@ class Backend(Protocol):
     problem: Problem
 
     def evaluate(self, assignment: IntArray) -> Measurement:
-        """The cost of an (n_units,) assignment; a placement that fails is data, no exception."""
+        """The cost of an (n_units,) assignment; a placement that fails is data, no exception.
+
+        Raises:
+            ValueError: It is no assignment of the problem; see ``Problem.check``.
+        """
         ...
 
     def evaluate_batch(self, assignments: IntArray) -> Batch:

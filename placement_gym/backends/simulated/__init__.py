@@ -115,14 +115,8 @@ class SimulatedBackend:
         return Batch(self.reference_ms / latency_ms, feasible)
 
     def placements(self, assignments: IntArray) -> UInt8:
-        """One assignment or (k, n_units) of them as kernels read them.
-
-        Raises:
-            ValueError: Another number of units, or no device of that index.
-        """
-        n_units, n_devices = self.problem.supported.shape
-        if assignments.shape[-1] != n_units or assignments.astype(np.uint64).max() >= n_devices:
-            raise ValueError(f"an assignment is {n_units} devices from 0 to {n_devices - 1}")
+        """One assignment or (k, n_units) of them as kernels read them, once checked."""
+        self.problem.check(assignments)
         return uint8(assignments)
 
     def exact_batch(self, assignments: IntArray) -> tuple[FloatArray, NDArray[np.bool_]]:
