@@ -5,6 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from conftest import TWO_DEVICES, chain, op_graph, op_graphs, problem_on
+from fakes import diamond_problem
 from hypothesis import given
 from hypothesis import strategies as st
 
