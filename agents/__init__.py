@@ -20,4 +20,9 @@ AGENTS: dict[str, str] = {
     "m-etf": "agents.exact:m_etf",
     "min-cut": "agents.exact:min_cut",
     "milp": "agents.exact:milp",
+    "alpha-expansion": "agents.exact:alpha_expansion",
+    "dp": "agents.exact:dp",
+    "dpl": "agents.exact:dpl",
+    "greedy-fill": "agents.exact:greedy_fill",
+    "call-milp": "agents.exact:call_milp",
 }

@@ -13,9 +13,10 @@ from agents.static import Fixed
 from placement_gym.costs.table import CostTable
 from placement_gym.env import placement_env
 from placement_gym.problem import Problem
-from placement_gym.solvers import lists
+from placement_gym.solvers import calls, cuts, lists
+from placement_gym.solvers.ideals import exact_pipeline, linear_pipeline
 from placement_gym.solvers.milp import serial_program
-from placement_gym.solvers.mincut import minimum_cut
+from placement_gym.solvers.solution import Solution
 
 Solver = Callable[[Problem, CostTable], NDArray[np.int64]]
 
@@ -47,8 +48,38 @@ def m_etf(env: gym.Env[Any, Any], seed: int) -> Fixed:
 
 
 def min_cut(env: gym.Env[Any, Any], seed: int) -> Fixed:
-    """See ``solvers.mincut.minimum_cut``; memory limits are not seen."""
-    return solved(env, lambda problem, costs: minimum_cut(problem.units, costs))
+    """See ``solvers.cuts.minimum_cut``; memory limits are not seen."""
+    return solved(env, lambda problem, costs: placement(cuts.minimum_cut(problem.units, costs)))
+
+
+def alpha_expansion(env: gym.Env[Any, Any], seed: int) -> Fixed:
+    """See ``solvers.cuts.alpha_expansion``; memory limits and support are not seen."""
+    return solved(env, lambda problem, costs: placement(cuts.alpha_expansion(problem.units, costs)))
+
+
+def dp(env: gym.Env[Any, Any], seed: int) -> Fixed:
+    """See ``solvers.ideals.exact_pipeline``."""
+    return solved(env, exact_pipeline)
+
+
+def dpl(env: gym.Env[Any, Any], seed: int) -> Fixed:
+    """See ``solvers.ideals.linear_pipeline``."""
+    return solved(env, linear_pipeline)
+
+
+def greedy_fill(env: gym.Env[Any, Any], seed: int) -> Fixed:
+    """See ``solvers.calls.greedy_fill``."""
+    return solved(env, calls.greedy_fill)
+
+
+def call_milp(env: gym.Env[Any, Any], seed: int, time_limit_s: float = 60.0) -> Fixed:
+    """See ``solvers.calls.call_program``, which starts from ``greedy_fill``."""
+
+    def best(problem: Problem, costs: CostTable) -> NDArray[np.int64]:
+        start = calls.greedy_fill(problem, costs)
+        return placement(calls.call_program(problem, costs, start, time_limit_s))
+
+    return solved(env, best)
 
 
 def milp(env: gym.Env[Any, Any], seed: int, time_limit_s: float = 60.0) -> Fixed:
@@ -69,3 +100,9 @@ def milp(env: gym.Env[Any, Any], seed: int, time_limit_s: float = 60.0) -> Fixed
         return solution.assignment
 
     return solved(env, best)
+
+
+def placement(solution: Solution) -> NDArray[np.int64]:
+    """The placement of a solver that always has one."""
+    assert solution.assignment is not None
+    return solution.assignment

@@ -14,7 +14,7 @@ from rich.table import Table
 
 from placement_gym.bench.compare import DEFAULT_ENV, SEARCH_AGENTS, compare
 from placement_gym.bench.evaluate import evaluate_placement
-from placement_gym.bench.report import fidelity_table, profile_table, terminal
+from placement_gym.bench.report import fidelity_table, plan_table, profile_table, terminal
 from placement_gym.devices import PRESETS
 from placement_gym.version import VERSION
 
@@ -49,6 +49,7 @@ def parser() -> argparse.ArgumentParser:
     commands = top.add_subparsers(required=True, metavar="COMMAND")
     add_compare(commands.add_parser("compare", help="compare agents on one model"))
     add_evaluate(commands.add_parser("evaluate", help="measure a saved placement again"))
+    add_plan(commands.add_parser("plan", help="find the placement to deploy, in a minute"))
     add_profile(commands.add_parser("profile", help="measure this machine's costs of a model"))
     add_fidelity(commands.add_parser("fidelity", help="compare the twin with measurements"))
     devices = commands.add_parser("devices", help="list this machine's devices and the presets")
@@ -94,6 +95,19 @@ def add_model(command: argparse.ArgumentParser) -> None:
         default="resnet",
         help="tiny, resnet, inception, bert, bert-8, ...-fp16, or a file (%(default)s)",
     )
+
+
+def add_plan(command: argparse.ArgumentParser) -> None:
+    add_model(command)
+    add_devices(command)
+    add_granularity(command)
+    command.add_argument(
+        "--time-limit", type=float, default=10.0, help="seconds for the solver (%(default)s)"
+    )
+    command.add_argument("--refresh", action="store_true", help="profile again")
+    command.add_argument("--out", default="results", help="folder for the results (%(default)s)")
+    add_json(command)
+    command.set_defaults(run=run_plan)
 
 
 def add_profile(command: argparse.ArgumentParser) -> None:
@@ -174,6 +188,24 @@ def run_evaluate(options: argparse.Namespace) -> int:
     for key, value in values.items():
         table.add_row(key, f"{value:.4g}" if isinstance(value, float) else str(value))
     Console().print(table)
+    return 0
+
+
+def run_plan(options: argparse.Namespace) -> int:
+    from placement_gym.bench.plan import plan
+
+    document = plan(
+        model=options.model,
+        devices=options.devices,
+        granularity=options.granularity,
+        out=options.out,
+        time_limit_s=options.time_limit,
+        refresh=options.refresh,
+    )
+    if options.json:
+        print(json.dumps(document))
+    else:
+        Console().print(plan_table(document))
     return 0
 
 

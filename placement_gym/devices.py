@@ -248,6 +248,18 @@ def mixed_precision(devices: Sequence[DeviceSpec]) -> bool:
     return len({spec.precision for spec in devices}) > 1
 
 
+def cautions(devices: Sequence[DeviceSpec], measured: bool = True) -> list[str]:
+    """What a reader has to know before any latency on the devices, measured or simulated."""
+    found = []
+    if not measured:
+        found.append("simulated: no claim about a real device")
+    elif is_testbed(devices):
+        found.append("test bed: virtual devices of one CPU, never a claim about a GPU")
+    if mixed_precision(devices):
+        found.append("mixed precision: not a placement gain")
+    return found
+
+
 def usable_cores() -> int:
     """Cores that this process may run on."""
     if hasattr(os, "sched_getaffinity"):

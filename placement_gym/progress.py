@@ -11,11 +11,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 
 @contextmanager
-def bar(total: int, unit: str, quiet: bool) -> Iterator[Progress]:
+def bar(total: int | None, unit: str, quiet: bool) -> Iterator[Progress]:
     """A bar with one task on standard error; warnings do not tear it.
 
     Args:
-        total: Steps of the task.
+        total: Steps of the task, if they are known.
         unit: What a step is.
         quiet: Show nothing.
     """

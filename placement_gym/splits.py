@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import combinations, permutations, product
+
 import numpy as np
 
 from placement_gym.graph.operators import IntArray
 from placement_gym.problem import Problem
 
 MAX_RUNS = 8
+MAX_CELLS = 64
 
 
 def spread(problem: Problem, n: int, rng: np.random.Generator) -> list[IntArray]:
@@ -36,6 +39,37 @@ def runs(problem: Problem, rng: np.random.Generator) -> IntArray:
     devices = (rng.integers(n_devices) + np.cumsum(steps)) % n_devices
     chosen: IntArray = devices[np.searchsorted(cuts, np.arange(problem.n_units), side="right")]
     return chosen
+
+
+def prefixes(problem: Problem) -> IntArray:
+    """(k, n_units) the first units on one device and the rest on another, every pair and cut.
+
+    Cuts lie on a grid of ``MAX_CELLS`` where there are more units.
+    """
+    return on_pairs(problem, [(0, cut) for cut in grid(problem)[1:-1]])
+
+
+def windows(problem: Problem) -> IntArray:
+    """(k, n_units) one run of units on one device, the rest on another; cuts as ``prefixes``."""
+    return on_pairs(problem, list(combinations(grid(problem), 2)))
+
+
+def on_pairs(problem: Problem, intervals: list[tuple[int, int]]) -> IntArray:
+    """Every interval of units on one device, the rest on another, where supported."""
+    pairs = list(permutations(range(len(problem.devices)), 2))
+    found = np.empty((len(pairs) * len(intervals), problem.n_units), dtype=np.int64)
+    for row, ((inside, outside), (begin, end)) in enumerate(product(pairs, intervals)):
+        found[row] = outside
+        found[row, begin:end] = inside
+        found[row] = problem.where_supported(found[row])
+    return found
+
+
+def grid(problem: Problem) -> list[int]:
+    """Where runs begin and end."""
+    cells = min(problem.n_units, MAX_CELLS)
+    cuts: list[int] = np.linspace(0, problem.n_units, cells + 1).round().astype(int).tolist()
+    return cuts
 
 
 def strewn(problem: Problem, rng: np.random.Generator) -> IntArray:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from placement_gym.costs.table import CostTable, FloatArray
 from placement_gym.devices import DeviceSpec
-from placement_gym.graph.operators import IntArray, OpGraph, Tensors
+from placement_gym.graph.operators import BACKWARD, IntArray, OpGraph, Tensors
 from placement_gym.graph.units import Units, acyclic, contract, topological_labels
 
 ACCELERATOR = "ACC"
@@ -32,9 +32,9 @@ class Workload:
     """A published graph with its costs on a CPU core and on an accelerator.
 
     Attributes:
-        graph: Nodes in topological order; a node's name is its id, its weights its ``size``.
+        graph: Nodes in topological order; a node's name is its id, its weights its ``size``, its
+            type ``"Forward"`` or ``"Backward"``.
         colours: (n,) nodes of one colour class have the same number.
-        backward: (n,) bool, whether the node belongs to the backward pass.
         host_ms: (n,) time on a CPU core, ``cpuLatency``.
         accelerator_ms: (n,) time on an accelerator, ``fpgaLatency``.
         supported: (n,) bool, whether an accelerator runs the node.
@@ -45,7 +45,6 @@ class Workload:
 
     graph: OpGraph
     colours: IntArray
-    backward: NDArray[np.bool_]
     host_ms: FloatArray
     accelerator_ms: FloatArray
     supported: NDArray[np.bool_]
@@ -78,7 +77,7 @@ class Workload:
         graph = OpGraph(
             model=name,
             names=tuple(str(key) for key in order),
-            types=("Workload",) * len(order),
+            types=tuple(BACKWARD if row["isBackwardNode"] else "Forward" for row in rows),
             shapes=((),) * len(order),
             element_types=("",) * len(order),
             members=tuple((str(key),) for key in order),
@@ -91,7 +90,6 @@ class Workload:
         return cls(
             graph=graph,
             colours=colour_classes([row.get("colorClass") for row in rows]),
-            backward=np.array([bool(row["isBackwardNode"]) for row in rows]),
             host_ms=np.array([float(row["cpuLatency"]) for row in rows]),
             accelerator_ms=np.array([float(row["fpgaLatency"]) for row in rows]),
             supported=np.array([bool(row["supportedOnFpga"]) for row in rows]),

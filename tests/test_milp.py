@@ -15,7 +15,7 @@ from placement_gym.problem import Problem
 from placement_gym.solvers.milp import serial_program
 
 
-def random_backend(seed: int) -> SimulatedBackend:
+def random_backend(seed: int, submodel_ms: float = 0.0) -> SimulatedBackend:
     """Up to eight operators on two or three devices, some refused, some limits tight."""
     rng = np.random.default_rng(seed)
     n, d = int(rng.integers(1, 9)), int(rng.integers(2, 4))
@@ -29,6 +29,7 @@ def random_backend(seed: int) -> SimulatedBackend:
         rng.integers(1, 9, len(graph.tensors.source)),
         link_ms=rng.random((d, d)),
         link_ms_per_volume=rng.random((d, d)),
+        submodel_ms=submodel_ms,
     )
     limits = [None, *(float(share) for share in rng.choice([0.2, 0.5, 1.0], d - 1))]
     devices = [
@@ -41,9 +42,12 @@ def random_backend(seed: int) -> SimulatedBackend:
     return SimulatedBackend(Problem(units, tuple(devices), supported, operator_bytes), costs)
 
 
+@pytest.mark.parametrize("submodel_ms", [0.0, 0.5, 3.0])
 @pytest.mark.parametrize("seed", range(60))
-def test_the_program_finds_the_fastest_feasible_placement_and_proves_it(seed: int) -> None:
-    backend = random_backend(seed)
+def test_the_program_finds_the_fastest_feasible_placement_and_proves_it(
+    seed: int, submodel_ms: float
+) -> None:
+    backend = random_backend(seed, submodel_ms)
     problem = backend.problem
     solution = serial_program(problem, backend.costs)
     every = np.array(list(product(range(len(problem.devices)), repeat=problem.n_units)))

@@ -12,11 +12,12 @@ from rich.progress import Progress
 
 from placement_gym.bench import results
 from placement_gym.bench.arena import Arena
+from placement_gym.bench.optimum import optimum_or_bound
 from placement_gym.bench.report import write_report
 from placement_gym.bench.resolve import AgentSpec
 from placement_gym.bench.results import Row
 from placement_gym.bench.run import run_agent
-from placement_gym.devices import is_testbed, mixed_precision
+from placement_gym.devices import cautions
 from placement_gym.env import DevicePlacementEnv
 from placement_gym.placement import Placement
 from placement_gym.progress import bar
@@ -157,10 +158,9 @@ def summarise(arena: Arena, rows: Sequence[Row], interrupted: bool) -> Document:
             "devices": list(base.problem.device_names),
             "reference": base.problem.device_names[base.problem.reference_device],
             **single_latencies(base),
-            "optimum_ms": None,
-            "bound_ms": None,
+            **optimum_or_bound(base, rows),
             "noise": float(np.median(noise)) if noise else None,
-            "notes": notes(arena),
+            "notes": cautions(base.problem.devices, arena.measured),
             "interrupted": interrupted,
             "rows": [row.to_json() for row in rows],
         }
@@ -177,16 +177,3 @@ def single_latencies(env: DevicePlacementEnv) -> dict[str, float | None]:
         "best_single_ms": None if best is None else reference_ms / env.singles.fastest().speedup,
         "best_single_unlimited_ms": reference_ms / env.singles.fastest(limited=False).speedup,
     }
-
-
-def notes(arena: Arena) -> list[str]:
-    """What a reader has to know before the verdicts."""
-    devices = arena.base.problem.devices
-    found = []
-    if not arena.measured:
-        found.append("simulated: no claim about a real device")
-    elif is_testbed(devices):
-        found.append("test bed: virtual devices of one CPU, never a claim about a GPU")
-    if mixed_precision(devices):
-        found.append("mixed precision: not a placement gain")
-    return found

@@ -25,19 +25,23 @@ COLUMNS = (
     "subm.",
     "evals",
     "wall s",
+    "optimum or bound",
+    "gap",
     "beats best single",
 )
 
 LEGEND = (
     "ms, p90: median and 90th percentile of the finalist, measured afresh; x: speed-up; submodels: "
-    "made by the engine (expected); evals: placements evaluated in search"
+    "made by the engine (expected); evals: placements evaluated in search; gap: what the median "
+    "exceeds the proven optimum by, or, after >=, at most"
 )
 
 
-def cells(row: Mapping[str, Any]) -> list[str]:
+def cells(row: Mapping[str, Any], document: Document) -> list[str]:
     """A result row as the columns of the table."""
+    spent = [str(row["evaluations"]), f"{row['wall_s']:.1f}"]
     if row["latency_ms"] is None:
-        return [row["label"], *["-"] * 5, str(row["evaluations"]), f"{row['wall_s']:.1f}", "failed"]
+        return [row["label"], *["-"] * 5, *spent, "-", "-", "failed"]
     expected, real = row["n_submodels_expected"], row["n_submodels"]
     return [
         row["label"],
@@ -46,10 +50,20 @@ def cells(row: Mapping[str, Any]) -> list[str]:
         f"{row['speedup']:.2f}",
         f"{row['speedup_vs_best_single']:.3f} ±{row['speedup_vs_best_single'] * row['noise']:.3f}",
         str(real) if real == expected else f"{real} ({expected})",
-        str(row["evaluations"]),
-        f"{row['wall_s']:.1f}",
+        *spent,
+        *gap(row["latency_ms"], document),
         row["beats_best_single"],
     ]
+
+
+def gap(latency_ms: float, document: Document) -> tuple[str, str]:
+    """The proven optimum, or a bound below all placements, and how far above it a latency is."""
+    proven = document["optimum_ms"] is not None
+    least = document["optimum_ms"] if proven else document["bound_ms"]
+    if not least:
+        return "-", "-"
+    sign = "" if proven else ">= "
+    return f"{sign}{least:.2f}", f"{100 * max(latency_ms / least - 1, 0.0):.2f} %"
 
 
 def heading(document: Document) -> str:
@@ -91,7 +105,9 @@ def terminal(document: Document) -> Group:
         side: JustifyMethod = "left" if column in (COLUMNS[0], COLUMNS[-1]) else "right"
         table.add_column(column, justify=side, no_wrap=True)
     for row in document["rows"]:
-        table.add_row(*cells(row), style="bold" if row["beats_best_single"] == "yes" else "")
+        table.add_row(
+            *cells(row, document), style="bold" if row["beats_best_single"] == "yes" else ""
+        )
     lines = [Text(note, style="yellow") for note in document["notes"]]
     failed = [Text(line, style="red") for line in failures(document)]
     return Group(*lines, table, Text(LEGEND, style="dim"), *failed, Text(conclusion(document)))
@@ -102,7 +118,7 @@ def markdown(document: Document) -> str:
     lines = [f"# {heading(document)}", ""]
     lines += [f"**{note}**\n" for note in document["notes"]]
     lines += [" | ".join(("", *COLUMNS, "")).strip(), "|" + " --- |" * len(COLUMNS)]
-    lines += [" | ".join(("", *cells(row), "")).strip() for row in document["rows"]]
+    lines += [" | ".join(("", *cells(row, document), "")).strip() for row in document["rows"]]
     lines += ["", LEGEND, "", *(f"- {line}" for line in failures(document))]
     lines += ["", conclusion(document), ""]
     return "\n".join(lines)
@@ -138,6 +154,29 @@ def profile_table(problem: Problem, costs: CostTable) -> Group:
         if i < j
     ]
     return Group(table, *lines, Text(f"{costs.submodel_ms.max():.3f} ms a submodel"))
+
+
+def plan_table(document: Document) -> Group:
+    """What became of each candidate, and which one is the plan."""
+    title = f"{document['model']} on {', '.join(document['devices'])}"
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD)
+    for column in ("candidate", "predicted ms", "measured ms", "x best single", "submodels"):
+        table.add_column(column, justify="left" if column == "candidate" else "right")
+    for row in document["rows"]:
+        measured, speedup = row["measured_ms"], row["speedup"]
+        noise = "" if speedup is None else f"{speedup:.3f} ±{speedup * row['noise']:.3f}"
+        table.add_row(
+            row["label"],
+            f"{row['predicted_ms']:.2f}",
+            "does not fit" if measured is None else f"{measured:.2f}",
+            noise or "-",
+            "-" if measured is None else str(row["n_submodels"]),
+            style="bold" if row["label"] == document["plan"] else "",
+        )
+    lines = [Text(note, style="yellow") for note in document["notes"]]
+    bound = f"By the profile nothing is faster than {document['bound_ms']:.2f} ms. "
+    took = f"All in {document['wall_s']:.0f} s. The plan is {document['file']}"
+    return Group(*lines, table, Text(document["verdict"]), Text(bound + took, style="dim"))
 
 
 def fidelity_table(document: Document) -> Group:

@@ -14,6 +14,8 @@ BoolArray = NDArray[np.bool_]
 
 FOLLOWERS = ("Constant", "Parameter", "Result")
 """Types that HETERO leaves no choice: each goes where its neighbour is."""
+BACKWARD = "Backward"
+"""Type of the operators of a training workload's backward pass."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,123 +2,102 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from time import perf_counter
 
 import numpy as np
-from scipy.optimize import Bounds, LinearConstraint, milp
-from scipy.sparse import coo_array, csr_array, vstack
+from numpy.typing import ArrayLike
 
 from placement_gym.costs.table import CostTable, FloatArray
 from placement_gym.graph.operators import IntArray
+from placement_gym.graph.submodels import acyclic_submodels, submodel_devices
 from placement_gym.problem import Problem
+from placement_gym.solvers.linear import GAP, Linear
+from placement_gym.solvers.solution import Solution
 from placement_gym.solvers.tasks import Tasks
-
-GAP = 1e-6
-
-
-@dataclass(frozen=True)
-class Solution:
-    """What a solver found, and what it proved.
-
-    Attributes:
-        assignment: (n_units,) the best placement found; None if there is none.
-        bound_ms: No placement has a lower additive latency.
-        proven: Whether ``assignment`` reaches ``bound_ms``, to the solver's gap.
-    """
-
-    assignment: IntArray | None
-    bound_ms: float
-    proven: bool
 
 
 def serial_program(problem: Problem, costs: CostTable, time_limit_s: float = 60.0) -> Solution:
-    """Minimise unit times and transfers, a tensor once a destination, under support and memory.
+    """Minimise the latency of a serial schedule under support and memory limits.
 
-    Costs of submodels are left out, so that with them ``bound_ms`` is still a bound. A variable
-    x[u, d] places a unit; z[t, a, b] moves tensor t from device a to b. A tensor with a reader on
-    b whose maker is elsewhere has to come from somewhere: sum_a z[t, a, b] >= x[reader, b] -
-    x[maker, b], and z[t, a, b] <= x[maker, a].
+    Times and transfers, a tensor once a destination, are linear. How many submodels a placement
+    needs is not: the program counts one for each device in use, which is never too many, and asks
+    again without the placements it has seen until none of the others can be faster. So it ends
+    soon where submodels cost little; at the time limit it gives the best placement and the bound.
 
     Args:
         problem: Units, devices, support and memory limits.
         costs: Of the units' operators.
-        time_limit_s: Then the best placement so far and the bound are returned.
+        time_limit_s: Wall-clock seconds.
     """
+    end = perf_counter() + time_limit_s
     tasks = Tasks.of_units(problem.units, costs)
-    n, d = tasks.ms.shape
-    pairs = [(a, b) for a in range(d) for b in range(d) if a != b]
-    t = len(tasks.tensors.source)
-    moves = np.array([tasks.transfer_ms[:, a, b] for a, b in pairs]).reshape(len(pairs), t)
-    objective = np.concatenate([tasks.ms.ravel(), moves.ravel()])
-    constraints = [
-        one_device(n, d, len(objective)),
-        *memory(problem, len(objective)),
-        *(LinearConstraint(m, -np.inf, 0.0) for m in transfers(tasks, pairs, n, d)),
-    ]
-    highest = np.ones(len(objective))
-    highest[: n * d] = problem.supported.ravel()
-    found = milp(
-        objective,
-        integrality=np.concatenate([np.ones(n * d), np.zeros(moves.size)]),
-        bounds=Bounds(0.0, highest),
-        constraints=constraints,
-        options={"time_limit": time_limit_s, "mip_rel_gap": GAP},
-    )
-    bound_ms = float(found.mip_dual_bound) if found.mip_dual_bound is not None else 0.0
-    if found.x is None:
-        return Solution(None, np.inf if found.status == 2 else bound_ms, proven=False)
-    chosen = found.x[: n * d].reshape(n, d).argmax(axis=1).astype(np.int64)
-    return Solution(chosen, bound_ms, proven=found.status == 0)
+    program, x = additive(problem, costs, tasks)
+    best, best_ms = None, np.inf
+    while True:
+        found = program.minimum(max(end - perf_counter(), 0.1))
+        bound_ms = min(found.bound, best_ms)
+        if found.values is None or bound_ms >= best_ms * (1 - GAP):
+            return Solution(best, bound_ms, proven=best is not None and bound_ms == best_ms)
+        assignment = chosen(found.values, x)
+        latency_ms = tasks.serial_ms(assignment) + submodel_ms(problem, costs, assignment)
+        if latency_ms < best_ms:
+            best, best_ms = assignment, latency_ms
+        if not costs.submodel_ms.any() or not found.proven or perf_counter() > end:
+            bound_ms = min(found.bound, best_ms)
+            return Solution(best, bound_ms, proven=bound_ms >= best_ms * (1 - 2 * GAP))
+        same = x[np.arange(len(x)), assignment]
+        program.require((same, 1.0), rows=1, high=len(x) - 1.0)
 
 
-def one_device(n: int, d: int, n_columns: int) -> LinearConstraint:
-    """Every unit has exactly one device."""
-    rows, columns = np.repeat(np.arange(n), d), np.arange(n * d)
-    return LinearConstraint(matrix(rows, columns, np.ones(n * d), n, n_columns), 1.0, 1.0)
+def additive(problem: Problem, costs: CostTable, tasks: Tasks) -> tuple[Linear, IntArray]:
+    """The program, and the columns x[u, d] that place a unit.
 
-
-def memory(problem: Problem, n_columns: int) -> list[LinearConstraint]:
-    """No device holds more than its limit, where there are limits."""
-    n, d = problem.supported.shape
-    limited = np.flatnonzero(np.isfinite(problem.limits_bytes))
-    if not len(limited):
-        return []
-    scale = max(problem.unit_bytes.max(), 1.0)
-    rows = np.repeat(np.arange(len(limited)), n)
-    columns = (np.arange(n) * d + limited[:, None]).ravel()
-    weights = np.tile(problem.unit_bytes / scale, len(limited))
-    held = matrix(rows, columns, weights, len(limited), n_columns)
-    return [LinearConstraint(held, -np.inf, problem.limits_bytes[limited] / scale)]
-
-
-def transfers(tasks: Tasks, pairs: list[tuple[int, int]], n: int, d: int) -> list[csr_array]:
-    """Matrices of what must not be positive: see ``serial_program``."""
+    z[t, a, b] moves tensor t from device a to b. A tensor with a reader on b whose maker is
+    elsewhere has to come from somewhere: sum_a z[t, a, b] >= x[reader, b] - x[maker, b], and
+    z[t, a, b] <= x[maker, a].
+    """
     tensor, reader = tasks.tensors.readings()
-    maker, t = tasks.tensors.source, len(tasks.tensors.source)
-    n_columns, first = n * d + len(pairs) * t, n * d
-    result = []
-    for b in range(d):
-        into = [k for k, (_, there) in enumerate(pairs) if there == b]
-        rows = np.arange(len(tensor))
-        parts = [(rows, reader * d + b, 1.0), (rows, maker[tensor] * d + b, -1.0)]
-        parts += [(rows, first + k * t + tensor, -1.0) for k in into]
-        result.append(stacked(parts, len(tensor), n_columns))
-    for k, (a, _) in enumerate(pairs):
-        rows = np.arange(t)
-        parts = [(rows, first + k * t + rows, 1.0), (rows, maker * d + a, -1.0)]
-        result.append(stacked(parts, t, n_columns))
-    return [vstack(result).tocsr()] if t else []
+    maker, t, d = tasks.tensors.source, len(tasks.tensor), len(problem.devices)
+    program = Linear()
+    x = placed(program, problem, cost=tasks.ms)
+    z = program.variables(t, d, d, cost=tasks.transfer_ms, upper=~np.eye(d, dtype=bool))
+    into, leaving = z[tensor].transpose(0, 2, 1), np.broadcast_to(x[maker][:, :, None], z.shape)
+    program.require((x[reader], 1.0), (x[maker[tensor]], -1.0), (into, -1.0), rows=len(tensor) * d)
+    program.require((z, 1.0), (leaving, -1.0), rows=z.size)
+    if costs.submodel_ms.any():
+        used = program.variables(d, cost=costs.submodel_ms, upper=1.0)
+        computing = x[np.unique(problem.units.of_operator[~problem.units.graph.follows])]
+        needed = np.broadcast_to(used, computing.shape)
+        program.require((computing, 1.0), (needed, -1.0), rows=computing.size)
+    return program, x
 
 
-def stacked(
-    parts: list[tuple[IntArray, IntArray, float]], n_rows: int, n_columns: int
-) -> csr_array:
-    rows, columns = (np.concatenate([part[i] for part in parts]) for i in range(2))
-    values = np.concatenate([np.full(len(part[0]), part[2]) for part in parts])
-    return matrix(rows, columns, values, n_rows, n_columns)
+def placed(
+    program: Linear, problem: Problem, cost: ArrayLike = 0.0, whole: bool = True
+) -> IntArray:
+    """(n_units, n_devices) columns x: where units may go within support and memory."""
+    n, d = problem.supported.shape
+    x = program.variables(n, d, cost=cost, upper=problem.supported, whole=whole)
+    program.require((x, 1.0), rows=n, low=1.0, high=1.0)
+    limited = np.flatnonzero(np.isfinite(problem.limits_bytes))
+    scale = max(problem.unit_bytes.max(), 1.0)
+    program.require(
+        (x.T[limited], problem.unit_bytes / scale),
+        rows=len(limited),
+        high=problem.limits_bytes[limited] / scale,
+    )
+    return x
 
 
-def matrix(
-    rows: IntArray, columns: IntArray, values: FloatArray, n_rows: int, n_columns: int
-) -> csr_array:
-    return coo_array((values, (rows, columns)), (n_rows, n_columns)).tocsr()
+def chosen(values: FloatArray, x: IntArray) -> IntArray:
+    """(n_units,) device of each unit at a point of the program."""
+    devices: IntArray = values[x].argmax(axis=1)
+    return devices
+
+
+def submodel_ms(problem: Problem, costs: CostTable, assignment: IntArray) -> float:
+    """What the submodels of a placement cost."""
+    if not costs.submodel_ms.any():
+        return 0.0
+    graph, on = problem.units.graph, assignment[problem.units.of_operator]
+    return float(costs.submodel_ms[submodel_devices(graph, on, acyclic_submodels(graph, on))].sum())

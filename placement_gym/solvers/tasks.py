@@ -19,12 +19,14 @@ class Tasks:
         unit: (n_tasks,) the unit of each task.
         ms: (n_tasks, n_devices) times.
         tensors: What tasks read from each other; its sources and readers are tasks.
-        transfer_ms: (n_tensors, n_devices, n_devices) of each of those tensors.
+        tensor: (n_tensors,) each of them in the operator graph and its cost table.
+        transfer_ms: (n_tensors, n_devices, n_devices) of each of them.
     """
 
     unit: IntArray
     ms: FloatArray
     tensors: Tensors
+    tensor: IntArray
     transfer_ms: FloatArray
 
     @classmethod
@@ -33,11 +35,13 @@ class Tasks:
         graph, labels = units.graph, units.of_operator
         tensor, reader = graph.moved.readings()
         kept = np.unique(tensor[labels[graph.moved.source[tensor]] != labels[reader]])
+        tensor = graph.moving[kept]
         return cls(
             unit=np.arange(len(units)),
             ms=costs.unit_ms(units),
             tensors=units.quotient.tensors,
-            transfer_ms=costs.transfer_ms[graph.moving[kept]],
+            tensor=tensor,
+            transfer_ms=costs.transfer_ms[tensor],
         )
 
     @classmethod
@@ -46,7 +50,16 @@ class Tasks:
         graph, labels = units.graph, units.of_operator
         if len(np.unique(acyclic(graph, labels))) == len(units):
             return cls.of_units(units, costs)
-        return cls(labels, costs.operator_ms, graph.moved, costs.transfer_ms[graph.moving])
+        moved_ms = costs.transfer_ms[graph.moving]
+        return cls(labels, costs.operator_ms, graph.moved, graph.moving, moved_ms)
+
+    def serial_ms(self, device: IntArray) -> float:
+        """Times and transfers of (n_tasks,) devices, a tensor once a destination."""
+        tensor, reader = self.tensors.readings()
+        here, there = device[self.tensors.source[tensor]], device[reader]
+        moves = np.unique(np.stack([tensor, here, there])[:, here != there], axis=1)
+        work = self.ms[np.arange(len(self)), device].sum()
+        return float(work + self.transfer_ms[tuple(moves)].sum())
 
     def __len__(self) -> int:
         return len(self.unit)

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     import openvino as ov
 
 WARMUP = 5
-INFERENCES = 30
 
 
 def operator_times(
@@ -25,6 +24,7 @@ def operator_times(
     graph: OpGraph,
     device: DeviceSpec,
     inputs: Sequence[NDArray[Any]],
+    inferences: int,
 ) -> NDArray[np.float64]:
     """(n_operators,) median ms of the primitive that executes each operator.
 
@@ -37,6 +37,7 @@ def operator_times(
         graph: Its operators.
         device: The device, with its settings.
         inputs: Of one inference.
+        inferences: How many are counted.
     """
     properties = device.compile_properties() | {"PERF_COUNT": True}
     compiled = core.compile_model(model, device.name, properties)
@@ -45,7 +46,7 @@ def operator_times(
     for _ in range(WARMUP):
         request.infer()
     samples: dict[str, list[float]] = {}
-    for _ in range(INFERENCES):
+    for _ in range(inferences):
         request.infer()
         for primitive in request.profiling_info:
             ms = primitive.real_time.total_seconds() * 1e3

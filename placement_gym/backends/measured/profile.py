@@ -17,7 +17,7 @@ from scipy.optimize import lsq_linear
 from placement_gym.backends import Measurement
 from placement_gym.backends.measured.counters import operator_times
 from placement_gym.backends.measured.lock import measuring
-from placement_gym.backends.measured.protocol import FITTED
+from placement_gym.backends.measured.protocol import FITTED, QUICK, Protocol
 from placement_gym.costs.table import CostTable, FloatArray
 from placement_gym.devices import usable_cores
 from placement_gym.graph.operators import IntArray
@@ -28,7 +28,6 @@ from placement_gym.splits import spread
 if TYPE_CHECKING:
     from placement_gym.backends.measured import MeasuredBackend
 
-SPLITS = 24
 SEED = 20_202
 METHOD = 2
 """Changes with what a profile measures or how it is kept, so that older ones are not read."""
@@ -55,11 +54,18 @@ def profile(backend: MeasuredBackend, step: Callable[[], object] = lambda: None)
     for device in problem.devices:
         with measuring():
             columns.append(
-                operator_times(backend.core, backend.model, graph, device, backend.inputs)
+                operator_times(
+                    backend.core,
+                    backend.model,
+                    graph,
+                    device,
+                    backend.inputs,
+                    backend.protocol.counted,
+                )
             )
         step()
     singles = [problem.single(device) for device in range(len(problem.devices))]
-    splits = [*singles, *fitted_splits(problem)]
+    splits = [*singles, *fitted_splits(problem, backend.protocol)]
     found = []
     for split in splits:
         found.append(backend.score(split))
@@ -79,14 +85,15 @@ def check(problem: Problem) -> None:
         )
 
 
-def fitted_splits(problem: Problem) -> list[IntArray]:
+def fitted_splits(problem: Problem, protocol: Protocol = FITTED) -> list[IntArray]:
     """The splits that a profile is fitted to, always the same of a problem."""
-    return spread(problem, n_splits(problem), np.random.default_rng(SEED))
+    return spread(problem, n_splits(problem, protocol), np.random.default_rng(SEED))
 
 
-def n_splits(problem: Problem) -> int:
-    """As many as average the noise out, and twice the unknowns of the fit."""
-    return max(SPLITS, 2 * n_unknowns(len(problem.devices)))
+def n_splits(problem: Problem, protocol: Protocol) -> int:
+    """As many as average the noise out, or a few more than the unknowns of the fit."""
+    unknowns = n_unknowns(len(problem.devices))
+    return max(protocol.splits, 2 * unknowns if protocol.splits else unknowns + 2)
 
 
 def n_unknowns(n_devices: int) -> int:
@@ -94,9 +101,9 @@ def n_unknowns(n_devices: int) -> int:
     return n_devices + n_devices * (n_devices - 1) + 1
 
 
-def n_measurements(problem: Problem) -> int:
+def n_measurements(problem: Problem, protocol: Protocol) -> int:
     """How often ``profile`` measures something, at most."""
-    return 2 * len(problem.devices) + n_splits(problem)
+    return 2 * len(problem.devices) + n_splits(problem, protocol)
 
 
 def fitted(
@@ -180,7 +187,7 @@ def symmetric(values: FloatArray, links: list[tuple[int, int]], n_devices: int) 
     return matrix
 
 
-def cache_path(backend: MeasuredBackend) -> Path:
+def cache_path(backend: MeasuredBackend, quick: bool = False) -> Path:
     """Where this machine keeps the profile of a backend's problem and way of splitting."""
     import openvino as ov
 
@@ -196,24 +203,31 @@ def cache_path(backend: MeasuredBackend) -> Path:
     digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     name = "".join(c if c.isalnum() or c in "-_" else "-" for c in problem.units.graph.model)
-    return cache / "placement_gym" / f"profile-{name}-{digest}.json"
+    kind = "quick-profile" if quick else "profile"
+    return cache / "placement_gym" / f"{kind}-{name}-{digest}.json"
 
 
-def cached(backend: MeasuredBackend, refresh: bool = False, quiet: bool = False) -> CostTable:
+def cached(
+    backend: MeasuredBackend, refresh: bool = False, quiet: bool = False, quick: bool = False
+) -> CostTable:
     """The profile that this machine keeps of the backend's problem; measured if there is none.
 
     Args:
         backend: Its model, problem and way of splitting.
         refresh: Measure again.
         quiet: Show no progress.
+        quick: A rougher profile will do, in a fraction of the time; a full one is still taken
+            where there is one.
     """
-    path = cache_path(backend)
-    if path.exists() and not refresh:
-        return CostTable.load(path)
-    with bar(n_measurements(backend.problem), "measurements", quiet) as progress:
+    path, full = cache_path(backend, quick), cache_path(backend)
+    for known in (full, path):
+        if known.exists() and not refresh:
+            return CostTable.load(known)
+    protocol = QUICK if quick else FITTED
+    with bar(n_measurements(backend.problem, protocol), "measurements", quiet) as progress:
         task = progress.task_ids[0]
         progress.update(task, description="profiling")
-        table = profile(backend.under(FITTED), step=lambda: progress.advance(task))
+        table = profile(backend.under(protocol), step=lambda: progress.advance(task))
     path.parent.mkdir(parents=True, exist_ok=True)
     table.save(path)
     return table

@@ -18,6 +18,8 @@ class Protocol:
         noise: Half-width of the uncertainty of a speed-up, as a fraction, that is good enough.
         final_repeats: As ``repeats``, a compilation, when finalists are measured.
         final_compiles: Compilations of each finalist.
+        splits: Splits that a profile is fitted to, at least.
+        counted: Inferences whose counters a profile takes.
     """
 
     warmup: int = 5
@@ -26,10 +28,17 @@ class Protocol:
     noise: float = float("inf")
     final_repeats: int = 16
     final_compiles: int = 4
+    splits: int = 24
+    counted: int = 30
 
 
 FITTED = Protocol(repeats=16)
 """For measurements that a fit averages."""
+
+QUICK = Protocol(
+    warmup=1, repeats=2, attempts=1, final_repeats=4, final_compiles=3, splits=0, counted=8
+)
+"""For a plan within a minute: rough costs, which a measurement checks."""
 
 RANKED = Protocol(repeats=16, attempts=4, noise=0.025)
 """For measurements that are compared one by one."""

@@ -1,0 +1,176 @@
+"""Serial placements by cuts: exact on two devices, by alpha-expansion on more."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import breadth_first_order, maximum_flow
+
+from placement_gym.costs.table import CostTable, FloatArray
+from placement_gym.graph.operators import IntArray
+from placement_gym.graph.units import Units
+from placement_gym.solvers.solution import Solution
+from placement_gym.solvers.tasks import Tasks
+
+LARGEST = 2**31 - 1
+Edges = list[tuple[IntArray, IntArray, FloatArray]]
+
+
+def minimum_cut(units: Units, costs: CostTable) -> Solution:
+    """Devices that minimise unit times and transfers, a tensor once a destination.
+
+    Exact up to the rounding of costs to 31 bits, by which the bound is lower; costs of submodels,
+    memory limits and support are not seen. Units on device 0 lie on the side of s. A tensor made
+    there passes its cost on to a node of its own and from that to all readers without limit, so
+    that it is cut once however many of them lie on the other side; a tensor made on device 1
+    likewise, the other way round.
+
+    Args:
+        units: What to place.
+        costs: Of the units' operators on exactly two devices.
+
+    Raises:
+        ValueError: There are not two devices.
+    """
+    if len(costs.devices) != 2:
+        raise ValueError(f"a minimum cut places on two devices, not {len(costs.devices)}")
+    tasks = Tasks.of_units(units, costs)
+    tensors, transfer_ms = tasks.tensors, tasks.transfer_ms
+    source, readers = tensors.source, tensors.readers
+    n, n_tensors = len(units), len(source)
+    there = n + np.arange(n_tensors)
+    back = there + n_tensors
+    read = np.repeat(np.arange(n_tensors), np.diff(tensors.offsets))
+    endless = np.full(len(readers), np.inf)
+    edges = [
+        (source, there, transfer_ms[:, 0, 1]),
+        (there[read], readers, endless),
+        (back, source, transfer_ms[:, 1, 0]),
+        (readers, back[read], endless),
+    ]
+    single_ms = tasks.ms.sum(axis=0).min()
+    assignment, rounding_ms = cut(n + 2 * n_tensors, tasks.ms, edges, single_ms)
+    return Solution(assignment, tasks.serial_ms(assignment) - rounding_ms, proven=True)
+
+
+def alpha_expansion(units: Units, costs: CostTable, max_rounds: int = 20) -> Solution:
+    """Cuts that let any units change to one device, device after device, until none helps.
+
+    For any number of devices, with the objective of ``minimum_cut`` (Boykov et al. 2001). Where
+    units stay but a tensor's maker and its readers are on different devices, the cost of moving
+    it may depend on both in a way that no cut can state; it is then overrated, and moves are taken
+    only if the true cost falls. The bound is the larger of every unit's fastest time and, where
+    each tensor costs the same between any two devices, of what Boykov's theorem leaves.
+
+    Args:
+        units: What to place.
+        costs: Of the units' operators.
+        max_rounds: Times that every device is tried.
+    """
+    tasks = Tasks.of_units(units, costs)
+    singles = [np.full(len(units), device) for device in range(len(costs.devices))]
+    starts = min(singles, key=tasks.serial_ms), tasks.ms.argmin(axis=1)
+    settled = [settle(tasks, start, max_rounds) for start in starts]
+    best, is_settled = min(settled, key=lambda found: tasks.serial_ms(found[0]))
+    best_ms, fastest_ms = tasks.serial_ms(best), float(tasks.ms.min(axis=1).sum())
+    bound_ms = max(fastest_ms, best_ms / factor(tasks) if is_settled else 0.0)
+    return Solution(best, bound_ms, proven=best_ms <= bound_ms)
+
+
+def settle(tasks: Tasks, start: IntArray, max_rounds: int) -> tuple[IntArray, bool]:
+    """Expand in turn until nothing helps; and whether that was reached."""
+    best, best_ms, unchanged = start, tasks.serial_ms(start), 0
+    n_devices = tasks.ms.shape[1]
+    for turn in range(max_rounds * n_devices):
+        moved = expanded(tasks, best, turn % n_devices)
+        moved_ms = tasks.serial_ms(moved)
+        unchanged += 1
+        if moved_ms < best_ms:
+            best, best_ms, unchanged = moved, moved_ms, 0
+        if unchanged == n_devices:
+            return best, True
+    return best, False
+
+
+def factor(tasks: Tasks) -> float:
+    """By how much an expansion's local optimum may exceed the optimum; infinite if not known.
+
+    A tensor is touched by at most as many of the optimum's devices as hold it, which pay one
+    transfer less; each of them changes at most all of its transfers.
+    """
+    n_devices = tasks.ms.shape[1]
+    apart = tasks.transfer_ms[:, ~np.eye(n_devices, dtype=bool)]
+    if not apart.size:
+        return 1.0
+    if (apart.min(axis=1) != apart.max(axis=1)).any():
+        return float("inf")
+    most = np.minimum(np.diff(tasks.tensors.offsets), n_devices - 1).max()
+    return 2.0 * float(most)
+
+
+def expanded(tasks: Tasks, device: IntArray, alpha: int) -> IntArray:
+    """(n_units,) the best placement in which units stay where they are or go to ``alpha``.
+
+    Units that stay lie on the side of s; those on ``alpha`` do not. Readers of a tensor that are
+    together on another device are a group: if any of them stays, the tensor comes from where its
+    maker is or goes. Readers on ``alpha``, there or to come, are served once too.
+    """
+    n = len(device)
+    tensor, reader = tasks.tensors.readings()
+    maker, transfer_ms = tasks.tensors.source, tasks.transfer_ms
+    elsewhere = device[reader] != alpha
+    groups, group = np.unique(
+        np.stack([tensor, device[reader]])[:, elsewhere], axis=1, return_inverse=True
+    )
+    t, there = groups
+    kept, left = transfer_ms[t, device[maker[t]], there], transfer_ms[t, alpha, there]
+    arrives = transfer_ms[np.arange(len(maker)), device[maker], alpha]
+    stays = np.where(device == alpha, np.inf, tasks.ms[np.arange(n), device])
+    np.add.at(stays, maker[t], np.maximum(kept - left, 0.0))
+    any_stays = n + np.arange(len(t))
+    if_maker_moves = any_stays + len(t)
+    any_there = n + 2 * len(t) + np.arange(len(maker))
+    s = n + 2 * len(t) + len(maker)
+    member, endless = group.ravel(), np.full(len(tensor), np.inf)
+    edges = [
+        (any_stays, np.full(len(t), s + 1), np.minimum(kept, left)),
+        (reader[elsewhere], any_stays[member], endless[elsewhere]),
+        (if_maker_moves, maker[t], np.maximum(left - kept, 0.0)),
+        (reader[elsewhere], if_maker_moves[member], endless[elsewhere]),
+        (maker, any_there, arrives),
+        (any_there[tensor], reader, endless),
+    ]
+    moves = tasks.ms[:, alpha]
+    side, _ = cut(s, np.stack([stays, moves], axis=1), edges, moves.sum())
+    return np.where(side == 1, alpha, device)
+
+
+def cut(s: int, side_ms: FloatArray, edges: Edges, most_ms: float) -> tuple[IntArray, float]:
+    """The minimum cut of a network of units and auxiliary nodes.
+
+    Args:
+        s: The source; the sink is the node after it. Units are the first nodes.
+        side_ms: (n, 2) cost of each unit on the side of the source and of the sink.
+        edges: Tails, heads and capacities of further edges.
+        most_ms: Cost of some cut.
+
+    Returns:
+        (n,) side of each unit, 0 the source's, and what rounding may have cost at most.
+    """
+    n = len(side_ms)
+    everything = np.arange(n)
+    ends: Edges = [
+        (np.full(n, s), everything, side_ms[:, 1]),
+        (everything, np.full(n, s + 1), side_ms[:, 0]),
+    ]
+    parts = zip(*ends, *edges, strict=True)
+    tails, heads, capacities = (np.concatenate(part) for part in parts)
+    scale = LARGEST / 2 / max(most_ms, np.finfo(float).tiny)
+    rounded = np.minimum(np.rint(capacities * scale), LARGEST).astype(np.int32)
+    network = csr_array((rounded, (tails, heads)), (s + 2, s + 2))
+    residual = network - maximum_flow(network, s, s + 1).flow
+    residual.data[residual.data < 0] = 0
+    residual.eliminate_zeros()
+    sides = np.ones(s + 2, dtype=np.int64)
+    sides[breadth_first_order(residual, s, return_predecessors=False)] = 0
+    return sides[:n], len(tails) / scale

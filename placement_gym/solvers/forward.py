@@ -1,0 +1,68 @@
+"""The order that contiguous splits respect: the forward pass, whose backward part follows it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import networkx as nx
+import numpy as np
+from numpy.typing import NDArray
+
+from placement_gym.graph.operators import BACKWARD, IntArray
+from placement_gym.graph.units import Units
+
+
+@dataclass(frozen=True, eq=False)
+class Forward:
+    """An acyclic graph whose nodes are units, or units that depend on each other in a circle.
+
+    Edges are those of the forward pass. A unit that has none of it, only backward operators, takes
+    part as if its forward operators stood against the edges of its backward ones (Tarnawski et al.
+    2020, appendix).
+
+    Attributes:
+        node: (n_units,) node of each unit.
+        edge_index: (2, n_edges) between nodes, without loops.
+    """
+
+    node: IntArray
+    edge_index: IntArray
+
+    @classmethod
+    def of(cls, units: Units) -> Forward:
+        """The forward graph of units; all of it where no operator is a backward one."""
+        graph, unit = units.graph, units.of_operator
+        source, target = graph.edge_index
+        backward = np.array([kind == BACKWARD for kind in graph.types])
+        orphan = np.bincount(unit[~backward], minlength=len(units)) == 0
+        forward = ~backward[source] & ~backward[target]
+        mirrored = backward[source] & backward[target]
+        mirrored &= orphan[unit[source]] | orphan[unit[target]]
+        edges = np.concatenate(
+            [
+                unit[graph.edge_index[:, forward]],
+                unit[graph.edge_index[::-1, mirrored]],
+            ],
+            axis=1,
+        )
+        whole = nx.DiGraph()
+        whole.add_nodes_from(range(len(units)))
+        whole.add_edges_from(edges.T.tolist())
+        whole.remove_edges_from(list(nx.selfloop_edges(whole)))
+        merged = nx.condensation(whole)
+        node = np.array([merged.graph["mapping"][unit] for unit in range(len(units))])
+        return cls(node, np.array(sorted(merged.edges), dtype=np.int64).reshape(-1, 2).T)
+
+    def __len__(self) -> int:
+        return int(self.node.max()) + 1
+
+    def depth_first(self) -> IntArray:
+        """(n,) nodes in a topological order that follows one path as far as it can."""
+        graph = nx.DiGraph()
+        graph.add_nodes_from(range(len(self)))
+        graph.add_edges_from(self.edge_index.T.tolist())
+        return np.array(list(nx.dfs_postorder_nodes(graph))[::-1], dtype=np.int64)
+
+    def spread(self, sets: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """(k, n_units) sets of units from (k, n) sets of nodes."""
+        return np.ascontiguousarray(sets[:, self.node])
