@@ -16,6 +16,7 @@ from placement_gym.bench import report, results
 from placement_gym.bench.arena import Arena
 from placement_gym.bench.resolve import AgentSpec, UnknownAgentError
 from placement_gym.bench.run import run_agent
+from placement_gym.devices import cautions, parse_devices
 from placement_gym.env import placement_env
 from placement_gym.models import load
 
@@ -74,13 +75,10 @@ def test_an_interrupt_keeps_the_finished_rows(
     assert (tmp_path / "table.md").exists()
 
 
-def test_a_test_bed_and_mixed_precision_are_said_in_every_report(tmp_path: Path) -> None:
-    arena = Arena.make(
-        "DevicePlacement-v0", {"model": "tiny", "devices": "cpu-testbed-bf16"}, tmp_path
-    )
-    from placement_gym.bench.compare import notes
-
-    assert [note.split(":")[0] for note in notes(arena)] == ["test bed", "mixed precision"]
+def test_a_test_bed_and_mixed_precision_are_cautioned_against() -> None:
+    found = cautions(parse_devices("cpu-testbed-bf16"))
+    assert [note.split(":")[0] for note in found] == ["test bed", "mixed precision"]
+    assert [note.split(":")[0] for note in cautions((), measured=False)] == ["simulated"]
 
 
 def test_a_report_names_the_winner_or_says_that_there_is_none(tmp_path: Path) -> None:

@@ -7,9 +7,9 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from placement_gym.bench.arena import Arena
-from placement_gym.devices import cautions
 from placement_gym.bench.finalists import Finalist, fastest
 from placement_gym.bench.results import plain
+from placement_gym.devices import cautions
 from placement_gym.placement import Placement
 
 
@@ -44,7 +44,11 @@ def evaluate_placement(
         assignment = chosen.operator_devices(arena.base.problem.units.graph)
         finalist = fastest(arena, [assignment])
         arena.close()
-        return {"model": chosen.model, "notes": cautions(arena.base.problem.devices, arena.measured), **summary(finalist)}
+        return {
+            "model": chosen.model,
+            "notes": cautions(arena.base.problem.devices, arena.measured),
+            **summary(finalist),
+        }
 
 
 def summary(finalist: Finalist) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -28,6 +28,9 @@ from placement_gym.solvers.milp import serial_program
 from placement_gym.splits import prefixes, windows
 
 Document = dict[str, Any]
+
+MEASURED_MS = 10_000.0
+MOST_REPEATS = 64
 
 
 @dataclass(frozen=True)
@@ -83,7 +86,7 @@ def plan(
     problem = backend.problem
     twin = SimulatedBackend(problem, cached(backend, refresh, quiet, quick=True))
     found, bound_ms = candidates(twin, time_limit_s)
-    measured = measure(backend, found, quiet)
+    measured = measure(steadied(backend, found), found, quiet)
     rows = table(problem, found, measured)
     label = choice(rows)
     placement = Placement.of(problem, next(c.assignment for c in found if c.label == label))
@@ -136,11 +139,22 @@ def candidates(twin: SimulatedBackend, time_limit_s: float) -> tuple[list[Candid
     return list(distinct.values()), solved.bound_ms
 
 
+def steadied(backend: MeasuredBackend, found: list[Candidate]) -> MeasuredBackend:
+    """The backend with as many inferences of each candidate as there is time for."""
+    round_ms = sum(c.predicted_ms for c in found) * QUICK.final_compiles
+    repeats = int(np.clip(MEASURED_MS / round_ms, QUICK.final_repeats, MOST_REPEATS))
+    return backend.under(replace(QUICK, final_repeats=repeats))
+
+
 def measure(
     backend: MeasuredBackend, found: list[Candidate], quiet: bool
 ) -> dict[str, Measurement]:
-    """Label -> measurement of every candidate that memory allows and that runs."""
+    """Label -> measurement of every candidate that memory allows and that runs.
+
+    The first, to which all others are compared, is the fastest single device by the twin.
+    """
     allowed = [c for c in found if not backend.problem.infeasibility(c.assignment)]
+    allowed.sort(key=lambda c: (len(set(c.assignment.tolist())), c.predicted_ms))
     with bar(None, "", quiet) as progress:
         progress.update(progress.task_ids[0], description=f"measuring {len(allowed)} candidates")
         try:

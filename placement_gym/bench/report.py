@@ -103,7 +103,7 @@ def terminal(document: Document) -> Group:
     table = Table(title=heading(document), title_justify="left", box=SIMPLE_HEAD)
     for column in COLUMNS:
         side: JustifyMethod = "left" if column in (COLUMNS[0], COLUMNS[-1]) else "right"
-        table.add_column(column, justify=side, no_wrap=True)
+        table.add_column(column.replace(" or ", "\nor "), justify=side, no_wrap=True)
     for row in document["rows"]:
         table.add_row(
             *cells(row, document), style="bold" if row["beats_best_single"] == "yes" else ""

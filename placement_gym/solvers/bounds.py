@@ -8,6 +8,7 @@ import numpy as np
 
 from placement_gym.backends.simulated.semantics import Semantics
 from placement_gym.costs.table import CostTable, FloatArray
+from placement_gym.graph.operators import BoolArray
 from placement_gym.problem import Problem
 from placement_gym.solvers.cuts import minimum_cut
 from placement_gym.solvers.linear import Linear
@@ -24,7 +25,7 @@ def lower_bound(
     """The best bound that there is a method for; for serial schedules with its placement.
 
     Serial: a minimum cut, or the mixed-integer program. Overlapping schedules: the longer of the
-    path with transfers and the balanced load. Calls: the path alone. Loads: the balanced load.
+    path with transfers and the balanced load. Calls: that path. Loads: the balanced load.
 
     Args:
         problem: Units, devices, support and memory limits.
@@ -39,10 +40,8 @@ def lower_bound(
     bounds = []
     if semantics.schedule in ("event", "list", "load"):
         bounds.append(load_ms(problem, costs))
-    if semantics.schedule in ("event", "list"):
+    if semantics.schedule in ("event", "list", "calls"):
         bounds.append(path_ms(problem, costs))
-    if semantics.schedule == "calls":
-        bounds.append(critical_path_ms(problem, costs))
     return Solution(None, max(bounds), proven=False)
 
 
@@ -56,18 +55,21 @@ def serial(problem: Problem, costs: CostTable, time_limit_s: float) -> Solution:
 
 def critical_path_ms(problem: Problem, costs: CostTable) -> float:
     """The longest path if every task had its fastest device and transfers took no time."""
-    tasks = Tasks.ordered(problem.units, costs)
-    return longest_path(problem, replace(tasks, transfer_ms=np.zeros_like(tasks.transfer_ms)))
+    return float(heads(problem, untransferred(Tasks.ordered(problem.units, costs))).max())
 
 
 def path_ms(problem: Problem, costs: CostTable) -> float:
     """The longest path, transfers included, if each task of it could choose its devices alone."""
-    return longest_path(problem, Tasks.ordered(problem.units, costs))
+    return float(heads(problem, Tasks.ordered(problem.units, costs)).max())
 
 
-def longest_path(problem: Problem, tasks: Tasks) -> float:
-    """lb[v, d] = ms[v, d] + max over inputs u of min over d' of lb[u, d'] + transfer."""
-    finish = np.where(problem.supported[tasks.unit], tasks.ms, np.inf)
+def heads(problem: Problem, tasks: Tasks) -> FloatArray:
+    """(n_tasks,) before when no placement has a task done.
+
+    head[v, d] = ms[v, d] + max over inputs u of min over d' of head[u, d'] + transfer, and the
+    least of them counts.
+    """
+    finish = np.where(possible(problem)[tasks.unit], tasks.ms, np.inf)
     ready = np.zeros_like(finish)
     tensor, reader = tasks.tensors.readings()
     maker = tasks.tensors.source[tensor]
@@ -75,7 +77,30 @@ def longest_path(problem: Problem, tasks: Tasks) -> float:
         done = ready[maker[r]] + finish[maker[r]]
         arrival = (done[:, None] + tasks.transfer_ms[tensor[r]]).min(axis=0)
         ready[reader[r]] = np.maximum(ready[reader[r]], arrival)
-    return float((ready + finish).min(axis=1).max())
+    least: FloatArray = (ready + finish).min(axis=1)
+    return least
+
+
+def tails(problem: Problem, tasks: Tasks) -> FloatArray:
+    """(n_tasks,) how long any placement needs at least once a task is done."""
+    fastest = np.where(possible(problem)[tasks.unit], tasks.ms, np.inf).min(axis=1)
+    rest = np.zeros(len(tasks))
+    tensor, reader = tasks.tensors.readings()
+    maker = tasks.tensors.source[tensor]
+    for r in np.argsort(-maker, kind="stable"):
+        rest[maker[r]] = max(rest[maker[r]], fastest[reader[r]] + rest[reader[r]])
+    return rest
+
+
+def possible(problem: Problem) -> BoolArray:
+    """(n_units, n_devices) where a unit is supported and would fit alone."""
+    fits: BoolArray = problem.supported & (problem.unit_bytes[:, None] <= problem.limits_bytes)
+    return fits
+
+
+def untransferred(tasks: Tasks) -> Tasks:
+    """The same tasks, with transfers that take no time."""
+    return replace(tasks, transfer_ms=np.zeros_like(tasks.transfer_ms))
 
 
 def load_ms(problem: Problem, costs: CostTable) -> float:

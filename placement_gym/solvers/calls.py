@@ -13,6 +13,7 @@ from placement_gym.backends.simulated.simulator import Simulator
 from placement_gym.costs.table import CostTable
 from placement_gym.graph.operators import IntArray
 from placement_gym.problem import Problem
+from placement_gym.solvers.bounds import heads, tails
 from placement_gym.solvers.ideals import interchangeable
 from placement_gym.solvers.linear import Linear
 from placement_gym.solvers.milp import chosen, placed
@@ -54,7 +55,8 @@ def call_program(
     simulator = Simulator(problem.units, costs, PRESETS["tarnawski-latency"])
     known_ms = simulator.latency_ms(uint8(start))
     program, x = calls(problem, costs, known_ms)
-    found = program.minimum(time_limit_s)
+    begin = x[np.arange(len(x)), start], np.ones(len(x))
+    found = program.minimum(time_limit_s, begin)
     best, best_ms = start, known_ms
     if found.values is not None:
         assignment = chosen(found.values, x)
@@ -89,7 +91,8 @@ def calls(problem: Problem, costs: CostTable, most_ms: float) -> tuple[Linear, I
     on = x[tasks.unit]
     called, hosted = on[:, accelerators], on[:, hosts]
     enters, leaves, fetches = (program.variables(size, a, upper=1.0) for size in (t, t, r))
-    done, path = (program.variables(n, upper=most_ms) for _ in range(2))
+    early, late = heads(problem, tasks), most_ms - tails(problem, tasks)
+    done, path = (program.variables(n, lower=early, upper=late) for _ in range(2))
     start, finish = (program.variables(a, upper=most_ms) for _ in range(2))
     total = program.variables(1, cost=1.0, upper=most_ms)
 
@@ -106,9 +109,14 @@ def calls(problem: Problem, costs: CostTable, most_ms: float) -> tuple[Linear, I
         rows=a,
     )
     waits = across(done[maker], a), 1.0
-    program.require(waits, (down(start, t), -1.0), (enters, most_ms), rows=t * a, high=most_ms)
-    ends = down(finish, n), 1.0
-    program.require(ends, (across(done, a), -1.0), (called, most_ms), rows=n * a, high=most_ms)
+    slack = np.repeat(late[maker], a)
+    program.require(
+        waits, (down(start, t), -1.0), (enters, slack.reshape(t, a)), rows=t * a, high=slack
+    )
+    ends, slack = (down(finish, n), 1.0), np.repeat(most_ms - early, a)
+    program.require(
+        ends, (across(done, a), -1.0), (called, slack.reshape(n, a)), rows=n * a, high=slack
+    )
     host_ms = tasks.ms[:, hosts]
     program.require((hosted, host_ms), (done, -1.0), rows=n)
     program.require(

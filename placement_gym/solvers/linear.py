@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
+import highspy
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import coo_array
 
 from placement_gym.costs.table import FloatArray
 from placement_gym.graph.operators import IntArray
 
 GAP = 1e-6
-INFEASIBLE = 2
+FEASIBLE = 2
+NOTHING_FEASIBLE = (
+    highspy.HighsModelStatus.kInfeasible,
+    highspy.HighsModelStatus.kUnboundedOrInfeasible,
+)
 
 
 @dataclass(frozen=True)
@@ -23,7 +26,8 @@ class Optimum:
 
     Attributes:
         values: (n_columns,) of the best point found; None if there is none.
-        bound: No feasible point has a lower objective; infinite if there is none.
+        bound: No feasible point has a lower objective, which is never negative; infinite if there
+            is none.
         proven: Whether the best point reaches the bound, to the solver's gap.
     """
 
@@ -37,6 +41,7 @@ class Linear:
 
     def __init__(self) -> None:
         self.cost: list[FloatArray] = []
+        self.lower: list[FloatArray] = []
         self.upper: list[FloatArray] = []
         self.whole: list[FloatArray] = []
         self.n = 0
@@ -51,14 +56,16 @@ class Linear:
         self,
         *shape: int,
         cost: ArrayLike = 0.0,
+        lower: ArrayLike = 0.0,
         upper: ArrayLike = np.inf,
         whole: bool = False,
     ) -> IntArray:
-        """A block of variables from zero to ``upper``.
+        """A block of variables.
 
         Args:
             shape: Of the block.
             cost: In the objective, which is minimised.
+            lower: Least values.
             upper: Largest values.
             whole: Whether they must be integers.
 
@@ -67,6 +74,7 @@ class Linear:
         """
         size = int(np.prod(shape))
         self.cost.append(filled(cost, shape))
+        self.lower.append(filled(lower, shape))
         self.upper.append(filled(upper, shape))
         self.whole.append(np.full(size, float(whole)))
         block = np.arange(self.n, self.n + size).reshape(shape)
@@ -97,29 +105,54 @@ class Linear:
         self.high.append(filled(high, (rows,)))
         self.n_rows += rows
 
-    def minimum(self, time_limit_s: float = 60.0) -> Optimum:
-        """The least cost; at the time limit the best so far and the bound."""
-        matrix = coo_array(
-            (
-                np.concatenate(self.values),
-                (np.concatenate(self.rows), np.concatenate(self.columns)),
-            ),
-            (self.n_rows, self.n),
-        )
-        found: Any = milp(
-            np.concatenate(self.cost),
-            integrality=np.concatenate(self.whole),
-            bounds=Bounds(0.0, np.concatenate(self.upper)),
-            constraints=LinearConstraint(
-                matrix.tocsr(), np.concatenate(self.low), np.concatenate(self.high)
-            ),
-            options={"time_limit": time_limit_s, "mip_rel_gap": GAP},
-        )
-        if found.status == INFEASIBLE:
+    def minimum(
+        self, time_limit_s: float = 60.0, start: tuple[IntArray, FloatArray] | None = None
+    ) -> Optimum:
+        """The least cost; at the time limit the best so far and the bound.
+
+        Args:
+            time_limit_s: Wall-clock seconds.
+            start: Columns, and their values at a point to begin with; the solver completes it.
+        """
+        solver = highspy.Highs()
+        solver.silent()
+        solver.setOptionValue("time_limit", float(time_limit_s))
+        solver.setOptionValue("mip_rel_gap", GAP)
+        solver.passModel(self.model())
+        if start is not None:
+            columns, values = start
+            solver.setSolution(len(columns), columns.astype(np.int32), values)
+        solver.run()
+        info, status = solver.getInfo(), solver.getModelStatus()
+        if status in NOTHING_FEASIBLE:
             return Optimum(None, np.inf, proven=False)
-        stated = found.mip_dual_bound if self.has_integers else found.fun
-        bound = 0.0 if stated is None else float(stated)
-        return Optimum(found.x, bound, proven=found.status == 0)
+        proven = status == highspy.HighsModelStatus.kOptimal
+        if self.has_integers:
+            bound = info.mip_dual_bound
+        else:
+            bound = info.objective_function_value if proven else -np.inf
+        found = info.primal_solution_status == FEASIBLE
+        best = np.array(solver.getSolution().col_value) if found else None
+        return Optimum(best, max(bound, 0.0), proven)
+
+    def model(self) -> highspy.HighsLp:
+        """The program as HiGHS reads it."""
+        where = np.concatenate(self.rows), np.concatenate(self.columns)
+        matrix = coo_array((np.concatenate(self.values), where), (self.n_rows, self.n)).tocsr()
+        program = highspy.HighsLp()
+        program.num_col_, program.num_row_ = self.n, self.n_rows
+        program.col_cost_ = np.concatenate(self.cost)
+        program.col_lower_, program.col_upper_ = map(np.concatenate, (self.lower, self.upper))
+        program.row_lower_, program.row_upper_ = map(np.concatenate, (self.low, self.high))
+        program.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
+        program.a_matrix_.start_ = matrix.indptr.astype(np.int32)
+        program.a_matrix_.index_ = matrix.indices.astype(np.int32)
+        program.a_matrix_.value_ = matrix.data
+        program.integrality_ = [
+            highspy.HighsVarType.kInteger if whole else highspy.HighsVarType.kContinuous
+            for whole in np.concatenate(self.whole)
+        ]
+        return program
 
     @property
     def has_integers(self) -> bool:
