@@ -21,6 +21,8 @@ from placement_gym.solvers.lists import heft, m_etf
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
 
+EXCHANGES = 0.5
+
 
 class Search(Fixed):
     """Predicts the fastest feasible placement it has seen.
@@ -60,14 +62,25 @@ class Search(Fixed):
         return speedup
 
     def moved(self, assignment: IntArray) -> IntArray:
-        """The placement with a run of units, short or long, on another device."""
+        """The placement with a run of units, short or long, on another device.
+
+        Every other time that device gives a run as long in return, or what it has of it, so that
+        full devices can exchange what they hold.
+        """
         n, n_devices = self.problem.n_units, len(self.problem.devices)
+        if n_devices == 1:
+            return assignment
         length = int(np.ceil(n ** self.rng.random()))
         begin = max(int(self.rng.integers(1 - length, n)), 0)
+        here = assignment[begin]
+        there = (here + self.rng.integers(1, n_devices)) % n_devices
         result = assignment.copy()
-        others = (result[begin] + np.arange(1, n_devices)) % n_devices
-        if len(others):
-            result[begin : begin + length] = self.rng.choice(others)
+        result[begin : begin + length] = there
+        given = np.flatnonzero(assignment == there)
+        if len(given) and self.rng.random() < EXCHANGES:
+            first = self.rng.choice(given)
+            mine = given[(given >= first) & (given < first + length)]
+            result[mine] = here
         return self.problem.where_supported(result)
 
 
@@ -93,7 +106,7 @@ class Annealing(Search):
         horizon: int | None = None,
         starts: IntArray | None = None,
         heat: tuple[float, float] = (0.05, 0.0005),
-        batch: int = 4,
+        batch: int = 2,
     ) -> None:
         super().__init__(env, seed)
         self.horizon, self.heat, self.batch = horizon, heat, batch
@@ -134,6 +147,9 @@ class Annealing(Search):
 class CrossEntropy(Search):
     """Draws every unit's device from its share among the best of the last batch.
 
+    Units in a run share the number that decides, so that neighbours with like shares go together,
+    while each has its share. Runs of a placement are short or long.
+
     Args:
         env: As for ``Search``.
         seed: As for ``Search``.
@@ -146,9 +162,9 @@ class CrossEntropy(Search):
         self,
         env: gym.Env[Any, Any],
         seed: int,
-        batch: int = 50,
-        elite: float = 0.2,
-        smoothing: float = 0.3,
+        batch: int = 100,
+        elite: float = 0.1,
+        smoothing: float = 0.7,
     ) -> None:
         super().__init__(env, seed)
         self.batch, self.elite, self.smoothing = batch, elite, smoothing
@@ -158,12 +174,19 @@ class CrossEntropy(Search):
     def improve(self, end: int) -> None:
         """One round."""
         k = min(self.batch, end - self.evaluations)
-        drawn = self.rng.random((k, self.problem.n_units, 1)) > np.cumsum(self.shares, axis=1)
+        drawn = self.numbers(k)[:, :, None] > np.cumsum(self.shares, axis=1)
         tried = np.minimum(drawn.sum(axis=2), len(self.problem.devices) - 1)
         tried = np.stack([self.problem.where_supported(one) for one in tried])
         best = np.argsort(-self.speedups(tried), kind="stable")[: max(int(k * self.elite), 1)]
         counts = np.stack([(tried[best] == d).mean(axis=0) for d in range(self.shares.shape[1])], 1)
         self.shares = self.smoothing * self.shares + (1.0 - self.smoothing) * counts
+
+    def numbers(self, k: int) -> FloatArray:
+        """(k, n_units) uniform numbers, constant over runs."""
+        n = self.problem.n_units
+        begins = self.rng.random((k, n)) < n ** -self.rng.random((k, 1))
+        begin = np.maximum.accumulate(np.where(begins, np.arange(n), 0), axis=1)
+        return np.take_along_axis(self.rng.random((k, n)), begin, axis=1)
 
 
 class Genetic(Search):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
@@ -32,8 +33,8 @@ COLUMNS = (
 
 LEGEND = (
     "ms, p90: median and 90th percentile of the finalist, measured afresh; x: speed-up; submodels: "
-    "made by the engine (expected); evals: placements evaluated in search; gap: what the median "
-    "exceeds the proven optimum by, or, after >=, at most"
+    "made by the engine (expected); evals: placements evaluated in search; gap: what ms exceeds "
+    "the proven optimum or, where >= stands, the bound that no placement is below"
 )
 
 
@@ -48,12 +49,17 @@ def cells(row: Mapping[str, Any], document: Document) -> list[str]:
         f"{row['latency_ms']:.2f}",
         "-" if row["latency_p90_ms"] is None else f"{row['latency_p90_ms']:.2f}",
         f"{row['speedup']:.2f}",
-        f"{row['speedup_vs_best_single']:.3f} ±{row['speedup_vs_best_single'] * row['noise']:.3f}",
+        ratio(row["speedup_vs_best_single"], row["noise"]),
         str(real) if real == expected else f"{real} ({expected})",
         *spent,
         *gap(row["latency_ms"], document),
         row["beats_best_single"],
     ]
+
+
+def ratio(speedup: float, noise: float) -> str:
+    """A speed-up with its uncertainty, if it has one."""
+    return f"{speedup:.3f} ±{speedup * noise:.3f}" if noise else f"{speedup:.3f}"
 
 
 def gap(latency_ms: float, document: Document) -> tuple[str, str]:
@@ -103,7 +109,7 @@ def terminal(document: Document) -> Group:
     table = Table(title=heading(document), title_justify="left", box=SIMPLE_HEAD)
     for column in COLUMNS:
         side: JustifyMethod = "left" if column in (COLUMNS[0], COLUMNS[-1]) else "right"
-        table.add_column(column.replace(" or ", "\nor "), justify=side, no_wrap=True)
+        table.add_column(fill(column, 10), justify=side, no_wrap=True)
     for row in document["rows"]:
         table.add_row(
             *cells(row, document), style="bold" if row["beats_best_single"] == "yes" else ""
@@ -164,12 +170,11 @@ def plan_table(document: Document) -> Group:
         table.add_column(column, justify="left" if column == "candidate" else "right")
     for row in document["rows"]:
         measured, speedup = row["measured_ms"], row["speedup"]
-        noise = "" if speedup is None else f"{speedup:.3f} ±{speedup * row['noise']:.3f}"
         table.add_row(
             row["label"],
             f"{row['predicted_ms']:.2f}",
             "does not fit" if measured is None else f"{measured:.2f}",
-            noise or "-",
+            "-" if speedup is None else ratio(speedup, row["noise"]),
             "-" if measured is None else str(row["n_submodels"]),
             style="bold" if row["label"] == document["plan"] else "",
         )

@@ -10,7 +10,7 @@ import numpy as np
 from placement_gym.backends.simulated import uint8
 from placement_gym.backends.simulated.semantics import PRESETS
 from placement_gym.backends.simulated.simulator import Simulator
-from placement_gym.costs.table import CostTable
+from placement_gym.costs.table import CostTable, FloatArray
 from placement_gym.graph.operators import IntArray
 from placement_gym.problem import Problem
 from placement_gym.solvers.bounds import heads, tails
@@ -40,22 +40,35 @@ def greedy_fill(problem: Problem, costs: CostTable) -> IntArray:
 
 
 def call_program(
-    problem: Problem, costs: CostTable, start: IntArray, time_limit_s: float = 60.0
+    problem: Problem,
+    costs: CostTable,
+    start: IntArray,
+    time_limit_s: float = 60.0,
+    calls_each: int = 1,
 ) -> Solution:
-    """Minimise the latency of calls, one for each accelerator, under support and memory limits.
+    """Minimise the latency of calls under support and memory limits.
 
-    The bound holds for placements that call every accelerator once.
+    The bound holds for placements that call no accelerator more often than ``calls_each``.
 
     Args:
         problem: Units, devices, support and memory limits.
         costs: Of the units' operators; hosts have cores without end.
         start: (n_units,) a feasible placement; nothing slower is looked for.
         time_limit_s: Then the best placement so far and the bound are returned.
+        calls_each: Calls of each accelerator, one after another.
     """
     simulator = Simulator(problem.units, costs, PRESETS["tarnawski-latency"])
-    known_ms = simulator.latency_ms(uint8(start))
-    program, x = calls(problem, costs, known_ms)
-    begin = x[np.arange(len(x)), start], np.ones(len(x))
+    known_ms, starts_ms, _ = simulator.schedule(uint8(start))
+    tasks = Tasks.ordered(problem.units, costs)
+    program, x, y = calls(problem, costs, tasks, known_ms, calls_each)
+    call = calls_of(costs, start[tasks.unit], starts_of(problem, tasks, starts_ms))
+    begin = None
+    if call.max() < calls_each:
+        accelerated = np.flatnonzero(call >= 0)
+        number = np.cumsum(~costs.host) - 1
+        slot = number[start[tasks.unit]] * calls_each + call
+        columns = [x[np.arange(len(x)), start], y[accelerated, slot[accelerated]]]
+        begin = np.concatenate(columns), np.ones(sum(map(len, columns)))
     found = program.minimum(time_limit_s, begin)
     best, best_ms = start, known_ms
     if found.values is not None:
@@ -67,8 +80,28 @@ def call_program(
     return Solution(best, bound_ms, proven=bound_ms >= best_ms * (1 - 1e-4))
 
 
-def calls(problem: Problem, costs: CostTable, most_ms: float) -> tuple[Linear, IntArray]:
-    """The program, and the columns x[u, d] that place a unit.
+def starts_of(problem: Problem, tasks: Tasks, starts_ms: FloatArray) -> FloatArray:
+    """(n_tasks,) when each task starts, from (n_operators,) of its operators."""
+    if len(tasks) == len(starts_ms):
+        return starts_ms
+    first = np.full(len(tasks), np.inf)
+    np.minimum.at(first, problem.units.of_operator, starts_ms)
+    return first
+
+
+def calls_of(costs: CostTable, device: IntArray, starts_ms: FloatArray) -> IntArray:
+    """(n_tasks,) the how manieth call of its accelerator runs each task; -1 on hosts."""
+    call = np.full(len(device), -1)
+    for accelerator in np.flatnonzero(~costs.host):
+        mine = device == accelerator
+        call[mine] = np.unique(starts_ms[mine], return_inverse=True)[1]
+    return call
+
+
+def calls(
+    problem: Problem, costs: CostTable, tasks: Tasks, most_ms: float, calls_each: int
+) -> tuple[Linear, IntArray, IntArray]:
+    """The program, the columns x[u, d] that place a unit and y[v, c] that give a task its call.
 
     ``done`` is when a task's outputs exist. An accelerator starts when all tensors that enter it
     are done, and finishes with its units' times and those of tensors that enter or leave it; then
@@ -78,18 +111,23 @@ def calls(problem: Problem, costs: CostTable, most_ms: float) -> tuple[Linear, I
     Args:
         problem: As for ``call_program``.
         costs: As for ``call_program``.
+        tasks: In topological order.
         most_ms: No time is longer.
+        calls_each: As for ``call_program``; calls of an accelerator lie side by side in y.
     """
-    tasks = Tasks.ordered(problem.units, costs)
     tensor, reader = tasks.tensors.readings()
     maker = tasks.tensors.source
     hosts, accelerators = np.flatnonzero(costs.host), np.flatnonzero(~costs.host)
-    n, t, r, a = len(tasks), len(maker), len(tensor), len(accelerators)
-    border_ms = costs.boundary_ms[tasks.tensor][:, accelerators]
+    owner = np.repeat(accelerators, calls_each)
+    n, t, r, a = len(tasks), len(maker), len(tensor), len(owner)
+    border_ms = costs.boundary_ms[tasks.tensor][:, owner]
     program = Linear()
     x = placed(program, problem)
+    called = program.variables(n, a, upper=1.0, whole=True)
     on = x[tasks.unit]
-    called, hosted = on[:, accelerators], on[:, hosts]
+    hosted, accelerated = on[:, hosts], on[:, accelerators]
+    mine = called.reshape(n, len(accelerators), calls_each)
+    program.require((mine, 1.0), (accelerated, -1.0), rows=accelerated.size, low=0.0)
     enters, leaves, fetches = (program.variables(size, a, upper=1.0) for size in (t, t, r))
     early, late = heads(problem, tasks), most_ms - tails(problem, tasks)
     done, path = (program.variables(n, lower=early, upper=late) for _ in range(2))
@@ -103,10 +141,11 @@ def calls(problem: Problem, costs: CostTable, most_ms: float) -> tuple[Linear, I
     program.require(
         (start, 1.0),
         (finish, -1.0),
-        (x[:, accelerators].T, costs.unit_ms(problem.units)[:, accelerators].T),
+        (called.T, tasks.ms[:, owner].T),
         (enters.T, border_ms.T),
         (leaves.T, border_ms.T),
         rows=a,
+        low=0.0,
     )
     waits = across(done[maker], a), 1.0
     slack = np.repeat(late[maker], a)
@@ -134,11 +173,14 @@ def calls(problem: Problem, costs: CostTable, most_ms: float) -> tuple[Linear, I
     program.require((path, 1.0), (done, -1.0), rows=n)
     program.require((done, 1.0), (np.repeat(total, n), -1.0), rows=n)
     program.require((finish, 1.0), (np.repeat(total, a), -1.0), rows=a)
+    begins, ends_of = (block.reshape(-1, calls_each) for block in (start, finish))
+    following = begins[:, 1:]
+    program.require((ends_of[:, :-1], 1.0), (following, -1.0), rows=following.size)
     position = {device: i for i, device in enumerate(accelerators.tolist())}
     for group in interchangeable(problem, costs):
-        alike = start[[position[device] for device in group if device in position]]
+        alike = begins[[position[device] for device in group if device in position], 0]
         program.require((alike[:-1], 1.0), (alike[1:], -1.0), rows=max(len(alike) - 1, 0))
-    return program, x
+    return program, x, called
 
 
 def across(columns: IntArray, n: int) -> IntArray:

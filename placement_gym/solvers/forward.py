@@ -63,6 +63,11 @@ class Forward:
         graph.add_edges_from(self.edge_index.T.tolist())
         return np.array(list(nx.dfs_postorder_nodes(graph))[::-1], dtype=np.int64)
 
+    def units(self, order: IntArray) -> IntArray:
+        """(n_units,) units in an order of nodes."""
+        position = np.argsort(order)
+        return np.argsort(position[self.node], kind="stable")
+
     def spread(self, sets: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """(k, n_units) sets of units from (k, n) sets of nodes."""
         return np.ascontiguousarray(sets[:, self.node])

@@ -122,7 +122,9 @@ def m_etf(problem: Problem, costs: CostTable) -> IntArray:
     rank = rank_of(tasks)
     tensor, reader = tasks.tensors.readings()
     missing = np.bincount(reader, minlength=len(tasks))
-    first = np.searchsorted(tasks.tensors.source[tensor], np.arange(len(tasks) + 1))
+    maker = tasks.tensors.source[tensor]
+    followers = reader[np.argsort(maker, kind="stable")]
+    first = np.searchsorted(np.sort(maker), np.arange(len(tasks) + 1))
     ready = {task: board.ready_ms(task) for task in np.flatnonzero(missing == 0).tolist()}
     while ready:
         options = [
@@ -133,7 +135,7 @@ def m_etf(problem: Problem, costs: CostTable) -> IntArray:
         start, _, task, device = min(options)
         board.place(task, device, start)
         del ready[task]
-        for follower in reader[first[task] : first[task + 1]].tolist():
+        for follower in followers[first[task] : first[task + 1]].tolist():
             missing[follower] -= 1
             if missing[follower] == 0:
                 ready[follower] = board.ready_ms(follower)
