@@ -4,6 +4,7 @@ from __future__ import annotations
 
 AGENTS: dict[str, str] = {
     "single-device": "agents.static:single_device",
+    "saved": "agents.static:saved",
     "openvino-hetero": "agents.static:openvino_hetero",
     "openvino-auto": "agents.static:openvino_auto",
     "random": "agents.static:random",

@@ -7,13 +7,14 @@ costs more than where a unit lies. ``learn`` goes on where it stopped.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from agents.static import Fixed, draw_blocks
+from agents.static import Fixed, draw_blocks, saved
 from placement_gym.env import placement_env
 from placement_gym.problem import Problem
 from placement_gym.solvers.lists import heft, m_etf
@@ -251,16 +252,20 @@ def annealing(env: gym.Env[Any, Any], seed: int, start: str = "random", **kwargs
     Args:
         env: As for ``Search``.
         seed: As for ``Search``.
-        start: ``"random"``, or ``"best"``: the fastest of HEFT, m-ETF and every device alone,
-            which are evaluated first.
+        start: ``"random"``; ``"best"``: the fastest of HEFT, m-ETF and every device alone, which
+            are evaluated first; or the file of a placement.
         kwargs: As for ``Annealing``.
 
     Raises:
-        ValueError: Another start.
+        ValueError: It is neither, or no placement's file.
+        PlacementMismatchError: The placement was made for something else.
     """
-    if start not in ("random", "best"):
-        raise ValueError(f"start must be 'random' or 'best', not {start!r}")
-    return Annealing(env, seed, starts=heuristics(env) if start == "best" else None, **kwargs)
+    if start == "random":
+        return Annealing(env, seed, **kwargs)
+    if start != "best" and not Path(start).is_file():
+        raise ValueError(f"start must be 'random', 'best' or a placement's file, not {start!r}")
+    starts = heuristics(env) if start == "best" else saved(env, seed, start).assignment[None]
+    return Annealing(env, seed, starts=starts, **kwargs)
 
 
 def heuristics(env: gym.Env[Any, Any]) -> IntArray:

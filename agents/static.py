@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import combinations, islice, permutations
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -11,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from placement_gym.env import DevicePlacementEnv, placement_env
+from placement_gym.placement import Placement
 from placement_gym.problem import Problem
 from placement_gym.rollout import episode
 
@@ -83,6 +85,18 @@ def single_device(env: gym.Env[Any, Any], seed: int, device: str | None = None) 
     best = base.singles.best()
     fallback = base.problem.reference_device if best is None else best
     return Fixed(base.problem.single(fallback if device is None else names.index(device)))
+
+
+def saved(env: gym.Env[Any, Any], seed: int, file: str) -> Fixed:
+    """A placement from its file, as ``placement-gym plan`` writes it.
+
+    Raises:
+        ValueError: There is no such file, or it is none.
+        PlacementMismatchError: The placement was made for something else.
+    """
+    if not Path(file).is_file():
+        raise ValueError(f"no placement file {file!r}")
+    return Fixed(Placement.load(file).assignment(placement_env(env).problem))
 
 
 def openvino_hetero(env: gym.Env[Any, Any], seed: int) -> Fixed:

@@ -1,8 +1,9 @@
-"""Classic placers on published workloads with little memory, beside the best known latencies."""
+"""Exact and classic placers on published workloads, beside the published and best known values."""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -15,8 +16,19 @@ from rich.table import Table
 from scipy.stats import gmean
 
 import placement_gym  # noqa: F401  registers the environments
+from agents.search import Annealing
 from placement_gym.bench.resolve import AgentSpec
+from placement_gym.costs.analytic import analytic
+from placement_gym.devices import parse_devices
 from placement_gym.env import DevicePlacementEnv, placement_env
+from placement_gym.graph.synthetic import synthetic
+from placement_gym.graph.units import group
+from placement_gym.solvers.bounds import load_ms
+from placement_gym.solvers.calls import call_program, greedy_fill
+from placement_gym.solvers.cuts import minimum_cut
+from placement_gym.solvers.forward import Forward
+from placement_gym.solvers.ideals import exact_pipeline, linear_pipeline
+from placement_gym.workloads import Workload, devices_of
 
 KNOWN_MS = {
     "1cpu+1acc@0.5": (411.357, 853.270, 1313.033, 486.763, 1797.161),
@@ -29,6 +41,23 @@ WORKLOADS = (
     "OperatorGraphs/bert_l-3_inference",
     "OperatorGraphs/resnet50_inference",
 )
+PIPELINES = {
+    "LayerGraphs/bert24_inference": (17.7899, 17.7899),
+    "LayerGraphs/bert24_training": (41.7458, 41.7458),
+    "LayerGraphs/resnet50_inference": (33.7747, 33.7747),
+    "LayerGraphs/resnet50_training": (78.6318, 78.6498),
+    "OperatorGraphs/bert_l-3_inference": (27.9186, 27.9186),
+    "OperatorGraphs/bert_l-3_training": (65.3031, 65.3031),
+    "OperatorGraphs/resnet50_inference": (124.3488, 124.349),
+}
+"""Least largest load in ms by DP and DPL (Tarnawski et al. 2020)."""
+CALLS = {
+    "LayerGraphs/bert24_inference": (100.219, 100.2184),
+    "OperatorGraphs/bert_l-3_inference": (416.204, 408.4747),
+    "OperatorGraphs/resnet50_inference": (839.536, 719.908),
+}
+"""Latency in ms of greedy filling, and the best known."""
+LONG = "latency-inputs/OperatorGraphs/bert_l-12_inference"
 ONCE = ("heft", "critical-path", "m-topo", "m-etf", "milp")
 SEARCHES = (
     AgentSpec("random-blocks"),
@@ -43,32 +72,116 @@ SEARCHES = (
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True, help="inputs of dnn-partitioning")
+    parser.add_argument("--parts", default="cuts,pipelines,calls,limited", help="%(default)s")
     parser.add_argument("--budgets", default="500,10000", help="evaluations (%(default)s)")
     parser.add_argument("--seeds", type=int, default=5, help="how many (%(default)s)")
+    parser.add_argument("--time-limit", type=float, default=60.0, help="s a program (%(default)s)")
     options = parser.parse_args()
-    budgets = [int(budget) for budget in options.budgets.split(",")]
+    parts = options.parts.split(",")
+    if "cuts" in parts:
+        cuts(options.data)
+    if "pipelines" in parts:
+        pipelines(options.data)
+    if "calls" in parts:
+        calls(options.data, options.time_limit)
+    if "limited" in parts:
+        limited(options.data, [int(b) for b in options.budgets.split(",")], options.seeds)
+
+
+def cuts(data: Path) -> None:
+    """Time of a minimum cut."""
+    workload = Workload.load(data / f"{LONG}.json")
+    devices = parse_devices("cpu+dgpu")
+    large = synthetic("synthetic-layered-80000")
+    cases = [
+        (workload.units("op"), workload.costs(devices_of(1, 1))),
+        (group(large, "op"), analytic(large, devices)),
+    ]
+    for units, costs in cases:
+        seconds = [timed(minimum_cut, units, costs)[1] for _ in range(3)]
+        print(f"minimum cut of {len(units)} units: {1e3 * min(seconds):.1f} ms")
+
+
+def pipelines(data: Path) -> None:
+    """Contiguous pipelines and what annealing makes of them without contiguity."""
+    table = Table("workload", "bound", "DP published", "ours", "s", "DPL published", "ours", "s")
+    table.add_column("annealing 10k")
+    table.title = "largest load in ms"
+    for name, (dp_ms, dpl_ms) in track(PIPELINES.items(), "pipelines"):
+        path = data / "throughput-inputs" / f"{name}.json"
+        env = placement_env(
+            gym.make("DevicePlacementSim-v0", model=str(path), objective="throughput")
+        )
+        problem, costs = env.problem, env.cost_table()
+        exact, exact_s = timed(exact_pipeline, problem, costs)
+        linear, linear_s = timed(linear_pipeline, problem, costs)
+        search = Annealing(env, 0, starts=linear[None])
+        search.learn(10_000)
+        found = (env.backend.evaluate(a).latency_ms for a in (exact, linear, search.assignment))
+        ours, ours_linear, annealed = (f"{latency_ms:.6g}" for latency_ms in found)
+        row = [f"{dp_ms:.6g}", ours, f"{exact_s:.2f}", f"{dpl_ms:.6g}", ours_linear]
+        bound = f"{load_ms(problem, costs):.2f}"
+        table.add_row(name, bound, *row, f"{linear_s:.3f}", annealed)
+    Console(width=130).print(table)
+
+
+def calls(data: Path, time_limit_s: float) -> None:
+    """The publication's latency: greedy filling, annealing, and the mixed-integer program."""
+    table = Table("workload", "greedy published", "in that order", "ours", "annealing 100k")
+    for column in ("program, a call each", "bound", "proven", "s", "best known"):
+        table.add_column(column)
+    table.title = "latency of calls in ms"
+    for name, (greedy_ms, known_ms) in track(CALLS.items(), "calls"):
+        path = data / "latency-inputs" / f"{name}.json"
+        env = placement_env(
+            gym.make("DevicePlacementSim-v0", model=str(path), schedule="tarnawski-latency")
+        )
+        problem, costs = env.problem, env.cost_table()
+        forward = Forward.of(problem.units)
+        theirs = greedy_fill(problem, costs, forward.units(forward.depth_first(from_ends=True)))
+        ours = greedy_fill(problem, costs)
+        search = Annealing(env, 0, starts=ours[None])
+        search.learn(100_000)
+        solved, seconds = timed(call_program, problem, costs, ours, time_limit_s)
+        found = (theirs, ours, search.assignment, solved.assignment)
+        table.add_row(
+            name,
+            f"{greedy_ms:.6g}",
+            *(f"{env.backend.evaluate(a).latency_ms:.7g}" for a in found),
+            f"{solved.bound_ms:.7g}",
+            "yes" if solved.proven else "no",
+            f"{seconds:.0f}",
+            f"{known_ms:.7g}",
+        )
+    Console(width=130).print(table)
+
+
+def limited(data: Path, budgets: list[int], n_seeds: int) -> None:
+    """Placers under little memory."""
     runs = [(AgentSpec(name), 0) for name in ONCE]
     runs += [(agent, budget) for budget in budgets for agent in SEARCHES]
     for devices, known_ms in KNOWN_MS.items():
         table = Table("placer", "evaluations", *map(short, WORKLOADS), "geometric mean", "seconds")
-        table.title = (
-            f"{devices}, schedule list by rank: latency over the best known (median of seeds)"
-        )
-        paths = [options.data / "latency-inputs" / f"{name}.json" for name in WORKLOADS]
-        envs = [made(path, devices) for path in paths]
+        table.title = f"{devices}, list by rank: latency over the best known (median of seeds)"
+        envs = [made(data / "latency-inputs" / f"{name}.json", devices) for name in WORKLOADS]
         for agent, budget in track(runs, devices):
-            started = perf_counter()
-            seeds = range(options.seeds if budget else 1)
-            latency_ms = [[latency(env, agent, seed, budget) for seed in seeds] for env in envs]
-            ratios = np.median(latency_ms, axis=1) / known_ms
+            seeds = range(n_seeds if budget else 1)
+            found, seconds = timed(latencies, envs, agent, seeds, budget)
+            ratios = np.median(found, axis=1) / known_ms
             table.add_row(
                 agent.label,
                 str(budget or "-"),
                 *(f"{ratio:.3f}" for ratio in ratios),
                 f"{gmean(ratios):.3f}",
-                f"{(perf_counter() - started) / len(seeds) / len(envs):.2f}",
+                f"{seconds / found.size:.2f}",
             )
         Console(width=130).print(table)
+
+
+def timed(function: Callable[..., Any], *arguments: Any) -> tuple[Any, float]:
+    """What it returns, and the seconds it took."""
+    started = perf_counter()
+    return function(*arguments), perf_counter() - started
 
 
 def short(workload: str) -> str:
@@ -86,6 +199,13 @@ def made(path: Path, devices: str) -> DevicePlacementEnv:
         schedule={"preset": "list", "order": "priority"},
     )
     return placement_env(env)
+
+
+def latencies(
+    envs: Sequence[DevicePlacementEnv], agent: AgentSpec, seeds: Sequence[int], budget: int
+) -> np.ndarray:
+    """(n_envs, n_seeds) of what the agent predicts after its budget of evaluations."""
+    return np.array([[latency(env, agent, seed, budget) for seed in seeds] for env in envs])
 
 
 def latency(env: DevicePlacementEnv, agent: AgentSpec, seed: int, budget: int) -> float:

@@ -42,11 +42,11 @@ def runs(problem: Problem, rng: np.random.Generator) -> IntArray:
 
 
 def prefixes(problem: Problem) -> IntArray:
-    """(k, n_units) the first units on one device and the rest on another, every pair and cut.
+    """(k, n_units) the first units, or all, on one device and the rest on another, any pair.
 
     Cuts lie on a grid of ``MAX_CELLS`` where there are more units.
     """
-    return on_pairs(problem, [(0, cut) for cut in grid(problem)[1:-1]])
+    return on_pairs(problem, [(0, cut) for cut in grid(problem)[1:]])
 
 
 def windows(problem: Problem) -> IntArray:

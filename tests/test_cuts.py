@@ -19,13 +19,15 @@ HEADROOM = {"inception": (12.5, 20.0), "resnet": (2.0, 8.0), "bert-8": (4.0, 8.0
 PUBLISHED_MS = {"inception": (12.8, 12.0), "resnet": (16.0, 7.81), "bert-8": (6.38, 2.77)}
 
 
-def random_backend(seed: int, n_devices: int = 2, alike: bool = False) -> SimulatedBackend:
-    """Up to nine operators, some with two tensors and many readers.
+def random_backend(
+    seed: int, n_devices: int = 2, alike: bool = False, most: int = 9
+) -> SimulatedBackend:
+    """A few operators, some with two tensors and many readers.
 
     ``alike``: a tensor costs the same between any two devices.
     """
     rng = np.random.default_rng(seed)
-    n = int(rng.integers(1, 10))
+    n = int(rng.integers(1, most + 1))
     read = [(source, np.flatnonzero(rng.random(n) < 0.4)) for source in range(n) for _ in range(2)]
     made = [(source, readers[readers > source].tolist()) for source, readers in read]
     graph = made_graph(n, [(source, readers) for source, readers in made if readers])
@@ -45,7 +47,16 @@ def random_backend(seed: int, n_devices: int = 2, alike: bool = False) -> Simula
 
 @pytest.mark.parametrize("seed", range(120))
 def test_no_placement_is_faster_than_the_minimum_cut(seed: int) -> None:
-    backend = random_backend(seed)
+    check(random_backend(seed))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(500))
+def test_no_placement_of_five_hundred_graphs_is_faster_than_the_minimum_cut(seed: int) -> None:
+    check(random_backend(10_000 + seed, most=14))
+
+
+def check(backend: SimulatedBackend) -> None:
     found = minimum_cut(backend.problem.units, backend.costs)
     every = np.array(list(product(range(2), repeat=backend.problem.n_units)))
     fastest = backend.exact_batch(every)[0].min()

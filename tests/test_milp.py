@@ -15,10 +15,11 @@ from placement_gym.problem import Problem
 from placement_gym.solvers.milp import serial_program
 
 
-def random_backend(seed: int, submodel_ms: float = 0.0) -> SimulatedBackend:
-    """Up to eight operators on two or three devices, some refused, some limits tight."""
+def random_backend(seed: int, submodel_ms: float = 0.0, most: int = 8) -> SimulatedBackend:
+    """A few operators on two or three devices, some refused, some limits tight."""
     rng = np.random.default_rng(seed)
-    n, d = int(rng.integers(1, 9)), int(rng.integers(2, 4))
+    n, d = int(rng.integers(1, most + 1)), int(rng.integers(2, 4))
+    d = d if n <= 9 else 2
     read = [(source, np.flatnonzero(rng.random(n) < 0.4)) for source in range(n) for _ in range(2)]
     made = [(source, readers[readers > source].tolist()) for source, readers in read]
     graph = made_graph(n, [(source, readers) for source, readers in made if readers])
@@ -47,7 +48,18 @@ def random_backend(seed: int, submodel_ms: float = 0.0) -> SimulatedBackend:
 def test_the_program_finds_the_fastest_feasible_placement_and_proves_it(
     seed: int, submodel_ms: float
 ) -> None:
-    backend = random_backend(seed, submodel_ms)
+    check(random_backend(seed, submodel_ms))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("submodel_ms", [0.0, 0.5])
+@pytest.mark.parametrize("seed", range(500))
+def test_the_program_is_right_on_five_hundred_graphs(seed: int, submodel_ms: float) -> None:
+    check(random_backend(10_000 + seed, submodel_ms, most=14))
+
+
+def check(backend: SimulatedBackend) -> None:
+    """The program's placement is the fastest of all, and its bound says so."""
     problem = backend.problem
     solution = serial_program(problem, backend.costs)
     every = np.array(list(product(range(len(problem.devices)), repeat=problem.n_units)))
@@ -55,9 +67,9 @@ def test_the_program_finds_the_fastest_feasible_placement_and_proves_it(
     fastest = latency_ms[feasible].min()
     assert solution.assignment is not None
     assert problem.infeasibility(solution.assignment) == ""
-    assert backend.score(solution.assignment).latency_ms == pytest.approx(fastest, rel=1e-5)
+    assert backend.score(solution.assignment).latency_ms == pytest.approx(fastest, rel=1e-6)
     assert solution.proven
-    assert solution.bound_ms == pytest.approx(fastest, rel=1e-5)
+    assert solution.bound_ms == pytest.approx(fastest, rel=1e-6)
 
 
 def test_what_fits_nowhere_has_no_placement_and_an_infinite_bound() -> None:

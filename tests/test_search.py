@@ -11,9 +11,10 @@ import pytest
 import placement_gym  # noqa: F401  registers the environments
 from agents.search import Annealing, CrossEntropy, Genetic, Search, annealing, hill_climb
 from placement_gym.bench.arena import Arena
-from placement_gym.bench.resolve import AgentSpec
+from placement_gym.bench.resolve import AgentSpec, resolve
 from placement_gym.bench.run import run_agent
 from placement_gym.env import placement_env
+from placement_gym.placement import Placement
 from placement_gym.solvers.cuts import minimum_cut
 
 MAKERS = {
@@ -46,8 +47,8 @@ def test_the_same_seed_finds_the_same_placement(name: str) -> None:
     env = environment()
     first, second = (made(name, env).learn(120) for _ in range(2))
     assert (first.assignment == second.assignment).all()
-    other = made(name, env, seed=1).learn(120)
-    assert (other.assignment != first.assignment).any()
+    early, other = (made(name, env, seed=seed).learn(5) for seed in (0, 1))
+    assert (other.assignment != early.assignment).any()
 
 
 @ALL
@@ -88,7 +89,7 @@ def test_annealing_from_the_best_heuristic_is_never_worse_than_it() -> None:
 
 
 def test_an_unknown_start_is_refused() -> None:
-    with pytest.raises(ValueError, match="'random' or 'best'"):
+    with pytest.raises(ValueError, match="'random', 'best' or a placement"):
         annealing(environment(), 0, start="worst")
 
 
@@ -108,3 +109,34 @@ def test_annealing_cools_down_over_its_horizon() -> None:
     assert before == pytest.approx(0.05)
     assert search.temperature() == pytest.approx(0.0005)
     assert np.isfinite(search.best_speedup)
+
+
+def test_annealing_starts_at_a_saved_placement(tmp_path: Path) -> None:
+    env = environment()
+    base = placement_env(env)
+    wanted = np.arange(base.problem.n_units) % 2
+    file = tmp_path / "plan.json"
+    Placement.of(base.problem, wanted).save(file)
+    search = annealing(env, 0, start=str(file)).learn(1)
+    assert (search.assignment == wanted).all()
+    assert (resolve("saved")(env, 0, file=str(file)).assignment == wanted).all()
+    with pytest.raises(ValueError, match=r"no placement file .*absent"):
+        resolve("saved")(env, 0, file="absent.json")
+
+
+@pytest.mark.parametrize("name", ["alpha-expansion", "dp", "dpl", "greedy-fill", "call-milp"])
+def test_solvers_are_agents_that_need_no_evaluation(name: str) -> None:
+    env = gym.make("placement_gym:DevicePlacementSim-v0", model="tiny", devices="cpu+2dgpu")
+    agent = resolve(name)(env, 0)
+    placement, _ = agent.predict(env.reset(seed=0)[0])
+    assert env.action_space.contains(placement)
+
+
+@pytest.mark.parametrize("name", ["cross-entropy", "annealing", "genetic"])
+def test_searches_survive_one_device(name: str) -> None:
+    for devices in (["CPU"], ["CPU", "GPU"]):
+        env = gym.make(
+            "placement_gym:DevicePlacementSim-v0", model="synthetic-layered-16", devices=devices
+        )
+        found = resolve(name)(env, 0).learn(30)
+        assert found.evaluations == 30

@@ -21,7 +21,6 @@ from placement_gym.bench.results import plain
 from placement_gym.devices import cautions
 from placement_gym.graph.operators import IntArray
 from placement_gym.placement import Placement
-from placement_gym.problem import Problem
 from placement_gym.progress import bar
 from placement_gym.solvers.cuts import minimum_cut
 from placement_gym.solvers.milp import serial_program
@@ -87,7 +86,7 @@ def plan(
     twin = SimulatedBackend(problem, cached(backend, refresh, quiet, quick=True))
     found, bound_ms = candidates(twin, time_limit_s)
     measured = measure(steadied(backend, found), found, quiet)
-    rows = table(problem, found, measured)
+    rows = table(found, measured)
     label = choice(rows)
     placement = Placement.of(problem, next(c.assignment for c in found if c.label == label))
     folder = Path(out)
@@ -165,9 +164,7 @@ def measure(
     return {c.label: m for c, m in zip(allowed, measured, strict=True)}
 
 
-def table(
-    problem: Problem, found: list[Candidate], measured: Mapping[str, Measurement]
-) -> list[dict[str, Any]]:
+def table(found: list[Candidate], measured: Mapping[str, Measurement]) -> list[dict[str, Any]]:
     """The rows of the report, fastest first."""
     alone = [c.label for c in found if len(set(c.assignment.tolist())) == 1]
     singles = [measured[label] for label in alone if label in measured]

@@ -40,8 +40,10 @@ def lower_bound(
     bounds = []
     if semantics.schedule in ("event", "list", "load"):
         bounds.append(load_ms(problem, costs))
-    if semantics.schedule in ("event", "list", "calls"):
+    if semantics.schedule in ("event", "list"):
         bounds.append(path_ms(problem, costs))
+    if semantics.schedule == "calls":
+        bounds.append(float(heads(problem, called(problem, costs)).max()))
     return Solution(None, max(bounds), proven=False)
 
 
@@ -101,6 +103,14 @@ def possible(problem: Problem) -> BoolArray:
 def untransferred(tasks: Tasks) -> Tasks:
     """The same tasks, with transfers that take no time."""
     return replace(tasks, transfer_ms=np.zeros_like(tasks.transfer_ms))
+
+
+def called(problem: Problem, costs: CostTable) -> Tasks:
+    """Tasks whose tensors leave one device and enter the other, as calls pay for them."""
+    tasks = Tasks.ordered(problem.units, costs)
+    border_ms = costs.boundary_ms[tasks.tensor]
+    apart = ~np.eye(len(problem.devices), dtype=bool)
+    return replace(tasks, transfer_ms=(border_ms[:, :, None] + border_ms[:, None, :]) * apart)
 
 
 def load_ms(problem: Problem, costs: CostTable) -> float:

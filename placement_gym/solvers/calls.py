@@ -13,7 +13,7 @@ from placement_gym.backends.simulated.simulator import Simulator
 from placement_gym.costs.table import CostTable, FloatArray
 from placement_gym.graph.operators import IntArray
 from placement_gym.problem import Problem
-from placement_gym.solvers.bounds import heads, tails
+from placement_gym.solvers.bounds import called, heads, tails
 from placement_gym.solvers.ideals import interchangeable
 from placement_gym.solvers.linear import Linear
 from placement_gym.solvers.milp import chosen, placed
@@ -21,16 +21,22 @@ from placement_gym.solvers.solution import Solution
 from placement_gym.solvers.tasks import Tasks
 
 
-def greedy_fill(problem: Problem, costs: CostTable) -> IntArray:
+def greedy_fill(problem: Problem, costs: CostTable, order: IntArray | None = None) -> IntArray:
     """(n_units,) by filling one accelerator after another in topological order.
 
     What no accelerator has room for or supports goes to the first host.
+
+    Args:
+        problem: Units, devices, support and memory limits.
+        costs: Which devices are hosts.
+        order: (n_units,) units in the order in which they are placed; None takes their own.
     """
     room = problem.limits_bytes.copy()
     accelerators = np.flatnonzero(~costs.host)
     device = np.full(problem.n_units, costs.host.argmax())
     at = 0
-    for unit, held in enumerate(problem.unit_bytes):
+    for unit in range(problem.n_units) if order is None else order:
+        held = problem.unit_bytes[unit]
         while at < len(accelerators) and held > room[accelerators[at]]:
             at += 1
         if at < len(accelerators) and problem.supported[unit, accelerators[at]]:
@@ -48,7 +54,9 @@ def call_program(
 ) -> Solution:
     """Minimise the latency of calls under support and memory limits.
 
-    The bound holds for placements that call no accelerator more often than ``calls_each``.
+    The bound holds for placements that call no accelerator more often than ``calls_each``. With
+    more than one the program may end a call where nothing forces it to, which the schedule does
+    not do: its placement is then a good one, no more.
 
     Args:
         problem: Units, devices, support and memory limits.
@@ -59,7 +67,7 @@ def call_program(
     """
     simulator = Simulator(problem.units, costs, PRESETS["tarnawski-latency"])
     known_ms, starts_ms, _ = simulator.schedule(uint8(start))
-    tasks = Tasks.ordered(problem.units, costs)
+    tasks = called(problem, costs)
     program, x, y = calls(problem, costs, tasks, known_ms, calls_each)
     call = calls_of(costs, start[tasks.unit], starts_of(problem, tasks, starts_ms))
     begin = None
@@ -123,10 +131,10 @@ def calls(
     border_ms = costs.boundary_ms[tasks.tensor][:, owner]
     program = Linear()
     x = placed(program, problem)
-    called = program.variables(n, a, upper=1.0, whole=True)
+    calling = program.variables(n, a, upper=1.0, whole=True)
     on = x[tasks.unit]
     hosted, accelerated = on[:, hosts], on[:, accelerators]
-    mine = called.reshape(n, len(accelerators), calls_each)
+    mine = calling.reshape(n, len(accelerators), calls_each)
     program.require((mine, 1.0), (accelerated, -1.0), rows=accelerated.size, low=0.0)
     enters, leaves, fetches = (program.variables(size, a, upper=1.0) for size in (t, t, r))
     early, late = heads(problem, tasks), most_ms - tails(problem, tasks)
@@ -134,14 +142,14 @@ def calls(
     start, finish = (program.variables(a, upper=most_ms) for _ in range(2))
     total = program.variables(1, cost=1.0, upper=most_ms)
 
-    made, read = called[maker[tensor]], called[reader]
+    made, read = calling[maker[tensor]], calling[reader]
     program.require((read, 1.0), (made, -1.0), (enters[tensor], -1.0), rows=r * a)
     program.require((read, 1.0), (made, -1.0), (fetches, -1.0), rows=r * a)
     program.require((made, 1.0), (read, -1.0), (leaves[tensor], -1.0), rows=r * a)
     program.require(
         (start, 1.0),
         (finish, -1.0),
-        (called.T, tasks.ms[:, owner].T),
+        (calling.T, tasks.ms[:, owner].T),
         (enters.T, border_ms.T),
         (leaves.T, border_ms.T),
         rows=a,
@@ -154,7 +162,7 @@ def calls(
     )
     ends, slack = (down(finish, n), 1.0), np.repeat(most_ms - early, a)
     program.require(
-        ends, (across(done, a), -1.0), (called, slack.reshape(n, a)), rows=n * a, high=slack
+        ends, (across(done, a), -1.0), (calling, slack.reshape(n, a)), rows=n * a, high=slack
     )
     host_ms = tasks.ms[:, hosts]
     program.require((hosted, host_ms), (done, -1.0), rows=n)
@@ -180,7 +188,7 @@ def calls(
     for group in interchangeable(problem, costs):
         alike = begins[[position[device] for device in group if device in position], 0]
         program.require((alike[:-1], 1.0), (alike[1:], -1.0), rows=max(len(alike) - 1, 0))
-    return program, x, called
+    return program, x, calling
 
 
 def across(columns: IntArray, n: int) -> IntArray:

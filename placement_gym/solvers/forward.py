@@ -21,7 +21,7 @@ class Forward:
     2020, appendix).
 
     Attributes:
-        node: (n_units,) node of each unit.
+        node: (n_units,) node of each unit, numbered by their first units.
         edge_index: (2, n_edges) between nodes, without loops.
     """
 
@@ -50,18 +50,24 @@ class Forward:
         whole.add_edges_from(edges.T.tolist())
         whole.remove_edges_from(list(nx.selfloop_edges(whole)))
         merged = nx.condensation(whole)
-        node = np.array([merged.graph["mapping"][unit] for unit in range(len(units))])
-        return cls(node, np.array(sorted(merged.edges), dtype=np.int64).reshape(-1, 2).T)
+        part = np.array([merged.graph["mapping"][unit] for unit in range(len(units))])
+        number = np.argsort(np.argsort(np.unique(part, return_index=True)[1]))
+        edge_index = np.array(sorted(merged.edges), dtype=np.int64).reshape(-1, 2).T
+        return cls(number[part], number[edge_index])
 
     def __len__(self) -> int:
         return int(self.node.max()) + 1
 
-    def depth_first(self) -> IntArray:
-        """(n,) nodes in a topological order that follows one path as far as it can."""
+    def depth_first(self, from_ends: bool = False) -> IntArray:
+        """(n,) nodes in a topological order that follows one path as far as it can.
+
+        ``from_ends``: against the edges, later nodes first, as the publication's greedy placer.
+        """
+        step = -1 if from_ends else 1
         graph = nx.DiGraph()
-        graph.add_nodes_from(range(len(self)))
-        graph.add_edges_from(self.edge_index.T.tolist())
-        return np.array(list(nx.dfs_postorder_nodes(graph))[::-1], dtype=np.int64)
+        graph.add_nodes_from(range(len(self))[::step])
+        graph.add_edges_from(sorted(self.edge_index[::step].T.tolist(), reverse=from_ends))
+        return np.array(list(nx.dfs_postorder_nodes(graph))[::-step], dtype=np.int64)
 
     def units(self, order: IntArray) -> IntArray:
         """(n_units,) units in an order of nodes."""
