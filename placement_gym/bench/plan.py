@@ -75,8 +75,9 @@ def plan(
     Returns:
         ``model``, ``devices``, ``notes``, ``plan`` (the row's label), ``verdict``, ``bound_ms`` of
         the profile's model, ``wall_s``, ``file`` and ``rows``: for each candidate ``label``,
-        ``predicted_ms``, ``measured_ms``, ``speedup`` over the fastest feasible single device,
-        ``noise``, ``n_submodels``, ``feasible``.
+        ``alone`` (a single device), ``predicted_ms``, and, None where memory forbids it,
+        ``measured_ms``, ``speedup`` over the fastest feasible single device, ``noise``,
+        ``n_submodels``.
     """
     from placement_gym.plots import draw_placement, save
 
@@ -106,8 +107,8 @@ def plan(
         }
     )
     placement.save(document["file"])
-    chosen = placement.assignment(problem)
-    save(draw_placement(problem, chosen, document["verdict"]), folder / f"{name}.png")
+    title = "\n".join([f"{document['model']}: {document['verdict']}", *document["notes"]])
+    save(draw_placement(problem, placement.assignment(problem), title), folder / f"{name}.png")
     (folder / f"{name}-report.json").write_text(json.dumps(document, indent=1) + "\n")
     return document
 
