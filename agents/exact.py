@@ -73,7 +73,11 @@ def greedy_fill(env: gym.Env[Any, Any], seed: int) -> Fixed:
 
 
 def call_milp(env: gym.Env[Any, Any], seed: int, time_limit_s: float = 60.0) -> Fixed:
-    """See ``solvers.calls.call_program``, which starts from ``greedy_fill``."""
+    """See ``solvers.calls.call_program``, which starts from ``greedy_fill``.
+
+    Raises:
+        RuntimeError: No placement was found.
+    """
 
     def best(problem: Problem, costs: CostTable) -> NDArray[np.int64]:
         start = calls.greedy_fill(problem, costs)
@@ -88,21 +92,21 @@ def milp(env: gym.Env[Any, Any], seed: int, time_limit_s: float = 60.0) -> Fixed
     Raises:
         RuntimeError: No placement was found.
     """
-
-    def best(problem: Problem, costs: CostTable) -> NDArray[np.int64]:
-        solution = serial_program(problem, costs, time_limit_s)
-        if solution.assignment is None:
-            raise RuntimeError(
-                "no placement fits the devices' memory"
-                if np.isinf(solution.bound_ms)
-                else f"no placement was found in {time_limit_s} s: give time_limit_s more"
-            )
-        return solution.assignment
-
-    return solved(env, best)
+    return solved(
+        env, lambda problem, costs: placement(serial_program(problem, costs, time_limit_s))
+    )
 
 
 def placement(solution: Solution) -> NDArray[np.int64]:
-    """The placement of a solver that always has one."""
-    assert solution.assignment is not None
-    return solution.assignment
+    """The placement of a solution.
+
+    Raises:
+        RuntimeError: It has none.
+    """
+    if solution.assignment is not None:
+        return solution.assignment
+    raise RuntimeError(
+        "no placement fits the devices' memory"
+        if np.isinf(solution.bound_ms)
+        else "no placement was found in time: give time_limit_s more"
+    )

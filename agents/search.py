@@ -23,6 +23,7 @@ IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
 
 EXCHANGES = 0.5
+UNFIT = 1e-9
 
 
 class Search(Fixed):
@@ -53,14 +54,14 @@ class Search(Fixed):
         raise NotImplementedError
 
     def speedups(self, assignments: IntArray) -> FloatArray:
-        """(k,) of (k, n_units) placements; what is infeasible has a tenth of the reference's."""
+        """(k,) of (k, n_units) placements; what is infeasible is slower than all that is not."""
         speedup, feasible = self.base.backend.evaluate_batch(assignments)
         self.evaluations += len(assignments)
-        reached = np.where(feasible, speedup, 0.0)
-        if reached.max() > self.best_speedup:
+        reached = np.where(feasible, speedup, UNFIT)
+        if feasible.any() and reached.max() > self.best_speedup:
             self.best_speedup = float(reached.max())
             self.assignment = assignments[reached.argmax()].copy()
-        return speedup
+        return reached
 
     def moved(self, assignment: IntArray) -> IntArray:
         """The placement with a run of units, short or long, on another device.

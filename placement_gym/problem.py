@@ -94,6 +94,12 @@ class Problem:
         return bool(np.isfinite(self.limits_bytes).any())
 
     @cached_property
+    def possible(self) -> NDArray[np.bool_]:
+        """(n_units, n_devices) bool, whether the device runs the unit and could hold it alone."""
+        fits: NDArray[np.bool_] = self.unit_bytes[:, None] <= self.limits_bytes
+        return self.supported & fits
+
+    @cached_property
     def supports_all(self) -> bool:
         """Whether every device runs every unit."""
         return bool(self.supported.all())
@@ -106,7 +112,8 @@ class Problem:
         """
         n_units, n_devices = self.supported.shape
         # a negative number is a large unsigned one
-        if assignments.shape[-1] != n_units or assignments.astype(np.uint64).max() >= n_devices:
+        largest = assignments.astype(np.uint64).max(initial=0)
+        if assignments.shape[-1] != n_units or largest >= n_devices:
             raise ValueError(
                 f"an assignment is {n_units} device indices from 0 to {n_devices - 1}, "
                 f"not {assignments!r}"

@@ -14,7 +14,9 @@ from test_milp import random_backend
 from placement_gym.backends.simulated import SimulatedBackend
 from placement_gym.backends.simulated.semantics import PRESETS, Semantics
 from placement_gym.bench.compare import compare
+from placement_gym.bench.optimum import optimum_or_bound
 from placement_gym.devices import DeviceSpec
+from placement_gym.env import DevicePlacementEnv
 from placement_gym.problem import Problem
 from placement_gym.solvers.bounds import critical_path_ms, load_ms, lower_bound, path_ms
 
@@ -27,10 +29,21 @@ def all_latencies(backend: SimulatedBackend) -> np.ndarray[Any, np.dtype[np.floa
     return latency_ms[feasible]
 
 
+def in_units(backend: SimulatedBackend, rng: np.random.Generator) -> SimulatedBackend:
+    """The same operators and costs in units of any of them."""
+    graph, n = backend.problem.units.graph, backend.problem.n_units
+    units = grouped(graph, np.unique(rng.integers(0, n, n), return_inverse=True)[1])
+    supported = backend.costs.units_supported(units)
+    held = np.full(n, 10)
+    return SimulatedBackend(Problem(units, backend.problem.devices, supported, held), backend.costs)
+
+
 @pytest.mark.parametrize("name", sorted(PRESETS))
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(24))
 def test_no_placement_is_below_the_bound(name: str, seed: int) -> None:
     drawn = random_backend(seed)
+    if seed >= 12:
+        drawn = in_units(drawn, np.random.default_rng(seed))
     host = np.arange(len(drawn.costs.devices)) == 0
     costs = replace(drawn.costs, host=host, submodel_ms=np.full(len(host), 0.3 * (seed % 2)))
     backend = SimulatedBackend(drawn.problem, costs, PRESETS[name])
@@ -63,6 +76,24 @@ def test_soft_limits_and_none_are_no_limits_of_a_bound() -> None:
         soft = replace(hard, **axes)
         assert lower_bound(problem, costs, soft).bound_ms == pytest.approx(4.0)
     assert lower_bound(problem, costs, hard).bound_ms == pytest.approx(6.0)
+
+
+def test_a_unit_may_start_before_all_its_inputs_are_there() -> None:
+    units = grouped(made_graph(3, [(0, [2]), (1, [2])]), np.array([0, 1, 1]))
+    costs = cost_table(units.graph, [[10, 10], [10, 10], [1, 1]], [0, 0])
+    devices = tuple(DeviceSpec(name) for name in costs.devices)
+    problem = Problem(units, devices, np.ones((2, 2), dtype=np.bool_))
+    assert path_ms(problem, costs) == 11.0
+
+
+def test_the_price_of_soft_limits_counts_in_the_optimum() -> None:
+    units = grouped(made_graph(3, []), np.arange(3))
+    costs = cost_table(units.graph, [[9, 1]] * 3, [])
+    devices = (DeviceSpec("device0"), DeviceSpec("device1", memory_bytes=10))
+    problem = Problem(units, devices, np.ones((3, 2), dtype=np.bool_), np.full(3, 10**9))
+    soft = Semantics(memory_penalty_ms_per_gb=2000.0)
+    found = optimum_or_bound(DevicePlacementEnv(SimulatedBackend(problem, costs, soft)), [])
+    assert found == {"optimum_ms": None, "bound_ms": pytest.approx(3.0)}
 
 
 def test_a_comparison_names_the_optimum_where_it_is_proven(tmp_path: Any) -> None:

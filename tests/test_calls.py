@@ -63,8 +63,11 @@ def test_the_greedy_placement_of_bert24_is_proven_to_be_optimal() -> None:
     assert solution.bound_ms == pytest.approx(latency_ms, rel=1e-4)
 
 
-def random_backend(seed: int) -> SimulatedBackend:
-    """Up to six operators on a host and two accelerators with little memory."""
+def random_backend(seed: int, whole: bool = False) -> SimulatedBackend:
+    """Up to six operators on a host and two accelerators with little memory.
+
+    ``whole``: in units of any of them.
+    """
     rng = np.random.default_rng(seed)
     n = int(rng.integers(1, 7))
     read = [(source, np.flatnonzero(rng.random(n) < 0.4)) for source in range(n)]
@@ -78,8 +81,9 @@ def random_backend(seed: int) -> SimulatedBackend:
     )
     names = costs.devices
     devices = (DeviceSpec(names[0]), *(DeviceSpec(name, weight_share=0.6) for name in names[1:]))
-    units = grouped(graph, np.arange(n))
-    supported = np.ones((n, 3), dtype=np.bool_)
+    labels = np.unique(rng.integers(0, n, n), return_inverse=True)[1] if whole else np.arange(n)
+    units = grouped(graph, labels)
+    supported = np.ones((len(units), 3), dtype=np.bool_)
     problem = Problem(units, devices, supported, rng.integers(0, 100, n))
     return SimulatedBackend(problem, costs, LATENCY)
 
@@ -87,15 +91,17 @@ def random_backend(seed: int) -> SimulatedBackend:
 def n_calls(backend: SimulatedBackend, assignment: Any) -> int:
     """Most calls of one accelerator."""
     start = backend.simulator.schedule(backend.placements(assignment))[1]
-    return int(calls_of(backend.costs, assignment, start).max()) + 1
+    on = assignment[backend.problem.units.of_operator]
+    return int(calls_of(backend.costs, on, start).max()) + 1
 
 
+@pytest.mark.parametrize("whole", [False, True])
 @pytest.mark.parametrize("calls_each", [1, 2])
 @pytest.mark.parametrize("seed", range(20))
 def test_the_program_finds_the_fastest_of_one_call_each_and_bounds_few(
-    seed: int, calls_each: int
+    seed: int, calls_each: int, whole: bool
 ) -> None:
-    backend = random_backend(seed)
+    backend = random_backend(seed, whole)
     problem = backend.problem
     every = [ints(one) for one in product(range(3), repeat=problem.n_units)]
     feasible = [one for one in every if not backend.infeasibility(one)]
@@ -110,3 +116,41 @@ def test_the_program_finds_the_fastest_of_one_call_each_and_bounds_few(
     if calls_each == 1:
         assert latency_ms <= fastest * (1 + 1e-4)
         assert found.proven
+
+
+def row(ms: list[list[float]], host: list[bool], **limits: Any) -> SimulatedBackend:
+    """Operators in a row, 5 ms between host and accelerator, 10 bytes each."""
+    n, d = np.shape(ms)
+    units = grouped(made_graph(n, [(i, [i + 1]) for i in range(n - 1)]), np.arange(n))
+    costs = cost_table(units.graph, ms, [5] * (n - 1), host=host)
+    devices = tuple(DeviceSpec(name, **limits) for name in costs.devices)
+    problem = Problem(units, devices, np.ones((n, d), dtype=np.bool_), np.full(n, 10))
+    return SimulatedBackend(problem, costs, LATENCY)
+
+
+def test_operators_of_one_call_are_done_together() -> None:
+    backend = row([[1.5, 1.4], [1.5, 1.4]], [True, False])
+    found = call_program(backend.problem, backend.costs, ints([0, 0]), 10.0)
+    assert found.assignment is not None
+    assert found.assignment.tolist() == [1, 1]
+    assert found.bound_ms == pytest.approx(2.8)
+
+
+def test_what_fits_nowhere_is_not_proven() -> None:
+    backend = row([[1, 1]] * 3, [False, False], memory_bytes=15)
+    start = greedy_fill(backend.problem, backend.costs)
+    found = call_program(backend.problem, backend.costs, start, 10.0)
+    assert found.assignment is None
+    assert not found.proven
+    assert found.bound_ms == np.inf
+
+
+def test_greedy_filling_asks_for_support_and_room_everywhere() -> None:
+    backend = row([[9, 1, 1]] * 4, [True, False, False], memory_bytes=20)
+    problem = backend.problem
+    refused = problem.supported.copy()
+    refused[0, 1] = False
+    limited = Problem(problem.units, problem.devices, refused, np.full(4, 10))
+    placed = greedy_fill(limited, backend.costs)
+    assert limited.infeasibility(placed) == ""
+    assert placed.tolist() == [0, 1, 1, 2]

@@ -129,3 +129,20 @@ def test_the_paper_preset_has_the_published_headroom(model: str) -> None:
     best_single = min(backend.score(twin.problem.single(d)).latency_ms for d in range(2))
     lowest, highest = HEADROOM[model]
     assert lowest <= 100 * (1 - optimum / best_single) <= highest
+
+
+def test_costs_far_above_the_result_do_not_spoil_its_bound() -> None:
+    graph = made_graph(3, [(0, [2]), (1, [2])])
+    costs = cost_table(graph, [[0.001, 1e9], [1e9, 0.001], [0.4, 0.001]], [0.001, 0.001])
+    found = minimum_cut(group(graph, "op"), costs)
+    assert found.assignment is not None
+    assert found.assignment.tolist() == [0, 1, 1]
+    assert found.proven
+    assert found.bound_ms == pytest.approx(0.004, rel=1e-4)
+
+
+def test_a_device_on_which_all_is_free_takes_it_all() -> None:
+    graph = made_graph(2, [(0, [1])])
+    found = minimum_cut(group(graph, "op"), cost_table(graph, [[0, 0.4], [0, 0.3]], [1]))
+    assert found.assignment is not None
+    assert (found.assignment.tolist(), found.bound_ms, found.proven) == ([0, 0], 0.0, True)

@@ -81,3 +81,19 @@ def test_what_fits_nowhere_has_no_placement_and_an_infinite_bound() -> None:
     assert solution.assignment is None
     assert solution.bound_ms == np.inf
     assert not solution.proven
+
+
+def test_limits_hold_to_the_byte() -> None:
+    units = group(made_graph(3, []), "op")
+    costs = cost_table(units.graph, [[9, 1], [9, 1], [9, 9]], [])
+    devices = (DeviceSpec("device0"), DeviceSpec("device1", memory_bytes=0))
+    supported, held = np.ones((3, 2), dtype=np.bool_), np.array([10, 10, 10**9])
+    solution = serial_program(Problem(units, devices, supported, held), costs)
+    assert solution.assignment is not None
+    assert solution.assignment.tolist() == [0, 0, 0]
+    close = (DeviceSpec("device0"), DeviceSpec("device1", memory_bytes=10**9 + 5))
+    problem = Problem(units, close, supported, held)
+    solution = serial_program(problem, costs)
+    assert solution.assignment is not None
+    assert problem.infeasibility(solution.assignment) == ""
+    assert solution.proven

@@ -121,3 +121,15 @@ def test_the_command_prints_the_table_and_the_verdict(
         assert word in printed.replace("\n", "")
     assert main([*words, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["model"] == "tiny"
+
+
+def test_the_noise_of_the_single_device_counts_too() -> None:
+    first = Measurement(20.0, 20.0)
+    faster = Measurement(10.0, 20.0, noise=0.3)
+    split = Measurement(9.9, 20.0, noise=0.005)
+    found = table(
+        [Candidate("A alone", ALONE, 1.0), Candidate("B alone", 1 - ALONE, 1.0),
+         Candidate("milp", SPLIT, 1.0)],
+        {"A alone": first, "B alone": faster, "milp": split},
+    )  # fmt: skip
+    assert choice(found) == "B alone"

@@ -141,7 +141,7 @@ def candidates(twin: SimulatedBackend, time_limit_s: float) -> tuple[list[Candid
 
 def steadied(backend: MeasuredBackend, found: list[Candidate]) -> MeasuredBackend:
     """The backend with as many inferences of each candidate as there is time for."""
-    round_ms = sum(c.predicted_ms for c in found) * QUICK.final_compiles
+    round_ms = max(sum(c.predicted_ms for c in found), 1e-3) * QUICK.final_compiles
     repeats = int(np.clip(MEASURED_MS / round_ms, QUICK.final_repeats, MOST_REPEATS))
     return backend.under(replace(QUICK, final_repeats=repeats))
 
@@ -169,7 +169,7 @@ def table(found: list[Candidate], measured: Mapping[str, Measurement]) -> list[d
     """The rows of the report, fastest first."""
     alone = [c.label for c in found if len(set(c.assignment.tolist())) == 1]
     singles = [measured[label] for label in alone if label in measured]
-    best = max((single.speedup for single in singles), default=None)
+    best = max(singles, key=lambda single: single.speedup, default=None)
     rows = [
         row(candidate, measured.get(candidate.label), candidate.label in alone, best)
         for candidate in found
@@ -178,16 +178,16 @@ def table(found: list[Candidate], measured: Mapping[str, Measurement]) -> list[d
 
 
 def row(
-    candidate: Candidate, found: Measurement | None, alone: bool, best: float | None
+    candidate: Candidate, found: Measurement | None, alone: bool, best: Measurement | None
 ) -> dict[str, Any]:
-    """One candidate's row; ``best`` is the speed-up of the fastest single device, if any runs."""
+    """One candidate's row; ``best`` is the fastest single device, if any runs."""
     values = {"label": candidate.label, "alone": alone, "predicted_ms": candidate.predicted_ms}
     if found is None:
         return values | dict.fromkeys(("measured_ms", "speedup", "noise", "n_submodels"))
     return values | {
         "measured_ms": found.latency_ms,
-        "speedup": None if best is None else found.speedup / best,
-        "noise": found.noise,
+        "speedup": None if best is None else found.speedup / best.speedup,
+        "noise": found.noise + (0.0 if best in (None, found) else best.noise),
         "n_submodels": found.n_submodels,
     }
 

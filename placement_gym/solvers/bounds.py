@@ -8,7 +8,6 @@ import numpy as np
 
 from placement_gym.backends.simulated.semantics import Semantics
 from placement_gym.costs.table import CostTable, FloatArray
-from placement_gym.graph.operators import BoolArray
 from placement_gym.problem import Problem
 from placement_gym.solvers.cuts import minimum_cut
 from placement_gym.solvers.linear import Linear
@@ -31,7 +30,7 @@ def lower_bound(
         problem: Units, devices, support and memory limits.
         costs: Of the units' operators.
         semantics: What the latency means.
-        time_limit_s: For the mixed-integer program.
+        time_limit_s: For the program.
     """
     if semantics.memory not in HARD_LIMITS or semantics.memory_penalty_ms_per_gb is not None:
         problem = unlimited(problem)
@@ -39,7 +38,7 @@ def lower_bound(
         return serial(problem, costs, time_limit_s)
     bounds = []
     if semantics.schedule in ("event", "list", "load"):
-        bounds.append(load_ms(problem, costs))
+        bounds.append(load_ms(problem, costs, time_limit_s))
     if semantics.schedule in ("event", "list"):
         bounds.append(path_ms(problem, costs))
     if semantics.schedule == "calls":
@@ -56,13 +55,14 @@ def serial(problem: Problem, costs: CostTable, time_limit_s: float) -> Solution:
 
 
 def critical_path_ms(problem: Problem, costs: CostTable) -> float:
-    """The longest path if every task had its fastest device and transfers took no time."""
-    return float(heads(problem, untransferred(Tasks.ordered(problem.units, costs))).max())
+    """The longest path if every operator had its fastest device and transfers took no time."""
+    tasks = Tasks.of_operators(problem.units, costs)
+    return float(heads(problem, replace(tasks, transfer_ms=0.0 * tasks.transfer_ms)).max())
 
 
 def path_ms(problem: Problem, costs: CostTable) -> float:
-    """The longest path, transfers included, if each task of it could choose its devices alone."""
-    return float(heads(problem, Tasks.ordered(problem.units, costs)).max())
+    """The longest path, transfers included, if each of its operators could choose its device."""
+    return float(heads(problem, Tasks.of_operators(problem.units, costs)).max())
 
 
 def heads(problem: Problem, tasks: Tasks) -> FloatArray:
@@ -71,7 +71,7 @@ def heads(problem: Problem, tasks: Tasks) -> FloatArray:
     head[v, d] = ms[v, d] + max over inputs u of min over d' of head[u, d'] + transfer, and the
     least of them counts.
     """
-    finish = np.where(possible(problem)[tasks.unit], tasks.ms, np.inf)
+    finish = np.where(problem.possible[tasks.unit], tasks.ms, np.inf)
     ready = np.zeros_like(finish)
     tensor, reader = tasks.tensors.readings()
     maker = tasks.tensors.source[tensor]
@@ -84,8 +84,8 @@ def heads(problem: Problem, tasks: Tasks) -> FloatArray:
 
 
 def tails(problem: Problem, tasks: Tasks) -> FloatArray:
-    """(n_tasks,) how long any placement needs at least once a task is done."""
-    fastest = np.where(possible(problem)[tasks.unit], tasks.ms, np.inf).min(axis=1)
+    """(n_tasks,) how long any placement needs at least once a task has been computed."""
+    fastest = np.where(problem.possible[tasks.unit], tasks.ms, np.inf).min(axis=1)
     rest = np.zeros(len(tasks))
     tensor, reader = tasks.tensors.readings()
     maker = tasks.tensors.source[tensor]
@@ -94,26 +94,15 @@ def tails(problem: Problem, tasks: Tasks) -> FloatArray:
     return rest
 
 
-def possible(problem: Problem) -> BoolArray:
-    """(n_units, n_devices) where a unit is supported and would fit alone."""
-    fits: BoolArray = problem.supported & (problem.unit_bytes[:, None] <= problem.limits_bytes)
-    return fits
-
-
-def untransferred(tasks: Tasks) -> Tasks:
-    """The same tasks, with transfers that take no time."""
-    return replace(tasks, transfer_ms=np.zeros_like(tasks.transfer_ms))
-
-
 def called(problem: Problem, costs: CostTable) -> Tasks:
-    """Tasks whose tensors leave one device and enter the other, as calls pay for them."""
-    tasks = Tasks.ordered(problem.units, costs)
+    """Operators whose tensors leave one device and enter the other, as calls pay for them."""
+    tasks = Tasks.of_operators(problem.units, costs)
     border_ms = costs.boundary_ms[tasks.tensor]
     apart = ~np.eye(len(problem.devices), dtype=bool)
     return replace(tasks, transfer_ms=(border_ms[:, :, None] + border_ms[:, None, :]) * apart)
 
 
-def load_ms(problem: Problem, costs: CostTable) -> float:
+def load_ms(problem: Problem, costs: CostTable, time_limit_s: float = 60.0) -> float:
     """The least largest load if units could be divided, within memory limits."""
     program = Linear()
     x = placed(program, problem, whole=False)
@@ -121,7 +110,7 @@ def load_ms(problem: Problem, costs: CostTable) -> float:
     d = len(problem.devices)
     work: FloatArray = costs.unit_ms(problem.units).T
     program.require((x.T, work), (np.repeat(largest, d), -1.0), rows=d)
-    return program.minimum().bound
+    return program.minimum(time_limit_s).bound
 
 
 def unlimited(problem: Problem) -> Problem:

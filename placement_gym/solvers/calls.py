@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from placement_gym.backends.simulated import uint8
+from placement_gym.backends.simulated import SimulatedBackend, uint8
 from placement_gym.backends.simulated.semantics import PRESETS
-from placement_gym.backends.simulated.simulator import Simulator
 from placement_gym.costs.table import CostTable, FloatArray
 from placement_gym.graph.operators import IntArray
 from placement_gym.problem import Problem
 from placement_gym.solvers.bounds import called, heads, tails
+from placement_gym.solvers.cuts import TOLERANCE
 from placement_gym.solvers.ideals import interchangeable
 from placement_gym.solvers.linear import Linear
 from placement_gym.solvers.milp import chosen, placed
@@ -24,7 +24,8 @@ from placement_gym.solvers.tasks import Tasks
 def greedy_fill(problem: Problem, costs: CostTable, order: IntArray | None = None) -> IntArray:
     """(n_units,) by filling one accelerator after another in topological order.
 
-    What no accelerator has room for or supports goes to the first host.
+    What the accelerator of the moment has no room for or does not support goes to a host, or else
+    wherever it can.
 
     Args:
         problem: Units, devices, support and memory limits.
@@ -32,16 +33,17 @@ def greedy_fill(problem: Problem, costs: CostTable, order: IntArray | None = Non
         order: (n_units,) units in the order in which they are placed; None takes their own.
     """
     room = problem.limits_bytes.copy()
-    accelerators = np.flatnonzero(~costs.host)
-    device = np.full(problem.n_units, costs.host.argmax())
+    hosts, accelerators = np.flatnonzero(costs.host), np.flatnonzero(~costs.host)
+    device = np.zeros(problem.n_units, dtype=np.int64)
     at = 0
     for unit in range(problem.n_units) if order is None else order:
         held = problem.unit_bytes[unit]
-        while at < len(accelerators) and held > room[accelerators[at]]:
+        while at < len(accelerators) - 1 and held > room[accelerators[at]]:
             at += 1
-        if at < len(accelerators) and problem.supported[unit, accelerators[at]]:
-            device[unit] = accelerators[at]
-            room[accelerators[at]] -= held
+        choices = np.concatenate([accelerators[at : at + 1], hosts, accelerators])
+        fits = problem.supported[unit, choices] & (held <= room[choices])
+        device[unit] = choices[fits.argmax()]
+        room[device[unit]] -= held
     return device
 
 
@@ -61,40 +63,33 @@ def call_program(
     Args:
         problem: Units, devices, support and memory limits.
         costs: Of the units' operators; hosts have cores without end.
-        start: (n_units,) a feasible placement; nothing slower is looked for.
+        start: (n_units,) a placement; if it is feasible, nothing slower is looked for.
         time_limit_s: Then the best placement so far and the bound are returned.
         calls_each: Calls of each accelerator, one after another.
     """
-    simulator = Simulator(problem.units, costs, PRESETS["tarnawski-latency"])
-    known_ms, starts_ms, _ = simulator.schedule(uint8(start))
+    backend = SimulatedBackend(problem, costs, PRESETS["tarnawski-latency"])
+    feasible = not backend.infeasibility(start)
+    latency_ms, starts_ms, _ = backend.simulator.schedule(uint8(start))
+    best, best_ms = (start, latency_ms) if feasible else (None, np.inf)
     tasks = called(problem, costs)
-    program, x, y = calls(problem, costs, tasks, known_ms, calls_each)
-    call = calls_of(costs, start[tasks.unit], starts_of(problem, tasks, starts_ms))
+    slowest_ms = float(costs.operator_ms.max(axis=1).sum() + 2 * costs.boundary_ms.sum())
+    program, x, y = calls(problem, costs, tasks, min(best_ms, slowest_ms), calls_each)
+    call = calls_of(costs, start[tasks.unit], starts_ms)
     begin = None
-    if call.max() < calls_each:
+    if feasible and call.max() < calls_each:
         accelerated = np.flatnonzero(call >= 0)
         number = np.cumsum(~costs.host) - 1
         slot = number[start[tasks.unit]] * calls_each + call
         columns = [x[np.arange(len(x)), start], y[accelerated, slot[accelerated]]]
         begin = np.concatenate(columns), np.ones(sum(map(len, columns)))
     found = program.minimum(time_limit_s, begin)
-    best, best_ms = start, known_ms
     if found.values is not None:
         assignment = chosen(found.values, x)
-        latency_ms = simulator.latency_ms(uint8(assignment))
-        if latency_ms < best_ms:
-            best, best_ms = assignment, latency_ms
+        measurement = backend.evaluate(assignment)
+        if measurement.feasible and measurement.latency_ms < best_ms:
+            best, best_ms = assignment, measurement.latency_ms
     bound_ms = min(found.bound, best_ms)
-    return Solution(best, bound_ms, proven=bound_ms >= best_ms * (1 - 1e-4))
-
-
-def starts_of(problem: Problem, tasks: Tasks, starts_ms: FloatArray) -> FloatArray:
-    """(n_tasks,) when each task starts, from (n_operators,) of its operators."""
-    if len(tasks) == len(starts_ms):
-        return starts_ms
-    first = np.full(len(tasks), np.inf)
-    np.minimum.at(first, problem.units.of_operator, starts_ms)
-    return first
+    return Solution(best, bound_ms, best is not None and bound_ms >= best_ms * (1 - TOLERANCE))
 
 
 def calls_of(costs: CostTable, device: IntArray, starts_ms: FloatArray) -> IntArray:
@@ -138,7 +133,8 @@ def calls(
     program.require((mine, 1.0), (accelerated, -1.0), rows=accelerated.size, low=0.0)
     enters, leaves, fetches = (program.variables(size, a, upper=1.0) for size in (t, t, r))
     early, late = heads(problem, tasks), most_ms - tails(problem, tasks)
-    done, path = (program.variables(n, lower=early, upper=late) for _ in range(2))
+    done = program.variables(n, lower=early, upper=most_ms)
+    path = program.variables(n, lower=early, upper=late)
     start, finish = (program.variables(a, upper=most_ms) for _ in range(2))
     total = program.variables(1, cost=1.0, upper=most_ms)
 
@@ -156,10 +152,7 @@ def calls(
         low=0.0,
     )
     waits = across(done[maker], a), 1.0
-    slack = np.repeat(late[maker], a)
-    program.require(
-        waits, (down(start, t), -1.0), (enters, slack.reshape(t, a)), rows=t * a, high=slack
-    )
+    program.require(waits, (down(start, t), -1.0), (enters, most_ms), rows=t * a, high=most_ms)
     ends, slack = (down(finish, n), 1.0), np.repeat(most_ms - early, a)
     program.require(
         ends, (across(done, a), -1.0), (calling, slack.reshape(n, a)), rows=n * a, high=slack

@@ -37,16 +37,19 @@ def serial_program(problem: Problem, costs: CostTable, time_limit_s: float = 60.
         found = program.minimum(max(end - perf_counter(), 0.1))
         bound_ms = min(found.bound, best_ms)
         if found.values is None or bound_ms >= best_ms * (1 - GAP):
-            return Solution(best, bound_ms, proven=best is not None and bound_ms == best_ms)
+            proven = best is not None and bound_ms >= best_ms * (1 - 2 * GAP)
+            return Solution(best, bound_ms, proven)
         assignment = chosen(found.values, x)
+        if problem.infeasibility(assignment):  # by less than the solver's tolerance
+            exclude(program, x, assignment)
+            continue
         latency_ms = tasks.serial_ms(assignment) + submodel_ms(problem, costs, assignment)
         if latency_ms < best_ms:
             best, best_ms = assignment, latency_ms
         if not costs.submodel_ms.any() or not found.proven or perf_counter() > end:
             bound_ms = min(found.bound, best_ms)
             return Solution(best, bound_ms, proven=bound_ms >= best_ms * (1 - 2 * GAP))
-        same = x[np.arange(len(x)), assignment]
-        program.require((same, 1.0), rows=1, high=len(x) - 1.0)
+        exclude(program, x, assignment)
 
 
 def additive(problem: Problem, costs: CostTable, tasks: Tasks) -> tuple[Linear, IntArray]:
@@ -77,7 +80,7 @@ def placed(
 ) -> IntArray:
     """(n_units, n_devices) columns x: where units may go within support and memory."""
     n, d = problem.supported.shape
-    x = program.variables(n, d, cost=cost, upper=problem.supported, whole=whole)
+    x = program.variables(n, d, cost=cost, upper=problem.possible, whole=whole)
     program.require((x, 1.0), rows=n, low=1.0, high=1.0)
     limited = np.flatnonzero(np.isfinite(problem.limits_bytes))
     scale = max(problem.unit_bytes.max(), 1.0)
@@ -87,6 +90,12 @@ def placed(
         high=problem.limits_bytes[limited] / scale,
     )
     return x
+
+
+def exclude(program: Linear, x: IntArray, assignment: IntArray) -> None:
+    """Allow every placement but this one."""
+    same = x[np.arange(len(x)), assignment]
+    program.require((same, 1.0), rows=1, high=len(x) - 1.0)
 
 
 def chosen(values: FloatArray, x: IntArray) -> IntArray:

@@ -45,13 +45,22 @@ class Tasks:
         )
 
     @classmethod
-    def ordered(cls, units: Units, costs: CostTable) -> Tasks:
-        """Tasks in topological order: units if their graph is acyclic, else operators."""
-        graph, labels = units.graph, units.of_operator
-        if len(np.unique(acyclic(graph, labels))) == len(units):
-            return cls.of_units(units, costs)
+    def of_operators(cls, units: Units, costs: CostTable) -> Tasks:
+        """One task an operator, as schedules run them."""
+        graph = units.graph
         moved_ms = costs.transfer_ms[graph.moving]
-        return cls(labels, costs.operator_ms, graph.moved, graph.moving, moved_ms)
+        return cls(units.of_operator, costs.operator_ms, graph.moved, graph.moving, moved_ms)
+
+    @classmethod
+    def ordered(cls, units: Units, costs: CostTable) -> Tasks:
+        """Tasks in topological order: units if their graph is acyclic, else operators.
+
+        Good enough to choose by: a schedule may start a unit's first operators before the inputs
+        of its last ones are there.
+        """
+        if len(np.unique(acyclic(units.graph, units.of_operator))) == len(units):
+            return cls.of_units(units, costs)
+        return cls.of_operators(units, costs)
 
     def serial_ms(self, device: IntArray) -> float:
         """Times and transfers of (n_tasks,) devices, a tensor once a destination."""
