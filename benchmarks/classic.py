@@ -23,7 +23,7 @@ from placement_gym.devices import parse_devices
 from placement_gym.env import DevicePlacementEnv, placement_env
 from placement_gym.graph.synthetic import synthetic
 from placement_gym.graph.units import group
-from placement_gym.solvers.bounds import load_ms
+from placement_gym.solvers.bounds import critical_path_ms, load_ms, path_ms
 from placement_gym.solvers.calls import call_program, greedy_fill
 from placement_gym.solvers.cuts import minimum_cut
 from placement_gym.solvers.forward import Forward
@@ -58,6 +58,7 @@ CALLS = {
 }
 """Latency in ms of greedy filling, and the best known."""
 LONG = "latency-inputs/OperatorGraphs/bert_l-12_inference"
+BOUNDS = {"critical path": critical_path_ms, "path": path_ms, "load": load_ms}
 ONCE = ("heft", "critical-path", "m-topo", "m-etf", "milp")
 SEARCHES = (
     AgentSpec("random-blocks"),
@@ -164,6 +165,9 @@ def limited(data: Path, budgets: list[int], n_seeds: int) -> None:
         table = Table("placer", "evaluations", *map(short, WORKLOADS), "geometric mean", "seconds")
         table.title = f"{devices}, list by rank: latency over the best known (median of seeds)"
         envs = [made(data / "latency-inputs" / f"{name}.json", devices) for name in WORKLOADS]
+        for name, bound in BOUNDS.items():
+            least = np.array([bound(env.problem, env.cost_table()) for env in envs]) / known_ms
+            table.add_row(name, "bound", *(f"{ratio:.3f}" for ratio in least), f"{gmean(least):.3f}")
         for agent, budget in track(runs, devices):
             seeds = range(n_seeds if budget else 1)
             found, seconds = timed(latencies, envs, agent, seeds, budget)
