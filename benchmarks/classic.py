@@ -167,7 +167,9 @@ def limited(data: Path, budgets: list[int], n_seeds: int) -> None:
         envs = [made(data / "latency-inputs" / f"{name}.json", devices) for name in WORKLOADS]
         for name, bound in BOUNDS.items():
             least = np.array([bound(env.problem, env.cost_table()) for env in envs]) / known_ms
-            table.add_row(name, "bound", *(f"{ratio:.3f}" for ratio in least), f"{gmean(least):.3f}")
+            table.add_row(
+                name, "bound", *(f"{ratio:.3f}" for ratio in least), f"{gmean(least):.3f}"
+            )
         for agent, budget in track(runs, devices):
             seeds = range(n_seeds if budget else 1)
             found, seconds = timed(latencies, envs, agent, seeds, budget)
