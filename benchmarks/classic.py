@@ -110,9 +110,7 @@ def pipelines(data: Path) -> None:
     table.title = "largest load in ms"
     for name, (dp_ms, dpl_ms) in track(PIPELINES.items(), "pipelines"):
         path = data / "throughput-inputs" / f"{name}.json"
-        env = placement_env(
-            gym.make("DevicePlacementSim-v0", model=str(path), objective="throughput")
-        )
+        env = made(path, objective="throughput")
         problem, costs = env.problem, env.cost_table()
         exact, exact_s = timed(exact_pipeline, problem, costs)
         linear, linear_s = timed(linear_pipeline, problem, costs)
@@ -134,9 +132,7 @@ def calls(data: Path, time_limit_s: float) -> None:
     table.title = "latency of calls in ms"
     for name, (greedy_ms, known_ms) in track(CALLS.items(), "calls"):
         path = data / "latency-inputs" / f"{name}.json"
-        env = placement_env(
-            gym.make("DevicePlacementSim-v0", model=str(path), schedule="tarnawski-latency")
-        )
+        env = made(path, schedule="tarnawski-latency")
         problem, costs = env.problem, env.cost_table()
         forward = Forward.of(problem.units)
         theirs = greedy_fill(problem, costs, forward.units(forward.depth_first(from_ends=True)))
@@ -164,7 +160,10 @@ def limited(data: Path, budgets: list[int], n_seeds: int) -> None:
     for devices, known_ms in KNOWN_MS.items():
         table = Table("placer", "evaluations", *map(short, WORKLOADS), "geometric mean", "seconds")
         table.title = f"{devices}, list by rank: latency over the best known (median of seeds)"
-        envs = [made(data / "latency-inputs" / f"{name}.json", devices) for name in WORKLOADS]
+        # nodes placed one by one, as for the best known values: colour classes are not kept
+        by_rank = {"schedule": {"preset": "list", "order": "priority"}, "granularity": "op"}
+        paths = [data / "latency-inputs" / f"{name}.json" for name in WORKLOADS]
+        envs = [made(path, devices=devices, **by_rank) for path in paths]
         for name, bound in BOUNDS.items():
             least = np.array([bound(env.problem, env.cost_table()) for env in envs]) / known_ms
             table.add_row(
@@ -195,16 +194,8 @@ def short(workload: str) -> str:
     return f"{kind.removesuffix('Graphs').lower()} {name.removesuffix('_inference')}"
 
 
-def made(path: Path, devices: str) -> DevicePlacementEnv:
-    """Nodes placed one by one, as the best known values are: colour classes are not kept."""
-    env: gym.Env[Any, Any] = gym.make(
-        "DevicePlacementSim-v0",
-        model=str(path),
-        devices=devices,
-        granularity="op",
-        schedule={"preset": "list", "order": "priority"},
-    )
-    return placement_env(env)
+def made(path: Path, **kwargs: Any) -> DevicePlacementEnv:
+    return placement_env(gym.make("DevicePlacementSim-v0", model=str(path), **kwargs))
 
 
 def latencies(
