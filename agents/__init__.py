@@ -26,4 +26,5 @@ AGENTS: dict[str, str] = {
     "dpl": "agents.exact:dpl",
     "greedy-fill": "agents.exact:greedy_fill",
     "call-milp": "agents.exact:call_milp",
+    "hsdag": "agents.hsdag.agent:make",
 }

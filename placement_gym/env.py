@@ -214,8 +214,11 @@ class DevicePlacementEnv(gym.Env[Observation, NDArray[np.int64]]):
         return Placement.of(self.problem, self.assignment, self.graph)
 
     def graph_table(self) -> dict[int, Observation]:
-        """``graph_id`` -> x, edge_index, edge_mask, node_mask: the static part for policies."""
+        """``graph_id`` -> the static part for policies: x, edge_index, edge_mask, node_mask, and
+        action_mask (N, n_devices) bool, as ``action_masks``.
+        """
         static = {key: value.copy() for key, value in self.observer.static.items()}
+        static["action_mask"] = self.action_masks().reshape(self.observer.n_nodes, -1)
         return {self.observer.graph_id: static}
 
     def render(self) -> str | NDArray[np.uint8] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -109,8 +110,11 @@ class Observer:
 
     @cached_property
     def graph_id(self) -> int:
-        """A number of the grouped graph below 2**24, exact in float32."""
-        return int(self.problem.fingerprint()[:6], 16)
+        """A number of what is static, costs and devices included, below 2**24: exact in float32."""
+        parts = [self.problem.fingerprint().encode(), self.problem.supported.tobytes()]
+        if self.unit_ms is not None:
+            parts.append(self.unit_ms.tobytes())
+        return int(hashlib.sha256(b"".join(parts)).hexdigest()[:6], 16)
 
     def space(self) -> spaces.Dict:
         """The observation space."""

@@ -245,6 +245,8 @@ def test_the_graph_table_holds_what_observations_repeat() -> None:
     observation, _ = env.reset()
     table = env.graph_table()
     static = table[int(observation["graph_id"][0])]
+    mask = static.pop("action_mask")
+    np.testing.assert_array_equal(mask.ravel(), env.action_masks())
     assert set(static) == {"x", "edge_index", "edge_mask", "node_mask"}
     for key, value in static.items():
         np.testing.assert_array_equal(value, observation[key])

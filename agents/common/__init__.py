@@ -1,0 +1,5 @@
+"""What learned agents share: graph batches, per-unit policies, REINFORCE, callbacks."""
+
+from agents.common.reinforce import REINFORCE
+
+__all__ = ["REINFORCE"]

@@ -1,0 +1,87 @@
+"""Callbacks that keep what a training has found."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from stable_baselines3.common.callbacks import BaseCallback
+
+from placement_gym.placement import Placement
+
+
+class Best(NamedTuple):
+    """A placement that was evaluated.
+
+    Attributes:
+        assignment: (n_units,) device of each unit.
+        speedup: Over the reference device.
+        latency_ms: Of one inference.
+    """
+
+    assignment: NDArray[np.int64]
+    speedup: float
+    latency_ms: float
+
+
+class BestPlacementCallback(BaseCallback):
+    """Keeps the fastest feasible placement, saves it and logs it.
+
+    Logs ``placement/best_speedup``, ``placement/best_latency_ms``, ``placement/mean_speedup`` and
+    ``placement/feasible`` of the roll-out. All environments share one problem.
+
+    Args:
+        path: A placement file, written anew whenever a faster one is found; None saves nothing.
+        verbose: 1 prints every improvement.
+
+    Attributes:
+        best: The fastest, None before the first feasible one. It stays with the model, so that a
+            resumed training goes on from it.
+    """
+
+    def __init__(self, path: str | Path | None = None, verbose: int = 0) -> None:
+        super().__init__(verbose)
+        self.path = None if path is None else Path(path)
+        self.best: Best | None = None
+        self.seen: list[float] = []
+        self.failed = 0
+
+    def _on_training_start(self) -> None:
+        self.best = getattr(self.model, "best_placement", None)
+
+    def _on_step(self) -> bool:
+        actions = np.asarray(self.locals["clipped_actions"])
+        for action, info in zip(actions, self.locals["infos"], strict=True):
+            if not info["feasible"]:
+                self.failed += 1
+                continue
+            self.seen.append(float(info["speedup"]))
+            if self.best is None or self.seen[-1] > self.best.speedup:
+                self.keep(action, info)
+        return True
+
+    def keep(self, action: NDArray[Any], info: dict[str, Any]) -> None:
+        """Remember a placement, and write it."""
+        env: Any = self.training_env
+        problem = env.get_attr("problem")[0]
+        assignment = action[: problem.n_units].astype(np.int64)
+        self.best = Best(assignment, float(info["speedup"]), float(info["latency_ms"]))
+        self.model.best_placement = self.best  # type: ignore[attr-defined]
+        if self.path is not None:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            Placement.of(problem, assignment, env.get_attr("graph")[0]).save(self.path)
+        if self.verbose:
+            print(f"{self.num_timesteps}: {self.best.latency_ms:.3f} ms, x {self.best.speedup:.4f}")
+
+    def _on_rollout_end(self) -> None:
+        tried = len(self.seen) + self.failed
+        if self.best is not None:
+            self.logger.record("placement/best_speedup", self.best.speedup)
+            self.logger.record("placement/best_latency_ms", self.best.latency_ms)
+        if self.seen:
+            self.logger.record("placement/mean_speedup", float(np.mean(self.seen)))
+        if tried:
+            self.logger.record("placement/feasible", len(self.seen) / tried)
+        self.seen, self.failed = [], 0

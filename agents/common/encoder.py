@@ -1,0 +1,134 @@
+"""From node features to embeddings, independent of the graph's size."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from torch_geometric.data import Data
+from torch_geometric.nn import GATConv, GCNConv, GINConv, InstanceNorm
+from torch_geometric.utils import degree
+
+from placement_gym.observation import FEATURES
+
+CONVOLUTIONS = ("gcn", "gat", "gin")
+HEADS = 4
+
+
+class Encoder(nn.Module):
+    """Two linear layers, then graph convolutions with residual connections (HSDAG, 2.4).
+
+    Args:
+        features: Blocks of ``placement_gym.observation.FEATURES`` that are read.
+        hidden: Width of an embedding, divisible by four for ``"gat"``.
+        layers: Graph convolutions; 0 encodes each node alone.
+        conv: ``"gcn"``, ``"gat"`` or ``"gin"``.
+        directed: Weights of their own for what comes from producers, from consumers and from the
+            node itself; False makes the edges undirected and shares the weights.
+        dropout: Share of hidden values that a noisy pass drops.
+
+    Raises:
+        ValueError: Unknown features or convolution.
+    """
+
+    def __init__(
+        self,
+        features: Sequence[str] = tuple(FEATURES),
+        hidden: int = 128,
+        layers: int = 2,
+        conv: str = "gcn",
+        directed: bool = True,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        unknown = sorted(set(features) - set(FEATURES))
+        if unknown or not features:
+            raise ValueError(f"features are some of {tuple(FEATURES)}, not {tuple(features)}")
+        columns = [column for name in FEATURES if name in features for column in block(name)]
+        self.register_buffer("columns", torch.tensor(columns), persistent=False)
+        self.scale = InstanceNorm(len(columns))
+        self.dropout = dropout
+        self.enter = nn.ModuleList([dense(len(columns), hidden), dense(hidden, hidden)])
+        self.convolutions = nn.ModuleList(
+            Convolution(conv, hidden, directed) for _ in range(layers)
+        )
+        self.norms = nn.ModuleList(nn.LayerNorm(hidden) for _ in range(layers))
+
+    def forward(self, graphs: Data, noisy: bool = False) -> Tensor:
+        """(n, hidden) embeddings of a batch of graphs; features are scaled within each.
+
+        Args:
+            graphs: ``x`` (n, N_FEATURES), ``edge_index`` (2, e), ``batch`` (n,).
+            noisy: Whether hidden values are dropped.
+        """
+        h: Tensor = self.scale(graphs.x[:, self.columns], graphs.batch)
+        for layer in self.enter:
+            h = functional.dropout(layer(h), self.dropout, training=noisy)
+        for convolution, norm in zip(self.convolutions, self.norms, strict=True):
+            h = norm(h + convolution(h, graphs.edge_index).relu())
+        return h
+
+
+class Convolution(nn.Module):
+    """One step of messages along the edges, and against them.
+
+    Args:
+        kind: One of ``CONVOLUTIONS``.
+        width: Of what comes in and goes out.
+        directed: See ``Encoder``.
+
+    Raises:
+        ValueError: Unknown kind.
+    """
+
+    def __init__(self, kind: str, width: int, directed: bool) -> None:
+        super().__init__()
+        if kind not in CONVOLUTIONS:
+            raise ValueError(f"conv must be one of {CONVOLUTIONS}, not {kind!r}")
+        self.weighted = kind == "gcn"
+        self.own = nn.Linear(width, width)
+        self.along = messages(kind, width)
+        self.against = messages(kind, width) if directed else None
+
+    def forward(self, h: Tensor, edge_index: Tensor) -> Tensor:
+        """(n, width) of (n, width) and (2, e) edges."""
+        if self.against is None:
+            both = torch.cat([edge_index, edge_index.flip(0)], dim=1)
+            return self.own(h) + self.sent(self.along, h, both)
+        from_producers = self.sent(self.along, h, edge_index)
+        return self.own(h) + from_producers + self.sent(self.against, h, edge_index.flip(0))
+
+    def sent(self, layer: nn.Module, h: Tensor, edge_index: Tensor) -> Tensor:
+        messages: Tensor = (
+            layer(h, edge_index, degree_weights(edge_index, len(h)))
+            if self.weighted
+            else layer(h, edge_index)
+        )
+        return messages
+
+
+def messages(kind: str, width: int) -> nn.Module:
+    """The layer that sums up what neighbours send."""
+    if kind == "gcn":
+        return GCNConv(width, width, normalize=False, bias=False)
+    if kind == "gat":
+        return GATConv(width, width // HEADS, HEADS, add_self_loops=False)
+    return GINConv(nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, width)))
+
+
+def degree_weights(edge_index: Tensor, n: int) -> Tensor:
+    """(e,) one over the root of out-degree times in-degree, where a node's own loop counts."""
+    source, target = edge_index
+    out, into = degree(source, n) + 1.0, degree(target, n) + 1.0
+    return (out[source] * into[target]).rsqrt()
+
+
+def dense(width: int, hidden: int) -> nn.Sequential:
+    return nn.Sequential(nn.Linear(width, hidden), nn.LayerNorm(hidden), nn.ReLU())
+
+
+def block(name: str) -> range:
+    """Columns of a feature block."""
+    return range(FEATURES[name].start, FEATURES[name].stop)

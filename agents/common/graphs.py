@@ -1,0 +1,104 @@
+"""Observations as graphs: padded rows become one batch in which equal graphs appear once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+TensorDict = Mapping[str, Tensor]
+GRAPH_KEYS = ("x", "edge_index", "edge_mask", "node_mask")
+
+
+class MissingGraphError(ValueError):
+    """An observation without the graph that it is about."""
+
+
+class Graphs:
+    """Finds the graphs that observations are about.
+
+    Args:
+        table: ``graph_id`` -> padded arrays, as ``env.unwrapped.graph_table()`` gives them; None
+            takes them from the observations.
+    """
+
+    def __init__(self, table: Mapping[int, Mapping[str, Any]] | None = None) -> None:
+        self.table = table
+        self.batches: dict[tuple[int, ...], Data] = {}
+
+    def batch(self, observation: TensorDict) -> tuple[Data, Tensor]:
+        """The distinct graphs of (B, ...) observations, and (B,) which of them each row is about.
+
+        The graphs are one PyG batch as of ``batch_of``, ascending by ``graph_id``.
+
+        Raises:
+            MissingGraphError: Neither table nor observation holds a graph.
+        """
+        ids, row_graph = torch.unique(observation["graph_id"].flatten(), return_inverse=True)
+        key = tuple(ids.long().tolist())
+        if self.table is None:
+            return batch_of(first_rows(observation, row_graph, len(ids)), key), row_graph
+        if key not in self.batches:
+            self.batches[key] = batch_of(self.stacked(key, row_graph.device), key)
+        return self.batches[key], row_graph
+
+    def stacked(self, ids: tuple[int, ...], device: torch.device) -> dict[str, Tensor]:
+        """The table's arrays of these graphs, side by side."""
+        table = self.table or {}
+        unknown = sorted(set(ids) - set(table))
+        if unknown:
+            raise MissingGraphError(
+                f"no graph with graph_id {unknown}: give the policy the graphs of all its "
+                "environments, policy_kwargs={'graphs': env.unwrapped.graph_table()}"
+            )
+        return {
+            key: torch.as_tensor(np.stack([table[i][key] for i in ids]), device=device)
+            for key in table[ids[0]]
+        }
+
+
+def first_rows(observation: TensorDict, row_graph: Tensor, n_graphs: int) -> dict[str, Tensor]:
+    """(n_graphs, ...) the graph's arrays of one row for each graph."""
+    if "x" not in observation:
+        raise MissingGraphError(
+            "the observation carries no graph: make the environment with observe_graph=True, or "
+            "pass policy_kwargs={'graphs': env.unwrapped.graph_table()}"
+        )
+    rows = torch.arange(len(row_graph), device=row_graph.device).flip(0)
+    first = rows.new_empty(n_graphs).scatter_(0, row_graph.flip(0), rows)
+    return {key: observation[key][first] for key in GRAPH_KEYS}
+
+
+def batch_of(padded: TensorDict, ids: tuple[int, ...]) -> Data:
+    """One PyG batch of (G, ...) padded graphs, without a loop over them.
+
+    Args:
+        padded: ``x`` (G, N, F), ``edge_index`` (G, 2, E), ``edge_mask`` (G, E), ``node_mask``
+            (G, N); optionally ``action_mask`` (G, N, D).
+        ids: (G,) their ``graph_id``.
+
+    Returns:
+        ``x`` (n, F) float32, ``edge_index`` (2, e), ``batch`` (n,) graph of each node, ``ptr``
+        (G + 1,) where each graph's nodes begin, ``node_mask`` (G, N) bool, ``action_mask``
+        (n, D) bool or None, ``ids``.
+    """
+    mask, edge_mask = padded["node_mask"].bool(), padded["edge_mask"].bool()
+    n_graphs, n_slots = mask.shape
+    position = torch.cumsum(mask.flatten(), 0) - 1
+    offset = n_slots * torch.arange(n_graphs, device=mask.device)[:, None, None]
+    ends = (padded["edge_index"].long() + offset).transpose(0, 1)[:, edge_mask]
+    sizes = mask.sum(dim=1)
+    allowed = padded.get("action_mask")
+    return Data(
+        x=padded["x"][mask].float(),
+        edge_index=position[ends],
+        batch=torch.repeat_interleave(torch.arange(n_graphs, device=mask.device), sizes),
+        ptr=torch.cat([sizes.new_zeros(1), sizes.cumsum(0)]),
+        node_mask=mask,
+        action_mask=None if allowed is None else allowed[mask].bool(),
+        ids=ids,
+    )

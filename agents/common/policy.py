@@ -1,0 +1,192 @@
+"""What all policies that place every unit at once have in common."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from gymnasium import spaces
+from stable_baselines3.common.type_aliases import Schedule
+from torch import Tensor, nn
+
+from agents.common.distribution import UnitCategorical
+from agents.common.graphs import Graphs, TensorDict
+
+GraphTable = Mapping[int, Mapping[str, Any]]
+
+
+class Decision(NamedTuple):
+    """What a policy says to (B, ...) observations.
+
+    Attributes:
+        distribution: Of the devices.
+        values: (B, 1) expected returns, zero without a critic.
+    """
+
+    distribution: UnitCategorical
+    values: Tensor
+
+
+class UnitPolicy:
+    """A per-unit actor as an SB3 policy; mixed into ``ActorCriticPolicy`` or its maskable twin.
+
+    Works in PPO, A2C and REINFORCE; with sb3-contrib's base class also in MaskablePPO. A subclass
+    makes its networks in ``build`` and its decisions in ``decide``.
+
+    Args:
+        observation_space: Of the environment.
+        action_space: Of the environment, ``MultiDiscrete`` with equal numbers of devices.
+        lr_schedule: Of the algorithm.
+        graphs: Static graphs by ``graph_id``, as ``env.unwrapped.graph_table()`` gives them, for
+            environments made with ``observe_graph=False``; they also say which device runs what.
+        critic: Whether there is a critic; REINFORCE does without.
+        use_sde: Not for discrete actions.
+        optimizer_class: As for SB3's policies.
+        optimizer_kwargs: As for SB3's policies.
+
+    Raises:
+        ValueError: The environment does not place all units at once, or ``use_sde`` is set.
+    """
+
+    graphs: Graphs
+    optimizer: torch.optim.Optimizer
+    greedy_first: bool = False
+    """Whether the first of several sampled placements is the one that prediction would give."""
+
+    def __init__(
+        self,
+        observation_space: spaces.Dict,
+        action_space: spaces.MultiDiscrete,
+        lr_schedule: Schedule,
+        graphs: GraphTable | None = None,
+        critic: bool = True,
+        use_sde: bool = False,
+        optimizer_class: type[torch.optim.Optimizer] = torch.optim.Adam,
+        optimizer_kwargs: dict[str, Any] | None = None,
+    ) -> None:
+        devices = getattr(action_space, "nvec", np.zeros(0))
+        if not len(devices) or (devices != devices[0]).any() or use_sde:
+            raise ValueError(
+                f"{type(self).__name__} places all units at once: use DevicePlacement-v0 or "
+                f"DevicePlacementSim-v0 without use_sde, not actions {action_space}"
+            )
+        self.n_slots, self.n_devices = len(devices), int(devices[0])
+        self.table, self.has_critic = graphs, critic
+        super().__init__(  # type: ignore[call-arg]
+            observation_space,
+            action_space,
+            lr_schedule,
+            optimizer_class=optimizer_class,
+            optimizer_kwargs=optimizer_kwargs,
+        )
+
+    @abstractmethod
+    def build(self) -> None:
+        """Make the networks."""
+
+    @abstractmethod
+    def decide(self, observation: TensorDict, greedy: bool = False) -> Decision:
+        """The decision on (B, ...) observations.
+
+        Args:
+            observation: Of the environment's space.
+            greedy: Whether the likeliest placement is asked for, not one to learn from.
+        """
+
+    def renew(self) -> None:
+        """A roll-out or a prediction begins, and the weights may have changed."""
+
+    def _build(self: Any, lr_schedule: Schedule) -> None:
+        self.graphs = Graphs(self.table)
+        self.build()
+        self.optimizer = self.optimizer_class(
+            self.parameters(), lr=lr_schedule(1), **self.optimizer_kwargs
+        )
+
+    def forward(
+        self, obs: Any, deterministic: bool = False, action_masks: Any = None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """(B, N) actions, (B, 1) values and (B,) log-probabilities."""
+        self.renew()
+        distribution, values = self.masked(self.decide(obs, deterministic), action_masks)
+        actions = distribution.get_actions(deterministic)
+        if self.greedy_first and len(actions) > 1:
+            first = {key: value[:1] for key, value in obs.items()}
+            masks = None if action_masks is None else action_masks[:1]
+            actions[:1] = self._predict(first, deterministic=True, action_masks=masks)
+        return actions, values, distribution.log_prob(actions)
+
+    def evaluate_actions(
+        self, obs: Any, actions: Tensor, action_masks: Any = None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """(B, 1) values, (B,) log-probabilities and (B,) entropies of (B, N) actions."""
+        distribution, values = self.masked(self.decide(obs), action_masks)
+        return values, distribution.log_prob(actions), distribution.entropy()
+
+    def unit_log_prob(self, obs: Any, actions: Tensor) -> Tensor:
+        """(B,) mean over the units of how likely prediction finds each device of (B, N)."""
+        mask = obs["node_mask"].bool()
+        chosen = self.decide(obs, greedy=True).distribution.unit_log_prob(actions)
+        return (chosen * mask).sum(dim=1) / mask.sum(dim=1)
+
+    def get_distribution(self, obs: Any, action_masks: Any = None) -> UnitCategorical:
+        """The distribution of the devices."""
+        self.renew()
+        return self.masked(self.decide(obs), action_masks).distribution
+
+    def predict_values(self, obs: Any) -> Tensor:
+        """(B, 1) expected returns."""
+        return self.decide(obs).values
+
+    def _predict(
+        self, observation: Any, deterministic: bool = False, action_masks: Any = None
+    ) -> Tensor:
+        self.renew()
+        decision = self.masked(self.decide(observation, deterministic), action_masks)
+        return decision.distribution.get_actions(deterministic)
+
+    def obs_to_tensor(self: Any, observation: Any) -> tuple[dict[str, Tensor], bool]:
+        """As SB3's; keys that the policy's environment did not have are left out."""
+        known = {key: observation[key] for key in self.observation_space.spaces}
+        return super().obs_to_tensor(known)  # type: ignore[misc]
+
+    def masked(self, decision: Decision, action_masks: Any) -> Decision:
+        """The decision without the devices that (B, N * D) masks of the environment forbid."""
+        if action_masks is None:
+            return decision
+        log_probs, weight, leader = decision.distribution.parts
+        masks = torch.as_tensor(np.asarray(action_masks), device=log_probs.device).bool()
+        allowed = together(masks.reshape(log_probs.shape), leader)
+        masked = UnitCategorical(log_probs, weight, leader, allowed)
+        return Decision(masked, decision.values)
+
+    def _get_constructor_parameters(self: Any) -> dict[str, Any]:
+        return {
+            "observation_space": self.observation_space,
+            "action_space": self.action_space,
+            "lr_schedule": self._dummy_schedule,
+            "graphs": self.table,
+            "critic": self.has_critic,
+            "optimizer_class": self.optimizer_class,
+            "optimizer_kwargs": self.optimizer_kwargs,
+        }
+
+
+def together(allowed: Tensor, leader: Tensor | None) -> Tensor:
+    """(B, N, D) what every follower of a leader allows, for each leader."""
+    if leader is None:
+        return allowed
+    forbidden = (~allowed).to(torch.int32)
+    index = leader[..., None].expand_as(forbidden)
+    return torch.zeros_like(forbidden).scatter_add_(1, index, forbidden) == 0
+
+
+def perceptron(width: int, hidden: int, out: int, gain: float = 1.0) -> nn.Sequential:
+    """Linear, LayerNorm, ReLU, linear; ``gain`` scales the last weights at the beginning."""
+    last = nn.Linear(hidden, out)
+    with torch.no_grad():
+        last.weight *= gain
+    return nn.Sequential(nn.Linear(width, hidden), nn.LayerNorm(hidden), nn.ReLU(), last)

@@ -1,0 +1,271 @@
+"""REINFORCE as an SB3 algorithm."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from gymnasium import spaces
+from numpy.typing import NDArray
+from stable_baselines3.common.buffers import DictRolloutBuffer
+from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
+from stable_baselines3.common.policies import (
+    ActorCriticPolicy,
+    BasePolicy,
+    MultiInputActorCriticPolicy,
+)
+from stable_baselines3.common.type_aliases import GymEnv, MaybeCallback, Schedule
+from stable_baselines3.common.utils import obs_as_tensor
+from torch.nn import functional
+
+from agents.common.baselines import BASELINES, MovingAverages, leave_one_out
+from agents.common.elites import Elites
+from agents.common.policy import UnitPolicy
+
+FloatArray = NDArray[np.floating]
+RETURNS = ("to_go", "immediate")
+
+
+class REINFORCE(OnPolicyAlgorithm):
+    """Policy gradient with a choice of baselines (Williams 1992).
+
+    Args:
+        policy: A policy class, or an alias of SB3.
+        env: The environment, or its id.
+        learning_rate: Of the optimizer; a number or a function of the remaining progress.
+        n_steps: Steps of each environment between two updates.
+        n_epochs: Gradient steps on each roll-out.
+        gamma: Discount.
+        returns: ``"to_go"``: discounted rewards from a step on, up to the end of episode or
+            roll-out. ``"immediate"``: gamma^i r_i, each placement's own reward (HSDAG, 2.5).
+        baseline: ``"none"``; ``"moving_average"``; ``"per_step"``, a moving average for each step
+            of the episode (Placeto); ``"leave_one_out"``, the mean of the other returns of the
+            roll-out at the same graph and step; ``"self_critical"``, what the greedy actions reach
+            in an episode of their own after each roll-out, which counts as steps; ``"critic"``.
+        decay: Of the moving averages.
+        normalize_advantage: Whether advantages are scaled to a mean square of one.
+        ent_coef: Weight of the entropy; a number or a function of the remaining progress.
+        vf_coef: Weight of the critic's loss, where there is a critic.
+        max_grad_norm: Largest norm of the gradient.
+        elites: Best placements of each graph and step that are imitated.
+        imitation: Weight of their mean negative log-likelihood for each unit.
+        stats_window_size: As for SB3's algorithms.
+        tensorboard_log: As for SB3's algorithms.
+        policy_kwargs: Of the policy.
+        verbose: As for SB3's algorithms.
+        seed: As for SB3's algorithms.
+        device: As for SB3's algorithms.
+        _init_setup_model: As for SB3's algorithms.
+
+    Raises:
+        ValueError: Unknown returns or baseline, or a policy that cannot imitate is to.
+    """
+
+    policy_aliases: ClassVar[dict[str, type[BasePolicy]]] = {
+        "MlpPolicy": ActorCriticPolicy,
+        "MultiInputPolicy": MultiInputActorCriticPolicy,
+    }
+
+    def __init__(
+        self,
+        policy: str | type[ActorCriticPolicy],
+        env: GymEnv | str | None,
+        learning_rate: float | Schedule = 1e-3,
+        n_steps: int = 20,
+        n_epochs: int = 1,
+        gamma: float = 1.0,
+        returns: str = "to_go",
+        baseline: str = "leave_one_out",
+        decay: float = 0.9,
+        normalize_advantage: bool = True,
+        ent_coef: float | Schedule = 0.0,
+        vf_coef: float = 0.5,
+        max_grad_norm: float = 1.0,
+        elites: int = 0,
+        imitation: float = 0.0,
+        stats_window_size: int = 100,
+        tensorboard_log: str | None = None,
+        policy_kwargs: dict[str, Any] | None = None,
+        verbose: int = 0,
+        seed: int | None = None,
+        device: torch.device | str = "auto",
+        _init_setup_model: bool = True,
+    ) -> None:
+        if returns not in RETURNS:
+            raise ValueError(f"returns must be one of {RETURNS}, not {returns!r}")
+        if baseline not in BASELINES:
+            raise ValueError(f"baseline must be one of {BASELINES}, not {baseline!r}")
+        super().__init__(
+            policy,
+            env,  # type: ignore[arg-type]
+            learning_rate=learning_rate,
+            n_steps=n_steps,
+            gamma=gamma,
+            gae_lambda=1.0,
+            ent_coef=0.0,
+            vf_coef=vf_coef,
+            max_grad_norm=max_grad_norm,
+            use_sde=False,
+            sde_sample_freq=-1,
+            stats_window_size=stats_window_size,
+            tensorboard_log=tensorboard_log,
+            policy_kwargs=policy_kwargs,
+            verbose=verbose,
+            seed=seed,
+            device=device,
+            _init_setup_model=False,
+            supported_action_spaces=(spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary),
+        )
+        self.n_epochs, self.returns, self.baseline = n_epochs, returns, baseline
+        self.normalize_advantage = normalize_advantage
+        self.imitation = imitation
+        self.elites = Elites(elites)
+        self.ent_schedule = ent_coef
+        self.averages = MovingAverages(decay)
+        self.greedy_returns: FloatArray = np.zeros((0, 0))
+        if _init_setup_model:
+            self._setup_model()
+
+    def _setup_model(self) -> None:
+        unit_policy = isinstance(self.policy_class, type) and issubclass(
+            self.policy_class, UnitPolicy
+        )
+        if unit_policy and self.baseline != "critic":
+            self.policy_kwargs.setdefault("critic", False)
+        super()._setup_model()
+        if self.elites.number and not unit_policy:
+            raise ValueError("only per-unit policies imitate: elites must be 0 for this one")
+
+    def collect_rollouts(self, *args: Any, **kwargs: Any) -> bool:
+        """As SB3's; then, for the self-critical baseline, an episode of greedy actions."""
+        going_on = super().collect_rollouts(*args, **kwargs)
+        if going_on and self.baseline == "self_critical":
+            self.greedy_returns = self.greedy_episode()
+        return going_on
+
+    def train(self) -> None:
+        """Update the policy on the roll-out."""
+        self.policy.set_training_mode(True)
+        self._update_learning_rate(self.policy.optimizer)
+        buffer = self.rollout_buffer
+        keys, positions = self.moments()
+        returns = self.credited(positions)
+        advantages = returns - self.expected(returns, keys, positions)
+        if self.normalize_advantage:
+            advantages /= np.sqrt((advantages**2).mean()) + 1e-8
+        buffer.advantages = advantages.astype(np.float32)
+        if self.elites.number:
+            assert isinstance(buffer, DictRolloutBuffer)
+            self.elites.remember(buffer, returns, keys)
+        for _ in range(self.n_epochs):
+            self.update()
+        self._n_updates += self.n_epochs
+        self.logger.record("train/n_updates", self._n_updates, exclude="tensorboard")
+        self.logger.record("train/return", float(returns.mean()))
+        self.logger.record("train/advantage_std", float(advantages.std()))
+
+    def update(self) -> None:
+        """One gradient step on the whole roll-out."""
+        for batch in self.rollout_buffer.get(batch_size=None):
+            actions = batch.actions
+            if isinstance(self.action_space, spaces.Discrete):
+                actions = actions.long().flatten()
+            values, log_prob, entropy = self.policy.evaluate_actions(batch.observations, actions)
+            policy_loss = -(batch.advantages * log_prob).mean()
+            entropy_loss = -(-log_prob if entropy is None else entropy).mean()
+            value_loss = functional.mse_loss(values.flatten(), batch.returns)
+            loss = policy_loss + self.entropy_weight() * entropy_loss + self.vf_coef * value_loss
+            if self.elites.number:
+                loss = loss + self.imitation * self.imitation_loss()
+            self.policy.optimizer.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            torch.nn.utils.clip_grad_norm_(self.policy.parameters(), self.max_grad_norm)
+            self.policy.optimizer.step()
+        self.logger.record("train/policy_loss", policy_loss.item())
+        self.logger.record("train/entropy_loss", entropy_loss.item())
+        self.logger.record("train/value_loss", value_loss.item())
+
+    def imitation_loss(self) -> torch.Tensor:
+        """How unlikely prediction finds the best placements so far, a unit."""
+        assert isinstance(self.policy, UnitPolicy)
+        observations, actions = self.elites.batch()
+        seen = obs_as_tensor(observations, self.device)
+        chosen = torch.as_tensor(actions, device=self.device)
+        return -self.policy.unit_log_prob(seen, chosen).mean()
+
+    def entropy_weight(self) -> float:
+        """Of this moment of the training."""
+        if callable(self.ent_schedule):
+            return float(self.ent_schedule(self._current_progress_remaining))
+        return self.ent_schedule
+
+    def moments(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """(n_steps, n_envs) numbers of graph and step together, and of the step alone."""
+        buffer = self.rollout_buffer
+        observations: Any = buffer.observations
+        if isinstance(observations, dict) and "step" in observations:
+            step = observations["step"][..., 0].astype(np.int64)
+            return (observations["graph_id"][..., 0].astype(np.int64) << 32) + step, step
+        rows = np.arange(buffer.buffer_size)[:, None]
+        begin = np.maximum.accumulate(np.where(buffer.episode_starts, rows, 0), axis=0)
+        return rows - begin, rows - begin
+
+    def credited(self, positions: NDArray[np.int64]) -> FloatArray:
+        """(n_steps, n_envs) what each action is credited with."""
+        buffer = self.rollout_buffer
+        if self.returns == "immediate":
+            return buffer.rewards * self.gamma**positions
+        return buffer.returns
+
+    def expected(
+        self, returns: FloatArray, keys: NDArray[np.int64], positions: NDArray[np.int64]
+    ) -> FloatArray:
+        """(n_steps, n_envs) the baseline of each return."""
+        if self.baseline == "moving_average":
+            return self.averages(returns, np.zeros_like(keys))
+        if self.baseline == "per_step":
+            return self.averages(returns, keys)
+        if self.baseline == "leave_one_out":
+            return leave_one_out(returns, keys)
+        if self.baseline == "self_critical":
+            return np.take_along_axis(self.greedy_returns, positions, axis=0)
+        return self.rollout_buffer.values if self.baseline == "critic" else np.zeros_like(returns)
+
+    def greedy_episode(self) -> FloatArray:
+        """(episode length, n_envs) returns of the greedy actions, as ``credited``.
+
+        Raises:
+            ValueError: The roll-out has ended within an episode.
+        """
+        if not np.all(self._last_episode_starts):
+            raise ValueError("self_critical needs n_steps to be a multiple of the episode's length")
+        assert self.env is not None
+        rewards = []
+        done = np.zeros(self.env.num_envs, dtype=np.bool_)
+        while not done.all():
+            observation = obs_as_tensor(self._last_obs, self.device)  # type: ignore[arg-type]
+            with torch.no_grad():
+                actions = self.policy._predict(observation, deterministic=True)
+            self._last_obs, reward, done, _ = self.env.step(actions.cpu().numpy())  # type: ignore[assignment]
+            self.num_timesteps += self.env.num_envs
+            rewards.append(reward)
+        discount = self.gamma ** np.arange(len(rewards))[:, None]
+        discounted = np.array(rewards) * discount
+        if self.returns == "immediate":
+            return discounted
+        return np.cumsum(discounted[::-1], axis=0)[::-1] / discount
+
+    def learn(
+        self,
+        total_timesteps: int,
+        callback: MaybeCallback = None,
+        log_interval: int = 10,
+        tb_log_name: str = "REINFORCE",
+        reset_num_timesteps: bool = True,
+        progress_bar: bool = False,
+    ) -> REINFORCE:
+        """See ``OnPolicyAlgorithm.learn``."""
+        return super().learn(
+            total_timesteps, callback, log_interval, tb_log_name, reset_num_timesteps, progress_bar
+        )

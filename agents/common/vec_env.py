@@ -1,0 +1,96 @@
+"""Gymnasium's batched placement environments as SB3 knows vector environments."""
+
+from __future__ import annotations
+
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+from stable_baselines3.common.vec_env import VecEnv
+from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices, VecEnvObs, VecEnvStepReturn
+
+from placement_gym.vector import PlacementVectorEnv
+
+
+class PlacementVecEnv(VecEnv):
+    """``PlacementVectorEnv`` for SB3's algorithms.
+
+    Infos hold, for each environment, latency_ms, reference_ms, best_single_ms, speedup,
+    speedup_vs_best_single and feasible; at an episode's end also ``episode`` as SB3's ``Monitor``
+    writes it, and ``terminal_observation``.
+
+    Args:
+        envs: For instance ``PlacementVectorEnv(env, 20)`` or
+            ``gym.make_vec("DevicePlacementSim-v0", 20, model="resnet").unwrapped``.
+    """
+
+    actions: NDArray[np.int64]
+
+    def __init__(self, envs: PlacementVectorEnv) -> None:
+        self.envs = envs
+        self.started = perf_counter()
+        self.returns = np.zeros(envs.num_envs)
+        self.lengths = 0
+        assert isinstance(envs.single_observation_space, spaces.Dict)
+        super().__init__(envs.num_envs, envs.single_observation_space, envs.single_action_space)
+
+    def reset(self) -> VecEnvObs:
+        """Start all episodes, with the seeds that ``seed`` has set."""
+        seeds = self._seeds if any(seed is not None for seed in self._seeds) else None
+        observation, _ = self.envs.reset(seed=seeds)
+        self._reset_seeds()
+        self.returns[:], self.lengths = 0.0, 0
+        return observation
+
+    def step_async(self, actions: NDArray[Any]) -> None:
+        """Remember (num_envs, N) devices."""
+        self.actions = actions
+
+    def step_wait(self) -> VecEnvStepReturn:
+        """Evaluate the placements."""
+        observation, rewards, terminated, _, info = self.envs.step(self.actions)
+        self.returns += rewards
+        self.lengths += 1
+        finals, final_observations = info.pop("final_info", info), info.pop("final_obs", None)
+        infos = [
+            {key: value[i] for key, value in finals.items() if not key.startswith("_")}
+            for i in range(self.num_envs)
+        ]
+        if final_observations is not None:
+            self.finish(infos, final_observations)
+        return observation, rewards.astype(np.float32), terminated, infos
+
+    def finish(self, infos: list[dict[str, Any]], observations: NDArray[Any]) -> None:
+        """Tell what the episodes were that end in this step."""
+        time = round(perf_counter() - self.started, 6)
+        for i, info in enumerate(infos):
+            info["terminal_observation"] = observations[i]
+            info["TimeLimit.truncated"] = False
+            info["episode"] = {"r": float(self.returns[i]), "l": self.lengths, "t": time}
+        self.returns[:], self.lengths = 0.0, 0
+
+    def close(self) -> None:
+        """Close the environment."""
+        self.envs.close()
+
+    def get_attr(self, attr_name: str, indices: VecEnvIndices = None) -> list[Any]:
+        """The attribute of the environment that all share, once for each index."""
+        return [getattr(self.envs.env, attr_name) for _ in self._get_indices(indices)]
+
+    def set_attr(self, attr_name: str, value: Any, indices: VecEnvIndices = None) -> None:
+        """Set an attribute of the environment that all share."""
+        setattr(self.envs.env, attr_name, value)
+
+    def env_method(
+        self, method_name: str, *args: Any, indices: VecEnvIndices = None, **kwargs: Any
+    ) -> list[Any]:
+        """Call a method of the environment that all share, once for each index."""
+        method = getattr(self.envs.env, method_name)
+        return [method(*args, **kwargs) for _ in self._get_indices(indices)]
+
+    def env_is_wrapped(self, wrapper_class: type[Any], indices: VecEnvIndices = None) -> list[bool]:
+        """No environment is wrapped; episodes are watched as by ``Monitor``."""
+        name = getattr(wrapper_class, "__name__", "")
+        return [name == "Monitor" for _ in self._get_indices(indices)]

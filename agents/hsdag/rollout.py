@@ -1,0 +1,167 @@
+"""What stays fixed while a roll-out lasts: groups, and how embeddings move within an episode.
+
+The likelihood of an action must not change but by the weights, so groups are made once for each
+graph and step of an episode and reused in ``evaluate_actions``.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from agents.common.policy import together
+from agents.hsdag.grouping import Graph, drawn, parsed
+from agents.hsdag.networks import Networks, States
+from agents.hsdag.options import Options
+from agents.hsdag.parsing import Partition
+
+Key = tuple[int, int]
+"""``graph_id`` and step of the episode."""
+
+
+class Moment(NamedTuple):
+    """One graph at one step of an episode.
+
+    Attributes:
+        group: (n,) group of each node.
+        inner: (2, k) nodes of the edges that hold the groups together.
+        shift: (n, hidden) what earlier steps have added to its embeddings.
+    """
+
+    group: Tensor
+    inner: Tensor
+    shift: Tensor
+
+
+class Answer(NamedTuple):
+    """What the networks say of states.
+
+    Attributes:
+        logits: (S, N, D).
+        values: (S, 1).
+        states: What they are about.
+    """
+
+    logits: Tensor
+    values: Tensor
+    states: States
+
+
+class Rollout:
+    """Groups and embeddings of a roll-out, made when they are first asked for.
+
+    Args:
+        networks: Whose scores decide.
+        options: How groups are made.
+        sampling: Whether placements are sampled; groups may then be drawn.
+    """
+
+    def __init__(self, networks: Networks, options: Options, sampling: bool) -> None:
+        self.networks, self.options, self.sampling = networks, options, sampling
+        self.version = weights_version(networks)
+        self.moments: dict[Key, Moment] = {}
+        self.embeddings: dict[int, Tensor] = {}
+        self.states: dict[tuple[Key, ...], States] = {}
+        self.answers: dict[tuple[Key, ...], Answer] = {}
+
+    @property
+    def stale(self) -> bool:
+        """Whether the weights have changed since it began."""
+        return self.version != weights_version(self.networks)
+
+    def answer(self, graphs: Data, keys: tuple[Key, ...]) -> Answer:
+        """What the networks say of (S,) states of these graphs."""
+        if not torch.is_grad_enabled() and not self.stale and keys in self.answers:
+            return self.answers[keys]
+        if keys not in self.states:
+            moments = [self.moment(graphs, *key) for key in keys]
+            self.states[keys] = states_of(graphs, keys, moments)
+        states = self.states[keys]
+        logits, values = self.networks(graphs, states)
+        answer = Answer(logits, values, states)
+        if not torch.is_grad_enabled():
+            self.answers[keys] = answer
+        return answer
+
+    @torch.no_grad()
+    def moment(self, graphs: Data, graph_id: int, step: int) -> Moment:
+        """A graph at a step, after those before it."""
+        key = graph_id, step
+        if key not in self.moments:
+            earlier = self.moment(graphs, graph_id, step - 1) if step else None
+            self.moments[key] = self.after(graphs, graph_id, earlier)
+        return self.moments[key]
+
+    def after(self, graphs: Data, graph_id: int, earlier: Moment | None) -> Moment:
+        """The moment after another: Z <- Z + Z' (HSDAG, 2.5), and groups are made anew."""
+        graph = Graph.of(graphs, graphs.ids.index(graph_id))
+        if graph_id not in self.embeddings:
+            self.embeddings[graph_id] = self.networks.encoder(graphs)[graph.nodes]
+        z = self.embeddings[graph_id]
+        shift = torch.zeros_like(z) if earlier is None else self.moved(z, earlier)
+        noisy = self.sampling and self.options.dropout > 0
+        seen = self.networks.encoder(graphs, noisy=True)[graph.nodes] if noisy else z
+        make = drawn if self.sampling and self.options.draw_groups else parsed
+        partition: Partition = make(self.networks, self.options, graph, seen + shift)
+        kept = torch.as_tensor(partition.kept, device=z.device)
+        group = torch.as_tensor(partition.group, device=z.device)
+        return Moment(group, graph.edges[:, kept], shift)
+
+    def moved(self, z: Tensor, earlier: Moment) -> Tensor:
+        """What has been added to embeddings z after an earlier moment."""
+        group, inner, shift = earlier
+        return shift + self.networks.pooled(z + shift, group, inner)[group]
+
+
+def states_of(graphs: Data, keys: tuple[Key, ...], moments: list[Moment]) -> States:
+    """(S,) moments of the keys side by side."""
+    rows = [graphs.ids.index(graph_id) for graph_id, _ in keys]
+    sizes = np.array([len(moment.group) for moment in moments])
+    begins = np.cumsum(sizes) - sizes
+    n_groups = np.array([int(moment.group.max()) + 1 for moment in moments])
+    first_groups = np.cumsum(n_groups) - n_groups
+    node_mask: Tensor = graphs.node_mask[rows]
+    state, slot = node_mask.nonzero(as_tuple=True)
+    group = torch.cat([m.group + first for m, first in zip(moments, first_groups, strict=True)])
+    leader = torch.arange(node_mask.shape[1], device=slot.device).repeat(len(keys), 1)
+    slots = leader.clone()
+    leader[state, slot] = slot[first_members(group)]
+    ptr = graphs.ptr.tolist()
+    ranges = [torch.arange(ptr[row], ptr[row + 1], device=slot.device) for row in rows]
+    return States(
+        node=torch.cat(ranges),
+        state=state,
+        shift=torch.cat([moment.shift for moment in moments]),
+        group=group,
+        inner=torch.cat([m.inner + b for m, b in zip(moments, begins, strict=True)], dim=1),
+        slot=slot,
+        leader=leader,
+        decides=(leader == slots) & node_mask,
+        allowed=allowed_by(graphs, rows, leader),
+    )
+
+
+def first_members(group: Tensor) -> Tensor:
+    """(m,) first node of each node's group."""
+    nodes = torch.arange(len(group), device=group.device)
+    first = nodes.new_full((int(group.max()) + 1,), len(group))
+    return first.scatter_reduce_(0, group, nodes, "amin")[group]
+
+
+def allowed_by(graphs: Data, rows: list[int], leader: Tensor) -> Tensor | None:
+    """(S, N, D) what all followers of each unit allow; None where everything is."""
+    mask: Any = graphs.action_mask
+    if mask is None or bool(mask.all()):
+        return None
+    padded = mask.new_ones(*graphs.node_mask.shape, mask.shape[1])
+    padded[graphs.node_mask] = mask
+    return together(padded[rows], leader)
+
+
+def weights_version(networks: Networks) -> int:
+    """A number that grows whenever a weight changes in place."""
+    return sum(parameter._version for parameter in networks.parameters())
