@@ -39,9 +39,15 @@ class MovingAverages:
         return result
 
 
-def leave_one_out(returns: FloatArray, keys: IntArray) -> FloatArray:
-    """For each return the mean of the others with the same key; itself where there are none."""
-    result = returns.astype(np.float64)
+def leave_one_out(returns: FloatArray, keys: IntArray, otherwise: FloatArray) -> FloatArray:
+    """For each return the mean of the others with the same key.
+
+    Args:
+        returns: Any shape.
+        keys: Of the same shape.
+        otherwise: Of the same shape; what is taken where there are no others.
+    """
+    result = otherwise.astype(np.float64)
     for key in np.unique(keys):
         of_key = keys == key
         k = int(of_key.sum())

@@ -19,11 +19,13 @@ class Best(NamedTuple):
         assignment: (n_units,) device of each unit.
         speedup: Over the reference device.
         latency_ms: Of one inference.
+        problem: Fingerprint of what was placed.
     """
 
     assignment: NDArray[np.int64]
     speedup: float
     latency_ms: float
+    problem: str
 
 
 class BestPlacementCallback(BaseCallback):
@@ -49,10 +51,12 @@ class BestPlacementCallback(BaseCallback):
         self.failed = 0
 
     def _on_training_start(self) -> None:
-        self.best = getattr(self.model, "best_placement", None)
+        known: Best | None = getattr(self.model, "best_placement", None)
+        problem = self.training_env.get_attr("problem")[0].fingerprint()
+        self.best = known if known is not None and known.problem == problem else None
 
     def _on_step(self) -> bool:
-        actions = np.asarray(self.locals["clipped_actions"])
+        actions = np.asarray(self.locals["actions"])
         for action, info in zip(actions, self.locals["infos"], strict=True):
             if not info["feasible"]:
                 self.failed += 1
@@ -67,7 +71,8 @@ class BestPlacementCallback(BaseCallback):
         env: Any = self.training_env
         problem = env.get_attr("problem")[0]
         assignment = action[: problem.n_units].astype(np.int64)
-        self.best = Best(assignment, float(info["speedup"]), float(info["latency_ms"]))
+        speedup, latency_ms = float(info["speedup"]), float(info["latency_ms"])
+        self.best = Best(assignment, speedup, latency_ms, problem.fingerprint())
         self.model.best_placement = self.best  # type: ignore[attr-defined]
         if self.path is not None:
             self.path.parent.mkdir(parents=True, exist_ok=True)

@@ -16,8 +16,9 @@ Algorithm = TypeVar("Algorithm", bound=BaseAlgorithm)
 class Checkpoint(BaseCallback):
     """Saves the model between roll-outs so that a resumed run equals an uninterrupted one.
 
-    Every checkpoint, and the beginning of training, starts all random numbers and episodes anew,
-    from the model's seed and the steps done. So nothing of them has to be saved.
+    What follows the last checkpoint is done again. Every checkpoint, and the beginning of
+    training, starts all random numbers and episodes anew, from the model's seed and the steps
+    done. So nothing of them has to be saved.
 
         model = resumed(REINFORCE("MultiInputPolicy", env, seed=0), "run.zip")
         left = total - model.num_timesteps
@@ -31,7 +32,7 @@ class Checkpoint(BaseCallback):
 
     def __init__(self, path: str | Path, every: int, verbose: int = 0) -> None:
         super().__init__(verbose)
-        self.path, self.every = Path(path), every
+        self.path, self.every = zipped(path), every
         self.saved_at = 0
 
     def _on_training_start(self) -> None:
@@ -42,12 +43,18 @@ class Checkpoint(BaseCallback):
         return True
 
     def _on_rollout_start(self) -> None:
-        if self.model.num_timesteps - self.saved_at >= self.every:
+        if self.due:
             self.save()
             restart(self.model)
 
     def _on_training_end(self) -> None:
-        self.save()
+        if self.due and self.model.rollout_buffer.full:  # type: ignore[attr-defined]
+            self.save()
+
+    @property
+    def due(self) -> bool:
+        """Whether the last checkpoint is old enough."""
+        return self.model.num_timesteps - self.saved_at >= self.every
 
     def save(self) -> None:
         """Replace the file; being killed meanwhile leaves the old one."""
@@ -56,6 +63,12 @@ class Checkpoint(BaseCallback):
         new = self.path.with_name(f"new-{self.path.name}")
         self.model.save(new)
         new.replace(self.path)
+
+
+def zipped(path: str | Path) -> Path:
+    """The path with the ending that SB3 gives a saved model."""
+    given = Path(path)
+    return given if given.suffix == ".zip" else given.with_name(f"{given.name}.zip")
 
 
 def restart(model: BaseAlgorithm) -> None:
@@ -71,6 +84,7 @@ def restart(model: BaseAlgorithm) -> None:
 
 def resumed(model: Algorithm, path: str | Path) -> Algorithm:
     """The model of a checkpoint in the environment of ``model``, or ``model`` where none is."""
-    if not Path(path).is_file():
+    file = zipped(path)
+    if not file.is_file():
         return model
-    return type(model).load(path, env=model.get_env(), device=model.device)
+    return type(model).load(file, env=model.get_env(), device=model.device)

@@ -47,6 +47,12 @@ class UnitCategorical(Distribution):
         """(B, N) of each unit's device, whether it decides or not."""
         return self.log_probs.gather(-1, actions.long()[..., None])[..., 0]
 
+    def permits(self, actions: Tensor) -> bool:
+        """Whether the first rows' units that decide may all choose these (b, N) devices."""
+        chosen = self.unit_log_prob(actions.expand(len(self.log_probs), -1))[: len(actions)]
+        decides = self.weight[: len(actions)] if self.weight is not None else chosen == chosen
+        return bool((chosen[decides] > FORBIDDEN / 2).all())
+
     def entropy(self) -> Tensor:
         """(B,) the sum over the units that decide."""
         return self.total(-(self.log_probs.exp() * self.log_probs).sum(dim=-1))
@@ -64,7 +70,9 @@ class UnitCategorical(Distribution):
         return self.followed(self.log_probs.argmax(dim=-1))
 
     def followed(self, chosen: Tensor) -> Tensor:
-        """(B, N) devices, each unit's that of its leader."""
+        """(B, N) devices, each unit's that of its leader; 0 for padding."""
+        if self.weight is not None:
+            chosen = chosen * self.weight
         return chosen if self.leader is None else chosen.gather(1, self.leader)
 
     def actions_from_params(self, logits: Tensor, deterministic: bool = False) -> Tensor:

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from torch_geometric.data import Data
 from torch_geometric.nn import GATConv, GCNConv, GINConv, InstanceNorm
 from torch_geometric.utils import degree
 
+from agents.common.graphs import GraphBatch
 from placement_gym.observation import FEATURES
 
 CONVOLUTIONS = ("gcn", "gat", "gin")
@@ -32,6 +32,8 @@ class Encoder(nn.Module):
     Raises:
         ValueError: Unknown features or convolution.
     """
+
+    columns: Tensor
 
     def __init__(
         self,
@@ -56,7 +58,7 @@ class Encoder(nn.Module):
         )
         self.norms = nn.ModuleList(nn.LayerNorm(hidden) for _ in range(layers))
 
-    def forward(self, graphs: Data, noisy: bool = False) -> Tensor:
+    def forward(self, graphs: GraphBatch, noisy: bool = False) -> Tensor:
         """(n, hidden) embeddings of a batch of graphs; features are scaled within each.
 
         Args:

@@ -3,19 +3,56 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch_geometric.data import Data
 
 TensorDict = Mapping[str, Tensor]
 GRAPH_KEYS = ("x", "edge_index", "edge_mask", "node_mask")
 
 
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+MOST_RECENT = 8
+
+
+class Recent(dict[Key, Value]):
+    """Keeps the latest few."""
+
+    def __setitem__(self, key: Key, value: Value) -> None:
+        super().__setitem__(key, value)
+        if len(self) > MOST_RECENT:
+            del self[next(iter(self))]
+
+
 class MissingGraphError(ValueError):
     """An observation without the graph that it is about."""
+
+
+@dataclass(frozen=True, eq=False)
+class GraphBatch:
+    """Graphs without padding, in PyTorch Geometric's layout of one batch.
+
+    Attributes:
+        x: (n, N_FEATURES) float32.
+        edge_index: (2, e).
+        batch: (n,) graph of each node.
+        ptr: (G + 1,) where each graph's nodes begin.
+        node_mask: (G, N) bool, the padded places of the nodes.
+        action_mask: (n, D) bool, where units may go; None where that is not known.
+        ids: (G,) their ``graph_id``.
+    """
+
+    x: Tensor
+    edge_index: Tensor
+    batch: Tensor
+    ptr: Tensor
+    node_mask: Tensor
+    action_mask: Tensor | None
+    ids: tuple[int, ...]
 
 
 class Graphs:
@@ -28,12 +65,12 @@ class Graphs:
 
     def __init__(self, table: Mapping[int, Mapping[str, Any]] | None = None) -> None:
         self.table = table
-        self.batches: dict[tuple[int, ...], Data] = {}
+        self.batches: Recent[tuple[int, ...], GraphBatch] = Recent()
 
-    def batch(self, observation: TensorDict) -> tuple[Data, Tensor]:
+    def batch(self, observation: TensorDict) -> tuple[GraphBatch, Tensor]:
         """The distinct graphs of (B, ...) observations, and (B,) which of them each row is about.
 
-        The graphs are one PyG batch as of ``batch_of``, ascending by ``graph_id``.
+        The graphs ascend by ``graph_id``.
 
         Raises:
             MissingGraphError: Neither table nor observation holds a graph.
@@ -73,18 +110,13 @@ def first_rows(observation: TensorDict, row_graph: Tensor, n_graphs: int) -> dic
     return {key: observation[key][first] for key in GRAPH_KEYS}
 
 
-def batch_of(padded: TensorDict, ids: tuple[int, ...]) -> Data:
-    """One PyG batch of (G, ...) padded graphs, without a loop over them.
+def batch_of(padded: TensorDict, ids: tuple[int, ...]) -> GraphBatch:
+    """(G, ...) padded graphs as one batch, without a loop over them.
 
     Args:
         padded: ``x`` (G, N, F), ``edge_index`` (G, 2, E), ``edge_mask`` (G, E), ``node_mask``
             (G, N); optionally ``action_mask`` (G, N, D).
         ids: (G,) their ``graph_id``.
-
-    Returns:
-        ``x`` (n, F) float32, ``edge_index`` (2, e), ``batch`` (n,) graph of each node, ``ptr``
-        (G + 1,) where each graph's nodes begin, ``node_mask`` (G, N) bool, ``action_mask``
-        (n, D) bool or None, ``ids``.
     """
     mask, edge_mask = padded["node_mask"].bool(), padded["edge_mask"].bool()
     n_graphs, n_slots = mask.shape
@@ -93,7 +125,7 @@ def batch_of(padded: TensorDict, ids: tuple[int, ...]) -> Data:
     ends = (padded["edge_index"].long() + offset).transpose(0, 1)[:, edge_mask]
     sizes = mask.sum(dim=1)
     allowed = padded.get("action_mask")
-    return Data(
+    return GraphBatch(
         x=padded["x"][mask].float(),
         edge_index=position[ends],
         batch=torch.repeat_interleave(torch.arange(n_graphs, device=mask.device), sizes),

@@ -97,7 +97,16 @@ class UnitPolicy:
         """
 
     def renew(self) -> None:
-        """A roll-out or a prediction begins, and the weights may have changed."""
+        """A roll-out or a prediction begins: forget what follows from weights that changed."""
+
+    def forget(self) -> None:
+        """Training has ended: forget what follows from the weights."""
+
+    def set_training_mode(self: Any, mode: bool) -> None:
+        """See SB3's ``BasePolicy``."""
+        if self.training and not mode:
+            self.forget()
+        super().set_training_mode(mode)  # type: ignore[misc]
 
     def _build(self: Any, lr_schedule: Schedule) -> None:
         self.graphs = Graphs(self.table)
@@ -116,7 +125,9 @@ class UnitPolicy:
         if self.greedy_first and len(actions) > 1:
             first = {key: value[:1] for key, value in obs.items()}
             masks = None if action_masks is None else action_masks[:1]
-            actions[:1] = self._predict(first, deterministic=True, action_masks=masks)
+            greedy = self._predict(first, deterministic=True, action_masks=masks)
+            if distribution.permits(greedy):
+                actions[:1] = greedy
         return actions, values, distribution.log_prob(actions)
 
     def evaluate_actions(

@@ -41,7 +41,8 @@ class REINFORCE(OnPolicyAlgorithm):
             roll-out. ``"immediate"``: gamma^i r_i, each placement's own reward (HSDAG, 2.5).
         baseline: ``"none"``; ``"moving_average"``; ``"per_step"``, a moving average for each step
             of the episode (Placeto); ``"leave_one_out"``, the mean of the other returns of the
-            roll-out at the same graph and step; ``"self_critical"``, what the greedy actions reach
+            roll-out at the same graph and step, or where there is none a moving average;
+            ``"self_critical"``, what the greedy actions reach
             in an episode of their own after each roll-out, which counts as steps; ``"critic"``.
         decay: Of the moving averages.
         normalize_advantage: Whether advantages are scaled to a mean square of one.
@@ -131,8 +132,8 @@ class REINFORCE(OnPolicyAlgorithm):
         unit_policy = isinstance(self.policy_class, type) and issubclass(
             self.policy_class, UnitPolicy
         )
-        if unit_policy and self.baseline != "critic":
-            self.policy_kwargs.setdefault("critic", False)
+        if unit_policy:
+            self.policy_kwargs = {"critic": self.baseline == "critic", **self.policy_kwargs}
         super()._setup_model()
         if self.elites.number and not unit_policy:
             raise ValueError("only per-unit policies imitate: elites must be 0 for this one")
@@ -150,7 +151,8 @@ class REINFORCE(OnPolicyAlgorithm):
         self._update_learning_rate(self.policy.optimizer)
         buffer = self.rollout_buffer
         keys, positions = self.moments()
-        returns = self.credited(positions)
+        returns = self.credited(positions).astype(np.float64)
+        buffer.returns = returns.astype(np.float32)
         advantages = returns - self.expected(returns, keys, positions)
         if self.normalize_advantage:
             advantages /= np.sqrt((advantages**2).mean()) + 1e-8
@@ -227,7 +229,7 @@ class REINFORCE(OnPolicyAlgorithm):
         if self.baseline == "per_step":
             return self.averages(returns, keys)
         if self.baseline == "leave_one_out":
-            return leave_one_out(returns, keys)
+            return leave_one_out(returns, keys, self.averages(returns, keys))
         if self.baseline == "self_critical":
             return np.take_along_axis(self.greedy_returns, positions, axis=0)
         return self.rollout_buffer.values if self.baseline == "critic" else np.zeros_like(returns)
@@ -236,25 +238,28 @@ class REINFORCE(OnPolicyAlgorithm):
         """(episode length, n_envs) returns of the greedy actions, as ``credited``.
 
         Raises:
-            ValueError: The roll-out has ended within an episode.
+            ValueError: The roll-out has ended within an episode, or episodes differ in length.
         """
         if not np.all(self._last_episode_starts):
             raise ValueError("self_critical needs n_steps to be a multiple of the episode's length")
         assert self.env is not None
-        rewards = []
+        rewards: list[FloatArray] = []
         done = np.zeros(self.env.num_envs, dtype=np.bool_)
-        while not done.all():
+        while not done.any():
             observation = obs_as_tensor(self._last_obs, self.device)  # type: ignore[arg-type]
             with torch.no_grad():
                 actions = self.policy._predict(observation, deterministic=True)
             self._last_obs, reward, done, _ = self.env.step(actions.cpu().numpy())  # type: ignore[assignment]
             self.num_timesteps += self.env.num_envs
             rewards.append(reward)
-        discount = self.gamma ** np.arange(len(rewards))[:, None]
-        discounted = np.array(rewards) * discount
+        if not done.all():
+            raise ValueError("self_critical needs episodes of the same length in all environments")
+        returns = np.array(rewards, dtype=np.float64)
         if self.returns == "immediate":
-            return discounted
-        return np.cumsum(discounted[::-1], axis=0)[::-1] / discount
+            return returns * self.gamma ** np.arange(len(returns))[:, None]
+        for step in reversed(range(len(returns) - 1)):
+            returns[step] += self.gamma * returns[step + 1]
+        return returns
 
     def learn(
         self,

@@ -15,7 +15,7 @@ from placement_gym.vector import PlacementVectorEnv
 BUFFER = 20
 """Placements of an episode, which are learned from together (HSDAG, 3.1)."""
 SETTINGS: dict[str, dict[str, Any]] = {
-    "default": {
+    "search": {
         "learning_rate": 1e-3,
         "n_steps": 1,
         "n_epochs": 4,
@@ -34,7 +34,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 """Of REINFORCE; the paper gives no discount, its code this one."""
 ENVS: dict[str, dict[str, Any]] = {
-    "default": {"num_envs": 10},
+    "search": {"num_envs": 10},
     "paper": {"horizon": BUFFER, "reward": "inverse_latency"},
 }
 """Of ``PlacementVectorEnv``."""
@@ -43,7 +43,7 @@ ENVS: dict[str, dict[str, Any]] = {
 def make(
     env: gym.Env[Any, Any],
     seed: int,
-    preset: str = "default",
+    preset: str = "search",
     policy: dict[str, Any] | None = None,
     envs: dict[str, Any] | None = None,
     **settings: Any,
@@ -53,7 +53,7 @@ def make(
     Args:
         env: Where it learns.
         seed: Of everything random.
-        preset: ``"default"`` or ``"paper"``.
+        preset: ``"search"`` or ``"paper"``, of policy and settings.
         policy: Options of ``HSDAGPolicy`` that differ from the preset.
         envs: Arguments of ``PlacementVectorEnv`` that do.
         settings: Arguments of ``REINFORCE`` that do.

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch_geometric.data import Data
 
+from agents.common.graphs import GraphBatch
 from agents.hsdag.networks import Networks
 from agents.hsdag.options import Options
 from agents.hsdag.parsing import BoolArray, FloatArray, Partition, alike, parse
@@ -38,7 +38,7 @@ class Graph:
     allowed: BoolArray | None
 
     @classmethod
-    def of(cls, graphs: Data, row: int) -> Graph:
+    def of(cls, graphs: GraphBatch, row: int) -> Graph:
         """The graph with that number."""
         nodes = slice(int(graphs.ptr[row]), int(graphs.ptr[row + 1]))
         mine = graphs.batch[graphs.edge_index[0]] == row

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
-from torch_geometric.data import Data
+from torch.nn import functional
 from torch_geometric.utils import scatter
 
 from agents.common.encoder import Encoder
+from agents.common.graphs import GraphBatch
 from agents.common.policy import perceptron
 from agents.hsdag.options import Options
 from placement_gym.observation import FEATURES
@@ -73,6 +74,10 @@ class Networks(nn.Module):
         weight = torch.tensor(options.cost_weight)
         self.cost_weight = nn.Parameter(weight) if options.cost_weight else None
 
+    def state(self, z: Tensor, shift: Tensor) -> Tensor:
+        """(n, hidden) embeddings after what earlier placements added; their scale stays."""
+        return functional.layer_norm(z + shift, z.shape[1:])
+
     def scores(self, z: Tensor, edges: Tensor) -> Tensor:
         """(e,) logits of edges (2, e) between nodes of embeddings z: phi(z_u * z_v)."""
         assert self.scorer is not None
@@ -91,9 +96,9 @@ class Networks(nn.Module):
         gate = torch.where(count > 0, total / count.clamp(min=1), 1.0)
         return pooled * gate[:, None]
 
-    def forward(self, graphs: Data, states: States) -> tuple[Tensor, Tensor]:
+    def forward(self, graphs: GraphBatch, states: States) -> tuple[Tensor, Tensor]:
         """(S, N, D) logits of padded units and (S, 1) values."""
-        z = self.encoder(graphs)[states.node] + states.shift
+        z = self.state(self.encoder(graphs)[states.node], states.shift)
         of_groups = self.placer(self.pooled(z, states.group, states.inner))
         if self.cost_weight is not None:
             cost = scatter(graphs.x[states.node, self.costs], states.group, reduce="sum")

@@ -34,7 +34,7 @@ class Options:
         depth: Levels of parsing; 0 leaves every unit alone.
         min_groups: Groups there are at least.
         draw_groups: Whether roll-outs draw how coarse their groups are, from every unit alone to
-            ``min_groups``, and perturb the scores; prediction never does.
+            ``min_groups``, and perturb the scores; deterministic prediction never does.
         alike: Share of the drawn groupings in which groups of like features decide together,
             wherever in the graph they are.
         flips: Groups of a sampled placement that are expected to take any device at all: the
@@ -55,9 +55,9 @@ class Options:
     depth: int = 0
     min_groups: int = 2
     draw_groups: bool = True
-    alike: float = 0.3
-    flips: float = 2.0
-    greedy_first: bool = True
+    alike: float = 0.0
+    flips: float = 0.0
+    greedy_first: bool = False
     cost_weight: float = 2.0
 
     def to_kwargs(self) -> dict[str, Any]:
@@ -67,6 +67,7 @@ class Options:
 
 PRESETS = {
     "default": Options(),
+    "search": Options(alike=0.3, flips=2.0, greedy_first=True),
     "paper": Options(
         features=PAPER_FEATURES,
         directed=False,
@@ -74,11 +75,10 @@ PRESETS = {
         depth=1,
         min_groups=1,
         draw_groups=False,
-        flips=0.0,
-        greedy_first=False,
         cost_weight=0.0,
     ),
 }
+"""``"search"`` is the default with the exploration that a few hundred placements ask for."""
 
 
 def options(preset: str, changes: Mapping[str, Any]) -> Options:

@@ -28,7 +28,7 @@ class HSDAGActor(UnitPolicy):
         observation_space: See ``UnitPolicy``.
         action_space: See ``UnitPolicy``.
         lr_schedule: See ``UnitPolicy``.
-        preset: ``"default"`` or ``"paper"``.
+        preset: ``"default"``, ``"search"`` or ``"paper"``.
         graphs: See ``UnitPolicy``.
         critic: See ``UnitPolicy``.
         use_sde: See ``UnitPolicy``.
@@ -73,9 +73,9 @@ class HSDAGActor(UnitPolicy):
     def build(self) -> None:
         """Make the networks."""
         self.networks = Networks(self.options, self.n_devices, self.has_critic)
-        self.begin()
+        self.forget()
 
-    def begin(self) -> None:
+    def forget(self) -> None:
         """Make groups anew."""
         self.rollout = Rollout(self.networks, self.options, sampling=True)
         self.greedy = Rollout(self.networks, self.options, sampling=False)
@@ -83,7 +83,7 @@ class HSDAGActor(UnitPolicy):
     def renew(self) -> None:
         """Make groups anew if the weights have changed."""
         if self.rollout.stale:
-            self.begin()
+            self.forget()
 
     def decide(self, observation: TensorDict, greedy: bool = False) -> Decision:
         """See ``UnitPolicy.decide``."""

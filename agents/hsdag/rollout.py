@@ -6,13 +6,13 @@ graph and step of an episode and reused in ``evaluate_actions``.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch_geometric.data import Data
 
+from agents.common.graphs import GraphBatch, Recent
 from agents.common.policy import together
 from agents.hsdag.grouping import Graph, drawn, parsed
 from agents.hsdag.networks import Networks, States
@@ -63,17 +63,16 @@ class Rollout:
     def __init__(self, networks: Networks, options: Options, sampling: bool) -> None:
         self.networks, self.options, self.sampling = networks, options, sampling
         self.version = weights_version(networks)
-        self.moments: dict[Key, Moment] = {}
-        self.embeddings: dict[int, Tensor] = {}
-        self.states: dict[tuple[Key, ...], States] = {}
-        self.answers: dict[tuple[Key, ...], Answer] = {}
+        self.moments: dict[int, list[Moment]] = {}
+        self.states: Recent[tuple[Key, ...], States] = Recent()
+        self.answers: Recent[tuple[Key, ...], Answer] = Recent()
 
     @property
     def stale(self) -> bool:
         """Whether the weights have changed since it began."""
         return self.version != weights_version(self.networks)
 
-    def answer(self, graphs: Data, keys: tuple[Key, ...]) -> Answer:
+    def answer(self, graphs: GraphBatch, keys: tuple[Key, ...]) -> Answer:
         """What the networks say of (S,) states of these graphs."""
         if not torch.is_grad_enabled() and not self.stale and keys in self.answers:
             return self.answers[keys]
@@ -88,25 +87,23 @@ class Rollout:
         return answer
 
     @torch.no_grad()
-    def moment(self, graphs: Data, graph_id: int, step: int) -> Moment:
+    def moment(self, graphs: GraphBatch, graph_id: int, step: int) -> Moment:
         """A graph at a step, after those before it."""
-        key = graph_id, step
-        if key not in self.moments:
-            earlier = self.moment(graphs, graph_id, step - 1) if step else None
-            self.moments[key] = self.after(graphs, graph_id, earlier)
-        return self.moments[key]
+        known = self.moments.setdefault(graph_id, [])
+        while len(known) <= step:
+            known.append(self.after(graphs, graph_id, known[-1] if known else None))
+        return known[step]
 
-    def after(self, graphs: Data, graph_id: int, earlier: Moment | None) -> Moment:
+    def after(self, graphs: GraphBatch, graph_id: int, earlier: Moment | None) -> Moment:
         """The moment after another: Z <- Z + Z' (HSDAG, 2.5), and groups are made anew."""
         graph = Graph.of(graphs, graphs.ids.index(graph_id))
-        if graph_id not in self.embeddings:
-            self.embeddings[graph_id] = self.networks.encoder(graphs)[graph.nodes]
-        z = self.embeddings[graph_id]
+        z = self.networks.encoder(graphs)[graph.nodes]
         shift = torch.zeros_like(z) if earlier is None else self.moved(z, earlier)
-        noisy = self.sampling and self.options.dropout > 0
-        seen = self.networks.encoder(graphs, noisy=True)[graph.nodes] if noisy else z
+        if self.sampling and self.options.dropout:
+            z = self.networks.encoder(graphs, noisy=True)[graph.nodes]
         make = drawn if self.sampling and self.options.draw_groups else parsed
-        partition: Partition = make(self.networks, self.options, graph, seen + shift)
+        state = self.networks.state(z, shift)
+        partition: Partition = make(self.networks, self.options, graph, state)
         kept = torch.as_tensor(partition.kept, device=z.device)
         group = torch.as_tensor(partition.group, device=z.device)
         return Moment(group, graph.edges[:, kept], shift)
@@ -114,10 +111,11 @@ class Rollout:
     def moved(self, z: Tensor, earlier: Moment) -> Tensor:
         """What has been added to embeddings z after an earlier moment."""
         group, inner, shift = earlier
-        return shift + self.networks.pooled(z + shift, group, inner)[group]
+        state = self.networks.state(z, shift)
+        return state + self.networks.pooled(state, group, inner)[group] - z
 
 
-def states_of(graphs: Data, keys: tuple[Key, ...], moments: list[Moment]) -> States:
+def states_of(graphs: GraphBatch, keys: tuple[Key, ...], moments: list[Moment]) -> States:
     """(S,) moments of the keys side by side."""
     rows = [graphs.ids.index(graph_id) for graph_id, _ in keys]
     sizes = np.array([len(moment.group) for moment in moments])
@@ -152,9 +150,9 @@ def first_members(group: Tensor) -> Tensor:
     return first.scatter_reduce_(0, group, nodes, "amin")[group]
 
 
-def allowed_by(graphs: Data, rows: list[int], leader: Tensor) -> Tensor | None:
+def allowed_by(graphs: GraphBatch, rows: list[int], leader: Tensor) -> Tensor | None:
     """(S, N, D) what all followers of each unit allow; None where everything is."""
-    mask: Any = graphs.action_mask
+    mask = graphs.action_mask
     if mask is None or bool(mask.all()):
         return None
     padded = mask.new_ones(*graphs.node_mask.shape, mask.shape[1])
@@ -163,5 +161,5 @@ def allowed_by(graphs: Data, rows: list[int], leader: Tensor) -> Tensor | None:
 
 
 def weights_version(networks: Networks) -> int:
-    """A number that grows whenever a weight changes in place."""
-    return sum(parameter._version for parameter in networks.parameters())
+    """A number that changes when weights do, in place or by other memory; see also ``renew``."""
+    return hash(tuple((p._version, p.data_ptr()) for p in networks.parameters()))

@@ -1,0 +1,31 @@
+"""Short ways to learned agents."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import torch
+from stable_baselines3.common.base_class import BaseAlgorithm
+from stable_baselines3.common.vec_env import DummyVecEnv
+
+from placement_gym.env import DevicePlacementEnv, placement_env
+
+SIMULATED = "placement_gym:DevicePlacementSim-v0"
+TWO_MODELS = {"max_nodes": 80, "max_edges": 120}
+
+
+def simulated(model: str = "tiny", **kwargs: Any) -> DevicePlacementEnv:
+    return placement_env(gym.make(SIMULATED, model=model, **kwargs))
+
+
+def several(*models: str, **kwargs: Any) -> DummyVecEnv:
+    """An environment for each model, padded alike."""
+    return DummyVecEnv(
+        [lambda model=model: simulated(model, **TWO_MODELS, **kwargs) for model in models]
+    )
+
+
+def weights(model: BaseAlgorithm) -> torch.Tensor:
+    """All weights of a model's policy in a row."""
+    return torch.nn.utils.parameters_to_vector(model.policy.parameters()).detach().clone()

@@ -1,0 +1,103 @@
+"""Padded observations become one batch in which equal graphs appear once."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from learned import several, simulated
+from stable_baselines3.common.utils import obs_as_tensor
+
+from agents.common.encoder import CONVOLUTIONS, Encoder
+from agents.common.graphs import GraphBatch, Graphs, MissingGraphError
+from placement_gym.observation import FEATURES
+
+
+def batch(*models: str) -> tuple[GraphBatch, torch.Tensor]:
+    return Graphs().batch(obs_as_tensor(several(*models).reset(), torch.device("cpu")))
+
+
+def test_rows_of_the_same_graph_are_one_graph_of_the_batch() -> None:
+    graphs, row = batch("tiny", "resnet", "tiny", "tiny")
+    assert len(graphs.ids) == 2
+    assert row[0] == row[2] == row[3] != row[1]
+
+
+def test_a_batch_holds_the_graphs_without_padding() -> None:
+    graphs, row = batch("resnet", "tiny")
+    for model, index in zip(("resnet", "tiny"), row.tolist(), strict=True):
+        quotient = simulated(model).problem.units.quotient
+        nodes = slice(*graphs.ptr[index : index + 2].tolist())
+        of_graph = graphs.batch[graphs.edge_index[0]] == index
+        edges = (graphs.edge_index[:, of_graph] - nodes.start).numpy()
+        np.testing.assert_array_equal(edges, quotient.edge_index)
+        assert len(graphs.x[nodes]) == len(quotient)
+        assert (graphs.batch[nodes] == index).all()
+
+
+def test_a_table_gives_what_observations_give_and_the_masks() -> None:
+    env = simulated("tiny", max_nodes=20, max_edges=30)
+    observation = {key: torch.as_tensor(v)[None] for key, v in env.reset()[0].items()}
+    seen, _ = Graphs().batch(observation)
+    small = {key: observation[key] for key in ("graph_id", "node_mask", "placement", "step")}
+    known, _ = Graphs(env.graph_table()).batch(small)
+    for name in ("x", "edge_index", "batch", "ptr", "node_mask"):
+        assert torch.equal(getattr(seen, name), getattr(known, name))
+    assert known.action_mask is not None
+    assert known.action_mask.shape == (env.problem.n_units, 2)
+
+
+def test_an_observation_without_a_graph_asks_for_the_table() -> None:
+    observation, _ = simulated(observe_graph=False).reset()
+    tensors = {key: torch.as_tensor(v)[None] for key, v in observation.items()}
+    with pytest.raises(MissingGraphError, match="graph_table"):
+        Graphs().batch(tensors)
+    with pytest.raises(MissingGraphError, match="graph_table"):
+        Graphs(simulated("resnet").graph_table()).batch(tensors)
+
+
+@pytest.mark.parametrize("directed", [True, False])
+@pytest.mark.parametrize("conv", CONVOLUTIONS)
+def test_embeddings_do_not_depend_on_what_else_is_in_the_batch(conv: str, directed: bool) -> None:
+    torch.manual_seed(0)
+    encoder = Encoder(hidden=16, conv=conv, directed=directed)
+    both, row = batch("resnet", "tiny")
+    alone, _ = batch("tiny")
+    nodes = slice(*both.ptr[int(row[1]) : int(row[1]) + 2].tolist())
+    torch.testing.assert_close(encoder(both)[nodes], encoder(alone), atol=1e-5, rtol=1e-4)
+
+
+def test_a_directed_encoder_tells_producers_from_consumers() -> None:
+    torch.manual_seed(0)
+    graphs, _ = batch("tiny")
+    turned = GraphBatch(**{**vars(graphs), "edge_index": graphs.edge_index.flip(0)})
+    for directed in (True, False):
+        encoder = Encoder(hidden=16, directed=directed)
+        same = torch.allclose(encoder(graphs), encoder(turned), atol=1e-5)
+        assert same != directed
+
+
+@pytest.mark.parametrize("name", FEATURES)
+def test_a_feature_block_that_is_switched_off_is_not_read(name: str) -> None:
+    torch.manual_seed(0)
+    graphs, _ = batch("tiny")
+    changed = graphs.x.clone()
+    changed[:, FEATURES[name]] += torch.rand_like(changed[:, FEATURES[name]])
+    other = GraphBatch(**{**vars(graphs), "x": changed})
+    without = Encoder([f for f in FEATURES if f != name], hidden=16)
+    assert torch.equal(without(graphs), without(other))
+    assert not torch.allclose(Encoder([name], hidden=16)(graphs), Encoder([name], hidden=16)(other))
+
+
+def test_only_a_noisy_pass_drops_values() -> None:
+    graphs, _ = batch("tiny")
+    encoder = Encoder(hidden=16, dropout=0.5)
+    assert torch.equal(encoder(graphs), encoder(graphs))
+    assert not torch.equal(encoder(graphs, noisy=True), encoder(graphs, noisy=True))
+
+
+def test_unknown_names_are_refused() -> None:
+    with pytest.raises(ValueError, match="fractal_dimension"):
+        Encoder(["colour"])
+    with pytest.raises(ValueError, match="gat"):
+        Encoder(conv="transformer")

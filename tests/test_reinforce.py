@@ -1,0 +1,260 @@
+"""REINFORCE: credits, baselines, callbacks, checkpoints."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+from learned import simulated, weights
+from stable_baselines3.common.callbacks import ConvertCallback
+from stable_baselines3.common.env_util import make_vec_env
+from stable_baselines3.common.evaluation import evaluate_policy
+from stable_baselines3.common.logger import configure
+from stable_baselines3.common.vec_env import DummyVecEnv
+
+from agents.common import REINFORCE
+from agents.common.baselines import BASELINES, MovingAverages, leave_one_out
+from agents.common.callbacks import BestPlacementCallback
+from agents.common.checkpoint import Checkpoint, resumed
+from agents.common.vec_env import PlacementVecEnv
+from agents.hsdag import HSDAGPolicy
+from placement_gym.placement import Placement
+from placement_gym.vector import PlacementVectorEnv
+
+PER_UNIT = "placement_gym:DevicePlacementPerUnitSim-v0"
+
+
+def batched(n: int = 4, horizon: int = 1, **kwargs: Any) -> PlacementVecEnv:
+    envs = PlacementVectorEnv(simulated(**kwargs), n, horizon=horizon, observe_graph=False)
+    return PlacementVecEnv(envs)
+
+
+def hsdag(env: PlacementVecEnv, **kwargs: Any) -> REINFORCE:
+    policy = {"graphs": env.get_attr("graph_table")[0](), "hidden": 16, "cost_weight": 0.0}
+    settings = {"n_steps": 1, "seed": 0, "device": "cpu", **kwargs}
+    return REINFORCE(HSDAGPolicy, env, policy_kwargs=policy, **settings)
+
+
+def test_leave_one_out_is_the_mean_of_the_others_with_the_same_key() -> None:
+    returns, keys = np.array([[1.0, 2.0], [6.0, 5.0]]), np.array([[0, 0], [0, 1]])
+    otherwise = np.full((2, 2), 7.0)
+    np.testing.assert_allclose(leave_one_out(returns, keys, otherwise), [[4.0, 3.5], [1.5, 7.0]])
+
+
+def test_moving_averages_forget() -> None:
+    averages = MovingAverages(decay=0.75)
+    keys = np.array([[0, 1]])
+    np.testing.assert_allclose(averages(np.array([[2.0, 10.0]]), keys), [[2.0, 10.0]])
+    np.testing.assert_allclose(averages(np.array([[6.0, 10.0]]), keys), [[3.0, 10.0]])
+
+
+@pytest.mark.parametrize("baseline", BASELINES)
+@pytest.mark.parametrize("returns", ["to_go", "immediate"])
+def test_every_baseline_learns_over_episodes_of_several_placements(
+    baseline: str, returns: str
+) -> None:
+    model = hsdag(batched(horizon=3), n_steps=6, baseline=baseline, returns=returns, gamma=0.9)
+    before = weights(model)
+    model.learn(48)
+    assert torch.isfinite(weights(model)).all()
+    assert not torch.equal(before, weights(model))
+
+
+def test_credits_are_discounted_rewards_from_each_step_on_or_of_the_step() -> None:
+    rewards = {}
+    for returns in ("to_go", "immediate"):
+        model = hsdag(batched(2, horizon=3), n_steps=6, returns=returns, gamma=0.5)
+        model.train = lambda: None  # which would flatten the buffer
+        model.learn(12)
+        _, positions = model.moments()
+        assert positions[:, 0].tolist() == [0, 1, 2, 0, 1, 2]
+        rewards[returns] = model.rollout_buffer.rewards, model.credited(positions)
+    given, credited = rewards["immediate"]
+    discount = np.array([1, 0.5, 0.25, 1, 0.5, 0.25])[:, None]
+    np.testing.assert_allclose(credited, given * discount, rtol=1e-6)
+    given, credited = rewards["to_go"]
+    np.testing.assert_allclose(credited[2], given[2], rtol=1e-6)
+    np.testing.assert_allclose(credited[0], given[:3].T @ [1, 0.5, 0.25], rtol=1e-5)
+
+
+def test_the_self_critical_baseline_is_what_greedy_actions_reach() -> None:
+    env = batched(2, horizon=2)
+    model = hsdag(env, n_steps=2, baseline="self_critical", learning_rate=0.0)
+    model.learn(8)
+    assert model.num_timesteps == 8
+    reached, _ = evaluate_policy(model, env, n_eval_episodes=2, deterministic=True)
+    np.testing.assert_allclose(model.greedy_returns[0], reached, rtol=1e-5)
+
+
+def test_the_self_critical_baseline_needs_whole_episodes() -> None:
+    model = hsdag(batched(horizon=3), n_steps=2, baseline="self_critical")
+    with pytest.raises(ValueError, match="multiple"):
+        model.learn(8)
+
+
+def test_the_self_critical_baseline_refuses_episodes_of_different_lengths() -> None:
+    envs = DummyVecEnv([lambda h=h: simulated(horizon=h) for h in (2, 4)])
+    model = REINFORCE(HSDAGPolicy, envs, n_steps=4, baseline="self_critical", device="cpu")
+    with pytest.raises(ValueError, match="same length"):
+        model.learn(16)
+
+
+def test_episodes_longer_than_a_roll_out_are_learned_from() -> None:
+    model = hsdag(batched(1, horizon=20), n_steps=5)
+    before = weights(model)
+    model.learn(60)
+    assert not torch.equal(before, weights(model))
+
+
+def test_long_episodes_keep_weights_finite() -> None:
+    model = hsdag(batched(2, horizon=80), n_steps=80)
+    model.learn(320)
+    assert torch.isfinite(weights(model)).all()
+
+
+def test_a_callers_policy_arguments_stay_as_they_were() -> None:
+    given: dict[str, Any] = {"hidden": 16}
+    REINFORCE(HSDAGPolicy, simulated(), policy_kwargs=given, device="cpu")
+    assert given == {"hidden": 16}
+
+
+def test_fused_optimizers_do_not_leave_old_answers() -> None:
+    model = hsdag(batched(20))
+    model.policy.optimizer = torch.optim.Adam(model.policy.parameters(), lr=3e-3, fused=True)
+    rollouts = set()
+    model.learn(200, ConvertCallback(lambda a, _: not rollouts.add(id(a["self"].policy.rollout))))
+    model.policy.set_training_mode(False)
+    observation, _ = simulated().reset()
+    before = model.predict(observation, deterministic=True)[0]
+    model.policy.forget()
+    np.testing.assert_array_equal(before, model.predict(observation, deterministic=True)[0])
+
+
+def test_elites_differ_in_what_is_placed() -> None:
+    model = hsdag(batched(20, max_nodes=20), elites=3, imitation=1.0)
+    model.learn(200)
+    (best,) = model.elites.best.values()
+    assert len({elite.action[:7].tobytes() for elite in best}) == len(best) == 3
+
+
+@pytest.mark.parametrize("env_id", [PER_UNIT, "placement_gym:DevicePlacementSim-v0"])
+def test_sb3s_own_policy_works(env_id: str, tmp_path: Path) -> None:
+    envs = make_vec_env(env_id, n_envs=2, env_kwargs={"model": "tiny"})
+    model = REINFORCE("MultiInputPolicy", envs, n_steps=14, baseline="per_step", device="cpu")
+    model.learn(56)
+    model.save(tmp_path / "model.zip")
+    REINFORCE.load(tmp_path / "model.zip", env=envs).learn(28)
+
+
+def test_only_per_unit_policies_imitate() -> None:
+    with pytest.raises(ValueError, match="elites"):
+        REINFORCE("MultiInputPolicy", simulated(), elites=2)
+
+
+def test_entropy_weight_follows_its_schedule() -> None:
+    model = hsdag(batched(), ent_coef=lambda remaining: 0.1 * remaining)
+    model.learn(40)
+    assert model.entropy_weight() == pytest.approx(0.0, abs=0.02)
+
+
+def test_imitation_makes_the_best_placement_the_prediction() -> None:
+    model = hsdag(batched(20), elites=1, imitation=10.0, n_epochs=10, learning_rate=3e-3)
+    model.learn(400)
+    (best,) = next(iter(model.elites.best.values()))
+    observation, _ = simulated().reset()
+    np.testing.assert_array_equal(model.predict(observation, deterministic=True)[0], best.action)
+
+
+def test_the_best_placement_is_kept_saved_and_logged(tmp_path: Path) -> None:
+    model = hsdag(batched(20))
+    model.set_logger(configure(str(tmp_path), ["csv", "tensorboard"]))
+    best = BestPlacementCallback(tmp_path / "best.json")
+    model.learn(200, best, log_interval=1)
+    assert best.best is not None
+    env = simulated()
+    placement = Placement.load(tmp_path / "best.json").assignment(env.problem)
+    assert env.backend.evaluate(placement).latency_ms == pytest.approx(best.best.latency_ms)
+    logged = (tmp_path / "progress.csv").read_text()
+    for name in ("placement/best_latency_ms", "placement/mean_speedup", "placement/feasible"):
+        assert name in logged
+    assert list(tmp_path.glob("events.out.tfevents*"))
+
+
+def test_infeasible_placements_are_never_the_best() -> None:
+    limited = [{"name": "CPU"}, {"name": "GPU", "weight_share": 0.01}]
+    model = hsdag(batched(20, devices=limited))
+    best = BestPlacementCallback()
+    model.learn(100, best)
+    assert best.best is None or not simulated(devices=limited).backend.infeasibility(
+        best.best.assignment
+    )
+
+
+def test_a_resumed_training_equals_an_uninterrupted_one(tmp_path: Path) -> None:
+    def train(path: Path, *stops: int) -> tuple[torch.Tensor, Any]:
+        for total in stops:
+            model = resumed(hsdag(batched(noise=0.1), elites=2, imitation=1.0), path)
+            best = BestPlacementCallback()
+            checkpoint = Checkpoint(path, every=40)
+            left = total - model.num_timesteps
+            model.learn(left, [best, checkpoint], reset_num_timesteps=False)
+        return weights(model), best.best
+
+    whole, best = train(tmp_path / "whole.zip", 200)
+    parts, best_of_parts = train(tmp_path / "parts.zip", 80, 200)
+    assert torch.equal(whole, parts)
+    np.testing.assert_array_equal(best.assignment, best_of_parts.assignment)
+
+
+def test_a_killed_training_goes_on_from_its_last_checkpoint(tmp_path: Path) -> None:
+    class KilledError(Exception):
+        pass
+
+    def kill(local: dict[str, Any], _: dict[str, Any]) -> bool:
+        if local["self"].num_timesteps >= 100:
+            raise KilledError
+        return True
+
+    path = tmp_path / "run.zip"
+    with pytest.raises(KilledError):
+        hsdag(batched()).learn(200, [Checkpoint(path, every=40), ConvertCallback(kill)])
+    model = resumed(hsdag(batched()), path)
+    assert model.num_timesteps == 80
+    model.learn(120, Checkpoint(path, every=40), reset_num_timesteps=False)
+    whole = hsdag(batched())
+    whole.learn(200, Checkpoint(tmp_path / "whole.zip", every=40))
+    assert torch.equal(weights(model), weights(whole))
+
+
+def test_the_vector_env_tells_how_episodes_ended() -> None:
+    env = batched(3, horizon=2)
+    env.seed(0)
+    env.reset()
+    actions = np.ones((3, simulated().problem.n_units), dtype=np.int64)
+    _, first, done, infos = env.step(actions)
+    assert not done.any()
+    assert "episode" not in infos[0]
+    observation, second, done, infos = env.step(actions)
+    assert done.all()
+    assert (observation["step"] == 0).all()
+    for row, info in enumerate(infos):
+        assert info["episode"]["l"] == 2
+        assert info["episode"]["r"] == pytest.approx(first[row] + second[row], rel=1e-5)
+        assert info["terminal_observation"]["step"] == 2
+        assert info["latency_ms"] > 0
+
+
+def test_the_vector_env_equals_single_environments() -> None:
+    env, single = batched(2), gym.make("placement_gym:DevicePlacementSim-v0", model="tiny")
+    env.reset()
+    actions = np.random.default_rng(0).integers(2, size=(2, 7))
+    _, rewards, _, infos = env.step(actions)
+    for action, reward, info in zip(actions, rewards, infos, strict=True):
+        single.reset()
+        _, expected, _, _, alone = single.step(action)
+        assert reward == pytest.approx(expected)
+        assert info["latency_ms"] == alone["latency_ms"]
