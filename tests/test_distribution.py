@@ -6,8 +6,7 @@ import torch
 from torch import Tensor
 from torch.distributions import Categorical
 
-from agents.common.distribution import UnitCategorical
-from agents.common.policy import together
+from agents.common.distribution import UnitCategorical, together
 
 B, N, D = 3, 5, 4
 
@@ -67,3 +66,25 @@ def test_a_leader_may_do_what_all_its_followers_may() -> None:
     both = together(allowed, leader)
     assert both[0, 0].tolist() == [False, True, False]
     assert both[0, 2].tolist() == [True, True, True]
+
+
+def test_rows_of_a_state_are_as_if_each_had_its_own() -> None:
+    torch.manual_seed(2)
+    row = torch.tensor([0, 2, 2, 1, 0])
+    weight, leader = torch.rand(B, N) < 0.7, torch.arange(N).expand(B, N)
+    shared = UnitCategorical(logits(), weight, leader, row=row)
+    own = UnitCategorical(logits()[row], weight[row], leader[row])
+    actions = torch.randint(D, (5, N))
+    for name in ("log_prob", "unit_log_prob"):
+        torch.testing.assert_close(getattr(shared, name)(actions), getattr(own, name)(actions))
+    torch.testing.assert_close(shared.entropy(), own.entropy())
+    assert torch.equal(shared.mode(), own.mode())
+
+
+def test_what_a_mask_forbids_is_not_permitted() -> None:
+    allowed = torch.ones(1, N, D, dtype=torch.bool)
+    allowed[0, 2, 1] = False
+    distribution = UnitCategorical(logits()[:1]).without(allowed)
+    good = torch.zeros(1, N, dtype=torch.long)
+    assert distribution.permits(good)
+    assert not distribution.permits(good + 1)

@@ -37,7 +37,7 @@ def batched(n: int = 20, **kwargs: Any) -> PlacementVecEnv:
 
 def learner(algorithm: type[BaseAlgorithm], env: VecEnv | None = None, **policy: Any) -> Any:
     """A learner that the toy suffices for."""
-    env = batched(50) if env is None else env
+    env = batched(100) if env is None else env
     proximal = {"n_steps": 2, "batch_size": 100, "n_epochs": 4, "gamma": 0.0}
     options: dict[type[BaseAlgorithm], dict[str, Any]] = {
         PPO: proximal,
@@ -49,7 +49,7 @@ def learner(algorithm: type[BaseAlgorithm], env: VecEnv | None = None, **policy:
     return algorithm(
         MaskableHSDAGPolicy if algorithm is MaskablePPO else HSDAGPolicy,
         env,
-        learning_rate=1e-3,
+        learning_rate=5e-4,
         ent_coef=0.1,
         policy_kwargs={"graphs": graphs, "hidden": 32, **policy},
         seed=0,

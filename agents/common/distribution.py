@@ -12,14 +12,16 @@ FORBIDDEN = -1e9
 class UnitCategorical(Distribution):
     """Independent choices of a device, one for each unit or for each group of units.
 
-    A unit without a weight decides nothing: it is padding, or goes where its leader goes.
+    A unit without a weight decides nothing: it is padding, or goes where its leader goes. Rows that
+    share a state share its arithmetic.
 
     Args:
-        logits: (B, N, D) of each device.
-        weight: (B, N) bool, which units decide; None lets all of them.
-        leader: (B, N) int64, the unit that each one follows; None lets each follow itself.
-        allowed: (B, N, D) bool, which devices may be chosen; None allows all. Leaders of groups
+        logits: (S, N, D) of each device, for each of S states.
+        weight: (S, N) bool, which units decide; None lets all of them.
+        leader: (S, N) int64, the unit that each one follows; None lets each follow itself.
+        allowed: (S, N, D) bool, which devices may be chosen; None allows all. Leaders of groups
             must allow what all of their followers do.
+        row: (B,) state of each row; None makes each state a row.
     """
 
     def __init__(
@@ -28,52 +30,63 @@ class UnitCategorical(Distribution):
         weight: Tensor | None = None,
         leader: Tensor | None = None,
         allowed: Tensor | None = None,
+        row: Tensor | None = None,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.weight, self.leader = weight, leader
         masked = logits if allowed is None else logits.masked_fill(~allowed, FORBIDDEN)
-        self.log_probs = masked.log_softmax(dim=-1)
+        self.of_state = masked.log_softmax(dim=-1)
+        self.row = torch.arange(len(logits), device=logits.device) if row is None else row
+        self.weight = None if weight is None else weight[self.row]
+        self.leader = None if leader is None else leader[self.row]
+        self.state_weight = weight
 
     @property
-    def parts(self) -> tuple[Tensor, Tensor | None, Tensor | None]:
-        """Log-probabilities (B, N, D), which units decide, and the units they follow."""
-        return self.log_probs, self.weight, self.leader
-
-    def log_prob(self, actions: Tensor) -> Tensor:
-        """(B,) of (B, N) devices: the sum over the units that decide."""
-        return self.total(self.unit_log_prob(actions))
+    def log_probs(self) -> Tensor:
+        """(B, N, D) of each device."""
+        return self.of_state[self.row]
 
     def unit_log_prob(self, actions: Tensor) -> Tensor:
         """(B, N) of each unit's device, whether it decides or not."""
-        return self.log_probs.gather(-1, actions.long()[..., None])[..., 0]
+        units = torch.arange(actions.shape[1], device=actions.device)
+        return self.of_state[self.row[:, None], units, actions.long()]
 
-    def permits(self, actions: Tensor) -> bool:
-        """Whether the first rows' units that decide may all choose these (b, N) devices."""
-        chosen = self.unit_log_prob(actions.expand(len(self.log_probs), -1))[: len(actions)]
-        decides = self.weight[: len(actions)] if self.weight is not None else chosen == chosen
-        return bool((chosen[decides] > FORBIDDEN / 2).all())
+    def log_prob(self, actions: Tensor) -> Tensor:
+        """(B,) of (B, N) devices: the sum over the units that decide."""
+        chosen = self.unit_log_prob(actions)
+        return (chosen if self.weight is None else chosen * self.weight).sum(dim=1)
 
     def entropy(self) -> Tensor:
         """(B,) the sum over the units that decide."""
-        return self.total(-(self.log_probs.exp() * self.log_probs).sum(dim=-1))
+        each = -(self.of_state.exp() * self.of_state).sum(dim=-1)
+        weighted = each if self.state_weight is None else each * self.state_weight
+        return weighted.sum(dim=1)[self.row]
 
-    def total(self, values: Tensor) -> Tensor:
-        """(B,) sums of (B, N) over the units that decide."""
-        return values.sum(dim=1) if self.weight is None else (values * self.weight).sum(dim=1)
+    def permits(self, actions: Tensor) -> bool:
+        """Whether the units that decide may choose these (B, N) devices."""
+        chosen = self.unit_log_prob(actions)
+        decided = chosen if self.weight is None else chosen[self.weight]
+        return bool((decided > FORBIDDEN / 2).all())
 
     def sample(self) -> Tensor:
-        """(B, N) devices, drawn by the largest perturbed logit."""
-        return self.followed((self.log_probs - exponential_like(self.log_probs).log()).argmax(-1))
+        """(B, N) devices, drawn by where a uniform number lies among summed probabilities."""
+        reached = self.of_state.detach().exp().cumsum(dim=-1)[..., :-1][self.row]
+        drawn = torch.rand(reached.shape[:-1], device=reached.device)
+        return self.followed((drawn[..., None] >= reached).sum(dim=-1))
 
     def mode(self) -> Tensor:
         """(B, N) the likeliest devices."""
-        return self.followed(self.log_probs.argmax(dim=-1))
+        return self.followed(self.of_state.argmax(dim=-1)[self.row])
 
     def followed(self, chosen: Tensor) -> Tensor:
         """(B, N) devices, each unit's that of its leader; 0 for padding."""
         if self.weight is not None:
             chosen = chosen * self.weight
         return chosen if self.leader is None else chosen.gather(1, self.leader)
+
+    def without(self, allowed: Tensor) -> UnitCategorical:
+        """The distribution in which (B, N, D) bool says which devices each unit allows."""
+        shared = together(allowed, self.leader)
+        return UnitCategorical(self.log_probs, self.weight, self.leader, shared)
 
     def actions_from_params(self, logits: Tensor, deterministic: bool = False) -> Tensor:
         """Devices for (B, N, D) logits."""
@@ -98,6 +111,10 @@ class UnitCategorical(Distribution):
         raise NotImplementedError("the policy makes the logits")
 
 
-def exponential_like(values: Tensor) -> Tensor:
-    """Standard exponential numbers: minus their logarithm is Gumbel noise."""
-    return torch.empty_like(values).exponential_()
+def together(allowed: Tensor, leader: Tensor | None) -> Tensor:
+    """(B, N, D) what every follower of a leader allows, for each leader."""
+    if leader is None:
+        return allowed
+    forbidden = (~allowed).to(torch.int32)
+    index = leader[..., None].expand_as(forbidden)
+    return torch.zeros_like(forbidden).scatter_add_(1, index, forbidden) == 0

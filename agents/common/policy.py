@@ -126,8 +126,8 @@ class UnitPolicy:
             first = {key: value[:1] for key, value in obs.items()}
             masks = None if action_masks is None else action_masks[:1]
             greedy = self._predict(first, deterministic=True, action_masks=masks)
-            if distribution.permits(greedy):
-                actions[:1] = greedy
+            proposed = torch.cat([greedy, actions[1:]])
+            actions = proposed if distribution.permits(proposed) else actions
         return actions, values, distribution.log_prob(actions)
 
     def evaluate_actions(
@@ -168,11 +168,10 @@ class UnitPolicy:
         """The decision without the devices that (B, N * D) masks of the environment forbid."""
         if action_masks is None:
             return decision
-        log_probs, weight, leader = decision.distribution.parts
-        masks = torch.as_tensor(np.asarray(action_masks), device=log_probs.device).bool()
-        allowed = together(masks.reshape(log_probs.shape), leader)
-        masked = UnitCategorical(log_probs, weight, leader, allowed)
-        return Decision(masked, decision.values)
+        distribution, values = decision
+        masks = torch.as_tensor(np.asarray(action_masks), device=values.device).bool()
+        allowed = masks.reshape(len(masks), self.n_slots, self.n_devices)
+        return Decision(distribution.without(allowed), values)
 
     def _get_constructor_parameters(self: Any) -> dict[str, Any]:
         return {
@@ -184,15 +183,6 @@ class UnitPolicy:
             "optimizer_class": self.optimizer_class,
             "optimizer_kwargs": self.optimizer_kwargs,
         }
-
-
-def together(allowed: Tensor, leader: Tensor | None) -> Tensor:
-    """(B, N, D) what every follower of a leader allows, for each leader."""
-    if leader is None:
-        return allowed
-    forbidden = (~allowed).to(torch.int32)
-    index = leader[..., None].expand_as(forbidden)
-    return torch.zeros_like(forbidden).scatter_add_(1, index, forbidden) == 0
 
 
 def perceptron(width: int, hidden: int, out: int, gain: float = 1.0) -> nn.Sequential:

@@ -96,9 +96,15 @@ class Networks(nn.Module):
         gate = torch.where(count > 0, total / count.clamp(min=1), 1.0)
         return pooled * gate[:, None]
 
-    def forward(self, graphs: GraphBatch, states: States) -> tuple[Tensor, Tensor]:
-        """(S, N, D) logits of padded units and (S, 1) values."""
-        z = self.state(self.encoder(graphs)[states.node], states.shift)
+    def forward(self, z: Tensor, graphs: GraphBatch, states: States) -> tuple[Tensor, Tensor]:
+        """(S, N, D) logits of padded units and (S, 1) values.
+
+        Args:
+            z: (n, hidden) embeddings of the graphs.
+            graphs: What the states are about.
+            states: S of them.
+        """
+        z = self.state(z[states.node], states.shift)
         of_groups = self.placer(self.pooled(z, states.group, states.inner))
         if self.cost_weight is not None:
             cost = scatter(graphs.x[states.node, self.costs], states.group, reduce="sum")

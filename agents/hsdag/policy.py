@@ -95,9 +95,8 @@ class HSDAGActor(UnitPolicy):
         logits, values, states = rollout.answer(graphs, keys)
         if not greedy and self.options.flips:
             logits = explored(logits, states, self.options.flips)
-        allowed = None if states.allowed is None else states.allowed[row]
-        leader, decides = states.leader[row], states.decides[row]
-        return Decision(UnitCategorical(logits[row], decides, leader, allowed), values[row])
+        distribution = UnitCategorical(logits, states.decides, states.leader, states.allowed, row)
+        return Decision(distribution, values[row])
 
     def _get_constructor_parameters(self) -> dict[str, Any]:
         return super()._get_constructor_parameters() | self.options.to_kwargs()

@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from agents.common.distribution import together
 from agents.common.graphs import GraphBatch, Recent
-from agents.common.policy import together
 from agents.hsdag.grouping import Graph, drawn, parsed
 from agents.hsdag.networks import Networks, States
 from agents.hsdag.options import Options
@@ -62,15 +62,17 @@ class Rollout:
 
     def __init__(self, networks: Networks, options: Options, sampling: bool) -> None:
         self.networks, self.options, self.sampling = networks, options, sampling
-        self.version = weights_version(networks)
+        self.weights = list(networks.parameters())
+        self.version = version_of(self.weights)
         self.moments: dict[int, list[Moment]] = {}
+        self.embeddings: Recent[tuple[tuple[int, ...], bool], Tensor] = Recent()
         self.states: Recent[tuple[Key, ...], States] = Recent()
         self.answers: Recent[tuple[Key, ...], Answer] = Recent()
 
     @property
     def stale(self) -> bool:
         """Whether the weights have changed since it began."""
-        return self.version != weights_version(self.networks)
+        return self.version != version_of(self.weights)
 
     def answer(self, graphs: GraphBatch, keys: tuple[Key, ...]) -> Answer:
         """What the networks say of (S,) states of these graphs."""
@@ -80,7 +82,9 @@ class Rollout:
             moments = [self.moment(graphs, *key) for key in keys]
             self.states[keys] = states_of(graphs, keys, moments)
         states = self.states[keys]
-        logits, values = self.networks(graphs, states)
+        learning = torch.is_grad_enabled() or self.stale
+        z = self.networks.encoder(graphs) if learning else self.embedded(graphs)
+        logits, values = self.networks(z, graphs, states)
         answer = Answer(logits, values, states)
         if not torch.is_grad_enabled():
             self.answers[keys] = answer
@@ -97,16 +101,24 @@ class Rollout:
     def after(self, graphs: GraphBatch, graph_id: int, earlier: Moment | None) -> Moment:
         """The moment after another: Z <- Z + Z' (HSDAG, 2.5), and groups are made anew."""
         graph = Graph.of(graphs, graphs.ids.index(graph_id))
-        z = self.networks.encoder(graphs)[graph.nodes]
+        z = self.embedded(graphs)[graph.nodes]
         shift = torch.zeros_like(z) if earlier is None else self.moved(z, earlier)
         if self.sampling and self.options.dropout:
-            z = self.networks.encoder(graphs, noisy=True)[graph.nodes]
+            z = self.embedded(graphs, noisy=True)[graph.nodes]
         make = drawn if self.sampling and self.options.draw_groups else parsed
         state = self.networks.state(z, shift)
         partition: Partition = make(self.networks, self.options, graph, state)
         kept = torch.as_tensor(partition.kept, device=z.device)
         group = torch.as_tensor(partition.group, device=z.device)
         return Moment(group, graph.edges[:, kept], shift)
+
+    @torch.no_grad()
+    def embedded(self, graphs: GraphBatch, noisy: bool = False) -> Tensor:
+        """(n, hidden) embeddings, with one draw of what is dropped for the whole roll-out."""
+        key = graphs.ids, noisy
+        if key not in self.embeddings:
+            self.embeddings[key] = self.networks.encoder(graphs, noisy=noisy)
+        return self.embeddings[key]
 
     def moved(self, z: Tensor, earlier: Moment) -> Tensor:
         """What has been added to embeddings z after an earlier moment."""
@@ -160,6 +172,6 @@ def allowed_by(graphs: GraphBatch, rows: list[int], leader: Tensor) -> Tensor | 
     return together(padded[rows], leader)
 
 
-def weights_version(networks: Networks) -> int:
+def version_of(weights: list[nn.Parameter]) -> int:
     """A number that changes when weights do, in place or by other memory; see also ``renew``."""
-    return hash(tuple((p._version, p.data_ptr()) for p in networks.parameters()))
+    return hash(tuple((p._version, p.data_ptr()) for p in weights))

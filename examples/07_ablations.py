@@ -1,0 +1,156 @@
+"""What each part of HSDAG is worth: the paper's Table 3, and the ablations that it lacks.
+
+Every variant places each model with the same budget and seeds on the simulated twin. 0 is the
+best single device, 1 the proven optimum; the table shows medians over the seeds.
+"""
+
+import argparse
+import csv
+from itertools import product
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+from matplotlib.figure import Figure
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+from agents.hsdag.agent import make
+from placement_gym.bench.arena import Arena
+from placement_gym.bench.optimum import optimum_or_bound
+from placement_gym.bench.resolve import AgentSpec
+from placement_gym.bench.run import run_agent
+from placement_gym.observation import FEATURES
+
+BLIND = {"features": tuple(name for name in FEATURES if name != "cost"), "cost_weight": 0.0}
+STRUCTURE = ("in_degree", "out_degree", "fractal_dimension")
+
+
+def variants(blind: bool) -> dict[str, AgentSpec]:
+    """Each variant's agent; a blind one does not see the devices' times."""
+    base = BLIND if blind else {"features": tuple(FEATURES)}
+
+    def hsdag(**settings) -> AgentSpec:
+        policy = {**base, **settings.pop("policy", {})}
+        return AgentSpec("hsdag", {"policy": policy, **settings}, make)
+
+    def without(*blocks: str) -> AgentSpec:
+        features = tuple(name for name in base["features"] if name not in blocks)
+        return hsdag(policy={"features": features})
+
+    return {
+        "HSDAG": hsdag(),
+        "without output shape": without("shape"),
+        "without node ID": without("position"),
+        "without graph structure": without(*STRUCTURE),
+        "without grouping": hsdag(policy={"grouping": False, "draw_groups": False, "alike": 0.0}),
+        "without like groups": hsdag(policy={"alike": 0.0}),
+        "without GNN": hsdag(policy={"layers": 0}),
+        "symmetrised GCN": hsdag(policy={"directed": False}),
+        "GAT": hsdag(policy={"conv": "gat"}),
+        "GIN": hsdag(policy={"conv": "gin"}),
+        "without imitation": hsdag(elites=0),
+        "without least exploration": hsdag(policy={"flips": 0.0}),
+        "reward 1 / latency": hsdag(envs={"num_envs": 10, "reward": "inverse_latency"}),
+        "reward -sqrt(latency)": hsdag(envs={"num_envs": 10, "reward": "neg_sqrt_latency"}),
+        "without co-location": hsdag(),
+        "paper": AgentSpec("hsdag", {"preset": "paper"}, make),
+        "random": AgentSpec("random"),
+        "random blocks": AgentSpec("random-blocks"),
+        "annealing": AgentSpec("annealing"),
+    }
+
+
+def gap_closed(latency_ms: float | None, single_ms: float, optimum_ms: float) -> float:
+    """0 for the best single device, 1 for the optimum; an infeasible placement counts as -1."""
+    return -1.0 if latency_ms is None else (single_ms - latency_ms) / (single_ms - optimum_ms)
+
+
+def rows_of(label: str, agent: AgentSpec, model: str, options: argparse.Namespace) -> list[dict]:
+    """A row for each seed."""
+    granularity = "op" if label == "without co-location" else "colocated"
+    env_kwargs = {"model": model, "devices": options.devices, "granularity": granularity}
+    with TemporaryDirectory() as folder:
+        arena = Arena.make("DevicePlacementSim-v0", env_kwargs, Path(folder))
+        single_ms = arena.base.info()["best_single_ms"]
+        optimum_ms = optimum_or_bound(arena.base, [])["optimum_ms"]
+        rows = []
+        for seed in range(options.seeds):
+            row, _ = run_agent(arena, agent, seed, options.budget)
+            if row.error:
+                raise SystemExit(f"{label} on {model}: {row.error}")
+            found = gap_closed(row.latency_ms, single_ms, optimum_ms)
+            greedy = gap_closed(row.greedy_latency_ms, single_ms, optimum_ms)
+            rows.append(
+                {"variant": label, "model": model, "seed": seed, "latency_ms": row.latency_ms,
+                 "finalist": found, "greedy": greedy, "wall_s": row.wall_s}
+            )  # fmt: skip
+        return rows
+
+
+def medians(rows: list[dict], models: list[str], what: str) -> dict[str, list[float]]:
+    """Of each variant, one for each model."""
+    labels = dict.fromkeys(row["variant"] for row in rows)
+    values = {pair: [] for pair in product(labels, models)}
+    for row in rows:
+        values[row["variant"], row["model"]].append(row[what])
+    return {label: [float(np.median(values[label, model])) for model in models] for label in labels}
+
+
+def table_of(rows: list[dict], models: list[str]) -> Table:
+    """Finalists, then greedy placements."""
+    columns = [f"{what} {model}" for what in ("finalist", "greedy") for model in models]
+    table = Table("variant", *columns, title="gap between best single device and optimum closed")
+    finalists, greedy = (medians(rows, models, what) for what in ("finalist", "greedy"))
+    for label, values in finalists.items():
+        table.add_row(label, *(f"{value:.2f}" for value in values + greedy[label]))
+    return table
+
+
+def draw(rows: list[dict], models: list[str], path: Path) -> None:
+    """Bars of what each variant's finalist closes."""
+    found = medians(rows, models, "finalist")
+    figure = Figure(figsize=(8, 9), layout="constrained")
+    axes = figure.subplots()
+    position, height = np.arange(len(found)), 0.8 / len(models)
+    for k, model in enumerate(models):
+        closed = [max(values[k], 0.0) for values in found.values()]
+        axes.barh(position + (k - (len(models) - 1) / 2) * height, closed, height, label=model)
+    axes.set_yticks(position, list(found))
+    axes.invert_yaxis()
+    axes.set_xlabel("gap between best single device (0) and optimum (1) that is closed")
+    figure.legend(loc="outside upper right", ncols=len(models))
+    figure.savefig(path, dpi=120)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--models", default="inception,resnet,bert-8", help="comma-separated")
+    parser.add_argument("--devices", default="hsdag-paper", help="preset of two devices")
+    parser.add_argument("--budget", type=int, default=500, help="placements a run")
+    parser.add_argument("--seeds", type=int, default=5, help="runs of each variant")
+    parser.add_argument("--blind", action="store_true", help="hide the devices' times")
+    parser.add_argument("--out", default="results/ablations", help="folder for the results")
+    parser.add_argument("--smoke", action="store_true", help="a quick run on the toy model")
+    options = parser.parse_args()
+    if options.smoke:
+        options.models, options.budget, options.seeds = "tiny", 20, 1
+
+    models = options.models.split(",")
+    runs = [(*item, model) for item in variants(options.blind).items() for model in models]
+    rows = [row for run in track(runs, "variants") for row in rows_of(*run, options)]
+    out = Path(options.out)
+    out.mkdir(parents=True, exist_ok=True)
+    with (out / "runs.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, rows[0])
+        writer.writeheader()
+        writer.writerows(rows)
+    draw(rows, models, out / "ablations.png")
+    console = Console(width=120, record=True)
+    console.print(table_of(rows, models))
+    console.save_text(str(out / "table.txt"))
+
+
+if __name__ == "__main__":
+    main()
