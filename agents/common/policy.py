@@ -170,7 +170,7 @@ class UnitPolicy:
             return decision
         distribution, values = decision
         masks = torch.as_tensor(np.asarray(action_masks), device=values.device).bool()
-        allowed = masks.reshape(len(masks), self.n_slots, self.n_devices)
+        allowed = masks.reshape(-1, self.n_slots, self.n_devices)
         return Decision(distribution.without(allowed), values)
 
     def _get_constructor_parameters(self: Any) -> dict[str, Any]:
