@@ -7,10 +7,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from torch_geometric.nn import GATConv, GCNConv, GINConv, InstanceNorm
-from torch_geometric.utils import degree
+from torch_geometric.nn import GATConv, GCNConv, GINConv
 
-from agents.common.graphs import GraphBatch
+from agents.common.graphs import Edges, GraphBatch
 from placement_gym.observation import FEATURES
 
 CONVOLUTIONS = ("gcn", "gat", "gin")
@@ -50,7 +49,6 @@ class Encoder(nn.Module):
             raise ValueError(f"features are some of {tuple(FEATURES)}, not {tuple(features)}")
         columns = [column for name in FEATURES if name in features for column in block(name)]
         self.register_buffer("columns", torch.tensor(columns), persistent=False)
-        self.scale = InstanceNorm(len(columns))
         self.dropout = dropout
         self.enter = nn.ModuleList([dense(len(columns), hidden), dense(hidden, hidden)])
         self.convolutions = nn.ModuleList(
@@ -65,11 +63,11 @@ class Encoder(nn.Module):
             graphs: ``x`` (n, N_FEATURES), ``edge_index`` (2, e), ``batch`` (n,).
             noisy: Whether hidden values are dropped.
         """
-        h: Tensor = self.scale(graphs.x[:, self.columns], graphs.batch)
+        h = graphs.scaled[:, self.columns]
         for layer in self.enter:
             h = functional.dropout(layer(h), self.dropout, training=noisy)
         for convolution, norm in zip(self.convolutions, self.norms, strict=True):
-            h = norm(h + convolution(h, graphs.edge_index).relu())
+            h = norm(h + convolution(h, graphs).relu())
         return h
 
 
@@ -94,21 +92,16 @@ class Convolution(nn.Module):
         self.along = messages(kind, width)
         self.against = messages(kind, width) if directed else None
 
-    def forward(self, h: Tensor, edge_index: Tensor) -> Tensor:
-        """(n, width) of (n, width) and (2, e) edges."""
+    def forward(self, h: Tensor, graphs: GraphBatch) -> Tensor:
+        """(n, width) of (n, width)."""
         if self.against is None:
-            both = torch.cat([edge_index, edge_index.flip(0)], dim=1)
-            return self.own(h) + self.sent(self.along, h, both)
-        from_producers = self.sent(self.along, h, edge_index)
-        return self.own(h) + from_producers + self.sent(self.against, h, edge_index.flip(0))
+            return self.own(h) + self.sent(self.along, h, graphs.undirected)
+        from_producers = self.sent(self.along, h, graphs.along)
+        return self.own(h) + from_producers + self.sent(self.against, h, graphs.against)
 
-    def sent(self, layer: nn.Module, h: Tensor, edge_index: Tensor) -> Tensor:
-        messages: Tensor = (
-            layer(h, edge_index, degree_weights(edge_index, len(h)))
-            if self.weighted
-            else layer(h, edge_index)
-        )
-        return messages
+    def sent(self, layer: nn.Module, h: Tensor, edges: Edges) -> Tensor:
+        sent: Tensor = layer(h, *edges) if self.weighted else layer(h, edges.ends)
+        return sent
 
 
 def messages(kind: str, width: int) -> nn.Module:
@@ -118,13 +111,6 @@ def messages(kind: str, width: int) -> nn.Module:
     if kind == "gat":
         return GATConv(width, width // HEADS, HEADS, add_self_loops=False)
     return GINConv(nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, width)))
-
-
-def degree_weights(edge_index: Tensor, n: int) -> Tensor:
-    """(e,) one over the root of out-degree times in-degree, where a node's own loop counts."""
-    source, target = edge_index
-    out, into = degree(source, n) + 1.0, degree(target, n) + 1.0
-    return (out[source] * into[target]).rsqrt()
 
 
 def dense(width: int, hidden: int) -> nn.Sequential:

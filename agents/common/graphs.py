@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from functools import cached_property
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch_geometric.nn import InstanceNorm
+from torch_geometric.utils import degree
 
 TensorDict = Mapping[str, Tensor]
 GRAPH_KEYS = ("x", "edge_index", "edge_mask", "node_mask")
@@ -32,6 +35,25 @@ class MissingGraphError(ValueError):
     """An observation without the graph that it is about."""
 
 
+class Edges(NamedTuple):
+    """Along which messages are sent.
+
+    Attributes:
+        ends: (2, e) from and to.
+        weight: (e,) one over the root of out-degree times in-degree, a loop at each node counted.
+    """
+
+    ends: Tensor
+    weight: Tensor
+
+    @classmethod
+    def of(cls, ends: Tensor, n: int) -> Edges:
+        """The edges with their weights among n nodes."""
+        source, target = ends
+        out, into = degree(source, n) + 1.0, degree(target, n) + 1.0
+        return cls(ends, (out[source] * into[target]).rsqrt())
+
+
 @dataclass(frozen=True, eq=False)
 class GraphBatch:
     """Graphs without padding, in PyTorch Geometric's layout of one batch.
@@ -53,6 +75,28 @@ class GraphBatch:
     node_mask: Tensor
     action_mask: Tensor | None
     ids: tuple[int, ...]
+
+    @cached_property
+    def scaled(self) -> Tensor:
+        """(n, N_FEATURES) ``x`` with mean 0 and deviation 1 over the nodes of each graph."""
+        scaled: Tensor = InstanceNorm(self.x.shape[1])(self.x, self.batch)
+        return scaled
+
+    @cached_property
+    def along(self) -> Edges:
+        """The edges from producers to consumers."""
+        return Edges.of(self.edge_index, len(self.x))
+
+    @cached_property
+    def against(self) -> Edges:
+        """The edges from consumers to producers."""
+        return Edges(self.edge_index.flip(0), self.along.weight)
+
+    @cached_property
+    def undirected(self) -> Edges:
+        """The edges in both directions."""
+        both = torch.cat([self.edge_index, self.edge_index.flip(0)], dim=1)
+        return Edges.of(both, len(self.x))
 
 
 class Graphs:

@@ -66,6 +66,7 @@ class Rollout:
         self.version = version_of(self.weights)
         self.moments: dict[int, list[Moment]] = {}
         self.embeddings: Recent[tuple[tuple[int, ...], bool], Tensor] = Recent()
+        self.learnable: Recent[tuple[int, ...], Tensor] = Recent()
         self.states: Recent[tuple[Key, ...], States] = Recent()
         self.answers: Recent[tuple[Key, ...], Answer] = Recent()
 
@@ -82,9 +83,7 @@ class Rollout:
             moments = [self.moment(graphs, *key) for key in keys]
             self.states[keys] = states_of(graphs, keys, moments)
         states = self.states[keys]
-        learning = torch.is_grad_enabled() or self.stale
-        z = self.networks.encoder(graphs) if learning else self.embedded(graphs)
-        logits, values = self.networks(z, graphs, states)
+        logits, values = self.networks(self.embeddings_of(graphs), graphs, states)
         answer = Answer(logits, values, states)
         if not torch.is_grad_enabled():
             self.answers[keys] = answer
@@ -112,12 +111,27 @@ class Rollout:
         group = torch.as_tensor(partition.group, device=z.device)
         return Moment(group, graph.edges[:, kept], shift)
 
-    @torch.no_grad()
+    def embeddings_of(self, graphs: GraphBatch) -> Tensor:
+        """(n, hidden) to decide with; the roll-out's own while the weights are what they were.
+
+        A gradient goes through them once: the first update needs no other pass.
+        """
+        if self.stale:
+            return self.networks.encoder(graphs)
+        if not torch.is_grad_enabled():
+            return self.embedded(graphs)
+        z = self.learnable.pop(graphs.ids, None)
+        return self.networks.encoder(graphs) if z is None else z
+
     def embedded(self, graphs: GraphBatch, noisy: bool = False) -> Tensor:
         """(n, hidden) embeddings, with one draw of what is dropped for the whole roll-out."""
         key = graphs.ids, noisy
         if key not in self.embeddings:
-            self.embeddings[key] = self.networks.encoder(graphs, noisy=noisy)
+            with torch.set_grad_enabled(self.sampling and not noisy):
+                z = self.networks.encoder(graphs, noisy=noisy)
+            self.embeddings[key] = z.detach()
+            if z.requires_grad:
+                self.learnable[graphs.ids] = z
         return self.embeddings[key]
 
     def moved(self, z: Tensor, earlier: Moment) -> Tensor:
