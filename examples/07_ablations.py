@@ -1,11 +1,13 @@
 """What each part of HSDAG is worth: the paper's Table 3, and the ablations that it lacks.
 
 Every variant places each model with the same budget and seeds on the simulated twin. 0 is the
-best single device, 1 the proven optimum; the table shows medians over the seeds.
+best single device, 1 the proven optimum; the table shows medians over the seeds. Stopped, it goes
+on where it was when started again.
 """
 
 import argparse
 import csv
+from io import StringIO
 from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -67,26 +69,55 @@ def gap_closed(latency_ms: float | None, single_ms: float, optimum_ms: float) ->
     return -1.0 if latency_ms is None else (single_ms - latency_ms) / (single_ms - optimum_ms)
 
 
-def rows_of(label: str, agent: AgentSpec, model: str, options: argparse.Namespace) -> list[dict]:
-    """A row for each seed."""
+class Runs:
+    """Rows of a file, a run each; what is in the file is not run again.
+
+    Args:
+        path: A CSV file, appended to as runs end.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open(newline="") if path.is_file() else StringIO() as file:
+            self.rows = list(csv.DictReader(file))
+
+    def has(self, **key) -> bool:
+        """Whether there is a row with these values."""
+        return any(all(row[k] == str(v) for k, v in key.items()) for row in self.rows)
+
+    def add(self, **row) -> None:
+        """Append a row."""
+        with self.path.open("a", newline="") as file:
+            writer = csv.DictWriter(file, row)
+            if not self.rows:
+                writer.writeheader()
+            writer.writerow(row)
+        self.rows.append({name: str(value) for name, value in row.items()})
+
+
+def run(label: str, agent: AgentSpec, model: str, runs: Runs, options: argparse.Namespace) -> None:
+    """One variant on one model, with every seed."""
+    settings = {"budget": options.budget, "devices": options.devices, "blind": options.blind}
+    keys = [{"variant": label, "model": model, "seed": s, **settings} for s in range(options.seeds)]
+    waiting = [key for key in keys if not runs.has(**key)]
+    if not waiting:
+        return
     granularity = "op" if label == "without co-location" else "colocated"
     env_kwargs = {"model": model, "devices": options.devices, "granularity": granularity}
     with TemporaryDirectory() as folder:
         arena = Arena.make("DevicePlacementSim-v0", env_kwargs, Path(folder))
         single_ms = arena.base.info()["best_single_ms"]
         optimum_ms = optimum_or_bound(arena.base, [])["optimum_ms"]
-        rows = []
-        for seed in range(options.seeds):
-            row, _ = run_agent(arena, agent, seed, options.budget)
+        for key in waiting:
+            row, _ = run_agent(arena, agent, key["seed"], options.budget)
             if row.error:
                 raise SystemExit(f"{label} on {model}: {row.error}")
             found = gap_closed(row.latency_ms, single_ms, optimum_ms)
             greedy = gap_closed(row.greedy_latency_ms, single_ms, optimum_ms)
-            rows.append(
-                {"variant": label, "model": model, "seed": seed, "latency_ms": row.latency_ms,
-                 "finalist": found, "greedy": greedy, "wall_s": row.wall_s}
-            )  # fmt: skip
-        return rows
+            runs.add(
+                **key, latency_ms=row.latency_ms, finalist=found, greedy=greedy, wall_s=row.wall_s
+            )
 
 
 def medians(rows: list[dict], models: list[str], what: str) -> dict[str, list[float]]:
@@ -94,17 +125,17 @@ def medians(rows: list[dict], models: list[str], what: str) -> dict[str, list[fl
     labels = dict.fromkeys(row["variant"] for row in rows)
     values = {pair: [] for pair in product(labels, models)}
     for row in rows:
-        values[row["variant"], row["model"]].append(row[what])
+        values[row["variant"], row["model"]].append(float(row[what]))
     return {label: [float(np.median(values[label, model])) for model in models] for label in labels}
 
 
 def table_of(rows: list[dict], models: list[str]) -> Table:
-    """Finalists, then greedy placements."""
-    columns = [f"{what} {model}" for what in ("finalist", "greedy") for model in models]
-    table = Table("variant", *columns, title="gap between best single device and optimum closed")
+    """Finalist, and greedy placement in brackets."""
+    table = Table("variant", *models, title="gap closed by the finalist (greedy placement)")
     finalists, greedy = (medians(rows, models, what) for what in ("finalist", "greedy"))
     for label, values in finalists.items():
-        table.add_row(label, *(f"{value:.2f}" for value in values + greedy[label]))
+        pairs = zip(values, greedy[label], strict=True)
+        table.add_row(label, *(f"{found:.2f} ({predicted:.2f})" for found, predicted in pairs))
     return table
 
 
@@ -137,17 +168,14 @@ def main() -> None:
     if options.smoke:
         options.models, options.budget, options.seeds = "tiny", 20, 1
 
-    models = options.models.split(",")
-    runs = [(*item, model) for item in variants(options.blind).items() for model in models]
-    rows = [row for run in track(runs, "variants") for row in rows_of(*run, options)]
-    out = Path(options.out)
-    out.mkdir(parents=True, exist_ok=True)
-    with (out / "runs.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, rows[0])
-        writer.writeheader()
-        writer.writerows(rows)
+    models, out = options.models.split(","), Path(options.out)
+    runs = Runs(out / "runs.csv")
+    every = [(*item, model) for item in variants(options.blind).items() for model in models]
+    for variant in track(every, "variants"):
+        run(*variant, runs, options)
+    rows = [row for row in runs.rows if row["blind"] == str(options.blind)]
     draw(rows, models, out / "ablations.png")
-    console = Console(width=120, record=True)
+    console = Console(record=True)
     console.print(table_of(rows, models))
     console.save_text(str(out / "table.txt"))
 
