@@ -104,7 +104,7 @@ class REINFORCE(OnPolicyAlgorithm):
             n_steps=n_steps,
             gamma=gamma,
             gae_lambda=1.0,
-            ent_coef=0.0,
+            ent_coef=ent_coef,  # type: ignore[arg-type]
             vf_coef=vf_coef,
             max_grad_norm=max_grad_norm,
             use_sde=False,
@@ -122,7 +122,6 @@ class REINFORCE(OnPolicyAlgorithm):
         self.normalize_advantage = normalize_advantage
         self.imitation = imitation
         self.elites = Elites(elites)
-        self.ent_schedule = ent_coef
         self.averages = MovingAverages(decay)
         self.greedy_returns: FloatArray = np.zeros((0, 0))
         if _init_setup_model:
@@ -134,6 +133,8 @@ class REINFORCE(OnPolicyAlgorithm):
         )
         if unit_policy:
             self.policy_kwargs = {"critic": self.baseline == "critic", **self.policy_kwargs}
+            if self.baseline == "critic" and not self.policy_kwargs["critic"]:
+                raise ValueError("baseline='critic' needs a policy with critic=True")
         super()._setup_model()
         if self.elites.number and not unit_policy:
             raise ValueError("only per-unit policies imitate: elites must be 0 for this one")
@@ -198,9 +199,8 @@ class REINFORCE(OnPolicyAlgorithm):
 
     def entropy_weight(self) -> float:
         """Of this moment of the training."""
-        if callable(self.ent_schedule):
-            return float(self.ent_schedule(self._current_progress_remaining))
-        return self.ent_schedule
+        weight: Any = self.ent_coef
+        return float(weight(self._current_progress_remaining) if callable(weight) else weight)
 
     def moments(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """(n_steps, n_envs) numbers of graph and step together, and of the step alone."""
