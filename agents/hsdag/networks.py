@@ -81,7 +81,7 @@ class Networks(nn.Module):
     def scores(self, z: Tensor, edges: Tensor) -> Tensor:
         """(e,) logits of edges (2, e) between nodes of embeddings z: phi(z_u * z_v)."""
         assert self.scorer is not None
-        scores: Tensor = self.scorer(z[edges[0]] * z[edges[1]])
+        scores: Tensor = self.scorer(z.index_select(0, edges[0]) * z.index_select(0, edges[1]))
         return scores[:, 0]
 
     def pooled(self, z: Tensor, group: Tensor, inner: Tensor) -> Tensor:
@@ -104,14 +104,14 @@ class Networks(nn.Module):
             graphs: What the states are about.
             states: S of them.
         """
-        z = self.state(z[states.node], states.shift)
+        z = self.state(z.index_select(0, states.node), states.shift)
         of_groups = self.placer(self.pooled(z, states.group, states.inner))
         if self.cost_weight is not None:
             cost = scatter(graphs.x[states.node, self.costs], states.group, reduce="sum")
             of_groups = of_groups - self.cost_weight * (cost + LEAST_COST).log()
         n_states, n_slots = states.decides.shape
         logits = of_groups.new_zeros(n_states, n_slots, of_groups.shape[1])
-        logits[states.state, states.slot] = of_groups[states.group]
+        logits[states.state, states.slot] = of_groups.index_select(0, states.group)
         if self.critic is None:
             return logits, logits.new_zeros(n_states, 1)
         values: Tensor = self.critic(scatter(z, states.state, reduce="mean"))
