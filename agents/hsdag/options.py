@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from placement_gym.observation import FEATURES
@@ -59,10 +59,6 @@ class Options:
     flips: float = 0.0
     greedy_first: bool = False
     cost_weight: float = 2.0
-
-    def to_kwargs(self) -> dict[str, Any]:
-        """As keyword arguments."""
-        return asdict(self)
 
 
 PRESETS = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 import torch
@@ -99,13 +100,13 @@ class HSDAGActor(UnitPolicy):
         return Decision(distribution, values[row])
 
     def _get_constructor_parameters(self) -> dict[str, Any]:
-        return super()._get_constructor_parameters() | self.options.to_kwargs()
+        return super()._get_constructor_parameters() | asdict(self.options)
 
 
 def explored(logits: Tensor, states: States, flips: float) -> Tensor:
     """(S, N, D) logits mixed with a uniform choice, which ``flips`` groups are expected to take."""
-    allowed = torch.ones_like(logits, dtype=torch.bool)
-    allowed = allowed if states.allowed is None else states.allowed
+    everything = torch.ones_like(logits, dtype=torch.bool)
+    allowed = everything if states.allowed is None else states.allowed
     likely = logits.masked_fill(~allowed, FORBIDDEN).softmax(dim=-1)
     uniform = allowed / allowed.sum(dim=-1, keepdim=True)
     share = (flips / states.decides.sum(dim=1)).clamp(max=MOST_FLIPS)[:, None, None]
