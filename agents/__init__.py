@@ -27,4 +27,8 @@ AGENTS: dict[str, str] = {
     "greedy-fill": "agents.exact:greedy_fill",
     "call-milp": "agents.exact:call_milp",
     "hsdag": "agents.hsdag.agent:make",
+    "placeto": "agents.placeto.agent:make",
+    "rnn": "agents.rnn.agent:make",
+    "hdp": "agents.rnn.agent:make_hierarchical",
+    "post": "agents.post.agent:make",
 }

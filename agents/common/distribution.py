@@ -2,11 +2,42 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import torch
 from stable_baselines3.common.distributions import Distribution
 from torch import Tensor
 
 FORBIDDEN = -1e9
+
+
+class Likelihood(Protocol):
+    """How likely (B, N) devices are that have been chosen."""
+
+    def log_prob(self, actions: Tensor) -> Tensor:
+        """(B,) of all of them together."""
+
+    def unit_log_prob(self, actions: Tensor) -> Tensor:
+        """(B, N) of each unit's."""
+
+    def entropy(self) -> Tensor:
+        """(B,) of the choice."""
+
+    def permits(self, actions: Tensor) -> bool:
+        """Whether they may be chosen at all."""
+
+
+class Devices(Protocol):
+    """A way to choose the devices of all units of a batch."""
+
+    def get_actions(self, deterministic: bool = False) -> Tensor:
+        """(B, N) devices."""
+
+    def given(self, actions: Tensor) -> Likelihood:
+        """How likely the (B, N) devices are, each given those that were chosen before."""
+
+    def without(self, allowed: Tensor) -> Devices:
+        """The choice among (B, N, D) bool alone."""
 
 
 class UnitCategorical(Distribution):
@@ -66,6 +97,10 @@ class UnitCategorical(Distribution):
         chosen = self.unit_log_prob(actions)
         decided = chosen if self.weight is None else chosen[self.weight]
         return bool((decided > FORBIDDEN / 2).all())
+
+    def given(self, actions: Tensor) -> UnitCategorical:
+        """Itself: units choose independently."""
+        return self
 
     def sample(self) -> Tensor:
         """(B, N) devices, drawn by where a uniform number lies among summed probabilities."""

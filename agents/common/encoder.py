@@ -44,10 +44,7 @@ class Encoder(nn.Module):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        unknown = sorted(set(features) - set(FEATURES))
-        if unknown or not features:
-            raise ValueError(f"features are some of {tuple(FEATURES)}, not {tuple(features)}")
-        columns = [column for name in FEATURES if name in features for column in block(name)]
+        columns = columns_of(features)
         self.register_buffer("columns", torch.tensor(columns), persistent=False)
         self.dropout = dropout
         self.enter = nn.ModuleList([dense(len(columns), hidden), dense(hidden, hidden)])
@@ -117,6 +114,14 @@ def dense(width: int, hidden: int) -> nn.Sequential:
     return nn.Sequential(nn.Linear(width, hidden), nn.LayerNorm(hidden), nn.ReLU())
 
 
-def block(name: str) -> range:
-    """Columns of a feature block."""
-    return range(FEATURES[name].start, FEATURES[name].stop)
+def columns_of(features: Sequence[str]) -> list[int]:
+    """Columns of ``x`` that feature blocks take.
+
+    Raises:
+        ValueError: Unknown blocks, or none.
+    """
+    unknown = sorted(set(features) - set(FEATURES))
+    if unknown or not features:
+        raise ValueError(f"features are some of {tuple(FEATURES)}, not {tuple(features)}")
+    chosen = [FEATURES[name] for name in FEATURES if name in features]
+    return [column for block in chosen for column in range(block.start, block.stop)]

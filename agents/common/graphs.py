@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch_geometric.nn import InstanceNorm
-from torch_geometric.utils import degree
+from torch_geometric.utils import degree, to_dense_batch
 
 TensorDict = Mapping[str, Tensor]
 GRAPH_KEYS = ("x", "edge_index", "edge_mask", "node_mask")
@@ -81,6 +81,28 @@ class GraphBatch:
         """(n, N_FEATURES) ``x`` with mean 0 and deviation 1 over the nodes of each graph."""
         scaled: Tensor = InstanceNorm(self.x.shape[1])(self.x, self.batch)
         return scaled
+
+    @cached_property
+    def allowed_slots(self) -> Tensor | None:
+        """(G, N, D) bool, where padded units may go; None where nothing is forbidden or known."""
+        if self.action_mask is None or bool(self.action_mask.all()):
+            return None
+        padded = self.action_mask.new_ones(*self.node_mask.shape, self.action_mask.shape[1])
+        padded[self.node_mask] = self.action_mask
+        return padded
+
+    def nodes_of(self, graph: int) -> slice:
+        """Where the nodes of one graph are."""
+        return slice(int(self.ptr[graph]), int(self.ptr[graph + 1]))
+
+    def edges_of(self, graph: int) -> Tensor:
+        """(2, e) the edges of one graph between its own nodes, numbered from 0."""
+        mine = self.batch[self.edge_index[0]] == graph
+        return self.edge_index[:, mine] - self.ptr[graph]
+
+    def padded(self, values: Tensor) -> Tensor:
+        """(G, N, F) of (n, F) values of the nodes, zero for padding."""
+        return to_dense_batch(values, self.batch, 0.0, self.node_mask.shape[1])[0]
 
     @cached_property
     def along(self) -> Edges:

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from gymnasium import spaces
 from stable_baselines3.common.type_aliases import Schedule
-from torch import Tensor, nn
+from torch import Tensor
 
-from agents.common.distribution import UnitCategorical
-from agents.common.graphs import Graphs, TensorDict
-
-GraphTable = Mapping[int, Mapping[str, Any]]
+from agents.common.distribution import Devices
+from agents.common.graph_policy import GraphPolicy, GraphTable
+from agents.common.graphs import TensorDict
 
 
 class Decision(NamedTuple):
@@ -26,11 +24,11 @@ class Decision(NamedTuple):
         values: (B, 1) expected returns, zero without a critic.
     """
 
-    distribution: UnitCategorical
+    distribution: Devices
     values: Tensor
 
 
-class UnitPolicy:
+class UnitPolicy(GraphPolicy):
     """A per-unit actor as an SB3 policy; mixed into ``ActorCriticPolicy`` or its maskable twin.
 
     Works in PPO, A2C and REINFORCE; with sb3-contrib's base class also in MaskablePPO. A subclass
@@ -40,9 +38,8 @@ class UnitPolicy:
         observation_space: Of the environment.
         action_space: Of the environment, ``MultiDiscrete`` with equal numbers of devices.
         lr_schedule: Of the algorithm.
-        graphs: Static graphs by ``graph_id``, as ``env.unwrapped.graph_table()`` gives them, for
-            environments made with ``observe_graph=False``; they also say which device runs what.
-        critic: Whether there is a critic; REINFORCE does without.
+        graphs: See ``GraphPolicy``.
+        critic: See ``GraphPolicy``.
         use_sde: Not for discrete actions.
         optimizer_class: As for SB3's policies.
         optimizer_kwargs: As for SB3's policies.
@@ -51,8 +48,6 @@ class UnitPolicy:
         ValueError: The environment does not place all units at once, or ``use_sde`` is set.
     """
 
-    graphs: Graphs
-    optimizer: torch.optim.Optimizer
     greedy_first: bool = False
     """Whether the first of several sampled placements is the one that prediction would give."""
 
@@ -74,18 +69,15 @@ class UnitPolicy:
                 f"DevicePlacementSim-v0 without use_sde, not actions {action_space}"
             )
         self.n_slots, self.n_devices = len(devices), int(devices[0])
-        self.table, self.has_critic = graphs, critic
-        super().__init__(  # type: ignore[call-arg]
+        super().__init__(
             observation_space,
             action_space,
             lr_schedule,
+            graphs,
+            critic,
             optimizer_class=optimizer_class,
             optimizer_kwargs=optimizer_kwargs,
         )
-
-    @abstractmethod
-    def build(self) -> None:
-        """Make the networks."""
 
     @abstractmethod
     def decide(self, observation: TensorDict, greedy: bool = False) -> Decision:
@@ -108,13 +100,6 @@ class UnitPolicy:
             self.forget()
         super().set_training_mode(mode)  # type: ignore[misc]
 
-    def _build(self: Any, lr_schedule: Schedule) -> None:
-        self.graphs = Graphs(self.table)
-        self.build()
-        self.optimizer = self.optimizer_class(
-            self.parameters(), lr=lr_schedule(1), **self.optimizer_kwargs
-        )
-
     def forward(
         self, obs: Any, deterministic: bool = False, action_masks: Any = None
     ) -> tuple[Tensor, Tensor, Tensor]:
@@ -127,23 +112,26 @@ class UnitPolicy:
             masks = None if action_masks is None else action_masks[:1]
             greedy = self._predict(first, deterministic=True, action_masks=masks)
             proposed = torch.cat([greedy, actions[1:]])
-            actions = proposed if distribution.permits(proposed) else actions
-        return actions, values, distribution.log_prob(actions)
+            permitted = distribution.given(proposed).permits(proposed)
+            actions = proposed if permitted else actions
+        return actions, values, distribution.given(actions).log_prob(actions)
 
     def evaluate_actions(
         self, obs: Any, actions: Tensor, action_masks: Any = None
     ) -> tuple[Tensor, Tensor, Tensor]:
         """(B, 1) values, (B,) log-probabilities and (B,) entropies of (B, N) actions."""
         distribution, values = self.masked(self.decide(obs), action_masks)
-        return values, distribution.log_prob(actions), distribution.entropy()
+        likelihood = distribution.given(actions)
+        return values, likelihood.log_prob(actions), likelihood.entropy()
 
     def unit_log_prob(self, obs: Any, actions: Tensor) -> Tensor:
         """(B,) mean over the units of how likely prediction finds each device of (B, N)."""
         mask = obs["node_mask"].bool()
-        chosen = self.decide(obs, greedy=True).distribution.unit_log_prob(actions)
+        likelihood = self.decide(obs, greedy=True).distribution.given(actions)
+        chosen = likelihood.unit_log_prob(actions)
         return (chosen * mask).sum(dim=1) / mask.sum(dim=1)
 
-    def get_distribution(self, obs: Any, action_masks: Any = None) -> UnitCategorical:
+    def get_distribution(self, obs: Any, action_masks: Any = None) -> Any:
         """The distribution of the devices."""
         self.renew()
         return self.masked(self.decide(obs), action_masks).distribution
@@ -159,11 +147,6 @@ class UnitPolicy:
         decision = self.masked(self.decide(observation, deterministic), action_masks)
         return decision.distribution.get_actions(deterministic)
 
-    def obs_to_tensor(self: Any, observation: Any) -> tuple[dict[str, Tensor], bool]:
-        """As SB3's; keys that the policy's environment did not have are left out."""
-        known = {key: observation[key] for key in self.observation_space.spaces}
-        return super().obs_to_tensor(known)  # type: ignore[misc]
-
     def masked(self, decision: Decision, action_masks: Any) -> Decision:
         """The decision without the devices that (B, N * D) masks of the environment forbid."""
         if action_masks is None:
@@ -172,22 +155,3 @@ class UnitPolicy:
         masks = torch.as_tensor(np.asarray(action_masks), device=values.device).bool()
         allowed = masks.reshape(-1, self.n_slots, self.n_devices)
         return Decision(distribution.without(allowed), values)
-
-    def _get_constructor_parameters(self: Any) -> dict[str, Any]:
-        return {
-            "observation_space": self.observation_space,
-            "action_space": self.action_space,
-            "lr_schedule": self._dummy_schedule,
-            "graphs": self.table,
-            "critic": self.has_critic,
-            "optimizer_class": self.optimizer_class,
-            "optimizer_kwargs": self.optimizer_kwargs,
-        }
-
-
-def perceptron(width: int, hidden: int, out: int, gain: float = 1.0) -> nn.Sequential:
-    """Linear, LayerNorm, ReLU, linear; ``gain`` scales the last weights at the beginning."""
-    last = nn.Linear(hidden, out)
-    with torch.no_grad():
-        last.weight *= gain
-    return nn.Sequential(nn.Linear(width, hidden), nn.LayerNorm(hidden), nn.ReLU(), last)

@@ -15,16 +15,25 @@ from stable_baselines3.common.policies import (
     BasePolicy,
     MultiInputActorCriticPolicy,
 )
-from stable_baselines3.common.type_aliases import GymEnv, MaybeCallback, Schedule
+from stable_baselines3.common.type_aliases import (
+    DictRolloutBufferSamples,
+    GymEnv,
+    MaybeCallback,
+    RolloutBufferSamples,
+    Schedule,
+)
 from stable_baselines3.common.utils import obs_as_tensor
 from torch.nn import functional
 
 from agents.common.baselines import BASELINES, MovingAverages, leave_one_out
 from agents.common.elites import Elites
+from agents.common.graph_policy import GraphPolicy
 from agents.common.policy import UnitPolicy
 
 FloatArray = NDArray[np.floating]
+Losses = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 RETURNS = ("to_go", "immediate")
+LOSSES = ("policy_loss", "entropy_loss", "value_loss")
 
 
 class REINFORCE(OnPolicyAlgorithm):
@@ -36,6 +45,8 @@ class REINFORCE(OnPolicyAlgorithm):
         learning_rate: Of the optimizer; a number or a function of the remaining progress.
         n_steps: Steps of each environment between two updates.
         n_epochs: Gradient steps on each roll-out.
+        batch_size: Rows whose gradient is computed at once; gradients are added up, so that it
+            changes memory and nothing else. None takes the whole roll-out.
         gamma: Discount.
         returns: ``"to_go"``: discounted rewards from a step on, up to the end of episode or
             roll-out. ``"immediate"``: gamma^i r_i, each placement's own reward (HSDAG, 2.5).
@@ -75,6 +86,7 @@ class REINFORCE(OnPolicyAlgorithm):
         learning_rate: float | Schedule = 1e-3,
         n_steps: int = 20,
         n_epochs: int = 1,
+        batch_size: int | None = None,
         gamma: float = 1.0,
         returns: str = "to_go",
         baseline: str = "leave_one_out",
@@ -118,7 +130,8 @@ class REINFORCE(OnPolicyAlgorithm):
             _init_setup_model=False,
             supported_action_spaces=(spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary),
         )
-        self.n_epochs, self.returns, self.baseline = n_epochs, returns, baseline
+        self.n_epochs, self.batch_size = n_epochs, batch_size
+        self.returns, self.baseline = returns, baseline
         self.normalize_advantage = normalize_advantage
         self.imitation = imitation
         self.elites = Elites(elites)
@@ -128,16 +141,17 @@ class REINFORCE(OnPolicyAlgorithm):
             self._setup_model()
 
     def _setup_model(self) -> None:
-        unit_policy = isinstance(self.policy_class, type) and issubclass(
-            self.policy_class, UnitPolicy
-        )
-        if unit_policy:
+        if self.is_policy(GraphPolicy):
             self.policy_kwargs = {"critic": self.baseline == "critic", **self.policy_kwargs}
             if self.baseline == "critic" and not self.policy_kwargs["critic"]:
                 raise ValueError("baseline='critic' needs a policy with critic=True")
         super()._setup_model()
-        if self.elites.number and not unit_policy:
+        if self.elites.number and not self.is_policy(UnitPolicy):
             raise ValueError("only per-unit policies imitate: elites must be 0 for this one")
+
+    def is_policy(self, kind: type) -> bool:
+        """Whether its policy is of that kind."""
+        return isinstance(self.policy_class, type) and issubclass(self.policy_class, kind)
 
     def collect_rollouts(self, *args: Any, **kwargs: Any) -> bool:
         """As SB3's; then, for the self-critical baseline, an episode of greedy actions."""
@@ -170,24 +184,32 @@ class REINFORCE(OnPolicyAlgorithm):
 
     def update(self) -> None:
         """One gradient step on the whole roll-out."""
-        for batch in self.rollout_buffer.get(batch_size=None):
-            actions = batch.actions
-            if isinstance(self.action_space, spaces.Discrete):
-                actions = actions.long().flatten()
-            values, log_prob, entropy = self.policy.evaluate_actions(batch.observations, actions)
-            policy_loss = -(batch.advantages * log_prob).mean()
-            entropy_loss = -(-log_prob if entropy is None else entropy).mean()
-            value_loss = functional.mse_loss(values.flatten(), batch.returns)
+        losses = np.zeros(3)
+        self.policy.optimizer.zero_grad()
+        for batch in self.rollout_buffer.get(self.batch_size):
+            share = len(batch.advantages) / self.rollout_buffer.returns.size
+            policy_loss, entropy_loss, value_loss = self.losses(batch)
             loss = policy_loss + self.entropy_weight() * entropy_loss + self.vf_coef * value_loss
-            if self.elites.number:
-                loss = loss + self.imitation * self.imitation_loss()
-            self.policy.optimizer.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
-            torch.nn.utils.clip_grad_norm_(self.policy.parameters(), self.max_grad_norm)
-            self.policy.optimizer.step()
-        self.logger.record("train/policy_loss", policy_loss.item())
-        self.logger.record("train/entropy_loss", entropy_loss.item())
-        self.logger.record("train/value_loss", value_loss.item())
+            (share * loss).backward()  # type: ignore[no-untyped-call]
+            losses += [share * loss.item() for loss in (policy_loss, entropy_loss, value_loss)]
+        if self.elites.number:
+            (self.imitation * self.imitation_loss()).backward()  # type: ignore[no-untyped-call]
+        torch.nn.utils.clip_grad_norm_(self.policy.parameters(), self.max_grad_norm)
+        self.policy.optimizer.step()
+        for name, value in zip(LOSSES, losses.tolist(), strict=True):
+            self.logger.record(f"train/{name}", value)
+
+    def losses(self, batch: RolloutBufferSamples | DictRolloutBufferSamples) -> Losses:
+        """Of some rows of the roll-out."""
+        actions = batch.actions
+        if isinstance(self.action_space, spaces.Discrete):
+            actions = actions.long().flatten()
+        values, log_prob, entropy = self.policy.evaluate_actions(batch.observations, actions)
+        return (
+            -(batch.advantages * log_prob).mean(),
+            -(-log_prob if entropy is None else entropy).mean(),
+            functional.mse_loss(values.flatten(), batch.returns),
+        )
 
     def imitation_loss(self) -> torch.Tensor:
         """How unlikely prediction finds the best placements so far, a unit."""

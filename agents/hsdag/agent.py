@@ -6,11 +6,10 @@ from typing import Any
 
 import gymnasium as gym
 
+from agents.common.batched import batched
 from agents.common.reinforce import REINFORCE
-from agents.common.vec_env import PlacementVecEnv
 from agents.hsdag.policy import HSDAGPolicy
 from placement_gym.env import placement_env
-from placement_gym.vector import PlacementVectorEnv
 
 BUFFER = 20
 """Placements of an episode, which are learned from together (HSDAG, 3.1)."""
@@ -63,12 +62,11 @@ def make(
     """
     if preset not in SETTINGS:
         raise ValueError(f"preset must be one of {sorted(SETTINGS)}, not {preset!r}")
-    base = placement_env(env)
-    batched = PlacementVectorEnv(base, observe_graph=False, **ENVS[preset] | (envs or {}))
-    policy_kwargs = {"preset": preset, "graphs": base.graph_table(), **(policy or {})}
+    graphs = placement_env(env).graph_table()
+    policy_kwargs = {"preset": preset, "graphs": graphs, **(policy or {})}
     return REINFORCE(
         HSDAGPolicy,
-        PlacementVecEnv(batched),
+        batched(env, **ENVS[preset] | (envs or {})),
         policy_kwargs=policy_kwargs,
         seed=seed,
         device="cpu",

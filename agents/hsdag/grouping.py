@@ -40,15 +40,9 @@ class Graph:
     @classmethod
     def of(cls, graphs: GraphBatch, row: int) -> Graph:
         """The graph with that number."""
-        nodes = slice(int(graphs.ptr[row]), int(graphs.ptr[row + 1]))
-        mine = graphs.batch[graphs.edge_index[0]] == row
-        mask = graphs.action_mask
-        return cls(
-            nodes,
-            graphs.edge_index[:, mine] - nodes.start,
-            graphs.x[nodes],
-            None if mask is None else mask[nodes].cpu().numpy(),
-        )
+        nodes, mask = graphs.nodes_of(row), graphs.action_mask
+        allowed = None if mask is None else mask[nodes].cpu().numpy()
+        return cls(nodes, graphs.edges_of(row), graphs.x[nodes], allowed)
 
 
 def parsed(networks: Networks, options: Options, graph: Graph, z: Tensor) -> Partition:

@@ -10,8 +10,8 @@ from torch.nn import functional
 from torch_geometric.utils import scatter
 
 from agents.common.encoder import Encoder
+from agents.common.graph_policy import perceptron
 from agents.common.graphs import GraphBatch
-from agents.common.policy import perceptron
 from agents.hsdag.options import Options
 from placement_gym.observation import FEATURES
 

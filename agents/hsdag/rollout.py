@@ -178,12 +178,8 @@ def first_members(group: Tensor) -> Tensor:
 
 def allowed_by(graphs: GraphBatch, rows: list[int], leader: Tensor) -> Tensor | None:
     """(S, N, D) what all followers of each unit allow; None where everything is."""
-    mask = graphs.action_mask
-    if mask is None or bool(mask.all()):
-        return None
-    padded = mask.new_ones(*graphs.node_mask.shape, mask.shape[1])
-    padded[graphs.node_mask] = mask
-    return together(padded[rows], leader)
+    allowed = graphs.allowed_slots
+    return None if allowed is None else together(allowed[rows], leader)
 
 
 def version_of(weights: list[nn.Parameter]) -> int:

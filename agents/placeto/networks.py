@@ -1,0 +1,122 @@
+"""Placeto's networks: messages up and down, and summaries around the current unit."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from agents.placeto.structure import RELATIONS, Structure
+
+DIRECTIONS = 2
+
+
+class Perceptrons(nn.Module):
+    """Several perceptrons of one hidden layer side by side, each with its own input.
+
+    Args:
+        number: How many.
+        width: Of each one's input.
+        hidden: Of its hidden layer.
+        out: Of its output.
+    """
+
+    def __init__(self, number: int, width: int, hidden: int, out: int) -> None:
+        super().__init__()
+        self.enter, self.enter_bias = uniform(number, width, hidden)
+        self.leave, self.leave_bias = uniform(number, hidden, out)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(number, m, out) of (number, m, width)."""
+        hidden = torch.baddbmm(self.enter_bias, x, self.enter).relu()
+        return torch.baddbmm(self.leave_bias, hidden, self.leave)
+
+
+def uniform(number: int, width: int, out: int) -> tuple[nn.Parameter, nn.Parameter]:
+    """Weights and biases of layers, drawn as ``nn.Linear`` draws its own."""
+    bound = width**-0.5
+    weight, bias = torch.empty(number, width, out), torch.empty(number, 1, out)
+    return nn.Parameter(weight.uniform_(-bound, bound)), nn.Parameter(bias.uniform_(-bound, bound))
+
+
+class Embedding(nn.Module):
+    """What each unit knows after messages from producers and, apart, from consumers.
+
+    y = h + g(sum over neighbours of f(y)), ``rounds`` times, with weights of their own for the two
+    directions (Addanki et al. 2019, section 3.2).
+
+    Args:
+        width: Of a unit's input.
+        hidden: Of its embedding in one direction.
+        rounds: Messages sent.
+    """
+
+    def __init__(self, width: int, hidden: int, rounds: int) -> None:
+        super().__init__()
+        self.rounds = rounds
+        self.own = Perceptrons(1, width, hidden, hidden)
+        self.send = Perceptrons(DIRECTIONS, hidden, hidden, hidden)
+        self.receive = Perceptrons(DIRECTIONS, hidden, hidden, hidden)
+
+    def forward(self, x: Tensor, structure: Structure) -> Tensor:
+        """(n * B, 2 * hidden) of (n * B, width), B states of one graph side by side."""
+        n = len(structure.has_neighbours) // 2
+        h = self.own(x[None]).expand(DIRECTIONS, -1, -1)
+        y = h
+        for _ in range(self.rounds):
+            sent = self.send(y).reshape(2 * n, -1)
+            got = torch.sparse.mm(structure.messages, sent).view(h.shape)
+            change = self.receive(got).view(2 * n, -1) * structure.has_neighbours
+            y = h + change.view(h.shape)
+        return torch.cat([y[0], y[1]], dim=1)
+
+
+class Networks(nn.Module):
+    """From the state of an episode to what is known around the current unit.
+
+    Args:
+        n_static: Columns of ``Structure.static``.
+        n_devices: Devices to choose from.
+        hidden: See ``Embedding``.
+        rounds: See ``Embedding``.
+        critic: Whether there is a critic.
+    """
+
+    def __init__(
+        self, n_static: int, n_devices: int, hidden: int, rounds: int, critic: bool
+    ) -> None:
+        super().__init__()
+        self.n_devices = n_devices
+        self.embedding = Embedding(n_static + 3 + n_devices, hidden, rounds)
+        both = 2 * hidden
+        self.send = Perceptrons(RELATIONS, both, both, both)
+        self.receive = Perceptrons(RELATIONS, both, both, both)
+        self.placer = head((1 + RELATIONS) * both, hidden, n_devices)
+        self.critic = head((1 + RELATIONS) * both, hidden, 1) if critic else None
+
+    def around(self, x: Tensor, structure: Structure, current: Tensor) -> Tensor:
+        """(B, 8 * hidden) the current unit, its ancestors, descendants and parallel units.
+
+        Args:
+            x: (n, B, width) inputs of the units in B states of one graph.
+            structure: Of the graph.
+            current: (B,) units.
+        """
+        n, n_states = x.shape[:2]
+        e = self.embedding(x.reshape(n * n_states, -1), structure)
+        sent = self.send(e.expand(RELATIONS, -1, -1)).view(RELATIONS, n, n_states, -1)
+        related = structure.related[:, current]
+        summed = torch.einsum("rbn,rnbw->rbw", related, sent)
+        summaries = self.receive(summed).transpose(0, 1).flatten(1)
+        own = e.view(n, n_states, -1)[current, torch.arange(n_states, device=e.device)]
+        return torch.cat([own, summaries], dim=1)
+
+
+def head(width: int, hidden: int, out: int) -> nn.Sequential:
+    """Layers of 16 and 8 times the embedding's width."""
+    return nn.Sequential(
+        nn.Linear(width, 16 * hidden),
+        nn.ReLU(),
+        nn.Linear(16 * hidden, 8 * hidden),
+        nn.ReLU(),
+        nn.Linear(8 * hidden, out),
+    )

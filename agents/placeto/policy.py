@@ -1,0 +1,155 @@
+"""Placeto as an SB3 policy."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from gymnasium import spaces
+from stable_baselines3.common.policies import ActorCriticPolicy
+from stable_baselines3.common.type_aliases import Schedule
+from torch import Tensor
+from torch.nn import functional
+
+from agents.common.distribution import UnitCategorical
+from agents.common.graph_policy import GraphPolicy, GraphTable
+from agents.common.graphs import Recent, TensorDict
+from agents.placeto.networks import Networks
+from agents.placeto.structure import LEAST, Structure
+from placement_gym.observation import FEATURES
+
+DYNAMIC = ("placement", "visited", "current_unit", "start_ms")
+
+
+class Choice(NamedTuple):
+    """What the policy says of (B, ...) observations.
+
+    Attributes:
+        distribution: Of the current unit's device.
+        values: (B, 1) expected returns, zero without a critic.
+    """
+
+    distribution: UnitCategorical
+    values: Tensor
+
+
+class PlacetoPolicy(GraphPolicy, ActorCriticPolicy):
+    """The device of one unit after another, whatever the graph (Addanki et al. 2019).
+
+    Args:
+        observation_space: Of an environment that places one unit a step.
+        action_space: Of that environment.
+        lr_schedule: Of the algorithm.
+        graphs: See ``GraphPolicy``.
+        critic: See ``GraphPolicy``.
+        hidden: Width of an embedding in one direction.
+        rounds: Messages that units send in each direction.
+        use_sde: Not for discrete actions.
+        optimizer_class: As for SB3's policies.
+        optimizer_kwargs: As for SB3's policies.
+
+    Raises:
+        ValueError: The environment places all units at once, or ``use_sde`` is set.
+    """
+
+    def __init__(
+        self,
+        observation_space: spaces.Dict,
+        action_space: spaces.Discrete,
+        lr_schedule: Schedule,
+        graphs: GraphTable | None = None,
+        critic: bool = True,
+        hidden: int = 8,
+        rounds: int = 8,
+        use_sde: bool = False,
+        optimizer_class: type[torch.optim.Optimizer] = torch.optim.Adam,
+        optimizer_kwargs: dict[str, Any] | None = None,
+    ) -> None:
+        if not set(DYNAMIC) <= set(observation_space.spaces) or use_sde:
+            raise ValueError(
+                "PlacetoPolicy places one unit a step: use DevicePlacementPerUnit-v0 or "
+                f"DevicePlacementPerUnitSim-v0 without use_sde, not actions {action_space}"
+            )
+        self.n_devices = int(action_space.n)
+        self.sizes = {"hidden": hidden, "rounds": rounds}
+        super().__init__(
+            observation_space,
+            action_space,
+            lr_schedule,
+            graphs,
+            critic,
+            optimizer_class=optimizer_class,
+            optimizer_kwargs=optimizer_kwargs,
+        )
+
+    def build(self) -> None:
+        """Make the networks."""
+        work = FEATURES["work"]
+        n_static = self.n_devices + work.stop - work.start
+        self.networks = Networks(n_static, self.n_devices, **self.sizes, critic=self.has_critic)
+        self.structures: Recent[int, Structure] = Recent()
+
+    def forward(self, obs: Any, deterministic: bool = False) -> tuple[Tensor, Tensor, Tensor]:
+        """(B,) actions, (B, 1) values and (B,) log-probabilities."""
+        distribution, values = self.choice(obs)
+        actions = distribution.get_actions(deterministic)
+        return actions[:, 0], values, distribution.log_prob(actions)
+
+    def evaluate_actions(self, obs: Any, actions: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """(B, 1) values, (B,) log-probabilities and (B,) entropies of (B,) actions."""
+        distribution, values = self.choice(obs)
+        return values, distribution.log_prob(actions[:, None]), distribution.entropy()
+
+    def get_distribution(self, obs: Any) -> Any:
+        """The distribution of the current unit's device."""
+        return self.choice(obs).distribution
+
+    def predict_values(self, obs: Any) -> Tensor:
+        """(B, 1) expected returns."""
+        return self.choice(obs).values
+
+    def _predict(self, observation: Any, deterministic: bool = False) -> Tensor:
+        return self.choice(observation).distribution.get_actions(deterministic)[:, 0]
+
+    def choice(self, observation: TensorDict) -> Choice:
+        """What is to be done with the current units."""
+        graphs, row_graph = self.graphs.batch(observation)
+        n_rows, device = len(row_graph), row_graph.device
+        logits = torch.zeros(n_rows, self.n_devices, device=device)
+        values = torch.zeros(n_rows, 1, device=device)
+        allowed = torch.ones(n_rows, self.n_devices, dtype=torch.bool, device=device)
+        for graph, graph_id in enumerate(graphs.ids):
+            if graph_id not in self.structures:
+                self.structures[graph_id] = Structure.of(graphs, graph, self.n_devices)
+            structure, rows = self.structures[graph_id], (row_graph == graph).nonzero()[:, 0]
+            states = {key: observation[key].index_select(0, rows) for key in DYNAMIC}
+            current = states["current_unit"][:, 0].long()
+            x = inputs(structure, states, current, self.n_devices)
+            around = self.networks.around(x, structure, current)
+            logits = logits.index_copy(0, rows, self.networks.placer(around))
+            if self.networks.critic is not None:
+                values = values.index_copy(0, rows, self.networks.critic(around))
+            if structure.allowed is not None:
+                allowed[rows] = structure.allowed[current]
+        return Choice(UnitCategorical(logits[:, None], allowed=allowed[:, None]), values)
+
+    def _get_constructor_parameters(self) -> dict[str, Any]:
+        return super()._get_constructor_parameters() | self.sizes
+
+
+def inputs(structure: Structure, states: TensorDict, current: Tensor, n_devices: int) -> Tensor:
+    """(n, B, S + 3 + n_devices) of the units in B states of one graph.
+
+    What is static, whether a unit is done and whether it is the current one, when it starts
+    relative to that, over the largest such time, and its device.
+    """
+    n, n_states = len(structure.static), len(current)
+    start = states["start_ms"][:, :n].float()
+    start = start - start.gather(1, current[:, None])
+    start = start / start.abs().amax(dim=1, keepdim=True).clamp(min=LEAST)
+    done = states["visited"][:, :n].float()
+    is_current = functional.one_hot(current, n).float()
+    placed = functional.one_hot(states["placement"][:, :n].long(), n_devices).float()
+    dynamic = torch.cat([torch.stack([done, is_current, start], dim=2), placed], dim=2)
+    static = structure.static[:, None].expand(-1, n_states, -1)
+    return torch.cat([static, dynamic.transpose(0, 1)], dim=2)

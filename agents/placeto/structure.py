@@ -1,0 +1,77 @@
+"""What Placeto's network needs of a graph, made once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from agents.common.graphs import GraphBatch
+from placement_gym.observation import FEATURES
+
+RELATIONS = 3
+LEAST = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class Structure:
+    """One graph.
+
+    Attributes:
+        static: (n, S) times on each device and the features of work, each over its largest value.
+        messages: (2n, 2n) sparse; the first n rows sum up producers, the others consumers.
+        has_neighbours: (2n, 1) 1 where there are any.
+        related: (3, n, n) 1 where a column's unit is an ancestor, a descendant, or parallel to the
+            row's.
+        allowed: (n, D) bool, where units may go; None where everything may or is not known.
+    """
+
+    static: Tensor
+    messages: Tensor
+    has_neighbours: Tensor
+    related: Tensor
+    allowed: Tensor | None
+
+    @classmethod
+    def of(cls, graphs: GraphBatch, graph: int, n_devices: int) -> Structure:
+        """Of one graph of a batch."""
+        nodes, edges = graphs.nodes_of(graph), graphs.edges_of(graph)
+        n = nodes.stop - nodes.start
+        first = FEATURES["cost"].start
+        columns = [*range(first, first + n_devices), *block("work")]
+        static = graphs.x[nodes][:, columns]
+        both = torch.cat([edges.flip(0), edges + n], dim=1)
+        ones = torch.ones(both.shape[1], device=both.device)
+        size = (2 * n, 2 * n)
+        messages = torch.sparse_coo_tensor(both, ones, size, check_invariants=True).coalesce()
+        count = torch.zeros(2 * n, device=both.device).index_add(0, both[0], ones)
+        return cls(
+            static=static / static.abs().amax(dim=0).clamp(min=LEAST),
+            messages=messages,
+            has_neighbours=(count > 0).float()[:, None],
+            related=torch.as_tensor(relations(edges.cpu().numpy(), n), device=both.device),
+            allowed=None if graphs.action_mask is None else graphs.action_mask[nodes],
+        )
+
+
+def block(name: str) -> range:
+    """Columns of a feature block."""
+    return range(FEATURES[name].start, FEATURES[name].stop)
+
+
+def relations(edges: NDArray[np.int64], n: int) -> NDArray[np.float32]:
+    """(3, n, n) whether a column's unit is an ancestor, a descendant or parallel to the row's.
+
+    Args:
+        edges: (2, e) between units in topological order.
+        n: How many units there are.
+    """
+    ancestors = np.zeros((n, n), dtype=bool)
+    for source, target in edges[:, np.argsort(edges[1], kind="stable")].T:
+        ancestors[target] |= ancestors[source]
+        ancestors[target, source] = True
+    parallel = ~(ancestors | ancestors.T | np.eye(n, dtype=bool))
+    return np.stack([ancestors, ancestors.T, parallel]).astype(np.float32)

@@ -1,0 +1,5 @@
+"""Post: cross-entropy minimisation and proximal policy optimisation of plain logits."""
+
+from agents.post.post import Post
+
+__all__ = ["Post"]

@@ -1,0 +1,47 @@
+"""Post's policy: a table of logits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from stable_baselines3.common.policies import ActorCriticPolicy
+from torch import Tensor, nn
+
+from agents.common.distribution import UnitCategorical
+from agents.common.graphs import TensorDict
+from agents.common.policy import Decision, UnitPolicy
+
+
+class LogitsPolicy(UnitPolicy, ActorCriticPolicy):
+    """A softmax over the devices for each unit, which sees nothing.
+
+    Arguments are those of ``UnitPolicy``; without a critic.
+
+    Raises:
+        ValueError: See ``UnitPolicy``; or observations are about several graphs.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **{**kwargs, "critic": False})
+
+    def build(self) -> None:
+        """Make the table, uniform."""
+        self.logits = nn.Parameter(torch.zeros(self.n_slots, self.n_devices))
+
+    def decide(self, observation: TensorDict, greedy: bool = False) -> Decision:
+        """See ``UnitPolicy.decide``."""
+        ids, mask = observation["graph_id"], observation["node_mask"].bool()
+        if (ids != ids[0]).any():
+            raise ValueError("Post learns one graph's placement: give it environments of one graph")
+        row = torch.zeros(len(ids), dtype=torch.int64, device=ids.device)
+        allowed = self.allowed(int(ids[0]))
+        devices = UnitCategorical(self.logits[None], mask[:1], None, allowed, row)
+        return Decision(devices, torch.zeros(len(ids), 1, device=ids.device))
+
+    def allowed(self, graph_id: int) -> Tensor | None:
+        """(1, N, D) bool where units may go; None where the policy was given no graphs."""
+        if self.table is None:
+            return None
+        mask = self.table[graph_id]["action_mask"]
+        return torch.as_tensor(mask, device=self.logits.device)[None]

@@ -1,0 +1,176 @@
+"""Post as an SB3 algorithm."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from gymnasium import spaces
+from numpy.typing import NDArray
+from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
+from stable_baselines3.common.policies import ActorCriticPolicy, BasePolicy
+from stable_baselines3.common.type_aliases import GymEnv, MaybeCallback, Schedule
+from torch import Tensor
+
+from agents.post.policy import LogitsPolicy
+
+VARIANTS = ("joint", "cross_entropy", "ppo")
+
+
+class Post(OnPolicyAlgorithm):
+    """Cross-entropy minimisation and PPO together (Gao, Chen and Li 2018, Algorithm 1).
+
+    After every ``n_steps`` placements of each environment, clipped-PPO steps on these; after every
+    ``population`` placements the probabilities become the frequencies among the best of them, mixed
+    with a uniform share.
+
+    Args:
+        policy: ``"LogitsPolicy"``.
+        env: The environment, or its id; its placements are of one graph.
+        learning_rate: Of PPO's optimizer.
+        n_steps: Placements of each environment between two PPO updates.
+        variant: ``"joint"``, ``"cross_entropy"`` or ``"ppo"``, which do one of the two alone.
+        population: Placements between two cross-entropy updates, a multiple of ``n_steps`` times
+            the number of environments.
+        elite: Share of them that probabilities follow.
+        uniform: Share of the uniform choice at the beginning and at the end of learning.
+        n_epochs: PPO steps on each roll-out.
+        clip_range: Of PPO's likelihood ratio.
+        max_grad_norm: Largest norm of the gradient.
+        stats_window_size: As for SB3's algorithms.
+        tensorboard_log: As for SB3's algorithms.
+        policy_kwargs: Of the policy; ``{"graphs": env.unwrapped.graph_table()}`` tells it which
+            device runs what.
+        verbose: As for SB3's algorithms.
+        seed: As for SB3's algorithms.
+        device: As for SB3's algorithms.
+        _init_setup_model: As for SB3's algorithms.
+
+    Raises:
+        ValueError: An argument is out of range.
+    """
+
+    policy: LogitsPolicy
+    policy_aliases: ClassVar[dict[str, type[BasePolicy]]] = {"LogitsPolicy": LogitsPolicy}
+
+    def __init__(
+        self,
+        policy: str | type[ActorCriticPolicy],
+        env: GymEnv | str | None,
+        learning_rate: float | Schedule = 1e-2,
+        n_steps: int = 10,
+        variant: str = "joint",
+        population: int = 50,
+        elite: float = 0.1,
+        uniform: tuple[float, float] = (0.1, 0.01),
+        n_epochs: int = 10,
+        clip_range: float = 0.2,
+        max_grad_norm: float = 1.0,
+        stats_window_size: int = 100,
+        tensorboard_log: str | None = None,
+        policy_kwargs: dict[str, Any] | None = None,
+        verbose: int = 0,
+        seed: int | None = None,
+        device: torch.device | str = "auto",
+        _init_setup_model: bool = True,
+    ) -> None:
+        if variant not in VARIANTS:
+            raise ValueError(f"variant must be one of {VARIANTS}, not {variant!r}")
+        if not 0.0 < elite <= 1.0 or not all(0.0 <= share < 1.0 for share in uniform):
+            raise ValueError(f"elite and uniform are shares, not {elite} and {uniform}")
+        super().__init__(
+            policy,
+            env,  # type: ignore[arg-type]
+            learning_rate=learning_rate,
+            n_steps=n_steps,
+            gamma=1.0,
+            gae_lambda=1.0,
+            ent_coef=0.0,
+            vf_coef=0.0,
+            max_grad_norm=max_grad_norm,
+            use_sde=False,
+            sde_sample_freq=-1,
+            stats_window_size=stats_window_size,
+            tensorboard_log=tensorboard_log,
+            policy_kwargs=policy_kwargs,
+            verbose=verbose,
+            seed=seed,
+            device=device,
+            _init_setup_model=False,
+            supported_action_spaces=(spaces.MultiDiscrete,),
+        )
+        self.variant, self.population, self.elite = variant, population, elite
+        self.uniform, self.n_epochs, self.clip_range = uniform, n_epochs, clip_range
+        self.actions: list[NDArray[np.int64]] = []
+        self.returns: list[float] = []
+        if _init_setup_model:
+            self._setup_model()
+
+    def _setup_model(self) -> None:
+        super()._setup_model()
+        rollout = self.n_steps * self.n_envs
+        if self.population % rollout:
+            raise ValueError(
+                f"population must be a multiple of n_steps times the number of environments, "
+                f"{rollout}, not {self.population}"
+            )
+
+    def train(self) -> None:
+        """PPO on the roll-out; at the population's size the cross-entropy step."""
+        self.policy.set_training_mode(True)
+        self._update_learning_rate(self.policy.optimizer)
+        buffer = self.rollout_buffer
+        self.actions += list(buffer.actions.swapaxes(0, 1).reshape(buffer.rewards.size, -1))
+        self.returns += buffer.rewards.T.ravel().tolist()
+        buffer.returns = buffer.rewards.copy()
+        if self.variant != "cross_entropy":
+            for _ in range(self.n_epochs):
+                self.proximal_step()
+        if len(self.returns) >= self.population:
+            if self.variant != "ppo":
+                self.cross_entropy_step()
+            self.actions, self.returns = [], []
+        self._n_updates += 1
+        self.logger.record("train/n_updates", self._n_updates, exclude="tensorboard")
+        self.logger.record("train/return", float(buffer.rewards.mean()))
+
+    def proximal_step(self) -> None:
+        """One gradient step of clipped PPO, advantages being standardised rewards."""
+        for batch in self.rollout_buffer.get(batch_size=None):
+            _, log_prob, _ = self.policy.evaluate_actions(batch.observations, batch.actions)
+            returns = torch.as_tensor(batch.returns)
+            advantage = (returns - returns.mean()) / (returns.std() + 1e-8)
+            ratio = (log_prob - batch.old_log_prob).exp()
+            clipped = ratio.clamp(1.0 - self.clip_range, 1.0 + self.clip_range)
+            loss = -torch.minimum(advantage * ratio, advantage * clipped).mean()
+            self.policy.optimizer.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            torch.nn.utils.clip_grad_norm_(self.policy.parameters(), self.max_grad_norm)
+            self.policy.optimizer.step()
+
+    @torch.no_grad()
+    def cross_entropy_step(self) -> None:
+        """Probabilities become the frequencies among the best placements of the population."""
+        n_elite = max(round(self.elite * len(self.returns)), 1)
+        best = np.argsort(-np.array(self.returns), kind="stable")[:n_elite]
+        elites = torch.as_tensor(np.stack([self.actions[i] for i in best])).long()
+        frequency = torch.nn.functional.one_hot(elites, self.policy.n_devices).float().mean(dim=0)
+        first, last = self.uniform
+        share = last + (first - last) * self._current_progress_remaining
+        mixed: Tensor = (1.0 - share) * frequency + share / self.policy.n_devices
+        self.policy.logits.copy_(mixed.log())
+
+    def learn(
+        self,
+        total_timesteps: int,
+        callback: MaybeCallback = None,
+        log_interval: int = 10,
+        tb_log_name: str = "Post",
+        reset_num_timesteps: bool = True,
+        progress_bar: bool = False,
+    ) -> Post:
+        """See ``OnPolicyAlgorithm.learn``."""
+        return super().learn(
+            total_timesteps, callback, log_interval, tb_log_name, reset_num_timesteps, progress_bar
+        )

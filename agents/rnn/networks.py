@@ -1,0 +1,164 @@
+"""The sequence-to-sequence network: bidirectional LSTM, and a decoder with attention."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+from torch.utils.checkpoint import checkpoint
+
+from agents.common.distribution import FORBIDDEN
+
+State = tuple[Tensor, Tensor]
+
+
+@dataclass(frozen=True, eq=False)
+class Encoded:
+    """What the decoder reads.
+
+    Attributes:
+        memory: (S, M, 2 * hidden) of each place of S sequences.
+        mask: (S, M) bool, which places are no padding; these come first.
+        row: (B,) sequence of each row.
+    """
+
+    memory: Tensor
+    mask: Tensor
+    row: Tensor
+
+
+class Segment(NamedTuple):
+    """Some places of each row, one behind the other.
+
+    Attributes:
+        memory: (B, L, 2 * hidden).
+        mask: (B, L) bool, which places are no padding.
+    """
+
+    memory: Tensor
+    mask: Tensor
+
+
+class Seq2Seq(nn.Module):
+    """Chooses a device for one place after another (Mirhoseini et al. 2017, section 3.2).
+
+    A bidirectional LSTM reads the sequence; at each place the decoder's LSTM reads what that place
+    says and the device that was just chosen, attends additively, and a softmax decides. Attention
+    reaches over ``segment`` places; the decoder's state goes on from segment to segment. Of a
+    sequence of several segments only one segment's activations are held at a time, the others are
+    computed again for the gradient, which stays exact.
+
+    Args:
+        width: Of what is known of a place.
+        n_devices: Devices to choose from.
+        hidden: Of the encoder's LSTM, for each direction.
+        decoder: Of the decoder's LSTM.
+        attention: Where queries and keys meet.
+        segment: Places that are attended to at once.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        n_devices: int,
+        hidden: int = 256,
+        decoder: int = 512,
+        attention: int = 128,
+        segment: int = 128,
+    ) -> None:
+        super().__init__()
+        self.segment, self.n_devices = segment, n_devices
+        self.encoder = nn.LSTM(width, hidden, batch_first=True, bidirectional=True)
+        self.chosen = nn.Embedding(n_devices + 1, decoder // 8)
+        self.decoder = nn.LSTM(2 * hidden + decoder // 8, decoder, batch_first=True)
+        self.key = nn.Linear(2 * hidden, attention)
+        self.query = nn.Linear(decoder, attention, bias=False)
+        self.energy = nn.Linear(attention, 1, bias=False)
+        self.place = nn.Linear(decoder + 2 * hidden, n_devices)
+
+    def encode(self, places: Tensor, mask: Tensor, row: Tensor) -> Encoded:
+        """Read (S, M, width) sequences with (S, M) masks, for rows that share them."""
+        lengths = mask.sum(dim=1).cpu()
+        packed = pack_padded_sequence(places, lengths, batch_first=True, enforce_sorted=False)
+        memory, _ = pad_packed_sequence(
+            self.encoder(packed)[0], batch_first=True, total_length=mask.shape[1]
+        )
+        return Encoded(memory, mask, row)
+
+    def logits(self, encoded: Encoded, devices: Tensor) -> Tensor:
+        """(B, M, D) of each place, given the (B, M) devices of those before it."""
+        first = torch.full_like(devices[:, :1], self.n_devices)
+        before = torch.cat([first, devices[:, :-1]], dim=1).long()
+        state = self.beginning(encoded)
+        several = devices.shape[1] > self.segment
+        found = []
+        for begin in range(0, devices.shape[1], self.segment):
+            segment, fed = self.cut(encoded, begin), before[:, begin : begin + self.segment]
+            if several and torch.is_grad_enabled():
+                step = checkpoint(self.steps, segment, fed, state, use_reentrant=False)
+            else:
+                step = self.steps(segment, fed, state)
+            logits, state = step
+            found.append(logits)
+        return torch.cat(found, dim=1)
+
+    @torch.no_grad()
+    def devices(self, encoded: Encoded, allowed: Tensor | None, greedy: bool) -> Tensor:
+        """(B, M) devices, each chosen after those before it.
+
+        Args:
+            encoded: S sequences for B rows.
+            allowed: (B, M, D) bool; None allows all.
+            greedy: Whether the likeliest device is taken, not one that is drawn.
+        """
+        state = self.beginning(encoded)
+        last = torch.full((len(encoded.row), 1), self.n_devices, device=encoded.row.device)
+        found: list[Tensor] = []
+        for begin in range(0, encoded.mask.shape[1], self.segment):
+            segment = self.cut(encoded, begin)
+            keys = self.key(segment.memory)
+            for at in range(segment.mask.shape[1]):
+                out, state = self.recur(segment.memory[:, at : at + 1], last, state)
+                logits = self.attend(out, keys, segment)[:, 0]
+                if allowed is not None:
+                    logits = logits.masked_fill(~allowed[:, len(found)], FORBIDDEN)
+                last = choose(logits, greedy)
+                found.append(last)
+        return torch.cat(found, dim=1)
+
+    def cut(self, encoded: Encoded, begin: int) -> Segment:
+        """The segment of every row that begins there."""
+        places = slice(begin, begin + self.segment)
+        return Segment(encoded.memory[:, places][encoded.row], encoded.mask[:, places][encoded.row])
+
+    def beginning(self, encoded: Encoded) -> State:
+        """The decoder's state before the first place."""
+        zeros = encoded.memory.new_zeros(1, len(encoded.row), self.decoder.hidden_size)
+        return zeros, zeros
+
+    def steps(self, segment: Segment, before: Tensor, state: State) -> tuple[Tensor, State]:
+        """(B, L, D) logits of a segment, given the (B, L) devices before each place."""
+        out, state = self.recur(segment.memory, before, state)
+        return self.attend(out, self.key(segment.memory), segment), state
+
+    def recur(self, memory: Tensor, before: Tensor, state: State) -> tuple[Tensor, State]:
+        """(B, L, decoder) of what each of L places and the device before it say."""
+        out, after = self.decoder(torch.cat([memory, self.chosen(before)], dim=2), state)
+        return out, after
+
+    def attend(self, out: Tensor, keys: Tensor, segment: Segment) -> Tensor:
+        """(B, L, D) logits: additive attention over the segment (Bahdanau et al. 2015)."""
+        energy = self.energy((self.query(out)[:, :, None] + keys[:, None]).tanh())[..., 0]
+        share = energy.masked_fill(~segment.mask[:, None], FORBIDDEN).softmax(dim=2)
+        logits: Tensor = self.place(torch.cat([out, share @ segment.memory], dim=2))
+        return logits
+
+
+def choose(logits: Tensor, greedy: bool) -> Tensor:
+    """(B, 1) devices of (B, D) logits."""
+    if greedy:
+        return logits.argmax(dim=1, keepdim=True)
+    return torch.multinomial(logits.softmax(dim=1), 1)
