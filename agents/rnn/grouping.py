@@ -12,8 +12,9 @@ from agents.common.distribution import FORBIDDEN, UnitCategorical
 from agents.common.graphs import GraphBatch
 from agents.rnn.sequence import Sequence
 
-Placed = Callable[[Tensor], Sequence]
-"""The choice of the groups' devices, for (B, N) groups."""
+VOTES = 31
+Placed = Callable[[Tensor, Tensor], Sequence]
+"""The choice of the groups' devices, for what ``in_order`` gives."""
 
 
 class Grouper(nn.Module):
@@ -36,26 +37,48 @@ class Grouper(nn.Module):
         return UnitCategorical(self.layers(units), mask, row=row)
 
 
-def described(x: Tensor, graphs: GraphBatch, row: Tensor, group: Tensor, n_groups: int) -> Tensor:
-    """(B, n_groups, width) of each group: summed features, and edges to and from each; as asinh.
+def in_order(groups: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+    """(B, N) place of each unit's group in the order of their first units, and (B, M) which are.
 
     Args:
-        x: (G, N, F) features of padded units, zero for padding.
+        groups: (B, N) numbers of any size.
+        mask: (B, N) bool, which units are no padding.
+    """
+    n_groups, n = int(groups.max()) + 1, groups.shape[1]
+    unit = torch.arange(n, device=groups.device).expand_as(groups).where(mask, n)
+    first = torch.full((len(groups), n_groups), n, device=groups.device)
+    first.scatter_reduce_(1, groups, unit, "amin")
+    taken = first < n
+    rank = first.argsort(dim=1).argsort(dim=1)
+    most = int(taken.sum(dim=1).max())
+    return rank.gather(1, groups) * mask, taken.gather(1, first.argsort(dim=1))[:, :most]
+
+
+def described(
+    units: Tensor, graphs: GraphBatch, row: Tensor, place: Tensor, taken: Tensor, width: int
+) -> Tensor:
+    """(B, M, F + 2 * width) of each group: summed features, and edges to and from each; as asinh.
+
+    Args:
+        units: (G, N, F) what is known of padded units, zero for padding.
         graphs: G of them.
         row: (B,) graph of each row.
-        group: (B, N) of each unit.
-        n_groups: How many there are.
+        place: (B, N) of each unit's group.
+        taken: (B, M) bool, which groups there are.
+        width: Groups that there are at most.
     """
-    index = group[..., None].expand(-1, -1, x.shape[2])
-    summed = x.new_zeros(len(row), n_groups, x.shape[2]).scatter_add(1, index, x[row])
-    edges = x.new_zeros(len(row), n_groups * n_groups)
+    n_rows, n_places = taken.shape
+    index = place[..., None].expand(-1, -1, units.shape[2])
+    summed = units.new_zeros(n_rows, n_places, units.shape[2]).scatter_add(1, index, units[row])
+    edges = units.new_zeros(n_rows, width * width)
     for graph in range(len(graphs.ids)):
         mine = (row == graph).nonzero()[:, 0]
         source, target = graphs.edges_of(graph)
-        pair = group[mine][:, source] * n_groups + group[mine][:, target]
-        edges[mine] = edges[mine].scatter_add(1, pair, torch.ones_like(pair, dtype=x.dtype))
-    sent = edges.view(len(row), n_groups, n_groups)
-    return torch.cat([summed, sent, sent.transpose(1, 2)], dim=2).asinh()
+        pair = place[mine][:, source] * width + place[mine][:, target]
+        edges[mine] = edges[mine].scatter_add(1, pair, torch.ones_like(pair, dtype=units.dtype))
+    sent = edges.view(n_rows, width, width)
+    both = [sent[:, :n_places], sent.transpose(1, 2)[:, :n_places]]
+    return torch.cat([summed, *both], dim=2).asinh()
 
 
 class Memory:
@@ -108,31 +131,45 @@ class Grouped:
     allowed: Tensor | None = None
 
     def get_actions(self, deterministic: bool = False) -> Tensor:
-        """(B, N) devices, 0 for padding."""
-        groups = self.grouper.get_actions(deterministic)
-        devices = self.sequence(groups).get_actions(deterministic).gather(1, groups) * self.mask
-        if not deterministic:
-            self.memory.keep(self.graph, devices, groups)
+        """(B, N) devices, 0 for padding; deterministic ones are each unit's most frequent."""
+        if deterministic:
+            return self.most_frequent()
+        groups = self.grouper.sample()
+        devices = self.devices(groups)
+        self.memory.keep(self.graph, devices, groups)
         return devices
+
+    def most_frequent(self) -> Tensor:
+        """(B, N) devices that most of several groupings lead to, always the same ones.
+
+        The likeliest group of each unit alone would be a grouping that is hardly ever drawn.
+        """
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            drawn = [self.devices(self.grouper.sample(), greedy=True) for _ in range(VOTES)]
+        return torch.stack(drawn).mode(dim=0).values
+
+    def devices(self, groups: Tensor, greedy: bool = False) -> Tensor:
+        """(B, N) devices of the units of (B, N) groups."""
+        place, taken = in_order(groups, self.mask)
+        return self.sequence(place, taken).get_actions(greedy).gather(1, place) * self.mask
 
     def given(self, actions: Tensor) -> Joint:
         """How likely (B, N) devices are together with the groups that they were sampled with."""
         groups = self.memory.recall(self.graph, actions, self.grouper.mode())
-        sequence = self.sequence(groups)
-        of_groups = torch.zeros_like(sequence.weight, dtype=torch.int64)
-        of_groups.scatter_reduce_(1, groups, actions.long() * self.mask, "amax")
-        return Joint(self.grouper, groups, sequence.given(of_groups), of_groups)
+        place, taken = in_order(groups, self.mask)
+        of_places = torch.zeros_like(taken, dtype=torch.int64)
+        of_places.scatter_reduce_(1, place, actions.long() * self.mask, "amax")
+        devices = self.sequence(place, taken).given(of_places)
+        return Joint(self.grouper, groups, devices, of_places, place)
 
-    def sequence(self, groups: Tensor) -> Sequence:
-        """The choice of the devices of (B, N) groups."""
-        sequence = self.placed(groups)
-        taken = torch.zeros_like(sequence.weight, dtype=torch.int64)
-        taken.scatter_add_(1, groups, self.mask.long())
-        sequence = replace(sequence, weight=taken > 0)
+    def sequence(self, place: Tensor, taken: Tensor) -> Sequence:
+        """The choice of the devices of (B, M) groups, which units have (B, N) places among."""
+        sequence = self.placed(place, taken)
         if self.allowed is None:
             return sequence
         forbidden = (~self.allowed & self.mask[..., None]).long()
-        index = groups[..., None].expand_as(forbidden)
+        index = place[..., None].expand_as(forbidden)
         count = forbidden.new_zeros(*taken.shape, forbidden.shape[2])
         return sequence.without(count.scatter_add_(1, index, forbidden) == 0)
 
@@ -150,17 +187,19 @@ class Joint:
         grouper: Distribution of the groups.
         groups: (B, N) of each unit.
         devices: Distribution of the groups' devices.
-        of_groups: (B, n_groups) their devices.
+        of_places: (B, M) their devices.
+        place: (B, N) of each unit's group among them.
     """
 
     grouper: UnitCategorical
     groups: Tensor
     devices: UnitCategorical
-    of_groups: Tensor
+    of_places: Tensor
+    place: Tensor
 
     def log_prob(self, actions: Tensor) -> Tensor:
         """(B,) of both."""
-        return self.grouper.log_prob(self.groups) + self.devices.log_prob(self.of_groups)
+        return self.grouper.log_prob(self.groups) + self.devices.log_prob(self.of_places)
 
     def entropy(self) -> Tensor:
         """(B,) of both."""
@@ -168,7 +207,7 @@ class Joint:
 
     def unit_log_prob(self, actions: Tensor) -> Tensor:
         """(B, N) of each unit's device, given its group."""
-        index = self.groups[..., None].expand(-1, -1, self.devices.log_probs.shape[2])
+        index = self.place[..., None].expand(-1, -1, self.devices.log_probs.shape[2])
         of_units = self.devices.log_probs.gather(1, index)
         return of_units.gather(2, actions.long()[..., None])[..., 0]
 

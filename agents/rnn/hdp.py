@@ -31,7 +31,7 @@ class HDPPolicy(RNNPolicy):
         self.n_groups = min(MOST_GROUPS, GROUPS_A_DEVICE * self.n_devices)
         self.grouper = Grouper(self.units.width, self.n_groups)
         self.critic = perceptron(self.units.width, CRITIC, 1) if self.has_critic else None
-        width = len(self.units.columns) + 2 * self.n_groups
+        width = self.units.width + 2 * self.n_groups
         self.network = Seq2Seq(width, self.n_devices, **self.sizes)
         self.forget()
 
@@ -41,13 +41,11 @@ class HDPPolicy(RNNPolicy):
 
     def devices(self, units: Tensor, graphs: GraphBatch, row: Tensor) -> Devices:
         """See ``RNNPolicy.devices``."""
-        x = graphs.padded(graphs.x[:, self.units.columns])
 
-        def placed(groups: Tensor) -> Sequence:
-            described_groups = described(x, graphs, row, groups, self.n_groups)
-            every = torch.ones_like(described_groups[..., 0], dtype=torch.bool)
+        def placed(place: Tensor, taken: Tensor) -> Sequence:
+            groups = described(units, graphs, row, place, taken, self.n_groups)
             rows = torch.arange(len(row), device=row.device)
-            return Sequence(self.network, self.network.encode(described_groups, every, rows), every)
+            return Sequence(self.network, self.network.encode(groups, taken, rows), taken)
 
         allowed = graphs.allowed_slots
         return Grouped(
