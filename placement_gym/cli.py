@@ -15,6 +15,7 @@ from rich.table import Table
 from placement_gym.bench.compare import DEFAULT_ENV, SEARCH_AGENTS, compare
 from placement_gym.bench.evaluate import evaluate_placement
 from placement_gym.bench.report import fidelity_table, plan_table, profile_table, terminal
+from placement_gym.cli_bench import add_bench
 from placement_gym.devices import PRESETS
 from placement_gym.version import VERSION
 
@@ -52,6 +53,7 @@ def parser() -> argparse.ArgumentParser:
     add_plan(commands.add_parser("plan", help="find the placement to deploy, in a minute"))
     add_profile(commands.add_parser("profile", help="measure this machine's costs of a model"))
     add_fidelity(commands.add_parser("fidelity", help="compare the twin with measurements"))
+    add_bench(commands.add_parser("bench", help="run and report studies"))
     devices = commands.add_parser("devices", help="list this machine's devices and the presets")
     devices.set_defaults(run=run_devices)
     return top

@@ -66,7 +66,7 @@ class Seq2Seq(nn.Module):
         n_devices: int,
         hidden: int = 256,
         decoder: int = 512,
-        attention: int = 128,
+        attention: int = 64,
         segment: int = 128,
     ) -> None:
         super().__init__()
@@ -114,20 +114,21 @@ class Seq2Seq(nn.Module):
             allowed: (B, M, D) bool; None allows all.
             greedy: Whether the likeliest device is taken, not one that is drawn.
         """
-        state = self.beginning(encoded)
-        last = torch.full((len(encoded.row), 1), self.n_devices, device=encoded.row.device)
+        h, c = (part[0] for part in self.beginning(encoded))
+        last = torch.full((len(encoded.row),), self.n_devices, device=encoded.row.device)
         found: list[Tensor] = []
         for begin in range(0, encoded.mask.shape[1], self.segment):
             segment = self.cut(encoded, begin)
             keys = self.key(segment.memory)
-            for at in range(segment.mask.shape[1]):
-                out, state = self.recur(segment.memory[:, at : at + 1], last, state)
-                logits = self.attend(out, keys, segment)[:, 0]
+            for memory in segment.memory.unbind(dim=1):
+                read = torch.cat([memory, self.chosen(last)], dim=1)
+                h, c = torch.lstm_cell(read, (h, c), *self.decoder.all_weights[0])
+                logits = self.attend(h[:, None], keys, segment)[:, 0]
                 if allowed is not None:
                     logits = logits.masked_fill(~allowed[:, len(found)], FORBIDDEN)
                 last = choose(logits, greedy)
                 found.append(last)
-        return torch.cat(found, dim=1)
+        return torch.stack(found, dim=1)
 
     def cut(self, encoded: Encoded, begin: int) -> Segment:
         """The segment of every row that begins there."""
@@ -141,13 +142,8 @@ class Seq2Seq(nn.Module):
 
     def steps(self, segment: Segment, before: Tensor, state: State) -> tuple[Tensor, State]:
         """(B, L, D) logits of a segment, given the (B, L) devices before each place."""
-        out, state = self.recur(segment.memory, before, state)
+        out, state = self.decoder(torch.cat([segment.memory, self.chosen(before)], dim=2), state)
         return self.attend(out, self.key(segment.memory), segment), state
-
-    def recur(self, memory: Tensor, before: Tensor, state: State) -> tuple[Tensor, State]:
-        """(B, L, decoder) of what each of L places and the device before it say."""
-        out, after = self.decoder(torch.cat([memory, self.chosen(before)], dim=2), state)
-        return out, after
 
     def attend(self, out: Tensor, keys: Tensor, segment: Segment) -> Tensor:
         """(B, L, D) logits: additive attention over the segment (Bahdanau et al. 2015)."""
@@ -158,7 +154,7 @@ class Seq2Seq(nn.Module):
 
 
 def choose(logits: Tensor, greedy: bool) -> Tensor:
-    """(B, 1) devices of (B, D) logits."""
+    """(B,) devices of (B, D) logits."""
     if greedy:
-        return logits.argmax(dim=1, keepdim=True)
-    return torch.multinomial(logits.softmax(dim=1), 1)
+        return logits.argmax(dim=1)
+    return torch.multinomial(logits.softmax(dim=1), 1)[:, 0]

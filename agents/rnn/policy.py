@@ -55,7 +55,7 @@ class RNNPolicy(UnitPolicy, ActorCriticPolicy):
         features: Several[str] = PAPER_FEATURES,
         hidden: int = 256,
         decoder: int = 512,
-        attention: int = 128,
+        attention: int = 64,
         segment: int = 128,
         use_sde: bool = False,
         optimizer_class: type[torch.optim.Optimizer] = torch.optim.Adam,

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import platform
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from functools import cache
@@ -15,8 +17,11 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from filelock import FileLock, Timeout
+
 from placement_gym.version import VERSION
 
+Json = dict[str, Any]
 PACKAGES = ("openvino", "gymnasium", "stable-baselines3", "torch", "numpy")
 
 
@@ -129,9 +134,58 @@ def plain(value: Any) -> Any:
 
 
 def append(path: Path, row: Row) -> None:
+    """Add a row to a results file; see ``append_json``."""
+    append_json(path, row.to_json())
+
+
+def append_json(path: Path, values: Json) -> None:
     """Add one line to a results file; a last line that a kill has torn is cut off first."""
+    mend(path)
+    with path.open("ab") as file:
+        file.write(json.dumps(values).encode() + b"\n")
+
+
+def mend(path: Path) -> None:
+    """Cut off a last line that a kill has torn; make the file if there is none."""
     with path.open("ab+") as file:
-        file.seek(0)
-        written = file.read()
-        file.truncate(written.rfind(b"\n") + 1)
-        file.write(json.dumps(row.to_json()).encode() + b"\n")
+        end = file.seek(0, os.SEEK_END)
+        file.seek(max(end - 1, 0))
+        if file.read() not in (b"", b"\n"):
+            file.seek(0)
+            file.truncate(file.read().rfind(b"\n") + 1)
+
+
+def load(path: Path) -> list[Json]:
+    """The rows of a results file; a torn last line is none.
+
+    Raises:
+        ValueError: Another line is no JSON.
+    """
+    if not path.is_file():
+        return []
+    rows = []
+    lines = path.read_bytes().split(b"\n")
+    for number, line in enumerate(lines[:-1], start=1):
+        try:
+            rows.append(json.loads(line))
+        except json.JSONDecodeError as error:
+            raise ValueError(f"{path}, line {number} is no JSON: {error}") from error
+    return rows
+
+
+@contextmanager
+def sole_writer(folder: Path) -> Iterator[None]:
+    """Nobody else writes into the folder meanwhile.
+
+    Raises:
+        ValueError: Somebody does.
+    """
+    lock = FileLock(folder / ".lock")
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        raise ValueError(f"another process is writing into {folder}") from None
+    try:
+        yield
+    finally:
+        lock.release()

@@ -1,0 +1,170 @@
+"""A study: agents on problems with seeds, as a file that can be run again."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from placement_gym.bench.resolve import AgentSpec
+
+VARIABLE = re.compile(r"\$\{?(\w+)\}?")
+
+
+@dataclass(frozen=True)
+class Task:
+    """One run of a study; plain values only, so that any process can do it.
+
+    Attributes:
+        agent: Name of the agent, or ``"module:attribute"``.
+        kwargs: Given to the agent's factory.
+        env: Id of the environment.
+        env_kwargs: Of ``gym.make``, model and devices apart.
+        model: As for ``gym.make``.
+        devices: As for ``gym.make``.
+        seed: Of agent and environment.
+        budget: Evaluations allowed.
+    """
+
+    agent: str
+    kwargs: Mapping[str, Any]
+    env: str
+    env_kwargs: Mapping[str, Any]
+    model: str
+    devices: Any
+    seed: int
+    budget: int
+
+    @property
+    def key(self) -> str:
+        """Sixteen hex digits of all of it: equal tasks are one run."""
+        text = json.dumps(vars(self), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    @property
+    def problem(self) -> str:
+        """What tells problems apart: environment, its arguments, model, devices."""
+        parts = [self.env, self.env_kwargs, self.model, self.devices]
+        return json.dumps(parts, sort_keys=True)
+
+    @property
+    def make_kwargs(self) -> dict[str, Any]:
+        """Of ``gym.make``; variables of the shell in a model's path are replaced.
+
+        Raises:
+            ValueError: Such a variable is not set.
+        """
+        return {"model": expanded(self.model), "devices": self.devices, **self.env_kwargs}
+
+
+def expanded(path: str) -> str:
+    """The path with ``$VARIABLE`` and ``${VARIABLE}`` replaced.
+
+    Raises:
+        ValueError: One is not set.
+    """
+    missing = [name for name in VARIABLE.findall(path) if name not in os.environ]
+    if missing:
+        raise ValueError(f"the study reads {path!r}: set the variable {missing[0]} first")
+    return os.path.expandvars(path)
+
+
+@dataclass(frozen=True)
+class Study:
+    """Agents x models x devices x seeds, at one budget.
+
+    Attributes:
+        env: Id of the environment.
+        models: As for ``gym.make``; a path may contain ``${VARIABLE}``.
+        agents: Names, ``"module:attribute"``, or ``{"name", "kwargs"}``.
+        budget: Evaluations of a run.
+        devices: As for ``gym.make``, one entry for each problem.
+        seeds: Of every agent; a number n means 0 to n - 1.
+        env_kwargs: Further arguments of ``gym.make``.
+        published: Label -> model -> latency in ms, for the report.
+        about: One line for the report.
+
+    Raises:
+        ValueError: A field is empty or out of range.
+    """
+
+    env: str
+    models: Sequence[str]
+    agents: Sequence[Any]
+    budget: int
+    devices: Sequence[Any] = (None,)
+    seeds: Sequence[int] | int = 5
+    env_kwargs: Mapping[str, Any] = field(default_factory=dict)
+    published: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    about: str = ""
+
+    def __post_init__(self) -> None:
+        for name in ("models", "agents", "devices"):
+            value = getattr(self, name)
+            if isinstance(value, str) or not value:
+                raise ValueError(f"{name} must be a list that is not empty, not {value!r}")
+        if self.budget < 1 or not self.all_seeds:
+            raise ValueError(f"budget must be at least 1 and seeds some, not {self.budget}")
+
+    @classmethod
+    def load(cls, path: str | Path) -> Study:
+        """Read a study's YAML file.
+
+        Raises:
+            ValueError: No such file, no mapping, or unknown or missing fields.
+        """
+        if not Path(path).is_file():
+            raise ValueError(f"no study file {str(path)!r}")
+        try:
+            values = yaml.safe_load(Path(path).read_text())
+        except yaml.YAMLError as error:
+            raise ValueError(f"{path} is no YAML: {error}") from error
+        return cls.of(values, str(path))
+
+    @classmethod
+    def of(cls, values: Any, name: str = "the study") -> Study:
+        """A study from plain values.
+
+        Raises:
+            ValueError: Unknown or missing fields.
+        """
+        known = {entry.name for entry in fields(cls)}
+        needed = {"env", "models", "agents", "budget"}
+        if not isinstance(values, Mapping) or not needed <= set(values) <= known:
+            given = sorted(values) if isinstance(values, Mapping) else values
+            raise ValueError(f"{name} needs {sorted(needed)} among {sorted(known)}, not {given}")
+        return cls(**values)
+
+    @property
+    def all_seeds(self) -> list[int]:
+        return list(range(self.seeds)) if isinstance(self.seeds, int) else list(self.seeds)
+
+    @property
+    def specs(self) -> list[AgentSpec]:
+        return [AgentSpec.of(agent) for agent in self.agents]
+
+    def tasks(self) -> list[Task]:
+        """Every run, each once: all agents with a seed before the next seed."""
+        cells = product(self.models, self.devices, self.all_seeds, self.specs)
+        tasks = [
+            Task(
+                agent=spec.name,
+                kwargs=dict(spec.kwargs),
+                env=self.env,
+                env_kwargs=dict(self.env_kwargs),
+                model=model,
+                devices=devices,
+                seed=seed,
+                budget=self.budget,
+            )
+            for model, devices, seed, spec in cells
+        ]
+        return list({task.key: task for task in tasks}.values())

@@ -1,0 +1,59 @@
+"""What a worker does: one task, one row; and no longer than its parent lives."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import threading
+import warnings
+from functools import lru_cache
+from multiprocessing import parent_process
+from pathlib import Path
+from typing import Any
+
+from placement_gym.bench.arena import Arena
+from placement_gym.bench.resolve import AgentSpec
+from placement_gym.bench.run import run_agent
+from placement_gym.bench.study import Task
+
+Result = dict[str, Any]
+KEPT = 4
+
+
+def run_task(task: Task) -> Result:
+    """The row of one run, with the task's ``key``.
+
+    A wrong argument of the environment is an ``error`` in the row, as an agent's failure is.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        try:
+            arena = arena_of(task.env, json.dumps(task.make_kwargs))
+        except (ValueError, TypeError, OSError) as error:
+            return failed(task, f"{type(error).__name__}: {error}")
+        row, _ = run_agent(arena, AgentSpec(task.agent, task.kwargs), task.seed, task.budget)
+    return {"key": task.key, "problem": task.problem, **row.to_json()}
+
+
+def failed(task: Task, error: str) -> Result:
+    """What is known of a run that did not happen."""
+    return {"key": task.key, "problem": task.problem, **vars(task), "error": error}
+
+
+@lru_cache(maxsize=KEPT)
+def arena_of(env: str, make_kwargs: str) -> Arena:
+    """The environment of an id and JSON arguments; the latest few are kept."""
+    return Arena.make(env, json.loads(make_kwargs), Path(tempfile.gettempdir()))
+
+
+def watch_parent() -> None:
+    """End this process as soon as its parent has: even a killed one leaves nothing behind."""
+    parent = parent_process()
+
+    def wait() -> None:
+        if parent is not None:
+            parent.join()
+            os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
