@@ -33,7 +33,7 @@ class PerUnit(
     Args:
         env: The environment to place in.
         start: Placement an episode starts from: ``"first"``, all on the reference device;
-            ``"random"``; or ``"best"``, the fastest seen so far.
+            ``"random"``; or ``"best"``, the fastest seen since the last seed was set.
         reward: ``"improvement"``: what each step saved; ``"final"``: nothing until the last unit
             is placed, then the inner environment's reward, which alone is then evaluated.
 
@@ -72,6 +72,8 @@ class PerUnit(
     ) -> tuple[Observation, dict[str, Any]]:
         """Start an episode at the first unit."""
         _, info = self.env.reset(seed=seed, options=options)
+        if seed is not None:
+            self.best = None
         self.current = 0
         self.assignment = self.first_assignment()
         if self.start != "first" and not self.final_only:
@@ -96,6 +98,19 @@ class PerUnit(
         Raises:
             ValueError: The action is no device index.
         """
+        observation = self.place(action)
+        done = self.current == self.base.problem.n_units
+        reward = self.score(done)
+        if self.base.render_mode == "human":
+            self.base.render()
+        return observation, reward, done, False, self.base.info()
+
+    def place(self, action: Any) -> Observation:
+        """Place the current unit without scoring anything.
+
+        Raises:
+            ValueError: The action is no device index.
+        """
         given = np.asarray(action)
         if given.dtype.kind not in "iu" or not self.action_space.contains(given.astype(np.int64)):
             last = len(self.base.problem.devices) - 1
@@ -103,11 +118,7 @@ class PerUnit(
         self.assignment = self.assignment.copy()
         self.assignment[self.current] = action
         self.current += 1
-        done = self.current == self.base.problem.n_units
-        reward = self.score(done)
-        if self.base.render_mode == "human":
-            self.base.render()
-        return self.observe(), reward, done, False, self.base.info()
+        return self.observe()
 
     def score(self, done: bool) -> float:
         """Evaluate the placement if this step has a reward, and remember the fastest."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from torch import Tensor
 from torch.distributions import Categorical
@@ -88,3 +89,13 @@ def test_what_a_mask_forbids_is_not_permitted() -> None:
     good = torch.zeros(1, N, dtype=torch.long)
     assert distribution.permits(good)
     assert not distribution.permits(good + 1)
+
+
+def test_rounding_never_leads_to_a_forbidden_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(0)
+    logits = torch.randn(1, 20_000, 4)
+    allowed = torch.ones_like(logits, dtype=torch.bool)
+    allowed[..., -1] = False
+    monkeypatch.setattr(torch, "rand", lambda *shape, **_: torch.full(*shape, 1.0 - 2.0**-24))
+    drawn = UnitCategorical(logits, allowed=allowed).sample()
+    assert drawn.max() < 3

@@ -202,7 +202,9 @@ def test_a_device_that_lacks_a_unit_never_gets_it(name: str) -> None:
         assert not env.backend.infeasibility(action)
 
 
-@pytest.mark.parametrize(("name", "env_id"), [*product(NAMES, [SIMULATED]), ("placeto", PER_UNIT)])
+@pytest.mark.parametrize(
+    ("name", "env_id"), list(product([*NAMES, "hsdag"], [SIMULATED, PER_UNIT]))
+)
 def test_it_has_a_row_in_a_comparison(name: str, env_id: str, tmp_path: Path) -> None:
     env_id = env_id.removeprefix("placement_gym:")
     document = compare("tiny", [name], env_id, budget=40, out=tmp_path, quiet=True)

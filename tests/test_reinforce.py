@@ -187,7 +187,7 @@ def test_the_best_placement_is_kept_saved_and_logged(tmp_path: Path) -> None:
 def test_infeasible_placements_are_never_the_best() -> None:
     best = BestPlacementCallback()
     fast = {"feasible": False, "speedup": 9.0, "latency_ms": 1.0}
-    best.locals = {"actions": np.zeros((1, 7), dtype=np.int64), "infos": [fast]}
+    best.locals = {"new_obs": {"placement": np.zeros((1, 7), dtype=np.int64)}, "infos": [fast]}
     assert best._on_step()
     assert best.best is None
 

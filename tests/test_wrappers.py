@@ -284,3 +284,20 @@ def test_the_final_reward_is_the_inner_environments() -> None:
     while not done:
         _, reward, done, _, info = env.step(0)
     assert reward == pytest.approx(1e3 / info["latency_ms"])
+
+
+def test_a_seed_forgets_the_best_placement() -> None:
+    env = per_unit(start="best")
+    episode(env, [1, 1, 1, 1])
+    assert env.best is not None
+    observation, _ = env.reset(seed=0)
+    assert observation["placement"].tolist() == [0] * N_UNITS
+
+
+def test_units_can_be_placed_without_scoring() -> None:
+    env = per_unit()
+    env.reset()
+    before = env.base.last
+    observations = [env.place(1) for _ in range(N_UNITS)]
+    assert env.base.last is before
+    assert observations[-1]["placement"].tolist() == [1] * N_UNITS

@@ -56,21 +56,22 @@ class BestPlacementCallback(BaseCallback):
         self.best = known if known is not None and known.problem == problem else None
 
     def _on_step(self) -> bool:
-        actions = np.asarray(self.locals["actions"])
-        for action, info in zip(actions, self.locals["infos"], strict=True):
+        placements = self.locals["new_obs"]["placement"]
+        for now, info in zip(placements, self.locals["infos"], strict=True):
             if not info["feasible"]:
                 self.failed += 1
                 continue
             self.seen.append(float(info["speedup"]))
             if self.best is None or self.seen[-1] > self.best.speedup:
-                self.keep(action, info)
+                final = info.get("terminal_observation")
+                self.keep(now if final is None else final["placement"], info)
         return True
 
-    def keep(self, action: NDArray[Any], info: dict[str, Any]) -> None:
+    def keep(self, placement: NDArray[Any], info: dict[str, Any]) -> None:
         """Remember a placement, and write it."""
         env: Any = self.training_env
         problem = env.get_attr("problem")[0]
-        assignment = action[: problem.n_units].astype(np.int64)
+        assignment = placement[: problem.n_units].astype(np.int64)
         speedup, latency_ms = float(info["speedup"]), float(info["latency_ms"])
         self.best = Best(assignment, speedup, latency_ms, problem.fingerprint())
         self.model.best_placement = self.best  # type: ignore[attr-defined]

@@ -17,14 +17,8 @@ class Likelihood(Protocol):
     def log_prob(self, actions: Tensor) -> Tensor:
         """(B,) of all of them together."""
 
-    def unit_log_prob(self, actions: Tensor) -> Tensor:
-        """(B, N) of each unit's."""
-
     def entropy(self) -> Tensor:
         """(B,) of the choice."""
-
-    def permits(self, actions: Tensor) -> bool:
-        """Whether they may be chosen at all."""
 
 
 class Devices(Protocol):
@@ -104,7 +98,9 @@ class UnitCategorical(Distribution):
 
     def sample(self) -> Tensor:
         """(B, N) devices, drawn by where a uniform number lies among summed probabilities."""
-        reached = self.of_state.detach().exp().cumsum(dim=-1)[..., :-1][self.row]
+        summed = self.of_state.detach().exp().cumsum(dim=-1)
+        # divided by their sum, so that rounding never leads to a device that is not allowed
+        reached = (summed / summed[..., -1:])[..., :-1][self.row]
         drawn = torch.rand(reached.shape[:-1], device=reached.device)
         return self.followed((drawn[..., None] >= reached).sum(dim=-1))
 

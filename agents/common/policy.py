@@ -11,7 +11,7 @@ from gymnasium import spaces
 from stable_baselines3.common.type_aliases import Schedule
 from torch import Tensor
 
-from agents.common.distribution import Devices
+from agents.common.distribution import Devices, Likelihood, UnitCategorical
 from agents.common.graph_policy import GraphPolicy, GraphTable
 from agents.common.graphs import TensorDict
 
@@ -50,6 +50,8 @@ class UnitPolicy(GraphPolicy):
 
     greedy_first: bool = False
     """Whether the first of several sampled placements is the one that prediction would give."""
+    imitates: bool = True
+    """Whether the likelihood of a placement says how likely each unit's device is."""
 
     def __init__(
         self,
@@ -112,7 +114,7 @@ class UnitPolicy(GraphPolicy):
             masks = None if action_masks is None else action_masks[:1]
             greedy = self._predict(first, deterministic=True, action_masks=masks)
             proposed = torch.cat([greedy, actions[1:]])
-            permitted = distribution.given(proposed).permits(proposed)
+            permitted = by_unit(distribution.given(proposed)).permits(proposed)
             actions = proposed if permitted else actions
         return actions, values, distribution.given(actions).log_prob(actions)
 
@@ -128,7 +130,7 @@ class UnitPolicy(GraphPolicy):
         """(B,) mean over the units of how likely prediction finds each device of (B, N)."""
         mask = obs["node_mask"].bool()
         likelihood = self.decide(obs, greedy=True).distribution.given(actions)
-        chosen = likelihood.unit_log_prob(actions)
+        chosen = by_unit(likelihood).unit_log_prob(actions)
         return (chosen * mask).sum(dim=1) / mask.sum(dim=1)
 
     def get_distribution(self, obs: Any, action_masks: Any = None) -> Any:
@@ -139,6 +141,25 @@ class UnitPolicy(GraphPolicy):
     def predict_values(self, obs: Any) -> Tensor:
         """(B, 1) expected returns."""
         return self.decide(obs).values
+
+    def predict(
+        self: Any,
+        observation: Any,
+        state: Any = None,
+        episode_start: Any = None,
+        deterministic: bool = False,
+        **masks: Any,
+    ) -> tuple[Any, Any]:
+        """As SB3's; where units are placed one by one, the device of the current one."""
+        current = observation.get("current_unit")
+        if current is not None:
+            observation = {**observation, "step": np.zeros_like(observation["step"])}
+        actions, state = super().predict(  # type: ignore[misc]
+            observation, state, episode_start, deterministic, **masks
+        )
+        if current is None:
+            return actions, state
+        return np.take_along_axis(actions, current, axis=-1)[..., 0], state
 
     def _predict(
         self, observation: Any, deterministic: bool = False, action_masks: Any = None
@@ -155,3 +176,9 @@ class UnitPolicy(GraphPolicy):
         masks = torch.as_tensor(np.asarray(action_masks), device=values.device).bool()
         allowed = masks.reshape(-1, self.n_slots, self.n_devices)
         return Decision(distribution.without(allowed), values)
+
+
+def by_unit(likelihood: Likelihood) -> UnitCategorical:
+    """The likelihood as one of each unit."""
+    assert isinstance(likelihood, UnitCategorical)
+    return likelihood

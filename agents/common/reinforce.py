@@ -141,17 +141,13 @@ class REINFORCE(OnPolicyAlgorithm):
             self._setup_model()
 
     def _setup_model(self) -> None:
-        if self.is_policy(GraphPolicy):
+        if isinstance(self.policy_class, type) and issubclass(self.policy_class, GraphPolicy):
             self.policy_kwargs = {"critic": self.baseline == "critic", **self.policy_kwargs}
             if self.baseline == "critic" and not self.policy_kwargs["critic"]:
                 raise ValueError("baseline='critic' needs a policy with critic=True")
         super()._setup_model()
-        if self.elites.number and not self.is_policy(UnitPolicy):
+        if self.elites.number and not getattr(self.policy_class, "imitates", False):
             raise ValueError("only per-unit policies imitate: elites must be 0 for this one")
-
-    def is_policy(self, kind: type) -> bool:
-        """Whether its policy is of that kind."""
-        return isinstance(self.policy_class, type) and issubclass(self.policy_class, kind)
 
     def collect_rollouts(self, *args: Any, **kwargs: Any) -> bool:
         """As SB3's; then, for the self-critical baseline, an episode of greedy actions."""

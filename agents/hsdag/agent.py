@@ -69,6 +69,5 @@ def make(
         batched(env, **ENVS[preset] | (envs or {})),
         policy_kwargs=policy_kwargs,
         seed=seed,
-        device="cpu",
-        **SETTINGS[preset] | settings,
+        **{"device": "cpu", **SETTINGS[preset], **settings},
     )

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from agents.common.reinforce import REINFORCE
 from agents.placeto.policy import PlacetoPolicy
-from placement_gym.env import placement_env
-from placement_gym.rollout import episode
+from placement_gym.env import DevicePlacementEnv, placement_env
 from placement_gym.wrappers import PerUnit
 
 FIRST_RATE, LAST_RATE = 1e-3, 1e-4
@@ -22,8 +21,8 @@ FIRST_RATE, LAST_RATE = 1e-3, 1e-4
 class Placeto(REINFORCE):
     """REINFORCE on units one after another, which also answers where all units go at once.
 
-    Where an observation has no current unit, the answer is an episode's last placement; the episode
-    evaluates that placement alone.
+    Where an observation has no current unit, the answer is the last placement of an episode that
+    begins with all units on the reference device and evaluates nothing.
     """
 
     def predict(
@@ -37,16 +36,32 @@ class Placeto(REINFORCE):
         if "current_unit" in observation:
             return super().predict(observation, state, episode_start, deterministic)
         actions = np.zeros(observation["placement"].shape, dtype=np.int64)
+        env = self.own_env(observation["graph_id"])
         for row in actions.reshape(-1, actions.shape[-1]):
-            assignment = self.episode_placement(deterministic)
-            row[: len(assignment)] = assignment
+            row[: env.problem.n_units] = self.placement(env, deterministic)
         return actions, state
 
-    def episode_placement(self, deterministic: bool) -> NDArray[np.int64]:
-        """(n_units,) devices at the end of an episode."""
-        assert self.env is not None
-        placed = PerUnit(copy(self.env.get_attr("base")[0]), reward="final")
-        episode(placed, self, deterministic)
+    def own_env(self, graph_id: NDArray[Any]) -> DevicePlacementEnv:
+        """The environment that it learned on.
+
+        Raises:
+            ValueError: There is none, or the question is about another graph.
+        """
+        env = None if self.env is None else self.env.get_attr("base")[0]
+        if env is None or (graph_id != env.observer.graph_id).any():
+            raise ValueError(
+                "Placeto answers for all units at once only where it learned: for another graph "
+                "play an episode in DevicePlacementPerUnit-v0 or DevicePlacementPerUnitSim-v0"
+            )
+        return env
+
+    def placement(self, env: DevicePlacementEnv, deterministic: bool) -> NDArray[np.int64]:
+        """(n_units,) devices at the end of an episode in which nothing is evaluated."""
+        placed = PerUnit(copy(env), reward="final")
+        observation, _ = placed.reset()
+        for _ in range(env.problem.n_units):
+            device, _ = super().predict(observation, deterministic=deterministic)
+            observation = placed.place(device)
         return placed.assignment
 
 
@@ -67,8 +82,10 @@ SETTINGS: dict[str, Any] = {
     "decay": 0.9,
     "ent_coef": entropy,
     "max_grad_norm": 1.25,
+    "device": "cpu",
 }
-"""Of REINFORCE; a roll-out is an episode."""
+"""Of REINFORCE; a roll-out is an episode. Ours: advantages are scaled, and the baseline of a step
+is an average that forgets, not the mean of ten episodes."""
 
 
 def make(
@@ -83,11 +100,14 @@ def make(
     Args:
         env: Where it learns.
         seed: Of everything random.
-        start: Placement that episodes start from; see ``PerUnit``.
+        start: Placement that episodes start from; see ``PerUnit``, of which only this is taken,
+            not what ``env`` may have set. One that is not ``"first"`` is evaluated too.
         policy: Arguments of ``PlacetoPolicy``.
         settings: Arguments of ``REINFORCE`` that differ from ``SETTINGS``.
     """
-    base = copy(placement_env(env))
+    original = placement_env(env)
+    _ = original.singles  # measured once for both
+    base = copy(original)
     base.observer = replace(base.observer, graph=False)
     base.observation_space = base.observer.space()
     return Placeto(
@@ -95,6 +115,5 @@ def make(
         PerUnit(base, start=start),
         policy_kwargs={"graphs": base.graph_table(), **(policy or {})},
         seed=seed,
-        device="cpu",
         **{"n_steps": base.problem.n_units, **SETTINGS, **settings},
     )

@@ -35,13 +35,16 @@ class LogitsPolicy(UnitPolicy, ActorCriticPolicy):
         if (ids != ids[0]).any():
             raise ValueError("Post learns one graph's placement: give it environments of one graph")
         row = torch.zeros(len(ids), dtype=torch.int64, device=ids.device)
-        allowed = self.allowed(int(ids[0]))
+        allowed = self.allowed(observation)
         devices = UnitCategorical(self.logits[None], mask[:1], None, allowed, row)
         return Decision(devices, torch.zeros(len(ids), 1, device=ids.device))
 
-    def allowed(self, graph_id: int) -> Tensor | None:
-        """(1, N, D) bool where units may go; None where the policy was given no graphs."""
-        if self.table is None:
-            return None
-        mask = self.table[graph_id]["action_mask"]
-        return torch.as_tensor(mask, device=self.logits.device)[None]
+    def allowed(self, observation: TensorDict) -> Tensor | None:
+        """(1, N, D) bool, where units may go; None where nothing is forbidden or known."""
+        return None if self.table is None else self.graphs.batch(observation)[0].allowed_slots
+
+    def uniform(self, observation: TensorDict) -> Tensor:
+        """(N, D) probabilities of a uniform choice."""
+        allowed = self.allowed(observation)
+        share = torch.ones_like(self.logits) if allowed is None else allowed[0].float()
+        return share / share.sum(dim=1, keepdim=True)

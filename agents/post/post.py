@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 from stable_baselines3.common.policies import ActorCriticPolicy, BasePolicy
 from stable_baselines3.common.type_aliases import GymEnv, MaybeCallback, Schedule
+from stable_baselines3.common.utils import obs_as_tensor
 from torch import Tensor
 
 from agents.post.policy import LogitsPolicy
@@ -140,7 +141,7 @@ class Post(OnPolicyAlgorithm):
         for batch in self.rollout_buffer.get(batch_size=None):
             _, log_prob, _ = self.policy.evaluate_actions(batch.observations, batch.actions)
             returns = torch.as_tensor(batch.returns)
-            advantage = (returns - returns.mean()) / (returns.std() + 1e-8)
+            advantage = (returns - returns.mean()) / (returns.std(correction=0) + 1e-8)
             ratio = (log_prob - batch.old_log_prob).exp()
             clipped = ratio.clamp(1.0 - self.clip_range, 1.0 + self.clip_range)
             loss = -torch.minimum(advantage * ratio, advantage * clipped).mean()
@@ -158,7 +159,8 @@ class Post(OnPolicyAlgorithm):
         frequency = torch.nn.functional.one_hot(elites, self.policy.n_devices).float().mean(dim=0)
         first, last = self.uniform
         share = last + (first - last) * self._current_progress_remaining
-        mixed: Tensor = (1.0 - share) * frequency + share / self.policy.n_devices
+        seen: Any = obs_as_tensor(self._last_obs, self.device)  # type: ignore[arg-type]
+        mixed: Tensor = (1.0 - share) * frequency + share * self.policy.uniform(seen)
         self.policy.logits.copy_(mixed.log())
 
     def learn(
@@ -171,6 +173,8 @@ class Post(OnPolicyAlgorithm):
         progress_bar: bool = False,
     ) -> Post:
         """See ``OnPolicyAlgorithm.learn``."""
+        if reset_num_timesteps:
+            self.actions, self.returns = [], []
         return super().learn(
             total_timesteps, callback, log_interval, tb_log_name, reset_num_timesteps, progress_bar
         )

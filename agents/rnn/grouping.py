@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
-from agents.common.distribution import FORBIDDEN, UnitCategorical
+from agents.common.distribution import UnitCategorical
 from agents.common.graphs import GraphBatch
 from agents.rnn.sequence import Sequence
 
@@ -85,7 +85,8 @@ class Memory:
     """With which groups each placement of a roll-out was sampled.
 
     A placement that is sampled again is given the groups of its first time. Both are draws from the
-    same groups given that placement, so its likelihood stays that of what was sampled.
+    same groups given that placement, so its likelihood stays that of what was sampled; gradients
+    only vary more the more placements of a roll-out are equal (ours).
     """
 
     def __init__(self) -> None:
@@ -144,7 +145,8 @@ class Grouped:
 
         The likeliest group of each unit alone would be a grouping that is hardly ever drawn.
         """
-        with torch.random.fork_rng(devices=[]):
+        device = self.mask.device
+        with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
             torch.manual_seed(0)
             drawn = [self.devices(self.grouper.sample(), greedy=True) for _ in range(VOTES)]
         return torch.stack(drawn).mode(dim=0).values
@@ -161,7 +163,7 @@ class Grouped:
         of_places = torch.zeros_like(taken, dtype=torch.int64)
         of_places.scatter_reduce_(1, place, actions.long() * self.mask, "amax")
         devices = self.sequence(place, taken).given(of_places)
-        return Joint(self.grouper, groups, devices, of_places, place)
+        return Joint(self.grouper, groups, devices, of_places)
 
     def sequence(self, place: Tensor, taken: Tensor) -> Sequence:
         """The choice of the devices of (B, M) groups, which units have (B, N) places among."""
@@ -188,14 +190,12 @@ class Joint:
         groups: (B, N) of each unit.
         devices: Distribution of the groups' devices.
         of_places: (B, M) their devices.
-        place: (B, N) of each unit's group among them.
     """
 
     grouper: UnitCategorical
     groups: Tensor
     devices: UnitCategorical
     of_places: Tensor
-    place: Tensor
 
     def log_prob(self, actions: Tensor) -> Tensor:
         """(B,) of both."""
@@ -204,13 +204,3 @@ class Joint:
     def entropy(self) -> Tensor:
         """(B,) of both."""
         return self.grouper.entropy() + self.devices.entropy()
-
-    def unit_log_prob(self, actions: Tensor) -> Tensor:
-        """(B, N) of each unit's device, given its group."""
-        index = self.place[..., None].expand(-1, -1, self.devices.log_probs.shape[2])
-        of_units = self.devices.log_probs.gather(1, index)
-        return of_units.gather(2, actions.long()[..., None])[..., 0]
-
-    def permits(self, actions: Tensor) -> bool:
-        """Whether every unit's group may go there."""
-        return bool((self.unit_log_prob(actions) > FORBIDDEN / 2).all())

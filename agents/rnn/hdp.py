@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -22,8 +24,12 @@ class HDPPolicy(RNNPolicy):
     """A learned grouper, then the sequence-to-sequence placer on groups (Mirhoseini et al. 2018).
 
     Both log-probabilities are learned from. A placement's groups are those that it was sampled
-    with, see ``Memory``. Arguments are those of ``RNNPolicy``.
+    with, see ``Memory``. A group is described by the sum of what ``RNNPolicy`` knows of its units,
+    neighbours included, and by its edges (ours; the paper: type counts and shapes of its units).
+    Arguments are those of ``RNNPolicy``.
     """
+
+    imitates = False
 
     def build(self) -> None:
         """Make the networks."""
@@ -38,6 +44,14 @@ class HDPPolicy(RNNPolicy):
     def forget(self) -> None:
         """A roll-out begins: what was sampled before is learned from no more."""
         self.memory = Memory()
+
+    def _predict(
+        self, observation: Any, deterministic: bool = False, action_masks: Any = None
+    ) -> Tensor:
+        kept, self.memory = self.memory, Memory()
+        actions = super()._predict(observation, deterministic, action_masks)
+        self.memory = kept
+        return actions
 
     def devices(self, units: Tensor, graphs: GraphBatch, row: Tensor) -> Devices:
         """See ``RNNPolicy.devices``."""
