@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
 from rich.console import Console
 
 from placement_gym.bench.study import Study
+from placement_gym.bench.study_report import report_study
 from placement_gym.bench.study_run import EXECUTORS, plan_of, run_study
-
-Commands = Any
+from placement_gym.bench.validate import validate
 
 
 def add_bench(command: argparse.ArgumentParser) -> None:
     """Add the sub-commands."""
     commands = command.add_subparsers(required=True, metavar="COMMAND")
     add_run(commands.add_parser("run", help="run a study, or what is missing of it"))
+    add_report(commands.add_parser("report", help="write a study's report.md and report.html"))
+    add_validate(commands.add_parser("validate", help="replay the placements of a study"))
 
 
 def add_run(command: argparse.ArgumentParser) -> None:
@@ -31,6 +32,17 @@ def add_run(command: argparse.ArgumentParser) -> None:
     command.set_defaults(run=run_run)
 
 
+def add_report(command: argparse.ArgumentParser) -> None:
+    command.add_argument("study", metavar="STUDY.yaml", help="what was run")
+    command.add_argument("--out", required=True, help="folder of the results")
+    command.set_defaults(run=run_report)
+
+
+def add_validate(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--out", required=True, help="folder of the results")
+    command.set_defaults(run=run_validate)
+
+
 def run_run(options: argparse.Namespace) -> int:
     study = Study.load(options.study)
     Console(stderr=True).print(plan_of(study, options.out), highlight=False)
@@ -40,3 +52,19 @@ def run_run(options: argparse.Namespace) -> int:
     failed = [row for row in rows if row["error"]]
     print(f"{len(rows)} rows are in {options.out}/results.jsonl, {len(failed)} of them failed")
     return 0
+
+
+def run_report(options: argparse.Namespace) -> int:
+    command = f"placement-gym bench run {options.study} --out {options.out}"
+    for path in report_study(Study.load(options.study), options.out, command):
+        print(path)
+    return 0
+
+
+def run_validate(options: argparse.Namespace) -> int:
+    verdicts = list(validate(options.out))
+    wrong = [verdict for verdict in verdicts if verdict.problem]
+    for verdict in wrong:
+        print(f"{verdict.label} ({verdict.key}): {verdict.problem}")
+    print(f"{len(verdicts) - len(wrong)} of {len(verdicts)} rows hold")
+    return 1 if wrong else 0

@@ -127,7 +127,7 @@ def test_a_unit_knows_its_costs_its_state_and_when_it_starts() -> None:
     (structure,) = model.structures.values()
     x = inputs(structure, states, torch.tensor([3]), 2)[:, 0].numpy()
     cost = observation["x"][:, FEATURES["cost"]][:, :2]
-    np.testing.assert_allclose(x[:, :2], cost / cost.max(axis=0), rtol=1e-6)
+    np.testing.assert_allclose(x[:, :2], cost / cost.max(), rtol=1e-6)
     assert x[:, 5].tolist() == [1, 1, 1, 0, 0, 0, 0]
     assert x[:, 6].tolist() == [0, 0, 0, 1, 0, 0, 0]
     start = observation["start_ms"] - observation["start_ms"][3]

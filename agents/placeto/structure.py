@@ -21,7 +21,8 @@ class Structure:
     """One graph.
 
     Attributes:
-        static: (n, S) times on each device and the features of work, each over its largest value.
+        static: (n, S) times on each device, over the largest of them all, and the features of
+            work, each over its largest value.
         messages: (2n, 2n) sparse; the first n rows sum up producers, the others consumers.
         has_neighbours: (2n, 1) 1 where there are any.
         related: (3, n, n) 1 where a column's unit is an ancestor, a descendant, or parallel to the
@@ -40,26 +41,22 @@ class Structure:
         """Of one graph of a batch."""
         nodes, edges = graphs.nodes_of(graph), graphs.edges_of(graph)
         n = nodes.stop - nodes.start
-        first = FEATURES["cost"].start
-        columns = [*range(first, first + n_devices), *block("work")]
-        static = graphs.x[nodes][:, columns]
+        x, cost = graphs.x[nodes], FEATURES["cost"].start
+        times, work = x[:, cost : cost + n_devices], x[:, FEATURES["work"]]
+        times = times / times.max().clamp(min=LEAST)  # together, so that devices can be compared
+        work = work / work.amax(dim=0).clamp(min=LEAST)
         both = torch.cat([edges.flip(0), edges + n], dim=1)
         ones = torch.ones(both.shape[1], device=both.device)
         size = (2 * n, 2 * n)
         messages = torch.sparse_coo_tensor(both, ones, size, check_invariants=True).coalesce()
         count = torch.zeros(2 * n, device=both.device).index_add(0, both[0], ones)
         return cls(
-            static=static / static.abs().amax(dim=0).clamp(min=LEAST),
+            static=torch.cat([times, work], dim=1),
             messages=messages,
             has_neighbours=(count > 0).float()[:, None],
             related=torch.as_tensor(relations(edges.cpu().numpy(), n), device=both.device),
             allowed=None if graphs.action_mask is None else graphs.action_mask[nodes],
         )
-
-
-def block(name: str) -> range:
-    """Columns of a feature block."""
-    return range(FEATURES[name].start, FEATURES[name].stop)
 
 
 def relations(edges: NDArray[np.int64], n: int) -> NDArray[np.float32]:

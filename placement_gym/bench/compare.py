@@ -158,7 +158,7 @@ def summarise(arena: Arena, rows: Sequence[Row], interrupted: bool) -> Document:
             "devices": list(base.problem.device_names),
             "reference": base.problem.device_names[base.problem.reference_device],
             **single_latencies(base),
-            **optimum_or_bound(base, rows),
+            **optimum_or_bound(base, [row.latency_ms for row in rows if row.latency_ms]),
             "noise": float(np.median(noise)) if noise else None,
             "notes": cautions(base.problem.devices, arena.measured),
             "interrupted": interrupted,

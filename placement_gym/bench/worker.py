@@ -14,6 +14,7 @@ from typing import Any
 
 from placement_gym.bench.arena import Arena
 from placement_gym.bench.resolve import AgentSpec
+from placement_gym.bench.results import Row
 from placement_gym.bench.run import run_agent
 from placement_gym.bench.study import Task
 
@@ -37,8 +38,21 @@ def run_task(task: Task) -> Result:
 
 
 def failed(task: Task, error: str) -> Result:
-    """What is known of a run that did not happen."""
-    return {"key": task.key, "problem": task.problem, **vars(task), "error": error}
+    """The row of a run that did not happen."""
+    row = Row(
+        agent=task.agent,
+        label=AgentSpec(task.agent, task.kwargs).label,
+        kwargs=task.kwargs,
+        env=task.env,
+        env_kwargs={"model": task.model, "devices": task.devices, **task.env_kwargs},
+        model=Path(task.model).stem,
+        model_fingerprint="",
+        devices=[],
+        seed=task.seed,
+        budget=task.budget,
+        error=error,
+    )
+    return {"key": task.key, "problem": task.problem, **row.to_json()}
 
 
 @lru_cache(maxsize=KEPT)

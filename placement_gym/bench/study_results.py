@@ -1,0 +1,147 @@
+"""The rows of a study as arrays: scores, references, curves."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from placement_gym.bench.results import Json
+from placement_gym.bench.stats import FloatArray
+from placement_gym.bench.worker import arena_of
+
+REFERENCES = "references.json"
+
+
+@dataclass(frozen=True)
+class Reference:
+    """What latencies of a problem are compared with, in ms; None where it is not known.
+
+    Attributes:
+        best_single_ms: The fastest device alone, memory considered.
+        optimum_ms: Proven.
+        bound_ms: No placement is below.
+    """
+
+    best_single_ms: float | None
+    optimum_ms: float | None
+    bound_ms: float | None
+
+
+@dataclass(frozen=True, eq=False)
+class StudyResults:
+    """Rows, by problem, agent and seed.
+
+    Attributes:
+        rows: As the results file holds them.
+        references: Of each problem.
+    """
+
+    rows: Sequence[Json]
+    references: Mapping[str, Reference]
+
+    @cached_property
+    def problems(self) -> list[str]:
+        return list(dict.fromkeys(row["problem"] for row in self.rows))
+
+    @cached_property
+    def agents(self) -> list[str]:
+        """Labels, in the study's order."""
+        return list(dict.fromkeys(row["label"] for row in self.rows))
+
+    @cached_property
+    def seeds(self) -> list[int]:
+        return sorted({row["seed"] for row in self.rows})
+
+    def of(self, agent: str, problem: str) -> list[Json]:
+        """The runs of an agent on a problem."""
+        return [row for row in self.rows if (row["label"], row["problem"]) == (agent, problem)]
+
+    def name(self, problem: str) -> str:
+        """Model and devices, and the folder's name where models share theirs."""
+        _, _, model, devices = json.loads(problem)
+        stems = [Path(json.loads(other)[2]).stem for other in self.problems]
+        models = {json.loads(other)[2] for other in self.problems}
+        path = Path(model)
+        shared = len({m for m in models if Path(m).stem == path.stem}) > 1
+        title = f"{path.parent.name}/{path.stem}" if shared else path.stem
+        alone = len(stems) == len(set(stems)) or devices is None
+        return title if alone else f"{title} on {devices}"
+
+    def model(self, problem: str) -> str:
+        """The model's name in the study."""
+        model: str = json.loads(problem)[2]
+        return model
+
+    @cached_property
+    def least_ms(self) -> dict[str, float]:
+        """The proven optimum of each problem, or else the least latency that any run found."""
+        least = {}
+        for problem in self.problems:
+            proven = self.references[problem].optimum_ms
+            found = [row["latency_ms"] for row in self.rows if row["problem"] == problem]
+            known = [latency_ms for latency_ms in found if latency_ms]
+            least[problem] = proven or min(known, default=np.nan)
+        return least
+
+    def scores(self, agent: str, field: str = "latency_ms") -> FloatArray:
+        """(n_seeds, n_problems) least latency over the latency; nan where there is none.
+
+        Args:
+            agent: Its label.
+            field: ``"latency_ms"`` or ``"greedy_latency_ms"``.
+        """
+        scores = np.full((len(self.seeds), len(self.problems)), np.nan)
+        for row in self.rows:
+            if row["label"] == agent and row[field]:
+                at = self.seeds.index(row["seed"]), self.problems.index(row["problem"])
+                scores[at] = self.least_ms[row["problem"]] / row[field]
+        return scores
+
+    def curve(self, agent: str, grid: FloatArray, axis: int) -> FloatArray:
+        """(runs, len(grid)) best score so far; 0 before the first feasible placement.
+
+        Args:
+            agent: Its label.
+            grid: Evaluations or seconds.
+            axis: 0 for evaluations, 1 for seconds.
+        """
+        curves = []
+        for row in self.rows:
+            if row["label"] != agent or not row["latency_ms"]:
+                continue
+            # what was seen in search, on the scale of the finalist's latency
+            scale = self.least_ms[row["problem"]] / (row["latency_ms"] * row["speedup"])
+            when = np.array([point[axis] for point in row["curve"]])
+            best = np.array([0.0] + [point[2] * scale for point in row["curve"]])
+            curves.append(best[np.searchsorted(when, grid, side="right")])
+        return np.array(curves)
+
+
+def references_of(rows: Sequence[Json], folder: Path) -> dict[str, Reference]:
+    """The references of all problems, solved once and kept beside the results."""
+    path = folder / REFERENCES
+    kept: dict[str, Any] = json.loads(path.read_text()) if path.is_file() else {}
+    for problem in dict.fromkeys(row["problem"] for row in rows):
+        mine = [row for row in rows if row["problem"] == problem and row["latency_ms"]]
+        if problem not in kept and mine:
+            kept[problem] = vars(reference_of(mine))
+            path.write_text(json.dumps(kept, indent=1))
+    unknown = Reference(None, None, None)
+    every = dict.fromkeys((row["problem"] for row in rows), unknown)
+    return every | {problem: Reference(**values) for problem, values in kept.items()}
+
+
+def reference_of(rows: Sequence[Json]) -> Reference:
+    """The reference of the problem that these runs are about."""
+    from placement_gym.bench.optimum import optimum_or_bound
+
+    single = np.median([row["latency_ms"] * row["speedup_vs_best_single"] for row in rows])
+    arena = arena_of(rows[0]["env"], json.dumps(rows[0]["env_kwargs"]))
+    proven = optimum_or_bound(arena.base, [row["latency_ms"] for row in rows])
+    return Reference(float(single), **proven)
