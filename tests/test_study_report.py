@@ -1,0 +1,191 @@
+"""Reports and validation of studies."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from placement_gym.bench.study import Study
+from placement_gym.bench.study_report import report_study
+from placement_gym.bench.study_results import StudyResults, references_of
+from placement_gym.bench.study_run import run_study
+from placement_gym.bench.validate import validate
+from placement_gym.cli import main
+
+STUDY = Study.of(
+    {
+        "about": "Two <models> & some agents",
+        "env": "DevicePlacementSim-v0",
+        "models": ["tiny", "resnet"],
+        "devices": ["hsdag-paper"],
+        "agents": ["single-device", "random-blocks", "annealing", "min-cut", "failing_agent:make"],
+        "seeds": 3,
+        "budget": 30,
+        "published": {"HSDAG": {"resnet": 7.66}},
+    }
+)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The results of a study in which one agent always fails."""
+    out = tmp_path_factory.mktemp("study")
+    run_study(STUDY, out, "serial", quiet=True)
+    return out
+
+
+def rows(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "results.jsonl").read_text().splitlines()]
+
+
+def test_scores_are_relative_to_the_proven_optimum(folder: Path) -> None:
+    found = StudyResults(rows(folder), references_of(rows(folder), folder))
+    np.testing.assert_allclose(found.scores("min-cut"), 1.0)
+    assert (found.scores("random-blocks") <= 1.0).all()
+    for problem, reference in found.references.items():
+        singles = [row["latency_ms"] for row in found.of("single-device", problem)]
+        assert reference.best_single_ms == pytest.approx(singles[0])
+        assert reference.optimum_ms == pytest.approx(found.least_ms[problem])
+
+
+def test_curves_end_at_the_best_that_was_seen(folder: Path) -> None:
+    found = StudyResults(rows(folder), references_of(rows(folder), folder))
+    curves = found.curve("annealing", np.array([0.0, 1.0, 30.0]), axis=0)
+    assert curves.shape == (6, 3)
+    assert (curves[:, 0] == 0).all()
+    assert (curves[:, 1] <= curves[:, 2]).all()
+    final = [
+        found.least_ms[r["problem"]] / r["latency_ms"]
+        for r in rows(folder)
+        if r["agent"] == "annealing"
+    ]
+    np.testing.assert_allclose(np.sort(curves[:, 2]), np.sort(final))
+
+
+def test_the_markdown_names_everything_and_its_pictures_exist(folder: Path) -> None:
+    markdown, _ = report_study(STUDY, folder, "a command")
+    text = markdown.read_text()
+    for expected in ("30 of 30 runs", "a command", "proven optimum", "published: HSDAG", "7.66"):
+        assert expected in text
+    for name in ("min-cut", "random-blocks", "annealing", "single-device"):
+        assert f"| {name} |" in text
+    assert "| failing_agent:make | - | - | - | 6 of 6 |" in text
+    assert "nothing works today" in text
+    pictures = re.findall(r"!\[.*?\]\((.*?)\)", text)
+    assert len(pictures) == 5
+    assert all((folder / name).stat().st_size > 5000 for name in pictures)
+
+
+def test_the_page_holds_all_of_it_and_needs_nothing_else(folder: Path) -> None:
+    _, page = report_study(STUDY, folder)
+    sources: list[str] = []
+    tags: list[str] = []
+
+    class Reader(HTMLParser):
+        def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+            tags.append(tag)
+            sources.extend(value or "" for key, value in attrs if key in ("src", "href"))
+
+    text = page.read_text()
+    Reader().feed(text)
+    assert tags.count("table") == 3
+    assert len(sources) == 5
+    for source in sources:
+        kind, data = source.split(",")
+        assert kind == "data:image/png;base64"
+        assert base64.b64decode(data).startswith(b"\x89PNG")
+    assert "Two &lt;models&gt; &amp; some agents" in text
+
+
+def test_a_report_needs_results(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="run it first"):
+        report_study(STUDY, tmp_path)
+
+
+def test_a_partial_study_is_reported_as_such(folder: Path, tmp_path: Path) -> None:
+    lines = (folder / "results.jsonl").read_text().splitlines(keepends=True)
+    (tmp_path / "results.jsonl").write_text("".join(lines[:7]))
+    markdown, _ = report_study(STUDY, tmp_path)
+    assert "7 of 30 runs" in markdown.read_text()
+
+
+def test_true_rows_hold(folder: Path) -> None:
+    assert not [verdict for verdict in validate(folder) if verdict.problem]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"latency_ms": 0.9}, "now"),
+        ({"evaluations": 31}, "exceed"),
+        ({"model_fingerprint": "0"}, "others now"),
+        ({"placement": None}, "neither"),
+    ],
+)
+def test_a_row_that_was_changed_does_not_hold(
+    change: dict[str, Any], message: str, folder: Path, tmp_path: Path
+) -> None:
+    row = next(row for row in rows(folder) if row["agent"] == "annealing")
+    changed = row | change
+    if "latency_ms" in change:
+        changed["latency_ms"] = row["latency_ms"] * change["latency_ms"]
+    (tmp_path / "results.jsonl").write_text(json.dumps(changed) + "\n")
+    (verdict,) = validate(tmp_path)
+    assert message in verdict.problem
+
+
+def test_another_placement_does_not_have_the_rows_latency(folder: Path, tmp_path: Path) -> None:
+    row = next(row for row in rows(folder) if row["agent"] == "min-cut")
+    swapped = {
+        unit: "CPU" if device == "GPU" else "GPU" for unit, device in row["placement"].items()
+    }
+    (tmp_path / "results.jsonl").write_text(json.dumps(row | {"placement": swapped}) + "\n")
+    (verdict,) = validate(tmp_path)
+    assert "now" in verdict.problem
+
+
+def test_a_row_that_appears_twice_does_not_hold(folder: Path, tmp_path: Path) -> None:
+    line = json.dumps(rows(folder)[0]) + "\n"
+    (tmp_path / "results.jsonl").write_text(line * 2)
+    assert [bool(verdict.problem) for verdict in validate(tmp_path)] == [False, True]
+
+
+def test_the_commands_report_and_validate(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "study.yaml"
+    values = {**vars(STUDY), "devices": ["hsdag-paper"]}
+    file.write_text(json.dumps(values))
+    assert main(["bench", "report", str(file), "--out", str(folder)]) == 0
+    assert "report.html" in capsys.readouterr().out
+    assert main(["bench", "validate", "--out", str(folder)]) == 0
+    assert "30 of 30 rows hold" in capsys.readouterr().out
+    row = rows(folder)[0] | {"evaluations": 99}
+    (tmp_path / "results.jsonl").write_text(json.dumps(row) + "\n")
+    assert main(["bench", "validate", "--out", str(tmp_path)]) == 1
+    assert "exceed" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_measured_rows_hold_within_noise(tmp_path: Path) -> None:
+    measured = Study.of(
+        {
+            "env": "DevicePlacement-v0",
+            "models": ["tiny"],
+            "devices": ["cpu-testbed"],
+            "agents": ["single-device", "random-blocks"],
+            "seeds": 1,
+            "budget": 4,
+        }
+    )
+    done = run_study(measured, tmp_path, quiet=True)
+    assert all(row["latency_ms"] for row in done)
+    assert not [verdict for verdict in validate(tmp_path) if verdict.problem]
