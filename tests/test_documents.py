@@ -1,0 +1,35 @@
+"""What the documents point to exists."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from placement_gym.bench.study import Study
+
+ROOT = Path(__file__).parent.parent
+FOLDERS = ("agents", "docs", "placement_gym")
+DOCUMENTS = [
+    *ROOT.glob("*.md"),
+    *(path for name in FOLDERS for path in (ROOT / name).rglob("*.md")),
+]
+LINK = re.compile(r"!?\[[^]]*\]\(([^)#]+)\)")
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_lead_somewhere(path: Path) -> None:
+    links = [link for link in LINK.findall(path.read_text()) if "://" not in link]
+    assert not [link for link in links if not (path.parent / link).exists()]
+
+
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "studies").glob("*.yaml")), ids=lambda path: path.stem
+)
+def test_studies_can_be_read(path: Path) -> None:
+    study = Study.load(path)
+    assert study.about
+    assert study.tasks()
+    for spec in study.specs:
+        assert callable(spec.resolve())
