@@ -28,6 +28,7 @@ AGENTS: dict[str, str] = {
     "call-milp": "agents.exact:call_milp",
     "hsdag": "agents.hsdag.agent:make",
     "placeto": "agents.placeto.agent:make",
+    "placeto-transfer": "agents.placeto.transfer:make",
     "rnn": "agents.rnn.agent:make",
     "hdp": "agents.rnn.agent:make_hierarchical",
     "post": "agents.post.agent:make",

@@ -1,10 +1,9 @@
-"""Learned placers: Placeto's speed and transfer, and the memory of the RNN placers.
+"""Learned placers: Placeto's speed, and the memory of the RNN placers.
 
-    python benchmarks/learned.py --parts memory,transfer
+    python benchmarks/learned.py --parts memory
     python benchmarks/learned.py --parts speed --data DIR
 
-DIR holds the inputs of dnn-partitioning. How well the placers place is a study: see
-studies/paper.yaml and studies/memory-limited.yaml.
+DIR holds the inputs of dnn-partitioning. How well the placers place is for the studies to say.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ import resource
 import subprocess
 import sys
 from collections.abc import Callable
-from itertools import chain
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -23,31 +21,22 @@ import gymnasium as gym
 import numpy as np
 import torch
 from rich.console import Console
-from rich.progress import track
 from rich.table import Table
-from scipy.stats import gmean
-from stable_baselines3 import PPO
-from stable_baselines3.common.vec_env import DummyVecEnv
 
 import placement_gym  # noqa: F401  registers the environments
-from agents.placeto import PlacetoPolicy
 from agents.placeto.agent import make as placeto
 from agents.rnn.agent import make as rnn
-from agents.static import random_blocks
 from placement_gym.env import DevicePlacementEnv, placement_env
 from placement_gym.rollout import episode
 
 LONG = "latency-inputs/OperatorGraphs/bert_l-12_inference.json"
 PER_UNIT = "DevicePlacementPerUnitSim-v0"
-EVALUATIONS = 20_000
-BLOCKS = 100
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--parts", default="memory,transfer", help="of speed, memory, transfer")
+    parser.add_argument("--parts", default="memory", help="of speed, memory")
     parser.add_argument("--data", type=Path, help="inputs of dnn-partitioning")
-    parser.add_argument("--seeds", type=int, default=5, help="how many (%(default)s)")
     parser.add_argument("--raw", choices=["rnn", "hdp"], help=argparse.SUPPRESS)
     options = parser.parse_args()
     torch.set_num_threads(1)
@@ -57,7 +46,6 @@ def main() -> None:
     parts: dict[str, Callable[[argparse.Namespace], Table]] = {
         "speed": speed,
         "memory": memory,
-        "transfer": transfer,
     }
     for part in options.parts.split(","):
         Console(width=120).print(parts[part](options))

@@ -9,7 +9,7 @@ import networkx as nx
 import numpy as np
 import pytest
 import torch
-from learned import simulated
+from learned import SIMULATED, simulated
 from stable_baselines3 import PPO
 from stable_baselines3.common.utils import obs_as_tensor
 from stable_baselines3.common.vec_env import DummyVecEnv
@@ -20,6 +20,7 @@ from agents.placeto import PlacetoPolicy
 from agents.placeto.agent import make
 from agents.placeto.networks import Embedding, Perceptrons
 from agents.placeto.structure import relations
+from agents.placeto.transfer import make as transferred
 from placement_gym.bench.budget import BudgetedBackend
 from placement_gym.env import placement_env
 from placement_gym.observation import FEATURES
@@ -201,3 +202,21 @@ def test_the_best_placement_is_the_one_that_was_evaluated(start: str) -> None:
     assert best.best is not None
     evaluated = simulated().backend.evaluate(best.best.assignment)
     assert evaluated.speedup == pytest.approx(best.best.speedup)
+
+
+def test_a_policy_trained_on_other_graphs_answers_for_a_new_one() -> None:
+    env = gym.make(SIMULATED, model="resnet", devices="cpu+igpu")
+    settings = {"train_on": ["tiny", "inception"], "evaluations": 600, "max_nodes": 80}
+    agent = transferred(env, 0, **settings, n_steps=32, batch_size=64)
+    observation, _ = env.reset()
+    action, _ = agent.predict(observation, deterministic=True)
+    assert env.action_space.contains(action)
+    again = transferred(env, 0, **settings, n_steps=32, batch_size=64)
+    assert again.policy is agent.policy
+    assert transferred(env, 1, **settings, n_steps=32, batch_size=64).policy is not agent.policy
+
+
+def test_transfer_refuses_a_model_that_was_trained_on() -> None:
+    env = gym.make(SIMULATED, model="tiny")
+    with pytest.raises(ValueError, match="without having seen"):
+        transferred(env, 0, train_on=["tiny"])

@@ -65,6 +65,11 @@ class GraphPolicy:
             self.parameters(), lr=lr_schedule(1), **self.optimizer_kwargs
         )
 
+    def add_graphs(self, graphs: GraphTable) -> None:
+        """Know more graphs, so that environments of these can be placed too."""
+        self.table = {**(self.table or {}), **graphs}
+        self.graphs = Graphs(self.table)
+
     def obs_to_tensor(self: Any, observation: Any) -> tuple[dict[str, Tensor], bool]:
         """As SB3's; keys that the policy's environment did not have are left out."""
         known = {key: observation[key] for key in self.observation_space.spaces}

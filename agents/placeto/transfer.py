@@ -1,0 +1,128 @@
+"""Placeto on graphs that it has never seen: trained on some, asked about another."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from copy import copy
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import NDArray
+from stable_baselines3 import PPO
+from stable_baselines3.common.vec_env import DummyVecEnv
+
+from agents.placeto.policy import PlacetoPolicy
+from placement_gym.env import DevicePlacementEnv, placement_env
+from placement_gym.wrappers import PerUnit
+
+KEPT = 8
+SETTINGS: dict[str, Any] = {
+    "n_steps": 64,
+    "batch_size": 160,
+    "n_epochs": 5,
+    "gamma": 0.98,
+    "learning_rate": 1e-3,
+    "ent_coef": 0.1,
+}
+"""Of PPO, which learns more from a placement than REINFORCE does."""
+
+
+class ZeroShot:
+    """Answers with an episode of a trained policy, in which nothing is evaluated.
+
+    Args:
+        policy: Trained on environments that are padded as ``env`` is.
+        env: What is placed.
+    """
+
+    def __init__(self, policy: PlacetoPolicy, env: DevicePlacementEnv) -> None:
+        self.policy, self.env = policy, env
+        policy.add_graphs(env.graph_table())
+
+    def predict(
+        self,
+        observation: dict[str, NDArray[Any]],
+        state: Any = None,
+        episode_start: Any = None,
+        deterministic: bool = False,
+    ) -> tuple[NDArray[Any], Any]:
+        """The current unit's device, or all units' devices."""
+        placed = PerUnit(copy(self.env))
+        seen, _ = placed.reset()
+        for _ in range(self.env.problem.n_units):
+            device, _ = self.policy.predict(seen, deterministic=deterministic)
+            seen = placed.place(device)
+        if "current_unit" in observation:
+            return placed.assignment[observation["current_unit"][..., 0]], state
+        action = np.zeros(observation["placement"].shape, dtype=np.int64)
+        action[..., : len(placed.assignment)] = placed.assignment
+        return action, state
+
+
+def make(
+    env: gym.Env[Any, Any],
+    seed: int,
+    train_on: Sequence[str],
+    evaluations: int = 20_000,
+    max_nodes: int = 128,
+    max_edges: int = 256,
+    **settings: Any,
+) -> ZeroShot:
+    """Placeto trained on other models in environments that are otherwise like ``env``.
+
+    It has no ``learn``: on ``env`` itself it evaluates nothing but its answer. What training
+    evaluates is not in the budget, and stands in ``evaluations``.
+
+    Args:
+        env: A simulated environment, as ``gym.make`` makes it.
+        seed: Of everything random.
+        train_on: Models, not that of ``env``.
+        evaluations: At most so many placements are evaluated in training.
+        max_nodes: Most units of any of the models.
+        max_edges: Most edges of any of the models.
+        settings: Arguments of PPO that differ from ``SETTINGS``.
+
+    Raises:
+        ValueError: The model of ``env`` is one that it is to be trained on, or has too many units.
+    """
+    assert env.spec is not None
+    kwargs = {key: value for key, value in env.spec.kwargs.items() if key != "render_mode"}
+    if kwargs.pop("model") in train_on:
+        raise ValueError("train_on holds the model that is to be placed without having seen it")
+    sizes = {"max_nodes": max_nodes, "max_edges": max_edges, "observe_graph": False}
+    like = json.dumps(kwargs | sizes | {"reward": "improvement"})
+    policy = trained(tuple(train_on), like, evaluations, seed, json.dumps(settings))
+    base = copy(placement_env(env))
+    base.observer = replace(base.observer, max_nodes=max_nodes, max_edges=max_edges, graph=False)
+    base.observation_space = base.observer.space()
+    return ZeroShot(policy, base)
+
+
+@lru_cache(maxsize=KEPT)
+def trained(
+    models: tuple[str, ...], like: str, evaluations: int, seed: int, settings: str
+) -> PlacetoPolicy:
+    """A policy for these models, with JSON arguments of environment and PPO."""
+    kwargs = json.loads(like)
+    envs = [
+        gym.make("placement_gym:DevicePlacementPerUnitSim-v0", model=model, **kwargs)
+        for model in models
+    ]
+    graphs = {key: table for env in envs for key, table in placement_env(env).graph_table().items()}
+    model = PPO(
+        PlacetoPolicy,
+        DummyVecEnv([lambda env=env: env for env in envs]),  # type: ignore[misc]
+        policy_kwargs={"graphs": graphs},
+        seed=seed,
+        device="cpu",
+        **SETTINGS | json.loads(settings),
+    )
+    rollout = model.n_steps * len(envs)
+    model.learn(evaluations - evaluations % rollout)
+    policy = model.policy
+    assert isinstance(policy, PlacetoPolicy)
+    return policy
