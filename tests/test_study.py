@@ -13,6 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
+import numpy as np
 import pytest
 
 from placement_gym.bench import results
@@ -21,6 +23,7 @@ from placement_gym.bench.study import Study, Task, expanded
 from placement_gym.bench.study_run import plan_of, run_study
 from placement_gym.bench.worker import Result, run_task
 from placement_gym.cli import main
+from placement_gym.env import placement_env
 
 VALUES: dict[str, Any] = {
     "env": "DevicePlacementSim-v0",
@@ -60,6 +63,7 @@ def test_a_key_is_everything_that_decides_a_run() -> None:
         "devices": "cpu+igpu",
         "seed": 9,
         "budget": 13,
+        "score_on": {"devices": "cpu+igpu"},
     }
     keys = {replace(task, **{name: value}).key for name, value in changes.items()}
     assert len(keys | {task.key}) == len(changes) + 1
@@ -262,3 +266,20 @@ def test_the_command_runs_a_study_and_a_dry_run_does_nothing(
     assert main(["bench", "run", str(file), "--out", str(out), "--executor", "serial"]) == 0
     assert "3 rows" in capsys.readouterr().out
     assert main(["bench", "run", str(tmp_path / "none.yaml"), "--out", str(out)]) == 2
+
+
+def test_finalists_are_scored_once_more_elsewhere(tmp_path: Path) -> None:
+    elsewhere = {"schedule": "placeto", "devices": "cpu+igpu"}
+    changed = study(models=["inception"], devices=["cpu+dgpu"], agents=["random-blocks"])
+    changed = replace(changed, score_on=elsewhere)
+    rows = run_study(changed, tmp_path, "serial", quiet=True)
+    other = gym.make("placement_gym:DevicePlacementSim-v0", model="inception", **elsewhere)
+    other.reset()
+    problem = placement_env(other).problem
+    for row in rows:
+        devices = [problem.device_names.index(row["placement"][u]) for u in problem.units.names]
+        *_, info = other.step(np.array(devices))
+        assert row["scored_ms"] == pytest.approx(info["latency_ms"])
+        assert row["scored_ms"] != pytest.approx(row["latency_ms"])
+    plain = replace(changed, score_on={})
+    assert {task.key for task in plain.tasks()}.isdisjoint(row["key"] for row in rows)

@@ -32,6 +32,8 @@ class Task:
         devices: As for ``gym.make``.
         seed: Of agent and environment.
         budget: Evaluations allowed.
+        score_on: ``env`` and arguments of ``gym.make`` that differ where the finalist is scored
+            once more; empty scores it nowhere else.
     """
 
     agent: str
@@ -42,11 +44,13 @@ class Task:
     devices: Any
     seed: int
     budget: int
+    score_on: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def key(self) -> str:
         """Sixteen hex digits of all of it: equal tasks are one run."""
-        text = json.dumps(vars(self), sort_keys=True)
+        decides = {name: value for name, value in vars(self).items() if value or name != "score_on"}
+        text = json.dumps(decides, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     @property
@@ -89,6 +93,7 @@ class Study:
         devices: As for ``gym.make``, one entry for each problem.
         seeds: Of every agent; a number n means 0 to n - 1.
         env_kwargs: Further arguments of ``gym.make``.
+        score_on: See ``Task``.
         published: Label -> model -> latency in ms, for the report.
         about: One line for the report.
 
@@ -103,6 +108,7 @@ class Study:
     devices: Sequence[Any] = (None,)
     seeds: Sequence[int] | int = 5
     env_kwargs: Mapping[str, Any] = field(default_factory=dict)
+    score_on: Mapping[str, Any] = field(default_factory=dict)
     published: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     about: str = ""
 
@@ -164,6 +170,7 @@ class Study:
                 devices=devices,
                 seed=seed,
                 budget=self.budget,
+                score_on=dict(self.score_on),
             )
             for model, devices, seed, spec in cells
         ]

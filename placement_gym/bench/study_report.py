@@ -56,6 +56,7 @@ def report_study(study: Study, folder: str | Path, command: str = "") -> tuple[P
     blocks: list[Block] = [
         Heading(study.about or "A study", 1),
         Text(f"{len(rows)} of {len(keys)} runs. {provenance(rows)}"),
+        *([Text(f"Scored elsewhere: {dict(study.score_on)}")] if study.score_on else []),
         *([Text(f"Made by `{command}`")] if command else []),
         Heading("All problems"),
         summary(found),
@@ -108,9 +109,13 @@ def summary(found: StudyResults) -> Table:
             f"{np.median([row['evaluations'] for row in rows]):.0f}",
             f"{np.median([row['wall_s'] for row in rows]):.1f}",
         ]
+        if found.scored_elsewhere:
+            scored = found.scores(agent, "scored_ms")
+            cells.append(shown(with_interval(interquartile_mean, scored)))
         lines.append((estimate.value, cells))
     lines.sort(key=lambda line: -np.nan_to_num(line[0]))
     columns = ["agent", "IQM score", "greedy", "better than the floor", "failed", "evals", "wall s"]
+    columns += ["scored elsewhere"] if found.scored_elsewhere else []
     return Table(columns, [cells for _, cells in lines])
 
 

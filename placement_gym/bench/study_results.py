@@ -79,28 +79,39 @@ class StudyResults:
         return model
 
     @cached_property
+    def scored_elsewhere(self) -> bool:
+        """Whether finalists were scored once more, in another environment."""
+        return any(row["scored_ms"] for row in self.rows)
+
+    @cached_property
     def least_ms(self) -> dict[str, float]:
         """The proven optimum of each problem, or else the least latency that any run found."""
-        least = {}
-        for problem in self.problems:
-            proven = self.references[problem].optimum_ms
-            found = [row["latency_ms"] for row in self.rows if row["problem"] == problem]
-            known = [latency_ms for latency_ms in found if latency_ms]
-            least[problem] = proven or min(known, default=np.nan)
-        return least
+        proven = {name: reference.optimum_ms for name, reference in self.references.items()}
+        return {name: proven[name] or self.least_of(name, "latency_ms") for name in self.problems}
+
+    def least_of(self, problem: str, field: str) -> float:
+        """The least value that any run has; nan if none has one."""
+        found = [row[field] for row in self.rows if row["problem"] == problem and row[field]]
+        return min(found, default=np.nan)
 
     def scores(self, agent: str, field: str = "latency_ms") -> FloatArray:
         """(n_seeds, n_problems) least latency over the latency; nan where there is none.
 
         Args:
             agent: Its label.
-            field: ``"latency_ms"`` or ``"greedy_latency_ms"``.
+            field: ``"latency_ms"``, ``"greedy_latency_ms"`` or ``"scored_ms"``.
         """
+        elsewhere = field == "scored_ms"
+        least = (
+            {name: self.least_of(name, field) for name in self.problems}
+            if elsewhere
+            else self.least_ms
+        )
         scores = np.full((len(self.seeds), len(self.problems)), np.nan)
         for row in self.rows:
             if row["label"] == agent and row[field]:
                 at = self.seeds.index(row["seed"]), self.problems.index(row["problem"])
-                scores[at] = self.least_ms[row["problem"]] / row[field]
+                scores[at] = least[row["problem"]] / row[field]
         return scores
 
     def curve(self, agent: str, grid: FloatArray, axis: int) -> FloatArray:

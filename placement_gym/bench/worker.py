@@ -12,11 +12,15 @@ from multiprocessing import parent_process
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from placement_gym.bench.arena import Arena
+from placement_gym.bench.finalists import fastest
 from placement_gym.bench.resolve import AgentSpec
 from placement_gym.bench.results import Row
 from placement_gym.bench.run import run_agent
 from placement_gym.bench.study import Task
+from placement_gym.placement import Placement
 
 Result = dict[str, Any]
 KEPT = 4
@@ -33,8 +37,24 @@ def run_task(task: Task) -> Result:
             arena = arena_of(task.env, json.dumps(task.make_kwargs))
         except (ValueError, TypeError, OSError) as error:
             return failed(task, f"{type(error).__name__}: {error}")
-        row, _ = run_agent(arena, AgentSpec(task.agent, task.kwargs), task.seed, task.budget)
-    return {"key": task.key, "problem": task.problem, **row.to_json()}
+        row, placement = run_agent(
+            arena, AgentSpec(task.agent, task.kwargs), task.seed, task.budget
+        )
+        scored_ms = None if placement is None else elsewhere(task, placement)
+    return {"key": task.key, "problem": task.problem, **row.to_json(), "scored_ms": scored_ms}
+
+
+def elsewhere(task: Task, placement: Placement) -> float | None:
+    """The latency where the task wants its finalist to be scored once more; None if nowhere."""
+    if not task.score_on:
+        return None
+    changes = dict(task.score_on)
+    env = changes.pop("env", task.env)
+    arena = arena_of(env, json.dumps(task.make_kwargs | changes))
+    problem = arena.base.problem
+    index = {name: device for device, name in enumerate(problem.device_names)}
+    devices = [index[placement.units[unit]] for unit in problem.units.names]
+    return fastest(arena, [np.array(devices)]).measurement.latency_ms
 
 
 def failed(task: Task, error: str) -> Result:
@@ -52,7 +72,7 @@ def failed(task: Task, error: str) -> Result:
         budget=task.budget,
         error=error,
     )
-    return {"key": task.key, "problem": task.problem, **row.to_json()}
+    return {"key": task.key, "problem": task.problem, **row.to_json(), "scored_ms": None}
 
 
 @lru_cache(maxsize=KEPT)
