@@ -121,3 +121,12 @@ def test_the_public_names_can_be_imported() -> None:
 def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no_such_name"):
         _ = placement_gym.no_such_name
+
+
+@pytest.mark.parametrize("name", ["hsdag", "placeto", "post", "rnn"])
+def test_agents_do_not_import_each_other(name: str) -> None:
+    folder = ROOT.parent / "agents" / name
+    for path in folder.glob("*.py"):
+        for statement in statements(ast.parse(path.read_text())):
+            if isinstance(statement, ast.ImportFrom) and str(statement.module).startswith("agents"):
+                assert str(statement.module).split(".")[1] in ("common", name), path
