@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -189,3 +190,11 @@ def test_measured_rows_hold_within_noise(tmp_path: Path) -> None:
     done = run_study(measured, tmp_path, quiet=True)
     assert all(row["latency_ms"] for row in done)
     assert not [verdict for verdict in validate(tmp_path) if verdict.problem]
+
+
+def test_agents_are_called_what_the_study_calls_them(folder: Path, tmp_path: Path) -> None:
+    named = replace(STUDY, agents=[{"name": "annealing", "label": "slow cooling"}])
+    (tmp_path / "results.jsonl").write_bytes((folder / "results.jsonl").read_bytes())
+    markdown, _ = report_study(named, tmp_path)
+    assert "| slow cooling |" in markdown.read_text()
+    assert "| annealing |" not in markdown.read_text()

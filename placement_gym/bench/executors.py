@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
+from pathlib import Path
 from typing import Any, Protocol
 
 from placement_gym.bench.study import Task
@@ -136,19 +137,30 @@ class Ray:
 
     Args:
         address: Of a running cluster; None starts a local one.
+        variables: Of the environment that workers need.
+
+    Workers find the modules of the working directory, where they have it too.
 
     Raises:
         ValueError: Ray is not installed.
     """
 
-    def __init__(self, address: str | None = None) -> None:
+    def __init__(
+        self, address: str | None = None, variables: Mapping[str, str] | None = None
+    ) -> None:
         try:
             import ray
         except ImportError as error:
             raise ValueError("Ray is not installed: pip install 'placement-gym[ray]'") from error
         self.ray, self.started = ray, not ray.is_initialized()
         if self.started:
-            ray.init(address=address, log_to_driver=False, include_dashboard=False)
+            path = os.pathsep.join([str(Path.cwd()), os.environ.get("PYTHONPATH", "")])
+            given = {
+                "PYTHONPATH": path,
+                **dict.fromkeys(THREAD_VARIABLES, "1"),
+                **(variables or {}),
+            }
+            ray.init(address=address, log_to_driver=False, runtime_env={"env_vars": given})
         remote = ray.remote(num_cpus=1, max_retries=0)
         self.remote = remote(run_task)
 

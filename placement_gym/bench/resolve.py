@@ -22,23 +22,25 @@ class AgentSpec:
         name: A registered name, or ``"module:attribute"``.
         kwargs: Given to the agent's ``make(env, seed, **kwargs)``.
         factory: Made by this instead of what ``name`` stands for.
+        alias: What tables call it; empty takes the name with its options.
         learns: Whether its ``learn`` is called; an object that is ready only predicts.
     """
 
     name: str
     kwargs: Mapping[str, Any] = field(default_factory=dict)
     factory: Callable[..., Any] | None = None
+    alias: str = ""
     learns: bool = True
 
     @property
     def label(self) -> str:
-        """The name, with its options behind it."""
+        """The alias, or the name with its options behind it."""
         options = " ".join(str(value) for value in self.kwargs.values())
-        return f"{self.name} {options}".strip()
+        return self.alias or f"{self.name} {options}".strip()
 
     @classmethod
     def of(cls, agent: str | Mapping[str, Any] | AgentSpec | Any) -> AgentSpec:
-        """An agent from a name, ``{"name": ..., "kwargs": ...}``, a factory or an object.
+        """An agent from a name, ``{"name", "kwargs", "label"}``, a factory or an object.
 
         Raises:
             ValueError: A mapping has other keys.
@@ -48,9 +50,9 @@ class AgentSpec:
         if isinstance(agent, str):
             return cls(agent)
         if isinstance(agent, Mapping):
-            if not {"name"} <= set(agent) <= {"name", "kwargs"}:
-                raise ValueError(f"an agent is {{name, kwargs}}, not {sorted(agent)}")
-            return cls(agent["name"], agent.get("kwargs", {}))
+            if not {"name"} <= set(agent) <= {"name", "kwargs", "label"}:
+                raise ValueError(f"an agent is {{name, kwargs, label}}, not {sorted(agent)}")
+            return cls(agent["name"], agent.get("kwargs", {}), alias=agent.get("label", ""))
         if hasattr(agent, "predict") and not isinstance(agent, type):
             return cls(type(agent).__name__, factory=lambda env, seed: agent, learns=False)
         return cls(getattr(agent, "__name__", repr(agent)), factory=agent)

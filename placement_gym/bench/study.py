@@ -88,7 +88,8 @@ class Study:
     Attributes:
         env: Id of the environment.
         models: As for ``gym.make``; a path may contain ``${VARIABLE}``.
-        agents: Names, ``"module:attribute"``, or ``{"name", "kwargs"}``.
+        agents: Names, ``"module:attribute"``, or ``{"name", "kwargs", "label"}``, where the label
+            is what the report calls it.
         budget: Evaluations of a run.
         devices: As for ``gym.make``, one entry for each problem.
         seeds: Of every agent; a number n means 0 to n - 1.
@@ -157,6 +158,17 @@ class Study:
     def specs(self) -> list[AgentSpec]:
         return [AgentSpec.of(agent) for agent in self.agents]
 
+    @property
+    def variables(self) -> dict[str, str]:
+        """The shell's variables in the models' paths, with their values."""
+        names = {name for model in self.models for name in VARIABLE.findall(str(model))}
+        return {name: os.environ[name] for name in sorted(names) if name in os.environ}
+
+    def label(self, row: Mapping[str, Any]) -> str:
+        """What the study calls the agent of a row."""
+        labels = [spec.label for spec in self.specs if same_agent(spec, row)]
+        return labels[0] if labels else str(row["label"])
+
     def tasks(self) -> list[Task]:
         """Every run, each once: all agents with a seed before the next seed."""
         cells = product(self.models, self.devices, self.all_seeds, self.specs)
@@ -175,3 +187,8 @@ class Study:
             for model, devices, seed, spec in cells
         ]
         return list({task.key: task for task in tasks}.values())
+
+
+def same_agent(spec: AgentSpec, row: Mapping[str, Any]) -> bool:
+    """Whether a row is of that agent."""
+    return spec.name == row["agent"] and dict(spec.kwargs) == row["kwargs"]

@@ -48,7 +48,8 @@ def report_study(study: Study, folder: str | Path, command: str = "") -> tuple[P
     """
     folder = Path(folder)
     keys = {task.key: place for place, task in enumerate(study.tasks())}
-    rows = [row for row in results.load(folder / "results.jsonl") if row["key"] in keys]
+    every = results.load(folder / "results.jsonl")
+    rows = [row | {"label": study.label(row)} for row in every if row["key"] in keys]
     if not rows:
         raise ValueError(f"{folder} has no results of this study: run it first")
     rows.sort(key=lambda row: keys[row["key"]])

@@ -81,7 +81,7 @@ class StudyResults:
     @cached_property
     def scored_elsewhere(self) -> bool:
         """Whether finalists were scored once more, in another environment."""
-        return any(row["scored_ms"] for row in self.rows)
+        return any(row.get("scored_ms") for row in self.rows)
 
     @cached_property
     def least_ms(self) -> dict[str, float]:
@@ -91,7 +91,8 @@ class StudyResults:
 
     def least_of(self, problem: str, field: str) -> float:
         """The least value that any run has; nan if none has one."""
-        found = [row[field] for row in self.rows if row["problem"] == problem and row[field]]
+        mine = [row.get(field) for row in self.rows if row["problem"] == problem]
+        found = [value for value in mine if value]
         return min(found, default=np.nan)
 
     def scores(self, agent: str, field: str = "latency_ms") -> FloatArray:
@@ -109,7 +110,7 @@ class StudyResults:
         )
         scores = np.full((len(self.seeds), len(self.problems)), np.nan)
         for row in self.rows:
-            if row["label"] == agent and row[field]:
+            if row["label"] == agent and row.get(field):
                 at = self.seeds.index(row["seed"]), self.problems.index(row["problem"])
                 scores[at] = least[row["problem"]] / row[field]
         return scores

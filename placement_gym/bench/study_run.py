@@ -79,7 +79,8 @@ def check(study: Study) -> None:
     for task in first_of_each(study.tasks()):
         _ = task.make_kwargs
     if measured(study) is None:
-        raise ValueError(f"no environment {study.env!r}; import placement_gym lists its ids")
+        ids = sorted(name for name in gym.registry if name.startswith("DevicePlacement"))
+        raise ValueError(f"env must be one of {ids}, not {study.env!r}")
 
 
 def first_of_each(tasks: Sequence[Task]) -> list[Task]:
@@ -104,7 +105,7 @@ def executor_of(name: str, study: Study, workers: int | None, address: str | Non
     if name not in EXECUTORS:
         raise ValueError(f"executor must be one of {EXECUTORS}, not {name!r}")
     if name == "ray":
-        return Ray(address)
+        return Ray(address, study.variables)
     if name == "processes" or (name == "auto" and not measured(study)):
         return Processes(workers)
     return Serial()

@@ -29,18 +29,17 @@ KEPT = 4
 def run_task(task: Task) -> Result:
     """The row of one run, with the task's ``key``.
 
-    A wrong argument of the environment is an ``error`` in the row, as an agent's failure is.
+    An environment that cannot be made is an ``error`` in the row, as an agent's failure is.
     """
+    agent = AgentSpec(task.agent, task.kwargs)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         try:
             arena = arena_of(task.env, json.dumps(task.make_kwargs))
-        except (ValueError, TypeError, OSError) as error:
+            row, placement = run_agent(arena, agent, task.seed, task.budget)
+            scored_ms = None if placement is None else elsewhere(task, placement)
+        except (ValueError, TypeError, KeyError, OSError, RuntimeError) as error:
             return failed(task, f"{type(error).__name__}: {error}")
-        row, placement = run_agent(
-            arena, AgentSpec(task.agent, task.kwargs), task.seed, task.budget
-        )
-        scored_ms = None if placement is None else elsewhere(task, placement)
     return {"key": task.key, "problem": task.problem, **row.to_json(), "scored_ms": scored_ms}
 
 
