@@ -192,6 +192,18 @@ def test_infeasible_placements_are_never_the_best() -> None:
     assert best.best is None
 
 
+def test_at_the_end_of_an_episode_the_best_is_its_last_placement() -> None:
+    env = make_vec_env(PER_UNIT, env_kwargs={"model": "tiny"})
+    model = REINFORCE("MultiInputPolicy", env, n_steps=7, baseline="per_step", device="cpu")
+    best = BestPlacementCallback()
+    best.init_callback(model)
+    last = {"placement": np.array([1, 1, 1, 1, 0, 0, 0])}
+    info = {"feasible": True, "speedup": 9.0, "latency_ms": 1.0, "terminal_observation": last}
+    best.locals = {"new_obs": {"placement": np.zeros((1, 7), dtype=np.int64)}, "infos": [info]}
+    assert best._on_step()
+    np.testing.assert_array_equal(best.best.assignment, last["placement"])
+
+
 def test_a_resumed_training_equals_an_uninterrupted_one(tmp_path: Path) -> None:
     def train(path: Path, *stops: int) -> tuple[torch.Tensor, Any]:
         for total in stops:
@@ -256,3 +268,15 @@ def test_the_vector_env_equals_single_environments() -> None:
         _, expected, _, _, alone = single.step(action)
         assert reward == pytest.approx(expected)
         assert info["latency_ms"] == alone["latency_ms"]
+
+
+@pytest.mark.parametrize("baseline", ["leave_one_out", "critic"])
+def test_the_batch_size_changes_memory_and_nothing_else(baseline: str) -> None:
+    trained = []
+    for batch_size in (None, 7):
+        model = hsdag(
+            batched(20), baseline=baseline, batch_size=batch_size, elites=1, imitation=1.0
+        )
+        model.learn(60)
+        trained.append(weights(model))
+    torch.testing.assert_close(*trained, rtol=1e-3, atol=1e-5)

@@ -57,3 +57,9 @@ def test_runs_are_drawn_within_problems() -> None:
 def test_equal_scores_make_equal_intervals() -> None:
     scores = np.random.default_rng(1).random((5, 3))
     assert with_interval(interquartile_mean, scores) == with_interval(interquartile_mean, scores)
+
+
+def test_runs_of_different_problems_are_drawn_apart() -> None:
+    opposite = np.array([[0.0, 1.0], [1.0, 0.0]] * 4)
+    _, low, high = with_interval(lambda s: float(s.mean()), opposite)
+    assert low < 0.4 < 0.6 < high
