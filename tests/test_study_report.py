@@ -15,7 +15,7 @@ import pytest
 
 from placement_gym.bench.study import Study
 from placement_gym.bench.study_report import report_study
-from placement_gym.bench.study_results import StudyResults, references_of
+from placement_gym.bench.study_results import Reference, StudyResults, references_of
 from placement_gym.bench.study_run import run_study
 from placement_gym.bench.validate import validate
 from placement_gym.cli import main
@@ -198,3 +198,21 @@ def test_agents_are_called_what_the_study_calls_them(folder: Path, tmp_path: Pat
     markdown, _ = report_study(named, tmp_path)
     assert "| slow cooling |" in markdown.read_text()
     assert "| annealing |" not in markdown.read_text()
+
+
+def test_a_run_that_reaches_the_bound_proves_the_optimum() -> None:
+    reference = Reference(best_single_ms=12.0, optimum_ms=None, bound_ms=10.0)
+    assert reference.proven_by([11.0, 10.0 + 1e-9]).optimum_ms == pytest.approx(10.0)
+    assert reference.proven_by([11.0]).optimum_ms is None
+    assert reference.proven_by([]).optimum_ms is None
+
+
+def test_problems_are_called_by_what_tells_them_apart() -> None:
+    def named(*problems: tuple[str, str]) -> list[str]:
+        keys = [json.dumps(["E", {}, model, devices]) for model, devices in problems]
+        rows = [{"problem": key} for key in keys]
+        return list(StudyResults(rows, {}).names.values())
+
+    assert named(("tiny", "a"), ("resnet", "a")) == ["tiny", "resnet"]
+    assert named(("tiny", "a"), ("tiny", "b")) == ["tiny on a", "tiny on b"]
+    assert named(("x/net.json", "a"), ("y/net.json", "a")) == ["x/net", "y/net"]

@@ -77,7 +77,7 @@ def report_study(study: Study, folder: str | Path, command: str = "") -> tuple[P
 def failures_of(found: StudyResults) -> list[str]:
     """Each reason why runs failed, once for each agent and problem."""
     failed = [row for row in found.rows if row["error"]]
-    lines = [f"{row['label']}, {found.name(row['problem'])}: {row['error']}" for row in failed]
+    lines = [f"{row['label']}, {found.names[row['problem']]}: {row['error']}" for row in failed]
     return list(dict.fromkeys(lines))
 
 
@@ -162,7 +162,7 @@ def of_problem(
     lines.sort(key=lambda line: line[0])
     columns = ["agent", "ms", "least to most", "greedy ms", "evals", "wall s"]
     blocks: list[Block] = [
-        Heading(found.name(problem)),
+        Heading(found.names[problem]),
         Table(columns, [line for _, line in lines]),
     ]
     return blocks + drawn(found, problem)
@@ -198,7 +198,7 @@ def drawn(found: StudyResults, problem: str) -> list[Block]:
     index = {name: device for device, name in enumerate(base.problem.device_names)}
     devices = [index[best["placement"][unit]] for unit in base.problem.units.names]
     latency = f"{best['latency_ms']:.4g} ms by {best['label']}"
-    caption = f"{found.name(problem)}: the fastest placement found, {latency}."
+    caption = f"{found.names[problem]}: the fastest placement found, {latency}."
     figure = draw_placement(base.problem, np.array(devices), "")
     name = f"placement-{found.problems.index(problem)}.png"
     return [Picture(figure, name, caption)]

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from placement_gym.bench.optimum import TOLERANCE, optimum_or_bound
 from placement_gym.bench.results import Json
 from placement_gym.bench.stats import FloatArray
 from placement_gym.bench.worker import arena_of
 
 REFERENCES = "references.json"
+UNKNOWN = {"best_single_ms": None, "optimum_ms": None, "bound_ms": None}
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,13 @@ class Reference:
     best_single_ms: float | None
     optimum_ms: float | None
     bound_ms: float | None
+
+    def proven_by(self, latencies_ms: Sequence[float]) -> Reference:
+        """With an optimum, if one of these latencies is no more than rounding above the bound."""
+        least = min(latencies_ms, default=np.inf)
+        if self.optimum_ms or not self.bound_ms or least > self.bound_ms * (1 + TOLERANCE):
+            return self
+        return replace(self, optimum_ms=least)
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,16 +72,20 @@ class StudyResults:
         """The runs of an agent on a problem."""
         return [row for row in self.rows if (row["label"], row["problem"]) == (agent, problem)]
 
-    def name(self, problem: str) -> str:
-        """Model and devices, and the folder's name where models share theirs."""
-        _, _, model, devices = json.loads(problem)
-        stems = [Path(json.loads(other)[2]).stem for other in self.problems]
-        models = {json.loads(other)[2] for other in self.problems}
-        path = Path(model)
-        shared = len({m for m in models if Path(m).stem == path.stem}) > 1
-        title = f"{path.parent.name}/{path.stem}" if shared else path.stem
-        alone = len(stems) == len(set(stems)) or devices is None
-        return title if alone else f"{title} on {devices}"
+    @cached_property
+    def names(self) -> dict[str, str]:
+        """What each problem is called: model and devices, as far as these tell problems apart."""
+        parts = {problem: json.loads(problem)[2:] for problem in self.problems}
+        paths = {Path(model) for model, _ in parts.values()}
+        stems = Counter(path.stem for path in paths)
+        several = len({json.dumps(devices) for _, devices in parts.values()}) > 1
+        names = {}
+        for problem, (model, devices) in parts.items():
+            path = Path(model)
+            unique = stems[path.stem] == 1
+            name = path.stem if unique else f"{path.parent.name}/{path.stem}"
+            names[problem] = f"{name} on {devices}" if several else name
+        return names
 
     def model(self, problem: str) -> str:
         """The model's name in the study."""
@@ -102,12 +116,9 @@ class StudyResults:
             agent: Its label.
             field: ``"latency_ms"``, ``"greedy_latency_ms"`` or ``"scored_ms"``.
         """
-        elsewhere = field == "scored_ms"
-        least = (
-            {name: self.least_of(name, field) for name in self.problems}
-            if elsewhere
-            else self.least_ms
-        )
+        least = self.least_ms
+        if field == "scored_ms":
+            least = {problem: self.least_of(problem, field) for problem in self.problems}
         scores = np.full((len(self.seeds), len(self.problems)), np.nan)
         for row in self.rows:
             if row["label"] == agent and row.get(field):
@@ -139,20 +150,19 @@ def references_of(rows: Sequence[Json], folder: Path) -> dict[str, Reference]:
     """The references of all problems, solved once and kept beside the results."""
     path = folder / REFERENCES
     kept: dict[str, Any] = json.loads(path.read_text()) if path.is_file() else {}
+    references = {}
     for problem in dict.fromkeys(row["problem"] for row in rows):
         mine = [row for row in rows if row["problem"] == problem and row["latency_ms"]]
         if problem not in kept and mine:
             kept[problem] = vars(reference_of(mine))
             path.write_text(json.dumps(kept, indent=1))
-    unknown = Reference(None, None, None)
-    every = dict.fromkeys((row["problem"] for row in rows), unknown)
-    return every | {problem: Reference(**values) for problem, values in kept.items()}
+        reference = Reference(**kept.get(problem, UNKNOWN))
+        references[problem] = reference.proven_by([row["latency_ms"] for row in mine])
+    return references
 
 
 def reference_of(rows: Sequence[Json]) -> Reference:
     """The reference of the problem that these runs are about."""
-    from placement_gym.bench.optimum import optimum_or_bound
-
     single = np.median([row["latency_ms"] * row["speedup_vs_best_single"] for row in rows])
     arena = arena_of(rows[0]["env"], json.dumps(rows[0]["env_kwargs"]))
     proven = optimum_or_bound(arena.base, [row["latency_ms"] for row in rows])
