@@ -148,22 +148,24 @@ def of_problem(
         if len(latency):
             lines.append((float(np.median(latency)), agent_line(found, problem, agent)))
         else:
-            lines.append((np.inf, [agent, "failed", "", "", "", ""]))
+            lines.append((np.inf, [agent, "failed"]))
     for label, values in published.items():
         latency_ms = values.get(found.model(problem))
         if latency_ms is not None:
-            lines.append((latency_ms, [f"published: {label}", f"{latency_ms:.4g}", *[""] * 4]))
+            lines.append((latency_ms, [f"published: {label}", f"{latency_ms:.4g}"]))
     anchors = {
         "best single device": reference.best_single_ms,
         "proven optimum": reference.optimum_ms,
         "bound below all placements": None if reference.optimum_ms else reference.bound_ms,
     }
-    lines += [(ms, [name, f"{ms:.4g}", *[""] * 4]) for name, ms in anchors.items() if ms]
+    lines += [(ms, [name, f"{ms:.4g}"]) for name, ms in anchors.items() if ms]
     lines.sort(key=lambda line: line[0])
     columns = ["agent", "ms", "least to most", "greedy ms", "evals", "wall s"]
+    columns += ["scored ms"] if found.scored_elsewhere else []
+    cells = [line + [""] * (len(columns) - len(line)) for _, line in lines]
     blocks: list[Block] = [
         Heading(found.names[problem]),
-        Table(columns, [line for _, line in lines]),
+        Table(columns, cells),
     ]
     return blocks + drawn(found, problem)
 
@@ -171,6 +173,7 @@ def of_problem(
 def agent_line(found: StudyResults, problem: str, agent: str) -> list[str]:
     rows = found.of(agent, problem)
     latency, greedy = known(rows, "latency_ms"), known(rows, "greedy_latency_ms")
+    scored = [row["scored_ms"] for row in rows if row.get("scored_ms")]
     return [
         agent,
         f"{np.median(latency):.4g}",
@@ -178,6 +181,7 @@ def agent_line(found: StudyResults, problem: str, agent: str) -> list[str]:
         f"{np.median(greedy):.4g}" if len(greedy) == len(rows) else "infeasible",
         f"{np.median([row['evaluations'] for row in rows]):.0f}",
         f"{np.median([row['wall_s'] for row in rows]):.1f}",
+        *([f"{np.median(scored):.4g}"] if scored else []),
     ]
 
 
