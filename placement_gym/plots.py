@@ -20,18 +20,17 @@ COLOURS = (
     *("#99ddff", "#ffaabb", "#aaaa00", "#dddddd", "#ee8866", "#004488", "#bbcc33", "#997700"),
 )
 UNITS_A_ROW = 45
+TALLEST_ROW = 24.0
 
 
 def draw_placement(problem: Problem, assignment: IntArray, title: str) -> Figure:
     """The grouped graph from left to right, row by row; a node's area grows with its work."""
     graph = problem.units.quotient
     x, y = layout(graph)
-    rows = int(x.max() // UNITS_A_ROW) + 1
-    height = (y.max() - y.min() + 3.0) * rows
-    figure = Figure(figsize=(11, max(2.6, 0.28 * height)), layout="constrained")
+    row, across = np.divmod(x, UNITS_A_ROW)
+    down = stacked(row, y)
+    figure = Figure(figsize=(11, max(2.6, 0.28 * (3.0 - down.min()))), layout="constrained")
     axes = figure.add_subplot()
-    row = x // UNITS_A_ROW
-    across, down = x - row * UNITS_A_ROW, -y - row * (y.max() - y.min() + 3.0)
     for source, target in graph.edge_index.T:
         colour = "#bbbbbb" if assignment[source] == assignment[target] else "#000000"
         if row[source] == row[target]:
@@ -49,6 +48,19 @@ def draw_placement(problem: Problem, assignment: IntArray, title: str) -> Figure
     for handle in legend.legend_handles:
         handle.set_sizes([60])  # type: ignore[union-attr]
     return figure
+
+
+def stacked(row: NDArray[np.int64], y: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(n,) heights, from 0 down, with rows below each other; rows that are too tall are pressed."""
+    down = np.zeros(len(y))
+    top = 0.0
+    for number in range(int(row.max()) + 1):
+        here = row == number
+        tall = float(np.ptp(y[here]))
+        pressed = min(1.0, TALLEST_ROW / max(tall, 1.0))
+        down[here] = top - (y[here] - y[here].min()) * pressed
+        top -= tall * pressed + 3.0
+    return down
 
 
 def draw_edge(
