@@ -42,7 +42,7 @@ POLICIES: dict[str, Any] = {
 LEARNERS = [(name, algorithm) for name in NAMES[:3] for algorithm in (REINFORCE, PPO)]
 LEARNERS.append(("post", Post))
 SMALL = {"hidden": 32, "decoder": 64, "attention": 16}
-STEPS = {"placeto": 14_000, "rnn": 8_000, "hdp": 8_000, "post": 8_000}
+STEPS = {"placeto": 20_000, "rnn": 8_000, "hdp": 8_000, "post": 8_000}
 
 
 def falling(first: float, remaining: float) -> float:
@@ -64,10 +64,9 @@ def learner(name: str, algorithm: type[BaseAlgorithm], env: VecEnv | None = None
     if algorithm is Post:
         settings |= {"learning_rate": 1e-2, "population": 500}
     elif algorithm is PPO:
-        steps = settings["n_steps"] * (5 if by_unit else 2)
-        rate, rows = (3e-3, 100) if by_unit else (1e-3, 50)
-        settings |= {"learning_rate": rate, "n_steps": steps, "batch_size": rows}
-        settings |= {"n_epochs": 4, "gamma": 1.0 if by_unit else 0.0, "ent_coef": 0.1}
+        rows, gamma = (140, 1.0) if by_unit else (50, 0.0)
+        settings |= {"learning_rate": 1e-3, "n_steps": 2 * settings["n_steps"], "n_epochs": 4}
+        settings |= {"batch_size": rows, "ent_coef": 0.1, "gamma": gamma}
     else:
         settings |= {"ent_coef": partial(falling, 1.0)}
         settings |= {"baseline": "per_step"} if by_unit else {}
