@@ -9,7 +9,7 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from agents.static import Fixed
+from agents.common.fixed import Fixed
 from placement_gym.costs.table import CostTable
 from placement_gym.env import placement_env
 from placement_gym.problem import Problem

@@ -14,7 +14,8 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from agents.static import Fixed, draw_blocks, saved
+from agents.common.fixed import Fixed
+from agents.static import draw_blocks, saved
 from placement_gym.env import placement_env
 from placement_gym.problem import Problem
 from placement_gym.solvers.lists import heft, m_etf

@@ -11,6 +11,7 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
+from agents.common.fixed import Fixed
 from placement_gym.env import DevicePlacementEnv, placement_env
 from placement_gym.placement import Placement
 from placement_gym.problem import Problem
@@ -21,31 +22,6 @@ Proposals = Callable[[int], Iterable[IntArray]]
 
 MOST_BLOCKS = 8
 MOST_CELLS = 64
-
-
-class Fixed:
-    """Predicts one placement, whatever it sees.
-
-    Args:
-        assignment: (n_units,) device indices.
-    """
-
-    def __init__(self, assignment: IntArray) -> None:
-        self.assignment = assignment
-
-    def predict(
-        self,
-        observation: dict[str, NDArray[Any]],
-        state: Any = None,
-        episode_start: Any = None,
-        deterministic: bool = False,
-    ) -> tuple[NDArray[np.int64], Any]:
-        """The placement, or the current unit's device where units are placed one by one."""
-        if "current_unit" in observation:
-            return self.assignment[observation["current_unit"][..., 0]], state
-        action = np.zeros(observation["placement"].shape, dtype=np.int64)
-        action[..., : len(self.assignment)] = self.assignment
-        return action, state
 
 
 class TryOut(Fixed):

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from agents.common.reinforce import REINFORCE
 from agents.placeto.policy import PlacetoPolicy
+from agents.placeto.unscored import unscored_episode
 from placement_gym.env import DevicePlacementEnv, placement_env
 from placement_gym.wrappers import PerUnit
 
@@ -38,7 +39,7 @@ class Placeto(REINFORCE):
         actions = np.zeros(observation["placement"].shape, dtype=np.int64)
         env = self.own_env(observation["graph_id"])
         for row in actions.reshape(-1, actions.shape[-1]):
-            row[: env.problem.n_units] = self.placement(env, deterministic)
+            row[: env.problem.n_units] = unscored_episode(self, env, deterministic)
         return actions, state
 
     def own_env(self, graph_id: NDArray[Any]) -> DevicePlacementEnv:
@@ -54,15 +55,6 @@ class Placeto(REINFORCE):
                 "play an episode in DevicePlacementPerUnit-v0 or DevicePlacementPerUnitSim-v0"
             )
         return env
-
-    def placement(self, env: DevicePlacementEnv, deterministic: bool) -> NDArray[np.int64]:
-        """(n_units,) devices at the end of an episode in which nothing is evaluated."""
-        placed = PerUnit(copy(env), reward="final")
-        observation, _ = placed.reset()
-        for _ in range(env.problem.n_units):
-            device, _ = super().predict(observation, deterministic=deterministic)
-            observation = placed.place(device)
-        return placed.assignment
 
 
 def rate(remaining: float) -> float:

@@ -85,7 +85,6 @@ class Networks(nn.Module):
         self, n_static: int, n_devices: int, hidden: int, rounds: int, critic: bool
     ) -> None:
         super().__init__()
-        self.n_devices = n_devices
         self.embedding = Embedding(n_static + 3 + n_devices, hidden, rounds)
         both = 2 * hidden
         self.send = Perceptrons(RELATIONS, both, both, both)

@@ -10,14 +10,14 @@ from functools import lru_cache
 from typing import Any
 
 import gymnasium as gym
-import numpy as np
 from numpy.typing import NDArray
 from stable_baselines3 import PPO
 from stable_baselines3.common.vec_env import DummyVecEnv
 
+from agents.common.fixed import Fixed
 from agents.placeto.policy import PlacetoPolicy
+from agents.placeto.unscored import unscored_episode
 from placement_gym.env import DevicePlacementEnv, placement_env
-from placement_gym.wrappers import PerUnit
 
 KEPT = 8
 SETTINGS: dict[str, Any] = {
@@ -51,16 +51,8 @@ class ZeroShot:
         deterministic: bool = False,
     ) -> tuple[NDArray[Any], Any]:
         """The current unit's device, or all units' devices."""
-        placed = PerUnit(copy(self.env))
-        seen, _ = placed.reset()
-        for _ in range(self.env.problem.n_units):
-            device, _ = self.policy.predict(seen, deterministic=deterministic)
-            seen = placed.place(device)
-        if "current_unit" in observation:
-            return placed.assignment[observation["current_unit"][..., 0]], state
-        action = np.zeros(observation["placement"].shape, dtype=np.int64)
-        action[..., : len(placed.assignment)] = placed.assignment
-        return action, state
+        assignment = unscored_episode(self.policy, self.env, deterministic)
+        return Fixed(assignment).predict(observation, state)
 
 
 def make(
