@@ -26,8 +26,11 @@ def add_run(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--executor", default="auto", choices=EXECUTORS, help="where (%(default)s)"
     )
-    command.add_argument("--workers", type=int, help="processes (the machine's cores)")
+    command.add_argument("--workers", type=int, help="processes (all cores)")
     command.add_argument("--address", help="of a running Ray cluster (a local one is started)")
+    command.add_argument(
+        "--retry-failed", action="store_true", help="do failed runs again; the new rows count"
+    )
     command.add_argument("--dry-run", action="store_true", help="print the plan alone")
     command.set_defaults(run=run_run)
 
@@ -45,13 +48,21 @@ def add_validate(command: argparse.ArgumentParser) -> None:
 
 def run_run(options: argparse.Namespace) -> int:
     study = Study.load(options.study)
-    Console(stderr=True).print(plan_of(study, options.out), highlight=False)
+    Console(stderr=True).print(plan_of(study, options.out, options.retry_failed), highlight=False)
     if options.dry_run:
         return 0
-    rows = run_study(study, options.out, options.executor, options.workers, options.address)
+    rows = run_study(
+        study,
+        options.out,
+        options.executor,
+        options.workers,
+        options.address,
+        options.retry_failed,
+    )
     failed = [row for row in rows if row["error"]]
-    print(f"{len(rows)} rows are in {options.out}/results.jsonl, {len(failed)} of them failed")
-    return 0
+    remedy = ": --retry-failed does them again" if failed else ""
+    print(f"{len(rows)} rows in {options.out}/results.jsonl, {len(failed)} of them failed{remedy}")
+    return 1 if len(failed) == len(rows) else 0
 
 
 def run_report(options: argparse.Namespace) -> int:

@@ -62,15 +62,7 @@ class Placement:
             PlacementMismatchError: Model, units or devices differ.
         """
         self.check(problem.units.graph)
-        index = {name: position for position, name in enumerate(problem.device_names)}
-        absent = sorted(set(self.units.values()) - set(index))
-        if set(self.units) != set(problem.units.names) or absent:
-            raise PlacementMismatchError(
-                f"the placement has {len(self.units)} units on {sorted(set(self.units.values()))}, "
-                f"the environment {problem.n_units} on {list(index)}: "
-                "make it with the same granularity, graph and devices"
-            )
-        return np.array([index[self.units[unit]] for unit in problem.units.names], dtype=np.int64)
+        return assignment_of(self.units, problem)
 
     def operator_devices(self, graph: OpGraph) -> IntArray:
         """(n_operators,) index into ``devices`` of each operator of the same model's graph.
@@ -136,3 +128,20 @@ class Placement:
             )
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"{path} is not a placement file: {error}") from error
+
+
+def assignment_of(units: Mapping[str, str], problem: Problem) -> IntArray:
+    """(n_units,) device indices of a placement given as unit -> device name.
+
+    Raises:
+        PlacementMismatchError: Units or devices are not those of the problem.
+    """
+    index = {name: position for position, name in enumerate(problem.device_names)}
+    absent = sorted(set(units.values()) - set(index))
+    if set(units) != set(problem.units.names) or absent:
+        raise PlacementMismatchError(
+            f"the placement has {len(units)} units on {sorted(set(units.values()))}, "
+            f"the environment {problem.n_units} on {list(index)}: "
+            "make it with the same granularity, graph and devices"
+        )
+    return np.array([index[units[unit]] for unit in problem.units.names], dtype=np.int64)

@@ -14,12 +14,12 @@ from placement_gym.bench.stats import (
 
 
 def test_the_interquartile_mean_leaves_out_the_best_and_the_worst_quarter() -> None:
-    scores = np.array([[0.0, 1.0, 2.0, 3.0], [4.0, 5.0, 6.0, 700.0]])
-    assert interquartile_mean(scores) == pytest.approx(np.mean([2, 3, 4, 5]))
+    scores = np.array([[1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 700.0]])
+    assert interquartile_mean(scores) == pytest.approx(np.mean([3, 4, 5, 6]))
 
 
-def test_failed_runs_are_no_scores() -> None:
-    scores = np.array([[np.nan, 1.0], [3.0, np.nan]])
+def test_failed_and_missing_runs_are_not_averaged() -> None:
+    scores = np.array([[0.0, 1.0], [3.0, np.nan]])
     assert interquartile_mean(scores) == pytest.approx(2.0)
     assert np.isnan(interquartile_mean(np.full((2, 2), np.nan)))
 
@@ -32,9 +32,15 @@ def test_ties_count_half_and_problems_count_alike() -> None:
     assert np.isnan(probability_of_improvement(mine, np.full((2, 2), np.nan)))
 
 
+def test_a_failed_run_loses_and_one_that_is_missing_does_not_play() -> None:
+    works, fails = np.full((4, 1), 0.5), np.array([[0.9], [0.0], [0.0], [np.nan]])
+    assert probability_of_improvement(fails, works) == pytest.approx(1 / 3)
+    assert probability_of_improvement(works, fails) == pytest.approx(2 / 3)
+
+
 def test_a_profile_is_the_share_of_runs_with_at_least_a_score() -> None:
-    scores = np.array([[0.5, 1.0], [0.75, np.nan]])
-    thresholds = np.array([0.0, 0.6, 0.8, 1.0])
+    scores = np.array([[0.5, 1.0], [0.75, 0.0], [np.nan, np.nan]])
+    thresholds = np.array([0.1, 0.6, 0.8, 1.0])
     np.testing.assert_allclose(performance_profile(scores, thresholds), [0.75, 0.5, 0.25, 0.25])
 
 

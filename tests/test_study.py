@@ -18,10 +18,12 @@ import numpy as np
 import pytest
 
 from placement_gym.bench import results
+from placement_gym.bench.compare import compare
 from placement_gym.bench.executors import ATTEMPTS, Processes, Serial, WorkerLost, run_all
 from placement_gym.bench.study import Study, Task, expanded
 from placement_gym.bench.study_run import plan_of, run_study
-from placement_gym.bench.worker import Result, run_task
+from placement_gym.bench.validate import validate
+from placement_gym.bench.worker import Result, failed, run_task
 from placement_gym.cli import main
 from placement_gym.env import placement_env
 
@@ -100,6 +102,7 @@ def test_a_wrong_study_file_is_refused(text: str, message: str, tmp_path: Path) 
     ("changes", "message"),
     [
         ({"agents": ["nobody"]}, "nobody"),
+        ({"agents": [Serial()]}, "names its agents"),
         ({"env": "Nowhere-v0"}, "Nowhere"),
         ({"models": ["${NOT_SET_ANYWHERE}/a.json"]}, "NOT_SET_ANYWHERE"),
     ],
@@ -152,6 +155,34 @@ def test_an_environment_that_cannot_be_made_is_an_error_in_the_row(tmp_path: Pat
     assert {row["label"] for row in rows} == {"random", "random-blocks", "single-device"}
 
 
+def test_failed_runs_are_done_again_only_if_asked(tmp_path: Path) -> None:
+    path, (first, *others) = tmp_path / results.ROWS, study(models=["tiny"], seeds=1).tasks()
+    small = study(models=["tiny"], seeds=1)
+    results.append_json(path, failed(first, "no power"))
+    assert [row["error"] for row in run_study(small, tmp_path, "serial", quiet=True)] == [
+        "no power",
+        *("" for _ in others),
+    ]
+    assert "3 done before" in plan_of(small, tmp_path)
+    assert "2 done before" in plan_of(small, tmp_path, retry_failed=True)
+    again = run_study(small, tmp_path, "serial", retry_failed=True, quiet=True)
+    assert not any(row["error"] for row in again)
+    assert len(results.load(path)) == 4
+    assert len(results.of_study(tmp_path)) == 3
+    assert not [verdict for verdict in validate(tmp_path, quiet=True) if verdict.problem]
+
+
+def test_rows_of_a_comparison_in_the_same_folder_are_left_out(tmp_path: Path) -> None:
+    compare("tiny", ["random"], "DevicePlacementSim-v0", budget=2, out=tmp_path, quiet=True)
+    compared = results.load(tmp_path / results.ROWS)
+    small = study(models=["tiny"], seeds=1)
+    rows = run_study(small, tmp_path, "serial", quiet=True)
+    compare("tiny", ["random"], "DevicePlacementSim-v0", budget=2, out=tmp_path, quiet=True)
+    assert run_study(small, tmp_path, "serial", quiet=True) == rows
+    assert len(results.load(tmp_path / results.ROWS)) == len(rows) + 2 * len(compared)
+    assert len(list(validate(tmp_path, quiet=True))) == len(rows)
+
+
 def test_two_processes_do_not_write_into_one_folder(tmp_path: Path) -> None:
     with results.sole_writer(tmp_path), pytest.raises(ValueError, match="another process"):
         run_study(study(), tmp_path, "serial", quiet=True)
@@ -196,7 +227,7 @@ def test_a_killed_worker_loses_no_run() -> None:
     try:
         for _, row in run_all(tasks, executor):
             if not rows:
-                for pid in list(executor.pool._processes)[:1]:
+                for pid in list(next(iter(executor.busy.values()))._processes):
                     os.kill(pid, signal.SIGKILL)
             rows.append(row)
     finally:

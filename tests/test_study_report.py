@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from placement_gym.bench.references import Reference, references_of
 from placement_gym.bench.study import Study
 from placement_gym.bench.study_report import report_study
-from placement_gym.bench.study_results import Reference, StudyResults, references_of
+from placement_gym.bench.study_results import StudyResults
 from placement_gym.bench.study_run import run_study
 from placement_gym.bench.validate import validate
 from placement_gym.cli import main
@@ -46,8 +47,13 @@ def rows(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (folder / "results.jsonl").read_text().splitlines()]
 
 
+def found_in(folder: Path) -> StudyResults:
+    tasks = {task.problem: task for task in STUDY.tasks()}
+    return StudyResults(rows(folder), references_of(rows(folder), tasks, folder))
+
+
 def test_scores_are_relative_to_the_proven_optimum(folder: Path) -> None:
-    found = StudyResults(rows(folder), references_of(rows(folder), folder))
+    found = found_in(folder)
     np.testing.assert_allclose(found.scores("min-cut"), 1.0)
     assert (found.scores("random-blocks") <= 1.0).all()
     for problem, reference in found.references.items():
@@ -57,7 +63,7 @@ def test_scores_are_relative_to_the_proven_optimum(folder: Path) -> None:
 
 
 def test_curves_end_at_the_best_that_was_seen(folder: Path) -> None:
-    found = StudyResults(rows(folder), references_of(rows(folder), folder))
+    found = found_in(folder)
     curves = found.curve("annealing", np.array([0.0, 1.0, 30.0]), axis=0)
     assert curves.shape == (6, 3)
     assert (curves[:, 0] == 0).all()
@@ -73,11 +79,18 @@ def test_curves_end_at_the_best_that_was_seen(folder: Path) -> None:
 def test_the_markdown_names_everything_and_its_pictures_exist(folder: Path) -> None:
     markdown, _ = report_study(STUDY, folder, "a command")
     text = markdown.read_text()
-    for expected in ("30 of 30 runs", "a command", "proven optimum", "published: HSDAG", "7.66"):
+    for expected in (
+        "30 of 30 runs",
+        "simulated: no claim about a real device",
+        "a command",
+        "| proven optimum |",
+        "proven for 2 of 2 problems",
+        "| published: HSDAG | 7.66 |",
+    ):
         assert expected in text
     for name in ("min-cut", "random-blocks", "annealing", "single-device"):
         assert f"| {name} |" in text
-    assert "| failing_agent:make | - | - | - | 6 of 6 |" in text
+    assert "| failing_agent:make | - | - (6 of 6 infeasible) | 0.00 | 6 of 6 |" in text
     assert "nothing works today" in text
     pictures = re.findall(r"!\[.*?\]\((.*?)\)", text)
     assert len(pictures) == 5
@@ -126,8 +139,11 @@ def test_true_rows_hold(folder: Path) -> None:
     [
         ({"latency_ms": 0.9}, "now"),
         ({"evaluations": 31}, "exceed"),
-        ({"model_fingerprint": "0"}, "others now"),
+        ({"model_fingerprint": "0"}, "another now"),
+        ({"seed": 7}, "key"),
+        ({"speedup_vs_best_single": 9.0}, "speedup_vs_best_single 9 is"),
         ({"placement": None}, "neither"),
+        ({"env_kwargs": {"model": "gone.xml"}}, "cannot be replayed"),
     ],
 )
 def test_a_row_that_was_changed_does_not_hold(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 
+from placement_gym.backends.cached import CachedBackend
 from placement_gym.devices import DeviceSpec
 from placement_gym.env import DevicePlacementEnv, placement_env
 
@@ -48,6 +49,18 @@ class Arena:
     def measured(self) -> bool:
         """Whether latencies are noisy measurements, not simulated ones."""
         return self.env.spec is not None and self.env.spec.nondeterministic
+
+    @property
+    def episode_steps(self) -> int:
+        """Placements that one episode evaluates at most, that of its reset included."""
+        observed = self.env.observation_space["step"]  # type: ignore[index]
+        return int(observed.high[0]) + 1
+
+    def forget(self) -> None:
+        """Measure anew what was measured before: runs with different seeds are independent."""
+        self.finals.clear()
+        if isinstance(self.base.backend, CachedBackend):
+            self.base.backend.seen.clear()
 
     def close(self) -> None:
         self.env.close()

@@ -14,7 +14,7 @@ from placement_gym.bench import results
 from placement_gym.bench.arena import Arena
 from placement_gym.bench.optimum import optimum_or_bound
 from placement_gym.bench.report import write_report
-from placement_gym.bench.resolve import AgentSpec
+from placement_gym.bench.resolve import AgentSpec, check_labels
 from placement_gym.bench.results import Row
 from placement_gym.bench.run import run_agent
 from placement_gym.devices import cautions
@@ -78,7 +78,7 @@ def compare(
     runs += [(agent, seed) for agent in line_up(arena, agents) for seed in seeds]
     rows: list[Row] = []
     interrupted = False
-    with bar(len(runs) * budget, "evaluations", quiet) as report:
+    with results.sole_writer(folder), bar(len(runs) * budget, "evaluations", quiet) as report:
         try:
             for agent, seed in runs:
                 run_and_save(arena, agent, seed, budget, folder, report, rows)
@@ -109,10 +109,7 @@ def line_up(arena: Arena, agents: Sequence[Any] | None) -> list[AgentSpec]:
     chosen = [spec for spec in map(AgentSpec.of, agents) if spec.name != SINGLE_DEVICE]
     for spec in chosen:
         spec.resolve()
-    labels = [spec.label for spec in chosen]
-    twice = sorted({label for label in labels if labels.count(label) > 1})
-    if twice:
-        raise ValueError(f"two agents are called {twice}: name them apart by AgentSpec(name, ...)")
+    check_labels(chosen)
     return chosen
 
 
@@ -130,7 +127,7 @@ def run_and_save(
     end = report.tasks[0].completed + budget
     report.update(task, description=agent.label)
     row, placement = run_agent(arena, agent, seed, budget, lambda: report.advance(task))
-    results.append(folder / "results.jsonl", row)
+    results.append(folder / results.ROWS, row)
     rows.append(row)
     report.update(task, completed=end)
     if placement is not None:

@@ -11,11 +11,13 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Protocol
 
+from placement_gym.bench.orphans import end_with
 from placement_gym.bench.study import Task
-from placement_gym.bench.worker import Result, failed, run_task, watch_parent
+from placement_gym.bench.worker import Result, failed, run_task
+from placement_gym.devices import usable_cores
 
 ATTEMPTS = 3
-THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
 
 
 class WorkerLost(Exception):  # noqa: N818  a signal, not an error
@@ -93,50 +95,72 @@ class Serial:
 class Processes:
     """In processes of this machine, one thread each.
 
+    Every slot has a pool of its own, so that a process which dies takes one task with it.
+
     Args:
-        workers: How many; None takes the machine's cores.
+        workers: How many; None takes the cores that this process may use.
+
+    Raises:
+        RuntimeError: Processes cannot start, as in a script without a main guard.
     """
 
     def __init__(self, workers: int | None = None) -> None:
-        self.slots = workers or os.cpu_count() or 1
-        for name in THREAD_VARIABLES:
-            os.environ.setdefault(name, "1")
-        self.pool = self.new_pool()
-
-    def new_pool(self) -> ProcessPoolExecutor:
-        return ProcessPoolExecutor(
-            self.slots, mp_context=get_context("spawn"), initializer=watch_parent
-        )
+        self.slots = workers or usable_cores()
+        os.environ.update(ONE_THREAD)
+        self.idle = [new_pool() for _ in range(self.slots)]
+        self.busy: dict[Future[Result], ProcessPoolExecutor] = {}
+        try:
+            self.idle[0].submit(os.getpid).result()
+        except BrokenProcessPool:
+            raise RuntimeError(
+                "workers end as they start; a script that runs a study needs "
+                "if __name__ == '__main__': around what it does"
+            ) from None
 
     def submit(self, task: Task) -> Future[Result]:
+        pool = self.idle.pop()
         try:
-            return self.pool.submit(run_task, task)
+            future = pool.submit(run_task, task)
         except BrokenProcessPool:
-            self.close()
-            self.pool = self.new_pool()
-            return self.pool.submit(run_task, task)
+            pool = new_pool()
+            future = pool.submit(run_task, task)
+        self.busy[future] = pool
+        return future
 
     def finished(self, handles: Sequence[Future[Result]]) -> Iterable[Future[Result]]:
         return wait(handles, return_when=FIRST_COMPLETED).done
 
     def result(self, handle: Future[Result]) -> Result:
+        pool = self.busy.pop(handle)
         try:
-            return handle.result()
+            row = handle.result()
         except BrokenProcessPool as error:
+            self.idle.append(new_pool())
             raise WorkerLost(str(error)) from error
+        self.idle.append(pool)
+        return row
 
     def close(self) -> None:
         """End all workers, whatever they are doing."""
-        for process in list((self.pool._processes or {}).values()):
-            process.terminate()
-        self.pool.shutdown(wait=True, cancel_futures=True)
+        for pool in [*self.idle, *self.busy.values()]:
+            for process in list((pool._processes or {}).values()):
+                process.terminate()
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+def new_pool() -> ProcessPoolExecutor:
+    """One process, which starts with its first task."""
+    return ProcessPoolExecutor(
+        1, mp_context=get_context("spawn"), initializer=end_with, initargs=(os.getpid(),)
+    )
 
 
 class Ray:
     """On a Ray cluster, one core for each run.
 
     Args:
-        address: Of a running cluster; None starts a local one.
+        address: Of a running cluster; None starts a local one. Where this process is connected to
+            a cluster already, that one is taken.
         variables: Of the environment that workers need.
 
     Workers find the modules of the working directory, where they have it too.
@@ -155,12 +179,10 @@ class Ray:
         self.ray, self.started = ray, not ray.is_initialized()
         if self.started:
             path = os.pathsep.join([str(Path.cwd()), os.environ.get("PYTHONPATH", "")])
-            given = {
-                "PYTHONPATH": path,
-                **dict.fromkeys(THREAD_VARIABLES, "1"),
-                **(variables or {}),
-            }
-            ray.init(address=address, log_to_driver=False, runtime_env={"env_vars": given})
+            given = {"PYTHONPATH": path, **ONE_THREAD, **(variables or {})}
+            ray.init(
+                address=address or "local", log_to_driver=False, runtime_env={"env_vars": given}
+            )
         remote = ray.remote(num_cpus=1, max_retries=0)
         self.remote = remote(run_task)
 

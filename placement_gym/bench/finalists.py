@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import warnings
@@ -14,6 +15,7 @@ import numpy as np
 
 from placement_gym.backends import PENALTY, Measurement
 from placement_gym.bench.arena import Arena
+from placement_gym.bench.orphans import end_with
 from placement_gym.env import placement_env
 from placement_gym.graph.operators import IntArray
 
@@ -106,6 +108,7 @@ def in_new_process(arena: Arena, assignments: Sequence[IntArray]) -> list[Measur
         "env_kwargs": dict(arena.env_kwargs),
         "fingerprint": arena.base.problem.fingerprint(),
         "assignments": [assignment.tolist() for assignment in assignments],
+        "parent": os.getpid(),
     }
     command = [sys.executable, "-m", __spec__.name]
     done = subprocess.run(command, input=json.dumps(task), capture_output=True, text=True)
@@ -118,6 +121,7 @@ def in_new_process(arena: Arena, assignments: Sequence[IntArray]) -> list[Measur
 def main() -> None:
     """Read a task from standard input and print the measurements as JSON."""
     task = json.load(sys.stdin)
+    end_with(task["parent"])
     warnings.simplefilter("ignore", UserWarning)
     env = gym.make(f"placement_gym:{task['env_id']}", **task["env_kwargs"])
     assignments = [np.array(values, dtype=np.int64) for values in task["assignments"]]

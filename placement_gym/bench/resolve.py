@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
@@ -21,16 +22,14 @@ class AgentSpec:
     Attributes:
         name: A registered name, or ``"module:attribute"``.
         kwargs: Given to the agent's ``make(env, seed, **kwargs)``.
-        factory: Made by this instead of what ``name`` stands for.
+        factory: Made by this instead of what ``name`` stands for; or the agent itself, ready.
         alias: What tables call it; empty takes the name with its options.
-        learns: Whether its ``learn`` is called; an object that is ready only predicts.
     """
 
     name: str
     kwargs: Mapping[str, Any] = field(default_factory=dict)
-    factory: Callable[..., Any] | None = None
+    factory: Any = None
     alias: str = ""
-    learns: bool = True
 
     @property
     def label(self) -> str:
@@ -52,34 +51,57 @@ class AgentSpec:
         if isinstance(agent, Mapping):
             if not {"name"} <= set(agent) <= {"name", "kwargs", "label"}:
                 raise ValueError(f"an agent is {{name, kwargs, label}}, not {sorted(agent)}")
-            return cls(agent["name"], agent.get("kwargs", {}), alias=agent.get("label", ""))
-        if hasattr(agent, "predict") and not isinstance(agent, type):
-            return cls(type(agent).__name__, factory=lambda env, seed: agent, learns=False)
+            return cls(agent["name"], agent.get("kwargs") or {}, alias=agent.get("label") or "")
+        if ready(agent):
+            return cls(type(agent).__name__, factory=agent)
         return cls(getattr(agent, "__name__", repr(agent)), factory=agent)
 
-    def resolve(self) -> Callable[..., Any]:
-        """What makes the agent.
+    def resolve(self) -> Any:
+        """What makes the agent, or the agent itself.
 
         Raises:
             UnknownAgentError: The name cannot be resolved.
         """
-        return self.factory or resolve(self.name)
+        return resolve(self.name) if self.factory is None else self.factory
+
+    @property
+    def learns(self) -> bool:
+        """Whether its ``learn`` is called, if it has one; an object that is ready only predicts."""
+        return not ready(self.resolve())
 
     def make(self, env: Any, seed: int) -> Any:
-        """Build the agent for an environment.
+        """Build the agent for an environment; one that is ready is taken as it is.
 
         Raises:
             UnknownAgentError: The name cannot be resolved.
             TypeError: What was made has no ``predict``.
         """
-        agent = self.resolve()(env, seed, **self.kwargs)
+        found = self.resolve()
+        agent = found if ready(found) else found(env, seed, **self.kwargs)
         if not hasattr(agent, "predict"):
             raise TypeError(f"agent {self.name!r} has no predict(obs, state, episode_start, ...)")
         return agent
 
 
-def resolve(name: str) -> Callable[..., Any]:
-    """The factory behind a registered name or ``"module:attribute"``.
+def ready(agent: Any) -> bool:
+    """Whether something is an agent, not what makes one."""
+    return hasattr(agent, "predict") and not isinstance(agent, type)
+
+
+def check_labels(agents: Sequence[AgentSpec]) -> None:
+    """Refuse agents that a table could not tell apart.
+
+    Raises:
+        ValueError: Two have one label.
+    """
+    counts = Counter(agent.label for agent in agents)
+    twice = sorted(label for label, count in counts.items() if count > 1)
+    if twice:
+        raise ValueError(f"two agents are called {twice}: give each {{name, kwargs, label}}")
+
+
+def resolve(name: str) -> Any:
+    """The factory, or the agent, behind a registered name or ``"module:attribute"``.
 
     Raises:
         UnknownAgentError: There is none; the message says what is known.

@@ -22,6 +22,7 @@ from filelock import FileLock, Timeout
 from placement_gym.version import VERSION
 
 Json = dict[str, Any]
+ROWS = "results.jsonl"
 PACKAGES = ("openvino", "gymnasium", "stable-baselines3", "torch", "numpy")
 
 
@@ -74,6 +75,7 @@ class Row:
         latency_ms: Median of the finalist, measured afresh.
         latency_p90_ms: 90th percentile of the same.
         greedy_latency_ms: Median of ``predict(deterministic=True)`` after learning.
+        greedy_speedup: Of the same over the reference device, measured beside it.
         speedup: Over the reference device.
         speedup_vs_best_single: Over the fastest feasible single device.
         noise: Half-width of the uncertainty of the latter, as a fraction.
@@ -101,6 +103,7 @@ class Row:
     latency_ms: float | None = None
     latency_p90_ms: float | None = None
     greedy_latency_ms: float | None = None
+    greedy_speedup: float | None = None
     speedup: float | None = None
     speedup_vs_best_single: float | None = None
     noise: float | None = None
@@ -171,6 +174,13 @@ def load(path: Path) -> list[Json]:
         except json.JSONDecodeError as error:
             raise ValueError(f"{path}, line {number} is no JSON: {error}") from error
     return rows
+
+
+def of_study(folder: Path) -> list[Json]:
+    """The rows that studies wrote into a folder, but for failed runs that were done again."""
+    rows = [row for row in load(folder / ROWS) if "key" in row]
+    latest = {row["key"]: row for row in rows}
+    return [row for row in rows if not row["error"] or row is latest[row["key"]]]
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -67,8 +66,8 @@ def searched(
 ) -> tuple[Row, list[IntArray]]:
     """The row after the search, and the placements that may become its finalist.
 
-    The greedy placement after learning is scored outside of the budget, and is a candidate only
-    of an agent that has evaluated nothing itself.
+    The greedy placement after learning is scored outside of the budget, in one episode, and is a
+    candidate only of an agent that has evaluated nothing itself.
     """
     policy = agent.make(arena.env, row.seed)
     if agent.learns and hasattr(policy, "learn"):
@@ -76,7 +75,7 @@ def searched(
         with suppress(BudgetReached):
             policy.learn(row.budget)
     spent, seen, curve = counted.evaluations, counted.best(FINALISTS), list(counted.curve)
-    counted.budget = math.inf
+    counted.budget = max(row.budget, spent + arena.episode_steps)
     info = episode(arena.env, policy, deterministic=True, seed=row.seed)
     row = replace(
         row,
@@ -84,6 +83,7 @@ def searched(
         wall_s=counted.wall_s,
         curve=curve or counted.curve,
         greedy_latency_ms=float(info["latency_ms"]) if info["feasible"] else None,
+        greedy_speedup=float(info["speedup"]) if info["feasible"] else None,
     )
     return row, seen if spent else counted.last()
 

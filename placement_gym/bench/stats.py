@@ -1,6 +1,7 @@
 """Statistics over seeds and problems (Agarwal et al. 2021, "rliable").
 
-Scores are (n_seeds, n_problems) arrays, as rliable's; nan where a run has none.
+Scores are (n_seeds, n_problems) arrays, as rliable's: 0 where a run failed, nan where there was
+none.
 """
 
 from __future__ import annotations
@@ -25,15 +26,16 @@ class Estimate(NamedTuple):
 
 
 def interquartile_mean(scores: FloatArray) -> float:
-    """The mean of the middle half of all scores; nan without any."""
-    known = scores[~np.isnan(scores)]
+    """The mean of the middle half of all scores but those of failed runs; nan without any."""
+    known = scores[scores > 0]
     return float(trim_mean(known, 0.25)) if len(known) else np.nan
 
 
 def probability_of_improvement(scores: FloatArray, others: FloatArray) -> float:
     """How often a run of the first beats one of the second on a problem, ties counting half.
 
-    The mean over the problems on which both have runs; nan without any.
+    A failed run loses against any other. The mean over the problems on which both have runs; nan
+    without any.
     """
     chances = []
     for mine, theirs in zip(scores.T, others.T, strict=True):
@@ -44,8 +46,8 @@ def probability_of_improvement(scores: FloatArray, others: FloatArray) -> float:
 
 
 def performance_profile(scores: FloatArray, thresholds: FloatArray) -> FloatArray:
-    """(len(thresholds),) share of runs with at least that score; one without a score has none."""
-    reached: FloatArray = (scores[..., None] >= thresholds).mean(axis=(0, 1))
+    """(len(thresholds),) share of the runs, failed ones too, with at least that score."""
+    reached: FloatArray = (scores[~np.isnan(scores), None] >= thresholds).mean(axis=0)
     return reached
 
 

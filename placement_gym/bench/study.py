@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from placement_gym.bench.resolve import AgentSpec
+from placement_gym.bench.resolve import AgentSpec, check_labels
 
 VARIABLE = re.compile(r"\$\{?(\w+)\}?")
 
@@ -68,6 +68,17 @@ class Task:
         """
         return {"model": expanded(self.model), "devices": self.devices, **self.env_kwargs}
 
+    @property
+    def score_env(self) -> str:
+        """Id of the environment where the finalist is scored once more."""
+        return str(self.score_on.get("env", self.env))
+
+    @property
+    def score_kwargs(self) -> dict[str, Any]:
+        """``make_kwargs`` of that environment."""
+        changes = {name: value for name, value in self.score_on.items() if name != "env"}
+        return self.make_kwargs | changes
+
 
 def expanded(path: str) -> str:
     """The path with ``$VARIABLE`` and ``${VARIABLE}`` replaced.
@@ -118,8 +129,11 @@ class Study:
             value = getattr(self, name)
             if isinstance(value, str) or not value:
                 raise ValueError(f"{name} must be a list that is not empty, not {value!r}")
-        if self.budget < 1 or not self.all_seeds:
-            raise ValueError(f"budget must be at least 1 and seeds some, not {self.budget}")
+        if not isinstance(self.budget, int) or self.budget < 1:
+            raise ValueError(f"budget must be a whole number from 1 on, not {self.budget!r}")
+        if not self.all_seeds or not all(isinstance(seed, int) for seed in self.all_seeds):
+            raise ValueError(f"seeds must be a number or a list of them, not {self.seeds!r}")
+        check_labels(self.specs)
 
     @classmethod
     def load(cls, path: str | Path) -> Study:
@@ -148,7 +162,7 @@ class Study:
         if not isinstance(values, Mapping) or not needed <= set(values) <= known:
             given = sorted(values) if isinstance(values, Mapping) else values
             raise ValueError(f"{name} needs {sorted(needed)} among {sorted(known)}, not {given}")
-        return cls(**values)
+        return cls(**{name: value for name, value in values.items() if value is not None})
 
     @property
     def all_seeds(self) -> list[int]:
@@ -156,6 +170,14 @@ class Study:
 
     @property
     def specs(self) -> list[AgentSpec]:
+        """Its agents.
+
+        Raises:
+            ValueError: One is an object, which no file and no other process can name.
+        """
+        objects = [agent for agent in self.agents if not isinstance(agent, (str, Mapping))]
+        if objects:
+            raise ValueError(f"a study names its agents, as in 'module:attribute': {objects[0]!r}")
         return [AgentSpec.of(agent) for agent in self.agents]
 
     @property
@@ -178,7 +200,7 @@ class Study:
                 kwargs=dict(spec.kwargs),
                 env=self.env,
                 env_kwargs=dict(self.env_kwargs),
-                model=model,
+                model=str(model),
                 devices=devices,
                 seed=seed,
                 budget=self.budget,

@@ -69,8 +69,8 @@ def draw_profiles(found: StudyResults) -> Figure:
     figure = Figure(figsize=(9, 5), layout="constrained")
     axes = figure.add_subplot()
     agents = ranked(found)
-    least = min((np.nanmin(found.scores(agent)) for agent in agents), default=0.0)
-    thresholds = np.linspace(max(least - 0.02, 0.0), 1.0, POINTS)
+    scores = np.concatenate([found.scores(agent) for agent in agents])
+    thresholds = np.linspace(max(scores[scores > 0].min() - 0.02, 1e-3), 1.0, POINTS)
     for agent, look in looks(agents).items():
         profile = performance_profile(found.scores(agent), thresholds)
         axes.plot(thresholds, profile, drawstyle="steps-pre", label=agent, lw=1.4, **look)  # type: ignore[arg-type]

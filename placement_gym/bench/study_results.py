@@ -5,42 +5,16 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from placement_gym.bench.optimum import TOLERANCE, optimum_or_bound
+from placement_gym.bench.frame import by_problem, device_ms
+from placement_gym.bench.references import Reference
 from placement_gym.bench.results import Json
 from placement_gym.bench.stats import FloatArray
-from placement_gym.bench.worker import arena_of
-
-REFERENCES = "references.json"
-UNKNOWN = {"best_single_ms": None, "optimum_ms": None, "bound_ms": None}
-
-
-@dataclass(frozen=True)
-class Reference:
-    """What latencies of a problem are compared with, in ms; None where it is not known.
-
-    Attributes:
-        best_single_ms: The fastest device alone, memory considered.
-        optimum_ms: Proven.
-        bound_ms: No placement is below.
-    """
-
-    best_single_ms: float | None
-    optimum_ms: float | None
-    bound_ms: float | None
-
-    def proven_by(self, latencies_ms: Sequence[float]) -> Reference:
-        """With an optimum, if one of these latencies is no more than rounding above the bound."""
-        least = min(latencies_ms, default=np.inf)
-        if self.optimum_ms or not self.bound_ms or least > self.bound_ms * (1 + TOLERANCE):
-            return self
-        return replace(self, optimum_ms=least)
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +22,7 @@ class StudyResults:
     """Rows, by problem, agent and seed.
 
     Attributes:
-        rows: As the results file holds them.
+        rows: As the results file holds them, in one frame.
         references: Of each problem.
     """
 
@@ -95,7 +69,7 @@ class StudyResults:
     @cached_property
     def scored_elsewhere(self) -> bool:
         """Whether finalists were scored once more, in another environment."""
-        return any(row.get("scored_ms") for row in self.rows)
+        return any(row["scored_ms"] for row in self.rows)
 
     @cached_property
     def least_ms(self) -> dict[str, float]:
@@ -103,14 +77,20 @@ class StudyResults:
         proven = {name: reference.optimum_ms for name, reference in self.references.items()}
         return {name: proven[name] or self.least_of(name, "latency_ms") for name in self.problems}
 
+    @cached_property
+    def reference_ms(self) -> dict[str, float]:
+        """The latency of each problem's reference device."""
+        groups = by_problem(self.rows)
+        return {rows[0]["problem"]: device_ms(rows, "latency_ms", "speedup") for rows in groups}
+
     def least_of(self, problem: str, field: str) -> float:
         """The least value that any run has; nan if none has one."""
-        mine = [row.get(field) for row in self.rows if row["problem"] == problem]
+        mine = [row[field] for row in self.rows if row["problem"] == problem]
         found = [value for value in mine if value]
         return min(found, default=np.nan)
 
     def scores(self, agent: str, field: str = "latency_ms") -> FloatArray:
-        """(n_seeds, n_problems) least latency over the latency; nan where there is none.
+        """(n_seeds, n_problems) least latency divided by the run's; see ``stats``.
 
         Args:
             agent: Its label.
@@ -121,9 +101,9 @@ class StudyResults:
             least = {problem: self.least_of(problem, field) for problem in self.problems}
         scores = np.full((len(self.seeds), len(self.problems)), np.nan)
         for row in self.rows:
-            if row["label"] == agent and row.get(field):
+            if row["label"] == agent:
                 at = self.seeds.index(row["seed"]), self.problems.index(row["problem"])
-                scores[at] = least[row["problem"]] / row[field]
+                scores[at] = least[row["problem"]] / row[field] if row[field] else 0.0
         return scores
 
     def curve(self, agent: str, grid: FloatArray, axis: int) -> FloatArray:
@@ -136,34 +116,9 @@ class StudyResults:
         """
         curves = []
         for row in self.rows:
-            if row["label"] != agent or not row["latency_ms"]:
-                continue
-            # what was seen in search, on the scale of the finalist's latency
-            scale = self.least_ms[row["problem"]] / (row["latency_ms"] * row["speedup"])
-            when = np.array([point[axis] for point in row["curve"]])
-            best = np.array([0.0] + [point[2] * scale for point in row["curve"]])
-            curves.append(best[np.searchsorted(when, grid, side="right")])
+            if row["label"] == agent:
+                scale = self.least_ms[row["problem"]] / self.reference_ms[row["problem"]]
+                when = np.array([point[axis] for point in row["curve"]])
+                best = np.array([0.0] + [point[2] * scale for point in row["curve"]])
+                curves.append(best[np.searchsorted(when, grid, side="right")])
         return np.array(curves)
-
-
-def references_of(rows: Sequence[Json], folder: Path) -> dict[str, Reference]:
-    """The references of all problems, solved once and kept beside the results."""
-    path = folder / REFERENCES
-    kept: dict[str, Any] = json.loads(path.read_text()) if path.is_file() else {}
-    references = {}
-    for problem in dict.fromkeys(row["problem"] for row in rows):
-        mine = [row for row in rows if row["problem"] == problem and row["latency_ms"]]
-        if problem not in kept and mine:
-            kept[problem] = vars(reference_of(mine))
-            path.write_text(json.dumps(kept, indent=1))
-        reference = Reference(**kept.get(problem, UNKNOWN))
-        references[problem] = reference.proven_by([row["latency_ms"] for row in mine])
-    return references
-
-
-def reference_of(rows: Sequence[Json]) -> Reference:
-    """The reference of the problem that these runs are about."""
-    single = np.median([row["latency_ms"] * row["speedup_vs_best_single"] for row in rows])
-    arena = arena_of(rows[0]["env"], json.dumps(rows[0]["env_kwargs"]))
-    proven = optimum_or_bound(arena.base, [row["latency_ms"] for row in rows])
-    return Reference(float(single), **proven)

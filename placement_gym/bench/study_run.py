@@ -12,7 +12,6 @@ from placement_gym.bench.executors import Executor, Processes, Ray, Serial, run_
 from placement_gym.bench.study import Study, Task
 from placement_gym.progress import bar
 
-ROWS = "results.jsonl"
 EXECUTORS = ("auto", "serial", "processes", "ray")
 
 
@@ -22,6 +21,7 @@ def run_study(
     executor: str = "auto",
     workers: int | None = None,
     address: str | None = None,
+    retry_failed: bool = False,
     quiet: bool = False,
 ) -> list[results.Json]:
     """Run what is missing of a study; only this process writes.
@@ -34,8 +34,9 @@ def run_study(
         out: Folder of the results.
         executor: ``"serial"``, ``"processes"`` or ``"ray"``; ``"auto"`` takes processes where
             latencies are simulated, serial where they are measured.
-        workers: Processes; None takes the machine's cores.
+        workers: Processes; None takes the cores that this one may use.
         address: Of a running Ray cluster; None starts a local one.
+        retry_failed: Do runs again whose rows have an error; the new row counts.
         quiet: Show no progress.
 
     Returns:
@@ -46,17 +47,18 @@ def run_study(
     """
     tasks = study.tasks()
     check(study)
+    kind = executor_for(study, executor, workers, address)
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / ROWS
+    path = folder / results.ROWS
     with results.sole_writer(folder):
         results.mend(path)
-        done = {row["key"] for row in results.load(path)}
+        done = done_in(folder, retry_failed)
         missing = [task for task in tasks if task.key not in done]
         with bar(len(tasks), "runs", quiet) as report:
             report.update(report.task_ids[0], completed=len(tasks) - len(missing))
             if missing:
-                chosen = executor_of(executor, study, workers, address)
+                chosen = started(kind, study, workers, address)
                 try:
                     for task, row in run_all(missing, chosen):
                         results.append_json(path, row)
@@ -64,8 +66,14 @@ def run_study(
                         report.update(report.task_ids[0], advance=1, description=label)
                 finally:
                     chosen.close()
-    by_key = {row["key"]: row for row in results.load(path)}
+    by_key = {row["key"]: row for row in results.of_study(folder)}
     return [by_key[task.key] for task in tasks]
+
+
+def done_in(folder: Path, retry_failed: bool = False) -> set[str]:
+    """Keys of the runs that need not be done."""
+    rows = results.of_study(folder)
+    return {row["key"] for row in rows if not (retry_failed and row["error"])}
 
 
 def check(study: Study) -> None:
@@ -78,9 +86,8 @@ def check(study: Study) -> None:
         spec.resolve()
     for task in first_of_each(study.tasks()):
         _ = task.make_kwargs
-    if measured(study) is None:
-        ids = sorted(name for name in gym.registry if name.startswith("DevicePlacement"))
-        raise ValueError(f"env must be one of {ids}, not {study.env!r}")
+    for env in (study.env, study.score_on.get("env", study.env)):
+        measured(env)
 
 
 def first_of_each(tasks: Sequence[Task]) -> list[Task]:
@@ -88,34 +95,50 @@ def first_of_each(tasks: Sequence[Task]) -> list[Task]:
     return list({task.problem: task for task in reversed(tasks)}.values())[::-1]
 
 
-def measured(study: Study) -> bool | None:
-    """Whether latencies are measured; None if there is no such environment."""
-    import placement_gym  # noqa: F401  registers the environments
-
-    spec = gym.registry.get(study.env)
-    return None if spec is None else spec.nondeterministic
-
-
-def executor_of(name: str, study: Study, workers: int | None, address: str | None) -> Executor:
-    """The executor of that name.
+def measured(env: str) -> bool:
+    """Whether an environment's latencies are measured.
 
     Raises:
-        ValueError: There is none.
+        ValueError: There is no such environment.
+    """
+    import placement_gym  # noqa: F401  registers the environments
+
+    if env not in gym.registry:
+        ids = sorted(name for name in gym.registry if name.startswith("DevicePlacement"))
+        raise ValueError(f"env must be one of {ids}, not {env!r}")
+    return gym.registry[env].nondeterministic
+
+
+def executor_for(study: Study, name: str, workers: int | None, address: str | None) -> str:
+    """The executor's name, ``"auto"`` resolved.
+
+    Raises:
+        ValueError: There is none of that name, or an option does not go with it.
     """
     if name not in EXECUTORS:
         raise ValueError(f"executor must be one of {EXECUTORS}, not {name!r}")
+    if name == "auto":
+        name = "serial" if measured(study.env) else "processes"
+    if name == "processes" and measured(study.env):
+        raise ValueError("processes disturb each other's measurements: take 'serial' or 'ray'")
+    if workers is not None and (name != "processes" or workers < 1):
+        raise ValueError(f"workers, at least 1, go with 'processes' alone, not with {name!r}")
+    if address is not None and name != "ray":
+        raise ValueError(f"an address goes with 'ray' alone, not with {name!r}")
+    return name
+
+
+def started(name: str, study: Study, workers: int | None, address: str | None) -> Executor:
+    """The executor of that name, ready."""
     if name == "ray":
         return Ray(address, study.variables)
-    if name == "processes" or (name == "auto" and not measured(study)):
-        return Processes(workers)
-    return Serial()
+    return Processes(workers) if name == "processes" else Serial()
 
 
-def plan_of(study: Study, out: str | Path) -> str:
+def plan_of(study: Study, out: str | Path, retry_failed: bool = False) -> str:
     """What running the study would do, in a few lines."""
     tasks = study.tasks()
-    path = Path(out) / ROWS
-    done = {row["key"] for row in results.load(path)} if path.is_file() else set()
+    done = done_in(Path(out), retry_failed)
     left = sum(task.key not in done for task in tasks)
     agents = ", ".join(spec.label for spec in study.specs)
     problems = [f"{Path(task.model).stem} on {task.devices}" for task in first_of_each(tasks)]

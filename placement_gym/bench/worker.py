@@ -1,21 +1,17 @@
-"""What a worker does: one task, one row; and no longer than its parent lives."""
+"""What a worker does: one task, one row."""
 
 from __future__ import annotations
 
 import json
-import os
 import tempfile
-import threading
 import warnings
+from dataclasses import replace
 from functools import lru_cache
-from multiprocessing import parent_process
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from placement_gym.bench.arena import Arena
-from placement_gym.bench.finalists import fastest
+from placement_gym.bench.finalists import Finalist, fastest
 from placement_gym.bench.resolve import AgentSpec
 from placement_gym.bench.results import Row
 from placement_gym.bench.run import run_agent
@@ -29,31 +25,51 @@ KEPT = 4
 def run_task(task: Task) -> Result:
     """The row of one run, with the task's ``key``.
 
-    An environment that cannot be made is an ``error`` in the row, as an agent's failure is.
+    Whatever goes wrong is an ``error`` in the row: it ends this run, not the study. A placement
+    that was found is kept even if it could not be scored elsewhere.
     """
-    agent = AgentSpec(task.agent, task.kwargs)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         try:
             arena = arena_of(task.env, json.dumps(task.make_kwargs))
+            arena.forget()
+            agent = AgentSpec(task.agent, task.kwargs)
             row, placement = run_agent(arena, agent, task.seed, task.budget)
-            scored_ms = None if placement is None else elsewhere(task, placement)
-        except (ValueError, TypeError, KeyError, OSError, RuntimeError) as error:
-            return failed(task, f"{type(error).__name__}: {error}")
-    return {"key": task.key, "problem": task.problem, **row.to_json(), "scored_ms": scored_ms}
+        except Exception as error:
+            return failed(task, named(error))
+        if placement is None or not task.score_on:
+            return result(task, row)
+        try:
+            return result(task, row, elsewhere(task, placement))
+        except Exception as error:
+            return result(task, replace(row, error=f"scored elsewhere: {named(error)}"))
 
 
-def elsewhere(task: Task, placement: Placement) -> float | None:
-    """The latency where the task wants its finalist to be scored once more; None if nowhere."""
-    if not task.score_on:
-        return None
-    changes = dict(task.score_on)
-    env = changes.pop("env", task.env)
-    arena = arena_of(env, json.dumps(task.make_kwargs | changes))
-    problem = arena.base.problem
-    index = {name: device for device, name in enumerate(problem.device_names)}
-    devices = [index[placement.units[unit]] for unit in problem.units.names]
-    return fastest(arena, [np.array(devices)]).measurement.latency_ms
+def named(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+def result(task: Task, row: Row, scored: Finalist | None = None) -> Result:
+    """A row with what belongs to a study."""
+    return {
+        "key": task.key,
+        "problem": task.problem,
+        "score_on": dict(task.score_on),
+        **row.to_json(),
+        "scored_ms": scored.measurement.latency_ms if scored else None,
+        "scored_speedup": scored.speedup_vs_best_single if scored else None,
+    }
+
+
+def elsewhere(task: Task, placement: Placement) -> Finalist:
+    """The placement where the task wants it to be scored once more.
+
+    Raises:
+        PlacementMismatchError: Units or devices are others there.
+    """
+    arena = arena_of(task.score_env, json.dumps(task.score_kwargs))
+    arena.forget()
+    return fastest(arena, [placement.assignment(arena.base.problem)])
 
 
 def failed(task: Task, error: str) -> Result:
@@ -71,22 +87,10 @@ def failed(task: Task, error: str) -> Result:
         budget=task.budget,
         error=error,
     )
-    return {"key": task.key, "problem": task.problem, **row.to_json(), "scored_ms": None}
+    return result(task, row)
 
 
 @lru_cache(maxsize=KEPT)
 def arena_of(env: str, make_kwargs: str) -> Arena:
     """The environment of an id and JSON arguments; the latest few are kept."""
     return Arena.make(env, json.loads(make_kwargs), Path(tempfile.gettempdir()))
-
-
-def watch_parent() -> None:
-    """End this process as soon as its parent has: even a killed one leaves nothing behind."""
-    parent = parent_process()
-
-    def wait() -> None:
-        if parent is not None:
-            parent.join()
-            os._exit(1)
-
-    threading.Thread(target=wait, daemon=True).start()
