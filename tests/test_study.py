@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 from placement_gym.bench import results
+from placement_gym.bench.arena import Arena
 from placement_gym.bench.compare import compare
 from placement_gym.bench.executors import ATTEMPTS, Processes, Serial, WorkerLost, run_all
 from placement_gym.bench.study import Study, Task, expanded
@@ -82,6 +83,9 @@ def test_a_study_file_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        ("env: E\nmodels: [tiny]\nagents: [random]\nbudget: 1e3", "whole number"),
+        ("env: E\nmodels: [tiny]\nagents: [random]\nbudget: 3\nseeds: '5'", "seeds"),
+        ("env: E\nmodels: [tiny]\nagents: [a, {name: a}]\nbudget: 3", "two agents"),
         ("models: [tiny]", "needs"),
         ("[1, 2]", "needs"),
         ("a: [", "YAML"),
@@ -103,6 +107,7 @@ def test_a_wrong_study_file_is_refused(text: str, message: str, tmp_path: Path) 
     [
         ({"agents": ["nobody"]}, "nobody"),
         ({"agents": [Serial()]}, "names its agents"),
+        ({"score_on": {"env": "Elsewhere-v0"}}, "Elsewhere"),
         ({"env": "Nowhere-v0"}, "Nowhere"),
         ({"models": ["${NOT_SET_ANYWHERE}/a.json"]}, "NOT_SET_ANYWHERE"),
     ],
@@ -113,6 +118,28 @@ def test_what_cannot_run_is_refused_before_anything_does(
     with pytest.raises(ValueError, match=message):
         run_study(study(**changes), tmp_path, quiet=True)
     assert not (tmp_path / "results.jsonl").exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "options", "message"),
+    [
+        ({}, {"executor": "cloud"}, "one of"),
+        ({}, {"executor": "serial", "workers": 2}, "workers"),
+        ({}, {"workers": 0}, "at least 1"),
+        ({}, {"address": "auto"}, "'ray' alone"),
+        ({"env": "DevicePlacement-v0"}, {"executor": "processes"}, "disturb"),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused(
+    changes: dict[str, Any], options: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        run_study(study(**changes), tmp_path, quiet=True, **options)
+
+
+def test_empty_fields_of_a_file_are_as_if_left_out() -> None:
+    empty = study(env_kwargs=None, score_on=None, agents=[{"name": "random", "kwargs": None}])
+    assert empty.tasks() == study(agents=["random"]).tasks()
 
 
 def test_variables_of_a_path_are_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -234,6 +261,61 @@ def test_a_killed_worker_loses_no_run() -> None:
         executor.close()
     assert sorted(row["key"] for row in rows) == sorted(task.key for task in tasks)
     assert not any(row["error"] for row in rows)
+
+
+def test_a_task_that_kills_its_worker_takes_no_other_with_it() -> None:
+    agents = ["fatal_agent:make", "annealing"]
+    tasks = study(models=["tiny"], agents=agents, seeds=3, budget=3000).tasks()
+    executor = Processes(2)
+    try:
+        rows = [row for _, row in run_all(tasks, executor)]
+    finally:
+        executor.close()
+    assert len(rows) == 6
+    for row in rows:
+        assert ("lost 3 times" in row["error"]) == (row["agent"] == "fatal_agent:make")
+
+
+def test_a_script_without_a_main_guard_is_told_so(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "from placement_gym.bench.study import Study\n"
+        "from placement_gym.bench.study_run import run_study\n"
+        f"run_study(Study.of({VALUES!r}), {str(tmp_path / 'out')!r}, workers=1)\n"
+    )
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True)
+    assert done.returncode
+    assert "__main__" in done.stderr.splitlines()[-1]
+    assert not results.load(tmp_path / "out" / results.ROWS)
+
+
+def test_measured_runs_do_not_share_measurements(monkeypatch: pytest.MonkeyPatch) -> None:
+    forgotten = []
+    monkeypatch.setattr(Arena, "forget", lambda arena: forgotten.append(arena.env_id))
+    for task in study(models=["tiny"], seeds=1).tasks():
+        run_task(task)
+    assert len(forgotten) == 3
+
+
+def test_what_cannot_be_scored_elsewhere_keeps_its_row() -> None:
+    elsewhere = study(models=["tiny"], score_on={"devices": "cpu+igpu+npu"}, agents=["random"])
+    task = replace(elsewhere.tasks()[0], devices="cpu+2dgpu", score_on={"devices": "cpu+igpu"})
+    row = run_task(replace(task, agent="single-device", kwargs={"device": "GPU.1"}))
+    assert row["latency_ms"]
+    assert row["scored_ms"] is None
+    assert "scored elsewhere" in row["error"]
+
+
+def test_an_agent_that_is_an_object_is_taken_as_it_is() -> None:
+    task = study(models=["tiny"], agents=["fatal_agent:HARMLESS"]).tasks()[0]
+    row = run_task(task)
+    assert row["error"] == ""
+    assert row["evaluations"] == 1
+
+
+def test_a_prediction_is_one_episode() -> None:
+    task = study(models=["tiny"], agents=["fatal_agent:secretive"], budget=3).tasks()[0]
+    assert "BudgetReached" in run_task(task)["error"]
 
 
 def running(marker: str) -> list[int]:

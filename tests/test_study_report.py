@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from placement_gym.bench import results
+from placement_gym.bench.frame import in_one_frame
 from placement_gym.bench.references import Reference, references_of
 from placement_gym.bench.study import Study
 from placement_gym.bench.study_report import report_study
@@ -90,7 +92,7 @@ def test_the_markdown_names_everything_and_its_pictures_exist(folder: Path) -> N
         assert expected in text
     for name in ("min-cut", "random-blocks", "annealing", "single-device"):
         assert f"| {name} |" in text
-    assert "| failing_agent:make | - | - (6 of 6 infeasible) | 0.00 | 6 of 6 |" in text
+    assert "| failing_agent:make | - | - | 0.00 | 6 of 6 |" in text
     assert "nothing works today" in text
     pictures = re.findall(r"!\[.*?\]\((.*?)\)", text)
     assert len(pictures) == 5
@@ -232,3 +234,76 @@ def test_problems_are_called_by_what_tells_them_apart() -> None:
     assert named(("tiny", "a"), ("resnet", "a")) == ["tiny", "resnet"]
     assert named(("tiny", "a"), ("tiny", "b")) == ["tiny on a", "tiny on b"]
     assert named(("x/net.json", "a"), ("y/net.json", "a")) == ["x/net", "y/net"]
+
+
+def test_latencies_of_slow_and_fast_moments_are_compared_by_their_speedups() -> None:
+    fast = {"latency_ms": 8.0, "speedup": 2.5, "speedup_vs_best_single": 1.25}
+    slow = {"latency_ms": 15.0, "speedup": 3.0, "speedup_vs_best_single": 1.5}
+    empty = {"greedy_latency_ms": None, "greedy_speedup": None}
+    greedy = {"greedy_latency_ms": 40.0, "greedy_speedup": 1.0}
+    scored = {"scored_ms": 6.0, "scored_speedup": 2.0}
+    apart = [
+        fast | empty | scored | {"problem": "p"},
+        slow | greedy | scored | {"problem": "p"},
+        slow | empty | {"problem": "q", "scored_ms": None, "scored_speedup": None},
+    ]
+    first, second, other = in_one_frame(apart)
+    alone_ms, reference_ms = np.median([8 * 1.25, 15 * 1.5]), np.median([8 * 2.5, 15 * 3])
+    assert first["latency_ms"] == pytest.approx(alone_ms / 1.25)
+    assert second["latency_ms"] == pytest.approx(alone_ms / 1.5)
+    assert second["greedy_latency_ms"] == pytest.approx(reference_ms)
+    assert first["greedy_latency_ms"] is None
+    assert first["scored_ms"] == pytest.approx(6.0)
+    assert other["latency_ms"] == pytest.approx(15.0)
+
+
+def test_simulated_latencies_stay_as_they_are(folder: Path) -> None:
+    for before, after in zip(rows(folder), in_one_frame(rows(folder)), strict=True):
+        for field in ("latency_ms", "greedy_latency_ms"):
+            assert before[field] == (before[field] and pytest.approx(after[field], rel=1e-12))
+
+
+def test_infeasible_predictions_are_counted_not_averaged(folder: Path, tmp_path: Path) -> None:
+    changed = [
+        row | {"greedy_latency_ms": None}
+        if row["agent"] == "annealing" and not row["seed"]
+        else row
+        for row in rows(folder)
+    ]
+    for row in changed:
+        results.append_json(tmp_path / results.ROWS, row)
+    text = report_study(STUDY, tmp_path)[0].read_text()
+    (total,) = re.findall(r"\| annealing \| .*?\| (\S+ .*?) \|", text.split("## tiny")[0])
+    assert "(2 of 6 infeasible)" in total
+    assert text.count("(1 infeasible)") == 2
+
+
+def test_a_study_in_which_everything_failed_is_reported(tmp_path: Path) -> None:
+    hopeless = replace(STUDY, agents=["failing_agent:make"], published={})
+    run_study(hopeless, tmp_path, "serial", quiet=True)
+    text = report_study(hopeless, tmp_path)[0].read_text()
+    assert "6 of 6" in text
+    assert "nothing works today" in text
+
+
+def test_a_report_says_who_beats_the_best_single_device(folder: Path) -> None:
+    text = report_study(STUDY, folder)[0].read_text()
+    _, tiny, resnet = re.split(r"^## (?=tiny|resnet)", text, flags=re.MULTILINE)
+    for part in (tiny, resnet):
+        (said,) = re.findall(r"in most of their runs: (.*)\.", part)
+        assert "min-cut" in said
+        assert "single-device" not in said
+        assert re.search(r"^\| min-cut \| .* \| 0\.0 % \| .* \| 3 of 3 \| 0 of 3 \|", part, re.M)
+
+
+def test_a_report_without_the_model_has_no_picture_of_it(folder: Path, tmp_path: Path) -> None:
+    gone = replace(STUDY, models=["gone.xml"], agents=["min-cut"], published={})
+    tasks = {task.seed: task for task in gone.tasks()}
+    for row in rows(folder):
+        if row["agent"] == "min-cut" and row["model"] == "resnet":
+            task = tasks[row["seed"]]
+            changed = row | {"key": task.key, "problem": task.problem}
+            results.append_json(tmp_path / results.ROWS, changed)
+    text = report_study(gone, tmp_path)[0].read_text()
+    assert "3 of 3 runs" in text
+    assert "not drawn" in text

@@ -111,7 +111,7 @@ def greedy(rows: list[Json]) -> str:
     latency = known(rows, "greedy_latency_ms")
     if not len(latency):
         return "infeasible"
-    missing = len(rows) - len(latency)
+    missing = len(known(rows, "latency_ms")) - len(latency)
     return f"{np.median(latency):.4g}" + (f" ({missing} infeasible)" if missing else "")
 
 

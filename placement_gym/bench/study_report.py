@@ -151,8 +151,9 @@ def summary(found: StudyResults) -> Table:
 def greedy(found: StudyResults, agent: str) -> str:
     """The score of what is predicted after learning, and how often that is infeasible."""
     scores = found.scores(agent, "greedy_latency_ms")
-    infeasible, runs = int((scores == 0).sum()), int((~np.isnan(scores)).sum())
-    note = f" ({infeasible} of {runs} infeasible)" if infeasible else ""
+    ended = found.scores(agent) > 0
+    infeasible = int((scores[ended] == 0).sum())
+    note = f" ({infeasible} of {ended.sum()} infeasible)" if infeasible else ""
     return shown(with_interval(interquartile_mean, scores)) + note
 
 
