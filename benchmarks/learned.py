@@ -55,7 +55,7 @@ def speed(options: argparse.Namespace) -> Table:
     """Placeto on the 783 nodes of bert_l-12, one thread, network and environment together."""
     if options.data is None:
         raise SystemExit("speed needs --data, the inputs of dnn-partitioning")
-    table = Table("what", "s", "asked, s", title="Placeto, 783 units, one thread")
+    table = Table("what", "s", "our target, s", title="Placeto, 783 units, one thread")
     kwargs = {"model": str(options.data / LONG), "devices": "1cpu+2acc", "granularity": "op"}
     env = gym.make(PER_UNIT, observe_graph=False, **kwargs)
     agent = placeto(env, 0)
@@ -86,7 +86,7 @@ def seconds(action: Callable[[], Any], repeats: int = 3) -> float:
 
 def memory(options: argparse.Namespace) -> Table:
     """RNN placers on bert-8-fp16's raw graph, each in a process of its own."""
-    table = Table("agent", "units", "peak GiB", "s an update", "asked, GiB", "published")
+    table = Table("agent", "units", "peak GiB", "s an update", "our target, GiB", "published")
     for name in ("rnn", "hdp"):
         command = [sys.executable, __file__, "--raw", name]
         done = subprocess.run(command, capture_output=True, text=True, check=True)

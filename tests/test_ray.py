@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -34,17 +33,23 @@ def timeless(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 @pytest.fixture
-def cluster() -> Iterator[Any]:
-    """Two nodes of one core each."""
+def nodes() -> Iterator[Any]:
+    """A cluster of two nodes, one core each."""
     from ray.cluster_utils import Cluster
 
-    nodes = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
-    nodes.second = nodes.add_node(num_cpus=1)
-    nodes.wait_for_nodes()
+    both = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
+    both.second = both.add_node(num_cpus=1)
+    both.wait_for_nodes()
+    yield both
+    both.shutdown()
+
+
+@pytest.fixture
+def cluster(nodes: Any) -> Iterator[Any]:
+    """The same, with this process connected to it."""
     ray.init(address=nodes.address, log_to_driver=False)
     yield nodes
     ray.shutdown()
-    nodes.shutdown()
 
 
 def workers() -> list[int]:
@@ -97,4 +102,22 @@ def test_a_local_cluster_is_started_where_none_runs(tmp_path: Path) -> None:
     rows = run_study(study, tmp_path, "ray", quiet=True)
     assert not any(row["error"] for row in rows)
     assert not ray.is_initialized()
-    time.sleep(0.1)
+
+
+def test_workers_of_an_address_find_models_by_variables_and_agents_by_folder(
+    nodes: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import openvino as ov
+
+    from placement_gym import models
+
+    ov.save_model(models.load("tiny"), tmp_path / "small.xml")
+    (tmp_path / "my_agent.py").write_text("from agents.static import single_device as make\n")
+    monkeypatch.setenv("MODELS", str(tmp_path))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    changes = {"models": ["${MODELS}/small.xml"], "agents": ["my_agent:make"], "seeds": 2}
+    study = Study.of(VALUES | changes)
+    rows = run_study(study, tmp_path / "out", "ray", address=nodes.address, quiet=True)
+    assert [row["error"] for row in rows] == ["", ""]
+    assert not ray.is_initialized()

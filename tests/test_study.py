@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
@@ -17,7 +18,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from placement_gym.bench import results
+from placement_gym.bench import finalists, results
 from placement_gym.bench.arena import Arena
 from placement_gym.bench.compare import compare
 from placement_gym.bench.executors import ATTEMPTS, Processes, Serial, WorkerLost, run_all
@@ -354,6 +355,34 @@ def test_a_killed_parent_leaves_no_worker_and_the_study_goes_on(tmp_path: Path) 
     undisturbed = run_study(Study.load(file), tmp_path / "other", "serial", quiet=True)
     assert timeless(resumed) == timeless(undisturbed)
     assert timeless(results.load(path)) == timeless(undisturbed)
+
+
+def test_a_process_ends_with_its_parent(tmp_path: Path) -> None:
+    child = (
+        "import os, time; from placement_gym.bench.orphans import end_with;"
+        "end_with(os.getppid()); print(os.getpid(), flush=True); time.sleep(60)"
+    )
+    code = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])"
+    parent = subprocess.Popen(
+        [sys.executable, "-c", code],
+        env={**os.environ, "CHILD_OF": str(tmp_path)},
+        stdout=subprocess.PIPE,
+    )
+    assert parent.stdout is not None
+    assert int(parent.stdout.readline())
+    parent.kill()
+    parent.wait()
+    wait_until(lambda: not running(f"CHILD_OF={tmp_path}"), seconds=5)
+
+
+def test_so_does_the_process_that_measures_finalists(monkeypatch: pytest.MonkeyPatch) -> None:
+    parents: list[int] = []
+    task = {"parent": 7, "env_id": "Nowhere-v0", "env_kwargs": {}}
+    monkeypatch.setattr(finalists, "end_with", parents.append)
+    monkeypatch.setattr(sys, "stdin", io.StringIO(json.dumps(task)))
+    with pytest.raises(gym.error.Error):
+        finalists.main()
+    assert parents == [7]
 
 
 def wait_until(condition: Any, seconds: float = 60.0) -> None:

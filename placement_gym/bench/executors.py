@@ -175,7 +175,7 @@ class Ray:
         try:
             import ray
         except ImportError as error:
-            raise ValueError("Ray is not installed: pip install 'placement-gym[ray]'") from error
+            raise ValueError("Ray is not installed: pip install ray") from error
         self.ray, self.started = ray, not ray.is_initialized()
         if self.started:
             path = os.pathsep.join([str(Path.cwd()), os.environ.get("PYTHONPATH", "")])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
@@ -23,11 +23,11 @@ class StudyResults:
 
     Attributes:
         rows: As the results file holds them, in one frame.
-        references: Of each problem.
+        references: Of each problem, where it is known.
     """
 
     rows: Sequence[Json]
-    references: Mapping[str, Reference]
+    references: Mapping[str, Reference] = field(default_factory=dict)
 
     @cached_property
     def problems(self) -> list[str]:
@@ -75,7 +75,8 @@ class StudyResults:
     def least_ms(self) -> dict[str, float]:
         """The proven optimum of each problem, or else the least latency that any run found."""
         proven = {name: reference.optimum_ms for name, reference in self.references.items()}
-        return {name: proven[name] or self.least_of(name, "latency_ms") for name in self.problems}
+        found = {name: self.least_of(name, "latency_ms") for name in self.problems}
+        return {name: proven.get(name) or least_ms for name, least_ms in found.items()}
 
     @cached_property
     def reference_ms(self) -> dict[str, float]:

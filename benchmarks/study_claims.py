@@ -1,0 +1,91 @@
+"""What studies say beyond their reports: Placeto's transfer, and the halves of Post.
+
+    python benchmarks/study_claims.py --results results
+
+Reads the results of the studies transfer, paper and memory-limited from folders of these names.
+"""
+
+from __future__ import annotations
+
+import argparse
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+from scipy.stats import gmean
+
+from placement_gym.bench.frame import in_one_frame
+from placement_gym.bench.results import Json, of_study
+from placement_gym.bench.study import Study
+from placement_gym.bench.study_results import StudyResults
+
+STUDIES = Path(__file__).parent.parent / "studies"
+HALVES = ("post, CE only", "post, PPO only")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--results", type=Path, default=Path("results"), help="folder of folders")
+    folder = parser.parse_args().results
+    console = Console(width=120)
+    console.print(transfer(found_in(folder, "transfer")))
+    console.print(halves([found_in(folder, name) for name in ("paper", "memory-limited")]))
+
+
+def found_in(folder: Path, name: str) -> StudyResults:
+    """The results of a study, agents called as it calls them."""
+    study = Study.load(STUDIES / f"{name}.yaml")
+    rows = in_one_frame(of_study(folder / name))
+    if not rows:
+        raise SystemExit(f"{folder / name} has no results: run the study first")
+    return StudyResults([row | {"label": study.label(row)} for row in rows])
+
+
+def transfer(found: StudyResults) -> Table:
+    """Zero-shot Placeto against random blocks, for each training."""
+    table = Table("seed", "geometric mean of the gain", "graphs on which it is faster")
+    gains = found.scores("placeto, zero-shot") / found.scores("random-blocks")
+    for seed, row in zip(found.seeds, gains, strict=True):
+        table.add_row(str(seed), f"{gmean(row):.3f}", f"{(row > 1).sum()} of {row.size}")
+    table.add_row("all", f"{gmean(gains, axis=None):.3f}", f"{(gains > 1).sum()} of {gains.size}")
+    return table
+
+
+def halves(studies: list[StudyResults]) -> Table:
+    """When Post reaches what each of its halves finds within the budget."""
+    table = Table("", "evaluations to its own best", "joint reaches that best after", "on problems")
+    problems = [(found, problem) for found in studies for problem in found.problems]
+    for agent in ("post", *HALVES):
+        own = [last_gain(row) for found, problem in problems for row in found.of(agent, problem)]
+        reached = np.array([when_reached(found, problem, agent) for found, problem in problems])
+        within = reached[np.isfinite(reached)]
+        table.add_row(
+            agent,
+            f"{np.median(own):.0f}",
+            "-" if agent == "post" else f"{np.median(within):.0f}",
+            "-" if agent == "post" else f"{len(within)} of {len(reached)}",
+        )
+    return table
+
+
+def last_gain(row: Json) -> int:
+    """The evaluation at which a run found its best placement."""
+    evaluations: int = row["curve"][-1][0]
+    return evaluations
+
+
+def when_reached(found: StudyResults, problem: str, half: str) -> float:
+    """Median evaluations after which a joint run has the best of a half's run; inf if never."""
+    pairs = product(found.of("post", problem), found.of(half, problem))
+    return float(np.median([reaches(joint, other["curve"][-1][2]) for joint, other in pairs]))
+
+
+def reaches(row: Json, speedup: float) -> float:
+    """The evaluation at which a run reached a speed-up."""
+    return next((point[0] for point in row["curve"] if point[2] >= speedup), np.inf)
+
+
+if __name__ == "__main__":
+    main()
