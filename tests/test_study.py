@@ -129,6 +129,7 @@ def test_what_cannot_run_is_refused_before_anything_does(
         ({}, {"workers": 0}, "at least 1"),
         ({}, {"address": "auto"}, "'ray' alone"),
         ({"env": "DevicePlacement-v0"}, {"executor": "processes"}, "disturb"),
+        ({"score_on": {"env": "DevicePlacement-v0"}}, {"executor": "processes"}, "disturb"),
     ],
 )
 def test_options_that_do_not_go_together_are_refused(

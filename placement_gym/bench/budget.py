@@ -40,7 +40,7 @@ class BudgetedBackend(BackendWrapper):
         self, inner: Backend, budget: int, on_evaluation: Callable[[], None] = lambda: None
     ) -> None:
         super().__init__(inner)
-        self.budget: float = budget
+        self.budget = budget
         self.on_evaluation = on_evaluation
         self.history: list[Seen] = []
         self.curve: list[tuple[int, float, float]] = []
@@ -73,7 +73,7 @@ class BudgetedBackend(BackendWrapper):
             BudgetReached: The budget does not suffice for all of them.
         """
         self.check_budget()
-        within = assignments[: int(min(len(assignments), self.budget - self.evaluations))]
+        within = assignments[: self.budget - self.evaluations]
         batch = self.inner.evaluate_batch(within)
         for assignment, speedup, feasible in zip(within, *batch, strict=True):
             self.remember(assignment, float(speedup), "" if feasible else INFEASIBLE)

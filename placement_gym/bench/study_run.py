@@ -86,8 +86,7 @@ def check(study: Study) -> None:
         spec.resolve()
     for task in first_of_each(study.tasks()):
         _ = task.make_kwargs
-    for env in (study.env, study.score_on.get("env", study.env)):
-        measured(env)
+    measures(study)
 
 
 def first_of_each(tasks: Sequence[Task]) -> list[Task]:
@@ -95,18 +94,20 @@ def first_of_each(tasks: Sequence[Task]) -> list[Task]:
     return list({task.problem: task for task in reversed(tasks)}.values())[::-1]
 
 
-def measured(env: str) -> bool:
-    """Whether an environment's latencies are measured.
+def measures(study: Study) -> bool:
+    """Whether any of its latencies are measured.
 
     Raises:
         ValueError: There is no such environment.
     """
     import placement_gym  # noqa: F401  registers the environments
 
-    if env not in gym.registry:
+    envs = {study.env, study.score_on.get("env", study.env)}
+    unknown = sorted(env for env in envs if env not in gym.registry)
+    if unknown:
         ids = sorted(name for name in gym.registry if name.startswith("DevicePlacement"))
-        raise ValueError(f"env must be one of {ids}, not {env!r}")
-    return gym.registry[env].nondeterministic
+        raise ValueError(f"env must be one of {ids}, not {unknown[0]!r}")
+    return any(gym.registry[env].nondeterministic for env in envs)
 
 
 def executor_for(study: Study, name: str, workers: int | None, address: str | None) -> str:
@@ -118,8 +119,8 @@ def executor_for(study: Study, name: str, workers: int | None, address: str | No
     if name not in EXECUTORS:
         raise ValueError(f"executor must be one of {EXECUTORS}, not {name!r}")
     if name == "auto":
-        name = "serial" if measured(study.env) else "processes"
-    if name == "processes" and measured(study.env):
+        name = "serial" if measures(study) else "processes"
+    if name == "processes" and measures(study):
         raise ValueError("processes disturb each other's measurements: take 'serial' or 'ray'")
     if workers is not None and (name != "processes" or workers < 1):
         raise ValueError(f"workers, at least 1, go with 'processes' alone, not with {name!r}")
