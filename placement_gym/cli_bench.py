@@ -73,9 +73,11 @@ def run_report(options: argparse.Namespace) -> int:
 
 
 def run_validate(options: argparse.Namespace) -> int:
-    verdicts = list(validate(options.out))
-    wrong = [verdict for verdict in verdicts if verdict.problem]
-    for verdict in wrong:
-        print(f"{verdict.label} ({verdict.key}): {verdict.problem}")
-    print(f"{len(verdicts) - len(wrong)} of {len(verdicts)} rows hold")
+    rows = wrong = 0
+    for verdict in validate(options.out):
+        rows += 1
+        if verdict.problem:
+            wrong += 1
+            print(f"{verdict.label} ({verdict.key}): {verdict.problem}", flush=True)
+    print(f"{rows - wrong} of {rows} rows hold")
     return 1 if wrong else 0
