@@ -58,7 +58,9 @@ def halves(studies: list[StudyResults]) -> Table:
     table = Table("", "evaluations to its own best", "joint reaches that best after", "on problems")
     problems = [(found, problem) for found in studies for problem in found.problems]
     for agent in ("post", *HALVES):
-        own = [last_gain(row) for found, problem in problems for row in found.of(agent, problem)]
+        own = [
+            last_gain(row) for found, problem in problems for row in ended(found, agent, problem)
+        ]
         reached = np.array([when_reached(found, problem, agent) for found, problem in problems])
         within = reached[np.isfinite(reached)]
         table.add_row(
@@ -70,6 +72,11 @@ def halves(studies: list[StudyResults]) -> Table:
     return table
 
 
+def ended(found: StudyResults, agent: str, problem: str) -> list[Json]:
+    """The runs that found anything."""
+    return [row for row in found.of(agent, problem) if row["latency_ms"]]
+
+
 def last_gain(row: Json) -> int:
     """The evaluation at which a run found its best placement."""
     evaluations: int = row["curve"][-1][0]
@@ -78,7 +85,7 @@ def last_gain(row: Json) -> int:
 
 def when_reached(found: StudyResults, problem: str, half: str) -> float:
     """Median evaluations after which a joint run has the best of a half's run; inf if never."""
-    pairs = product(found.of("post", problem), found.of(half, problem))
+    pairs = product(ended(found, "post", problem), ended(found, half, problem))
     return float(np.median([reaches(joint, other["curve"][-1][2]) for joint, other in pairs]))
 
 

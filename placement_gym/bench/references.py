@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -44,7 +44,10 @@ class Reference:
 
 
 def references_of(
-    rows: Sequence[Json], tasks: Mapping[str, Task], folder: Path
+    rows: Sequence[Json],
+    tasks: Mapping[str, Task],
+    folder: Path,
+    on_problem: Callable[[], None] = lambda: None,
 ) -> dict[str, Reference]:
     """The reference of each problem; optima and bounds are solved once and kept in the folder.
 
@@ -52,6 +55,7 @@ def references_of(
         rows: In one frame.
         tasks: A task of each problem.
         folder: Where the results are.
+        on_problem: Called after each problem.
     """
     path = folder / REFERENCES
     kept: dict[str, Any] = json.loads(path.read_text()) if path.is_file() else {}
@@ -59,20 +63,30 @@ def references_of(
     for mine in by_problem(rows):
         problem, found = mine[0]["problem"], [row for row in mine if row["latency_ms"]]
         arena = arena_for(tasks[problem], found)
-        if arena is None:
-            references[problem] = Reference()
-            continue
-        known_ms = [row["latency_ms"] for row in found]
-        key = f"{found[0]['model_fingerprint']} {found[0]['costs_fingerprint']} {problem}"
-        if key not in kept:
-            kept[key] = optimum_or_bound(arena.base, known_ms)
-            written = path.with_suffix(".part")
-            written.write_text(json.dumps(kept, indent=1))
-            written.replace(path)
-        alone = device_ms(found, "latency_ms", "speedup_vs_best_single")
-        single_ms = alone if one_device_holds(arena.base) else None
-        references[problem] = Reference(single_ms, **kept[key]).proven_by(known_ms)
+        references[problem] = reference_of(found, arena, kept) if arena else Reference()
+        on_problem()
+    written = path.with_suffix(".part")
+    written.write_text(json.dumps(kept, indent=1))
+    written.replace(path)
     return references
+
+
+def reference_of(rows: Sequence[Json], arena: Arena, kept: dict[str, Any]) -> Reference:
+    """The reference of the problem that rows with a latency are about.
+
+    Args:
+        rows: In one frame.
+        arena: Where they are from.
+        kept: Optima and bounds that are known; a new one is added.
+    """
+    known_ms = [row["latency_ms"] for row in rows]
+    row = rows[0]
+    key = f"{row['model_fingerprint']} {row['costs_fingerprint']} {row['problem']}"
+    if key not in kept:
+        kept[key] = optimum_or_bound(arena.base, known_ms)
+    alone = device_ms(rows, "latency_ms", "speedup_vs_best_single")
+    single_ms = alone if one_device_holds(arena.base) else None
+    return Reference(single_ms, **kept[key]).proven_by(known_ms)
 
 
 def one_device_holds(env: DevicePlacementEnv) -> bool:

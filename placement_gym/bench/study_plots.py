@@ -85,8 +85,10 @@ def draw_curves(found: StudyResults) -> Figure:
     figure = Figure(figsize=(11, 4.6), layout="constrained")
     agents = ranked(found)
     budget = max(row["budget"] for row in found.rows)
-    seconds = max(max(row["wall_s"] for row in found.rows), 0.1)
-    grids = (np.geomspace(1, budget, POINTS), np.geomspace(seconds / 1e4, seconds, POINTS))
+    times = [point[1] for row in found.rows for point in row["curve"] if point[1] > 0]
+    first_s = min(times, default=1e-3)
+    last_s = max(max(row["wall_s"] for row in found.rows), 2 * first_s)
+    grids = (np.geomspace(1, budget, POINTS), np.geomspace(first_s, last_s, POINTS))
     sides = figure.subplots(1, 2, sharey=True)
     for axis, (axes, grid, label) in enumerate(
         zip(sides, grids, ("evaluations", "seconds"), strict=True)

@@ -87,7 +87,7 @@ def agent_line(found: StudyResults, problem: str, agent: str) -> tuple[float, li
         failed,
         greedy(rows),
         f"{np.median(known(rows, 'evaluations')):.0f}",
-        f"{np.median(known(rows, 'wall_s')):.1f}",
+        f"{np.median(known(rows, 'wall_s')):.2f}",
         *([f"{np.median(scored):.4g}"] if len(scored) else []),
     ]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import gymnasium as gym
@@ -22,6 +23,7 @@ from placement_gym.bench.study_plots import draw_curves, draw_intervals, draw_pr
 from placement_gym.bench.study_problem import of_problem
 from placement_gym.bench.study_results import StudyResults
 from placement_gym.devices import DeviceSpec, cautions
+from placement_gym.progress import bar
 
 FLOORS = ("random-blocks", "annealing")
 LEGEND = (
@@ -38,13 +40,16 @@ FRAME = (
 )
 
 
-def report_study(study: Study, folder: str | Path, command: str = "") -> tuple[Path, Path]:
+def report_study(
+    study: Study, folder: str | Path, command: str = "", quiet: bool = False
+) -> tuple[Path, Path]:
     """Write ``report.md`` and ``report.html`` of what a study has found so far.
 
     Args:
         study: What was run.
         folder: Where its results are.
         command: What made the results, to be printed.
+        quiet: Show no progress.
 
     Returns:
         Both files.
@@ -61,11 +66,29 @@ def report_study(study: Study, folder: str | Path, command: str = "") -> tuple[P
     rows.sort(key=lambda row: keys[row["key"]])
     rows = in_one_frame(rows)
     of_each = {task.problem: task for task in tasks}
-    found = StudyResults(rows, references_of(rows, of_each, folder))
+    with bar(2 * len({row["problem"] for row in rows}), "steps", quiet) as progress:
+        steps = progress.task_ids[0]
+        progress.update(steps, description="optima and bounds")
+        advance = partial(progress.advance, steps)
+        found = StudyResults(rows, references_of(rows, of_each, folder, advance))
+        progress.update(steps, description="tables and pictures")
+        blocks = overview(study, found, len(keys), command)
+        for problem in found.problems:
+            blocks += of_problem(found, problem, of_each[problem], study.published)
+            advance()
+    failures = failures_of(found)
+    if failures:
+        blocks += [Heading("Failed"), *map(Text, failures)]
+    return write(blocks, folder)
+
+
+def overview(study: Study, found: StudyResults, runs: int, command: str) -> list[Block]:
+    """What was run, and who is best over all problems."""
+    rows = found.rows
     blocks: list[Block] = [
         Heading(study.about or "A study", 1),
         *map(Text, cautions_of(study, found)),
-        Text(f"{len(rows)} of {len(keys)} runs. {provenance(rows)}"),
+        Text(f"{len(rows)} of {runs} runs. {provenance(rows[0])}"),
         *([Text(f"Scored elsewhere: {dict(study.score_on)}")] if study.score_on else []),
         *([Text(f"Made by `{command}`")] if command else []),
         Heading("All problems"),
@@ -78,12 +101,7 @@ def report_study(study: Study, folder: str | Path, command: str = "") -> tuple[P
             Picture(draw_profiles(found), "profiles.png", "Share of runs with at least a score."),
             Picture(draw_curves(found), "curves.png", "Best score so far, mean over all runs."),
         ]
-    for problem in found.problems:
-        blocks += of_problem(found, problem, of_each[problem], study.published)
-    failures = failures_of(found)
-    if failures:
-        blocks += [Heading("Failed"), *map(Text, failures)]
-    return write(blocks, folder)
+    return blocks
 
 
 def cautions_of(study: Study, found: StudyResults) -> list[str]:
@@ -103,9 +121,8 @@ def failures_of(found: StudyResults) -> list[str]:
     return list(dict.fromkeys(lines))
 
 
-def provenance(rows: list[results.Json]) -> str:
+def provenance(row: results.Json) -> str:
     """Budget, environment and versions."""
-    row = rows[0]
     versions = ", ".join(f"{name} {version}" for name, version in row["versions"].items())
     return f"{row['budget']} evaluations a run, {row['env']}; {versions}."
 
@@ -136,7 +153,7 @@ def summary(found: StudyResults) -> Table:
             chance,
             f"{sum(not row['latency_ms'] for row in rows)} of {len(rows)}",
             f"{np.median([row['evaluations'] for row in rows]):.0f}",
-            f"{np.median([row['wall_s'] for row in rows]):.1f}",
+            f"{np.median([row['wall_s'] for row in rows]):.2f}",
         ]
         if found.scored_elsewhere:
             scored = found.scores(agent, "scored_ms")
