@@ -49,6 +49,11 @@ def rows(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (folder / "results.jsonl").read_text().splitlines()]
 
 
+@pytest.fixture(scope="module")
+def report(folder: Path) -> tuple[Path, Path]:
+    return report_study(STUDY, folder, "a command", quiet=True)
+
+
 def found_in(folder: Path) -> StudyResults:
     tasks = {task.problem: task for task in STUDY.tasks()}
     return StudyResults(rows(folder), references_of(rows(folder), tasks, folder))
@@ -78,9 +83,10 @@ def test_curves_end_at_the_best_that_was_seen(folder: Path) -> None:
     np.testing.assert_allclose(np.sort(curves[:, 2]), np.sort(final))
 
 
-def test_the_markdown_names_everything_and_its_pictures_exist(folder: Path) -> None:
-    markdown, _ = report_study(STUDY, folder, "a command")
-    text = markdown.read_text()
+def test_the_markdown_names_everything_and_its_pictures_exist(
+    folder: Path, report: tuple[Path, Path]
+) -> None:
+    text = report[0].read_text()
     for expected in (
         "30 of 30 runs",
         "simulated: no claim about a real device",
@@ -99,8 +105,7 @@ def test_the_markdown_names_everything_and_its_pictures_exist(folder: Path) -> N
     assert all((folder / name).stat().st_size > 5000 for name in pictures)
 
 
-def test_the_page_holds_all_of_it_and_needs_nothing_else(folder: Path) -> None:
-    _, page = report_study(STUDY, folder)
+def test_the_page_holds_all_of_it_and_needs_nothing_else(report: tuple[Path, Path]) -> None:
     sources: list[str] = []
     tags: list[str] = []
 
@@ -109,7 +114,7 @@ def test_the_page_holds_all_of_it_and_needs_nothing_else(folder: Path) -> None:
             tags.append(tag)
             sources.extend(value or "" for key, value in attrs if key in ("src", "href"))
 
-    text = page.read_text()
+    text = report[1].read_text()
     Reader().feed(text)
     assert tags.count("table") == 3
     assert len(sources) == 5
@@ -286,8 +291,8 @@ def test_a_study_in_which_everything_failed_is_reported(tmp_path: Path) -> None:
     assert "nothing works today" in text
 
 
-def test_a_report_says_who_beats_the_best_single_device(folder: Path) -> None:
-    text = report_study(STUDY, folder)[0].read_text()
+def test_a_report_says_who_beats_the_best_single_device(report: tuple[Path, Path]) -> None:
+    text = report[0].read_text()
     _, tiny, resnet = re.split(r"^## (?=tiny|resnet)", text, flags=re.MULTILINE)
     for part in (tiny, resnet):
         (said,) = re.findall(r"in most of their runs: (.*)\.", part)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from matplotlib.figure import Figure
 
-from placement_gym.bench.stats import interquartile_mean, performance_profile, with_interval
+from placement_gym.bench.stats import performance_profile
 from placement_gym.plots import COLOURS
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def looks(agents: list[str]) -> dict[str, Look]:
 
 def ranked(found: StudyResults) -> list[str]:
     """Agents with any score, best first."""
-    means = {agent: interquartile_mean(found.scores(agent)) for agent in found.agents}
+    means = {agent: found.estimates[agent, "latency_ms"].value for agent in found.agents}
     known = [agent for agent in found.agents if not np.isnan(means[agent])]
     return sorted(known, key=lambda agent: -means[agent])
 
@@ -41,9 +41,7 @@ def draw_intervals(found: StudyResults) -> Figure:
     axes = figure.add_subplot()
     fields = {"finalist": "latency_ms", "greedy": "greedy_latency_ms"}
     for shift, (label, field) in enumerate(fields.items()):
-        found_scores = [found.scores(agent, field) for agent in agents]
-        estimates = np.array([with_interval(interquartile_mean, one) for one in found_scores])
-        value, low, high = estimates.T
+        value, low, high = np.array([found.estimates[agent, field] for agent in agents]).T
         axes.errorbar(
             value,
             np.arange(len(agents)) + 0.25 * shift,

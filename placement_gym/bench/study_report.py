@@ -12,12 +12,7 @@ from placement_gym.bench import results
 from placement_gym.bench.blocks import Block, Heading, Picture, Table, Text, write
 from placement_gym.bench.frame import in_one_frame
 from placement_gym.bench.references import references_of
-from placement_gym.bench.stats import (
-    Estimate,
-    interquartile_mean,
-    probability_of_improvement,
-    with_interval,
-)
+from placement_gym.bench.stats import Estimate, probability_of_improvement, with_interval
 from placement_gym.bench.study import Study
 from placement_gym.bench.study_plots import draw_curves, draw_intervals, draw_profiles
 from placement_gym.bench.study_problem import of_problem
@@ -145,7 +140,7 @@ def summary(found: StudyResults) -> Table:
             if floor is None or floor == agent
             else shown(with_interval(probability_of_improvement, scores, found.scores(floor)), 2)
         )
-        estimate = with_interval(interquartile_mean, scores)
+        estimate = found.estimates[agent, "latency_ms"]
         cells = [
             agent,
             shown(estimate),
@@ -156,8 +151,7 @@ def summary(found: StudyResults) -> Table:
             f"{np.median([row['wall_s'] for row in rows]):.2f}",
         ]
         if found.scored_elsewhere:
-            scored = found.scores(agent, "scored_ms")
-            cells.append(shown(with_interval(interquartile_mean, scored)))
+            cells.append(shown(found.estimates[agent, "scored_ms"]))
         lines.append((estimate.value, cells))
     lines.sort(key=lambda line: -np.nan_to_num(line[0]))
     columns = ["agent", "IQM score", "greedy", "better than the floor", "failed", "evals", "wall s"]
@@ -171,12 +165,12 @@ def greedy(found: StudyResults, agent: str) -> str:
     ended = found.scores(agent) > 0
     infeasible = int((scores[ended] == 0).sum())
     note = f" ({infeasible} of {ended.sum()} infeasible)" if infeasible else ""
-    return shown(with_interval(interquartile_mean, scores)) + note
+    return shown(found.estimates[agent, "greedy_latency_ms"]) + note
 
 
 def floor_of(found: StudyResults) -> str | None:
     """The better of random blocks and annealing: what learning has to beat."""
-    means = {agent: interquartile_mean(found.scores(agent)) for agent in found.agents}
+    means = {agent: found.estimates[agent, "latency_ms"].value for agent in found.agents}
     known = [agent for agent in FLOORS if not np.isnan(means.get(agent, np.nan))]
     return max(known, key=means.__getitem__, default=None)
 

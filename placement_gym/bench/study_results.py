@@ -14,7 +14,7 @@ import numpy as np
 from placement_gym.bench.frame import by_problem, device_ms
 from placement_gym.bench.references import Reference
 from placement_gym.bench.results import Json
-from placement_gym.bench.stats import FloatArray
+from placement_gym.bench.stats import Estimate, FloatArray, interquartile_mean, with_interval
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,6 +106,17 @@ class StudyResults:
                 at = self.seeds.index(row["seed"]), self.problems.index(row["problem"])
                 scores[at] = least[row["problem"]] / row[field] if row[field] else 0.0
         return scores
+
+    @cached_property
+    def estimates(self) -> dict[tuple[str, str], Estimate]:
+        """Interquartile mean score with its interval, of each agent and field of ``scores``."""
+        fields = ["latency_ms", "greedy_latency_ms"]
+        fields += ["scored_ms"] if self.scored_elsewhere else []
+        return {
+            (agent, name): with_interval(interquartile_mean, self.scores(agent, name))
+            for agent in self.agents
+            for name in fields
+        }
 
     def curve(self, agent: str, grid: FloatArray, axis: int) -> FloatArray:
         """(runs, len(grid)) best score so far; 0 before the first feasible placement.
