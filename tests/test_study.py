@@ -315,6 +315,15 @@ def test_a_prediction_is_one_episode() -> None:
     assert "BudgetReached" in run_task(task)["error"]
 
 
+def test_an_episode_that_is_longer_than_the_budget_holds(tmp_path: Path) -> None:
+    one_by_one = study(
+        env="DevicePlacementPerUnitSim-v0", models=["resnet"], agents=["single-device"], budget=2
+    )
+    rows = run_study(one_by_one, tmp_path, "serial", quiet=True)
+    assert all(row["evaluations"] > 2 and row["latency_ms"] for row in rows)
+    assert not [verdict for verdict in validate(tmp_path, quiet=True) if verdict.problem]
+
+
 def running(marker: str) -> list[int]:
     """Processes in whose environment the marker stands."""
     found = []

@@ -53,8 +53,8 @@ class Arena:
     @property
     def episode_steps(self) -> int:
         """Placements that one episode evaluates at most, that of its reset included."""
-        observed = self.env.observation_space["step"]  # type: ignore[index]
-        return int(observed.high[0]) + 1
+        one_by_one = self.env.has_wrapper_attr("place")
+        return 1 + (self.base.problem.n_units if one_by_one else self.base.horizon)
 
     def forget(self) -> None:
         """Measure anew what was measured before: runs with different seeds are independent."""
