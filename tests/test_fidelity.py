@@ -53,6 +53,7 @@ def test_judged_placements_are_others_than_the_fitted_ones() -> None:
     assert not known & {split.tobytes() for split in judged}
 
 
+@pytest.mark.slow
 def test_the_command_writes_every_placement_and_a_picture(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -71,6 +72,7 @@ def test_too_few_placements_are_refused() -> None:
         fidelity("tiny", "cpu-testbed", n_placements=5)
 
 
+@pytest.mark.slow
 def test_the_profile_command_prints_and_saves_a_table(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

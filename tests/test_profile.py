@@ -87,6 +87,7 @@ def test_a_profile_is_measured_once_and_kept_as_a_file() -> None:
     assert (first.operator_ms.sum(axis=0) > 0).all()
 
 
+@pytest.mark.slow
 def test_the_twin_takes_this_machines_profile_on_request() -> None:
     import gymnasium as gym
 

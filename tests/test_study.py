@@ -249,6 +249,7 @@ def test_a_task_whose_worker_is_lost_begins_again_and_at_last_is_given_up() -> N
     assert "power cut" in rows[tasks[1].key]["error"]
 
 
+@pytest.mark.slow
 def test_a_killed_worker_loses_no_run() -> None:
     tasks = study(models=["tiny"], agents=["annealing"], seeds=6, budget=3000).tasks()
     executor = Processes(2)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from placement_gym.bench import results
+from placement_gym.bench import results, stats
 from placement_gym.bench.frame import in_one_frame
 from placement_gym.bench.references import Reference, references_of
 from placement_gym.bench.study import Study
@@ -35,6 +36,13 @@ STUDY = Study.of(
         "published": {"HSDAG": {"resnet": 7.66}},
     }
 )
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_resamples() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stats, "RESAMPLES", 100)
+        yield
 
 
 @pytest.fixture(scope="module")

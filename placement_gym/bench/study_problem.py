@@ -130,7 +130,7 @@ def verdict(found: StudyResults, problem: str) -> str:
     often = [agent for agent, rows in runs.items() if 2 * wins(rows) > len(rows)]
     if not often:
         return "No agent beats the best single device in most of its runs."
-    return f"Faster than the best single device in most of their runs: {', '.join(often)}."
+    return f"Faster than the best single device in most of their runs: {'; '.join(often)}."
 
 
 def drawn(found: StudyResults, problem: str, task: Task) -> list[Block]:
