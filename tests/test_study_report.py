@@ -320,3 +320,13 @@ def test_a_report_without_the_model_has_no_picture_of_it(folder: Path, tmp_path:
     text = report_study(gone, tmp_path)[0].read_text()
     assert "3 of 3 runs" in text
     assert "not drawn" in text
+
+
+def test_a_report_of_a_model_that_is_another_now_does_not_draw_on_it(
+    folder: Path, tmp_path: Path
+) -> None:
+    for row in rows(folder):
+        results.append_json(tmp_path / results.ROWS, row | {"model_fingerprint": "0"})
+    text = report_study(STUDY, tmp_path, quiet=True)[0].read_text()
+    assert text.count("not drawn") == 2
+    assert "proven for 0 of 2 problems" in text
