@@ -12,16 +12,13 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
-from numpy.typing import NDArray
 
 from agents.common.fixed import Fixed
 from agents.static import draw_blocks, saved
+from placement_gym.arrays import FloatArray, IntArray
 from placement_gym.env import placement_env
 from placement_gym.problem import Problem
-from placement_gym.solvers.lists import heft, m_etf
-
-IntArray = NDArray[np.int64]
-FloatArray = NDArray[np.float64]
+from placement_gym.solvers.list_scheduling import heft, m_etf
 
 EXCHANGES = 0.5
 UNFIT = 1e-9

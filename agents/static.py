@@ -9,15 +9,14 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
-from numpy.typing import NDArray
 
 from agents.common.fixed import Fixed
+from placement_gym.arrays import IntArray
 from placement_gym.env import DevicePlacementEnv, placement_env
+from placement_gym.episode import episode
 from placement_gym.placement import Placement
 from placement_gym.problem import Problem
-from placement_gym.rollout import episode
 
-IntArray = NDArray[np.int64]
 Proposals = Callable[[int], Iterable[IntArray]]
 
 MOST_BLOCKS = 8

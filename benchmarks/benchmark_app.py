@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import openvino as ov
 
-from placement_gym.backends.measured.make import measured_backend
-from placement_gym.backends.measured.protocol import Protocol
+from placement_gym.backends.measured.build import measured_backend
+from placement_gym.backends.measured.timing_protocol import Protocol
 
 FLAGS = "-d CPU -hint none -nstreams 1 -nthreads 1 -infer_precision f32 -api sync"
 

@@ -17,8 +17,9 @@ from scipy.stats import gmean
 
 import placement_gym  # noqa: F401  registers the environments
 from agents.search import Annealing
-from placement_gym.bench.resolve import AgentSpec
+from placement_gym.bench.run.agents import AgentSpec
 from placement_gym.costs.analytic import analytic
+from placement_gym.costs.workloads import Workload, devices_of
 from placement_gym.devices import parse_devices
 from placement_gym.env import DevicePlacementEnv, placement_env
 from placement_gym.graph.synthetic import synthetic
@@ -28,7 +29,6 @@ from placement_gym.solvers.calls import call_program, greedy_fill
 from placement_gym.solvers.cuts import minimum_cut
 from placement_gym.solvers.forward import Forward
 from placement_gym.solvers.ideals import exact_pipeline, linear_pipeline
-from placement_gym.workloads import Workload, devices_of
 
 KNOWN_MS = {
     "1cpu+1acc@0.5": (411.357, 853.270, 1313.033, 486.763, 1797.161),

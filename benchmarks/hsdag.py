@@ -26,11 +26,11 @@ from scipy.stats import gmean
 
 from agents.common.reinforce import REINFORCE
 from agents.hsdag.agent import make
-from placement_gym.bench.budget import BudgetedBackend, BudgetReached
-from placement_gym.bench.optimum import optimum_or_bound
-from placement_gym.bench.resolve import AgentSpec
+from placement_gym.bench.report.optimum import optimum_or_bound
+from placement_gym.bench.run.agents import AgentSpec
+from placement_gym.bench.run.budget import BudgetedBackend, BudgetReached
 from placement_gym.env import DevicePlacementEnv, placement_env
-from placement_gym.rollout import episode
+from placement_gym.episode import episode
 
 BUDGET = 500
 PUBLISHED_S = {"inception": 0.0105, "resnet": 0.00766, "bert-8": 0.00267}

@@ -27,7 +27,7 @@ import placement_gym  # noqa: F401  registers the environments
 from agents.placeto.agent import make as placeto
 from agents.rnn.agent import make as rnn
 from placement_gym.env import DevicePlacementEnv, placement_env
-from placement_gym.rollout import episode
+from placement_gym.episode import episode
 
 LONG = "latency-inputs/OperatorGraphs/bert_l-12_inference.json"
 PER_UNIT = "DevicePlacementPerUnitSim-v0"

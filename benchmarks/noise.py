@@ -6,9 +6,9 @@ import argparse
 
 import numpy as np
 
-from placement_gym.backends.measured import MeasuredBackend
-from placement_gym.backends.measured.make import measured_backend
-from placement_gym.graph.operators import IntArray
+from placement_gym.arrays import IntArray
+from placement_gym.backends.measured.backend import MeasuredBackend
+from placement_gym.backends.measured.build import measured_backend
 
 
 def blocks(backend: MeasuredBackend, n_submodels: int) -> IntArray:

@@ -13,7 +13,8 @@ import numpy as np
 import openvino as ov
 
 import placement_gym  # noqa: F401  registers the environments
-from placement_gym.backends.measured import MeasuredBackend, hetero, timing
+from placement_gym.backends.measured import hetero, timing
+from placement_gym.backends.measured.backend import MeasuredBackend
 from placement_gym.env import placement_env
 
 

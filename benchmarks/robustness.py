@@ -8,8 +8,8 @@ from collections import Counter
 import numpy as np
 from rich.progress import track
 
+from placement_gym.backends.measured.build import measured_backend
 from placement_gym.backends.measured.lock import measuring
-from placement_gym.backends.measured.make import measured_backend
 from placement_gym.backends.measured.outputs import relative_error
 
 

@@ -18,12 +18,12 @@ from rich.console import Console
 from rich.table import Table
 
 import placement_gym  # noqa: F401  registers the environments
-from placement_gym.backends.simulated import uint8
-from placement_gym.backends.simulated.semantics import PRESETS
+from placement_gym.backends.simulated.backend import uint8
 from placement_gym.backends.simulated.simulator import Simulator
-from placement_gym.bench.fidelity import fidelity
-from placement_gym.bench.report import fidelity_table
+from placement_gym.bench.report.tables import fidelity_table
 from placement_gym.costs.analytic import analytic
+from placement_gym.costs.semantics import PRESETS
+from placement_gym.costs.workloads import Workload, devices_of
 from placement_gym.devices import parse_devices
 from placement_gym.env import placement_env
 from placement_gym.graph.extract import extract
@@ -31,7 +31,7 @@ from placement_gym.graph.synthetic import synthetic
 from placement_gym.graph.units import group
 from placement_gym.observation import node_features
 from placement_gym.problem import Problem
-from placement_gym.workloads import Workload, devices_of
+from placement_gym.tools.fidelity import fidelity
 
 PUBLISHED = {
     "throughput-inputs/LayerGraphs/bert24_inference": (92.406, 20.084),

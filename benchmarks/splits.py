@@ -7,8 +7,8 @@ import argparse
 import numpy as np
 
 from placement_gym.backends.measured import timing
+from placement_gym.backends.measured.build import measured_backend
 from placement_gym.backends.measured.lock import measuring
-from placement_gym.backends.measured.make import measured_backend
 
 
 def main() -> None:

@@ -16,10 +16,10 @@ from rich.console import Console
 from rich.table import Table
 from scipy.stats import gmean
 
-from placement_gym.bench.frame import in_one_frame
-from placement_gym.bench.results import Json, of_study
-from placement_gym.bench.study import Study
-from placement_gym.bench.study_results import StudyResults
+from placement_gym.bench.report.drift import in_one_frame
+from placement_gym.bench.report.scores import StudyResults
+from placement_gym.bench.run.rows import Json, of_study
+from placement_gym.bench.study.spec import Study
 
 STUDIES = Path(__file__).parent.parent / "studies"
 HALVES = ("post, CE only", "post, PPO only")

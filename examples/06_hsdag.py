@@ -10,8 +10,8 @@ import placement_gym  # noqa: F401  registers the environments
 from agents.common.callbacks import BestPlacementCallback
 from agents.common.checkpoint import Checkpoint, resumed
 from agents.hsdag.agent import make
-from placement_gym.bench.evaluate import evaluate_placement
-from placement_gym.rollout import episode
+from placement_gym.episode import episode
+from placement_gym.tools.evaluate import evaluate_placement
 
 
 def main() -> None:

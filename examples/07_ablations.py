@@ -19,10 +19,10 @@ from rich.progress import track
 from rich.table import Table
 
 from agents.hsdag.agent import make
-from placement_gym.bench.arena import Arena
-from placement_gym.bench.optimum import optimum_or_bound
-from placement_gym.bench.resolve import AgentSpec
-from placement_gym.bench.run import run_agent
+from placement_gym.bench.report.optimum import optimum_or_bound
+from placement_gym.bench.run.agent_run import run_agent
+from placement_gym.bench.run.agents import AgentSpec
+from placement_gym.bench.run.environment import Arena
 from placement_gym.observation import FEATURES
 
 BLIND = {"features": tuple(name for name in FEATURES if name != "cost"), "cost_weight": 0.0}

@@ -63,8 +63,8 @@ class MeasuredEnv(DevicePlacementEnv):
         sequence_length: int | None = None,
     ) -> None:
         from placement_gym.backends.cached import CachedBackend
-        from placement_gym.backends.measured.make import measured_backend
-        from placement_gym.backends.measured.protocol import Protocol
+        from placement_gym.backends.measured.build import measured_backend
+        from placement_gym.backends.measured.timing_protocol import Protocol
 
         if warmup < 0 or repeats < 2:
             raise ValueError(f"warmup must be >= 0 and repeats >= 2, not {warmup} and {repeats}")
@@ -136,9 +136,9 @@ class SimulatedEnv(DevicePlacementEnv):
         render_mode: str | None = None,
         sequence_length: int | None = None,
     ) -> None:
-        from placement_gym.backends.simulated import SimulatedBackend
-        from placement_gym.backends.simulated.semantics import resolve
-        from placement_gym.twin import twin_of
+        from placement_gym.backends.simulated.backend import SimulatedBackend
+        from placement_gym.backends.simulated.build import twin_of
+        from placement_gym.costs.semantics import resolve
 
         twin = twin_of(model, devices, granularity, graph, costs, sequence_length)
         semantics = resolve(twin.schedule if schedule is None else schedule, objective)

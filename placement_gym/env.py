@@ -8,19 +8,19 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from placement_gym import rewards
-from placement_gym.backends import Backend, Measurement, Singles
+from placement_gym.arrays import BoolArray, FloatArray, IntArray, UInt8
+from placement_gym.backends.protocol import Backend, Measurement, Singles
 from placement_gym.costs.table import CostTable
-from placement_gym.graph.operators import IntArray
 from placement_gym.observation import Observation, Observer
 from placement_gym.placement import Placement
 from placement_gym.problem import Problem, assignment_hash
 from placement_gym.render import frame, text
 
 
-class DevicePlacementEnv(gym.Env[Observation, NDArray[np.int64]]):
+class DevicePlacementEnv(gym.Env[Observation, IntArray]):
     """Place the units of a neural network on devices.
 
     ## Action space
@@ -78,7 +78,7 @@ class DevicePlacementEnv(gym.Env[Observation, NDArray[np.int64]]):
         max_nodes: int | None = None,
         max_edges: int | None = None,
         observe_graph: bool = True,
-        unit_ms: NDArray[np.float64] | None = None,
+        unit_ms: FloatArray | None = None,
         graph: str = "folded",
         render_mode: str | None = None,
     ) -> None:
@@ -168,7 +168,7 @@ class DevicePlacementEnv(gym.Env[Observation, NDArray[np.int64]]):
         last = len(self.problem.devices) - 1
         raise ValueError(f"an action is {n_nodes} device indices from 0 to {last}, not {action!r}")
 
-    def action_masks(self) -> NDArray[np.bool_]:
+    def action_masks(self) -> BoolArray:
         """(N * n_devices,) bool, whether each unit may go to each device (sb3-contrib's form)."""
         masks = np.ones((self.observer.n_nodes, len(self.problem.devices)), dtype=np.bool_)
         masks[: self.problem.n_units] = self.problem.supported
@@ -221,7 +221,7 @@ class DevicePlacementEnv(gym.Env[Observation, NDArray[np.int64]]):
         static["action_mask"] = self.action_masks().reshape(self.observer.n_nodes, -1)
         return {self.observer.graph_id: static}
 
-    def render(self) -> str | NDArray[np.uint8] | None:
+    def render(self) -> str | UInt8 | None:
         """The current placement as text (``"ansi"``, printed by ``"human"``) or as a picture."""
         if self.render_mode == "rgb_array":
             return frame(self.problem, self.assignment, self.last)

@@ -11,8 +11,8 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
+from placement_gym.arrays import FloatArray, IntArray
 from placement_gym.graph import features
-from placement_gym.graph.operators import IntArray
 from placement_gym.problem import Problem
 
 Observation = dict[str, NDArray[Any]]
@@ -37,7 +37,7 @@ FEATURES: dict[str, slice] = {
 N_FEATURES = ENDS[-1]
 
 
-def node_features(problem: Problem, unit_ms: NDArray[np.float64] | None) -> NDArray[np.float32]:
+def node_features(problem: Problem, unit_ms: FloatArray | None) -> NDArray[np.float32]:
     """(n_units, N_FEATURES) float32, the blocks of ``FEATURES`` side by side.
 
     Args:
@@ -87,7 +87,7 @@ class Observer:
     max_nodes: int | None = None
     max_edges: int | None = None
     graph: bool = True
-    unit_ms: NDArray[np.float64] | None = None
+    unit_ms: FloatArray | None = None
 
     def __post_init__(self) -> None:
         quotient = self.problem.units.quotient

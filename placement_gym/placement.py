@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from placement_gym.arrays import IntArray
 from placement_gym.devices import DeviceSpec
-from placement_gym.graph.operators import IntArray, OpGraph
+from placement_gym.graph.operators import OpGraph
 from placement_gym.problem import Problem
 
 FORMAT = 1

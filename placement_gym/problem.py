@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from placement_gym.arrays import BoolArray, FloatArray, IntArray
 from placement_gym.devices import DeviceSpec, is_testbed
-from placement_gym.graph.operators import IntArray
 from placement_gym.graph.units import Units
 
 
@@ -33,7 +33,7 @@ class Problem:
 
     units: Units
     devices: tuple[DeviceSpec, ...]
-    supported: NDArray[np.bool_]
+    supported: BoolArray
     operator_bytes: IntArray | None = None
 
     def __post_init__(self) -> None:
@@ -62,7 +62,7 @@ class Problem:
         return is_testbed(self.devices)
 
     @cached_property
-    def runs_all(self) -> NDArray[np.bool_]:
+    def runs_all(self) -> BoolArray:
         """(n_devices,) bool, whether the device runs every unit, memory ignored."""
         return np.array([column.all() for column in self.supported.T])
 
@@ -76,14 +76,14 @@ class Problem:
         return np.full(self.n_units, device, dtype=np.int64)
 
     @cached_property
-    def unit_bytes(self) -> NDArray[np.float64]:
+    def unit_bytes(self) -> FloatArray:
         """(n_units,) float64 bytes of memory that each unit holds where it is placed."""
         graph = self.units.graph
         held = graph.weight_bytes if self.operator_bytes is None else self.operator_bytes
         return np.bincount(self.units.of_operator, held, self.n_units).astype(np.float64)
 
     @cached_property
-    def limits_bytes(self) -> NDArray[np.float64]:
+    def limits_bytes(self) -> FloatArray:
         """(n_devices,) bytes that fit, infinite without a limit."""
         total = int(self.unit_bytes.sum())
         return np.array([device.limit_bytes(total) for device in self.devices])
@@ -94,9 +94,9 @@ class Problem:
         return bool(np.isfinite(self.limits_bytes).any())
 
     @cached_property
-    def possible(self) -> NDArray[np.bool_]:
+    def possible(self) -> BoolArray:
         """(n_units, n_devices) bool, whether the device runs the unit and could hold it alone."""
-        fits: NDArray[np.bool_] = self.unit_bytes[:, None] <= self.limits_bytes
+        fits: BoolArray = self.unit_bytes[:, None] <= self.limits_bytes
         return self.supported & fits
 
     @cached_property

@@ -5,10 +5,9 @@ from __future__ import annotations
 from string import ascii_uppercase
 
 import numpy as np
-from numpy.typing import NDArray
 
-from placement_gym.backends import Measurement
-from placement_gym.graph.operators import IntArray
+from placement_gym.arrays import IntArray, UInt8
+from placement_gym.backends.protocol import Measurement
 from placement_gym.problem import Problem
 
 LINE = 72
@@ -40,11 +39,11 @@ def title(problem: Problem, measurement: Measurement) -> str:
     )
 
 
-def frame(problem: Problem, assignment: IntArray, measurement: Measurement) -> NDArray[np.uint8]:
+def frame(problem: Problem, assignment: IntArray, measurement: Measurement) -> UInt8:
     """(height, width, 3) picture of the graph, coloured by device."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-    from placement_gym.plots import draw_placement
+    from placement_gym.plots.placement import draw_placement
 
     figure = draw_placement(problem, assignment, title(problem, measurement))
     canvas = FigureCanvasAgg(figure)

@@ -12,10 +12,9 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from placement_gym import rewards
-from placement_gym.costs.table import FloatArray
+from placement_gym.arrays import BoolArray, FloatArray, IntArray
 from placement_gym.entry_points import SimulatedEnv
 from placement_gym.env import DevicePlacementEnv
-from placement_gym.graph.operators import IntArray
 from placement_gym.observation import Observation
 
 Info = dict[str, Any]
@@ -33,7 +32,7 @@ class Scores:
 
     latency_ms: FloatArray
     reference_ms: float
-    feasible: NDArray[np.bool_]
+    feasible: BoolArray
 
     @property
     def speedup(self) -> FloatArray:
@@ -123,9 +122,7 @@ class PlacementVectorEnv(VectorEnv[Observation, IntArray, NDArray[Any]]):
         if seeds[0] is not None:
             self.env.reset(seed=seeds[0])
 
-    def step(
-        self, actions: IntArray
-    ) -> tuple[Observation, FloatArray, NDArray[np.bool_], NDArray[np.bool_], Info]:
+    def step(self, actions: IntArray) -> tuple[Observation, FloatArray, BoolArray, BoolArray, Info]:
         """Place every unit in every environment.
 
         Args:

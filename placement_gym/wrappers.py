@@ -7,19 +7,18 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
-from numpy.typing import NDArray
 
 from placement_gym import rewards
-from placement_gym.backends import Measurement
+from placement_gym.arrays import BoolArray, IntArray
+from placement_gym.backends.protocol import Measurement
 from placement_gym.env import placement_env
-from placement_gym.graph.operators import IntArray
 from placement_gym.observation import N_FEATURES, Observation
 
 STARTS = ("first", "random", "best")
 
 
 class PerUnit(
-    gym.Wrapper[Observation, np.int64, Observation, NDArray[np.int64]],
+    gym.Wrapper[Observation, np.int64, Observation, IntArray],
     gym.utils.RecordConstructorArgs,
 ):
     """Place one unit a step, in topological order (Placeto, section 3).
@@ -146,7 +145,7 @@ class PerUnit(
             "start_ms": start_ms,
         }
 
-    def action_masks(self) -> NDArray[np.bool_]:
+    def action_masks(self) -> BoolArray:
         """(n_devices,) bool, where the current unit may go."""
         supported = self.base.problem.supported
         return supported[min(self.current, len(supported) - 1)].copy()

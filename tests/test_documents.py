@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from placement_gym.bench.study import Study
+from placement_gym.bench.study.spec import Study
 
 ROOT = Path(__file__).parent.parent
 FOLDERS = ("agents", "docs", "placement_gym")

@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 import openvino as ov
 import pytest
-from conftest import TWO_DEVICES, problem_on
+from graphs import TWO_DEVICES, problem_on
 from openvino import opset13 as ops
 
 from placement_gym import Placement, PlacementMismatchError, apply_placement, compile_model
+from placement_gym.arrays import IntArray
 from placement_gym.devices import PRESETS, register
 from placement_gym.graph.extract import extract
-from placement_gym.graph.operators import IntArray, OpGraph
+from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.submodels import acyclic_submodels
 from placement_gym.models import load
 from placement_gym.problem import Problem

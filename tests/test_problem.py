@@ -4,13 +4,14 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from conftest import TWO_DEVICES, chain, op_graph, op_graphs, problem_on
 from fakes import diamond_problem
+from graphs import TWO_DEVICES, chain, op_graph, op_graphs, problem_on
 from hypothesis import given
 from hypothesis import strategies as st
 
+from placement_gym.arrays import IntArray
 from placement_gym.devices import DeviceSpec
-from placement_gym.graph.operators import IntArray, OpGraph
+from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.units import group
 from placement_gym.problem import Problem, assignment_hash
 

@@ -15,7 +15,7 @@ from fakes import (
 
 import placement_gym  # noqa: F401  registers the ids
 from placement_gym.env import DevicePlacementEnv
-from placement_gym.plots import TALLEST_ROW, stacked
+from placement_gym.plots.placement import TALLEST_ROW, stacked
 
 
 def test_ansi_shows_the_latency_the_devices_and_a_letter_for_each_unit() -> None:

@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from placement_gym import rewards
-from placement_gym.backends import Measurement
+from placement_gym.backends.protocol import Measurement
 
 REFERENCE = Measurement(latency_ms=10.0, reference_ms=10.0)
 FASTER = Measurement(latency_ms=4.0, reference_ms=10.0)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.floating]
-IntArray = NDArray[np.int64]
+from placement_gym.arrays import FloatArray, IntArray
 
 BASELINES = ("none", "moving_average", "per_step", "leave_one_out", "self_critical", "critic")
 

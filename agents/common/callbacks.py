@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from stable_baselines3.common.callbacks import BaseCallback
 
+from placement_gym.arrays import IntArray
 from placement_gym.placement import Placement
 
 
@@ -22,7 +23,7 @@ class Best(NamedTuple):
         problem: Fingerprint of what was placed.
     """
 
-    assignment: NDArray[np.int64]
+    assignment: IntArray
     speedup: float
     latency_ms: float
     problem: str

@@ -8,6 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from stable_baselines3.common.buffers import DictRolloutBuffer
 
+from placement_gym.arrays import IntArray
+
 
 class Elite(NamedTuple):
     """One action that was worth it.
@@ -34,9 +36,7 @@ class Elites:
         self.number = number
         self.best: dict[int, list[Elite]] = {}
 
-    def remember(
-        self, buffer: DictRolloutBuffer, returns: NDArray[Any], keys: NDArray[np.int64]
-    ) -> None:
+    def remember(self, buffer: DictRolloutBuffer, returns: NDArray[Any], keys: IntArray) -> None:
         """Keep the best of a roll-out and of what was known.
 
         Args:

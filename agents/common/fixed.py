@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from placement_gym.arrays import IntArray
+
 
 class Fixed:
     """Predicts one placement, whatever it sees.
@@ -15,7 +17,7 @@ class Fixed:
         assignment: (n_units,) device indices.
     """
 
-    def __init__(self, assignment: NDArray[np.int64]) -> None:
+    def __init__(self, assignment: IntArray) -> None:
         self.assignment = assignment
 
     def predict(
@@ -24,7 +26,7 @@ class Fixed:
         state: Any = None,
         episode_start: Any = None,
         deterministic: bool = False,
-    ) -> tuple[NDArray[np.int64], Any]:
+    ) -> tuple[IntArray, Any]:
         """The placement, or the current unit's device where units are placed one by one."""
         if "current_unit" in observation:
             return self.assignment[observation["current_unit"][..., 0]], state

@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 from gymnasium import spaces
-from numpy.typing import NDArray
 from stable_baselines3.common.buffers import DictRolloutBuffer
 from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 from stable_baselines3.common.policies import (
@@ -29,8 +28,8 @@ from agents.common.baselines import BASELINES, MovingAverages, leave_one_out
 from agents.common.elites import Elites
 from agents.common.graph_policy import GraphPolicy
 from agents.common.policy import UnitPolicy
+from placement_gym.arrays import FloatArray, IntArray
 
-FloatArray = NDArray[np.floating]
 Losses = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 RETURNS = ("to_go", "immediate")
 LOSSES = ("policy_loss", "entropy_loss", "value_loss")
@@ -220,7 +219,7 @@ class REINFORCE(OnPolicyAlgorithm):
         weight: Any = self.ent_coef
         return float(weight(self._current_progress_remaining) if callable(weight) else weight)
 
-    def moments(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def moments(self) -> tuple[IntArray, IntArray]:
         """(n_steps, n_envs) numbers of graph and step together, and of the step alone."""
         buffer = self.rollout_buffer
         observations: Any = buffer.observations
@@ -231,16 +230,14 @@ class REINFORCE(OnPolicyAlgorithm):
         begin = np.maximum.accumulate(np.where(buffer.episode_starts, rows, 0), axis=0)
         return rows - begin, rows - begin
 
-    def credited(self, positions: NDArray[np.int64]) -> FloatArray:
+    def credited(self, positions: IntArray) -> FloatArray:
         """(n_steps, n_envs) what each action is credited with."""
         buffer = self.rollout_buffer
         if self.returns == "immediate":
             return buffer.rewards * self.gamma**positions
         return buffer.returns
 
-    def expected(
-        self, returns: FloatArray, keys: NDArray[np.int64], positions: NDArray[np.int64]
-    ) -> FloatArray:
+    def expected(self, returns: FloatArray, keys: IntArray, positions: IntArray) -> FloatArray:
         """(n_steps, n_envs) the baseline of each return."""
         if self.baseline == "moving_average":
             return self.averages(returns, np.zeros_like(keys))

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from stable_baselines3.common.vec_env import VecEnv
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices, VecEnvObs, VecEnvStepReturn
 
+from placement_gym.arrays import IntArray
 from placement_gym.vector import PlacementVectorEnv
 
 
@@ -26,7 +27,7 @@ class PlacementVecEnv(VecEnv):
             ``gym.make_vec("DevicePlacementSim-v0", 20, model="resnet").unwrapped``.
     """
 
-    actions: NDArray[np.int64]
+    actions: IntArray
 
     def __init__(self, envs: PlacementVectorEnv) -> None:
         self.envs = envs

@@ -12,7 +12,8 @@ from torch import Tensor
 from agents.common.graphs import GraphBatch
 from agents.hsdag.networks import Networks
 from agents.hsdag.options import Options
-from agents.hsdag.parsing import BoolArray, FloatArray, Partition, alike, parse
+from agents.hsdag.parsing import Partition, alike, parse
+from placement_gym.arrays import BoolArray, FloatArray
 from placement_gym.observation import FEATURES
 
 ALL_LEVELS = 64

@@ -5,13 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-IntArray = NDArray[np.int64]
-FloatArray = NDArray[np.floating]
-BoolArray = NDArray[np.bool_]
+from placement_gym.arrays import BoolArray, Float32Array, FloatArray, IntArray
 
 
 class Partition(NamedTuple):
@@ -98,8 +95,8 @@ def compatible(
 
 def alike(
     partition: Partition,
-    features: FloatArray,
-    planes: FloatArray,
+    features: Float32Array,
+    planes: Float32Array,
     allowed: BoolArray | None = None,
 ) -> Partition:
     """The partition with groups made one whose mean features lie between the same planes.

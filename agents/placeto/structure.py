@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from agents.common.graphs import GraphBatch
+from placement_gym.arrays import IntArray
 from placement_gym.observation import FEATURES
 
 RELATIONS = 3
@@ -59,7 +60,7 @@ class Structure:
         )
 
 
-def relations(edges: NDArray[np.int64], n: int) -> NDArray[np.float32]:
+def relations(edges: IntArray, n: int) -> NDArray[np.float32]:
     """(3, n, n) whether a column's unit is an ancestor, a descendant or parallel to the row's.
 
     Args:

@@ -5,17 +5,13 @@ from __future__ import annotations
 from copy import copy
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from placement_gym.arrays import IntArray
 from placement_gym.env import DevicePlacementEnv
-from placement_gym.rollout import Policy
+from placement_gym.episode import Policy
 from placement_gym.wrappers import PerUnit
 
 
-def unscored_episode(
-    policy: Policy, env: DevicePlacementEnv, deterministic: bool
-) -> NDArray[np.int64]:
+def unscored_episode(policy: Policy, env: DevicePlacementEnv, deterministic: bool) -> IntArray:
     """(n_units,) devices at its end, begun with all units on the reference device.
 
     Args:

@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 from gymnasium import spaces
-from numpy.typing import NDArray
 from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 from stable_baselines3.common.policies import ActorCriticPolicy, BasePolicy
 from stable_baselines3.common.type_aliases import GymEnv, MaybeCallback, Schedule
@@ -15,6 +14,7 @@ from stable_baselines3.common.utils import obs_as_tensor
 from torch import Tensor
 
 from agents.post.policy import LogitsPolicy
+from placement_gym.arrays import IntArray
 
 VARIANTS = ("joint", "cross_entropy", "ppo")
 
@@ -103,7 +103,7 @@ class Post(OnPolicyAlgorithm):
         )
         self.variant, self.population, self.elite = variant, population, elite
         self.uniform, self.n_epochs, self.clip_range = uniform, n_epochs, clip_range
-        self.actions: list[NDArray[np.int64]] = []
+        self.actions: list[IntArray] = []
         self.returns: list[float] = []
         if _init_setup_model:
             self._setup_model()

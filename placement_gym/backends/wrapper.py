@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-from numpy.typing import NDArray
-
-from placement_gym.backends import Backend, Batch, Measurement
+from placement_gym.arrays import FloatArray, IntArray
+from placement_gym.backends.protocol import Backend, Batch, Measurement
 from placement_gym.costs.table import CostTable
-from placement_gym.graph.operators import IntArray
 
 
 class BackendWrapper:
@@ -39,7 +36,7 @@ class BackendWrapper:
         """See ``Backend.infeasibility``."""
         return self.inner.infeasibility(assignment)
 
-    def start_ms(self, assignment: IntArray) -> NDArray[np.float64]:
+    def start_ms(self, assignment: IntArray) -> FloatArray:
         """See ``Backend.start_ms``."""
         return self.inner.start_ms(assignment)
 

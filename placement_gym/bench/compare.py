@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 from rich.progress import Progress
 
-from placement_gym.bench import results
-from placement_gym.bench.arena import Arena
-from placement_gym.bench.optimum import optimum_or_bound
-from placement_gym.bench.report import write_report
-from placement_gym.bench.resolve import AgentSpec, check_labels
-from placement_gym.bench.results import Row
-from placement_gym.bench.run import run_agent
+from placement_gym.bench.report.optimum import optimum_or_bound
+from placement_gym.bench.report.tables import write_report
+from placement_gym.bench.run import rows as results
+from placement_gym.bench.run.agent_run import run_agent
+from placement_gym.bench.run.agents import AgentSpec, check_labels
+from placement_gym.bench.run.environment import Arena
+from placement_gym.bench.run.rows import Row
 from placement_gym.devices import cautions
 from placement_gym.env import DevicePlacementEnv
 from placement_gym.placement import Placement
@@ -137,7 +137,7 @@ def run_and_save(
 
 
 def draw(arena: Arena, row: Row, placement: Placement, path: Path) -> None:
-    from placement_gym.plots import draw_placement, save
+    from placement_gym.plots.placement import draw_placement, save
 
     problem = arena.base.problem
     title = f"{row.model}, {row.label}: {row.speedup_vs_best_single:.3f} x the best single device"

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from placement_gym.arrays import FloatArray
 from placement_gym.costs.paper import is_calibrated, paper_factors
 from placement_gym.costs.rooflines import FREE, roofline, share_of_cores
-from placement_gym.costs.table import CostTable, FloatArray
+from placement_gym.costs.table import CostTable
 from placement_gym.devices import DeviceSpec
 from placement_gym.graph.operators import OpGraph
 

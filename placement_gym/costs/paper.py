@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from placement_gym.arrays import FloatArray
 from placement_gym.devices import DeviceSpec
 from placement_gym.graph.operators import OpGraph
 
@@ -28,8 +28,8 @@ GFLOPS = {"inception": 11.469, "resnet": 8.207, "bert": 1.367}
 
 
 def paper_factors(
-    graph: OpGraph, devices: Sequence[DeviceSpec], total_ms: NDArray[np.float64]
-) -> NDArray[np.float64]:
+    graph: OpGraph, devices: Sequence[DeviceSpec], total_ms: FloatArray
+) -> FloatArray:
     """(n_devices,) factor of each device's operator times; 1 for other devices and models.
 
     Args:

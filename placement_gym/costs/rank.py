@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from placement_gym.costs.table import FloatArray
+from placement_gym.arrays import FloatArray
 from placement_gym.graph.operators import Tensors
 
 

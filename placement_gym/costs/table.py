@@ -10,12 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from placement_gym.graph.operators import IntArray, OpGraph
+from placement_gym.arrays import BoolArray, FloatArray, IntArray
+from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.units import Units
-
-FloatArray = NDArray[np.float64]
 
 FORMAT = 1
 
@@ -52,13 +50,13 @@ class CostTable:
     operators: tuple[str, ...]
     devices: tuple[str, ...]
     operator_ms: FloatArray
-    supported: NDArray[np.bool_]
+    supported: BoolArray
     memory_bytes: IntArray
     volume: FloatArray
     link_ms: FloatArray
     link_ms_per_volume: FloatArray
     submodel_ms: FloatArray
-    host: NDArray[np.bool_]
+    host: BoolArray
 
     def __post_init__(self) -> None:
         n, d = len(self.operators), len(self.devices)
@@ -105,7 +103,7 @@ class CostTable:
         columns = [np.bincount(units.of_operator, ms, len(units)) for ms in self.operator_ms.T]
         return np.stack(columns, axis=1)
 
-    def units_supported(self, units: Units) -> NDArray[np.bool_]:
+    def units_supported(self, units: Units) -> BoolArray:
         """(n_units, n_devices) whether the device runs every operator of the unit."""
         refused = np.zeros((len(units), len(self.devices)), dtype=np.int64)
         np.add.at(refused, units.of_operator, ~self.supported)

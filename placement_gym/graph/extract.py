@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from placement_gym.arrays import IntArray
 from placement_gym.graph.flops import node_flops
-from placement_gym.graph.operators import IntArray, OpGraph, Tensors, distinct_edges
+from placement_gym.graph.operators import OpGraph, Tensors, distinct_edges
 
 if TYPE_CHECKING:
     import openvino as ov

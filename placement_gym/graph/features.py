@@ -6,12 +6,10 @@ Every block has a fixed width, so that a policy trained on one model reads anoth
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from placement_gym.arrays import FloatArray, IntArray
 from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.units import Units
-
-FloatArray = NDArray[np.float64]
 
 TYPE_NAMES = (
     "Add AvgPool BatchNormInference Broadcast Clamp Concat Constant Convert Convolution "
@@ -86,7 +84,7 @@ def fractal_dimension(graph: OpGraph, radius: int = RADIUS, limit: int = BALL) -
     return slopes(ball_sizes(first, np.ascontiguousarray(ends[1][order]), radius, limit))
 
 
-def slopes(sizes: NDArray[np.int64]) -> FloatArray:
+def slopes(sizes: IntArray) -> FloatArray:
     """(n, 1) least-squares slope of each row's log size over log r, while it grows."""
     grows = np.ones(sizes.shape, dtype=bool)
     grows[:, 1:] = sizes[:, 1:] > sizes[:, :-1]

@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
-IntArray = NDArray[np.int64]
-BoolArray = NDArray[np.bool_]
+from placement_gym.arrays import BoolArray, FloatArray, IntArray
 
 FOLLOWERS = ("Constant", "Parameter", "Result")
 """Types that HETERO leaves no choice: each goes where its neighbour is."""
@@ -78,7 +76,7 @@ class OpGraph:
     element_types: tuple[str, ...]
     members: tuple[tuple[str, ...], ...]
     weight_bytes: IntArray
-    flops: NDArray[np.float64]
+    flops: FloatArray
     edge_index: IntArray
     tensors: Tensors
     inputs: tuple[tuple[int, ...], ...]

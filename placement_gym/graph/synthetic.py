@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 
 import numpy as np
-from numpy.typing import NDArray
 
-from placement_gym.graph.operators import IntArray, OpGraph, Tensors, distinct_edges
+from placement_gym.arrays import FloatArray, IntArray
+from placement_gym.graph.operators import OpGraph, Tensors, distinct_edges
 
 FAMILIES = ("synthetic-layered", "synthetic-series-parallel", "unrolled-lstm", "stacked-bert")
 NAME = re.compile(rf"(?P<family>{'|'.join(FAMILIES)})-(?P<n>\d+)")
@@ -149,7 +149,7 @@ def op_graph(
     types: tuple[str, ...],
     shapes: tuple[tuple[int, ...], ...],
     weight_bytes: IntArray,
-    flops: NDArray[np.float64],
+    flops: FloatArray,
     size_bytes: IntArray,
 ) -> OpGraph:
     """A graph in which every operator has one output, which all its successors read."""

@@ -10,7 +10,8 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
-from placement_gym.graph.operators import IntArray, OpGraph, distinct_edges
+from placement_gym.arrays import IntArray
+from placement_gym.graph.operators import OpGraph, distinct_edges
 
 GRANULARITIES = ("op", "colocated", "fused")
 

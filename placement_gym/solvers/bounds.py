@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from placement_gym.backends.simulated.semantics import Semantics
-from placement_gym.costs.table import CostTable, FloatArray
+from placement_gym.arrays import FloatArray
+from placement_gym.costs.semantics import Semantics
+from placement_gym.costs.table import CostTable
 from placement_gym.problem import Problem
 from placement_gym.solvers.cuts import minimum_cut
 from placement_gym.solvers.linear import Linear

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from placement_gym.backends.simulated import SimulatedBackend, uint8
-from placement_gym.backends.simulated.semantics import PRESETS
-from placement_gym.costs.table import CostTable, FloatArray
-from placement_gym.graph.operators import IntArray
+from placement_gym.arrays import FloatArray, IntArray
+from placement_gym.backends.simulated.backend import SimulatedBackend, uint8
+from placement_gym.costs.semantics import PRESETS
+from placement_gym.costs.table import CostTable
 from placement_gym.problem import Problem
 from placement_gym.solvers.bounds import called, heads, tails
 from placement_gym.solvers.cuts import TOLERANCE

@@ -6,8 +6,8 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 
-from placement_gym.costs.table import CostTable, FloatArray
-from placement_gym.graph.operators import IntArray
+from placement_gym.arrays import FloatArray, IntArray
+from placement_gym.costs.table import CostTable
 from placement_gym.graph.units import Units
 from placement_gym.solvers.solution import Solution
 from placement_gym.solvers.tasks import Tasks

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import networkx as nx
 import numpy as np
-from numpy.typing import NDArray
 
-from placement_gym.graph.operators import BACKWARD, IntArray
+from placement_gym.arrays import BoolArray, IntArray
+from placement_gym.graph.operators import BACKWARD
 from placement_gym.graph.units import Units
 
 
@@ -74,6 +74,6 @@ class Forward:
         position = np.argsort(order)
         return np.argsort(position[self.node], kind="stable")
 
-    def spread(self, sets: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    def spread(self, sets: BoolArray) -> BoolArray:
         """(k, n_units) sets of units from (k, n) sets of nodes."""
         return np.ascontiguousarray(sets[:, self.node])

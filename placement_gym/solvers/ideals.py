@@ -15,8 +15,8 @@ from numba import njit
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from placement_gym.costs.table import CostTable, FloatArray
-from placement_gym.graph.operators import BoolArray, IntArray
+from placement_gym.arrays import BoolArray, FloatArray, IntArray
+from placement_gym.costs.table import CostTable
 from placement_gym.problem import Problem
 from placement_gym.solvers.forward import Forward
 from placement_gym.solvers.tasks import Tasks

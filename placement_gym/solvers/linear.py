@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import coo_array
 
-from placement_gym.costs.table import FloatArray
-from placement_gym.graph.operators import IntArray
+from placement_gym.arrays import FloatArray, IntArray
 
 GAP = 1e-6
 FEASIBLE = 2

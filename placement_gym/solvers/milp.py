@@ -7,8 +7,8 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import ArrayLike
 
-from placement_gym.costs.table import CostTable, FloatArray
-from placement_gym.graph.operators import IntArray
+from placement_gym.arrays import FloatArray, IntArray
+from placement_gym.costs.table import CostTable
 from placement_gym.graph.submodels import acyclic_submodels, submodel_devices
 from placement_gym.problem import Problem
 from placement_gym.solvers.linear import GAP, Linear

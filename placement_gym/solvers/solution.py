@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from placement_gym.graph.operators import IntArray
+from placement_gym.arrays import IntArray
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from placement_gym.costs.table import CostTable, FloatArray
-from placement_gym.graph.operators import IntArray, Tensors
+from placement_gym.arrays import FloatArray, IntArray
+from placement_gym.costs.table import CostTable
+from placement_gym.graph.operators import Tensors
 from placement_gym.graph.units import Units, acyclic
 
 

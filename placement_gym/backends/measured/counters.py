@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from placement_gym.arrays import FloatArray
 from placement_gym.devices import DeviceSpec
 from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.primitives import members_of_primitives
@@ -25,7 +26,7 @@ def operator_times(
     device: DeviceSpec,
     inputs: Sequence[NDArray[Any]],
     inferences: int,
-) -> NDArray[np.float64]:
+) -> FloatArray:
     """(n_operators,) median ms of the primitive that executes each operator.
 
     A primitive's time goes to the operator with the most work among those that it fuses; what

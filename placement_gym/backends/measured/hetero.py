@@ -6,9 +6,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from placement_gym.arrays import IntArray
 from placement_gym.backends.measured.static_values import separate_static_values
 from placement_gym.devices import DeviceSpec, register
-from placement_gym.graph.operators import IntArray, OpGraph
+from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.submodels import (
     acyclic_submodels,
     separating_colours,

@@ -14,19 +14,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.optimize import lsq_linear
 
-from placement_gym.backends import Measurement
+from placement_gym.arrays import FloatArray, IntArray
 from placement_gym.backends.measured.counters import operator_times
 from placement_gym.backends.measured.lock import measuring
-from placement_gym.backends.measured.protocol import FITTED, QUICK, Protocol
-from placement_gym.costs.table import CostTable, FloatArray
+from placement_gym.backends.measured.timing_protocol import FITTED, QUICK, Protocol
+from placement_gym.backends.protocol import Measurement
+from placement_gym.costs.table import CostTable
 from placement_gym.devices import usable_cores
-from placement_gym.graph.operators import IntArray
+from placement_gym.patterns import spread
 from placement_gym.problem import Problem
 from placement_gym.progress import bar
-from placement_gym.splits import spread
 
 if TYPE_CHECKING:
-    from placement_gym.backends.measured import MeasuredBackend
+    from placement_gym.backends.measured.backend import MeasuredBackend
 
 SEED = 20_202
 METHOD = 2

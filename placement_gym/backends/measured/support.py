@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from placement_gym.arrays import BoolArray
 from placement_gym.devices import DeviceSpec
 from placement_gym.graph.operators import FOLLOWERS
 from placement_gym.graph.units import Units
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def supported(
     core: ov.Core, model: ov.Model, units: Units, devices: Sequence[DeviceSpec]
-) -> NDArray[np.bool_]:
+) -> BoolArray:
     """(n_units, n_devices) bool: the device runs every operator of the unit.
 
     Constants, Parameters and Results follow their neighbours and need no support.

@@ -7,15 +7,16 @@ from math import ceil
 from time import perf_counter
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import stdtrit
+
+from placement_gym.arrays import FloatArray
 
 BLOCK = 2
 UNSTEADY = 1.15
 MOVED = 1.05
 
 Arm = Callable[[], object]
-Samples = NDArray[np.float64]
+Samples = FloatArray
 
 
 def interleaved(arms: Sequence[Arm], repeats: int) -> Samples:

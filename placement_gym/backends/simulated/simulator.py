@@ -6,20 +6,21 @@ from functools import cached_property
 
 import numpy as np
 
-from placement_gym.backends.simulated import tarnawski
-from placement_gym.backends.simulated.channels import Channels
-from placement_gym.backends.simulated.event import event, event_batch
-from placement_gym.backends.simulated.lists import list_batch, list_makespan, list_schedule
-from placement_gym.backends.simulated.memory import peak_bytes
-from placement_gym.backends.simulated.overtaking import overtaking_event
-from placement_gym.backends.simulated.program import Program, Readings, UInt8, UInt32, uint32
-from placement_gym.backends.simulated.semantics import CHOICES, Semantics
-from placement_gym.backends.simulated.serial import serial, serial_batch, serial_starts
-from placement_gym.backends.simulated.submodels import Flow, count_submodels
-from placement_gym.backends.simulated.traffic import traffic
+from placement_gym.arrays import FloatArray, IntArray, UInt8, UInt32
+from placement_gym.backends.simulated.kernels.calls import call_schedule
+from placement_gym.backends.simulated.kernels.channels import Channels
+from placement_gym.backends.simulated.kernels.event_fifo import event_fifo, event_fifo_batch
+from placement_gym.backends.simulated.kernels.event_heap import event_heap
+from placement_gym.backends.simulated.kernels.list import list_batch, list_makespan, list_schedule
+from placement_gym.backends.simulated.kernels.load import load_schedule
+from placement_gym.backends.simulated.kernels.peak_memory import peak_bytes
+from placement_gym.backends.simulated.kernels.program import Program, Readings, uint32
+from placement_gym.backends.simulated.kernels.serial import serial, serial_batch, serial_starts
+from placement_gym.backends.simulated.kernels.submodels import Flow, count_submodels
+from placement_gym.backends.simulated.kernels.traffic import traffic
 from placement_gym.costs.rank import upward_rank
-from placement_gym.costs.table import CostTable, FloatArray
-from placement_gym.graph.operators import IntArray
+from placement_gym.costs.semantics import CHOICES, Semantics
+from placement_gym.costs.table import CostTable
 from placement_gym.graph.units import Units
 
 MAX_LANE_DEVICES = 3
@@ -81,7 +82,7 @@ class Simulator:
         if self.semantics.schedule == "serial":
             return serial(self.program, placement)
         if self.semantics.schedule == "load":
-            return float(tarnawski.loads(self.program, placement).max())
+            return float(load_schedule(self.program, placement).max())
         if self.lists_freely:
             unit, ms, transfer_ms = self.program.unit, self.program.ms, self.program.transfer_ms
             order, gap_ms = self.sequence, self.semantics.op_gap_ms
@@ -106,7 +107,7 @@ class Simulator:
             return list_batch(self.program, columns, self.readings, self.sequence, gap_ms)
         if self.semantics.schedule == "event" and not self.overtaking:
             gaps = self.semantics.op_gap_ms, self.semantics.link_gap_ms
-            return event_batch(self.program, placements, self.channels, self.transfer, *gaps)
+            return event_fifo_batch(self.program, placements, self.channels, self.transfer, *gaps)
         return np.array([self.latency_ms(placement) for placement in placements])
 
     @property
@@ -137,17 +138,17 @@ class Simulator:
         axes, program = self.semantics, self.program
         gaps = axes.op_gap_ms, axes.link_gap_ms
         if axes.schedule == "event" and self.overtaking:
-            return overtaking_event(
+            return event_heap(
                 program, placement, self.channels, self.transfer, *gaps, self.preference
             )
         if axes.schedule == "event":
-            return event(program, placement, self.channels, self.transfer, *gaps)
+            return event_fifo(program, placement, self.channels, self.transfer, *gaps)
         if axes.schedule == "list":
             return list_schedule(
                 program, placement, self.sequence, self.channels, self.transfer, *gaps
             )
         if axes.schedule == "calls":
-            return tarnawski.calls(program, placement, self.costs.host)
+            return call_schedule(program, placement, self.costs.host)
         start = serial_starts(program, placement)
         return self.latency_ms(placement), start, start + self.operator_ms(placement)
 

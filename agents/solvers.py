@@ -1,0 +1,112 @@
+"""Solvers as agents: one placement from the environment's cost table, no evaluation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from agents.common.fixed import Fixed
+from placement_gym.arrays import IntArray
+from placement_gym.costs.table import CostTable
+from placement_gym.env import placement_env
+from placement_gym.problem import Problem
+from placement_gym.solvers import calls, cuts, list_scheduling
+from placement_gym.solvers.ideals import exact_pipeline, linear_pipeline
+from placement_gym.solvers.milp import serial_program
+from placement_gym.solvers.solution import Solution
+
+Solver = Callable[[Problem, CostTable], IntArray]
+
+
+def solved(env: gym.Env[Any, Any], solver: Solver) -> Fixed:
+    """What a solver makes of the environment's problem and costs."""
+    base = placement_env(env)
+    return Fixed(solver(base.problem, base.cost_table()))
+
+
+def heft(env: gym.Env[Any, Any], seed: int) -> Fixed:
+    """See ``solvers.list_scheduling.heft``."""
+    return solved(env, list_scheduling.heft)
+
+
+def critical_path(env: gym.Env[Any, Any], seed: int) -> Fixed:
+    """See ``solvers.list_scheduling.critical_path``."""
+    return solved(env, list_scheduling.critical_path)
+
+
+def m_topo(env: gym.Env[Any, Any], seed: int) -> Fixed:
+    """See ``solvers.list_scheduling.m_topo``."""
+    return solved(env, list_scheduling.m_topo)
+
+
+def m_etf(env: gym.Env[Any, Any], seed: int) -> Fixed:
+    """See ``solvers.list_scheduling.m_etf``."""
+    return solved(env, list_scheduling.m_etf)
+
+
+def min_cut(env: gym.Env[Any, Any], seed: int) -> Fixed:
+    """See ``solvers.cuts.minimum_cut``; memory limits are not seen."""
+    return solved(env, lambda problem, costs: placement(cuts.minimum_cut(problem.units, costs)))
+
+
+def alpha_expansion(env: gym.Env[Any, Any], seed: int) -> Fixed:
+    """See ``solvers.cuts.alpha_expansion``; memory limits and support are not seen."""
+    return solved(env, lambda problem, costs: placement(cuts.alpha_expansion(problem.units, costs)))
+
+
+def dp(env: gym.Env[Any, Any], seed: int) -> Fixed:
+    """See ``solvers.ideals.exact_pipeline``."""
+    return solved(env, exact_pipeline)
+
+
+def dpl(env: gym.Env[Any, Any], seed: int) -> Fixed:
+    """See ``solvers.ideals.linear_pipeline``."""
+    return solved(env, linear_pipeline)
+
+
+def greedy_fill(env: gym.Env[Any, Any], seed: int) -> Fixed:
+    """See ``solvers.calls.greedy_fill``."""
+    return solved(env, calls.greedy_fill)
+
+
+def call_milp(env: gym.Env[Any, Any], seed: int, time_limit_s: float = 60.0) -> Fixed:
+    """See ``solvers.calls.call_program``, which starts from ``greedy_fill``.
+
+    Raises:
+        RuntimeError: No placement was found.
+    """
+
+    def best(problem: Problem, costs: CostTable) -> IntArray:
+        start = calls.greedy_fill(problem, costs)
+        return placement(calls.call_program(problem, costs, start, time_limit_s))
+
+    return solved(env, best)
+
+
+def milp(env: gym.Env[Any, Any], seed: int, time_limit_s: float = 60.0) -> Fixed:
+    """See ``solvers.milp.serial_program``.
+
+    Raises:
+        RuntimeError: No placement was found.
+    """
+    return solved(
+        env, lambda problem, costs: placement(serial_program(problem, costs, time_limit_s))
+    )
+
+
+def placement(solution: Solution) -> IntArray:
+    """The placement of a solution.
+
+    Raises:
+        RuntimeError: It has none.
+    """
+    if solution.assignment is not None:
+        return solution.assignment
+    raise RuntimeError(
+        "no placement fits the devices' memory"
+        if np.isinf(solution.bound_ms)
+        else "no placement was found in time: give time_limit_s more"
+    )

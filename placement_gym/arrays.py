@@ -1,0 +1,15 @@
+"""Types of arrays."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+BoolArray = NDArray[np.bool_]
+FloatArray = NDArray[np.float64]
+Float32Array = NDArray[np.float32]
+IntArray = NDArray[np.int64]
+
+UInt8 = NDArray[np.uint8]
+UInt32 = NDArray[np.uint32]
+Int32 = NDArray[np.int32]

@@ -1,0 +1,54 @@
+"""A measured backend from what a user names: a model, devices, a granularity."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from placement_gym.backends.measured.backend import MeasuredBackend
+from placement_gym.backends.measured.lock import measuring
+from placement_gym.backends.measured.support import supported
+from placement_gym.backends.measured.timing_protocol import Protocol
+from placement_gym.devices import DevicesArgument, machine_devices, register
+from placement_gym.graph.extract import extract
+from placement_gym.graph.primitives import executed_primitives
+from placement_gym.graph.units import Units, group
+from placement_gym.models import load
+from placement_gym.problem import Problem
+
+if TYPE_CHECKING:
+    import openvino as ov
+
+
+def measured_backend(
+    model: str | Path | ov.Model,
+    devices: DevicesArgument = None,
+    granularity: str = "colocated",
+    graph: str = "folded",
+    split: str = "auto",
+    protocol: Protocol | None = None,
+    sequence_length: int | None = None,
+) -> MeasuredBackend:
+    """The backend of ``MeasuredEnv``; see there for the arguments and errors."""
+    import openvino as ov
+
+    core = ov.Core()
+    specs = machine_devices(core, devices)
+    register(core, specs)
+    loaded = load(model, sequence_length)
+    units = units_of(loaded, granularity, graph)
+    problem = Problem(units, specs, supported(core, loaded, units, specs))
+    return MeasuredBackend(core, loaded, problem, split, protocol)
+
+
+def units_of(model: ov.Model, granularity: str, view: str) -> Units:
+    """The units of a model; ``"fused"`` asks the CPU what it executes as one primitive."""
+    graph = extract(model, view)
+    if granularity != "fused":
+        return group(graph, granularity)
+    import openvino as ov
+
+    precision = {"INFERENCE_PRECISION_HINT": "f32"}
+    with measuring():
+        primitives = executed_primitives(ov.Core(), model, "CPU", precision)
+    return group(graph, granularity, primitives)

@@ -1,0 +1,199 @@
+"""Backends: what a placement costs, measured or simulated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from placement_gym.arrays import BoolArray, FloatArray, IntArray
+from placement_gym.costs.table import CostTable
+from placement_gym.problem import Problem
+
+PENALTY = 10.0
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """What one placement costs, with the reference taken beside it.
+
+    Attributes:
+        latency_ms: Median latency; ten times the reference if the placement failed.
+        reference_ms: Median latency of the reference, the reference device alone unless said
+            otherwise, in the same interleaved run.
+        latency_p90_ms: 90th percentile of the latency.
+        noise: Half-width of the uncertainty of ``speedup``, as a fraction of it.
+        n_submodels: Submodels that the engine made.
+        n_submodels_expected: Submodels that the placement needs.
+        n_transfers: Tensors that change device, one for each destination.
+        transfer_bytes: What they hold together.
+        memory_bytes: For each device, what counts against its limit.
+        compile_s: Seconds to compile.
+        measure_s: Seconds of the checked first inference, warm-up and measurement.
+        error: Why the placement failed, or an empty string.
+        cached: Answered from memory.
+    """
+
+    latency_ms: float
+    reference_ms: float
+    latency_p90_ms: float = float("nan")
+    noise: float = 0.0
+    n_submodels: int = 0
+    n_submodels_expected: int = 0
+    n_transfers: int = 0
+    transfer_bytes: int = 0
+    memory_bytes: tuple[int, ...] = ()
+    compile_s: float = 0.0
+    measure_s: float = 0.0
+    error: str = ""
+    cached: bool = False
+
+    @property
+    def feasible(self) -> bool:
+        return not self.error
+
+    @property
+    def speedup(self) -> float:
+        return self.reference_ms / self.latency_ms
+
+    @classmethod
+    def failed(
+        cls,
+        error: str,
+        reference_ms: float,
+        traffic: tuple[int, int] = (0, 0),
+        memory_bytes: tuple[int, ...] = (),
+    ) -> Measurement:
+        """A placement that could not be run; finite, and worse than any that could.
+
+        Args:
+            error: Why.
+            reference_ms: Latency of the reference.
+            traffic: Transfers and their bytes, had it run.
+            memory_bytes: For each device, had it run.
+        """
+        latency_ms = PENALTY * reference_ms
+        transfers, moved = traffic
+        return cls(
+            latency_ms,
+            reference_ms,
+            latency_ms,
+            n_transfers=transfers,
+            transfer_bytes=moved,
+            memory_bytes=memory_bytes,
+            error=error,
+        )
+
+
+class Batch(NamedTuple):
+    """What matters of many placements.
+
+    Attributes:
+        speedup: (k,) float64, over the reference device.
+        feasible: (k,) bool.
+    """
+
+    speedup: FloatArray
+    feasible: BoolArray
+
+    @classmethod
+    def of(cls, evaluate: Callable[[IntArray], Measurement], assignments: IntArray) -> Batch:
+        """Evaluate one by one."""
+        found = [evaluate(assignment) for assignment in assignments]
+        return cls(np.array([m.speedup for m in found]), np.array([m.feasible for m in found]))
+
+
+class Backend(Protocol):
+    """What the environment needs to know of an engine or a simulator."""
+
+    problem: Problem
+
+    def evaluate(self, assignment: IntArray) -> Measurement:
+        """The cost of an (n_units,) assignment; a placement that fails is data, no exception.
+
+        Raises:
+            ValueError: It is no assignment of the problem; see ``Problem.check``.
+        """
+        ...
+
+    def evaluate_batch(self, assignments: IntArray) -> Batch:
+        """As ``evaluate``, of (k, n_units) assignments."""
+        ...
+
+    def score(self, assignment: IntArray) -> Measurement:
+        """As ``evaluate``, memory limits ignored."""
+        ...
+
+    def remeasure(self, assignments: Sequence[IntArray]) -> list[Measurement]:
+        """Afresh, as exactly as the backend can; the first is the reference of all others."""
+        ...
+
+    def infeasibility(self, assignment: IntArray) -> str:
+        """Why support or memory forbid an assignment, or an empty string; nothing is run."""
+        ...
+
+    def start_ms(self, assignment: IntArray) -> FloatArray:
+        """(n_units,) when each unit starts in the backend's schedule; zeros where none is known."""
+        ...
+
+    def cost_table(self) -> CostTable:
+        """What the problem's operators and transfers cost on its devices."""
+        ...
+
+    def own_choice(self, plugin: str) -> IntArray:
+        """The assignment that the engine's ``"HETERO"`` or ``"AUTO"`` makes of itself.
+
+        Raises:
+            NotImplementedError: The backend is no engine.
+        """
+        ...
+
+    def close(self) -> None:
+        """Give devices and memory back."""
+        ...
+
+
+@dataclass(frozen=True)
+class Singles:
+    """Every device alone.
+
+    Attributes:
+        measurements: (n_devices,) each device on its own, its memory limit ignored; None where
+            it does not support the model.
+        feasible: (n_devices,) whether the model also fits into its memory.
+    """
+
+    measurements: tuple[Measurement | None, ...]
+    feasible: tuple[bool, ...]
+
+    @classmethod
+    def of(cls, backend: Backend) -> Singles:
+        """Score every device that supports the whole model."""
+        problem = backend.problem
+        assignments = [problem.single(device) for device in range(len(problem.devices))]
+        return cls(
+            tuple(
+                backend.score(a) if problem.runs_all[d] else None for d, a in enumerate(assignments)
+            ),
+            tuple(not backend.infeasibility(a) for a in assignments),
+        )
+
+    def best(self, limited: bool = True) -> int | None:
+        """The fastest device, among those whose memory suffices unless ``limited`` is False."""
+        speeds = {
+            device: m.speedup
+            for device, m in enumerate(self.measurements)
+            if m is not None and m.feasible and (self.feasible[device] or not limited)
+        }
+        return max(speeds, key=speeds.__getitem__, default=None)
+
+    def fastest(self, limited: bool = True) -> Measurement:
+        """The measurement of ``best``, or a failed one where no device may run alone."""
+        device = self.best(limited)
+        found = None if device is None else self.measurements[device]
+        if found is not None:
+            return found
+        known = next(m for m in self.measurements if m is not None)
+        return Measurement.failed("no single device holds the model", known.reference_ms)

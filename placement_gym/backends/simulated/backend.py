@@ -1,0 +1,161 @@
+"""The simulated backend: deterministic latencies from a cost table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from placement_gym.arrays import BoolArray, FloatArray, IntArray, UInt8
+from placement_gym.backends.protocol import PENALTY, Batch, Measurement
+from placement_gym.backends.simulated.simulator import Simulator
+from placement_gym.costs.semantics import Semantics
+from placement_gym.costs.table import CostTable
+from placement_gym.problem import Problem
+
+QUANTILE = 1.96
+"""Of the normal distribution, for the half-width of a 95 % interval."""
+
+
+class SimulatedBackend:
+    """Scores placements with a ``CostTable``.
+
+    Args:
+        problem: Units and devices.
+        costs: Of the units' operators on the same devices.
+        semantics: What the latency means; None takes HETERO's serial schedule.
+        noise: Standard deviation of the logarithm of an evaluated latency; single devices and
+            re-measurements are exact.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        costs: CostTable,
+        semantics: Semantics | None = None,
+        noise: float = 0.0,
+    ) -> None:
+        if not 0.0 <= noise < np.inf:
+            raise ValueError(f"noise must not be negative or infinite, not {noise}")
+        costs.check(problem.units.graph, problem.device_names)
+        self.problem = problem
+        self.costs = costs
+        self.semantics = semantics or Semantics()
+        self.simulator = Simulator(problem.units, costs, self.semantics)
+        self.noise = noise
+        self.rng = np.random.default_rng()
+        reference = self.placements(problem.single(problem.reference_device))
+        self.reference_ms = self.simulator.latency_ms(reference)
+
+    def evaluate(self, assignment: IntArray) -> Measurement:
+        """Repeatable, or seeded noise; see ``Backend.evaluate``."""
+        placement = self.placements(assignment)
+        used = self.memory_bytes(placement)
+        error, penalty_ms = self.limits(placement, used)
+        if error:
+            traffic = self.simulator.traffic(placement)
+            return Measurement.failed(error, self.reference_ms, traffic, tuple(used.tolist()))
+        exact = self.exact(placement, used, penalty_ms)
+        if not self.noise:
+            return exact
+        latency_ms = exact.latency_ms * np.exp(self.noise * self.rng.standard_normal())
+        noise = QUANTILE * self.noise
+        return replace(exact, latency_ms=latency_ms, latency_p90_ms=latency_ms, noise=noise)
+
+    def score(self, assignment: IntArray) -> Measurement:
+        """As ``evaluate``, memory limits ignored, and exact."""
+        placement = self.placements(assignment)
+        return self.exact(placement, self.memory_bytes(placement))
+
+    def limits(self, placement: UInt8, used: IntArray) -> tuple[str, float]:
+        """Why the placement cannot run, or else what its excess of memory costs in ms.
+
+        Args:
+            placement: (n_units,) uint8.
+            used: (n_devices,) bytes that it holds.
+        """
+        error = self.problem.unsupported(placement)
+        if error or self.semantics.memory == "off" or not self.problem.limited:
+            return error, 0.0
+        price = self.semantics.memory_penalty_ms_per_gb
+        if price is None:
+            return self.problem.over_limit(used), 0.0
+        excess = np.maximum(used - self.problem.limits_bytes, 0.0)
+        return "", float(price * excess.sum() / 1e9)
+
+    def infeasibility(self, assignment: IntArray) -> str:
+        """By the memory that the semantics count; see ``Backend.infeasibility``."""
+        placement = self.placements(assignment)
+        return self.limits(placement, self.memory_bytes(placement))[0]
+
+    def memory_bytes(self, placement: UInt8) -> IntArray:
+        """(n_devices,) what the semantics count, weights where they count nothing."""
+        weights = self.problem.memory_bytes(placement)
+        if self.semantics.memory in ("off", "static"):
+            return weights
+        outputs = self.simulator.output_bytes(placement)
+        return outputs if self.semantics.memory == "outputs" else weights + outputs
+
+    def exact(self, placement: UInt8, used: IntArray, penalty_ms: float = 0.0) -> Measurement:
+        """The measurement of a placement that holds ``used`` bytes, whatever the limits say."""
+        latency_ms, submodels = self.simulator.latency_and_submodels(placement)
+        latency_ms, n = latency_ms + penalty_ms, int(submodels.sum())
+        moved, held = self.simulator.traffic(placement), tuple(used.tolist())
+        return Measurement(latency_ms, self.reference_ms, latency_ms, 0.0, n, n, *moved, held)
+
+    def evaluate_batch(self, assignments: IntArray) -> Batch:
+        """See ``Backend.evaluate_batch``; bitwise what ``evaluate`` gives one by one."""
+        latency_ms, feasible = self.exact_batch(assignments)
+        if self.noise:
+            for k in np.flatnonzero(feasible):
+                latency_ms[k] *= np.exp(self.noise * self.rng.standard_normal())
+        return Batch(self.reference_ms / latency_ms, feasible)
+
+    def placements(self, assignments: IntArray) -> UInt8:
+        """One assignment or (k, n_units) of them as kernels read them, once checked."""
+        self.problem.check(assignments)
+        return uint8(assignments)
+
+    def exact_batch(self, assignments: IntArray) -> tuple[FloatArray, BoolArray]:
+        """(k,) latencies in ms without noise, and feasibility."""
+        placements = self.placements(assignments)
+        latency_ms = self.simulator.latencies_ms(placements)
+        feasible = np.ones(len(assignments), dtype=np.bool_)
+        if self.problem.limited or not self.problem.supports_all:
+            for k, placement in enumerate(placements):
+                error, penalty_ms = self.limits(placement, self.memory_bytes(placement))
+                feasible[k] = not error
+                latency_ms[k] += penalty_ms
+        return np.where(feasible, latency_ms, PENALTY * self.reference_ms), feasible
+
+    def remeasure(self, assignments: Sequence[IntArray]) -> list[Measurement]:
+        """Exact answers, against the first; see ``Backend.remeasure``."""
+        placements = [self.placements(assignment) for assignment in assignments]
+        held = [(p, self.memory_bytes(p)) for p in placements]
+        scores = [self.exact(p, used, self.limits(p, used)[1]) for p, used in held]
+        return [replace(score, reference_ms=scores[0].latency_ms) for score in scores]
+
+    def start_ms(self, assignment: IntArray) -> FloatArray:
+        """When each unit's first operator starts; see ``Backend.start_ms``."""
+        starts = np.full(self.problem.n_units, np.inf)
+        _, start, _ = self.simulator.schedule(self.placements(assignment))
+        np.minimum.at(starts, self.problem.units.of_operator, start)
+        return starts
+
+    def cost_table(self) -> CostTable:
+        """The table it simulates with; see ``Backend.cost_table``."""
+        return self.costs
+
+    def own_choice(self, plugin: str) -> IntArray:
+        """Not available; see ``Backend.own_choice``."""
+        raise NotImplementedError(f"{plugin} is OpenVINO's choice; only a measured env has it")
+
+    def close(self) -> None:
+        """Nothing to give back."""
+
+
+def uint8(assignment: IntArray) -> UInt8:
+    """The form that kernels read: contiguous, and never read-only, which would compile anew."""
+    placement = np.ascontiguousarray(assignment, dtype=np.uint8)
+    return placement if placement.flags.writeable else placement.copy()

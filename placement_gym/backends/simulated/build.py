@@ -1,0 +1,121 @@
+"""From what a user names to a simulated problem: units, devices, costs and usual schedule."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from placement_gym.costs.analytic import analytic
+from placement_gym.costs.table import CostTable
+from placement_gym.costs.workloads import SCALES, Workload, is_workload, parse_counts
+from placement_gym.devices import DevicesArgument, DeviceSpec, parse_devices
+from placement_gym.graph.extract import VIEWS
+from placement_gym.graph.synthetic import is_synthetic, synthetic
+from placement_gym.graph.units import Units, group
+from placement_gym.problem import Problem
+
+if TYPE_CHECKING:
+    import openvino as ov
+
+DEFAULT_DEVICES = "cpu+dgpu"
+
+
+@dataclass(frozen=True)
+class Twin:
+    """A problem with its costs.
+
+    Attributes:
+        problem: Units and devices.
+        costs: Of the units' operators on these devices.
+        schedule: The preset that latencies usually mean here.
+    """
+
+    problem: Problem
+    costs: CostTable
+    schedule: str
+
+
+def twin_of(
+    model: str | Path | ov.Model,
+    devices: DevicesArgument = None,
+    granularity: str = "colocated",
+    graph: str = "folded",
+    costs: str | Path | None = None,
+    sequence_length: int | None = None,
+) -> Twin:
+    """The problem of ``SimulatedEnv``; see there for the arguments and errors."""
+    if is_workload(model):
+        if graph not in VIEWS:
+            raise ValueError(f"graph must be one of {VIEWS}, not {graph!r}")
+        return workload_twin(Path(str(model)), devices, granularity, costs)
+    if costs == "profiled":
+        return profiled_twin(model, devices, granularity, graph, sequence_length)
+    units = units_of(model, granularity, graph, sequence_length)
+    specs = parse_devices(DEFAULT_DEVICES if devices is None else devices)
+    if costs is None or costs == "analytic":
+        table = analytic(units.graph, specs)
+    else:
+        table = stored(costs, ("analytic", "profiled"))
+        table.check(units.graph, tuple(device.name for device in specs))
+    return Twin(problem_of(units, specs, table), table, "serial")
+
+
+def units_of(
+    model: str | Path | ov.Model, granularity: str, graph: str, sequence_length: int | None
+) -> Units:
+    """The units of a synthetic graph, or of a model that OpenVINO reads."""
+    if is_synthetic(model):
+        if graph not in VIEWS:
+            raise ValueError(f"graph must be one of {VIEWS}, not {graph!r}")
+        return group(synthetic(str(model)), "op" if granularity == "fused" else granularity)
+    from placement_gym.backends.measured.build import units_of as units_of_model
+    from placement_gym.models import load
+
+    return units_of_model(load(model, sequence_length), granularity, graph)
+
+
+def workload_twin(
+    path: Path, devices: DevicesArgument, granularity: str, costs: str | Path | None
+) -> Twin:
+    """The twin of a published workload, scheduled as a list."""
+    workload = Workload.load(path)
+    counted = parse_counts(devices) if isinstance(devices, str) else None
+    specs = counted or (workload.devices() if devices is None else parse_devices(devices))
+    units = workload.units(granularity)
+    if costs is None or costs in SCALES:
+        table = workload.costs(specs, "published" if costs is None else str(costs))
+    else:
+        table = stored(costs, tuple(SCALES))
+        table.check(units.graph, tuple(device.name for device in specs))
+    return Twin(problem_of(units, specs, table), table, "list")
+
+
+def profiled_twin(
+    model: str | Path | ov.Model,
+    devices: DevicesArgument,
+    granularity: str,
+    graph: str,
+    sequence_length: int | None,
+) -> Twin:
+    """The twin on this machine's profile of its own devices."""
+    from placement_gym.backends.measured.build import measured_backend
+
+    backend = measured_backend(model, devices, granularity, graph, sequence_length=sequence_length)
+    return Twin(backend.problem, backend.cost_table(), "serial")
+
+
+def problem_of(units: Units, devices: tuple[DeviceSpec, ...], table: CostTable) -> Problem:
+    """The problem whose support and memory the table states."""
+    return Problem(units, devices, table.units_supported(units), table.memory_bytes)
+
+
+def stored(costs: str | Path, names: tuple[str, ...]) -> CostTable:
+    """The cost table of a file.
+
+    Raises:
+        ValueError: There is no such file.
+    """
+    if not Path(costs).is_file():
+        raise ValueError(f"costs must be one of {names} or a cost table's file, not {costs!r}")
+    return CostTable.load(costs)

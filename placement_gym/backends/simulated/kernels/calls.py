@@ -1,0 +1,182 @@
+"""The call schedule: accelerators are called like functions (Tarnawski et al. 2020)."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from placement_gym.arrays import BoolArray, FloatArray, Int32, UInt8
+from placement_gym.backends.simulated.kernels.program import Program
+
+
+@njit(cache=True, nogil=True)
+def call_schedule(
+    program: Program, placement: UInt8, host: BoolArray
+) -> tuple[float, FloatArray, FloatArray]:
+    """Latency when accelerators are called like functions and the host's cores never run out.
+
+    A device's operators are one call, unless a path leaves the device and comes back: then there
+    are as many calls as entries, one after another. Where two devices would wait for each other
+    a call ends wherever the device changes.
+
+    Args:
+        program: Operators, tensors and their costs.
+        placement: (n_units,) uint8.
+        host: (n_devices,) whether the device computes in the host's memory.
+
+    Returns:
+        Latency, and (n_operators,) start and finish, in ms.
+    """
+    n_operators, n_devices = program.ms.shape
+    place = np.empty(n_operators, np.uint8)
+    for i in range(n_operators):
+        place[i] = placement[program.unit[i]]
+    start, finish = np.empty(n_operators), np.empty(n_operators)
+    call = number_calls(place, host, entries(program, place), n_devices)
+    if not run(program, place, call, start, finish):
+        call = number_calls(place, host, changes(program, place), n_devices)
+        run(program, place, call, start, finish)
+    return finish.max(), start, finish
+
+
+@njit(cache=True, nogil=True)
+def entries(program: Program, place: UInt8) -> Int32:
+    """(n_operators,) how often the worst path to an operator has entered its device."""
+    n_operators, n_devices = program.ms.shape
+    entered = np.zeros((n_operators, n_devices), np.int32)
+    for i in range(n_operators):
+        here = place[i]
+        entered[i, here] = max(entered[i, here], 1)
+        for t in range(program.first_tensor[i], program.first_tensor[i + 1]):
+            for r in range(program.first_reader[t], program.first_reader[t + 1]):
+                reader = program.readers[r]
+                for device in range(n_devices):
+                    again = place[reader] == device and here != device
+                    reached = entered[i, device] + again
+                    entered[reader, device] = max(entered[reader, device], reached)
+    own = np.empty(n_operators, np.int32)
+    for i in range(n_operators):
+        own[i] = entered[i, place[i]]
+    return own
+
+
+@njit(cache=True, nogil=True)
+def changes(program: Program, place: UInt8) -> Int32:
+    """(n_operators,) the most changes of device on a path to an operator."""
+    level = np.zeros(len(place), np.int32)
+    for i in range(len(place)):
+        for t in range(program.first_tensor[i], program.first_tensor[i + 1]):
+            for r in range(program.first_reader[t], program.first_reader[t + 1]):
+                reader = program.readers[r]
+                level[reader] = max(level[reader], level[i] + (place[reader] != place[i]))
+    return level
+
+
+@njit(cache=True, nogil=True)
+def number_calls(place: UInt8, host: BoolArray, piece: Int32, n_devices: int) -> Int32:
+    """(n_operators,) call of each operator, a device's in the order of ``piece``; -1 on a host."""
+    n_pieces = piece.max() + 1
+    used = np.full((n_devices, n_pieces), -1, np.int32)
+    for i in range(len(place)):
+        if not host[place[i]]:
+            used[place[i], piece[i]] = 0
+    n_calls = 0
+    for device in range(n_devices):
+        for k in range(n_pieces):
+            if used[device, k] == 0:
+                used[device, k] = n_calls
+                n_calls += 1
+    call = np.full(len(place), -1, np.int32)
+    for i in range(len(place)):
+        if not host[place[i]]:
+            call[i] = used[place[i], piece[i]]
+    return call
+
+
+@njit(cache=True, nogil=True)
+def run(
+    program: Program,
+    place: UInt8,
+    call: Int32,
+    start: FloatArray,
+    finish: FloatArray,
+) -> bool:
+    """Write start and finish of every operator; False if calls wait for each other.
+
+    Tasks are calls, then the host's operators. A call waits for all its inputs and for its
+    device's previous call, and pays every tensor that it reads or others read, once each.
+    """
+    n_operators, n_calls = len(place), call.max() + 1
+    task = np.empty(n_operators, np.int32)
+    for i in range(n_operators):
+        task[i] = n_calls + i if call[i] < 0 else call[i]
+    n_tasks = n_calls + n_operators
+    duration, ready = np.zeros(n_tasks), np.zeros(n_tasks)
+    missing = np.zeros(n_tasks, np.int32)
+    members = np.zeros(n_tasks, np.int32)
+    device = np.full(n_tasks, -1, np.int32)
+    for i in range(n_operators):
+        duration[task[i]] += program.ms[i, place[i]]
+        members[task[i]] += 1
+        device[task[i]] = place[i]
+    paid = np.full(n_tasks, -1, np.int32)
+    for t in range(len(program.source)):
+        maker = task[program.source[t]]
+        for r in range(program.first_reader[t], program.first_reader[t + 1]):
+            reader = task[program.readers[r]]
+            if reader == maker:
+                continue
+            missing[reader] += 1
+            if paid[reader] != t:
+                paid[reader] = t
+                duration[reader] += program.boundary_ms[t, device[reader]]
+            if paid[maker] != t:
+                paid[maker] = t
+                duration[maker] += program.boundary_ms[t, device[maker]]
+    for k in range(1, n_calls):
+        missing[k] += device[k] == device[k - 1]
+    first, order = members_of(task, members)
+    waiting = np.empty(n_tasks, np.int32)
+    n_waiting, done = 0, 0
+    for k in range(n_tasks):
+        if members[k] and missing[k] == 0:
+            waiting[n_waiting] = k
+            n_waiting += 1
+    while done < n_waiting:
+        k = waiting[done]
+        done += 1
+        end = ready[k] + duration[k]
+        follower = k + 1 if k + 1 < n_calls and device[k + 1] == device[k] else -1
+        if follower >= 0:
+            ready[follower] = max(ready[follower], end)
+            missing[follower] -= 1
+            if missing[follower] == 0:
+                waiting[n_waiting] = follower
+                n_waiting += 1
+        for position in range(first[k], first[k + 1]):
+            i = order[position]
+            start[i], finish[i] = ready[k], end
+            for t in range(program.first_tensor[i], program.first_tensor[i + 1]):
+                for r in range(program.first_reader[t], program.first_reader[t + 1]):
+                    reader = task[program.readers[r]]
+                    if reader != k:
+                        ready[reader] = max(ready[reader], end)
+                        missing[reader] -= 1
+                        if missing[reader] == 0:
+                            waiting[n_waiting] = reader
+                            n_waiting += 1
+    return done == np.count_nonzero(members)
+
+
+@njit(cache=True, nogil=True)
+def members_of(task: Int32, members: Int32) -> tuple[Int32, Int32]:
+    """(n_tasks + 1,) where each task's operators begin in the second array."""
+    first = np.zeros(len(members) + 1, np.int32)
+    for k in range(len(members)):
+        first[k + 1] = first[k] + members[k]
+    position = first[:-1].copy()
+    order = np.empty(len(task), np.int32)
+    for i in range(len(task)):
+        order[position[task[i]]] = i
+        position[task[i]] += 1
+    return first, order

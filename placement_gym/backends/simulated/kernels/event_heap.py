@@ -1,0 +1,130 @@
+"""The event schedule where things overtake: free links, and devices that choose by rank."""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from placement_gym.arrays import FloatArray, UInt8
+from placement_gym.backends.simulated.kernels.channels import Channels
+from placement_gym.backends.simulated.kernels.event_fifo import EDGE, NOTHING, OUTPUT
+from placement_gym.backends.simulated.kernels.program import Program
+
+
+@njit(cache=True, nogil=True)
+def event_heap(
+    program: Program,
+    placement: UInt8,
+    channels: Channels,
+    transfer: int,
+    op_gap_ms: float,
+    link_gap_ms: float,
+    preference: FloatArray,
+) -> tuple[float, FloatArray, FloatArray]:
+    """Simulate one placement with a heap of events.
+
+    Args:
+        program: As for ``event_fifo``.
+        placement: As for ``event_fifo``.
+        channels: As for ``event_fifo``; transfers may also be free of each other.
+        transfer: As for ``event_fifo``.
+        op_gap_ms: As for ``event_fifo``.
+        link_gap_ms: As for ``event_fifo``.
+        preference: (0,): devices serve first come, first served. (n_operators,): a free device
+            chooses the least, when every event of the moment has passed, and of equal ones the
+            lowest operator.
+
+    Returns:
+        As ``event_fifo``.
+    """
+    first_tensor, first_reader, readers = (
+        program.first_tensor,
+        program.first_reader,
+        program.readers,
+    )
+    n_operators, n_devices = program.ms.shape
+    n_items, n_channels = n_operators + len(readers), channels.n
+    by_rank, links_are_free = len(preference) > 0, channels.send[0, 0] == NOTHING
+    place, missing = placement[program.unit], program.inputs.copy()
+    start, finish = np.empty(n_operators), np.empty(n_operators)
+    free, channel_free = np.zeros(n_devices), np.zeros(n_channels)
+    sent, last = np.full(n_devices, NOTHING, np.int32), np.empty(n_devices, np.int32)
+    shares = np.full(len(readers), NOTHING, np.int32)
+    waiting = [[(0.0, 0)] for _ in range(n_devices)]
+    for queue in waiting:
+        queue.clear()
+    events: list[Any] = [(0.0, 0, 0, n_items)]
+    order, now = 1, 0.0
+
+    def begin(operator: int, now: float, order: int) -> None:
+        here = place[operator]
+        start[operator] = max(now, free[here])
+        finish[operator] = start[operator] + program.ms[operator, here]
+        free[here] = finish[operator] + op_gap_ms
+        heappush(events, (finish[operator], n_channels + here, order, np.int64(operator)))
+
+    def release(reader: int, now: float, order: int) -> None:
+        missing[reader] -= 1
+        if missing[reader] == 0:
+            if by_rank:
+                heappush(waiting[place[reader]], (preference[reader], np.int64(reader)))
+            else:
+                begin(reader, now, order)
+
+    for i in range(n_operators):
+        if missing[i] == 0:
+            missing[i] = 1
+            release(i, now, order)
+            order += 1
+    while len(events) > 0:
+        now, _, _, item = heappop(events)
+        order += 1
+        if n_operators <= item < n_items:
+            arrived = item - n_operators
+            while arrived != NOTHING:
+                release(readers[arrived], now, order)
+                arrived = shares[arrived]
+                order += 1
+        elif item < n_operators:
+            here = place[item]
+            for t in range(first_tensor[item], first_tensor[item + 1]):
+                for r in range(first_reader[t], first_reader[t + 1]):
+                    reader = readers[r]
+                    there = place[reader]
+                    order += 1
+                    if there == here:
+                        release(reader, now, order)
+                        continue
+                    duration = program.transfer_ms[t, here, there]
+                    if transfer == OUTPUT:
+                        there = here
+                    if transfer != EDGE:
+                        if sent[there] == t:
+                            shares[last[there]] = r
+                            last[there] = r
+                            continue
+                        sent[there], last[there] = t, r
+                    if transfer == OUTPUT:
+                        for other in range(first_reader[t], first_reader[t + 1]):
+                            to = place[readers[other]]
+                            duration = max(duration, program.transfer_ms[t, here, to])
+                    begins, server = now, np.int64(0)
+                    if not links_are_free:
+                        server = np.int64(channels.send[here, there])
+                        begins = max(begins, channel_free[server])
+                        channel_free[server] = begins + duration + link_gap_ms
+                        if channels.receive[here, there] != NOTHING:
+                            server = np.int64(channels.receive[here, there])
+                            begins = max(begins, channel_free[server])
+                            channel_free[server] = begins + duration + link_gap_ms
+                    heappush(events, (begins + duration, server, order, np.int64(n_operators + r)))
+        if by_rank and (len(events) == 0 or events[0][0] > now):
+            for here in range(n_devices):
+                if free[here] <= now and len(waiting[here]) > 0:
+                    order += 1
+                    begin(heappop(waiting[here])[1], now, order)
+                    heappush(events, (free[here], n_channels + here, order, n_items))
+    return max(free.max(), channel_free.max()), start, finish

@@ -1,0 +1,167 @@
+"""The list schedule: every device takes its operators in one fixed order."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from placement_gym.arrays import FloatArray, UInt8, UInt32
+from placement_gym.backends.simulated.kernels.channels import Channels
+from placement_gym.backends.simulated.kernels.event_fifo import EDGE, NOTHING, OUTPUT
+from placement_gym.backends.simulated.kernels.program import Program, Readings
+
+LANES = 32
+"""Placements side by side; shorter loops are unrolled before they can become vectors."""
+
+
+@njit(cache=True, nogil=True)
+def list_schedule(
+    program: Program,
+    placement: UInt8,
+    sequence: UInt32,
+    channels: Channels,
+    transfer: int,
+    op_gap_ms: float,
+    link_gap_ms: float,
+) -> tuple[float, FloatArray, FloatArray]:
+    """Run the operators in one order; transfers queue in that order too.
+
+    Args:
+        program: Operators, tensors and their costs.
+        placement: (n_units,) uint8.
+        sequence: (n_operators,) uint32, a topological order.
+        channels: On which transfers wait for each other, if they do.
+        transfer: ``DEST``, ``EDGE`` or ``OUTPUT``.
+        op_gap_ms: Idle time of a device after an operator.
+        link_gap_ms: Idle time of a channel after a transfer.
+
+    Returns:
+        When the last device or channel is free again, and (n_operators,) start and finish, in ms.
+    """
+    unit, ms, transfer_ms = program.unit, program.ms, program.transfer_ms
+    first_tensor, first_reader = program.first_tensor, program.first_reader
+    readers, leaves, enters = program.readers, channels.send, channels.receive
+    n_operators, n_devices = ms.shape
+    links_are_free = leaves[0, 0] == NOTHING
+    place = np.empty(n_operators, np.uint8)
+    free, channel_free = np.zeros(n_devices), np.zeros(channels.n)
+    start, finish = np.zeros(n_operators), np.empty(n_operators)
+    sent, arrival = np.full(n_devices, NOTHING, np.int32), np.empty(n_devices)
+    for i in range(n_operators):
+        place[i] = placement[unit[i]]
+    for i in sequence:
+        here = place[i]
+        start[i] = max(start[i], free[here])
+        end = start[i] + ms[i, here]
+        finish[i] = end
+        free[here] = end + op_gap_ms
+        for t in range(first_tensor[i], first_tensor[i + 1]):
+            for r in range(first_reader[t], first_reader[t + 1]):
+                reader = readers[r]
+                there = place[reader]
+                if there == here:
+                    start[reader] = max(start[reader], end)
+                    continue
+                duration = transfer_ms[t, here, there]
+                if transfer == OUTPUT:
+                    there = here
+                if transfer == EDGE or sent[there] != t:
+                    sent[there] = t
+                    if transfer == OUTPUT:
+                        for other in range(first_reader[t], first_reader[t + 1]):
+                            duration = max(duration, transfer_ms[t, here, place[readers[other]]])
+                    begins = end
+                    if not links_are_free:
+                        channel = leaves[here, there]
+                        begins = max(begins, channel_free[channel])
+                        channel_free[channel] = begins + duration + link_gap_ms
+                        channel = enters[here, there]
+                        if channel != NOTHING:
+                            begins = max(begins, channel_free[channel])
+                            channel_free[channel] = begins + duration + link_gap_ms
+                    arrival[there] = begins + duration
+                start[reader] = max(start[reader], arrival[there])
+    return max(free.max(), channel_free.max()), start, finish
+
+
+@njit(cache=True, nogil=True)
+def list_makespan(
+    unit: UInt32,
+    ms: FloatArray,
+    transfer_ms: FloatArray,
+    readings: Readings,
+    sequence: UInt32,
+    placement: UInt8,
+    op_gap_ms: float,
+) -> float:
+    """The makespan alone, bitwise that of ``list_schedule`` where no transfer waits for another.
+
+    It takes no more of a ``Program`` than it needs: to unpack one array from Python lasts as long
+    as a hundred operators.
+    """
+    first, tensor, producer = readings
+    n_operators, n_devices = ms.shape
+    finish, free = np.empty(n_operators), np.zeros(n_devices)
+    place = np.empty(n_operators, np.uint8)
+    for i in range(n_operators):
+        place[i] = placement[unit[i]]
+    for i in sequence:
+        here = place[i]
+        ready = free[here]
+        for r in range(first[i], first[i + 1]):
+            maker = producer[r]
+            ready = max(ready, finish[maker] + transfer_ms[tensor[r], place[maker], here])
+        finish[i] = ready + ms[i, here]
+        free[here] = finish[i] + op_gap_ms
+    return free.max()
+
+
+@njit(cache=True, nogil=True)
+def list_batch(
+    program: Program, placements: UInt8, readings: Readings, sequence: UInt32, op_gap_ms: float
+) -> FloatArray:
+    """(k,) makespans of (n_units, k) uint8 placements, ``LANES`` of them side by side.
+
+    Bitwise those of ``list_schedule`` where no transfer waits and none is shared by devices. Loops
+    over pairs of devices with a choice in each lane become vector instructions, table look-ups
+    would not: made for two or three devices.
+    """
+    unit, ms, transfer_ms = program.unit, program.ms, program.transfer_ms
+    first, tensor, producer = readings
+    n_operators, n_devices = ms.shape
+    k = placements.shape[1]
+    makespans = np.empty(k)
+    place = np.zeros((n_operators, LANES), np.int64)
+    finish, free = np.zeros((n_operators, LANES)), np.empty((n_devices, LANES))
+    ready = np.empty(LANES)
+    for begin in range(0, k, LANES):
+        width = min(LANES, k - begin)
+        for i in range(n_operators):
+            for lane in range(width):
+                place[i, lane] = placements[unit[i], begin + lane]
+        free[:] = 0.0
+        for i in sequence:
+            ready[:] = 0.0
+            for r in range(first[i], first[i + 1]):
+                t = tensor[r]
+                maker = producer[r]
+                for lane in range(LANES):
+                    ready[lane] = max(ready[lane], finish[maker, lane])
+                for here in range(n_devices):
+                    for there in range(n_devices):
+                        if here != there:
+                            cost = transfer_ms[t, here, there]
+                            for lane in range(LANES):
+                                moves = (place[maker, lane] == here) & (place[i, lane] == there)
+                                arrival = finish[maker, lane] + (cost if moves else 0.0)
+                                ready[lane] = max(ready[lane], arrival)
+            for device in range(n_devices):
+                duration = ms[i, device]
+                for lane in range(LANES):
+                    done = max(ready[lane], free[device, lane]) + duration
+                    mine = place[i, lane] == device
+                    finish[i, lane] = done if mine else finish[i, lane]
+                    free[device, lane] = done + op_gap_ms if mine else free[device, lane]
+        for lane in range(width):
+            makespans[begin + lane] = free[:, lane].max()
+    return makespans

@@ -1,0 +1,37 @@
+"""The load schedule: what keeps each device busy in a steady pipeline (Tarnawski et al. 2020)."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from placement_gym.arrays import FloatArray, UInt8
+from placement_gym.backends.simulated.kernels.program import Program
+
+
+@njit(cache=True, nogil=True)
+def load_schedule(program: Program, placement: UInt8) -> FloatArray:
+    """(n_devices,) load of each device in ms: its operators, and every tensor that crosses.
+
+    A tensor is paid once by the device that makes it, if another device reads it, and once by
+    each other device that reads it.
+
+    Args:
+        program: Operators, tensors and their costs.
+        placement: (n_units,) uint8.
+    """
+    n_operators, n_devices = program.ms.shape
+    load = np.zeros(n_devices)
+    for i in range(n_operators):
+        here = placement[program.unit[i]]
+        load[here] += program.ms[i, here]
+    for t in range(len(program.source)):
+        here = placement[program.unit[program.source[t]]]
+        reached = 1 << here
+        for r in range(program.first_reader[t], program.first_reader[t + 1]):
+            reached |= 1 << placement[program.unit[program.readers[r]]]
+        if reached != 1 << here:
+            for device in range(n_devices):
+                if reached >> device & 1:
+                    load[device] += program.boundary_ms[t, device]
+    return load

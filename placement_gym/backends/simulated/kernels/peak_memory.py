@@ -1,0 +1,41 @@
+"""Memory by lifetime: the most bytes of outputs that live at the same time on each device."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from placement_gym.arrays import FloatArray, IntArray, UInt8
+from placement_gym.backends.simulated.kernels.program import Program
+
+
+def peak_bytes(
+    program: Program,
+    tensor_bytes: IntArray,
+    operator_devices: UInt8,
+    start: FloatArray,
+    finish: FloatArray,
+    n_devices: int,
+) -> IntArray:
+    """(n_devices,) peak of live outputs.
+
+    An operator's tensors take memory on its own device from its start until their last reader has
+    finished; copies at receivers are not counted (Placeto's simulator).
+
+    Args:
+        program: Operators and tensors.
+        tensor_bytes: (n_tensors,) in the program's order.
+        operator_devices: (n_operators,).
+        start: (n_operators,) ms.
+        finish: (n_operators,) ms.
+        n_devices: Number of devices.
+    """
+    end = np.maximum.reduceat(finish[program.readers], program.first_reader[:-1])
+    device = operator_devices[program.source]
+    times = np.concatenate([end, start[program.source]])
+    change = np.concatenate([-tensor_bytes, tensor_bytes])
+    order = np.lexsort((change, times))
+    peaks = np.zeros(n_devices, dtype=np.int64)
+    for d in range(n_devices):
+        here = np.concatenate([device, device])[order] == d
+        peaks[d] = np.cumsum(change[order][here]).max(initial=0)
+    return peaks

@@ -1,0 +1,96 @@
+"""The serial schedule: one operator or transfer at a time, as OpenVINO HETERO runs."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from placement_gym.arrays import FloatArray, UInt8
+from placement_gym.backends.simulated.kernels.list import LANES
+from placement_gym.backends.simulated.kernels.program import Program
+
+
+@njit(cache=True, nogil=True)
+def serial(program: Program, placement: UInt8) -> float:
+    """Sum of operator times in ms, and of each tensor's transfers, one for each destination.
+
+    Args:
+        program: Operators, tensors and their costs.
+        placement: (n_units,) uint8.
+    """
+    n_operators, n_devices = program.ms.shape
+    place = np.empty(n_operators, np.uint8)
+    total = 0.0
+    for i in range(n_operators):
+        place[i] = placement[program.unit[i]]
+        total += program.ms[i, place[i]]
+    for t in range(len(program.source)):
+        here = place[program.source[t]]
+        reached = 1 << here
+        for r in range(program.first_reader[t], program.first_reader[t + 1]):
+            reached |= 1 << place[program.readers[r]]
+        if reached != 1 << here:
+            for there in range(n_devices):
+                if reached >> there & 1:
+                    total += program.transfer_ms[t, here, there]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def serial_batch(program: Program, placements: UInt8) -> FloatArray:
+    """(k,) latencies of (n_units, k) uint8 placements, bitwise those of ``serial``.
+
+    ``LANES`` of them side by side, as in ``list_batch``.
+    """
+    unit, source, ms, transfer_ms = program.unit, program.source, program.ms, program.transfer_ms
+    first_reader, readers = program.first_reader, program.readers
+    n_operators, n_devices = ms.shape
+    k = placements.shape[1]
+    totals = np.empty(k)
+    place = np.zeros((n_operators, LANES), np.int64)
+    total, reached = np.empty(LANES), np.empty(LANES, np.int64)
+    for begin in range(0, k, LANES):
+        width = min(LANES, k - begin)
+        total[:] = 0.0
+        for i in range(n_operators):
+            for lane in range(width):
+                place[i, lane] = placements[unit[i], begin + lane]
+            for device in range(n_devices):
+                duration = ms[i, device]
+                for lane in range(LANES):
+                    total[lane] += duration if place[i, lane] == device else 0.0
+        for t in range(len(source)):
+            for there in range(n_devices):
+                reached[:] = 0
+                for r in range(first_reader[t], first_reader[t + 1]):
+                    reader = readers[r]
+                    for lane in range(LANES):
+                        reached[lane] |= place[reader, lane] == there
+                for here in range(n_devices):
+                    if here != there:
+                        cost = transfer_ms[t, here, there]
+                        for lane in range(LANES):
+                            moves = (place[source[t], lane] == here) & (reached[lane] == 1)
+                            total[lane] += cost if moves else 0.0
+        totals[begin : begin + width] = total[:width]
+    return totals
+
+
+@njit(cache=True, nogil=True)
+def serial_starts(program: Program, placement: UInt8) -> FloatArray:
+    """(n_operators,) when each operator starts, its predecessors' transfers done, in ms."""
+    n_operators, n_devices = program.ms.shape
+    start = np.empty(n_operators)
+    now = 0.0
+    for i in range(n_operators):
+        here = placement[program.unit[i]]
+        start[i] = now
+        now += program.ms[i, here]
+        for t in range(program.first_tensor[i], program.first_tensor[i + 1]):
+            reached = 0
+            for r in range(program.first_reader[t], program.first_reader[t + 1]):
+                reached |= 1 << placement[program.unit[program.readers[r]]]
+            for there in range(n_devices):
+                if reached >> there & 1:
+                    now += program.transfer_ms[t, here, there]
+    return start

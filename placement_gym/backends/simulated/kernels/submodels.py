@@ -1,0 +1,155 @@
+"""Counting submodels fast: the same numbers as ``graph.submodels.acyclic_submodels``."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from placement_gym.arrays import IntArray, UInt8, UInt32
+from placement_gym.backends.simulated.kernels.program import offsets, uint32
+from placement_gym.graph.operators import OpGraph
+
+NOBODY = -1
+
+
+class Flow(NamedTuple):
+    """The edges that decide about submodels: none of constants, Parameters and Results.
+
+    Attributes:
+        leaders: (n_leaders,) uint32 operators that are none of those; if there are no others, the
+            first of all that are connected.
+        first: (n_operators + 1,) uint32, where each operator's producers begin.
+        producers: (n_edges,) uint32.
+        first_input: (n_parameters + 1,) uint32, where each Parameter's readers begin.
+        input_readers: (n_inputs,) uint32.
+    """
+
+    leaders: UInt32
+    first: UInt32
+    producers: UInt32
+    first_input: UInt32
+    input_readers: UInt32
+
+    @classmethod
+    def of(cls, graph: OpGraph) -> Flow:
+        follows = graph.follows
+        source, target = graph.edge_index
+        kept = ~(follows[source] | follows[target])
+        source, target = source[kept], target[kept]
+        order = np.argsort(target, kind="stable")
+        leaders = np.flatnonzero(~follows) if not follows.all() else firsts(graph)
+        readers = [reader for parameter in graph.inputs for reader in parameter]
+        return cls(
+            leaders=uint32(leaders),
+            first=offsets(np.bincount(target, minlength=len(graph))),
+            producers=uint32(source[order]),
+            first_input=offsets(np.array([len(p) for p in graph.inputs], dtype=np.int64)),
+            input_readers=uint32(np.array(readers, dtype=np.int64)),
+        )
+
+
+def firsts(graph: OpGraph) -> IntArray:
+    """The first operator of every connected part of the graph."""
+    n, (source, target) = len(graph), graph.edge_index
+    matrix = coo_array((np.ones(len(source), dtype=np.uint8), (source, target)), (n, n))
+    part = connected_components(matrix, directed=False)[1]
+    return np.unique(part, return_index=True)[1].astype(np.int64)
+
+
+@njit(cache=True, nogil=True)
+def count_submodels(flow: Flow, unit: UInt32, placement: UInt8, n_devices: int) -> IntArray:
+    """(n_devices,) submodels on each device.
+
+    Sets of operators are disjoint trees over ``root``. They are visited from the highest level
+    down to be moved as late as may be, if they then meet a consumer: consumers have moved before.
+    One function, as ``event_fifo`` is.
+
+    Args:
+        flow: Edges of the operator graph.
+        unit: (n_operators,) uint32, the unit of each operator.
+        placement: (n_units,) uint8.
+        n_devices: Number of devices.
+    """
+    first, producers, leaders = flow.first, flow.producers, flow.leaders
+    first_input, input_readers = flow.first_input, flow.input_readers
+    n = len(unit)
+    place, root = np.empty(n, np.uint8), np.empty(n, np.uint32)
+    level, n_levels = np.zeros(n, np.int32), 1
+
+    def find(operator: int) -> int:
+        while root[operator] != operator:
+            root[operator] = root[root[operator]]
+            operator = root[operator]
+        return operator
+
+    for i in range(n):
+        place[i], root[i] = placement[unit[i]], i
+        for e in range(first[i], first[i + 1]):
+            producer = producers[e]
+            level[i] = max(level[i], level[producer] + (place[producer] != place[i]))
+        n_levels = max(n_levels, level[i] + 1)
+        for e in range(first[i], first[i + 1]):
+            producer = producers[e]
+            if place[producer] == place[i] and level[producer] == level[i]:
+                root[find(i)] = find(producer)
+
+    begin = np.zeros(n_levels + 1, np.uint32)
+    for i in range(n):
+        root[i] = find(i)
+        begin[level[i] + 1] += 1
+    for lowest in range(n_levels):
+        begin[lowest + 1] += begin[lowest]
+    position, order = begin.copy(), np.empty(n, np.uint32)
+    for i in range(n):
+        order[position[level[i]]] = i
+        position[level[i]] += 1
+
+    height = level.copy()
+    latest, meets = np.full(n, n, np.int32), np.full(n, n, np.int32)
+    for lowest in range(n_levels - 1, -1, -1):
+        for at in range(begin[lowest], begin[lowest + 1]):
+            i = order[at]
+            if root[i] == i and meets[i] < n and meets[i] == latest[i]:
+                height[i] = latest[i]
+        for at in range(begin[lowest], begin[lowest + 1]):
+            i = order[at]
+            high = height[root[i]]
+            for e in range(first[i], first[i + 1]):
+                there = root[producers[e]]
+                if there != root[i]:
+                    apart = place[there] != place[i]
+                    latest[there] = min(latest[there], high - apart)
+                    if not apart:
+                        meets[there] = min(meets[there], high)
+
+    for i in range(n):
+        level[i] = height[root[i]]
+    for i in range(n):
+        root[i] = i
+    for i in range(n):
+        for e in range(first[i], first[i + 1]):
+            producer = producers[e]
+            if place[producer] == place[i] and level[producer] == level[i]:
+                root[find(i)] = find(producer)
+    for p in range(len(first_input) - 1):
+        owner = NOBODY
+        for at in range(first_input[p], first_input[p + 1]):
+            reader = input_readers[at]
+            if owner == NOBODY or (level[reader], reader) < (level[owner], owner):
+                owner = reader
+        for at in range(first_input[p], first_input[p + 1]):
+            reader = input_readers[at]
+            if place[reader] == place[owner] and level[reader] == level[owner]:
+                root[find(reader)] = find(owner)
+
+    counts, seen = np.zeros(n_devices, np.int64), np.zeros(n, np.bool_)
+    for i in leaders:
+        top = find(i)
+        if not seen[top]:
+            seen[top] = True
+            counts[place[i]] += 1
+    return counts

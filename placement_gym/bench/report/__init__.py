@@ -1,0 +1,1 @@
+"""What is read: tables, statistics, plots and reports."""

@@ -1,0 +1,101 @@
+"""Pictures of a study: intervals, performance profiles and learning curves."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from placement_gym.bench.report.stats import performance_profile
+from placement_gym.plots.placement import COLOURS
+
+if TYPE_CHECKING:
+    from placement_gym.bench.report.scores import StudyResults
+
+POINTS = 200
+DASHES = ("-", "--", ":", "-.")
+Look = dict[str, str]
+
+
+def looks(agents: list[str]) -> dict[str, Look]:
+    """A colour and a dash for each agent."""
+    n = len(COLOURS) // 2
+    return {
+        agent: {"color": COLOURS[i % n], "ls": DASHES[i // n % len(DASHES)]}
+        for i, agent in enumerate(agents)
+    }
+
+
+def ranked(found: StudyResults) -> list[str]:
+    """Agents with any score, best first."""
+    means = {agent: found.estimates[agent, "latency_ms"].value for agent in found.agents}
+    known = [agent for agent in found.agents if not np.isnan(means[agent])]
+    return sorted(known, key=lambda agent: -means[agent])
+
+
+def draw_intervals(found: StudyResults) -> Figure:
+    """Interquartile mean scores of the finalists, and of what is predicted after learning."""
+    agents = ranked(found)
+    figure = Figure(figsize=(9, 1.2 + 0.28 * len(agents)), layout="constrained")
+    axes = figure.add_subplot()
+    fields = {"finalist": "latency_ms", "greedy": "greedy_latency_ms"}
+    for shift, (label, field) in enumerate(fields.items()):
+        value, low, high = np.array([found.estimates[agent, field] for agent in agents]).T
+        axes.errorbar(
+            value,
+            np.arange(len(agents)) + 0.25 * shift,
+            xerr=[value - low, high - value],
+            fmt="o" if not shift else "x",
+            ms=5,
+            capsize=3,
+            color=COLOURS[shift],
+            label=label,
+        )
+    axes.set(
+        yticks=np.arange(len(agents)), yticklabels=agents, xlabel="score (1 is the best known)"
+    )
+    axes.invert_yaxis()
+    axes.grid(axis="x", color="#dddddd", lw=0.6)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False)
+    return figure
+
+
+def draw_profiles(found: StudyResults) -> Figure:
+    """Share of an agent's runs with at least each score."""
+    figure = Figure(figsize=(9, 5), layout="constrained")
+    axes = figure.add_subplot()
+    agents = ranked(found)
+    scores = np.concatenate([found.scores(agent) for agent in agents])
+    thresholds = np.linspace(max(scores[scores > 0].min() - 0.02, 1e-3), 1.0, POINTS)
+    for agent, look in looks(agents).items():
+        profile = performance_profile(found.scores(agent), thresholds)
+        axes.plot(thresholds, profile, drawstyle="steps-pre", label=agent, lw=1.4, **look)  # type: ignore[arg-type]
+    axes.set(xlabel="score", ylabel="share of runs", ylim=(-0.02, 1.02))
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.legend(loc="outside right upper", frameon=False, fontsize=8)
+    return figure
+
+
+def draw_curves(found: StudyResults) -> Figure:
+    """Mean best score so far, against evaluations and against seconds."""
+    figure = Figure(figsize=(11, 4.6), layout="constrained")
+    agents = ranked(found)
+    budget = max(row["budget"] for row in found.rows)
+    times = [point[1] for row in found.rows for point in row["curve"] if point[1] > 0]
+    first_s = min(times, default=1e-3)
+    last_s = max(max(row["wall_s"] for row in found.rows), 2 * first_s)
+    grids = (np.geomspace(1, budget, POINTS), np.geomspace(first_s, last_s, POINTS))
+    sides = figure.subplots(1, 2, sharey=True)
+    for axis, (axes, grid, label) in enumerate(
+        zip(sides, grids, ("evaluations", "seconds"), strict=True)
+    ):
+        for agent, look in looks(agents).items():
+            curves = found.curve(agent, grid, axis)
+            axes.plot(grid, curves.mean(axis=0), label=agent if not axis else None, lw=1.4, **look)
+        axes.set(xscale="log", xlabel=label)
+        axes.spines[["top", "right"]].set_visible(False)
+    sides[0].set_ylabel("best score so far")
+    figure.legend(loc="outside right upper", frameon=False, fontsize=8)
+    return figure

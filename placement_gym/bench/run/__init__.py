@@ -1,0 +1,1 @@
+"""One run: an environment, an agent, a budget, a finalist, a result row."""

@@ -1,0 +1,121 @@
+"""One run: an agent, a budget, and the finalist that comes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+
+from placement_gym.arrays import IntArray
+from placement_gym.bench.run.agents import AgentSpec
+from placement_gym.bench.run.budget import BudgetedBackend, BudgetReached
+from placement_gym.bench.run.environment import Arena
+from placement_gym.bench.run.finalists import Finalist, fastest
+from placement_gym.bench.run.rows import Row
+from placement_gym.episode import episode
+from placement_gym.placement import Placement
+
+FINALISTS = 3
+
+
+def run_agent(
+    arena: Arena,
+    agent: AgentSpec,
+    seed: int,
+    budget: int,
+    on_evaluation: Callable[[], None] = lambda: None,
+) -> tuple[Row, Placement | None]:
+    """Let an agent search, then measure its finalist afresh.
+
+    An agent with ``learn`` gets the whole budget; then, and for any other, its deterministic
+    placement is evaluated. The finalist is the fastest of the best three after re-measurement; of
+    an agent that does not learn, its one placement.
+
+    Args:
+        arena: Where it runs.
+        agent: Who runs.
+        seed: Seed of agent and environment.
+        budget: Evaluations that the agent may use.
+        on_evaluation: Called after each evaluation.
+
+    Returns:
+        The result row, and the finalist's placement if there is one. A failure of the engine or
+        of the agent is an ``error`` in the row.
+    """
+    base = arena.base
+    counted = BudgetedBackend(base.backend, budget, on_evaluation)
+    row = blank_row(arena, agent, seed, budget)
+    base.backend = counted
+    try:
+        row, candidates = searched(arena, agent, counted, row)
+        if not candidates:
+            return replace(row, error=counted.why_not()), None
+        finalist = fastest(arena, candidates)
+    except Exception as error:
+        # Whatever an agent does wrong ends its own run, not the comparison.
+        failed = replace(row, evaluations=min(counted.evaluations, budget), wall_s=counted.wall_s)
+        return replace(failed, error=f"{type(error).__name__}: {error}"), None
+    finally:
+        base.backend = counted.inner
+    placement = Placement.of(base.problem, finalist.assignment, base.graph)
+    return finished_row(row, finalist, placement), placement
+
+
+def searched(
+    arena: Arena, agent: AgentSpec, counted: BudgetedBackend, row: Row
+) -> tuple[Row, list[IntArray]]:
+    """The row after the search, and the placements that may become its finalist.
+
+    The greedy placement after learning is scored outside of the budget, in one episode, and is a
+    candidate only of an agent that has evaluated nothing itself.
+    """
+    policy = agent.make(arena.env, row.seed)
+    if agent.learns and hasattr(policy, "learn"):
+        arena.env.reset(seed=row.seed)
+        with suppress(BudgetReached):
+            policy.learn(row.budget)
+    spent, seen, curve = counted.evaluations, counted.best(FINALISTS), list(counted.curve)
+    counted.budget = max(row.budget, spent + arena.episode_steps)
+    info = episode(arena.env, policy, deterministic=True, seed=row.seed)
+    row = replace(
+        row,
+        evaluations=spent or counted.evaluations,
+        wall_s=counted.wall_s,
+        curve=curve or counted.curve,
+        greedy_latency_ms=float(info["latency_ms"]) if info["feasible"] else None,
+        greedy_speedup=float(info["speedup"]) if info["feasible"] else None,
+    )
+    return row, seen if spent else counted.last()
+
+
+def blank_row(arena: Arena, agent: AgentSpec, seed: int, budget: int) -> Row:
+    problem = arena.base.problem
+    return Row(
+        agent=agent.name,
+        label=agent.label,
+        kwargs=dict(agent.kwargs),
+        env=arena.env_id,
+        env_kwargs=dict(arena.env_kwargs),
+        model=problem.units.graph.model,
+        model_fingerprint=problem.units.graph.fingerprint(),
+        costs_fingerprint=None if arena.measured else arena.base.cost_table().fingerprint,
+        devices=[device.to_json() for device in problem.devices],
+        seed=seed,
+        budget=budget,
+    )
+
+
+def finished_row(row: Row, finalist: Finalist, placement: Placement) -> Row:
+    measurement = finalist.measurement
+    return replace(
+        row,
+        latency_ms=measurement.latency_ms,
+        latency_p90_ms=measurement.latency_p90_ms,
+        speedup=finalist.speedup,
+        speedup_vs_best_single=finalist.speedup_vs_best_single,
+        noise=finalist.noise,
+        n_submodels=measurement.n_submodels,
+        n_submodels_expected=measurement.n_submodels_expected,
+        beats_best_single=finalist.beats_best_single,
+        placement=dict(placement.units),
+    )

@@ -1,0 +1,112 @@
+"""Equal budgets: every evaluated placement counts, whoever asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import perf_counter
+from typing import NamedTuple
+
+from placement_gym.arrays import IntArray
+from placement_gym.backends.protocol import Backend, Batch, Measurement
+from placement_gym.backends.wrapper import BackendWrapper
+
+INFEASIBLE = "infeasible"
+
+
+class Seen(NamedTuple):
+    """An evaluated placement, and why it failed if it did."""
+
+    assignment: IntArray
+    speedup: float
+    error: str
+
+
+class BudgetReached(Exception):  # noqa: N818  a signal, not an error
+    """The agent has evaluated as many placements as it may."""
+
+
+class BudgetedBackend(BackendWrapper):
+    """Counts evaluations, repeated and cached ones included, and ends at the budget.
+
+    What the environment asks about single devices and the harness about finalists is not counted.
+
+    Args:
+        inner: Does the work.
+        budget: Evaluations allowed; the next one raises ``BudgetReached``.
+        on_evaluation: Called after each.
+    """
+
+    def __init__(
+        self, inner: Backend, budget: int, on_evaluation: Callable[[], None] = lambda: None
+    ) -> None:
+        super().__init__(inner)
+        self.budget = budget
+        self.on_evaluation = on_evaluation
+        self.history: list[Seen] = []
+        self.curve: list[tuple[int, float, float]] = []
+        self.started = perf_counter()
+
+    @property
+    def wall_s(self) -> float:
+        """Seconds since the budget was given."""
+        return round(perf_counter() - self.started, 3)
+
+    @property
+    def evaluations(self) -> int:
+        return len(self.history)
+
+    def evaluate(self, assignment: IntArray) -> Measurement:
+        """See ``Backend.evaluate``.
+
+        Raises:
+            BudgetReached: The budget is spent.
+        """
+        self.check_budget()
+        measurement = self.inner.evaluate(assignment)
+        self.remember(assignment, measurement.speedup, measurement.error)
+        return measurement
+
+    def evaluate_batch(self, assignments: IntArray) -> Batch:
+        """See ``Backend.evaluate_batch``; what exceeds the budget is not evaluated.
+
+        Raises:
+            BudgetReached: The budget does not suffice for all of them.
+        """
+        self.check_budget()
+        within = assignments[: self.budget - self.evaluations]
+        batch = self.inner.evaluate_batch(within)
+        for assignment, speedup, feasible in zip(within, *batch, strict=True):
+            self.remember(assignment, float(speedup), "" if feasible else INFEASIBLE)
+        if len(within) < len(assignments):
+            self.check_budget()
+        return batch
+
+    def check_budget(self) -> None:
+        if self.evaluations >= self.budget:
+            raise BudgetReached(f"{self.budget} evaluations")
+
+    def remember(self, assignment: IntArray, speedup: float, error: str) -> None:
+        """Keep what was evaluated, and the curve of (evaluations, seconds, best speed-up)."""
+        self.history.append(Seen(assignment.copy(), speedup, error))
+        best = self.curve[-1][2] if self.curve else 0.0
+        if not error and speedup > best:
+            self.curve.append((self.evaluations, self.wall_s, speedup))
+        self.on_evaluation()
+
+    def best(self, n: int) -> list[IntArray]:
+        """The ``n`` fastest distinct feasible placements that were seen."""
+        feasible = [seen for seen in self.history if not seen.error]
+        ranked = sorted(feasible, key=lambda seen: -seen.speedup)
+        distinct = {seen.assignment.tobytes(): seen.assignment for seen in ranked}
+        return list(distinct.values())[:n]
+
+    def why_not(self) -> str:
+        """Why there is no finalist: the latest failure."""
+        failed = [seen for seen in self.history if seen.error]
+        if not failed:
+            return "nothing was evaluated"
+        return self.infeasibility(failed[-1].assignment) or failed[-1].error
+
+    def last(self) -> list[IntArray]:
+        """The latest placement, if it is feasible."""
+        return [seen.assignment for seen in self.history[-1:] if not seen.error]

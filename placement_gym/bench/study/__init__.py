@@ -1,0 +1,1 @@
+"""Many runs: studies, where they run, and the replay of their results."""

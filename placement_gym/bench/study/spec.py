@@ -1,0 +1,216 @@
+"""A study: agents on problems with seeds, as a file that can be run again."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from placement_gym.bench.run.agents import AgentSpec, check_labels
+
+VARIABLE = re.compile(r"\$\{?(\w+)\}?")
+
+
+@dataclass(frozen=True)
+class Task:
+    """One run of a study; plain values only, so that any process can do it.
+
+    Attributes:
+        agent: Name of the agent, or ``"module:attribute"``.
+        kwargs: Given to the agent's factory.
+        env: Id of the environment.
+        env_kwargs: Of ``gym.make``, model and devices apart.
+        model: As for ``gym.make``.
+        devices: As for ``gym.make``.
+        seed: Of agent and environment.
+        budget: Evaluations allowed.
+        score_on: ``env`` and arguments of ``gym.make`` that differ where the finalist is scored
+            once more; empty scores it nowhere else.
+    """
+
+    agent: str
+    kwargs: Mapping[str, Any]
+    env: str
+    env_kwargs: Mapping[str, Any]
+    model: str
+    devices: Any
+    seed: int
+    budget: int
+    score_on: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def key(self) -> str:
+        """Sixteen hex digits of all of it: equal tasks are one run."""
+        decides = {name: value for name, value in vars(self).items() if value or name != "score_on"}
+        text = json.dumps(decides, sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    @property
+    def problem(self) -> str:
+        """What tells problems apart: environment, its arguments, model, devices."""
+        parts = [self.env, self.env_kwargs, self.model, self.devices]
+        return json.dumps(parts, sort_keys=True)
+
+    @property
+    def make_kwargs(self) -> dict[str, Any]:
+        """Of ``gym.make``; variables of the shell in a model's path are replaced.
+
+        Raises:
+            ValueError: Such a variable is not set.
+        """
+        return {"model": expanded(self.model), "devices": self.devices, **self.env_kwargs}
+
+    @property
+    def score_env(self) -> str:
+        """Id of the environment where the finalist is scored once more."""
+        return str(self.score_on.get("env", self.env))
+
+    @property
+    def score_kwargs(self) -> dict[str, Any]:
+        """``make_kwargs`` of that environment."""
+        changes = {name: value for name, value in self.score_on.items() if name != "env"}
+        return self.make_kwargs | changes
+
+
+def expanded(path: str) -> str:
+    """The path with ``$VARIABLE`` and ``${VARIABLE}`` replaced.
+
+    Raises:
+        ValueError: One is not set.
+    """
+    missing = [name for name in VARIABLE.findall(path) if name not in os.environ]
+    if missing:
+        raise ValueError(f"the study reads {path!r}: set the variable {missing[0]} first")
+    return os.path.expandvars(path)
+
+
+@dataclass(frozen=True)
+class Study:
+    """Agents x models x devices x seeds, at one budget.
+
+    Attributes:
+        env: Id of the environment.
+        models: As for ``gym.make``; a path may contain ``${VARIABLE}``.
+        agents: Names, ``"module:attribute"``, or ``{"name", "kwargs", "label"}``, where the label
+            is what the report calls it.
+        budget: Evaluations of a run.
+        devices: As for ``gym.make``, one entry for each problem.
+        seeds: Of every agent; a number n means 0 to n - 1.
+        env_kwargs: Further arguments of ``gym.make``.
+        score_on: See ``Task``.
+        published: Label -> model -> latency in ms, for the report.
+        about: One line for the report.
+
+    Raises:
+        ValueError: A field is empty or out of range.
+    """
+
+    env: str
+    models: Sequence[str]
+    agents: Sequence[Any]
+    budget: int
+    devices: Sequence[Any] = (None,)
+    seeds: Sequence[int] | int = 5
+    env_kwargs: Mapping[str, Any] = field(default_factory=dict)
+    score_on: Mapping[str, Any] = field(default_factory=dict)
+    published: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    about: str = ""
+
+    def __post_init__(self) -> None:
+        for name in ("models", "agents", "devices"):
+            value = getattr(self, name)
+            if isinstance(value, str) or not value:
+                raise ValueError(f"{name} must be a list that is not empty, not {value!r}")
+        if not isinstance(self.budget, int) or self.budget < 1:
+            raise ValueError(f"budget must be a whole number from 1 on, not {self.budget!r}")
+        if not self.all_seeds or not all(isinstance(seed, int) for seed in self.all_seeds):
+            raise ValueError(f"seeds must be a number or a list of them, not {self.seeds!r}")
+        check_labels(self.specs)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Study:
+        """Read a study's YAML file.
+
+        Raises:
+            ValueError: No such file, no mapping, or unknown or missing fields.
+        """
+        if not Path(path).is_file():
+            raise ValueError(f"no study file {str(path)!r}")
+        try:
+            values = yaml.safe_load(Path(path).read_text())
+        except yaml.YAMLError as error:
+            raise ValueError(f"{path} is no YAML: {error}") from error
+        return cls.of(values, str(path))
+
+    @classmethod
+    def of(cls, values: Any, name: str = "the study") -> Study:
+        """A study from plain values.
+
+        Raises:
+            ValueError: Unknown or missing fields.
+        """
+        known = {entry.name for entry in fields(cls)}
+        needed = {"env", "models", "agents", "budget"}
+        if not isinstance(values, Mapping) or not needed <= set(values) <= known:
+            given = sorted(values) if isinstance(values, Mapping) else values
+            raise ValueError(f"{name} needs {sorted(needed)} among {sorted(known)}, not {given}")
+        return cls(**{name: value for name, value in values.items() if value is not None})
+
+    @property
+    def all_seeds(self) -> list[int]:
+        return list(range(self.seeds)) if isinstance(self.seeds, int) else list(self.seeds)
+
+    @property
+    def specs(self) -> list[AgentSpec]:
+        """Its agents.
+
+        Raises:
+            ValueError: One is an object, which no file and no other process can name.
+        """
+        objects = [agent for agent in self.agents if not isinstance(agent, (str, Mapping))]
+        if objects:
+            raise ValueError(f"a study names its agents, as in 'module:attribute': {objects[0]!r}")
+        return [AgentSpec.of(agent) for agent in self.agents]
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """The shell's variables in the models' paths, with their values."""
+        names = {name for model in self.models for name in VARIABLE.findall(str(model))}
+        return {name: os.environ[name] for name in sorted(names) if name in os.environ}
+
+    def label(self, row: Mapping[str, Any]) -> str:
+        """What the study calls the agent of a row."""
+        labels = [spec.label for spec in self.specs if same_agent(spec, row)]
+        return labels[0] if labels else str(row["label"])
+
+    def tasks(self) -> list[Task]:
+        """Every run, each once: all agents with a seed before the next seed."""
+        cells = product(self.models, self.devices, self.all_seeds, self.specs)
+        tasks = [
+            Task(
+                agent=spec.name,
+                kwargs=dict(spec.kwargs),
+                env=self.env,
+                env_kwargs=dict(self.env_kwargs),
+                model=str(model),
+                devices=devices,
+                seed=seed,
+                budget=self.budget,
+                score_on=dict(self.score_on),
+            )
+            for model, devices, seed, spec in cells
+        ]
+        return list({task.key: task for task in tasks}.values())
+
+
+def same_agent(spec: AgentSpec, row: Mapping[str, Any]) -> bool:
+    """Whether a row is of that agent."""
+    return spec.name == row["agent"] and dict(spec.kwargs) == row["kwargs"]

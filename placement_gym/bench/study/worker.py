@@ -1,0 +1,96 @@
+"""What a worker does: one task, one row."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import warnings
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from placement_gym.bench.run.agent_run import run_agent
+from placement_gym.bench.run.agents import AgentSpec
+from placement_gym.bench.run.environment import Arena
+from placement_gym.bench.run.finalists import Finalist, fastest
+from placement_gym.bench.run.rows import Row
+from placement_gym.bench.study.spec import Task
+from placement_gym.placement import Placement
+
+Result = dict[str, Any]
+KEPT = 4
+
+
+def run_task(task: Task) -> Result:
+    """The row of one run, with the task's ``key``.
+
+    Whatever goes wrong is an ``error`` in the row: it ends this run, not the study. A placement
+    that was found is kept even if it could not be scored elsewhere.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        try:
+            arena = arena_of(task.env, json.dumps(task.make_kwargs))
+            arena.forget()
+            agent = AgentSpec(task.agent, task.kwargs)
+            row, placement = run_agent(arena, agent, task.seed, task.budget)
+        except Exception as error:
+            return failed(task, named(error))
+        if placement is None or not task.score_on:
+            return result(task, row)
+        try:
+            return result(task, row, elsewhere(task, placement))
+        except Exception as error:
+            return result(task, replace(row, error=f"scored elsewhere: {named(error)}"))
+
+
+def named(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+def result(task: Task, row: Row, scored: Finalist | None = None) -> Result:
+    """A row with what belongs to a study."""
+    return {
+        "key": task.key,
+        "problem": task.problem,
+        "score_on": dict(task.score_on),
+        **row.to_json(),
+        "scored_ms": scored.measurement.latency_ms if scored else None,
+        "scored_speedup": scored.speedup_vs_best_single if scored else None,
+    }
+
+
+def elsewhere(task: Task, placement: Placement) -> Finalist:
+    """The placement where the task wants it to be scored once more.
+
+    Raises:
+        PlacementMismatchError: Units or devices are others there.
+    """
+    arena = arena_of(task.score_env, json.dumps(task.score_kwargs))
+    arena.forget()
+    return fastest(arena, [placement.assignment(arena.base.problem)])
+
+
+def failed(task: Task, error: str) -> Result:
+    """The row of a run that did not happen."""
+    row = Row(
+        agent=task.agent,
+        label=AgentSpec(task.agent, task.kwargs).label,
+        kwargs=task.kwargs,
+        env=task.env,
+        env_kwargs={"model": task.model, "devices": task.devices, **task.env_kwargs},
+        model=Path(task.model).stem,
+        model_fingerprint="",
+        devices=[],
+        seed=task.seed,
+        budget=task.budget,
+        error=error,
+    )
+    return result(task, row)
+
+
+@lru_cache(maxsize=KEPT)
+def arena_of(env: str, make_kwargs: str) -> Arena:
+    """The environment of an id and JSON arguments; the latest few are kept."""
+    return Arena.make(env, json.loads(make_kwargs), Path(tempfile.gettempdir()))

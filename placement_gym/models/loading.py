@@ -1,0 +1,107 @@
+"""Models: built-in ones with seeded random weights, files OpenVINO reads, or ``ov.Model``."""
+
+from __future__ import annotations
+
+import re
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import openvino as ov
+
+BUILT_IN = ("tiny", "resnet", "inception", "bert")
+NAME = re.compile(r"(?P<base>[a-z]+)(-(?P<tokens>\d+))?(?P<fp16>-fp16)?")
+
+
+class UnsupportedModelError(ValueError):
+    """A model that cannot be placed as it is; the message says what to change."""
+
+
+def load(model: str | Path | ov.Model, sequence_length: int | None = None) -> ov.Model:
+    """The model to place: static shapes, no state, unique friendly names.
+
+    Args:
+        model: A built-in name, ``"resnet"``, ``"bert-8"`` (tokens) or ``"bert-8-fp16"``
+            (compressed weights); the path of any file that OpenVINO reads; or a model, which is
+            cloned and left as it is.
+        sequence_length: Tokens of ``"bert"``, as an alternative to the name.
+
+    Raises:
+        FileNotFoundError: Neither a built-in name nor a file.
+        UnsupportedModelError: Dynamic shapes or state, or a file that OpenVINO cannot read.
+        ValueError: An option that the built-in model does not have.
+    """
+    import openvino as ov
+
+    match = None if isinstance(model, ov.Model) else NAME.fullmatch(str(model))
+    if match and match["base"] in BUILT_IN and not (match["tokens"] and sequence_length):
+        tokens = int(match["tokens"]) if match["tokens"] else sequence_length
+        return build(match["base"], str(model), tokens, compressed=bool(match["fp16"]))
+    if sequence_length is not None:
+        raise ValueError("sequence_length goes with 'bert' alone, or say 'bert-8'")
+    if isinstance(model, ov.Model):
+        return prepare(model.clone())
+    if not Path(model).exists():
+        raise FileNotFoundError(
+            f"no model {str(model)!r}: give a file that OpenVINO reads, or one of {BUILT_IN} "
+            "('bert-8' for 8 tokens, '-fp16' for compressed weights)"
+        )
+    try:
+        read = ov.Core().read_model(model)
+    except RuntimeError as error:
+        raise UnsupportedModelError(f"OpenVINO cannot read {model}: {error}") from error
+    loaded = prepare(read)
+    loaded.set_friendly_name(Path(model).stem)
+    return loaded
+
+
+def build(base: str, name: str, tokens: int | None, compressed: bool) -> ov.Model:
+    """Build a built-in model and name it as it was asked for."""
+    options: dict[str, int | bool] = {"compressed": compressed}
+    if tokens is not None:
+        if base != "bert":
+            raise ValueError(f"{base} has no sequence length; only bert takes one, as in 'bert-8'")
+        options["sequence_length"] = tokens
+    model: ov.Model = import_module(f"placement_gym.models.{base}").build(**options)
+    model.set_friendly_name(name)
+    return model
+
+
+def prepare(model: ov.Model) -> ov.Model:
+    """Refuse what cannot be placed and give nodes unique friendly names, in place.
+
+    Raises:
+        UnsupportedModelError: Dynamic shapes or state.
+    """
+    nodes = model.get_ordered_ops()
+    stateful = [node for node in nodes if node.get_type_name() in ("ReadValue", "Assign")]
+    if stateful:
+        raise UnsupportedModelError(
+            f"the model keeps state ({stateful[0].get_friendly_name()}), which breaks when it is "
+            "split: export it without state, for example a transformer with use_cache=False"
+        )
+    for node in nodes:
+        if any(output.get_partial_shape().is_dynamic for output in node.outputs()):
+            shapes = {port.any_name: str(port.get_partial_shape()) for port in named_inputs(model)}
+            raise UnsupportedModelError(
+                f"{node.get_friendly_name()!r} has a dynamic shape; fix the inputs first, as in "
+                f"model.reshape({{name: shape}}); they are {shapes}"
+            )
+    seen: set[str] = set()
+    for node in nodes:
+        name = unused(node.get_friendly_name(), seen)
+        node.set_friendly_name(name)
+        seen.add(name)
+    return model
+
+
+def named_inputs(model: ov.Model) -> list[ov.Output]:
+    return [port for port in model.inputs if port.get_names()]
+
+
+def unused(name: str, seen: set[str]) -> str:
+    candidate, number = name, 2
+    while candidate in seen:
+        candidate, number = f"{name}_{number}", number + 1
+    return candidate

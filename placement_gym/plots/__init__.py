@@ -1,0 +1,1 @@
+"""Figures of placements, comparisons and simulations."""

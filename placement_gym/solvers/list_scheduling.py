@@ -1,0 +1,175 @@
+"""List scheduling: operators one after another, each where it is best at that moment.
+
+All of them keep to memory limits and support as they go; where nothing fits, the device with the
+most room left takes the task. They schedule with their own, optimistic idea of time, in which links
+never wait; score what they return.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+
+import numpy as np
+
+from placement_gym.arrays import FloatArray, IntArray
+from placement_gym.costs.rank import upward_rank
+from placement_gym.costs.table import CostTable
+from placement_gym.problem import Problem
+from placement_gym.solvers.tasks import Tasks
+
+
+class Board:
+    """A schedule that grows: who runs what when, and what is where.
+
+    Args:
+        problem: Units, devices, support and limits.
+        tasks: What is scheduled.
+    """
+
+    def __init__(self, problem: Problem, tasks: Tasks) -> None:
+        self.problem, self.tasks = problem, tasks
+        self.device = np.full(problem.n_units, -1, dtype=np.int64)
+        self.room = problem.limits_bytes.copy()
+        self.finish = np.zeros(len(tasks))
+        self.busy: list[list[tuple[float, float]]] = [[] for _ in problem.devices]
+        tensor, reader = tasks.tensors.readings()
+        order = np.argsort(reader, kind="stable")
+        self.read = tensor[order]
+        self.first_read = np.searchsorted(reader[order], np.arange(len(tasks) + 1))
+
+    def choices(self, task: int) -> IntArray:
+        """Devices that may take the task: its unit's, or those that support it and have room."""
+        unit = self.tasks.unit[task]
+        if self.device[unit] >= 0:
+            return self.device[unit : unit + 1]
+        supported = self.problem.supported[unit]
+        fits = supported & (self.problem.unit_bytes[unit] <= self.room)
+        if not fits.any():
+            fits = supported & (self.room == self.room[supported].max())
+        return np.flatnonzero(fits)
+
+    def ready_ms(self, task: int) -> FloatArray:
+        """(n_devices,) when the task's inputs are on each device."""
+        tensors = self.read[self.first_read[task] : self.first_read[task + 1]]
+        makers = self.tasks.tensors.source[tensors]
+        there = self.device[self.tasks.unit[makers]]
+        arrivals = self.finish[makers, None] + self.tasks.transfer_ms[tensors, there]
+        result: FloatArray = arrivals.max(axis=0, initial=0.0)
+        return result
+
+    def start_ms(self, device: int, ready_ms: float, duration_ms: float) -> float:
+        """The earliest start on a device, in a gap if the task fits into one."""
+        slots = self.busy[device]
+        at = bisect_left(slots, (ready_ms, ready_ms))
+        start = ready_ms if at == 0 else max(ready_ms, slots[at - 1][1])
+        while at < len(slots) and start + duration_ms > slots[at][0]:
+            start = max(start, slots[at][1])
+            at += 1
+        return start
+
+    def free_ms(self, device: int) -> float:
+        """When a device has finished all it has."""
+        return self.busy[device][-1][1] if self.busy[device] else 0.0
+
+    def place(self, task: int, device: int, start_ms: float) -> None:
+        """Give a task to a device, and its unit with it."""
+        unit = self.tasks.unit[task]
+        if self.device[unit] < 0:
+            self.device[unit] = device
+            self.room[device] -= self.problem.unit_bytes[unit]
+        self.finish[task] = start_ms + self.tasks.ms[task, device]
+        if self.tasks.ms[task, device] > 0.0:
+            insort(self.busy[device], (start_ms, float(self.finish[task])))
+
+
+def heft(problem: Problem, costs: CostTable) -> IntArray:
+    """(n_units,) by HEFT: highest upward rank first, to the earliest finish, gaps included.
+
+    Topcuoglu et al. 2002.
+    """
+    board = Board(problem, Tasks.ordered(problem.units, costs))
+    ms = board.tasks.ms
+    for task in ranked(board.tasks):
+        ready = board.ready_ms(task)
+        starts = {d: board.start_ms(d, ready[d], ms[task, d]) for d in board.choices(task).tolist()}
+        device = min(starts, key=lambda d: starts[d] + ms[task, d])
+        board.place(task, device, starts[device])
+    return board.device
+
+
+def critical_path(problem: Problem, costs: CostTable) -> IntArray:
+    """(n_units,) by list scheduling: highest upward rank first, to the earliest finish.
+
+    As ``heft``, but a device takes its tasks in that order and leaves gaps unfilled.
+    """
+    board = Board(problem, Tasks.ordered(problem.units, costs))
+    ms = board.tasks.ms
+    for task in ranked(board.tasks):
+        ready = board.ready_ms(task)
+        starts = {d: max(ready[d], board.free_ms(d)) for d in board.choices(task).tolist()}
+        device = min(starts, key=lambda d: starts[d] + ms[task, d])
+        board.place(task, device, starts[device])
+    return board.device
+
+
+def m_etf(problem: Problem, costs: CostTable) -> IntArray:
+    """(n_units,) by m-ETF: of all ready tasks and devices the earliest start (Baechi, section 3).
+
+    Ties go to the task with the highest upward rank.
+    """
+    board = Board(problem, Tasks.ordered(problem.units, costs))
+    tasks = board.tasks
+    rank = rank_of(tasks)
+    tensor, reader = tasks.tensors.readings()
+    missing = np.bincount(reader, minlength=len(tasks))
+    maker = tasks.tensors.source[tensor]
+    followers = reader[np.argsort(maker, kind="stable")]
+    first = np.searchsorted(np.sort(maker), np.arange(len(tasks) + 1))
+    ready = {task: board.ready_ms(task) for task in np.flatnonzero(missing == 0).tolist()}
+    while ready:
+        options = [
+            (max(inputs[d], board.free_ms(d)), -rank[task], task, d)
+            for task, inputs in ready.items()
+            for d in board.choices(task).tolist()
+        ]
+        start, _, task, device = min(options)
+        board.place(task, device, start)
+        del ready[task]
+        for follower in followers[first[task] : first[task + 1]].tolist():
+            missing[follower] -= 1
+            if missing[follower] == 0:
+                ready[follower] = board.ready_ms(follower)
+    return board.device
+
+
+def m_topo(problem: Problem, costs: CostTable) -> IntArray:
+    """(n_units,) by m-TOPO: devices are filled in topological order (Baechi, section 3).
+
+    Each takes units until it holds its share of the memory, which is an equal part of all of it
+    and the largest unit, or its limit. Faster devices come first.
+    """
+    held = problem.unit_bytes
+    share = held.sum() / len(problem.devices) + held.max()
+    room = np.minimum(problem.limits_bytes, share)
+    order = np.argsort(costs.operator_ms.sum(axis=0), kind="stable")
+    device = np.empty(problem.n_units, dtype=np.int64)
+    at = 0
+    for unit in range(problem.n_units):
+        while at < len(order) - 1 and held[unit] > room[order[at]]:
+            at += 1
+        wanted = order[at]
+        if not problem.supported[unit, wanted]:
+            wanted = int(np.where(problem.supported[unit], room, -np.inf).argmax())
+        device[unit] = wanted
+        room[wanted] -= held[unit]
+    return device
+
+
+def ranked(tasks: Tasks) -> list[int]:
+    """Tasks by falling upward rank, which is a topological order."""
+    order: list[int] = np.argsort(-rank_of(tasks), kind="stable").tolist()
+    return order
+
+
+def rank_of(tasks: Tasks) -> FloatArray:
+    return upward_rank(tasks.ms, tasks.transfer_ms, tasks.tensors)

@@ -1,0 +1,1 @@
+"""What an engineer runs once: a plan, an evaluation, a test of the simulator."""

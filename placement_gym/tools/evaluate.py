@@ -1,0 +1,70 @@
+"""Measure a saved placement again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from placement_gym.bench.run.environment import Arena
+from placement_gym.bench.run.finalists import Finalist, fastest
+from placement_gym.bench.run.rows import plain
+from placement_gym.devices import cautions
+from placement_gym.placement import Placement
+
+
+def evaluate_placement(
+    model: Any, placement: Placement | str | Path, split: str = "auto"
+) -> dict[str, Any]:
+    """Compile and measure a placement beside the fastest single device.
+
+    Args:
+        model: The model it was made for, as for ``gym.make``.
+        placement: A placement or its file; its devices and their settings are used.
+        split: See ``placement_gym.compile_model``.
+
+    Returns:
+        model, notes, latency_ms, latency_p90_ms, reference_ms, best_single_ms, speedup,
+        speedup_vs_best_single, noise, n_submodels, n_submodels_expected, beats_best_single.
+
+    Raises:
+        PlacementMismatchError: It was made for another model.
+        UnknownDeviceError: The machine does not have its devices.
+    """
+    chosen = placement if isinstance(placement, Placement) else Placement.load(placement)
+    env_kwargs = {
+        "model": model,
+        "devices": chosen.devices,
+        "granularity": "op",
+        "graph": chosen.graph,
+        "split": split,
+    }
+    with TemporaryDirectory() as folder:
+        arena = Arena.make("DevicePlacement-v0", env_kwargs, Path(folder))
+        assignment = chosen.operator_devices(arena.base.problem.units.graph)
+        finalist = fastest(arena, [assignment])
+        arena.close()
+        return {
+            "model": chosen.model,
+            "notes": cautions(arena.base.problem.devices, arena.measured),
+            **summary(finalist),
+        }
+
+
+def summary(finalist: Finalist) -> dict[str, Any]:
+    measurement = finalist.measurement
+    values: dict[str, Any] = plain(
+        {
+            "latency_ms": measurement.latency_ms,
+            "latency_p90_ms": measurement.latency_p90_ms,
+            "reference_ms": measurement.latency_ms * finalist.speedup,
+            "best_single_ms": measurement.reference_ms,
+            "speedup": finalist.speedup,
+            "speedup_vs_best_single": finalist.speedup_vs_best_single,
+            "noise": finalist.noise,
+            "n_submodels": measurement.n_submodels,
+            "n_submodels_expected": measurement.n_submodels_expected,
+            "beats_best_single": finalist.beats_best_single,
+        }
+    )
+    return values

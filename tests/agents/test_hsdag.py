@@ -1,0 +1,288 @@
+"""HSDAG under SB3's algorithms."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+from learned import SIMULATED, several, simulated, weights
+from sb3_contrib import MaskablePPO
+from stable_baselines3 import A2C, PPO
+from stable_baselines3.common.base_class import BaseAlgorithm
+from stable_baselines3.common.utils import obs_as_tensor
+from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
+
+from agents.common import REINFORCE
+from agents.common.vec_env import PlacementVecEnv
+from agents.hsdag import HSDAGPolicy
+from agents.hsdag.agent import make
+from agents.hsdag.maskable import MaskableHSDAGPolicy
+from agents.hsdag.policy import HSDAGActor
+from placement_gym.env import placement_env
+from placement_gym.episode import episode
+from placement_gym.solvers.cuts import minimum_cut
+from placement_gym.vector import PlacementVectorEnv
+
+CPU = torch.device("cpu")
+PRESETS = ("default", "search", "paper")
+
+
+def batched(n: int = 20, **kwargs: Any) -> PlacementVecEnv:
+    return PlacementVecEnv(PlacementVectorEnv(simulated(), n, observe_graph=False, **kwargs))
+
+
+def learner(
+    algorithm: type[BaseAlgorithm],
+    env: VecEnv | None = None,
+    learning_rate: float = 5e-4,
+    ent_coef: float = 0.1,
+    **policy: Any,
+) -> Any:
+    """A learner that the toy suffices for."""
+    env = batched(100) if env is None else env
+    proximal = {"n_steps": 2, "batch_size": 100, "n_epochs": 4, "gamma": 0.0}
+    options: dict[type[BaseAlgorithm], dict[str, Any]] = {
+        PPO: proximal,
+        MaskablePPO: proximal,
+        A2C: {"n_steps": 1, "gamma": 0.0, "normalize_advantage": True},
+        REINFORCE: {"n_steps": 1},
+    }
+    graphs = env.get_attr("graph_table")[0]()
+    return algorithm(
+        MaskableHSDAGPolicy if algorithm is MaskablePPO else HSDAGPolicy,
+        env,
+        learning_rate=learning_rate,
+        ent_coef=ent_coef,
+        policy_kwargs={"graphs": graphs, "hidden": 32, **policy},
+        seed=0,
+        device="cpu",
+        **options[algorithm],
+    )
+
+
+def optimal_speedup() -> float:
+    env = simulated()
+    best = minimum_cut(env.problem.units, env.cost_table()).assignment
+    return env.backend.evaluate(best).speedup
+
+
+def rewards_of(model: Any) -> float:
+    return float(np.mean([info["r"] for info in model.ep_info_buffer]))
+
+
+@pytest.mark.parametrize("algorithm", [PPO, A2C, REINFORCE, MaskablePPO])
+def test_every_algorithm_decodes_the_toys_optimum(algorithm: type[BaseAlgorithm]) -> None:
+    model = learner(algorithm)
+    model.learn(8_000)
+    assert episode(simulated(), model)["speedup"] == pytest.approx(optimal_speedup())
+
+
+@pytest.mark.parametrize("algorithm", [PPO, REINFORCE])
+def test_the_optimum_is_found_without_known_costs(algorithm: type[BaseAlgorithm]) -> None:
+    model = learner(algorithm, cost_weight=0.0, learning_rate=1e-3, ent_coef=0.2)
+    assert episode(simulated(), model)["speedup"] != pytest.approx(optimal_speedup())
+    model.learn(16_000)
+    assert episode(simulated(), model)["speedup"] == pytest.approx(optimal_speedup())
+
+
+@pytest.mark.parametrize("algorithm", [PPO, A2C, REINFORCE])
+@pytest.mark.parametrize("options", [{"preset": "paper"}, {"cost_weight": 0.0}])
+def test_the_reward_rises_without_known_costs(
+    algorithm: type[BaseAlgorithm], options: dict[str, Any]
+) -> None:
+    model = learner(algorithm, learning_rate=2e-3, **options)
+    model.learn(200)
+    before = rewards_of(model)
+    model.learn(3_800, reset_num_timesteps=False)
+    assert rewards_of(model) > before + 0.5
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("algorithm", [PPO, A2C, REINFORCE])
+def test_every_parameter_receives_a_gradient(algorithm: type[BaseAlgorithm], preset: str) -> None:
+    model = learner(algorithm, preset=preset, hidden=8)
+    silent = {name for name, _ in model.policy.named_parameters()}
+    for name, parameter in model.policy.named_parameters():
+        parameter.register_hook(lambda g, name=name: silent.discard(name) if g.any() else None)
+    model.learn(2_000)
+    assert not silent
+
+
+@pytest.mark.parametrize("horizon", [1, 3])
+@pytest.mark.parametrize("graphs", ["observed", "given"])
+@pytest.mark.parametrize("preset", PRESETS)
+def test_the_likelihood_of_a_roll_out_can_be_recomputed(
+    horizon: int, graphs: str, preset: str
+) -> None:
+    env = simulated(horizon=horizon, observe_graph=graphs == "observed")
+    envs = DummyVecEnv([lambda: env])
+    table = env.graph_table() if graphs == "given" else None
+    kwargs = {"graphs": table, "preset": preset}
+    policy = PPO(HSDAGPolicy, envs, policy_kwargs=kwargs, seed=0, device="cpu").policy
+    observation = envs.reset()
+    for _ in range(horizon):
+        tensors = obs_as_tensor(observation, CPU)
+        actions, values, log_prob = policy(tensors)
+        again, log_prob_again, entropy = policy.evaluate_actions(tensors, actions)
+        torch.testing.assert_close(log_prob, log_prob_again)
+        torch.testing.assert_close(values, again)
+        assert (entropy > 0).all()
+        observation, *_ = envs.step(actions.numpy())
+
+
+def test_groups_stay_while_weights_change_and_are_drawn_anew_for_the_next_roll_out() -> None:
+    envs = several("resnet")
+    policy = PPO(HSDAGPolicy, envs, seed=0, device="cpu").policy
+    tensors = obs_as_tensor(envs.reset(), CPU)
+    leaders = [policy.get_distribution(tensors).leader for _ in range(2)]
+    assert torch.equal(*leaders)
+    drawn = set()
+    for _ in range(5):
+        with torch.no_grad():
+            next(policy.parameters()).add_(1e-4)
+        kept = policy.decide(tensors).distribution.leader
+        assert torch.equal(kept, leaders[-1])
+        leaders.append(policy.get_distribution(tensors).leader)
+        drawn.add(leaders[-1].numpy().tobytes())
+    assert len(drawn) > 2
+
+
+def test_a_group_goes_to_one_device() -> None:
+    envs = several("resnet")
+    policy = PPO(HSDAGPolicy, envs, seed=0, device="cpu").policy
+    tensors = obs_as_tensor(envs.reset(), CPU)
+    for _ in range(5):
+        actions, *_ = policy(tensors)
+        leader = policy.decide(tensors).distribution.leader
+        assert torch.equal(actions, actions.gather(1, leader))
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_prediction_does_not_collapse_to_one_group(preset: str) -> None:
+    envs = several("inception")
+    kwargs = {"preset": preset}
+    policy = PPO(HSDAGPolicy, envs, policy_kwargs=kwargs, seed=0, device="cpu").policy
+    distribution = policy.decide(obs_as_tensor(envs.reset(), CPU), greedy=True).distribution
+    assert distribution.weight.sum() > 10
+
+
+def test_the_state_moves_within_an_episode() -> None:
+    env = simulated("resnet", horizon=3)
+    envs = DummyVecEnv([lambda: env])
+    kwargs = {"preset": "paper", "dropout": 0.0}
+    policy = PPO(HSDAGPolicy, envs, policy_kwargs=kwargs, seed=0, device="cpu").policy
+    policy.networks.placer[-1].weight.data.normal_()
+    seen = obs_as_tensor(envs.reset(), CPU)
+    first = policy.decide(seen).distribution.log_probs
+    later = policy.decide({**seen, "step": seen["step"] + 1}).distribution.log_probs
+    assert not torch.allclose(first, later)
+
+
+def test_a_device_that_lacks_a_unit_never_gets_it() -> None:
+    env = simulated()
+    env.problem.supported[[1, 4], 1] = False
+    graphs = env.graph_table()
+    envs = DummyVecEnv([lambda: env])
+    policy = PPO(HSDAGPolicy, envs, policy_kwargs={"graphs": graphs}, seed=0, device="cpu").policy
+    tensors = obs_as_tensor(envs.reset(), CPU)
+    for _ in range(30):
+        with torch.no_grad():
+            next(policy.parameters()).add_(1e-5)
+        actions, *_ = policy(tensors)
+        assert not env.backend.infeasibility(actions[0].numpy())
+    for deterministic in (True, False):
+        action, _ = policy.predict(env.reset()[0], deterministic=deterministic)
+        assert not env.backend.infeasibility(action)
+
+
+def test_masks_of_the_environment_hold_under_maskable_ppo() -> None:
+    env = simulated()
+    env.problem.supported[[1, 4], 1] = False
+    model = MaskablePPO(MaskableHSDAGPolicy, env, n_steps=32, batch_size=32, device="cpu", seed=0)
+    model.learn(64)
+    action, _ = model.predict(env.reset()[0], action_masks=env.action_masks())
+    assert not env.backend.infeasibility(action)
+
+
+def test_one_policy_learns_on_models_of_different_sizes() -> None:
+    envs = several("tiny", "resnet")
+    model = REINFORCE(HSDAGPolicy, envs, n_steps=8, seed=0, device="cpu", elites=1, imitation=1.0)
+    model.learn(64)
+    assert {len(best) for best in model.elites.best.values()} == {1}
+    assert len(model.elites.best) == 2
+    for row, action in enumerate(model.predict(envs.reset(), deterministic=True)[0]):
+        assert envs.envs[row].action_space.contains(action)
+
+
+def test_weights_do_not_depend_on_the_size_of_the_graph() -> None:
+    small, large = (
+        PPO(HSDAGPolicy, gym.make(SIMULATED, model=model), device="cpu").policy
+        for model in ("tiny", "inception")
+    )
+    large.load_state_dict(small.state_dict())
+
+
+@pytest.mark.parametrize("algorithm", [PPO, A2C, REINFORCE])
+def test_saving_keeps_predictions(algorithm: type[BaseAlgorithm], tmp_path: Path) -> None:
+    model = learner(algorithm)
+    model.learn(80)
+    model.save(tmp_path / "model.zip")
+    loaded = algorithm.load(tmp_path / "model.zip", env=batched())
+    model.policy.save(tmp_path / "policy.pt")
+    alone = HSDAGPolicy.load(tmp_path / "policy.pt")
+    observation, _ = simulated().reset()
+    expected, _ = model.predict(observation, deterministic=True)
+    for other in (loaded, alone):
+        np.testing.assert_array_equal(other.predict(observation, deterministic=True)[0], expected)
+    assert torch.equal(weights(loaded), weights(model))
+    loaded.learn(80)
+
+
+@pytest.mark.parametrize("algorithm", [PPO, REINFORCE])
+def test_equal_seeds_make_equal_weights(algorithm: type[BaseAlgorithm]) -> None:
+    trained = []
+    for _ in range(2):
+        model = learner(algorithm)
+        model.learn(200)
+        trained.append(weights(model))
+    assert torch.equal(*trained)
+
+
+@pytest.mark.parametrize("preset", ["search", "paper"])
+def test_the_agent_of_the_benchmark_learns_within_its_budget(preset: str) -> None:
+    env = gym.make(SIMULATED, model="tiny")
+    agent = make(env, 0, preset=preset)
+    agent.learn(100)
+    assert agent.num_timesteps == 100
+    assert placement_env(env).observation_space.contains(env.reset()[0])
+    assert episode(env, agent)["feasible"]
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"preset": "best"}, ValueError),
+        ({"policy": {"colour": 3}}, TypeError),
+        ({"policy": {"conv": "cnn"}}, ValueError),
+        ({"baseline": "luck"}, ValueError),
+        ({"returns": "all"}, ValueError),
+    ],
+)
+def test_unknown_settings_are_refused(options: dict[str, Any], error: type[Exception]) -> None:
+    with pytest.raises(error):
+        make(gym.make(SIMULATED, model="tiny"), 0, **options)
+
+
+def test_placing_one_unit_a_step_is_refused_with_a_remedy() -> None:
+    env = gym.make("placement_gym:DevicePlacementPerUnitSim-v0", model="tiny")
+    with pytest.raises(ValueError, match="DevicePlacementSim-v0"):
+        PPO(HSDAGPolicy, env)
+
+
+def test_both_classes_are_one_actor() -> None:
+    assert issubclass(HSDAGPolicy, HSDAGActor)
+    assert issubclass(MaskableHSDAGPolicy, HSDAGActor)

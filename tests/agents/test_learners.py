@@ -1,0 +1,225 @@
+"""What every learned placer does, under every algorithm that it is made for."""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+from learned import TWO_MODELS, several, simulated, weights
+from stable_baselines3 import PPO
+from stable_baselines3.common.base_class import BaseAlgorithm
+from stable_baselines3.common.env_util import make_vec_env
+from stable_baselines3.common.utils import obs_as_tensor
+from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
+
+from agents.common import REINFORCE
+from agents.common.batched import batched
+from agents.placeto import PlacetoPolicy
+from agents.post import Post
+from agents.rnn import HDPPolicy, RNNPolicy
+from placement_gym.bench.compare import compare
+from placement_gym.bench.run.agents import resolve
+from placement_gym.env import DevicePlacementEnv
+from placement_gym.episode import episode
+from placement_gym.solvers.cuts import minimum_cut
+
+PER_UNIT = "placement_gym:DevicePlacementPerUnitSim-v0"
+SIMULATED = "placement_gym:DevicePlacementSim-v0"
+N_UNITS = 7
+NAMES = ("placeto", "rnn", "hdp", "post")
+POLICIES: dict[str, Any] = {
+    "placeto": PlacetoPolicy,
+    "rnn": RNNPolicy,
+    "hdp": HDPPolicy,
+    "post": "LogitsPolicy",
+}
+LEARNERS = [(name, algorithm) for name in NAMES[:3] for algorithm in (REINFORCE, PPO)]
+LEARNERS.append(("post", Post))
+SMALL = {"hidden": 32, "decoder": 64, "attention": 16}
+STEPS = {"placeto": 20_000, "rnn": 8_000, "hdp": 8_000, "post": 8_000}
+
+
+def falling(first: float, remaining: float) -> float:
+    return first * remaining
+
+
+def toy(name: str) -> VecEnv:
+    """Many toys at once."""
+    if name == "placeto":
+        return make_vec_env(PER_UNIT, n_envs=20, env_kwargs={"model": "tiny"})
+    return batched(simulated(), num_envs=50)
+
+
+def learner(name: str, algorithm: type[BaseAlgorithm], env: VecEnv | None = None) -> Any:
+    """A learner that the toy suffices for."""
+    env = toy(name) if env is None else env
+    by_unit = name == "placeto"
+    settings: dict[str, Any] = {"learning_rate": 3e-3, "n_steps": N_UNITS if by_unit else 1}
+    if algorithm is Post:
+        settings |= {"learning_rate": 1e-2, "population": 500}
+    elif algorithm is PPO:
+        rows, gamma = (140, 1.0) if by_unit else (50, 0.0)
+        settings |= {"learning_rate": 1e-3, "n_steps": 2 * settings["n_steps"], "n_epochs": 4}
+        settings |= {"batch_size": rows, "ent_coef": 0.1, "gamma": gamma}
+    else:
+        settings |= {"ent_coef": partial(falling, 1.0)}
+        settings |= {"baseline": "per_step"} if by_unit else {}
+    kwargs: dict[str, Any] = {} if name in ("placeto", "post") else dict(SMALL)
+    if not by_unit:
+        kwargs["graphs"] = env.get_attr("graph_table")[0]()
+    return algorithm(POLICIES[name], env, policy_kwargs=kwargs, seed=0, device="cpu", **settings)
+
+
+def asked(name: str, model: str = "tiny", **kwargs: Any) -> gym.Env[Any, Any]:
+    """The environment whose observations the policy answers."""
+    return gym.make(PER_UNIT if name == "placeto" else SIMULATED, model=model, **kwargs)
+
+
+def optimal_speedup() -> float:
+    env = simulated()
+    best = minimum_cut(env.problem.units, env.cost_table()).assignment
+    return env.backend.evaluate(best).speedup
+
+
+def mean_return(model: Any) -> float:
+    return float(np.mean([info["r"] for info in model.ep_info_buffer]))
+
+
+@pytest.mark.parametrize(("name", "algorithm"), LEARNERS)
+def test_the_toys_optimum_is_reached_and_the_mean_reward_rises(
+    name: str, algorithm: type[BaseAlgorithm]
+) -> None:
+    model = learner(name, algorithm)
+    model.learn(500)
+    before = mean_return(model)
+    model = learner(name, algorithm)
+    model.learn(STEPS[name])
+    assert mean_return(model) > before + 0.1
+    assert episode(asked(name), model)["speedup"] == pytest.approx(optimal_speedup())
+
+
+@pytest.mark.parametrize(("name", "algorithm"), LEARNERS)
+def test_every_parameter_gets_a_gradient(name: str, algorithm: type[BaseAlgorithm]) -> None:
+    model = learner(name, algorithm)
+    silent = set(dict(model.policy.named_parameters()))
+    for key, parameter in model.policy.named_parameters():
+        parameter.register_hook(lambda g, key=key: silent.discard(key) if g.any() else None)
+    model.learn(1_000)
+    assert not silent
+
+
+@pytest.mark.parametrize(("name", "algorithm"), LEARNERS)
+def test_equal_seeds_make_equal_weights(name: str, algorithm: type[BaseAlgorithm]) -> None:
+    trained = []
+    for _ in range(2):
+        model = learner(name, algorithm)
+        model.learn(1_000)
+        trained.append(weights(model))
+    assert torch.equal(*trained)
+
+
+@pytest.mark.parametrize(("name", "algorithm"), LEARNERS)
+def test_saving_keeps_weights_and_predictions(
+    name: str, algorithm: type[BaseAlgorithm], tmp_path: Path
+) -> None:
+    model = learner(name, algorithm)
+    model.learn(1_000)
+    model.save(tmp_path / "model.zip")
+    loaded = algorithm.load(tmp_path / "model.zip", env=toy(name))
+    model.policy.save(tmp_path / "policy.pt")
+    alone = type(model.policy).load(tmp_path / "policy.pt")
+    observation, _ = asked(name).reset()
+    expected, _ = model.predict(observation, deterministic=True)
+    for other in (loaded, alone):
+        np.testing.assert_array_equal(other.predict(observation, deterministic=True)[0], expected)
+    assert torch.equal(weights(loaded), weights(model))
+    loaded.learn(500)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_likelihood_of_what_was_sampled_can_be_recomputed(name: str) -> None:
+    algorithm = Post if name == "post" else PPO
+    model = learner(name, algorithm)
+    seen = obs_as_tensor(model.get_env().reset(), torch.device("cpu"))
+    actions, values, log_prob = model.policy(seen)
+    again, log_prob_again, entropy = model.policy.evaluate_actions(seen, actions)
+    torch.testing.assert_close(log_prob, log_prob_again)
+    torch.testing.assert_close(values, again)
+    assert (entropy > 0).all()
+
+
+@pytest.mark.parametrize("name", ["placeto", "rnn", "hdp"])
+def test_weights_do_not_depend_on_the_size_of_the_graph(name: str) -> None:
+    small, large = (
+        PPO(POLICIES[name], asked(name, model), device="cpu").policy
+        for model in ("tiny", "inception")
+    )
+    large.load_state_dict(small.state_dict())
+
+
+@pytest.mark.parametrize("name", ["rnn", "hdp"])
+def test_one_policy_learns_on_models_of_different_sizes(name: str) -> None:
+    envs = several("tiny", "resnet")
+    model = REINFORCE(POLICIES[name], envs, n_steps=4, policy_kwargs=SMALL, device="cpu", seed=0)
+    model.learn(32)
+    for row, action in enumerate(model.predict(envs.reset(), deterministic=True)[0]):
+        assert envs.envs[row].action_space.contains(action)
+
+
+def test_placeto_learns_on_models_of_different_sizes() -> None:
+    envs = DummyVecEnv(
+        [
+            lambda model=model: gym.make(PER_UNIT, model=model, **TWO_MODELS)
+            for model in ("tiny", "resnet")
+        ]
+    )
+    model = REINFORCE(PlacetoPolicy, envs, n_steps=40, baseline="per_step", device="cpu", seed=0)
+    model.learn(160)
+    assert torch.isfinite(weights(model)).all()
+
+
+def lacking() -> DevicePlacementEnv:
+    """The toy, with two units that the second device does not run."""
+    env = simulated()
+    env.problem.supported[[1, 4], 1] = False
+    return env
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_device_that_lacks_a_unit_never_gets_it(name: str) -> None:
+    env = lacking()
+    agent = resolve(name)(env, seed=0)
+    agent.learn(60)
+    for deterministic in (True, False, False, False):
+        action, _ = agent.predict(env.reset()[0], deterministic=deterministic)
+        assert not env.backend.infeasibility(action)
+
+
+@pytest.mark.parametrize(
+    ("name", "env_id"), list(product([*NAMES, "hsdag"], [SIMULATED, PER_UNIT]))
+)
+def test_it_has_a_row_in_a_comparison(name: str, env_id: str, tmp_path: Path) -> None:
+    env_id = env_id.removeprefix("placement_gym:")
+    document = compare("tiny", [name], env_id, budget=40, out=tmp_path, quiet=True)
+    (row,) = [row for row in document["rows"] if row["agent"] == name]
+    assert row["error"] == ""
+    assert row["evaluations"] == 40
+    assert row["latency_ms"] >= document["optimum_ms"]
+    assert row["greedy_latency_ms"] >= document["optimum_ms"]
+
+
+@pytest.mark.parametrize("name", ["rnn", "hdp"])
+def test_placing_one_unit_a_step_is_refused_with_a_remedy(name: str) -> None:
+    with pytest.raises(ValueError, match="DevicePlacementSim-v0"):
+        PPO(POLICIES[name], gym.make(PER_UNIT, model="tiny"))
+
+
+def test_placing_all_units_at_once_is_refused_with_a_remedy() -> None:
+    with pytest.raises(ValueError, match="DevicePlacementPerUnitSim-v0"):
+        PPO(PlacetoPolicy, simulated())

@@ -1,0 +1,222 @@
+"""Placeto's network against its formulas, and the agent that answers for all units."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import networkx as nx
+import numpy as np
+import pytest
+import torch
+from learned import SIMULATED, simulated
+from stable_baselines3 import PPO
+from stable_baselines3.common.utils import obs_as_tensor
+from stable_baselines3.common.vec_env import DummyVecEnv
+from torch import Tensor
+
+from agents.common.callbacks import BestPlacementCallback
+from agents.placeto import PlacetoPolicy
+from agents.placeto.agent import make
+from agents.placeto.networks import Embedding, Perceptrons
+from agents.placeto.structure import relations
+from agents.placeto.transfer import make as transferred
+from placement_gym.bench.run.budget import BudgetedBackend
+from placement_gym.env import placement_env
+from placement_gym.episode import episode
+from placement_gym.observation import FEATURES
+from placement_gym.wrappers import PerUnit
+
+PER_UNIT = "placement_gym:DevicePlacementPerUnitSim-v0"
+
+
+def environment(model: str = "tiny", **kwargs: Any) -> gym.Env[Any, Any]:
+    return gym.make(PER_UNIT, model=model, **kwargs)
+
+
+def policy(env: Any, **kwargs: Any) -> PlacetoPolicy:
+    return PPO(PlacetoPolicy, env, policy_kwargs=kwargs, seed=0, device="cpu").policy
+
+
+def seen(env: DummyVecEnv) -> dict[str, Tensor]:
+    return obs_as_tensor(env.reset(), torch.device("cpu"))
+
+
+def test_relations_are_those_of_the_graph() -> None:
+    env = simulated("inception")
+    edges = env.problem.units.quotient.edge_index
+    n = env.problem.n_units
+    graph = nx.DiGraph(edges.T.tolist())
+    ancestors, descendants, parallel = relations(edges, n)
+    for unit in range(n):
+        before, behind = nx.ancestors(graph, unit), nx.descendants(graph, unit)
+        assert set(np.flatnonzero(ancestors[unit])) == before
+        assert set(np.flatnonzero(descendants[unit])) == behind
+        assert set(np.flatnonzero(parallel[unit])) == set(range(n)) - before - behind - {unit}
+
+
+def one(perceptrons: Perceptrons, which: int, x: Tensor) -> Tensor:
+    """What one of several perceptrons says of a vector."""
+    hidden = (x @ perceptrons.enter[which] + perceptrons.enter_bias[which, 0]).relu()
+    return hidden @ perceptrons.leave[which] + perceptrons.leave_bias[which, 0]
+
+
+def by_hand(embedding: Embedding, x: Tensor, edges: list[tuple[int, int]]) -> Tensor:
+    """(n, 2 * hidden): y_v = h_v + g(sum of f(y_u)), for each unit by itself."""
+    n, sides = len(x), []
+    h = [one(embedding.own, 0, row) for row in x]
+    for way in range(2):
+        ends = edges if way == 0 else [(v, u) for u, v in edges]
+        y = list(h)
+        for _ in range(embedding.rounds):
+            sent = [one(embedding.send, way, row) for row in y]
+            got = [[sent[u] for u, v in ends if v == unit] for unit in range(n)]
+            y = [
+                h[v] + one(embedding.receive, way, torch.stack(got[v]).sum(dim=0))
+                if got[v]
+                else h[v]
+                for v in range(n)
+            ]
+        sides.append(torch.stack(y))
+    return torch.cat(sides, dim=1)
+
+
+def test_messages_go_up_and_down_as_in_the_paper() -> None:
+    env = DummyVecEnv([environment])
+    model = policy(env, hidden=4, rounds=3)
+    model.choice(seen(env))
+    (structure,) = model.structures.values()
+    embedding = model.networks.embedding
+    edges = simulated().problem.units.quotient.edge_index.T.tolist()
+    torch.manual_seed(0)
+    x = torch.randn(7, 2, embedding.own.enter.shape[1])
+    with torch.no_grad():
+        together = embedding(x.reshape(14, -1), structure).view(7, 2, -1)
+        for state in range(2):
+            expected = by_hand(embedding, x[:, state], [tuple(edge) for edge in edges])
+            torch.testing.assert_close(together[:, state], expected)
+
+
+def test_the_current_unit_reads_itself_ancestors_descendants_and_parallel_units() -> None:
+    env = DummyVecEnv([lambda: environment("inception")])
+    model = policy(env, hidden=4, rounds=2)
+    model.choice(seen(env))
+    (structure,) = model.structures.values()
+    networks, n = model.networks, len(structure.static)
+    torch.manual_seed(0)
+    x = torch.randn(n, 1, networks.embedding.own.enter.shape[1])
+    with torch.no_grad():
+        around = networks.around(x, structure, torch.tensor([20]))[0]
+        e = networks.embedding(x[:, 0], structure)
+        expected = [e[20]]
+        for which, related in enumerate(structure.related[:, 20].bool()):
+            summed = torch.stack([one(networks.send, which, row) for row in e[related]]).sum(dim=0)
+            expected.append(one(networks.receive, which, summed))
+    torch.testing.assert_close(around, torch.cat(expected), rtol=1e-4, atol=1e-4)
+
+
+def test_a_unit_knows_its_costs_its_state_and_when_it_starts() -> None:
+    from agents.placeto.policy import inputs
+
+    env = environment()
+    env.reset()
+    for device in (1, 0, 1):
+        observation, *_ = env.step(device)
+    states = {key: torch.as_tensor(value)[None] for key, value in observation.items()}
+    model = policy(DummyVecEnv([environment]))
+    model.choice(states)
+    (structure,) = model.structures.values()
+    x = inputs(structure, states, torch.tensor([3]), 2)[:, 0].numpy()
+    cost = observation["x"][:, FEATURES["cost"]][:, :2]
+    np.testing.assert_allclose(x[:, :2], cost / cost.max(), rtol=1e-6)
+    assert x[:, 5].tolist() == [1, 1, 1, 0, 0, 0, 0]
+    assert x[:, 6].tolist() == [0, 0, 0, 1, 0, 0, 0]
+    start = observation["start_ms"] - observation["start_ms"][3]
+    np.testing.assert_allclose(x[:, 7], start / np.abs(start).max(), rtol=1e-5)
+    assert x[:, 8:].tolist() == np.eye(2)[observation["placement"]].tolist()
+
+
+def test_predictions_do_not_depend_on_who_is_beside() -> None:
+    sizes = {"max_nodes": 80, "max_edges": 120}
+    models = ("resnet", "tiny")
+    both = DummyVecEnv([lambda model=model: environment(model, **sizes) for model in models])
+    model = policy(both)
+    together, values = model.choice(seen(both))
+    for row, name in enumerate(models):
+        alone = DummyVecEnv([lambda name=name: environment(name, **sizes)])
+        choice = model.choice(seen(alone))
+        torch.testing.assert_close(choice.distribution.log_probs[0], together.log_probs[row])
+        torch.testing.assert_close(choice.values[0], values[row])
+
+
+def test_all_units_at_once_are_where_an_episode_puts_them() -> None:
+    env = simulated("inception")
+    agent = make(env, 0)
+    agent.learn(env.problem.n_units)
+    action, _ = agent.predict(env.reset()[0], deterministic=True)
+    played = PerUnit(simulated("inception"))
+    episode(played, agent)
+    np.testing.assert_array_equal(action, played.assignment)
+
+
+def test_answering_for_all_units_evaluates_nothing() -> None:
+    env = simulated("inception")
+    env.backend = counted = BudgetedBackend(env.backend, 10)
+    agent = make(env, 0)
+    agent.predict(env.reset()[0], deterministic=True)
+    assert counted.evaluations == 0
+
+
+def test_a_batch_of_observations_is_answered_row_by_row() -> None:
+    env = simulated()
+    observation, _ = env.reset()
+    several = {key: np.stack([value] * 3) for key, value in observation.items()}
+    action, _ = make(env, 0).predict(several, deterministic=True)
+    assert action.shape == (3, 7)
+
+
+def test_the_agent_leaves_its_environment_as_it_is() -> None:
+    env = environment()
+    base = placement_env(env)
+    observer = base.observer
+    make(env, 0).learn(14)
+    assert base.observer is observer
+    assert "x" in env.reset()[0]
+
+
+@pytest.mark.parametrize("start", ["first", "random", "best"])
+def test_episodes_may_start_anywhere(start: str) -> None:
+    make(simulated(), 0, start=start).learn(30)
+
+
+def test_another_graph_is_refused_with_a_remedy() -> None:
+    agent = make(simulated(), 0)
+    with pytest.raises(ValueError, match="DevicePlacementPerUnit"):
+        agent.predict(simulated("resnet").reset()[0])
+
+
+@pytest.mark.parametrize("start", ["first", "random"])
+def test_the_best_placement_is_the_one_that_was_evaluated(start: str) -> None:
+    agent, best = make(simulated(), 0, start=start), BestPlacementCallback()
+    agent.learn(70, best)
+    assert best.best is not None
+    evaluated = simulated().backend.evaluate(best.best.assignment)
+    assert evaluated.speedup == pytest.approx(best.best.speedup)
+
+
+def test_a_policy_trained_on_other_graphs_answers_for_a_new_one() -> None:
+    env = gym.make(SIMULATED, model="resnet", devices="cpu+igpu")
+    settings = {"train_on": ["tiny", "inception"], "evaluations": 600, "max_nodes": 80}
+    agent = transferred(env, 0, **settings, n_steps=32, batch_size=64)
+    observation, _ = env.reset()
+    action, _ = agent.predict(observation, deterministic=True)
+    assert env.action_space.contains(action)
+    again = transferred(env, 0, **settings, n_steps=32, batch_size=64)
+    assert again.policy is agent.policy
+    assert transferred(env, 1, **settings, n_steps=32, batch_size=64).policy is not agent.policy
+
+
+def test_transfer_refuses_a_model_that_was_trained_on() -> None:
+    env = gym.make(SIMULATED, model="tiny")
+    with pytest.raises(ValueError, match="without having seen"):
+        transferred(env, 0, train_on=["tiny"])

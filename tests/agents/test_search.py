@@ -1,0 +1,142 @@
+"""Searches without a network: budgets, seeds, resuming, and what they find."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+import placement_gym  # noqa: F401  registers the environments
+from agents.search import Annealing, CrossEntropy, Genetic, Search, annealing, hill_climb
+from placement_gym.bench.run.agent_run import run_agent
+from placement_gym.bench.run.agents import AgentSpec, resolve
+from placement_gym.bench.run.environment import Arena
+from placement_gym.env import placement_env
+from placement_gym.placement import Placement
+from placement_gym.solvers.cuts import minimum_cut
+
+MAKERS = {
+    "hill-climb": hill_climb,
+    "annealing": annealing,
+    "cross-entropy": CrossEntropy,
+    "genetic": Genetic,
+}
+ALL = pytest.mark.parametrize("name", list(MAKERS))
+
+
+def environment(model: str = "inception", devices: object = "hsdag-paper") -> gym.Env:
+    return gym.make("DevicePlacementSim-v0", model=model, devices=devices)
+
+
+def made(name: str, env: gym.Env, seed: int = 0) -> Search:
+    return MAKERS[name](env, seed)
+
+
+@ALL
+def test_a_search_evaluates_as_many_placements_as_it_may(name: str, tmp_path: Path) -> None:
+    arena = Arena.make("DevicePlacementSim-v0", {"model": "resnet"}, tmp_path)
+    row, _ = run_agent(arena, AgentSpec(name), seed=0, budget=131)
+    assert row.error == ""
+    assert row.evaluations == 131
+
+
+@ALL
+def test_the_same_seed_finds_the_same_placement(name: str) -> None:
+    env = environment()
+    first, second = (made(name, env).learn(120) for _ in range(2))
+    assert (first.assignment == second.assignment).all()
+    early, other = (made(name, env, seed=seed).learn(5) for seed in (0, 1))
+    assert (other.assignment != early.assignment).any()
+
+
+@ALL
+def test_learning_in_two_parts_goes_on_where_it_stopped(name: str) -> None:
+    search = made(name, environment())
+    search.learn(100)
+    halfway = search.best_speedup
+    search.learn(100)
+    assert search.evaluations == 200
+    assert search.best_speedup >= halfway
+
+
+@pytest.mark.parametrize("name", ["hill-climb", "annealing", "genetic"])
+def test_structured_searches_come_close_to_the_optimum(name: str) -> None:
+    env = environment("resnet")
+    base = placement_env(env)
+    cut = minimum_cut(base.problem.units, base.cost_table()).assignment
+    assert cut is not None
+    optimum = base.backend.score(cut)
+    found = made(name, env).learn(1500)
+    assert found.best_speedup >= 0.97 * optimum.speedup
+
+
+@ALL
+def test_limits_and_support_hold_in_what_is_predicted(name: str) -> None:
+    env = environment(devices=["CPU", {"name": "GPU", "weight_share": 0.4}])
+    search = made(name, env).learn(300)
+    assert placement_env(env).problem.infeasibility(search.assignment) == ""
+    assert search.best_speedup > 1.0
+
+
+def test_annealing_from_the_best_heuristic_is_never_worse_than_it() -> None:
+    env = environment("bert-8")
+    cold = annealing(env, 0, start="best").learn(4)
+    warm = annealing(env, 0, start="best").learn(100)
+    assert warm.best_speedup >= cold.best_speedup
+    assert cold.best_speedup >= placement_env(env).singles.fastest().speedup
+
+
+def test_an_unknown_start_is_refused() -> None:
+    with pytest.raises(ValueError, match="'random', 'best' or a placement"):
+        annealing(environment(), 0, start="worst")
+
+
+def test_hill_climbing_never_takes_a_slower_placement() -> None:
+    search = hill_climb(environment(), 0)
+    reached = 0.0
+    for _ in range(60):
+        search.learn(search.batch)
+        assert search.speedup >= reached
+        reached = search.speedup
+
+
+def test_annealing_cools_down_over_its_horizon() -> None:
+    search = Annealing(environment(), 0, horizon=100)
+    before = search.temperature()
+    search.learn(100)
+    assert before == pytest.approx(0.05)
+    assert search.temperature() == pytest.approx(0.0005)
+    assert np.isfinite(search.best_speedup)
+
+
+def test_annealing_starts_at_a_saved_placement(tmp_path: Path) -> None:
+    env = environment()
+    base = placement_env(env)
+    wanted = np.arange(base.problem.n_units) % 2
+    file = tmp_path / "plan.json"
+    Placement.of(base.problem, wanted).save(file)
+    search = annealing(env, 0, start=str(file)).learn(1)
+    assert (search.assignment == wanted).all()
+    assert (resolve("saved")(env, 0, file=str(file)).assignment == wanted).all()
+    with pytest.raises(ValueError, match=r"no placement file .*absent"):
+        resolve("saved")(env, 0, file="absent.json")
+
+
+@pytest.mark.parametrize("name", ["alpha-expansion", "dp", "dpl", "greedy-fill", "call-milp"])
+def test_solvers_are_agents_that_need_no_evaluation(name: str) -> None:
+    env = gym.make("placement_gym:DevicePlacementSim-v0", model="tiny", devices="cpu+2dgpu")
+    agent = resolve(name)(env, 0)
+    placement, _ = agent.predict(env.reset(seed=0)[0])
+    assert env.action_space.contains(placement)
+
+
+@pytest.mark.parametrize("name", ["cross-entropy", "annealing", "genetic"])
+def test_searches_survive_one_device(name: str) -> None:
+    for devices in (["CPU"], ["CPU", "GPU"]):
+        env = gym.make(
+            "placement_gym:DevicePlacementSim-v0", model="synthetic-layered-16", devices=devices
+        )
+        found = resolve(name)(env, 0).learn(30)
+        assert found.evaluations == 30

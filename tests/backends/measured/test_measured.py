@@ -1,0 +1,198 @@
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import openvino as ov
+import pytest
+from fakes import assignment
+from openvino import opset13 as ops
+from testbed import (
+    CHESSBOARD,
+    N_TINY,
+    QUICK,
+    backend,
+    known_problem,
+    make,
+    needs_bf16,
+    step,
+)
+
+from placement_gym.backends.measured.backend import Candidate
+from placement_gym.backends.measured.outputs import tolerance
+from placement_gym.devices import PRESETS, TESTBED, UnknownDeviceError
+from placement_gym.env import DevicePlacementEnv
+
+needs_one_device = pytest.mark.skipif(
+    len(ov.Core().available_devices) > 1, reason="this machine has several devices"
+)
+
+
+@needs_bf16
+def test_a_low_precision_device_is_held_to_the_wider_tolerance() -> None:
+    assert tolerance(PRESETS["cpu-testbed"]) == 1e-4
+    assert tolerance(PRESETS["cpu-testbed-bf16"]) == 3e-2
+    assert step(make(devices="cpu-testbed-bf16"), [0, 1, 1, 1, 0, 0, 0])["feasible"]
+
+
+class WatchedCore(ov.Core):
+    """Counts compilations, and refuses to split if told so."""
+
+    def __init__(self, splits: bool = True) -> None:
+        super().__init__()
+        self.splits = splits
+        self.compilations = 0
+
+    def compile_model(self, model: Any, device_name: Any = None, config: Any = None) -> Any:
+        self.compilations += 1
+        if "," in str(device_name) and not self.splits:
+            raise RuntimeError("Exception from src/plugin.cpp:1:\nthe plugin is tired")
+        return super().compile_model(model, device_name, config)
+
+
+def test_a_measurement_reports_a_plausible_pair_of_latencies() -> None:
+    measured = backend(ov.Core(), repeats=10).evaluate(assignment(CHESSBOARD))
+    assert measured.error == ""
+    assert 0 < measured.latency_ms <= measured.latency_p90_ms
+    assert measured.speedup == pytest.approx(measured.reference_ms / measured.latency_ms)
+    assert measured.noise >= 0
+    assert measured.compile_s > 0
+    assert measured.measure_s * 1e3 >= 10 * measured.latency_ms / 2
+    assert not measured.cached
+
+
+def test_a_failure_of_the_engine_is_data() -> None:
+    measured = backend(WatchedCore(splits=False)).evaluate(assignment(CHESSBOARD))
+    assert not measured.feasible
+    assert "the plugin is tired" in measured.error
+    assert measured.latency_ms == pytest.approx(10 * measured.reference_ms)
+
+
+def test_a_failed_placement_does_not_spoil_the_next() -> None:
+    core = WatchedCore(splits=False)
+    tested = backend(core)
+    assert not tested.evaluate(assignment(CHESSBOARD)).feasible
+    core.splits = True
+    assert tested.evaluate(assignment(CHESSBOARD)).feasible
+
+
+@pytest.mark.parametrize("spoilt", [1.5, float("inf"), float("nan")])
+def test_outputs_unlike_the_reference_make_a_placement_infeasible(
+    spoilt: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tested = backend(ov.Core())
+    wrong = [np.full_like(output, spoilt) for output in tested.expected]
+    monkeypatch.setattr(Candidate, "outputs", lambda candidate: wrong)
+    measured = tested.evaluate(assignment(CHESSBOARD))
+    assert "outputs differ from the reference" in measured.error
+    assert measured.latency_ms == pytest.approx(10 * measured.reference_ms)
+
+
+def test_a_model_without_finite_outputs_is_refused() -> None:
+    values = ops.parameter((1, 8), np.float32, name="values")
+    positive, negative = ops.relu(values), ops.subtract(values, np.float32(2.0))
+    total = ops.add(positive, ops.log(negative))
+    model = ov.Model([ops.result(total)], [values], "nan")
+    env = gym.make("DevicePlacement-v0", model=model, devices="cpu-testbed", **QUICK)
+    with pytest.raises(ValueError, match="NaN or infinite"):
+        env.reset()
+
+
+def test_a_memory_limit_is_checked_before_compiling() -> None:
+    env = make(devices="cpu-testbed-limited")
+    info = step(env, [1] * N_TINY)
+    assert info["latency_ms"] == pytest.approx(10 * info["reference_ms"])
+    assert "CPU_FAST holds" in info["error"]
+    assert step(env, [1, 1, 0, 1, 1, 1, 1])["feasible"]
+
+
+def test_the_single_devices_are_compiled_once_however_often_reset_is_called() -> None:
+    core = WatchedCore()
+    env = DevicePlacementEnv(backend(core))
+    env.reset()
+    known = core.compilations
+    for seed in range(5):
+        env.reset(seed=seed)
+    assert core.compilations == known > 0
+
+
+@pytest.mark.parametrize("cache", [True, False])
+def test_a_repeated_placement_is_measured_again_only_without_the_cache(cache: bool) -> None:
+    env = make(cache=cache, horizon=2)
+    env.reset()
+    first, second = (env.step(CHESSBOARD)[4] for _ in range(2))
+    assert not first["cached"]
+    assert second["cached"] == cache
+    assert (second["compile_s"] == 0.0) == cache
+    assert (second["latency_ms"] == first["latency_ms"]) == cache
+
+
+def test_remeasuring_compiles_every_finalist_afresh() -> None:
+    core = WatchedCore()
+    tested = backend(core, final_compiles=3)
+    finalists = [assignment(CHESSBOARD), assignment([1] * N_TINY)]
+    for finalist in finalists:
+        tested.evaluate(finalist)
+    known = core.compilations
+    measured = tested.remeasure(finalists)
+    assert core.compilations == known + 3 * len(finalists)
+    assert [m.n_submodels == m.n_submodels_expected for m in measured] == [True, True]
+    assert measured[0].reference_ms == measured[1].reference_ms
+
+
+def test_openvinos_own_choice_is_an_assignment() -> None:
+    tested = backend(ov.Core())
+    automatic, single = tested.own_choice("HETERO"), tested.own_choice("AUTO")
+    assert automatic.shape == single.shape == (N_TINY,)
+    assert set(automatic.tolist()) <= {0, 1}
+    assert len(set(single.tolist())) == 1
+
+
+def test_a_closed_env_can_be_closed_again_and_gives_its_reference_back() -> None:
+    tested = backend(ov.Core())
+    tested.evaluate(assignment(CHESSBOARD))
+    tested.close()
+    tested.close()
+    assert "reference" not in vars(tested)
+
+
+@needs_one_device
+def test_a_machine_with_one_device_gets_the_test_bed_and_is_told_so() -> None:
+    with pytest.warns(UserWarning, match="one device.*'cpu-testbed'.*never a claim"):
+        env = make(devices=None)
+    info = env.reset()[1]
+    assert env.problem.devices == TESTBED
+    assert info["testbed"]
+    assert list(info["devices"]) == ["CPU", "CPU_FAST"]
+
+
+@pytest.mark.parametrize("devices", ["CPU,NPU.9", ["GPU.77"], [{"name": "GPU.77"}, "CPU"]])
+def test_an_unknown_device_fails_at_make_with_those_available(devices: Any) -> None:
+    with pytest.raises(UnknownDeviceError, match=r"'(NPU.9|GPU.77)' is not available.*\['CPU'"):
+        make(devices=devices)
+
+
+def test_every_unit_of_the_built_in_models_runs_on_the_cpu() -> None:
+    assert known_problem("bert-8").supported.all()
+    assert make().action_masks().all()
+
+
+def test_measured_observations_know_no_costs() -> None:
+    from placement_gym.observation import FEATURES
+
+    assert not make().reset()[0]["x"][:, FEATURES["cost"]].any()
+
+
+@pytest.mark.parametrize("granularity", ["op", "fused"])
+def test_other_granularities_are_measured_too(granularity: str) -> None:
+    env = make(granularity=granularity)
+    placed = np.arange(env.problem.n_units) % 2
+    info = step(env, placed.tolist())
+    assert (info["error"], info["n_submodels"]) == ("", info["n_submodels_expected"])
+
+
+def test_the_raw_graph_is_measured_too() -> None:
+    env = make(granularity="op", graph="raw")
+    info = step(env, (np.arange(env.problem.n_units) % 2).tolist())
+    assert info["error"] == ""

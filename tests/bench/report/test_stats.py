@@ -1,0 +1,71 @@
+"""Statistics of studies, against numbers that are known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from placement_gym.bench.report.stats import (
+    interquartile_mean,
+    performance_profile,
+    probability_of_improvement,
+    with_interval,
+)
+
+
+def test_the_interquartile_mean_leaves_out_the_best_and_the_worst_quarter() -> None:
+    scores = np.array([[1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 700.0]])
+    assert interquartile_mean(scores) == pytest.approx(np.mean([3, 4, 5, 6]))
+
+
+def test_failed_and_missing_runs_are_not_averaged() -> None:
+    scores = np.array([[0.0, 1.0], [3.0, np.nan]])
+    assert interquartile_mean(scores) == pytest.approx(2.0)
+    assert np.isnan(interquartile_mean(np.full((2, 2), np.nan)))
+
+
+def test_ties_count_half_and_problems_count_alike() -> None:
+    mine = np.array([[2.0, 1.0], [2.0, np.nan]])
+    theirs = np.array([[1.0, 1.0], [3.0, 1.0]])
+    assert probability_of_improvement(mine, theirs) == pytest.approx((0.5 + 0.5) / 2)
+    assert probability_of_improvement(theirs + 9, mine) == pytest.approx(1.0)
+    assert np.isnan(probability_of_improvement(mine, np.full((2, 2), np.nan)))
+
+
+def test_a_failed_run_loses_and_one_that_is_missing_does_not_play() -> None:
+    works, fails = np.full((4, 1), 0.5), np.array([[0.9], [0.0], [0.0], [np.nan]])
+    assert probability_of_improvement(fails, works) == pytest.approx(1 / 3)
+    assert probability_of_improvement(works, fails) == pytest.approx(2 / 3)
+
+
+def test_a_profile_is_the_share_of_runs_with_at_least_a_score() -> None:
+    scores = np.array([[0.5, 1.0], [0.75, 0.0], [np.nan, np.nan]])
+    thresholds = np.array([0.1, 0.6, 0.8, 1.0])
+    np.testing.assert_allclose(performance_profile(scores, thresholds), [0.75, 0.5, 0.25, 0.25])
+
+
+def test_an_interval_covers_the_true_mean_about_as_often_as_it_says() -> None:
+    rng = np.random.default_rng(0)
+    covered = 0
+    for _ in range(60):
+        scores = rng.normal(size=(10, 4))
+        _, low, high = with_interval(lambda s: float(s.mean()), scores)
+        covered += low <= 0.0 <= high
+    assert 50 <= covered <= 60
+
+
+def test_runs_are_drawn_within_problems() -> None:
+    scores = np.tile([0.0, 1.0, 5.0], (6, 1))
+    value, low, high = with_interval(lambda s: float(s.mean()), scores)
+    assert low == value == high == pytest.approx(2.0)
+
+
+def test_equal_scores_make_equal_intervals() -> None:
+    scores = np.random.default_rng(1).random((5, 3))
+    assert with_interval(interquartile_mean, scores) == with_interval(interquartile_mean, scores)
+
+
+def test_runs_of_different_problems_are_drawn_apart() -> None:
+    opposite = np.array([[0.0, 1.0], [1.0, 0.0]] * 4)
+    _, low, high = with_interval(lambda s: float(s.mean()), opposite)
+    assert low < 0.4 < 0.6 < high

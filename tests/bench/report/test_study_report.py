@@ -1,0 +1,333 @@
+"""Reports and validation of studies."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from placement_gym.bench.report import stats
+from placement_gym.bench.report.drift import in_one_frame
+from placement_gym.bench.report.known_latencies import Reference, references_of
+from placement_gym.bench.report.scores import StudyResults
+from placement_gym.bench.report.study import report_study
+from placement_gym.bench.run import rows as results
+from placement_gym.bench.study.replay import validate
+from placement_gym.bench.study.runner import run_study
+from placement_gym.bench.study.spec import Study
+from placement_gym.cli.main import main
+
+STUDY = Study.of(
+    {
+        "about": "Two <models> & some agents",
+        "env": "DevicePlacementSim-v0",
+        "models": ["tiny", "resnet"],
+        "devices": ["hsdag-paper"],
+        "agents": ["single-device", "random-blocks", "annealing", "min-cut", "failing_agent:make"],
+        "seeds": 3,
+        "budget": 30,
+        "published": {"HSDAG": {"resnet": 7.66}},
+    }
+)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_resamples() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stats, "RESAMPLES", 100)
+        yield
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The results of a study in which one agent always fails."""
+    out = tmp_path_factory.mktemp("study")
+    run_study(STUDY, out, "serial", quiet=True)
+    return out
+
+
+def rows(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "results.jsonl").read_text().splitlines()]
+
+
+@pytest.fixture(scope="module")
+def report(folder: Path) -> tuple[Path, Path]:
+    return report_study(STUDY, folder, "a command", quiet=True)
+
+
+def found_in(folder: Path) -> StudyResults:
+    tasks = {task.problem: task for task in STUDY.tasks()}
+    return StudyResults(rows(folder), references_of(rows(folder), tasks, folder))
+
+
+def test_scores_are_relative_to_the_proven_optimum(folder: Path) -> None:
+    found = found_in(folder)
+    np.testing.assert_allclose(found.scores("min-cut"), 1.0)
+    assert (found.scores("random-blocks") <= 1.0).all()
+    for problem, reference in found.references.items():
+        singles = [row["latency_ms"] for row in found.of("single-device", problem)]
+        assert reference.best_single_ms == pytest.approx(singles[0])
+        assert reference.optimum_ms == pytest.approx(found.least_ms[problem])
+
+
+def test_curves_end_at_the_best_that_was_seen(folder: Path) -> None:
+    found = found_in(folder)
+    curves = found.curve("annealing", np.array([0.0, 1.0, 30.0]), axis=0)
+    assert curves.shape == (6, 3)
+    assert (curves[:, 0] == 0).all()
+    assert (curves[:, 1] <= curves[:, 2]).all()
+    final = [
+        found.least_ms[r["problem"]] / r["latency_ms"]
+        for r in rows(folder)
+        if r["agent"] == "annealing"
+    ]
+    np.testing.assert_allclose(np.sort(curves[:, 2]), np.sort(final))
+
+
+def test_the_markdown_names_everything_and_its_pictures_exist(
+    folder: Path, report: tuple[Path, Path]
+) -> None:
+    text = report[0].read_text()
+    for expected in (
+        "30 of 30 runs",
+        "simulated: no claim about a real device",
+        "a command",
+        "| proven optimum |",
+        "proven for 2 of 2 problems",
+        "| published: HSDAG | 7.66 |",
+    ):
+        assert expected in text
+    for name in ("min-cut", "random-blocks", "annealing", "single-device"):
+        assert f"| {name} |" in text
+    assert "| failing_agent:make | - | - | 0.00 | 6 of 6 |" in text
+    assert "nothing works today" in text
+    pictures = re.findall(r"!\[.*?\]\((.*?)\)", text)
+    assert len(pictures) == 5
+    assert all((folder / name).stat().st_size > 5000 for name in pictures)
+
+
+def test_the_page_holds_all_of_it_and_needs_nothing_else(report: tuple[Path, Path]) -> None:
+    sources: list[str] = []
+    tags: list[str] = []
+
+    class Reader(HTMLParser):
+        def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+            tags.append(tag)
+            sources.extend(value or "" for key, value in attrs if key in ("src", "href"))
+
+    text = report[1].read_text()
+    Reader().feed(text)
+    assert tags.count("table") == 3
+    assert len(sources) == 5
+    for source in sources:
+        kind, data = source.split(",")
+        assert kind == "data:image/png;base64"
+        assert base64.b64decode(data).startswith(b"\x89PNG")
+    assert "Two &lt;models&gt; &amp; some agents" in text
+
+
+def test_a_report_needs_results(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="run it first"):
+        report_study(STUDY, tmp_path)
+
+
+def test_a_partial_study_is_reported_as_such(folder: Path, tmp_path: Path) -> None:
+    lines = (folder / "results.jsonl").read_text().splitlines(keepends=True)
+    (tmp_path / "results.jsonl").write_text("".join(lines[:7]))
+    markdown, _ = report_study(STUDY, tmp_path)
+    assert "7 of 30 runs" in markdown.read_text()
+
+
+def test_true_rows_hold(folder: Path) -> None:
+    assert not [verdict for verdict in validate(folder) if verdict.problem]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"latency_ms": 0.9}, "now"),
+        ({"evaluations": 31}, "exceed"),
+        ({"model_fingerprint": "0"}, "another now"),
+        ({"seed": 7}, "key"),
+        ({"speedup_vs_best_single": 9.0}, "speedup_vs_best_single 9 is"),
+        ({"placement": None}, "neither"),
+        ({"env_kwargs": {"model": "gone.xml"}}, "cannot be replayed"),
+    ],
+)
+def test_a_row_that_was_changed_does_not_hold(
+    change: dict[str, Any], message: str, folder: Path, tmp_path: Path
+) -> None:
+    row = next(row for row in rows(folder) if row["agent"] == "annealing")
+    changed = row | change
+    if "latency_ms" in change:
+        changed["latency_ms"] = row["latency_ms"] * change["latency_ms"]
+    (tmp_path / "results.jsonl").write_text(json.dumps(changed) + "\n")
+    (verdict,) = validate(tmp_path)
+    assert message in verdict.problem
+
+
+def test_another_placement_does_not_have_the_rows_latency(folder: Path, tmp_path: Path) -> None:
+    row = next(row for row in rows(folder) if row["agent"] == "min-cut")
+    swapped = {
+        unit: "CPU" if device == "GPU" else "GPU" for unit, device in row["placement"].items()
+    }
+    (tmp_path / "results.jsonl").write_text(json.dumps(row | {"placement": swapped}) + "\n")
+    (verdict,) = validate(tmp_path)
+    assert "now" in verdict.problem
+
+
+def test_a_row_that_appears_twice_does_not_hold(folder: Path, tmp_path: Path) -> None:
+    line = json.dumps(rows(folder)[0]) + "\n"
+    (tmp_path / "results.jsonl").write_text(line * 2)
+    assert [bool(verdict.problem) for verdict in validate(tmp_path)] == [False, True]
+
+
+def test_the_commands_report_and_validate(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "study.yaml"
+    values = {**vars(STUDY), "devices": ["hsdag-paper"]}
+    file.write_text(json.dumps(values))
+    assert main(["bench", "report", str(file), "--out", str(folder)]) == 0
+    assert "report.html" in capsys.readouterr().out
+    assert main(["bench", "validate", "--out", str(folder)]) == 0
+    assert "30 of 30 rows hold" in capsys.readouterr().out
+    row = rows(folder)[0] | {"evaluations": 99}
+    (tmp_path / "results.jsonl").write_text(json.dumps(row) + "\n")
+    assert main(["bench", "validate", "--out", str(tmp_path)]) == 1
+    assert "exceed" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_measured_rows_hold_within_noise(tmp_path: Path) -> None:
+    measured = Study.of(
+        {
+            "env": "DevicePlacement-v0",
+            "models": ["tiny"],
+            "devices": ["cpu-testbed"],
+            "agents": ["single-device", "random-blocks"],
+            "seeds": 1,
+            "budget": 4,
+        }
+    )
+    done = run_study(measured, tmp_path, quiet=True)
+    assert all(row["latency_ms"] for row in done)
+    assert not [verdict for verdict in validate(tmp_path) if verdict.problem]
+
+
+def test_agents_are_called_what_the_study_calls_them(folder: Path, tmp_path: Path) -> None:
+    named = replace(STUDY, agents=[{"name": "annealing", "label": "slow cooling"}])
+    (tmp_path / "results.jsonl").write_bytes((folder / "results.jsonl").read_bytes())
+    markdown, _ = report_study(named, tmp_path)
+    assert "| slow cooling |" in markdown.read_text()
+    assert "| annealing |" not in markdown.read_text()
+
+
+def test_a_run_that_reaches_the_bound_proves_the_optimum() -> None:
+    reference = Reference(best_single_ms=12.0, optimum_ms=None, bound_ms=10.0)
+    assert reference.proven_by([11.0, 10.0 + 1e-9]).optimum_ms == pytest.approx(10.0)
+    assert reference.proven_by([11.0]).optimum_ms is None
+    assert reference.proven_by([]).optimum_ms is None
+
+
+def test_problems_are_called_by_what_tells_them_apart() -> None:
+    def named(*problems: tuple[str, str]) -> list[str]:
+        keys = [json.dumps(["E", {}, model, devices]) for model, devices in problems]
+        rows = [{"problem": key} for key in keys]
+        return list(StudyResults(rows, {}).names.values())
+
+    assert named(("tiny", "a"), ("resnet", "a")) == ["tiny", "resnet"]
+    assert named(("tiny", "a"), ("tiny", "b")) == ["tiny on a", "tiny on b"]
+    assert named(("x/net.json", "a"), ("y/net.json", "a")) == ["x/net", "y/net"]
+
+
+def test_latencies_of_slow_and_fast_moments_are_compared_by_their_speedups() -> None:
+    fast = {"latency_ms": 8.0, "speedup": 2.5, "speedup_vs_best_single": 1.25}
+    slow = {"latency_ms": 15.0, "speedup": 3.0, "speedup_vs_best_single": 1.5}
+    empty = {"greedy_latency_ms": None, "greedy_speedup": None}
+    greedy = {"greedy_latency_ms": 40.0, "greedy_speedup": 1.0}
+    scored = {"scored_ms": 6.0, "scored_speedup": 2.0}
+    apart = [
+        fast | empty | scored | {"problem": "p"},
+        slow | greedy | scored | {"problem": "p"},
+        slow | empty | {"problem": "q", "scored_ms": None, "scored_speedup": None},
+    ]
+    first, second, other = in_one_frame(apart)
+    alone_ms, reference_ms = np.median([8 * 1.25, 15 * 1.5]), np.median([8 * 2.5, 15 * 3])
+    assert first["latency_ms"] == pytest.approx(alone_ms / 1.25)
+    assert second["latency_ms"] == pytest.approx(alone_ms / 1.5)
+    assert second["greedy_latency_ms"] == pytest.approx(reference_ms)
+    assert first["greedy_latency_ms"] is None
+    assert first["scored_ms"] == pytest.approx(6.0)
+    assert other["latency_ms"] == pytest.approx(15.0)
+
+
+def test_simulated_latencies_stay_as_they_are(folder: Path) -> None:
+    for before, after in zip(rows(folder), in_one_frame(rows(folder)), strict=True):
+        for field in ("latency_ms", "greedy_latency_ms"):
+            assert before[field] == (before[field] and pytest.approx(after[field], rel=1e-12))
+
+
+def test_infeasible_predictions_are_counted_not_averaged(folder: Path, tmp_path: Path) -> None:
+    changed = [
+        row | {"greedy_latency_ms": None}
+        if row["agent"] == "annealing" and not row["seed"]
+        else row
+        for row in rows(folder)
+    ]
+    for row in changed:
+        results.append_json(tmp_path / results.ROWS, row)
+    text = report_study(STUDY, tmp_path)[0].read_text()
+    (total,) = re.findall(r"\| annealing \| .*?\| (\S+ .*?) \|", text.split("## tiny")[0])
+    assert "(2 of 6 infeasible)" in total
+    assert text.count("(1 infeasible)") == 2
+
+
+def test_a_study_in_which_everything_failed_is_reported(tmp_path: Path) -> None:
+    hopeless = replace(STUDY, agents=["failing_agent:make"], published={})
+    run_study(hopeless, tmp_path, "serial", quiet=True)
+    text = report_study(hopeless, tmp_path)[0].read_text()
+    assert "6 of 6" in text
+    assert "nothing works today" in text
+
+
+def test_a_report_says_who_beats_the_best_single_device(report: tuple[Path, Path]) -> None:
+    text = report[0].read_text()
+    _, tiny, resnet = re.split(r"^## (?=tiny|resnet)", text, flags=re.MULTILINE)
+    for part in (tiny, resnet):
+        (said,) = re.findall(r"in most of their runs: (.*)\.", part)
+        assert "min-cut" in said
+        assert "single-device" not in said
+        assert re.search(r"^\| min-cut \| .* \| 0\.0 % \| .* \| 3 of 3 \| 0 of 3 \|", part, re.M)
+
+
+def test_a_report_without_the_model_has_no_picture_of_it(folder: Path, tmp_path: Path) -> None:
+    gone = replace(STUDY, models=["gone.xml"], agents=["min-cut"], published={})
+    tasks = {task.seed: task for task in gone.tasks()}
+    for row in rows(folder):
+        if row["agent"] == "min-cut" and row["model"] == "resnet":
+            task = tasks[row["seed"]]
+            changed = row | {"key": task.key, "problem": task.problem}
+            results.append_json(tmp_path / results.ROWS, changed)
+    text = report_study(gone, tmp_path)[0].read_text()
+    assert "3 of 3 runs" in text
+    assert "not drawn" in text
+
+
+def test_a_report_of_a_model_that_is_another_now_does_not_draw_on_it(
+    folder: Path, tmp_path: Path
+) -> None:
+    for row in rows(folder):
+        results.append_json(tmp_path / results.ROWS, row | {"model_fingerprint": "0"})
+    text = report_study(STUDY, tmp_path, quiet=True)[0].read_text()
+    assert text.count("not drawn") == 2
+    assert "proven for 0 of 2 problems" in text

@@ -1,0 +1,198 @@
+"""Where runs happen: options, workers that are lost, a parent that is killed."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import pytest
+
+from placement_gym.bench.run import finalists
+from placement_gym.bench.run import rows as results
+from placement_gym.bench.study.executors import ATTEMPTS, Processes, Serial, WorkerLost, run_all
+from placement_gym.bench.study.runner import run_study
+from placement_gym.bench.study.spec import Study, Task
+from placement_gym.bench.study.worker import Result, run_task
+from studies import VALUES, study, timeless
+
+
+@pytest.mark.parametrize(
+    ("changes", "options", "message"),
+    [
+        ({}, {"executor": "cloud"}, "one of"),
+        ({}, {"executor": "serial", "workers": 2}, "workers"),
+        ({}, {"workers": 0}, "at least 1"),
+        ({}, {"address": "auto"}, "'ray' alone"),
+        ({"env": "DevicePlacement-v0"}, {"executor": "processes"}, "disturb"),
+        ({"score_on": {"env": "DevicePlacement-v0"}}, {"executor": "processes"}, "disturb"),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused(
+    changes: dict[str, Any], options: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        run_study(study(**changes), tmp_path, quiet=True, **options)
+
+
+def test_processes_give_the_rows_of_a_serial_run(tmp_path: Path) -> None:
+    serial = run_study(study(), tmp_path / "serial", "serial", quiet=True)
+    parallel = run_study(study(), tmp_path / "parallel", "processes", workers=2, quiet=True)
+    assert timeless(serial) == timeless(parallel)
+
+
+class Unreliable(Serial):
+    """Loses some tasks before it does them."""
+
+    def __init__(self, losses: dict[str, int]) -> None:
+        self.losses = losses
+
+    def submit(self, task: Task) -> Any:
+        return lambda: self.attempted(task)
+
+    def finished(self, handles: Sequence[Any]) -> Iterable[Any]:
+        return list(handles)
+
+    def result(self, handle: Any) -> Result:
+        row: Result = handle()
+        return row
+
+    def attempted(self, task: Task) -> Result:
+        if self.losses.get(task.key, 0):
+            self.losses[task.key] -= 1
+            raise WorkerLost("power cut")
+        return run_task(task)
+
+
+def test_a_task_whose_worker_is_lost_begins_again_and_at_last_is_given_up() -> None:
+    tasks = study(models=["tiny"], seeds=1).tasks()
+    losses = {tasks[0].key: ATTEMPTS - 1, tasks[1].key: ATTEMPTS}
+    rows = {task.key: row for task, row in run_all(tasks, Unreliable(losses))}
+    assert len(rows) == 3
+    assert rows[tasks[0].key]["error"] == ""
+    assert "power cut" in rows[tasks[1].key]["error"]
+
+
+@pytest.mark.slow
+def test_a_killed_worker_loses_no_run() -> None:
+    tasks = study(models=["tiny"], agents=["annealing"], seeds=6, budget=3000).tasks()
+    executor = Processes(2)
+    rows = []
+    try:
+        for _, row in run_all(tasks, executor):
+            if not rows:
+                for pid in list(next(iter(executor.busy.values()))._processes):
+                    os.kill(pid, signal.SIGKILL)
+            rows.append(row)
+    finally:
+        executor.close()
+    assert sorted(row["key"] for row in rows) == sorted(task.key for task in tasks)
+    assert not any(row["error"] for row in rows)
+
+
+def test_a_task_that_kills_its_worker_takes_no_other_with_it() -> None:
+    agents = ["fatal_agent:make", "annealing"]
+    _, *tasks = study(models=["tiny"], agents=agents, seeds=2, budget=3000).tasks()
+    executor = Processes(2)
+    try:
+        rows = [row for _, row in run_all(tasks, executor)]
+    finally:
+        executor.close()
+    assert len(rows) == 3
+    for row in rows:
+        assert ("lost 3 times" in row["error"]) == (row["agent"] == "fatal_agent:make")
+
+
+def test_a_script_without_a_main_guard_is_told_so(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text("from placement_gym.bench.study.executors import Processes\nProcesses(1)\n")
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True)
+    assert done.returncode
+    assert "__main__" in done.stderr.splitlines()[-1]
+
+
+def running(marker: str) -> list[int]:
+    """Processes in whose environment the marker stands."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if marker.encode() in (folder / "environ").read_bytes():
+                found.append(int(folder.name))
+        except OSError:
+            continue
+    return found
+
+
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs /proc")
+def test_a_killed_parent_leaves_no_worker_and_the_study_goes_on(tmp_path: Path) -> None:
+    file = tmp_path / "study.yaml"
+    values = VALUES | {"agents": ["annealing", "random"], "seeds": 4, "budget": 2000}
+    file.write_text(json.dumps(values))
+    marker = f"STUDY_OF={tmp_path}"
+    command = [
+        sys.executable,
+        "-c",
+        "from placement_gym.cli.main import main; main()",
+        "bench",
+        "run",
+    ]
+    command += [str(file), "--out", str(tmp_path / "out"), "--workers", "2"]
+    path = tmp_path / "out" / "results.jsonl"
+    parent = subprocess.Popen(
+        command, env={**os.environ, "STUDY_OF": str(tmp_path)}, stderr=subprocess.DEVNULL
+    )
+    wait_until(lambda: path.is_file() and path.stat().st_size > 0)
+    parent.kill()
+    parent.wait()
+    wait_until(lambda: not running(marker))
+    written = path.read_bytes()
+    time.sleep(0.5)
+    assert path.read_bytes() == written
+    resumed = run_study(Study.load(file), tmp_path / "out", "serial", quiet=True)
+    assert path.read_bytes().startswith(written[: written.rfind(b"\n") + 1])
+    undisturbed = run_study(Study.load(file), tmp_path / "other", "serial", quiet=True)
+    assert timeless(resumed) == timeless(undisturbed)
+    assert timeless(results.load(path)) == timeless(undisturbed)
+
+
+def test_a_process_ends_with_its_parent(tmp_path: Path) -> None:
+    child = (
+        "import os, time; from placement_gym.bench.run.watchdog import end_with;"
+        "end_with(os.getppid()); print(os.getpid(), flush=True); time.sleep(60)"
+    )
+    code = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])"
+    parent = subprocess.Popen(
+        [sys.executable, "-c", code],
+        env={**os.environ, "CHILD_OF": str(tmp_path)},
+        stdout=subprocess.PIPE,
+    )
+    assert parent.stdout is not None
+    assert int(parent.stdout.readline())
+    parent.kill()
+    parent.wait()
+    wait_until(lambda: not running(f"CHILD_OF={tmp_path}"), seconds=5)
+
+
+def test_so_does_the_process_that_measures_finalists(monkeypatch: pytest.MonkeyPatch) -> None:
+    parents: list[int] = []
+    task = {"parent": 7, "env_id": "Nowhere-v0", "env_kwargs": {}}
+    monkeypatch.setattr(finalists, "end_with", parents.append)
+    monkeypatch.setattr(sys, "stdin", io.StringIO(json.dumps(task)))
+    with pytest.raises(gym.error.Error):
+        finalists.main()
+    assert parents == [7]
+
+
+def wait_until(condition: Any, seconds: float = 60.0) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.02)

@@ -1,0 +1,123 @@
+"""Studies on a Ray cluster of two nodes on this machine."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from placement_gym.bench.study.executors import Ray, run_all
+from placement_gym.bench.study.runner import run_study
+from placement_gym.bench.study.spec import Study
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+ray = pytest.importorskip("ray", reason="needs the extra 'ray'")
+
+VALUES: dict[str, Any] = {
+    "env": "DevicePlacementSim-v0",
+    "models": ["tiny", "resnet"],
+    "devices": ["hsdag-paper"],
+    "agents": ["annealing", "random"],
+    "seeds": 6,
+    "budget": 3000,
+}
+TIMES = ("wall_s", "time", "curve", "host")
+
+
+def timeless(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{key: value for key, value in row.items() if key not in TIMES} for row in rows]
+
+
+@pytest.fixture
+def nodes() -> Iterator[Any]:
+    """A cluster of two nodes, one core each."""
+    from ray.cluster_utils import Cluster
+
+    both = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
+    both.second = both.add_node(num_cpus=1)
+    both.wait_for_nodes()
+    yield both
+    both.shutdown()
+
+
+@pytest.fixture
+def cluster(nodes: Any) -> Iterator[Any]:
+    """The same, with this process connected to it."""
+    ray.init(address=nodes.address, log_to_driver=False)
+    yield nodes
+    ray.shutdown()
+
+
+def workers() -> list[int]:
+    """Processes that run a task of Ray now."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if (folder / "cmdline").read_bytes().startswith(b"ray::run_task"):
+                found.append(int(folder.name))
+        except OSError:
+            continue
+    return found
+
+
+def test_the_rows_are_those_of_a_serial_run(cluster: Any, tmp_path: Path) -> None:
+    study = Study.of(VALUES | {"seeds": 2, "budget": 50})
+    on_ray = run_study(study, tmp_path / "ray", "ray", quiet=True)
+    serial = run_study(study, tmp_path / "serial", "serial", quiet=True)
+    assert timeless(on_ray) == timeless(serial)
+
+
+def test_a_killed_worker_loses_no_run(cluster: Any) -> None:
+    tasks, executor = Study.of(VALUES).tasks(), Ray()
+    assert executor.slots == 2
+    rows, killed = [], 0
+    for _, row in run_all(tasks, executor):
+        rows.append(row)
+        if killed < 2:
+            for pid in workers()[:1]:
+                os.kill(pid, signal.SIGKILL)
+                killed += 1
+    assert killed
+    assert sorted(row["key"] for row in rows) == sorted(task.key for task in tasks)
+    assert not any(row["error"] for row in rows)
+
+
+def test_a_lost_node_loses_no_run(cluster: Any) -> None:
+    tasks, executor = Study.of(VALUES).tasks(), Ray()
+    rows = []
+    for _, row in run_all(tasks, executor):
+        rows.append(row)
+        if len(rows) == 3:
+            cluster.remove_node(cluster.second, allow_graceful=False)
+    assert sorted(row["key"] for row in rows) == sorted(task.key for task in tasks)
+    assert not any(row["error"] for row in rows)
+
+
+def test_a_local_cluster_is_started_where_none_runs(tmp_path: Path) -> None:
+    study = Study.of(VALUES | {"seeds": 1, "budget": 20})
+    rows = run_study(study, tmp_path, "ray", quiet=True)
+    assert not any(row["error"] for row in rows)
+    assert not ray.is_initialized()
+
+
+def test_workers_of_an_address_find_models_by_variables_and_agents_by_folder(
+    nodes: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import openvino as ov
+
+    from placement_gym import models
+
+    ov.save_model(models.load("tiny"), tmp_path / "small.xml")
+    (tmp_path / "my_agent.py").write_text("from agents.static import single_device as make\n")
+    monkeypatch.setenv("MODELS", str(tmp_path))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    changes = {"models": ["${MODELS}/small.xml"], "agents": ["my_agent:make"], "seeds": 2}
+    study = Study.of(VALUES | changes)
+    rows = run_study(study, tmp_path / "out", "ray", address=nodes.address, quiet=True)
+    assert [row["error"] for row in rows] == ["", ""]
+    assert not ray.is_initialized()

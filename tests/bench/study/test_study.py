@@ -1,0 +1,240 @@
+"""Studies: files, keys, resuming, and what becomes of failures."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+from placement_gym.bench.compare import compare
+from placement_gym.bench.run import rows as results
+from placement_gym.bench.run.environment import Arena
+from placement_gym.bench.study.executors import Serial
+from placement_gym.bench.study.replay import validate
+from placement_gym.bench.study.runner import plan_of, run_study
+from placement_gym.bench.study.spec import Study, expanded
+from placement_gym.bench.study.worker import failed, run_task
+from placement_gym.cli.main import main
+from placement_gym.env import placement_env
+from studies import VALUES, study, timeless
+
+
+def test_a_study_is_agents_times_models_times_devices_times_seeds() -> None:
+    tasks = study().tasks()
+    assert len(tasks) == 3 * 2 * 1 * 3
+    assert len({task.key for task in tasks}) == len(tasks)
+
+
+def test_a_key_is_everything_that_decides_a_run() -> None:
+    task = study().tasks()[0]
+    changes: dict[str, Any] = {
+        "agent": "genetic",
+        "kwargs": {"population": 3},
+        "env": "DevicePlacement-v0",
+        "env_kwargs": {"granularity": "op"},
+        "model": "bert",
+        "devices": "cpu+igpu",
+        "seed": 9,
+        "budget": 13,
+        "score_on": {"devices": "cpu+igpu"},
+    }
+    keys = {replace(task, **{name: value}).key for name, value in changes.items()}
+    assert len(keys | {task.key}) == len(changes) + 1
+    assert set(changes) == set(vars(task))
+    assert replace(task, kwargs={"b": 1, "a": 2}).key == replace(task, kwargs={"a": 2, "b": 1}).key
+
+
+def test_a_study_file_is_read(tmp_path: Path) -> None:
+    file = tmp_path / "study.yaml"
+    file.write_text("env: DevicePlacementSim-v0\nmodels: [tiny]\nagents: [random]\nbudget: 3\n")
+    assert Study.load(file).all_seeds == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("env: E\nmodels: [tiny]\nagents: [random]\nbudget: 1e3", "whole number"),
+        ("env: E\nmodels: [tiny]\nagents: [random]\nbudget: 3\nseeds: '5'", "seeds"),
+        ("env: E\nmodels: [tiny]\nagents: [a, {name: a}]\nbudget: 3", "two agents"),
+        ("models: [tiny]", "needs"),
+        ("[1, 2]", "needs"),
+        ("a: [", "YAML"),
+        ("env: E\nmodels: tiny\nagents: [random]\nbudget: 3", "models"),
+        ("env: E\nmodels: [tiny]\nagents: []\nbudget: 3", "agents"),
+        ("env: E\nmodels: [tiny]\nagents: [random]\nbudget: 0", "budget"),
+        ("env: E\nmodels: [tiny]\nagents: [random]\nbudget: 3\ncolour: red", "colour"),
+    ],
+)
+def test_a_wrong_study_file_is_refused(text: str, message: str, tmp_path: Path) -> None:
+    file = tmp_path / "study.yaml"
+    file.write_text(text)
+    with pytest.raises(ValueError, match=message):
+        Study.load(file)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"agents": ["nobody"]}, "nobody"),
+        ({"agents": [Serial()]}, "names its agents"),
+        ({"score_on": {"env": "Elsewhere-v0"}}, "Elsewhere"),
+        ({"env": "Nowhere-v0"}, "Nowhere"),
+        ({"models": ["${NOT_SET_ANYWHERE}/a.json"]}, "NOT_SET_ANYWHERE"),
+    ],
+)
+def test_what_cannot_run_is_refused_before_anything_does(
+    changes: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        run_study(study(**changes), tmp_path, quiet=True)
+    assert not (tmp_path / "results.jsonl").exists()
+
+
+def test_empty_fields_of_a_file_are_as_if_left_out() -> None:
+    empty = study(env_kwargs=None, score_on=None, agents=[{"name": "random", "kwargs": None}])
+    assert empty.tasks() == study(agents=["random"]).tasks()
+
+
+def test_variables_of_a_path_are_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOME_DATA", "/data")
+    assert expanded("${SOME_DATA}/a.json") == expanded("$SOME_DATA/a.json") == "/data/a.json"
+
+
+def test_every_run_is_a_row_and_none_is_done_twice(tmp_path: Path) -> None:
+    rows = run_study(study(), tmp_path, "serial", quiet=True)
+    written = (tmp_path / "results.jsonl").read_bytes()
+    assert [row["key"] for row in rows] == [task.key for task in study().tasks()]
+    assert all(row["latency_ms"] and not row["error"] for row in rows)
+    assert run_study(study(), tmp_path, "serial", quiet=True) == rows
+    assert (tmp_path / "results.jsonl").read_bytes() == written
+    more = run_study(study(seeds=4), tmp_path, "serial", quiet=True)
+    assert len(more) == 4 * 6
+    assert (tmp_path / "results.jsonl").read_bytes().startswith(written)
+
+
+def test_a_torn_line_is_done_again(tmp_path: Path) -> None:
+    whole = run_study(study(), tmp_path, "serial", quiet=True)
+    path = tmp_path / "results.jsonl"
+    path.write_bytes(path.read_bytes()[:-40])
+    assert len(results.load(path)) == len(whole) - 1
+    again = run_study(study(), tmp_path, "serial", quiet=True)
+    assert timeless(again) == timeless(whole)
+    assert len(results.load(path)) == len(whole)
+
+
+def test_an_environment_that_cannot_be_made_is_an_error_in_the_row(tmp_path: Path) -> None:
+    rows = run_study(study(models=["no-such-model"]), tmp_path, "serial", quiet=True)
+    assert len(rows) == 9
+    assert all("no-such-model" in row["error"] for row in rows)
+    assert {row["label"] for row in rows} == {"random", "random-blocks", "single-device"}
+
+
+def test_failed_runs_are_done_again_only_if_asked(tmp_path: Path) -> None:
+    path, (first, *others) = tmp_path / results.ROWS, study(models=["tiny"], seeds=1).tasks()
+    small = study(models=["tiny"], seeds=1)
+    results.append_json(path, failed(first, "no power"))
+    assert [row["error"] for row in run_study(small, tmp_path, "serial", quiet=True)] == [
+        "no power",
+        *("" for _ in others),
+    ]
+    assert "3 done before" in plan_of(small, tmp_path)
+    assert "2 done before" in plan_of(small, tmp_path, retry_failed=True)
+    again = run_study(small, tmp_path, "serial", retry_failed=True, quiet=True)
+    assert not any(row["error"] for row in again)
+    assert len(results.load(path)) == 4
+    assert len(results.of_study(tmp_path)) == 3
+    assert not [verdict for verdict in validate(tmp_path, quiet=True) if verdict.problem]
+
+
+def test_rows_of_a_comparison_in_the_same_folder_are_left_out(tmp_path: Path) -> None:
+    compare("tiny", ["random"], "DevicePlacementSim-v0", budget=2, out=tmp_path, quiet=True)
+    compared = results.load(tmp_path / results.ROWS)
+    small = study(models=["tiny"], seeds=1)
+    rows = run_study(small, tmp_path, "serial", quiet=True)
+    compare("tiny", ["random"], "DevicePlacementSim-v0", budget=2, out=tmp_path, quiet=True)
+    assert run_study(small, tmp_path, "serial", quiet=True) == rows
+    assert len(results.load(tmp_path / results.ROWS)) == len(rows) + 2 * len(compared)
+    assert len(list(validate(tmp_path, quiet=True))) == len(rows)
+
+
+def test_two_processes_do_not_write_into_one_folder(tmp_path: Path) -> None:
+    with results.sole_writer(tmp_path), pytest.raises(ValueError, match="another process"):
+        run_study(study(), tmp_path, "serial", quiet=True)
+
+
+def test_measured_runs_do_not_share_measurements(monkeypatch: pytest.MonkeyPatch) -> None:
+    forgotten = []
+    monkeypatch.setattr(Arena, "forget", lambda arena: forgotten.append(arena.env_id))
+    for task in study(models=["tiny"], seeds=1).tasks():
+        run_task(task)
+    assert len(forgotten) == 3
+
+
+def test_what_cannot_be_scored_elsewhere_keeps_its_row() -> None:
+    elsewhere = study(models=["tiny"], score_on={"devices": "cpu+igpu+npu"}, agents=["random"])
+    task = replace(elsewhere.tasks()[0], devices="cpu+2dgpu", score_on={"devices": "cpu+igpu"})
+    row = run_task(replace(task, agent="single-device", kwargs={"device": "GPU.1"}))
+    assert row["latency_ms"]
+    assert row["scored_ms"] is None
+    assert "scored elsewhere" in row["error"]
+
+
+def test_an_agent_that_is_an_object_is_taken_as_it_is() -> None:
+    task = study(models=["tiny"], agents=["fatal_agent:HARMLESS"]).tasks()[0]
+    row = run_task(task)
+    assert row["error"] == ""
+    assert row["evaluations"] == 1
+
+
+def test_a_prediction_is_one_episode() -> None:
+    task = study(models=["tiny"], agents=["fatal_agent:secretive"], budget=3).tasks()[0]
+    assert "BudgetReached" in run_task(task)["error"]
+
+
+def test_an_episode_that_is_longer_than_the_budget_holds(tmp_path: Path) -> None:
+    one_by_one = study(
+        env="DevicePlacementPerUnitSim-v0", models=["resnet"], agents=["single-device"], budget=2
+    )
+    rows = run_study(one_by_one, tmp_path, "serial", quiet=True)
+    assert all(row["evaluations"] > 2 and row["latency_ms"] for row in rows)
+    assert not [verdict for verdict in validate(tmp_path, quiet=True) if verdict.problem]
+
+
+def test_the_plan_says_what_is_left(tmp_path: Path) -> None:
+    assert "18 runs of 12 evaluations, 0 done before" in plan_of(study(), tmp_path)
+    run_study(study(seeds=1), tmp_path, "serial", quiet=True)
+    assert "18 runs of 12 evaluations, 6 done before" in plan_of(study(), tmp_path)
+
+
+def test_the_command_runs_a_study_and_a_dry_run_does_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, out = tmp_path / "study.yaml", tmp_path / "out"
+    file.write_text(json.dumps(VALUES | {"models": ["tiny"], "seeds": 1}))
+    assert main(["bench", "run", str(file), "--out", str(out), "--dry-run"]) == 0
+    assert not out.exists()
+    assert main(["bench", "run", str(file), "--out", str(out), "--executor", "serial"]) == 0
+    assert "3 rows" in capsys.readouterr().out
+    assert main(["bench", "run", str(tmp_path / "none.yaml"), "--out", str(out)]) == 2
+
+
+def test_finalists_are_scored_once_more_elsewhere(tmp_path: Path) -> None:
+    elsewhere = {"schedule": "placeto", "devices": "cpu+igpu"}
+    changed = study(models=["inception"], devices=["cpu+dgpu"], agents=["random-blocks"])
+    changed = replace(changed, score_on=elsewhere)
+    rows = run_study(changed, tmp_path, "serial", quiet=True)
+    other = gym.make("placement_gym:DevicePlacementSim-v0", model="inception", **elsewhere)
+    other.reset()
+    problem = placement_env(other).problem
+    for row in rows:
+        devices = [problem.device_names.index(row["placement"][u]) for u in problem.units.names]
+        *_, info = other.step(np.array(devices))
+        assert row["scored_ms"] == pytest.approx(info["latency_ms"])
+        assert row["scored_ms"] != pytest.approx(row["latency_ms"])
+    plain = replace(changed, score_on={})
+    assert {task.key for task in plain.tasks()}.isdisjoint(row["key"] for row in rows)

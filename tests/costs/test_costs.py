@@ -1,0 +1,311 @@
+"""Cost tables: what they state, refuse and keep in a file; and the shipped constants."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from fakes import TRANSFER_MS, UNIT_MS, diamond, diamond_costs, diamond_problem
+from graphs import chain, op_graph
+
+import placement_gym  # noqa: F401  registers the ids
+from placement_gym.backends.simulated.backend import SimulatedBackend
+from placement_gym.costs.analytic import analytic
+from placement_gym.costs.paper import PUBLISHED_MS
+from placement_gym.costs.rooflines import CORES, ROOFLINES
+from placement_gym.costs.table import ARRAYS, CostMismatchError, CostTable
+from placement_gym.devices import PRESETS, DeviceSpec
+from placement_gym.graph.operators import OpGraph
+from placement_gym.graph.units import Units, contract, group
+from placement_gym.problem import Problem
+
+CPU_GPU = ("CPU", "GPU")
+
+
+def table(**changes: Any) -> CostTable:
+    """The diamond's table, with some figures replaced."""
+    return replace(diamond_costs(diamond_problem()), **changes)
+
+
+def nudged(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The array with its last figure off the diagonal changed."""
+    changed = values.copy()
+    at = (0, 1) if values.ndim == 2 else (0,)
+    changed[at] = ~changed[at] if changed.dtype == np.bool_ else changed[at] + 1
+    return changed
+
+
+def test_a_saved_table_is_one_file_that_loads_exactly(tmp_path: Path) -> None:
+    thirds = table(operator_ms=np.array(UNIT_MS) / 3, host=np.array([True, False]))
+    thirds.save(tmp_path / "costs.json")
+    assert [path.name for path in tmp_path.iterdir()] == ["costs.json"]
+    loaded = CostTable.load(tmp_path / "costs.json")
+    assert (loaded.source, loaded.graph) == (thirds.source, thirds.graph)
+    assert (loaded.operators, loaded.devices) == (thirds.operators, thirds.devices)
+    for name in ARRAYS:
+        kept, expected = getattr(loaded, name), getattr(thirds, name)
+        assert kept.dtype == expected.dtype
+        np.testing.assert_array_equal(kept, expected)
+    assert loaded.fingerprint == thirds.fingerprint
+
+
+@pytest.mark.parametrize("name", ARRAYS)
+def test_the_fingerprint_changes_with_any_figure(name: str) -> None:
+    before = table()
+    assert table(**{name: nudged(getattr(before, name))}).fingerprint != before.fingerprint
+    assert table().fingerprint == before.fingerprint
+
+
+@pytest.mark.parametrize("name", [name for name in ARRAYS if name != "volume"])
+def test_an_array_of_wrong_shape_is_refused_by_name(name: str) -> None:
+    values = getattr(table(), name)
+    for wrong in (values[:-1], np.stack([values, values]), np.concatenate([values, values[:1]])):
+        with pytest.raises(ValueError, match=rf"^{name} has shape"):
+            table(**{name: wrong})
+
+
+@pytest.mark.parametrize("bad", [-1.0, np.nan, np.inf])
+@pytest.mark.parametrize(
+    "name", ["operator_ms", "volume", "link_ms", "link_ms_per_volume", "submodel_ms"]
+)
+def test_a_cost_that_is_negative_or_not_finite_is_refused(name: str, bad: float) -> None:
+    values = getattr(table(), name).copy()
+    values[(0, 1) if values.ndim == 2 else (0,)] = bad
+    with pytest.raises(ValueError, match="finite and not negative"):
+        table(**{name: values})
+
+
+def test_negative_memory_is_refused() -> None:
+    with pytest.raises(ValueError, match="negative"):
+        table(memory_bytes=np.array([100, -1, 100, 100]))
+
+
+@pytest.mark.parametrize("name", ["link_ms", "link_ms_per_volume"])
+def test_a_transfer_within_a_device_must_be_free(name: str) -> None:
+    with pytest.raises(ValueError, match="diagonal must be zero"):
+        table(**{name: np.eye(2)})
+
+
+def without_devices(values: dict[str, Any]) -> None:
+    del values["devices"]
+
+
+def of_the_future(values: dict[str, Any]) -> None:
+    values["format"] = 99
+
+
+def with_nan(values: dict[str, Any]) -> None:
+    values["operator_ms"][2][1] = float("nan")
+
+
+def short_of_a_row(values: dict[str, Any]) -> None:
+    del values["operator_ms"][0]
+
+
+def transposed(values: dict[str, Any]) -> None:
+    values["operator_ms"] = np.array(values["operator_ms"]).T.tolist()
+
+
+@pytest.mark.parametrize(
+    ("damage", "reason"),
+    [
+        (without_devices, "devices"),
+        (of_the_future, "format 99"),
+        (with_nan, "finite"),
+        (short_of_a_row, "operator_ms has shape"),
+        (transposed, "operator_ms has shape"),
+    ],
+)
+def test_a_damaged_file_is_refused_with_its_name_and_the_reason(
+    damage: Callable[[dict[str, Any]], None], reason: str, tmp_path: Path
+) -> None:
+    values = table().to_json()
+    damage(values)
+    path = tmp_path / "damaged.json"
+    path.write_text(json.dumps(values))
+    with pytest.raises(ValueError, match=rf"damaged\.json is not a cost table: .*{reason}"):
+        CostTable.load(path)
+
+
+@pytest.mark.parametrize("text", ["", "not json", "[]", "3", "{}"])
+def test_a_file_that_is_no_table_is_refused_with_its_name(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "other.json"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=r"other\.json is not a cost table"):
+        CostTable.load(path)
+
+
+@pytest.mark.parametrize("devices", [("GPU", "CPU"), ("CPU",), ("CPU", "GPU", "NPU")])
+def test_other_devices_table_is_refused_with_both_lists(devices: tuple[str, ...]) -> None:
+    table().check(diamond(), CPU_GPU)
+    with pytest.raises(CostMismatchError) as refusal:
+        table().check(diamond(), devices)
+    assert str(list(CPU_GPU)) in str(refusal.value)
+    assert str(list(devices)) in str(refusal.value)
+
+
+def test_another_models_table_is_refused_with_its_name() -> None:
+    with pytest.raises(CostMismatchError, match="'by hand'"):
+        table().check(chain(4), CPU_GPU)
+
+
+def test_a_table_whose_rows_are_in_another_order_is_refused() -> None:
+    names = diamond().names
+    with pytest.raises(CostMismatchError):
+        table(operators=names[::-1]).check(diamond(), CPU_GPU)
+
+
+def test_a_table_that_lacks_a_tensor_is_refused() -> None:
+    with pytest.raises(ValueError, match="volume"):
+        SimulatedBackend(diamond_problem(), table(volume=np.array(TRANSFER_MS[:-1])))
+
+
+def test_units_cost_the_sum_of_their_operators_and_run_where_all_of_them_do() -> None:
+    labels = np.array([0, 1, 1, 2])
+    units = Units("drawn", diamond(), labels, contract(diamond(), labels))
+    supported = np.ones((4, 2), dtype=np.bool_)
+    supported[2, 1] = False
+    costs = table(supported=supported)
+    assert costs.unit_ms(units).tolist() == [[4.0, 1.0], [5.0, 5.0], [1.0, 5.0]]
+    assert costs.units_supported(units).tolist() == [[True, True], [True, False], [True, True]]
+
+
+def test_a_transfer_takes_a_fixed_time_and_one_for_its_volume() -> None:
+    apart = 1.0 - np.eye(2)
+    costs = table(link_ms=3.0 * apart, link_ms_per_volume=np.array([[0.0, 2.0], [8.0, 0.0]]))
+    assert costs.transfer_ms[0].tolist() == [[0.0, 4.0], [7.0, 0.0]]
+    assert costs.transfer_ms[2].tolist() == [[0.0, 3.25], [4.0, 0.0]]
+
+
+def test_a_boundary_is_the_way_to_the_host_or_half_of_the_way_to_another_device() -> None:
+    np.testing.assert_array_equal(table().boundary_ms[0], [0.0, TRANSFER_MS[0]])
+    equals = table(host=np.array([False, False]))
+    np.testing.assert_array_equal(equals.boundary_ms[0], [TRANSFER_MS[0] / 2] * 2)
+
+
+def worked(
+    flops: float, size_bytes: int, kind: str = "MatMul", weight_bytes: int = 0, width: int = 10**6
+) -> OpGraph:
+    """An operator of some work, a Relu and a Reshape in a row, all of ``width`` outputs."""
+    types = (kind, "Relu", "Reshape")
+    graph = op_graph(3, [(0, 1), (1, 2)], types=types, size_bytes=size_bytes)
+    weights, work = np.array([weight_bytes, 0, 0]), np.array([flops, 1.0, 1.0])
+    return replace(graph, flops=work, weight_bytes=weights, shapes=((1, width),) * 3)
+
+
+def test_an_operator_takes_a_launch_and_the_slower_of_arithmetic_and_traffic() -> None:
+    line = ROOFLINES["CPU"]
+    graph = worked(flops=1e9, size_bytes=20_000_000, weight_bytes=1_000_000)
+    times = analytic(graph, PRESETS["cpu+dgpu"]).operator_ms[:, 0]
+    arithmetic_ms = 1e9 / (line.gflops["matmul"] * 1e9) * 1e3
+    moved_ms = 40e6 / (line.gbytes_per_s * 1e9) * 1e3
+    assert arithmetic_ms > moved_ms
+    assert times == pytest.approx([line.launch_ms + arithmetic_ms, line.launch_ms + moved_ms, 0.0])
+
+
+def test_weights_count_as_traffic() -> None:
+    line = ROOFLINES["CPU"]
+    heavy = worked(flops=1.0, size_bytes=0, weight_bytes=400_000_000)
+    expected = line.launch_ms + 400e6 / (line.gbytes_per_s * 1e9) * 1e3
+    assert analytic(heavy, [DeviceSpec("CPU")]).operator_ms[0, 0] == pytest.approx(expected)
+
+
+def arithmetic_ms(device: DeviceSpec, kind: str = "MatMul") -> float:
+    line = ROOFLINES[device.kind]
+    return float(analytic(worked(1e12, 0, kind), [device]).operator_ms[0, 0] - line.launch_ms)
+
+
+@pytest.mark.parametrize("name", ["GPU", "NPU"])
+def test_half_precision_has_a_rate_of_its_own(name: str) -> None:
+    factors = ROOFLINES[name].precision
+    full, half = (arithmetic_ms(DeviceSpec(name, precision=p)) for p in ("f32", "f16"))
+    assert full / half == pytest.approx(factors.get("f16", 1.0) / factors.get("f32", 1.0))
+    assert full > half
+
+
+def test_classes_of_operators_have_rates_of_their_own() -> None:
+    gpu, rates = DeviceSpec("GPU"), ROOFLINES["GPU"].gflops
+    dense, depthwise = (arithmetic_ms(gpu, f"{k}Convolution") for k in ("", "Group"))
+    assert depthwise / dense == pytest.approx(rates["convolution"] / rates["depthwise"])
+
+
+def test_a_device_that_must_be_filled_is_slower_on_few_outputs() -> None:
+    paper, fill = PRESETS["hsdag-paper"][1], int(ROOFLINES["HSDAG-GPU"].fill_elements)
+    full, wide, third = (
+        analytic(worked(1e15, 0, width=width), [paper]).operator_ms[0, 0]
+        for width in (fill, 9 * fill, fill // 3)
+    )
+    assert full == wide
+    assert third / full == pytest.approx(3.0, rel=1e-3)
+
+
+def test_a_model_that_computes_nothing_costs_nothing() -> None:
+    views = op_graph(2, [(0, 1)], types=("Reshape", "Squeeze"))
+    assert not analytic(views, PRESETS["cpu+dgpu"]).operator_ms.any()
+
+
+def test_threads_share_the_arithmetic_of_a_cpu_up_to_its_cores() -> None:
+    full = arithmetic_ms(DeviceSpec("CPU"))
+    assert arithmetic_ms(DeviceSpec("CPU", threads=CORES // 4)) == pytest.approx(4 * full)
+    assert arithmetic_ms(DeviceSpec("CPU", threads=8 * CORES)) == pytest.approx(full)
+
+
+def test_transfers_are_a_star_around_the_hosts_memory() -> None:
+    costs = analytic(worked(1.0, 6_000_000), PRESETS["cpu+2dgpu"])
+    line = ROOFLINES["GPU"]
+    way = line.link_ms + 6e6 / (line.link_gbytes_per_s * 1e9) * 1e3
+    expected = way * np.array([[0, 1, 1], [1, 0, 2], [1, 2, 0]])
+    np.testing.assert_allclose(costs.transfer_ms[0], expected)
+    np.testing.assert_allclose(costs.boundary_ms[0], [0, way, way])
+
+
+@pytest.mark.parametrize(
+    ("preset", "names"),
+    [
+        ("cpu+igpu", ("CPU", "GPU")),
+        ("cpu+dgpu", ("CPU", "GPU")),
+        ("cpu+2dgpu", ("CPU", "GPU.0", "GPU.1")),
+        ("cpu+igpu+npu", ("CPU", "GPU", "NPU")),
+        ("hsdag-paper", ("CPU", "GPU")),
+    ],
+)
+def test_a_preset_is_a_host_and_faster_devices_that_cost_a_launch(
+    preset: str, names: tuple[str, ...]
+) -> None:
+    costs = gym.make("DevicePlacementSim-v0", model="tiny", devices=preset).unwrapped.cost_table()  # type: ignore[attr-defined]
+    assert costs.devices == names
+    assert costs.host.tolist() == [True] + [False] * (len(names) - 1)
+    assert not costs.submodel_ms.any()
+    large, small = (analytic(worked(f, 0, "Convolution"), PRESETS[preset]) for f in (1e11, 1e3))
+    assert (large.operator_ms[0, 1:] < large.operator_ms[0, 0]).all()
+    assert (small.operator_ms[0, 1:] > small.operator_ms[0, 0]).all()
+
+
+@pytest.mark.parametrize("model", ["inception", "resnet-fp16", "bert-8"])
+def test_hsdag_paper_reproduces_the_published_single_devices(
+    model: str, graph_of: Callable[[str, str], OpGraph]
+) -> None:
+    units, devices = group(graph_of(model, "folded")), PRESETS["hsdag-paper"]
+    costs = analytic(units.graph, devices)
+    backend = SimulatedBackend(Problem(units, devices, costs.units_supported(units)), costs)
+    singles = [backend.score(backend.problem.single(d)).latency_ms for d in range(2)]
+    expected = [PUBLISHED_MS[model.split("-")[0]][device.roofline] for device in devices]
+    assert singles == pytest.approx(expected, rel=1e-3)
+
+
+def test_a_model_is_the_papers_by_its_work_and_not_by_its_name_alone(
+    graph_of: Callable[[str, str], OpGraph],
+) -> None:
+    other = replace(graph_of("tiny", "folded"), model="resnet")
+    assert analytic(other, PRESETS["hsdag-paper"]).source == "analytic"
+    spelled = gym.make(
+        "DevicePlacementSim-v0", model="bert", sequence_length=8, devices="hsdag-paper"
+    )
+    total = spelled.unwrapped.cost_table().operator_ms.sum(axis=0)  # type: ignore[attr-defined]
+    assert total == pytest.approx(list(PUBLISHED_MS["bert"].values()))

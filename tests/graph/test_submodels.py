@@ -1,0 +1,177 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import combinations
+
+import numpy as np
+import pytest
+from graphs import chain, op_graph, op_graphs
+from hypothesis import given
+from hypothesis import strategies as st
+
+from placement_gym.arrays import IntArray
+from placement_gym.graph.operators import OpGraph
+from placement_gym.graph.submodels import (
+    acyclic_submodels,
+    separating_colours,
+    submodel_devices,
+)
+from placement_gym.graph.units import group
+
+GraphOf = Callable[[str, str], OpGraph]
+
+
+@st.composite
+def placed_graphs(draw: st.DrawFn) -> tuple[OpGraph, IntArray]:
+    graph = draw(op_graphs())
+    devices = st.lists(st.integers(0, 2), min_size=len(graph), max_size=len(graph))
+    return graph, np.array(draw(devices), dtype=np.int64)
+
+
+def ints(*values: int) -> IntArray:
+    return np.array(values, dtype=np.int64)
+
+
+def touching(graph: OpGraph) -> set[tuple[int, int]]:
+    """Pairs of operators that share an edge or a model input."""
+    shared = {pair for readers in graph.inputs for pair in combinations(readers, 2)}
+    return shared | set(map(tuple, graph.edge_index.T.tolist()))
+
+
+def part_of(start: int, pairs: set[tuple[int, int]]) -> frozenset[int]:
+    """Everything connected to an operator."""
+    found, waiting = {start}, [start]
+    while waiting:
+        here = waiting.pop()
+        met = {end for pair in pairs if here in pair for end in pair} - found
+        found |= met
+        waiting += met
+    return frozenset(found)
+
+
+@given(placed_graphs())
+def test_each_submodel_is_on_one_device(placed: tuple[OpGraph, IntArray]) -> None:
+    graph, devices = placed
+    submodels = acyclic_submodels(graph, devices)
+    on = submodel_devices(graph, devices, submodels)
+    assert on[submodels].tolist() == devices.tolist()
+
+
+@given(placed_graphs())
+def test_each_submodel_is_connected(placed: tuple[OpGraph, IntArray]) -> None:
+    graph, devices = placed
+    submodels = acyclic_submodels(graph, devices)
+    for submodel in range(submodels.max() + 1):
+        members = set(np.flatnonzero(submodels == submodel).tolist())
+        inside = {pair for pair in touching(graph) if members.issuperset(pair)}
+        assert part_of(min(members), inside) == members
+
+
+@given(placed_graphs())
+def test_producers_come_first_so_submodels_form_no_circle(
+    placed: tuple[OpGraph, IntArray],
+) -> None:
+    graph, devices = placed
+    submodels = acyclic_submodels(graph, devices)
+    source, target = submodels[graph.edge_index]
+    assert (source <= target).all()
+    assert sorted(set(submodels.tolist())) == list(range(submodels.max() + 1))
+
+
+@given(op_graphs())
+def test_one_device_makes_one_submodel_of_each_connected_part(graph: OpGraph) -> None:
+    submodels = acyclic_submodels(graph, np.zeros(len(graph), dtype=np.int64))
+    parts = {part_of(operator, touching(graph)) for operator in range(len(graph))}
+    assert submodels.max() + 1 == len(parts)
+
+
+@pytest.mark.parametrize("moved", [1, 2, 3])
+def test_moving_a_unit_inside_a_chain_gives_three_submodels(moved: int) -> None:
+    devices = ints(0, 0, 0, 0, 0)
+    devices[moved] = 1
+    submodels = acyclic_submodels(chain(5), devices)
+    assert submodels.tolist() == [0] * moved + [1] + [2] * (4 - moved)
+
+
+@pytest.mark.parametrize("name", ["resnet", "inception"])
+def test_moving_any_one_unit_of_a_model_gives_at_most_three_submodels(
+    graph_of: GraphOf, name: str
+) -> None:
+    units = group(graph_of(name, "folded"), "colocated")
+    counts = set()
+    for unit in range(len(units)):
+        devices = (units.of_operator == unit).astype(np.int64)
+        counts.add(int(acyclic_submodels(units.graph, devices).max()) + 1)
+    assert counts == {2, 3}
+
+
+def test_skip_around_a_moved_operator_does_not_close_a_circle() -> None:
+    skip = op_graph(4, [(0, 1), (1, 2), (2, 3), (0, 3)])
+    assert acyclic_submodels(skip, ints(0, 1, 1, 0)).tolist() == [0, 1, 1, 2]
+
+
+def test_branch_beside_a_moved_operator_joins_a_neighbour() -> None:
+    diamond = op_graph(4, [(0, 1), (0, 2), (1, 3), (2, 3)])
+    submodels = acyclic_submodels(diamond, ints(0, 1, 0, 0))
+    assert submodels.max() + 1 == 3
+
+
+def test_side_branch_without_a_producer_joins_its_consumer() -> None:
+    graph = op_graph(4, [(0, 1), (1, 3), (2, 3)])
+    submodels = acyclic_submodels(graph, ints(0, 1, 0, 0))
+    assert submodels.tolist() == [0, 1, 2, 2]
+
+
+def test_readers_of_one_input_are_one_submodel() -> None:
+    graph = op_graph(2, [], inputs=[(0, 1)])
+    assert acyclic_submodels(graph, ints(0, 0)).tolist() == [0, 0]
+
+
+def test_readers_of_one_input_are_one_submodel_beside_a_reader_elsewhere() -> None:
+    graph = op_graph(3, [], inputs=[(0, 1, 2)])
+    submodels = acyclic_submodels(graph, ints(0, 1, 0))
+    assert submodels[0] == submodels[2] != submodels[1]
+
+
+def test_constants_parameters_and_results_go_where_their_neighbour_is() -> None:
+    types = ("Parameter", "Constant", "Add", "Result")
+    graph = op_graph(4, [(0, 2), (1, 2), (2, 3)], inputs=[(2,)], types=types)
+    submodels = acyclic_submodels(graph, ints(1, 2, 0, 1))
+    assert submodels.tolist() == [0, 0, 0, 0]
+    assert submodel_devices(graph, ints(1, 2, 0, 1), submodels).tolist() == [0]
+
+
+def test_raw_model_whose_operators_share_a_device_is_one_submodel(graph_of: GraphOf) -> None:
+    raw = graph_of("resnet", "raw")
+    elsewhere = [kind in ("Constant", "Parameter", "Result") for kind in raw.types]
+    assert acyclic_submodels(raw, np.array(elsewhere, dtype=np.int64)).max() == 0
+
+
+@given(placed_graphs())
+def test_touching_submodels_of_one_device_differ_in_colour(
+    placed: tuple[OpGraph, IntArray],
+) -> None:
+    graph, devices = placed
+    submodels = acyclic_submodels(graph, devices)
+    colours = separating_colours(graph, devices, submodels)
+    assert len(colours) == submodels.max() + 1
+    tied = set(map(tuple, graph.edge_index.T.tolist()))
+    for readers in graph.inputs:
+        owner = min(readers, key=lambda reader: (submodels[reader], reader), default=0)
+        tied |= {(owner, reader) for reader in readers}
+    for a, b in tied:
+        if devices[a] == devices[b] and submodels[a] != submodels[b]:
+            assert colours[submodels[a]] != colours[submodels[b]]
+
+
+def test_submodels_that_do_not_touch_share_the_first_colour() -> None:
+    devices = ints(0, 1, 0, 1, 0)
+    submodels = acyclic_submodels(chain(5), devices)
+    assert separating_colours(chain(5), devices, submodels).tolist() == [0] * 5
+
+
+def test_skip_over_another_device_needs_a_second_colour() -> None:
+    skip = op_graph(3, [(0, 1), (1, 2), (0, 2)])
+    devices = ints(0, 1, 0)
+    submodels = acyclic_submodels(skip, devices)
+    assert separating_colours(skip, devices, submodels).tolist() == [0, 0, 1]

@@ -1,0 +1,237 @@
+"""Synthetic graphs and what is computed of large ones: sizes, shapes, and linear memory."""
+
+from __future__ import annotations
+
+import time
+import tracemalloc
+from collections import deque
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from graphs import chain, is_topological, op_graph, op_graphs, problem_on
+from hypothesis import given
+from hypothesis import strategies as st
+
+import placement_gym  # noqa: F401  registers the ids
+from placement_gym.arrays import IntArray
+from placement_gym.graph.balls import ball_sizes
+from placement_gym.graph.features import fractal_dimension
+from placement_gym.graph.operators import OpGraph
+from placement_gym.graph.synthetic import FAMILIES, is_synthetic, synthetic
+from placement_gym.graph.units import group
+from placement_gym.observation import N_FEATURES, node_features
+
+RANDOM = ("synthetic-layered", "synthetic-series-parallel")
+GROWN = (*RANDOM, "unrolled-lstm")
+
+
+def test_the_families_are_four() -> None:
+    assert set(FAMILIES) == {*GROWN, "stacked-bert"}
+
+
+@pytest.mark.parametrize("family", GROWN)
+@pytest.mark.parametrize("n", [16, 100, 1000, 5000])
+def test_a_graph_has_about_as_many_operators_as_its_name_says(family: str, n: int) -> None:
+    assert abs(len(synthetic(f"{family}-{n}")) - n) <= max(0.02 * n, 8)
+
+
+@pytest.mark.parametrize("n", [1000, 4000])
+def test_a_stacked_bert_has_about_as_many_operators_as_its_name_says(n: int) -> None:
+    assert len(synthetic(f"stacked-bert-{n}")) == pytest.approx(n, rel=0.3)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_name_always_gives_the_same_graph(family: str) -> None:
+    first, again = (synthetic(f"{family}-1000") for _ in range(2))
+    assert first.fingerprint() == again.fingerprint()
+    np.testing.assert_array_equal(first.flops, again.flops)
+    np.testing.assert_array_equal(first.tensors.size_bytes, again.tensors.size_bytes)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_operators_are_acyclic_and_numbered_topologically(family: str) -> None:
+    graph = synthetic(f"{family}-2000")
+    assert graph.model == f"{family}-2000"
+    assert is_topological(graph.edge_index)
+    assert len(np.unique(graph.edge_index, axis=1).T) == graph.n_edges
+    assert len(set(graph.names)) == len(graph)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_tensor_goes_along_every_edge(family: str) -> None:
+    graph = synthetic(f"{family}-1000")
+    tensor, reader = graph.tensors.readings()
+    np.testing.assert_array_equal(
+        np.unique(np.stack([graph.tensors.source[tensor], reader]), axis=1), graph.edge_index
+    )
+    assert (graph.tensors.size_bytes > 0).all()
+
+
+@pytest.mark.parametrize(
+    ("family", "share"),
+    [("synthetic-layered", 0.9), ("synthetic-series-parallel", 0.99), ("unrolled-lstm", 0.99)],
+)
+def test_colocation_contracts_next_to_nothing(family: str, share: float) -> None:
+    graph = synthetic(f"{family}-2000")
+    assert len(group(graph, "colocated")) >= share * len(graph)
+
+
+@pytest.mark.parametrize("family", RANDOM)
+def test_work_spreads_over_decades(family: str) -> None:
+    graph = synthetic(f"{family}-2000")
+    for figures in (graph.flops, graph.tensors.size_bytes, graph.weight_bytes):
+        low, high = np.quantile(figures[figures > 0], [0.02, 0.98])
+        assert high > 10 * low
+
+
+def test_a_layer_reads_the_layer_before_one_or_two_inputs_each() -> None:
+    graph = synthetic("synthetic-layered-900")
+    inputs = graph.in_degree()
+    assert (inputs[:30] == 0).all()
+    assert set(inputs[30:].tolist()) == {1, 2}
+    assert (graph.edge_index[1] // 30 - graph.edge_index[0] // 30 == 1).all()
+
+
+def test_a_cell_reads_its_past_and_the_layer_below() -> None:
+    graph = synthetic("unrolled-lstm-400")
+    assert set(graph.types) == {"LSTMCell"}
+    assert sorted(set(graph.in_degree().tolist())) == [0, 1, 2]
+    assert (graph.in_degree() == 0).sum() == 1
+    assert (graph.out_degree() == 0).sum() == 1
+
+
+def test_stacked_berts_follow_one_another() -> None:
+    one, many = (synthetic(f"stacked-bert-{n}") for n in (16, 3000))
+    copies, rest = divmod(len(many), len(one))
+    assert copies > 1
+    assert rest == 0
+    assert many.types == one.types * copies
+    assert (many.out_degree() == 0).sum() == (one.out_degree() == 0).sum()
+    assert (many.in_degree() == 0).sum() == (one.in_degree() == 0).sum()
+
+
+def reduced(graph: OpGraph) -> set[tuple[int, int]]:
+    """What series and parallel reductions leave of the edges; a set makes the latter itself."""
+    before: dict[int, set[int]] = {i: set() for i in range(len(graph))}
+    after: dict[int, set[int]] = {i: set() for i in range(len(graph))}
+    for source, target in graph.edge_index.T.tolist():
+        after[source].add(target)
+        before[target].add(source)
+    waiting = deque(range(len(graph)))
+    while waiting:
+        node = waiting.popleft()
+        if len(before[node]) == len(after[node]) == 1:
+            (source,), (target,) = before.pop(node), after.pop(node)
+            before[node], after[node] = set(), set()
+            after[source] = after[source] - {node} | {target}
+            before[target] = before[target] - {node} | {source}
+            waiting += [source, target]
+    return {(source, target) for source, targets in after.items() for target in targets}
+
+
+@pytest.mark.parametrize("n", [16, 100, 1000, 5000])
+def test_a_series_parallel_graph_reduces_to_one_edge(n: int) -> None:
+    graph = synthetic(f"synthetic-series-parallel-{n}")
+    assert reduced(graph) == {(0, len(graph) - 1)}
+
+
+def test_a_graph_that_is_not_series_parallel_does_not_reduce() -> None:
+    bridge = op_graph(4, [(0, 1), (0, 2), (1, 2), (1, 3), (2, 3)])
+    assert len(reduced(bridge)) == 5
+
+
+@pytest.mark.parametrize("size", ["0", "15", "1000001", "99999999999"])
+def test_a_size_out_of_range_is_refused_with_the_range(size: str) -> None:
+    with pytest.raises(ValueError, match=r"16 to 1000000 operators"):
+        synthetic(f"synthetic-layered-{size}")
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["synthetic-1000", "layered-1000", "unrolled-lstm", "stacked-bert-", "x-stacked-bert-20"],
+)
+def test_a_name_of_no_family_is_refused_with_the_families(name: str) -> None:
+    assert not is_synthetic(name)
+    with pytest.raises(ValueError, match="unrolled-lstm"):
+        synthetic(name)
+
+
+@pytest.mark.parametrize("size", ["-5", "5e3", "1000.0", " 1000", "1_000"])
+def test_a_size_that_is_no_number_is_refused(size: str) -> None:
+    with pytest.raises(ValueError):
+        synthetic(f"synthetic-layered-{size}")
+
+
+def neighbourhoods(graph: OpGraph) -> tuple[IntArray, IntArray]:
+    """The undirected graph in compressed sparse rows."""
+    lists: list[list[int]] = [[] for _ in range(len(graph))]
+    for a, b in graph.edge_index.T.tolist():
+        lists[a].append(b)
+        lists[b].append(a)
+    first = np.cumsum([0, *map(len, lists)])
+    return first, np.array([node for near in lists for node in near], dtype=np.int64)
+
+
+def breadth_first(graph: OpGraph, radius: int) -> list[list[int]]:
+    """Nodes within distance 1, 2, ... ``radius`` of each node, itself included."""
+    first, near = neighbourhoods(graph)
+    sizes = []
+    for centre in range(len(graph)):
+        seen, counts = {centre}, []
+        for _ in range(radius):
+            seen |= {int(other) for node in seen for other in near[first[node] : first[node + 1]]}
+            counts.append(len(seen))
+        sizes.append(counts)
+    return sizes
+
+
+@given(graph=op_graphs(max_size=20), radius=st.integers(1, 6))
+def test_balls_are_counted_as_by_breadth_first_search(graph: OpGraph, radius: int) -> None:
+    sizes = ball_sizes(*neighbourhoods(graph), radius, 1000)
+    assert sizes.tolist() == breadth_first(graph, radius)
+
+
+@given(graph=op_graphs(max_size=20), radius=st.integers(1, 6), limit=st.integers(1, 20))
+def test_a_ball_is_counted_until_it_holds_the_limit(
+    graph: OpGraph, radius: int, limit: int
+) -> None:
+    sizes = ball_sizes(*neighbourhoods(graph), radius, limit)
+    assert sizes.max() <= limit
+    np.testing.assert_array_equal(sizes, np.minimum(breadth_first(graph, radius), limit))
+
+
+def test_a_hub_costs_no_more_than_the_limit() -> None:
+    star = op_graph(3001, [(0, leaf) for leaf in range(1, 3001)])
+    sizes = ball_sizes(*neighbourhoods(star), 3, 100)
+    assert sizes[1].tolist() == [2, 100, 100]
+    assert np.isfinite(fractal_dimension(star, limit=100)).all()
+
+
+def test_distances_that_do_not_fit_into_a_radius_do_not_count() -> None:
+    np.testing.assert_allclose(
+        fractal_dimension(chain(200), radius=4)[100], fractal_dimension(chain(60), radius=4)[30]
+    )
+
+
+def test_features_take_memory_that_is_linear_in_the_graph() -> None:
+    problem = problem_on(synthetic("synthetic-layered-20000"))
+    fractal_dimension(chain(5))
+    tracemalloc.start()
+    x = node_features(problem, None)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert x.shape == (20_000, N_FEATURES)
+    assert peak < 20_000**2 / 4
+
+
+def test_eighty_thousand_operators_can_be_placed_without_observing_the_graph() -> None:
+    begin = time.perf_counter()
+    env = gym.make("DevicePlacementSim-v0", model="synthetic-layered-80000", observe_graph=False)
+    observation, start = env.reset(seed=0)
+    info = env.step(env.action_space.sample())[4]
+    assert "x" not in observation
+    assert observation["placement"].shape[0] >= 0.9 * 80_000
+    assert info["feasible"]
+    assert info["latency_ms"] != start["latency_ms"]
+    assert time.perf_counter() - begin < 30

@@ -1,0 +1,241 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import onnx
+import openvino as ov
+import pytest
+from graphs import problem_on
+from numpy.typing import NDArray
+from onnx import TensorProto, helper
+from openvino import opset13 as ops
+
+from placement_gym.backends.simulated.backend import SimulatedBackend
+from placement_gym.costs.analytic import analytic
+from placement_gym.devices import PRESETS
+from placement_gym.graph.extract import extract
+from placement_gym.graph.operators import OpGraph
+from placement_gym.models import UnsupportedModelError, load, prepare
+
+MODELS = ("tiny", "resnet", "inception", "bert-8")
+Built = Callable[[str], ov.Model]
+
+
+def names(model: ov.Model) -> list[str]:
+    return [node.get_friendly_name() for node in model.get_ordered_ops()]
+
+
+def constants(model: ov.Model) -> dict[str, NDArray[np.generic]]:
+    nodes = [node for node in model.get_ordered_ops() if node.get_type_name() == "Constant"]
+    return {node.get_friendly_name(): node.data for node in nodes}
+
+
+def two_relus(name: str, shape: list[int]) -> ov.Model:
+    """Two operators that carry the same friendly name."""
+    x = ops.parameter(shape, np.float32, name="x")
+    inner = ops.relu(x)
+    outer = ops.relu(inner)
+    inner.set_friendly_name(name)
+    outer.set_friendly_name(name)
+    return ov.Model([ops.result(outer)], [x], "two relus")
+
+
+def stateful() -> ov.Model:
+    x = ops.parameter([1, 4], np.float32, name="x")
+    state = ops.read_value(ops.constant(np.zeros((1, 4), np.float32)), "state", np.float32, [1, 4])
+    total = ops.add(x, state)
+    return ov.Model([ops.result(total)], [ops.assign(total, "state")], [x], "stateful")
+
+
+def onnx_mlp(batch: int | str) -> onnx.ModelProto:
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [batch, 3])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [batch, 2])
+    weight = helper.make_tensor("w", TensorProto.FLOAT, [3, 2], np.arange(6, dtype=np.float32))
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["product"], name="matmul"),
+        helper.make_node("Relu", ["product"], ["y"], name="relu"),
+    ]
+    graph = helper.make_graph(nodes, "mlp", [x], [y], [weight])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+
+
+@pytest.mark.parametrize(
+    ("name", "nodes", "edges", "tolerance"),
+    [
+        ("resnet-fp16", 396, 411, 0.0),
+        ("resnet", 288, 303, 0.0),
+        ("inception-fp16", 728, 764, 0.02),
+        ("bert-fp16", 1009, 1071, 0.10),
+    ],
+)
+def test_raw_graph_is_as_large_as_the_published_one(
+    graph_of: Callable[[str, str], OpGraph], name: str, nodes: int, edges: int, tolerance: float
+) -> None:
+    raw = graph_of(name, "raw")
+    assert len(raw) == pytest.approx(nodes, rel=tolerance)
+    assert raw.n_edges == pytest.approx(edges, rel=tolerance)
+
+
+def test_tiny_has_about_a_dozen_operators(graph_of: Callable[[str, str], OpGraph]) -> None:
+    assert 10 <= len(graph_of("tiny", "folded")) <= 14
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_weights_are_equal_between_builds(built: Built, name: str) -> None:
+    again = constants(load(name))
+    first = constants(built(name))
+    assert list(again) == list(first)
+    assert all(np.array_equal(first[key], again[key]) for key in first)
+
+
+def test_compressed_weights_are_the_rounded_ones(built: Built) -> None:
+    full = [data for data in constants(built("tiny")).values() if data.dtype == np.float32]
+    half = [data for data in constants(built("tiny-fp16")).values() if data.dtype == np.float16]
+    assert len(full) == len(half) > 0
+    for exact, rounded in zip(full, half, strict=True):
+        np.testing.assert_array_equal(exact.astype(np.float16), rounded)
+
+
+@pytest.mark.parametrize("name", ["tiny", "resnet", "inception"])
+def test_every_bias_is_more_than_zero_and_so_survives_compilation(built: Built, name: str) -> None:
+    biases = [
+        port.get_source_output().get_node().data
+        for node in built(name).get_ordered_ops()
+        if node.get_type_name() == "Add"
+        for port in node.inputs()
+        if port.get_source_output().get_node().get_type_name() == "Constant"
+    ]
+    assert biases
+    assert all(np.abs(bias).min() > 0 for bias in biases)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_output_is_finite_and_depends_on_the_input(built: Built, name: str) -> None:
+    compiled = ov.Core().compile_model(built(name), "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+    answers = []
+    for seed in range(2):
+        rng = np.random.default_rng(seed)
+        inputs = {
+            port.any_name: rng.integers(0, 2, port.shape)
+            if port.element_type == ov.Type.i64
+            else rng.random(port.shape, dtype=np.float32)
+            for port in compiled.inputs
+        }
+        if "attention_mask" in inputs:
+            inputs["attention_mask"][:] = 1
+        answers.append(compiled(inputs)[0])
+    assert np.isfinite(answers).all()
+    assert not np.allclose(answers[0], answers[1], rtol=1e-3, atol=0.0)
+
+
+def test_resnet_classifies_one_image(built: Built) -> None:
+    assert list(built("resnet").input().shape) == [1, 3, 224, 224]
+    assert list(built("resnet").output().shape) == [1, 1000]
+
+
+@pytest.mark.parametrize(("name", "tokens"), [("bert", 128), ("bert-8", 8), ("bert-8-fp16", 8)])
+def test_bert_reads_as_many_tokens_as_its_name_says(built: Built, name: str, tokens: int) -> None:
+    assert {tuple(port.shape) for port in built(name).inputs} == {(1, tokens)}
+
+
+def test_bert_takes_its_sequence_length_as_an_argument(
+    graph_of: Callable[[str, str], OpGraph],
+) -> None:
+    by_argument = extract(load("bert", sequence_length=8))
+    assert by_argument.fingerprint() == graph_of("bert-8", "folded").fingerprint()
+
+
+@pytest.mark.parametrize("name", ["bert-0", "bert-513"])
+def test_bert_refuses_more_tokens_than_it_has_positions(name: str) -> None:
+    with pytest.raises(ValueError, match="1 to 512"):
+        load(name)
+
+
+def test_model_without_tokens_refuses_a_sequence_length() -> None:
+    with pytest.raises(ValueError, match="bert-8"):
+        load("resnet-8")
+    with pytest.raises(ValueError, match="bert"):
+        load("tiny", sequence_length=8)
+
+
+@pytest.mark.parametrize("name", ["nosuchmodel", "resnet-fp17", "nowhere/model.xml"])
+def test_unknown_name_is_refused_with_the_names_there_are(name: str) -> None:
+    with pytest.raises(FileNotFoundError, match=r"tiny.*resnet.*inception.*bert") as error:
+        load(name)
+    assert name in str(error.value)
+
+
+def test_dynamic_shape_is_refused_with_the_inputs_to_reshape() -> None:
+    with pytest.raises(UnsupportedModelError, match=r"reshape.*'x'.*\?"):
+        load(two_relus("relu", [-1, 4]))
+
+
+def test_dynamic_model_loads_once_it_is_reshaped() -> None:
+    model = two_relus("relu", [-1, 4])
+    model.reshape({"x": [2, 4]})
+    assert list(load(model).output().shape) == [2, 4]
+
+
+def test_stateful_model_is_refused_with_the_remedy() -> None:
+    with pytest.raises(UnsupportedModelError, match="without state"):
+        load(stateful())
+
+
+@pytest.mark.parametrize("kind", [str, Path])
+def test_ir_file_loads_as_the_graph_that_was_saved(
+    tmp_path: Path, built: Built, kind: Callable[[Path], str | Path]
+) -> None:
+    ov.save_model(built("tiny"), tmp_path / "saved.xml", compress_to_fp16=False)
+    loaded = load(kind(tmp_path / "saved.xml"))
+    assert extract(loaded).fingerprint() == extract(built("tiny")).fingerprint()
+
+
+def test_onnx_file_loads(tmp_path: Path) -> None:
+    onnx.save(onnx_mlp(batch=1), tmp_path / "mlp.onnx")
+    graph = extract(load(tmp_path / "mlp.onnx"))
+    assert graph.types == ("MatMul", "Relu")
+
+
+def test_onnx_file_with_a_free_batch_is_refused(tmp_path: Path) -> None:
+    onnx.save(onnx_mlp(batch="batch"), tmp_path / "mlp.onnx")
+    with pytest.raises(UnsupportedModelError, match="reshape"):
+        load(tmp_path / "mlp.onnx")
+
+
+def test_duplicate_friendly_names_become_unique() -> None:
+    loaded = names(load(two_relus("twin", [1, 4])))
+    assert len(loaded) == len(set(loaded)) == 4
+
+
+def test_unique_name_is_never_taken_twice() -> None:
+    model = two_relus("twin", [1, 4])
+    model.get_results()[0].set_friendly_name("twin_2")
+    renamed = names(prepare(model))
+    assert len(renamed) == len(set(renamed))
+
+
+def test_loading_a_model_in_memory_leaves_it_as_it_was() -> None:
+    model = two_relus("twin", [1, 4])
+    before = names(model)
+    loaded = load(model)
+    loaded.get_ordered_ops()[0].get_rt_info()["affinity"] = "CPU"
+    assert names(model) == before
+    assert not any("affinity" in node.get_rt_info() for node in model.get_ordered_ops())
+
+
+@pytest.mark.parametrize("granularity", ["op", "colocated"])
+def test_tiny_has_one_optimum_and_it_uses_both_devices(
+    graph_of: Callable[[str, str], OpGraph], granularity: str
+) -> None:
+    problem = problem_on(graph_of("tiny", "folded"), PRESETS["cpu+dgpu"], granularity)
+    backend = SimulatedBackend(problem, analytic(problem.units.graph, problem.devices))
+    scores = {
+        bits: backend.score(np.array(bits)).latency_ms
+        for bits in product(range(2), repeat=problem.n_units)
+    }
+    optimum, runner_up = sorted(scores, key=scores.__getitem__)[:2]
+    assert set(optimum) == {0, 1}
+    assert scores[runner_up] > scores[optimum] * (1 + 1e-4)

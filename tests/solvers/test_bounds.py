@@ -1,0 +1,118 @@
+"""Lower bounds lie below every placement, and optima are named only where they are proven."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from by_hand import cost_table, grouped, made_graph, random_backend
+
+from placement_gym.backends.simulated.backend import SimulatedBackend
+from placement_gym.bench.compare import compare
+from placement_gym.bench.report.optimum import optimum_or_bound
+from placement_gym.costs.semantics import PRESETS, Semantics
+from placement_gym.devices import DeviceSpec
+from placement_gym.env import DevicePlacementEnv
+from placement_gym.problem import Problem
+from placement_gym.solvers.bounds import critical_path_ms, load_ms, lower_bound, path_ms
+
+
+def all_latencies(backend: SimulatedBackend) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """Of every feasible placement."""
+    problem = backend.problem
+    every = np.array(list(product(range(len(problem.devices)), repeat=problem.n_units)))
+    latency_ms, feasible = backend.exact_batch(every)
+    return latency_ms[feasible]
+
+
+def in_units(backend: SimulatedBackend, rng: np.random.Generator) -> SimulatedBackend:
+    """The same operators and costs in units of any of them."""
+    graph, n = backend.problem.units.graph, backend.problem.n_units
+    units = grouped(graph, np.unique(rng.integers(0, n, n), return_inverse=True)[1])
+    supported = backend.costs.units_supported(units)
+    held = np.full(n, 10)
+    return SimulatedBackend(Problem(units, backend.problem.devices, supported, held), backend.costs)
+
+
+@pytest.mark.parametrize("name", sorted(PRESETS))
+@pytest.mark.parametrize("seed", range(24))
+def test_no_placement_is_below_the_bound(name: str, seed: int) -> None:
+    drawn = random_backend(seed)
+    if seed >= 12:
+        drawn = in_units(drawn, np.random.default_rng(seed))
+    host = np.arange(len(drawn.costs.devices)) == 0
+    costs = replace(drawn.costs, host=host, submodel_ms=np.full(len(host), 0.3 * (seed % 2)))
+    backend = SimulatedBackend(drawn.problem, costs, PRESETS[name])
+    bound_ms = lower_bound(backend.problem, costs, PRESETS[name]).bound_ms
+    assert 0.0 < bound_ms <= all_latencies(backend).min() * (1 + 1e-9)
+
+
+def row_of_two(**limits: Any) -> tuple[Problem, Any]:
+    """Two operators in a row: 4 and 2 ms on one device, 1 and 3 ms on the other; 1 ms between."""
+    units = grouped(made_graph(2, [(0, [1])]), np.arange(2))
+    costs = cost_table(units.graph, [[4, 1], [2, 3]], [1])
+    devices = (DeviceSpec("device0"), DeviceSpec("device1", **limits))
+    return Problem(units, devices, np.ones((2, 2), dtype=np.bool_), np.array([10, 10])), costs
+
+
+def test_bounds_by_hand() -> None:
+    problem, costs = row_of_two()
+    assert critical_path_ms(problem, costs) == 3.0
+    assert path_ms(problem, costs) == 4.0
+    # the first operator on the second device, which also takes a fifth of the second operator
+    assert load_ms(problem, costs) == pytest.approx(1.6)
+    limited, _ = row_of_two(memory_bytes=0)
+    assert load_ms(limited, costs) == pytest.approx(6.0)
+
+
+def test_soft_limits_and_none_are_no_limits_of_a_bound() -> None:
+    problem, costs = row_of_two(memory_bytes=0)
+    hard = Semantics("list", contention="none")
+    for axes in ({"memory": "off"}, {"memory_penalty_ms_per_gb": 1.0}, {"memory": "outputs"}):
+        soft = replace(hard, **axes)
+        assert lower_bound(problem, costs, soft).bound_ms == pytest.approx(4.0)
+    assert lower_bound(problem, costs, hard).bound_ms == pytest.approx(6.0)
+
+
+def test_a_unit_may_start_before_all_its_inputs_are_there() -> None:
+    units = grouped(made_graph(3, [(0, [2]), (1, [2])]), np.array([0, 1, 1]))
+    costs = cost_table(units.graph, [[10, 10], [10, 10], [1, 1]], [0, 0])
+    devices = tuple(DeviceSpec(name) for name in costs.devices)
+    problem = Problem(units, devices, np.ones((2, 2), dtype=np.bool_))
+    assert path_ms(problem, costs) == 11.0
+
+
+def test_the_price_of_soft_limits_counts_in_the_optimum() -> None:
+    units = grouped(made_graph(3, []), np.arange(3))
+    costs = cost_table(units.graph, [[9, 1]] * 3, [])
+    devices = (DeviceSpec("device0"), DeviceSpec("device1", memory_bytes=10))
+    problem = Problem(units, devices, np.ones((3, 2), dtype=np.bool_), np.full(3, 10**9))
+    soft = Semantics(memory_penalty_ms_per_gb=2000.0)
+    found = optimum_or_bound(DevicePlacementEnv(SimulatedBackend(problem, costs, soft)), [])
+    assert found == {"optimum_ms": None, "bound_ms": pytest.approx(3.0)}
+
+
+def test_a_comparison_names_the_optimum_where_it_is_proven(tmp_path: Any) -> None:
+    document = compare(
+        "tiny", ["min-cut", "random"], "DevicePlacementSim-v0", "cpu+dgpu", 2, out=tmp_path,
+        quiet=True,
+    )  # fmt: skip
+    latencies = {row["label"]: row["latency_ms"] for row in document["rows"]}
+    assert document["optimum_ms"] == latencies["min-cut"]
+    assert document["bound_ms"] <= document["optimum_ms"] <= latencies["random"]
+    table = (tmp_path / "table.md").read_text()
+    assert f"| {document['optimum_ms']:.2f} | 0.00 % |" in table
+
+
+def test_a_comparison_gives_a_bound_where_nothing_is_proven(tmp_path: Any) -> None:
+    document = compare(
+        "tiny", ["heft"], "DevicePlacementSim-v0", "cpu+dgpu", 1, out=tmp_path,
+        env_kwargs={"schedule": "event"}, quiet=True,
+    )  # fmt: skip
+    fastest = min(row["latency_ms"] for row in document["rows"])
+    assert 0 < document["bound_ms"] <= fastest
+    if document["optimum_ms"] is None:
+        assert f"| >= {document['bound_ms']:.2f} |" in (tmp_path / "table.md").read_text()

@@ -1,0 +1,156 @@
+"""Accelerators called like functions: the published values, and brute force on small graphs."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from by_hand import cost_table, grouped, ints, made_graph
+from published import DATA, PUBLISHED
+
+from placement_gym.backends.simulated.backend import SimulatedBackend
+from placement_gym.costs.semantics import PRESETS
+from placement_gym.costs.workloads import Workload
+from placement_gym.devices import DeviceSpec
+from placement_gym.problem import Problem
+from placement_gym.solvers.calls import call_program, calls_of, greedy_fill
+from placement_gym.solvers.forward import Forward
+
+LATENCY = PRESETS["tarnawski-latency"]
+
+
+def published(name: str) -> SimulatedBackend:
+    workload = Workload.load(DATA / "latency-inputs" / f"{name}.json")
+    devices, units = workload.devices(), workload.units()
+    costs = workload.costs(devices)
+    problem = Problem(units, devices, costs.units_supported(units), costs.memory_bytes)
+    return SimulatedBackend(problem, costs, LATENCY)
+
+
+@PUBLISHED
+@pytest.mark.parametrize(
+    ("name", "greedy_ms"),
+    [
+        ("LayerGraphs/bert24_inference", 100.219),
+        ("OperatorGraphs/bert_l-3_inference", 416.204),
+        ("OperatorGraphs/resnet50_inference", 839.536),
+    ],
+)
+def test_greedy_filling_is_the_published_and_better_in_our_order(
+    name: str, greedy_ms: float
+) -> None:
+    backend = published(name)
+    problem, costs = backend.problem, backend.costs
+    forward = Forward.of(problem.units)
+    order = forward.units(forward.depth_first(from_ends=True))
+    theirs, ours = greedy_fill(problem, costs, order), greedy_fill(problem, costs)
+    assert backend.infeasibility(theirs) == backend.infeasibility(ours) == ""
+    assert backend.score(theirs).latency_ms == pytest.approx(greedy_ms, rel=1e-5)
+    assert backend.score(ours).latency_ms <= greedy_ms * (1 + 1e-5)
+
+
+@PUBLISHED
+def test_the_greedy_placement_of_bert24_is_proven_to_be_optimal() -> None:
+    backend = published("LayerGraphs/bert24_inference")
+    problem, costs = backend.problem, backend.costs
+    solution = call_program(problem, costs, greedy_fill(problem, costs), 120.0)
+    assert solution.assignment is not None
+    latency_ms = backend.score(solution.assignment).latency_ms
+    assert latency_ms == pytest.approx(100.2184, rel=2e-6)
+    assert solution.proven
+    assert solution.bound_ms == pytest.approx(latency_ms, rel=1e-4)
+
+
+def random_backend(seed: int, whole: bool = False) -> SimulatedBackend:
+    """Up to six operators on a host and two accelerators with little memory.
+
+    ``whole``: in units of any of them.
+    """
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(1, 7))
+    read = [(source, np.flatnonzero(rng.random(n) < 0.4)) for source in range(n)]
+    made = [(source, readers[readers > source].tolist()) for source, readers in read]
+    graph = made_graph(n, [(source, readers) for source, readers in made if readers])
+    costs = cost_table(
+        graph,
+        rng.integers(1, 9, (n, 3)) * np.array([3.0, 1.0, 1.0]),
+        rng.random(len(graph.tensors.source)),
+        host=[True, False, False],
+    )
+    names = costs.devices
+    devices = (DeviceSpec(names[0]), *(DeviceSpec(name, weight_share=0.6) for name in names[1:]))
+    labels = np.unique(rng.integers(0, n, n), return_inverse=True)[1] if whole else np.arange(n)
+    units = grouped(graph, labels)
+    supported = np.ones((len(units), 3), dtype=np.bool_)
+    problem = Problem(units, devices, supported, rng.integers(0, 100, n))
+    return SimulatedBackend(problem, costs, LATENCY)
+
+
+def n_calls(backend: SimulatedBackend, assignment: Any) -> int:
+    """Most calls of one accelerator."""
+    start = backend.simulator.schedule(backend.placements(assignment))[1]
+    on = assignment[backend.problem.units.of_operator]
+    return int(calls_of(backend.costs, on, start).max()) + 1
+
+
+@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize("calls_each", [1, 2])
+@pytest.mark.parametrize("seed", range(20))
+def test_the_program_finds_the_fastest_of_one_call_each_and_bounds_few(
+    seed: int, calls_each: int, whole: bool
+) -> None:
+    backend = random_backend(seed, whole)
+    problem = backend.problem
+    every = [ints(one) for one in product(range(3), repeat=problem.n_units)]
+    feasible = [one for one in every if not backend.infeasibility(one)]
+    few = [one for one in feasible if n_calls(backend, one) <= calls_each]
+    fastest = min(backend.score(one).latency_ms for one in few)
+    found = call_program(problem, backend.costs, problem.single(0), 20.0, calls_each)
+    assert found.assignment is not None
+    assert backend.infeasibility(found.assignment) == ""
+    assert found.bound_ms <= fastest * (1 + 1e-6)
+    latency_ms = backend.score(found.assignment).latency_ms
+    assert latency_ms <= backend.score(problem.single(0)).latency_ms
+    if calls_each == 1:
+        assert latency_ms <= fastest * (1 + 1e-4)
+        assert found.proven
+
+
+def row(ms: list[list[float]], host: list[bool], **limits: Any) -> SimulatedBackend:
+    """Operators in a row, 5 ms between host and accelerator, 10 bytes each."""
+    n, d = np.shape(ms)
+    units = grouped(made_graph(n, [(i, [i + 1]) for i in range(n - 1)]), np.arange(n))
+    costs = cost_table(units.graph, ms, [5] * (n - 1), host=host)
+    devices = tuple(DeviceSpec(name, **limits) for name in costs.devices)
+    problem = Problem(units, devices, np.ones((n, d), dtype=np.bool_), np.full(n, 10))
+    return SimulatedBackend(problem, costs, LATENCY)
+
+
+def test_operators_of_one_call_are_done_together() -> None:
+    backend = row([[1.5, 1.4], [1.5, 1.4]], [True, False])
+    found = call_program(backend.problem, backend.costs, ints([0, 0]), 10.0)
+    assert found.assignment is not None
+    assert found.assignment.tolist() == [1, 1]
+    assert found.bound_ms == pytest.approx(2.8)
+
+
+def test_what_fits_nowhere_is_not_proven() -> None:
+    backend = row([[1, 1]] * 3, [False, False], memory_bytes=15)
+    start = greedy_fill(backend.problem, backend.costs)
+    found = call_program(backend.problem, backend.costs, start, 10.0)
+    assert found.assignment is None
+    assert not found.proven
+    assert found.bound_ms == np.inf
+
+
+def test_greedy_filling_asks_for_support_and_room_everywhere() -> None:
+    backend = row([[9, 1, 1]] * 4, [True, False, False], memory_bytes=20)
+    problem = backend.problem
+    refused = problem.supported.copy()
+    refused[0, 1] = False
+    limited = Problem(problem.units, problem.devices, refused, np.full(4, 10))
+    placed = greedy_fill(limited, backend.costs)
+    assert limited.infeasibility(placed) == ""
+    assert placed.tolist() == [0, 1, 1, 2]

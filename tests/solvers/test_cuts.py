@@ -1,0 +1,148 @@
+"""The minimum cut against brute force, and the headroom of ``hsdag-paper``."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from by_hand import cost_table, made_graph
+
+from placement_gym.backends.simulated.backend import SimulatedBackend
+from placement_gym.backends.simulated.build import twin_of
+from placement_gym.devices import DeviceSpec
+from placement_gym.graph.units import group
+from placement_gym.problem import Problem
+from placement_gym.solvers.cuts import alpha_expansion, minimum_cut
+
+HEADROOM = {"inception": (12.5, 20.0), "resnet": (2.0, 8.0), "bert-8": (4.0, 8.0)}
+PUBLISHED_MS = {"inception": (12.8, 12.0), "resnet": (16.0, 7.81), "bert-8": (6.38, 2.77)}
+
+
+def random_backend(
+    seed: int, n_devices: int = 2, alike: bool = False, most: int = 9
+) -> SimulatedBackend:
+    """A few operators, some with two tensors and many readers.
+
+    ``alike``: a tensor costs the same between any two devices.
+    """
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(1, most + 1))
+    read = [(source, np.flatnonzero(rng.random(n) < 0.4)) for source in range(n) for _ in range(2)]
+    made = [(source, readers[readers > source].tolist()) for source, readers in read]
+    graph = made_graph(n, [(source, readers) for source, readers in made if readers])
+    units = group(graph, "op" if seed % 2 else "colocated")
+    n_tensors = len(graph.tensors.source)
+    costs = cost_table(
+        graph,
+        rng.integers(0, 10, (n, n_devices)) + rng.random((n, n_devices)),
+        rng.integers(1, 9, n_tensors),
+        link_ms=0.3 if alike else rng.random((n_devices, n_devices)),
+        link_ms_per_volume=0.7 if alike else rng.random((n_devices, n_devices)),
+    )
+    devices = tuple(DeviceSpec(name) for name in costs.devices)
+    problem = Problem(units, devices, np.ones((len(units), n_devices), dtype=np.bool_))
+    return SimulatedBackend(problem, costs)
+
+
+@pytest.mark.parametrize("seed", range(120))
+def test_no_placement_is_faster_than_the_minimum_cut(seed: int) -> None:
+    check(random_backend(seed))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(500))
+def test_no_placement_of_five_hundred_graphs_is_faster_than_the_minimum_cut(seed: int) -> None:
+    check(random_backend(10_000 + seed, most=14))
+
+
+def check(backend: SimulatedBackend) -> None:
+    found = minimum_cut(backend.problem.units, backend.costs)
+    every = np.array(list(product(range(2), repeat=backend.problem.n_units)))
+    fastest = backend.exact_batch(every)[0].min()
+    assert found.assignment is not None
+    assert backend.score(found.assignment).latency_ms == pytest.approx(fastest, rel=1e-6)
+    assert fastest * (1 - 1e-6) <= found.bound_ms <= fastest
+
+
+def fastest_of_all(backend: SimulatedBackend) -> float:
+    n_devices, n_units = len(backend.problem.devices), backend.problem.n_units
+    every = np.array(list(product(range(n_devices), repeat=n_units)))
+    return float(backend.exact_batch(every)[0].min())
+
+
+@pytest.mark.parametrize("alike", [True, False])
+@pytest.mark.parametrize("seed", range(40))
+def test_expansion_improves_on_simple_starts_and_its_bound_holds(seed: int, alike: bool) -> None:
+    backend = random_backend(seed, 3, alike)
+    problem, costs = backend.problem, backend.costs
+    found = alpha_expansion(problem.units, costs)
+    assert found.assignment is not None
+    latency_ms = backend.score(found.assignment).latency_ms
+    starts = [costs.unit_ms(problem.units).argmin(axis=1), *map(problem.single, range(3))]
+    assert latency_ms <= min(backend.score(start).latency_ms for start in starts) * (1 + 1e-9)
+    fastest = fastest_of_all(backend)
+    assert found.bound_ms <= fastest * (1 + 1e-9)
+    assert latency_ms <= 1.3 * fastest
+    if found.proven:
+        assert latency_ms == pytest.approx(fastest)
+
+
+def test_expansions_find_the_optimum_of_most_small_graphs() -> None:
+    ratios = []
+    for seed in range(60):
+        backend = random_backend(seed, 3, alike=True)
+        found = alpha_expansion(backend.problem.units, backend.costs).assignment
+        assert found is not None
+        ratios.append(backend.score(found).latency_ms / fastest_of_all(backend))
+    assert np.mean(np.array(ratios) < 1 + 1e-6) > 0.8
+
+
+def test_expansion_on_two_devices_is_the_minimum_cut() -> None:
+    for seed in range(30):
+        backend = random_backend(seed)
+        units, costs = backend.problem.units, backend.costs
+        found = [solver(units, costs).assignment for solver in (alpha_expansion, minimum_cut)]
+        expanded, cut = (backend.score(a).latency_ms for a in found if a is not None)
+        assert expanded == pytest.approx(cut, rel=1e-6)
+
+
+def test_three_devices_are_refused() -> None:
+    twin = twin_of("tiny", "cpu+2dgpu")
+    with pytest.raises(ValueError, match="two devices, not 3"):
+        minimum_cut(twin.problem.units, twin.costs)
+
+
+@pytest.mark.parametrize("model", list(PUBLISHED_MS))
+def test_the_paper_preset_has_the_published_single_devices(model: str) -> None:
+    twin = twin_of(model, "hsdag-paper")
+    assert twin.costs.operator_ms.sum(axis=0) == pytest.approx(PUBLISHED_MS[model], rel=0.05)
+
+
+@pytest.mark.parametrize("model", list(HEADROOM))
+def test_the_paper_preset_has_the_published_headroom(model: str) -> None:
+    twin = twin_of(model, "hsdag-paper")
+    backend = SimulatedBackend(twin.problem, twin.costs)
+    cut = minimum_cut(twin.problem.units, twin.costs).assignment
+    assert cut is not None
+    optimum = backend.score(cut).latency_ms
+    best_single = min(backend.score(twin.problem.single(d)).latency_ms for d in range(2))
+    lowest, highest = HEADROOM[model]
+    assert lowest <= 100 * (1 - optimum / best_single) <= highest
+
+
+def test_costs_far_above_the_result_do_not_spoil_its_bound() -> None:
+    graph = made_graph(3, [(0, [2]), (1, [2])])
+    costs = cost_table(graph, [[0.001, 1e9], [1e9, 0.001], [0.4, 0.001]], [0.001, 0.001])
+    found = minimum_cut(group(graph, "op"), costs)
+    assert found.assignment is not None
+    assert found.assignment.tolist() == [0, 1, 1]
+    assert found.proven
+    assert found.bound_ms == pytest.approx(0.004, rel=1e-4)
+
+
+def test_a_device_on_which_all_is_free_takes_it_all() -> None:
+    graph = made_graph(2, [(0, [1])])
+    found = minimum_cut(group(graph, "op"), cost_table(graph, [[0, 0.4], [0, 0.3]], [1]))
+    assert found.assignment is not None
+    assert (found.assignment.tolist(), found.bound_ms, found.proven) == ([0, 0], 0.0, True)

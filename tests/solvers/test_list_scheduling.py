@@ -1,0 +1,108 @@
+"""List scheduling: worked examples, limits, and what every one of them keeps to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from by_hand import Made, cost_table, made_graph
+
+from placement_gym.arrays import FloatArray, IntArray
+from placement_gym.backends.simulated.build import twin_of
+from placement_gym.costs.table import CostTable
+from placement_gym.devices import DeviceSpec
+from placement_gym.graph.units import Units, contract, group
+from placement_gym.problem import Problem
+from placement_gym.solvers.list_scheduling import Board, critical_path, heft, m_etf, m_topo
+from placement_gym.solvers.tasks import Tasks
+
+Solver = Callable[[Problem, CostTable], IntArray]
+SOLVERS = [heft, critical_path, m_etf, m_topo]
+ALL = pytest.mark.parametrize("solver", SOLVERS)
+
+
+def small(
+    made: Made, operator_ms: object, volume: object, shares: tuple[float | None, ...] = ()
+) -> tuple[Problem, CostTable]:
+    """Operators as units on devices of which some hold a share of the weights only."""
+    ms: FloatArray = np.array(operator_ms, dtype=np.float64)
+    graph = made_graph(len(ms), made)
+    costs = cost_table(graph, ms, volume)
+    limits = shares or (None,) * ms.shape[1]
+    devices = tuple(
+        DeviceSpec(name, weight_share=share)
+        for name, share in zip(costs.devices, limits, strict=True)
+    )
+    supported = np.ones(ms.shape, dtype=np.bool_)
+    return Problem(group(graph, "op"), devices, supported, np.full(len(ms), 10)), costs
+
+
+def test_heft_spreads_independent_operators_over_equal_devices() -> None:
+    problem, costs = small([], [[4, 4], [3, 3], [2, 2], [1, 1]], [])
+    chosen = heft(problem, costs)
+    loads = np.bincount(chosen, [4.0, 3.0, 2.0, 1.0], 2)
+    assert loads.max() == 5.0
+
+
+def test_heft_keeps_a_chain_together_where_moving_costs_more_than_it_saves() -> None:
+    chain: Made = [(0, [1]), (1, [2])]
+    problem, costs = small(chain, [[2, 3], [3, 2], [2, 3]], [5.0, 5.0])
+    assert len(set(heft(problem, costs).tolist())) == 1
+
+
+def test_heft_moves_an_operator_that_another_device_runs_much_faster() -> None:
+    chain: Made = [(0, [1]), (1, [2])]
+    problem, costs = small(chain, [[1, 9], [20, 1], [1, 9]], [1.0, 1.0])
+    assert heft(problem, costs).tolist() == [0, 1, 0]
+
+
+def test_a_board_starts_a_task_in_the_first_gap_that_holds_it() -> None:
+    problem, costs = small([], [[2, 2]] * 4, [])
+    board = Board(problem, Tasks.ordered(problem.units, costs))
+    board.busy[0] = [(0.0, 2.0), (3.0, 5.0), (9.0, 11.0)]
+    assert board.start_ms(0, 0.0, 1.0) == 2.0
+    assert board.start_ms(0, 0.0, 2.0) == 5.0
+    assert board.start_ms(0, 6.0, 3.0) == 6.0
+    assert board.start_ms(0, 6.0, 4.0) == 11.0
+
+
+@ALL
+def test_limits_and_support_hold(solver: Solver) -> None:
+    twin = twin_of("inception", ["CPU", {"name": "GPU", "weight_share": 0.3}])
+    supported = twin.problem.supported.copy()
+    supported[::5, 1] = False
+    problem = Problem(twin.problem.units, twin.problem.devices, supported)
+    assert problem.infeasibility(solver(problem, twin.costs)) == ""
+
+
+@ALL
+def test_units_that_depend_on_each_other_in_a_circle_are_placed_whole(solver: Solver) -> None:
+    graph = made_graph(3, [(0, [1]), (1, [2])])
+    labels = np.array([0, 1, 0])
+    units = Units("by hand", graph, labels, contract(graph, labels))
+    costs = cost_table(graph, [[1, 2], [2, 1], [1, 2]], [1.0, 1.0])
+    devices = tuple(DeviceSpec(name) for name in costs.devices)
+    problem = Problem(units, devices, np.ones((2, 2), dtype=np.bool_))
+    assert solver(problem, costs).shape == (2,)
+
+
+@ALL
+def test_the_same_placement_comes_again(solver: Solver) -> None:
+    twin = twin_of("resnet", "cpu+2dgpu", "op")
+    first, second = (solver(twin.problem, twin.costs) for _ in range(2))
+    assert (first == second).all()
+
+
+def test_m_topo_fills_devices_in_turn_along_the_graph() -> None:
+    chain: Made = [(i, [i + 1]) for i in range(5)]
+    problem, costs = small(chain, [[1, 2]] * 6, [1.0] * 5, (0.5, None))
+    assert m_topo(problem, costs).tolist() == [0, 0, 0, 1, 1, 1]
+
+
+def test_m_etf_starts_what_can_start_first() -> None:
+    made: Made = [(0, [2])]
+    problem, costs = small(made, [[1, 1], [1, 1], [1, 1]], [9.0])
+    chosen = m_etf(problem, costs).tolist()
+    assert chosen[0] != chosen[1]
+    assert chosen[2] == chosen[0]

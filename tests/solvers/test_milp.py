@@ -1,0 +1,71 @@
+"""The serial MILP against brute force, with limits, support and several devices."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from by_hand import cost_table, made_graph, random_backend
+
+from placement_gym.backends.simulated.backend import SimulatedBackend
+from placement_gym.devices import DeviceSpec
+from placement_gym.graph.units import group
+from placement_gym.problem import Problem
+from placement_gym.solvers.milp import serial_program
+
+
+@pytest.mark.parametrize("submodel_ms", [0.0, 0.5, 3.0])
+@pytest.mark.parametrize("seed", range(60))
+def test_the_program_finds_the_fastest_feasible_placement_and_proves_it(
+    seed: int, submodel_ms: float
+) -> None:
+    check(random_backend(seed, submodel_ms))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("submodel_ms", [0.0, 0.5])
+@pytest.mark.parametrize("seed", range(500))
+def test_the_program_is_right_on_five_hundred_graphs(seed: int, submodel_ms: float) -> None:
+    check(random_backend(10_000 + seed, submodel_ms, most=14))
+
+
+def check(backend: SimulatedBackend) -> None:
+    """The program's placement is the fastest of all, and its bound says so."""
+    problem = backend.problem
+    solution = serial_program(problem, backend.costs)
+    every = np.array(list(product(range(len(problem.devices)), repeat=problem.n_units)))
+    latency_ms, feasible = backend.exact_batch(every)
+    fastest = latency_ms[feasible].min()
+    assert solution.assignment is not None
+    assert problem.infeasibility(solution.assignment) == ""
+    assert backend.score(solution.assignment).latency_ms == pytest.approx(fastest, rel=1e-6)
+    assert solution.proven
+    assert solution.bound_ms == pytest.approx(fastest, rel=1e-6)
+
+
+def test_what_fits_nowhere_has_no_placement_and_an_infinite_bound() -> None:
+    backend = random_backend(3)
+    problem = backend.problem
+    tight = tuple(DeviceSpec(device.name, memory_bytes=0) for device in problem.devices)
+    held = np.full(len(problem.units.graph), 10)
+    solution = serial_program(Problem(problem.units, tight, problem.supported, held), backend.costs)
+    assert solution.assignment is None
+    assert solution.bound_ms == np.inf
+    assert not solution.proven
+
+
+def test_limits_hold_to_the_byte() -> None:
+    units = group(made_graph(3, []), "op")
+    costs = cost_table(units.graph, [[9, 1], [9, 1], [9, 9]], [])
+    devices = (DeviceSpec("device0"), DeviceSpec("device1", memory_bytes=0))
+    supported, held = np.ones((3, 2), dtype=np.bool_), np.array([10, 10, 10**9])
+    solution = serial_program(Problem(units, devices, supported, held), costs)
+    assert solution.assignment is not None
+    assert solution.assignment.tolist() == [0, 0, 0]
+    close = (DeviceSpec("device0"), DeviceSpec("device1", memory_bytes=10**9 + 5))
+    problem = Problem(units, close, supported, held)
+    solution = serial_program(problem, costs)
+    assert solution.assignment is not None
+    assert problem.infeasibility(solution.assignment) == ""
+    assert solution.proven

@@ -1,0 +1,198 @@
+"""A hand-made problem and backends with known costs: exact numbers, nothing to compile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import ArrayLike
+
+from placement_gym.arrays import FloatArray, IntArray
+from placement_gym.backends.protocol import Batch, Measurement
+from placement_gym.backends.simulated.backend import SimulatedBackend
+from placement_gym.costs.table import CostTable
+from placement_gym.devices import DeviceSpec
+from placement_gym.env import DevicePlacementEnv
+from placement_gym.graph.operators import OpGraph, Tensors
+from placement_gym.graph.units import group
+from placement_gym.problem import Problem
+
+WEIGHT_BYTES = (100, 200, 300, 400)
+UNIT_MS = ((4.0, 1.0), (4.0, 2.0), (1.0, 3.0), (1.0, 5.0))
+TRANSFER_MS = (0.5, 0.25, 0.125)
+TENSOR_BYTES = (1000, 2000, 3000)
+CPU_GPU = (DeviceSpec("CPU"), DeviceSpec("GPU"))
+
+
+def diamond() -> OpGraph:
+    """Operator a feeds b and c, which feed d."""
+    names = ("a", "b", "c", "d")
+    return OpGraph(
+        model="diamond",
+        names=names,
+        types=("Convolution", "Relu", "Sigmoid", "Add"),
+        shapes=((1, 8),) * 4,
+        element_types=("f32",) * 4,
+        members=tuple((name,) for name in names),
+        weight_bytes=np.array(WEIGHT_BYTES),
+        flops=np.array([1e6, 1e3, 1e3, 1e3]),
+        edge_index=np.array([[0, 0, 1, 2], [1, 2, 3, 3]]),
+        tensors=Tensors(
+            source=np.array([0, 1, 2]),
+            port=np.array([0, 0, 0]),
+            size_bytes=np.array(TENSOR_BYTES),
+            offsets=np.array([0, 2, 3, 4]),
+            readers=np.array([1, 2, 3, 3]),
+        ),
+        inputs=((0,),),
+    )
+
+
+def diamond_problem(
+    devices: Sequence[DeviceSpec] = CPU_GPU, refused: Sequence[tuple[int, int]] = ()
+) -> Problem:
+    """Each operator a unit; ``refused`` lists the (unit, device) pairs that do not run."""
+    units = group(diamond(), "op")
+    supported = np.ones((len(units), len(devices)), dtype=np.bool_)
+    for unit, device in refused:
+        supported[unit, device] = False
+    return Problem(units, tuple(devices), supported)
+
+
+def diamond_costs(problem: Problem) -> CostTable:
+    """``UNIT_MS`` and ``TRANSFER_MS``, the latter between any two devices."""
+    n = len(problem.devices)
+    return CostTable(
+        source="made up",
+        graph=problem.units.graph.fingerprint(),
+        operators=problem.units.graph.names,
+        devices=problem.device_names,
+        operator_ms=np.array(UNIT_MS)[:, np.arange(n) % 2],
+        supported=problem.supported,
+        memory_bytes=np.array(WEIGHT_BYTES),
+        volume=np.array(TRANSFER_MS),
+        link_ms=np.zeros((n, n)),
+        link_ms_per_volume=1.0 - np.eye(n),
+        submodel_ms=np.zeros(n),
+        host=np.array([device.kind == "CPU" for device in problem.devices]),
+    )
+
+
+def diamond_backend(problem: Problem | None = None) -> SimulatedBackend:
+    """The diamond under ``UNIT_MS`` and ``TRANSFER_MS``."""
+    problem = problem or diamond_problem()
+    return SimulatedBackend(problem, diamond_costs(problem))
+
+
+class FakeBackend:
+    """Scripted costs, and a record of who asked what.
+
+    Args:
+        cost: Latency in ms of an assignment; by default 10 and 1 more for each unit on device 1.
+        problem: The diamond's by default.
+        failures: Assignments that fail at run time.
+    """
+
+    def __init__(
+        self,
+        cost: Callable[[IntArray], float] = lambda assignment: 10.0 + float(assignment.sum()),
+        problem: Problem | None = None,
+        failures: Sequence[Sequence[int]] = (),
+    ) -> None:
+        self.problem = problem or diamond_problem()
+        self.cost = cost
+        self.failures = {tuple(assignment) for assignment in failures}
+        self.calls: list[tuple[str, tuple[int, ...]]] = []
+        self.closed = False
+
+    @property
+    def reference_ms(self) -> float:
+        return self.cost(self.problem.single(self.problem.reference_device))
+
+    def asked(self, method: str) -> int:
+        return sum(name == method for name, _ in self.calls)
+
+    def evaluate(self, assignment: IntArray) -> Measurement:
+        self.calls.append(("evaluate", tuple(assignment.tolist())))
+        error = self.problem.infeasibility(assignment)
+        return Measurement.failed(error, self.reference_ms) if error else self.answer(assignment)
+
+    def evaluate_batch(self, assignments: IntArray) -> Batch:
+        return Batch.of(self.evaluate, assignments)
+
+    def score(self, assignment: IntArray) -> Measurement:
+        self.calls.append(("score", tuple(assignment.tolist())))
+        return self.answer(assignment)
+
+    def answer(self, assignment: IntArray) -> Measurement:
+        if tuple(assignment.tolist()) in self.failures:
+            return Measurement.failed("the device caught fire", self.reference_ms)
+        latency_ms = self.cost(assignment)
+        held = tuple(self.problem.memory_bytes(assignment).tolist())
+        return Measurement(
+            latency_ms,
+            self.reference_ms,
+            latency_ms,
+            memory_bytes=held,
+            compile_s=1.0,
+            measure_s=2.0,
+        )
+
+    def remeasure(self, assignments: Sequence[IntArray]) -> list[Measurement]:
+        self.calls += [("remeasure", tuple(assignment.tolist())) for assignment in assignments]
+        return [self.answer(assignment) for assignment in assignments]
+
+    def infeasibility(self, assignment: IntArray) -> str:
+        return self.problem.infeasibility(assignment)
+
+    def start_ms(self, assignment: IntArray) -> FloatArray:
+        return np.zeros(len(assignment))
+
+    def cost_table(self) -> CostTable:
+        return diamond_costs(self.problem)
+
+    def own_choice(self, plugin: str) -> IntArray:
+        return self.problem.single(int(plugin == "AUTO"))
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def assignment(values: ArrayLike) -> IntArray:
+    return np.asarray(values, dtype=np.int64)
+
+
+LIMITED = (DeviceSpec("CPU"), DeviceSpec("GPU", weight_share=0.5))
+
+
+def diamond_env(**kwargs: Any) -> DevicePlacementEnv:
+    return DevicePlacementEnv(diamond_backend(), **kwargs)
+
+
+def played(env: gym.Env[Any, Any], *actions: Any) -> tuple[list[float], list[dict[str, Any]]]:
+    """Rewards, and infos from the reset on, of one episode."""
+    infos = [env.reset(seed=0)[1]]
+    rewards = []
+    for action in actions:
+        _, reward, _, _, info = env.step(action)
+        rewards.append(float(reward))
+        infos.append(info)
+    return rewards, infos
+
+
+class Greedy:
+    """Evaluates for ever."""
+
+    def __init__(self, env: gym.Env[Any, Any], seed: int) -> None:
+        self.env = env
+
+    def learn(self, total_timesteps: int) -> None:
+        self.env.action_space.seed(0)
+        while True:
+            self.env.reset()
+            self.env.step(self.env.action_space.sample())
+
+    def predict(self, observation: Any, *_: Any, **__: Any) -> tuple[Any, None]:
+        return np.zeros(observation["placement"].shape, dtype=np.int64), None

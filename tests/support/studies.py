@@ -1,0 +1,29 @@
+"""A small study, and its rows without what differs from run to run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from placement_gym.bench.study.spec import Study
+from placement_gym.bench.study.worker import Result
+
+VALUES: dict[str, Any] = {
+    "env": "DevicePlacementSim-v0",
+    "models": ["tiny", "resnet"],
+    "devices": ["hsdag-paper"],
+    "agents": ["random", {"name": "random-blocks"}, "single-device"],
+    "seeds": 3,
+    "budget": 12,
+}
+TIMES = ("wall_s", "time", "curve")
+
+
+def study(**changes: Any) -> Study:
+    return Study.of(VALUES | changes)
+
+
+def timeless(rows: Iterable[Result]) -> list[Result]:
+    """Rows without what differs from run to run, in the order of their keys."""
+    kept = [{key: value for key, value in row.items() if key not in TIMES} for row in rows]
+    return sorted(kept, key=lambda row: str(row["key"]))

@@ -1,0 +1,102 @@
+"""Placements, outputs and environments on the CPU test bed, shared by the measured tests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any, cast
+
+import gymnasium as gym
+import numpy as np
+import openvino as ov
+import pytest
+from fakes import assignment
+from numpy.typing import NDArray
+
+from placement_gym import DeviceSpec, Placement
+from placement_gym.backends.measured.backend import MeasuredBackend, Protocol
+from placement_gym.backends.measured.outputs import sample_inputs
+from placement_gym.devices import TESTBED, usable_cores
+from placement_gym.env import DevicePlacementEnv
+from placement_gym.models import load
+from placement_gym.problem import Problem
+
+QUICK = {"warmup": 1, "repeats": 2}
+N_TINY = 7
+CHESSBOARD = [0, 1, 1, 0, 1, 0, 1]
+TINY_SPLITS = (
+    [0] * N_TINY,
+    [1] * N_TINY,
+    [0, 0, 0, 0, 1, 1, 1],
+    [1, 0, 0, 0, 0, 0, 0],
+    [0, 1, 1, 0, 0, 0, 0],
+    [0, 0, 1, 0, 1, 0, 0],
+    CHESSBOARD,
+)
+
+
+needs_two_cores = pytest.mark.skipif(usable_cores() < 2, reason="needs two cores")
+
+
+needs_bf16 = pytest.mark.skipif(
+    "BF16" not in ov.Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES"),
+    reason="this CPU has no bf16",
+)
+
+
+def make(model: str = "tiny", devices: Any = "cpu-testbed", **kwargs: Any) -> DevicePlacementEnv:
+    env = gym.make("DevicePlacement-v0", model=model, devices=devices, **{**QUICK, **kwargs})
+    return cast(DevicePlacementEnv, env.unwrapped)
+
+
+def step(env: DevicePlacementEnv, devices: Sequence[int]) -> dict[str, Any]:
+    env.reset()
+    return env.step(devices)[4]
+
+
+@cache
+def known_model(name: str) -> ov.Model:
+    return load(name)
+
+
+@cache
+def known_problem(name: str, devices: tuple[DeviceSpec, ...] = TESTBED) -> Problem:
+    return make(name, devices).problem
+
+
+def placement(
+    name: str, placed: Sequence[int], devices: tuple[DeviceSpec, ...] = TESTBED
+) -> Placement:
+    return Placement.of(known_problem(name, devices), assignment(placed))
+
+
+def halves(name: str) -> list[int]:
+    n = known_problem(name).n_units
+    return [0] * (n // 2) + [1] * (n - n // 2)
+
+
+def outputs(compiled: ov.CompiledModel, model: ov.Model) -> list[NDArray[Any]]:
+    request = compiled.create_infer_request()
+    request.infer(dict(enumerate(sample_inputs(model))))
+    return [tensor.data.astype(np.float64) for tensor in request.output_tensors]
+
+
+@cache
+def plain_outputs(name: str) -> list[NDArray[Any]]:
+    model = known_model(name)
+    compiled = ov.Core().compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+    return outputs(compiled, model)
+
+
+def worst_relative(found: list[NDArray[Any]], expected: list[NDArray[Any]]) -> float:
+    assert len(found) == len(expected)
+    return max(
+        float(np.abs(a - b).max() / np.abs(b).max()) for a, b in zip(found, expected, strict=True)
+    )
+
+
+def backend(core: ov.Core, name: str = "tiny", **protocol: int) -> MeasuredBackend:
+    protocol = {"final_repeats": 2, **QUICK, **protocol}
+    return MeasuredBackend(
+        core, known_model(name), known_problem(name), "alias", Protocol(**protocol)
+    )
