@@ -14,9 +14,11 @@ import gymnasium as gym
 import numpy as np
 
 from agents.common.fixed import Fixed
-from agents.static import draw_blocks, saved
+from agents.static import saved
 from placement_gym.arrays import FloatArray, IntArray
 from placement_gym.env import placement_env
+from placement_gym.errors import UserError
+from placement_gym.patterns import random_blocks
 from placement_gym.problem import Problem
 from placement_gym.solvers.list_scheduling import heft, m_etf
 
@@ -110,7 +112,7 @@ class Annealing(Search):
     ) -> None:
         super().__init__(env, seed)
         self.horizon, self.heat, self.batch = horizon, heat, batch
-        self.starts = draw_blocks(self.problem, self.rng)[None] if starts is None else starts
+        self.starts = random_blocks(self.problem, self.rng)[None] if starts is None else starts
         self.now: IntArray = self.starts[0]
         self.speedup = 0.0
 
@@ -218,7 +220,7 @@ class Genetic(Search):
         left = end - self.evaluations
         if len(self.living) < self.population:
             k = min(self.population - len(self.living), left)
-            born = np.stack([draw_blocks(self.problem, self.rng) for _ in range(k)])
+            born = np.stack([random_blocks(self.problem, self.rng) for _ in range(k)])
         else:
             born = np.stack([self.child() for _ in range(min(self.batch, left))])
         everyone = np.concatenate([self.living, born])
@@ -262,7 +264,7 @@ def annealing(env: gym.Env[Any, Any], seed: int, start: str = "random", **kwargs
     if start == "random":
         return Annealing(env, seed, **kwargs)
     if start != "best" and not Path(start).is_file():
-        raise ValueError(f"start must be 'random', 'best' or a placement's file, not {start!r}")
+        raise UserError(f"start must be 'random', 'best' or a placement's file, not {start!r}")
     starts = heuristics(env) if start == "best" else saved(env, seed, start).assignment[None]
     return Annealing(env, seed, starts=starts, **kwargs)
 

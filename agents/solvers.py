@@ -12,6 +12,7 @@ from agents.common.fixed import Fixed
 from placement_gym.arrays import IntArray
 from placement_gym.costs.table import CostTable
 from placement_gym.env import placement_env
+from placement_gym.errors import EngineError
 from placement_gym.problem import Problem
 from placement_gym.solvers import calls, cuts, list_scheduling
 from placement_gym.solvers.ideals import exact_pipeline, linear_pipeline
@@ -105,7 +106,7 @@ def placement(solution: Solution) -> IntArray:
     """
     if solution.assignment is not None:
         return solution.assignment
-    raise RuntimeError(
+    raise EngineError(
         "no placement fits the devices' memory"
         if np.isinf(solution.bound_ms)
         else "no placement was found in time: give time_limit_s more"

@@ -11,16 +11,14 @@ import gymnasium as gym
 import numpy as np
 
 from agents.common.fixed import Fixed
+from placement_gym import patterns
 from placement_gym.arrays import IntArray
 from placement_gym.env import DevicePlacementEnv, placement_env
-from placement_gym.episode import episode
+from placement_gym.episode import play_episode
+from placement_gym.errors import UserError
 from placement_gym.placement import Placement
-from placement_gym.problem import Problem
 
 Proposals = Callable[[int], Iterable[IntArray]]
-
-MOST_BLOCKS = 8
-MOST_CELLS = 64
 
 
 class TryOut(Fixed):
@@ -41,7 +39,7 @@ class TryOut(Fixed):
     def learn(self, total_timesteps: int) -> TryOut:
         """Try at most ``total_timesteps`` placements."""
         for assignment in islice(self.proposals(total_timesteps), total_timesteps):
-            info = episode(self.env, Fixed(assignment))
+            info = play_episode(self.env, Fixed(assignment))
             if info["feasible"] and info["speedup"] > self.best_speedup:
                 self.assignment, self.best_speedup = assignment, info["speedup"]
         return self
@@ -56,7 +54,7 @@ def single_device(env: gym.Env[Any, Any], seed: int, device: str | None = None) 
     base = placement_env(env)
     names = base.problem.device_names
     if device is not None and device not in names:
-        raise ValueError(f"no device {device!r}; the environment places on {list(names)}")
+        raise UserError(f"no device {device!r}; the environment places on {list(names)}")
     best = base.singles.best()
     fallback = base.problem.reference_device if best is None else best
     return Fixed(base.problem.single(fallback if device is None else names.index(device)))
@@ -70,7 +68,7 @@ def saved(env: gym.Env[Any, Any], seed: int, file: str) -> Fixed:
         PlacementMismatchError: The placement was made for something else.
     """
     if not Path(file).is_file():
-        raise ValueError(f"no placement file {file!r}")
+        raise UserError(f"no placement file {file!r}")
     return Fixed(Placement.load(file).assignment(placement_env(env).problem))
 
 
@@ -97,15 +95,7 @@ def random(env: gym.Env[Any, Any], seed: int) -> TryOut:
 def random_blocks(env: gym.Env[Any, Any], seed: int) -> TryOut:
     """One to eight runs of the topological order, each on a device drawn uniformly."""
     problem, rng = placement_env(env).problem, np.random.default_rng(seed)
-    return TryOut(env, lambda budget: (draw_blocks(problem, rng) for _ in range(budget)))
-
-
-def draw_blocks(problem: Problem, rng: np.random.Generator) -> IntArray:
-    """One to eight runs of the topological order, each on a device drawn uniformly."""
-    n_cuts = min(int(rng.integers(MOST_BLOCKS)), problem.n_units - 1)
-    cuts = np.sort(rng.choice(np.arange(1, problem.n_units), n_cuts, replace=False))
-    devices = rng.integers(len(problem.devices), size=n_cuts + 1)
-    return problem.where_supported(devices[np.searchsorted(cuts, range(problem.n_units), "right")])
+    return TryOut(env, lambda budget: (patterns.random_blocks(problem, rng) for _ in range(budget)))
 
 
 def prefix(env: gym.Env[Any, Any], seed: int) -> TryOut:
@@ -118,7 +108,7 @@ def prefix(env: gym.Env[Any, Any], seed: int) -> TryOut:
         cuts = np.linspace(0, problem.n_units, n_cuts + 2).round().astype(int)[1:-1]
         for cut in cuts.tolist():
             for first, second in pairs:
-                yield run(problem, 0, cut, first, second)
+                yield patterns.window(problem, (0, cut), first, second)
 
     return TryOut(env, proposals)
 
@@ -134,14 +124,14 @@ def window(env: gym.Env[Any, Any], seed: int) -> TryOut:
     inside, outside = two_fastest(base)
 
     def windows(cells: int) -> list[IntArray]:
-        cuts = np.unique(np.linspace(0, problem.n_units, cells + 1).round().astype(int)).tolist()
-        inner = [(a, b) for a, b in combinations(cuts, 2) if b - a < problem.n_units]
-        candidates = [run(problem, a, b, inside, outside) for a, b in inner]
+        pairs = combinations(patterns.cut_grid(problem, cells), 2)
+        inner = [(begin, end) for begin, end in pairs if end - begin < problem.n_units]
+        candidates = [patterns.window(problem, ends, inside, outside) for ends in inner]
         return [candidate for candidate in candidates if not base.backend.infeasibility(candidate)]
 
     def proposals(budget: int) -> list[IntArray]:
         best = windows(2)
-        finest = min(problem.n_units, MOST_CELLS)
+        finest = min(problem.n_units, patterns.MAX_CELLS)
         for cells in range(3, finest + 1):
             finer = windows(cells)
             if len(finer) > budget:
@@ -150,13 +140,6 @@ def window(env: gym.Env[Any, Any], seed: int) -> TryOut:
         return best
 
     return TryOut(env, proposals)
-
-
-def run(problem: Problem, start: int, end: int, inside: int, outside: int) -> IntArray:
-    """Units ``start`` to ``end`` on one device, all others on another, where supported."""
-    assignment = problem.single(outside)
-    assignment[start:end] = inside
-    return problem.where_supported(assignment)
 
 
 def two_fastest(env: DevicePlacementEnv) -> tuple[int, int]:

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import openvino as ov
 
-from placement_gym.backends.measured.build import measured_backend
-from placement_gym.backends.measured.timing_protocol import Protocol
+from placement_gym.backends.measured.build import build_measured_backend
+from placement_gym.backends.measured.timing_protocol import TimingProtocol
 
 FLAGS = "-d CPU -hint none -nstreams 1 -nthreads 1 -infer_precision f32 -api sync"
 
@@ -36,8 +36,8 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=40, help="inferences a round and side")
     options = parser.parse_args()
     for model in options.models.split(","):
-        protocol = Protocol(repeats=options.runs)
-        backend = measured_backend(model, "cpu-testbed", protocol=protocol)
+        protocol = TimingProtocol(repeats=options.runs)
+        backend = build_measured_backend(model, "cpu-testbed", protocol=protocol)
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / f"{model}.xml"
             ov.save_model(backend.model, path, compress_to_fp16=False)

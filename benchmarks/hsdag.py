@@ -30,7 +30,7 @@ from placement_gym.bench.report.optimum import optimum_or_bound
 from placement_gym.bench.run.agents import AgentSpec
 from placement_gym.bench.run.budget import BudgetedBackend, BudgetReached
 from placement_gym.env import DevicePlacementEnv, placement_env
-from placement_gym.episode import episode
+from placement_gym.episode import play_episode
 
 BUDGET = 500
 PUBLISHED_S = {"inception": 0.0105, "resnet": 0.00766, "bert-8": 0.00267}
@@ -160,7 +160,7 @@ def run(env: DevicePlacementEnv, agent: AgentSpec, seed: int) -> tuple[float, fl
             learner.learn(BUDGET)
         seconds, best = counted.wall_s, counted.best(1)
         env.backend = inner
-        greedy_ms = episode(env, learner)["latency_ms"]
+        greedy_ms = play_episode(env, learner)["latency_ms"]
     finally:
         env.backend = inner
     return inner.evaluate(best[0]).latency_ms, greedy_ms, seconds

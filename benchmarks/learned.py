@@ -27,7 +27,7 @@ import placement_gym  # noqa: F401  registers the environments
 from agents.placeto.agent import make as placeto
 from agents.rnn.agent import make as rnn
 from placement_gym.env import DevicePlacementEnv, placement_env
-from placement_gym.episode import episode
+from placement_gym.episode import play_episode
 
 LONG = "latency-inputs/OperatorGraphs/bert_l-12_inference.json"
 PER_UNIT = "DevicePlacementPerUnitSim-v0"
@@ -62,7 +62,7 @@ def speed(options: argparse.Namespace) -> Table:
     n_units = placement_env(env).problem.n_units
     agent.learn(n_units)
     table.add_row("environment alone", f"{seconds(lambda: walk(env, n_units)):.2f}", "")
-    table.add_row("greedy roll-out", f"{seconds(lambda: episode(env, agent)):.2f}", "2")
+    table.add_row("greedy roll-out", f"{seconds(lambda: play_episode(env, agent)):.2f}", "2")
     table.add_row("training episode", f"{seconds(lambda: agent.learn(n_units)):.2f}", "8")
     return table
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from placement_gym.arrays import IntArray
 from placement_gym.backends.measured.backend import MeasuredBackend
-from placement_gym.backends.measured.build import measured_backend
+from placement_gym.backends.measured.build import build_measured_backend
 
 
 def blocks(backend: MeasuredBackend, n_submodels: int) -> IntArray:
@@ -31,14 +31,14 @@ def main() -> None:
     parser.add_argument("--model", default="resnet", help="built-in model or file")
     parser.add_argument("--times", type=int, default=5, help="compilations of each placement")
     options = parser.parse_args()
-    backend = measured_backend(options.model, "cpu-testbed")
+    backend = build_measured_backend(options.model, "cpu-testbed")
     placements = {
         "CPU_FAST alone": backend.problem.single(1),
         "four submodels": blocks(backend, 4),
     }
     print("spread (largest - smallest) / median over", options.times, "measurements")
     for name, assignment in placements.items():
-        search = [backend.score(assignment) for _ in range(options.times)]
+        search = [backend.evaluate_ignoring_limits(assignment) for _ in range(options.times)]
         reference = backend.problem.single(0)
         final = [backend.remeasure([reference, assignment])[1] for _ in range(options.times)]
         for kind, found in (("search", search), ("finalist", final)):

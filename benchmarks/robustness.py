@@ -8,8 +8,8 @@ from collections import Counter
 import numpy as np
 from rich.progress import track
 
-from placement_gym.backends.measured.build import measured_backend
-from placement_gym.backends.measured.lock import measuring
+from placement_gym.backends.measured.build import build_measured_backend
+from placement_gym.backends.measured.lock import measurement_lock
 from placement_gym.backends.measured.outputs import relative_error
 
 
@@ -21,7 +21,7 @@ def main() -> None:
     models = options.models.split(",")
     rng = np.random.default_rng(0)
     for model in models:
-        backend = measured_backend(model, "cpu-testbed")
+        backend = build_measured_backend(model, "cpu-testbed")
         n_units = backend.problem.n_units
         errors, submodels, failures = [], [], Counter[str]()
         exact = 0
@@ -30,7 +30,7 @@ def main() -> None:
             if index % 2:
                 cuts = np.sort(rng.integers(1, n_units, size=rng.integers(1, 8)))
                 devices = rng.integers(2, size=9)[np.searchsorted(cuts, np.arange(n_units))]
-            with measuring():
+            with measurement_lock():
                 try:
                     candidate = backend.start(devices)
                 except RuntimeError as error:

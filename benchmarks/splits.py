@@ -7,8 +7,8 @@ import argparse
 import numpy as np
 
 from placement_gym.backends.measured import timing
-from placement_gym.backends.measured.build import measured_backend
-from placement_gym.backends.measured.lock import measuring
+from placement_gym.backends.measured.build import build_measured_backend
+from placement_gym.backends.measured.lock import measurement_lock
 
 
 def main() -> None:
@@ -19,7 +19,8 @@ def main() -> None:
     options = parser.parse_args()
     for model in options.models.split(","):
         alias, plain = (
-            measured_backend(model, "cpu-testbed", split=split) for split in ("alias", "hetero")
+            build_measured_backend(model, "cpu-testbed", split=split)
+            for split in ("alias", "hetero")
         )
         n_units = alias.problem.n_units
         kept, gains = 0, []
@@ -32,7 +33,7 @@ def main() -> None:
             compiled = {backend: backend.checked(assignment) for backend in turns}
             ours, theirs = compiled[alias], compiled[plain]
             made, made_plain = ours.compilation, theirs.compilation
-            with measuring():
+            with measurement_lock():
                 samples = timing.interleaved([ours.run, theirs.run], options.repeats)
             gain = timing.speedup(samples[1], samples[0])
             kept += made.n_submodels == made.n_submodels_expected

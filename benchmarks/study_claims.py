@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 from scipy.stats import gmean
 
-from placement_gym.bench.report.drift import in_one_frame
+from placement_gym.bench.report.drift import correct_drift
 from placement_gym.bench.report.scores import StudyResults
 from placement_gym.bench.run.rows import Json, of_study
 from placement_gym.bench.study.spec import Study
@@ -37,7 +37,7 @@ def main() -> None:
 def found_in(folder: Path, name: str) -> StudyResults:
     """The results of a study, agents called as it calls them."""
     study = Study.load(STUDIES / f"{name}.yaml")
-    rows = in_one_frame(of_study(folder / name))
+    rows = correct_drift(of_study(folder / name))
     if not rows:
         raise SystemExit(f"{folder / name} has no results: run the study first")
     return StudyResults([row | {"label": study.label(row)} for row in rows])

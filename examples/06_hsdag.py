@@ -10,7 +10,7 @@ import placement_gym  # noqa: F401  registers the environments
 from agents.common.callbacks import BestPlacementCallback
 from agents.common.checkpoint import Checkpoint, resumed
 from agents.hsdag.agent import make
-from placement_gym.episode import episode
+from placement_gym.episode import play_episode
 from placement_gym.tools.evaluate import evaluate_placement
 
 
@@ -38,7 +38,7 @@ def main() -> None:
     ]
     agent.learn(max(left, 0), callbacks, reset_num_timesteps=False, progress_bar=True)
 
-    greedy = episode(env, agent)
+    greedy = play_episode(env, agent)
     console.print(f"the greedy placement is {greedy['speedup_vs_best_single']:.3f} x best single")
     if env.spec.nondeterministic and (out / "placement.json").is_file():
         env.close()

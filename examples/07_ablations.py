@@ -22,7 +22,7 @@ from agents.hsdag.agent import make
 from placement_gym.bench.report.optimum import optimum_or_bound
 from placement_gym.bench.run.agent_run import run_agent
 from placement_gym.bench.run.agents import AgentSpec
-from placement_gym.bench.run.environment import Arena
+from placement_gym.bench.run.environment import BenchEnv
 from placement_gym.observation import FEATURES
 
 BLIND = {"features": tuple(name for name in FEATURES if name != "cost"), "cost_weight": 0.0}
@@ -106,11 +106,11 @@ def run(label: str, agent: AgentSpec, model: str, runs: Runs, options: argparse.
     granularity = "op" if label == "without co-location" else "colocated"
     env_kwargs = {"model": model, "devices": options.devices, "granularity": granularity}
     with TemporaryDirectory() as folder:
-        arena = Arena.make("DevicePlacementSim-v0", env_kwargs, Path(folder))
-        single_ms = arena.base.info()["best_single_ms"]
-        optimum_ms = optimum_or_bound(arena.base, [])["optimum_ms"]
+        bench_env = BenchEnv.make("DevicePlacementSim-v0", env_kwargs, Path(folder))
+        single_ms = bench_env.base.info()["best_single_ms"]
+        optimum_ms = optimum_or_bound(bench_env.base, [])["optimum_ms"]
         for key in waiting:
-            row, _ = run_agent(arena, agent, key["seed"], options.budget)
+            row, _ = run_agent(bench_env, agent, key["seed"], options.budget)
             if row.error:
                 raise SystemExit(f"{label} on {model}: {row.error}")
             found = gap_closed(row.latency_ms, single_ms, optimum_ms)

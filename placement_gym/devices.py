@@ -10,6 +10,8 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from placement_gym.errors import UserError
+
 if TYPE_CHECKING:
     import openvino as ov
 
@@ -20,7 +22,7 @@ MEMORY_PROPERTIES = ("GPU_DEVICE_TOTAL_MEM_SIZE", "NPU_DEVICE_TOTAL_MEM_SIZE")
 DevicesArgument = str | Sequence["str | Mapping[str, Any] | DeviceSpec"] | None
 
 
-class UnknownDeviceError(ValueError):
+class UnknownDeviceError(UserError):
     """A device that this machine does not have."""
 
 
@@ -55,20 +57,20 @@ class DeviceSpec:
 
     def __post_init__(self) -> None:
         if self.precision not in PRECISIONS:
-            raise ValueError(f"{self.name}: precision must be one of {PRECISIONS}")
+            raise UserError(f"{self.name}: precision must be one of {PRECISIONS}")
         if self.virtual and self.plugin != "CPU":
-            raise ValueError(f"{self.name}: only the CPU plugin can be given a second name")
+            raise UserError(f"{self.name}: only the CPU plugin can be given a second name")
         if self.virtual and ("CPU" not in self.name or "." in self.name):
-            raise ValueError(
+            raise UserError(
                 f"{self.name}: a virtual CPU device needs 'CPU' in its name and no dot, "
                 "as in 'CPU_FAST'"
             )
         if self.threads is not None and self.threads < 1:
-            raise ValueError(f"{self.name}: threads must be at least 1, or None for all cores")
+            raise UserError(f"{self.name}: threads must be at least 1, or None for all cores")
         if self.memory_bytes is not None and self.memory_bytes < 0:
-            raise ValueError(f"{self.name}: memory_bytes must not be negative")
+            raise UserError(f"{self.name}: memory_bytes must not be negative")
         if self.weight_share is not None and not 0.0 <= self.weight_share <= 1.0:
-            raise ValueError(f"{self.name}: weight_share must lie between 0 and 1")
+            raise UserError(f"{self.name}: weight_share must lie between 0 and 1")
 
     @property
     def virtual(self) -> bool:
@@ -124,11 +126,11 @@ class DeviceSpec:
         known = [item.name for item in fields(cls)]
         unknown = sorted(set(values) - set(known))
         if unknown or "name" not in values:
-            raise ValueError(f"a device needs 'name' and takes {known}, not {unknown}")
+            raise UserError(f"a device needs 'name' and takes {known}, not {unknown}")
         try:
             return cls(**values)
         except TypeError as error:
-            raise ValueError(f"device {values['name']!r}: {error}") from error
+            raise UserError(f"device {values['name']!r}: {error}") from error
 
 
 TESTBED = (DeviceSpec("CPU", threads=1), DeviceSpec("CPU_FAST", plugin="CPU"))
@@ -172,14 +174,14 @@ def parse_devices(devices: DevicesArgument) -> tuple[DeviceSpec, ...]:
     else:
         items = devices or ()
     if not isinstance(items, Sequence):
-        raise ValueError(f"{devices} must hold a list of devices")
+        raise UserError(f"{devices} must hold a list of devices")
     specs = tuple(as_spec(item) for item in items)
     names = [spec.name for spec in specs]
     strange = [name for name in names if not set("+@%").isdisjoint(name)]
     if strange:
-        raise ValueError(f"{strange[0]!r} is neither a device nor a preset: {sorted(PRESETS)}")
+        raise UserError(f"{strange[0]!r} is neither a device nor a preset: {sorted(PRESETS)}")
     if not all(names) or not names or len(set(names)) < len(names):
-        raise ValueError(f"devices must be one or more distinct names, not {devices!r}")
+        raise UserError(f"devices must be one or more distinct names, not {devices!r}")
     return specs
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from placement_gym.devices import DevicesArgument
 from placement_gym.env import DevicePlacementEnv
+from placement_gym.errors import UserError
 from placement_gym.observation import Observation
 from placement_gym.wrappers import PerUnit
 
@@ -63,13 +64,13 @@ class MeasuredEnv(DevicePlacementEnv):
         sequence_length: int | None = None,
     ) -> None:
         from placement_gym.backends.cached import CachedBackend
-        from placement_gym.backends.measured.build import measured_backend
-        from placement_gym.backends.measured.timing_protocol import Protocol
+        from placement_gym.backends.measured.build import build_measured_backend
+        from placement_gym.backends.measured.timing_protocol import TimingProtocol
 
         if warmup < 0 or repeats < 2:
-            raise ValueError(f"warmup must be >= 0 and repeats >= 2, not {warmup} and {repeats}")
-        protocol = Protocol(warmup=warmup, repeats=repeats)
-        backend = measured_backend(
+            raise UserError(f"warmup must be >= 0 and repeats >= 2, not {warmup} and {repeats}")
+        protocol = TimingProtocol(warmup=warmup, repeats=repeats)
+        backend = build_measured_backend(
             model, devices, granularity, graph, split, protocol, sequence_length
         )
         super().__init__(
@@ -137,11 +138,11 @@ class SimulatedEnv(DevicePlacementEnv):
         sequence_length: int | None = None,
     ) -> None:
         from placement_gym.backends.simulated.backend import SimulatedBackend
-        from placement_gym.backends.simulated.build import twin_of
-        from placement_gym.costs.semantics import resolve
+        from placement_gym.backends.simulated.build import build_simulated_problem
+        from placement_gym.costs.semantics import parse_schedule
 
-        twin = twin_of(model, devices, granularity, graph, costs, sequence_length)
-        semantics = resolve(twin.schedule if schedule is None else schedule, objective)
+        twin = build_simulated_problem(model, devices, granularity, graph, costs, sequence_length)
+        semantics = parse_schedule(twin.schedule if schedule is None else schedule, objective)
         self.simulated = SimulatedBackend(twin.problem, twin.costs, semantics, noise)
         super().__init__(
             self.simulated,

@@ -12,8 +12,10 @@ from numpy.typing import ArrayLike
 
 from placement_gym import rewards
 from placement_gym.arrays import BoolArray, FloatArray, IntArray, UInt8
-from placement_gym.backends.protocol import Backend, Measurement, Singles
+from placement_gym.backends.protocol import Backend, Measurement
+from placement_gym.backends.single_devices import SingleDeviceResults
 from placement_gym.costs.table import CostTable
+from placement_gym.errors import UserError
 from placement_gym.observation import Observation, Observer
 from placement_gym.placement import Placement
 from placement_gym.problem import Problem, assignment_hash
@@ -83,12 +85,12 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         render_mode: str | None = None,
     ) -> None:
         if horizon < 1:
-            raise ValueError(f"horizon must be at least 1, not {horizon}")
+            raise UserError(f"horizon must be at least 1, not {horizon}")
         if render_mode is not None and render_mode not in self.metadata["render_modes"]:
-            raise ValueError(f"render_mode must be one of {self.metadata['render_modes']} or None")
+            raise UserError(f"render_mode must be one of {self.metadata['render_modes']} or None")
         self.backend = backend
         self.problem: Problem = backend.problem
-        self.reward = rewards.resolve(reward)
+        self.reward = rewards.get_reward(reward)
         self.horizon = horizon
         self.graph = graph
         self.render_mode = render_mode
@@ -102,9 +104,9 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         self.steps = 0
 
     @cached_property
-    def singles(self) -> Singles:
+    def singles(self) -> SingleDeviceResults:
         """Every device alone, measured when first needed."""
-        return Singles.of(self.backend)
+        return SingleDeviceResults.of(self.backend)
 
     @cached_property
     def reference(self) -> Measurement:
@@ -166,7 +168,7 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         if given.dtype.kind in "iu" and given.shape == (n_nodes,):
             return given.astype(np.int64)[: self.problem.n_units]
         last = len(self.problem.devices) - 1
-        raise ValueError(f"an action is {n_nodes} device indices from 0 to {last}, not {action!r}")
+        raise UserError(f"an action is {n_nodes} device indices from 0 to {last}, not {action!r}")
 
     def action_masks(self) -> BoolArray:
         """(N * n_devices,) bool, whether each unit may go to each device (sb3-contrib's form)."""

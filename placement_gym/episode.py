@@ -21,7 +21,7 @@ class Policy(Protocol):
         ...
 
 
-def episode(
+def play_episode(
     env: gym.Env[Any, Any], policy: Policy, deterministic: bool = True, seed: int | None = None
 ) -> dict[str, Any]:
     """Play one episode and return its last info."""

@@ -12,6 +12,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from placement_gym.arrays import FloatArray, IntArray
+from placement_gym.errors import UserError
 from placement_gym.graph import features
 from placement_gym.problem import Problem
 
@@ -92,12 +93,12 @@ class Observer:
     def __post_init__(self) -> None:
         quotient = self.problem.units.quotient
         if self.n_nodes < len(quotient) or self.n_edges < quotient.n_edges:
-            raise ValueError(
+            raise UserError(
                 f"max_nodes={self.max_nodes}, max_edges={self.max_edges} are too small: "
                 f"{quotient.model!r} has {len(quotient)} units and {quotient.n_edges} edges"
             )
         if len(self.problem.devices) > MAX_DEVICES:
-            raise ValueError(f"at most {MAX_DEVICES} devices, not {len(self.problem.devices)}")
+            raise UserError(f"at most {MAX_DEVICES} devices, not {len(self.problem.devices)}")
 
     @cached_property
     def n_nodes(self) -> int:

@@ -1,8 +1,9 @@
-"""Placements that spread over what is possible: contiguous runs, and operators strewn about."""
+"""Patterns of placements: contiguous runs, prefixes, windows, blocks, and units on their own."""
 
 from __future__ import annotations
 
-from itertools import combinations, permutations, product
+from collections.abc import Iterable
+from itertools import combinations, permutations
 
 import numpy as np
 
@@ -12,67 +13,97 @@ from placement_gym.problem import Problem
 MAX_RUNS = 8
 MAX_CELLS = 64
 
+Interval = tuple[int, int]
 
-def spread(problem: Problem, n: int, rng: np.random.Generator) -> list[IntArray]:
-    """``n`` distinct splits, half of them runs, half strewn, every device with a random share.
 
-    Fewer where the problem has not so many. A unit that its device does not support goes to the
-    reference device.
+def cut_grid(problem: Problem, cells: int = MAX_CELLS) -> list[int]:
+    """Even cut points from 0 to ``n_units``: at most ``cells`` intervals, none of them empty."""
+    cells = min(problem.n_units, cells)
+    cuts: list[int] = np.linspace(0, problem.n_units, cells + 1).round().astype(int).tolist()
+    return cuts
+
+
+def window(problem: Problem, interval: Interval, inside: int, outside: int) -> IntArray:
+    """(n_units,) the units of an interval on one device, all others on another.
+
+    A unit that its device does not support goes to the reference device, here and in every other
+    pattern.
+
+    Args:
+        problem: Units and devices.
+        interval: The first unit inside, and the first one after it.
+        inside: Device of the interval.
+        outside: Device of the other units.
+    """
+    assignment = problem.single(outside)
+    assignment[slice(*interval)] = inside
+    return problem.where_supported(assignment)
+
+
+def prefixes(problem: Problem) -> IntArray:
+    """(k, n_units) every prefix of ``cut_grid``, the whole included, on every ordered pair."""
+    return windows_on_all_pairs(problem, [(0, cut) for cut in cut_grid(problem)[1:]])
+
+
+def windows(problem: Problem) -> IntArray:
+    """(k, n_units) every window between two cuts of ``cut_grid``, on every ordered pair."""
+    return windows_on_all_pairs(problem, combinations(cut_grid(problem), 2))
+
+
+def windows_on_all_pairs(problem: Problem, intervals: Iterable[Interval]) -> IntArray:
+    """(k, n_units) each interval inside each device with the rest on each other device."""
+    intervals, pairs = list(intervals), permutations(range(len(problem.devices)), 2)
+    found = [window(problem, interval, *pair) for pair in pairs for interval in intervals]
+    return np.array(found, dtype=np.int64).reshape(-1, problem.n_units)
+
+
+def random_blocks(problem: Problem, rng: np.random.Generator) -> IntArray:
+    """(n_units,) one to eight runs of the topological order, each on a device drawn uniformly."""
+    n_cuts = min(int(rng.integers(MAX_RUNS)), problem.n_units - 1)
+    cuts = random_cuts(problem, n_cuts, rng)
+    devices = rng.integers(len(problem.devices), size=n_cuts + 1)
+    return problem.where_supported(fill_runs(problem, cuts, devices))
+
+
+def random_runs(problem: Problem, rng: np.random.Generator) -> IntArray:
+    """(n_units,) two to eight runs, neighbouring ones on different devices; support is ignored."""
+    n_devices = len(problem.devices)
+    n_cuts = min(int(rng.integers(1, MAX_RUNS)), problem.n_units - 1)
+    cuts = random_cuts(problem, n_cuts, rng)
+    steps = rng.integers(1, max(n_devices, 2), n_cuts + 1)
+    return fill_runs(problem, cuts, (rng.integers(n_devices) + np.cumsum(steps)) % n_devices)
+
+
+def random_units(problem: Problem, rng: np.random.Generator) -> IntArray:
+    """(n_units,) every unit on its own, by random shares of the devices; support is ignored."""
+    shares = rng.dirichlet(np.ones(len(problem.devices)))
+    return rng.choice(len(shares), problem.n_units, p=shares).astype(np.int64)
+
+
+def random_cuts(problem: Problem, n_cuts: int, rng: np.random.Generator) -> IntArray:
+    """(n_cuts,) distinct cut points, ascending."""
+    inner = np.arange(1, problem.n_units)
+    cuts: IntArray = np.sort(rng.choice(inner, n_cuts, replace=False))
+    return cuts
+
+
+def fill_runs(problem: Problem, cuts: IntArray, devices: IntArray) -> IntArray:
+    """(n_units,) the device of the run that each unit is in; one device more than cuts."""
+    chosen: IntArray = devices[np.searchsorted(cuts, np.arange(problem.n_units), side="right")]
+    return chosen
+
+
+def sample_placements(problem: Problem, n: int, rng: np.random.Generator) -> list[IntArray]:
+    """``n`` distinct placements on several devices: half ``random_runs``, half ``random_units``.
+
+    Fewer where the problem does not have as many.
     """
     found: dict[bytes, IntArray] = {}
     for attempt in range(20 * n):
         if len(found) == n:
             break
-        drawn = runs(problem, rng) if attempt % 2 else strewn(problem, rng)
-        split = problem.where_supported(drawn)
-        if len(np.unique(split)) > 1:
-            found.setdefault(split.tobytes(), split)
+        drawn = random_runs(problem, rng) if attempt % 2 else random_units(problem, rng)
+        assignment = problem.where_supported(drawn)
+        if len(np.unique(assignment)) > 1:
+            found.setdefault(assignment.tobytes(), assignment)
     return list(found.values())
-
-
-def runs(problem: Problem, rng: np.random.Generator) -> IntArray:
-    """Two to eight runs of units, neighbouring ones on different devices."""
-    n_devices = len(problem.devices)
-    n_cuts = min(int(rng.integers(1, MAX_RUNS)), problem.n_units - 1)
-    cuts = np.sort(rng.choice(np.arange(1, problem.n_units), n_cuts, replace=False))
-    steps = rng.integers(1, max(n_devices, 2), n_cuts + 1)
-    devices = (rng.integers(n_devices) + np.cumsum(steps)) % n_devices
-    chosen: IntArray = devices[np.searchsorted(cuts, np.arange(problem.n_units), side="right")]
-    return chosen
-
-
-def prefixes(problem: Problem) -> IntArray:
-    """(k, n_units) the first units, or all, on one device and the rest on another, any pair.
-
-    Cuts lie on a grid of ``MAX_CELLS`` where there are more units.
-    """
-    return on_pairs(problem, [(0, cut) for cut in grid(problem)[1:]])
-
-
-def windows(problem: Problem) -> IntArray:
-    """(k, n_units) one run of units on one device, the rest on another; cuts as ``prefixes``."""
-    return on_pairs(problem, list(combinations(grid(problem), 2)))
-
-
-def on_pairs(problem: Problem, intervals: list[tuple[int, int]]) -> IntArray:
-    """Every interval of units on one device, the rest on another, where supported."""
-    pairs = list(permutations(range(len(problem.devices)), 2))
-    found = np.empty((len(pairs) * len(intervals), problem.n_units), dtype=np.int64)
-    for row, ((inside, outside), (begin, end)) in enumerate(product(pairs, intervals)):
-        found[row] = outside
-        found[row, begin:end] = inside
-        found[row] = problem.where_supported(found[row])
-    return found
-
-
-def grid(problem: Problem) -> list[int]:
-    """Where runs begin and end."""
-    cells = min(problem.n_units, MAX_CELLS)
-    cuts: list[int] = np.linspace(0, problem.n_units, cells + 1).round().astype(int).tolist()
-    return cuts
-
-
-def strewn(problem: Problem, rng: np.random.Generator) -> IntArray:
-    """Every unit by itself, under shares of the devices drawn first."""
-    shares = rng.dirichlet(np.ones(len(problem.devices)))
-    return rng.choice(len(shares), problem.n_units, p=shares).astype(np.int64)

@@ -12,13 +12,14 @@ import numpy as np
 
 from placement_gym.arrays import IntArray
 from placement_gym.devices import DeviceSpec
+from placement_gym.errors import UserError
 from placement_gym.graph.operators import OpGraph
 from placement_gym.problem import Problem
 
 FORMAT = 1
 
 
-class PlacementMismatchError(ValueError):
+class PlacementMismatchError(UserError):
     """A placement that was made for another model."""
 
 
@@ -118,7 +119,7 @@ class Placement:
         try:
             values = json.loads(Path(path).read_text())
             if values["format"] != FORMAT:
-                raise ValueError(f"format {values['format']}, this version reads {FORMAT}")
+                raise UserError(f"format {values['format']}, this version reads {FORMAT}")
             return cls(
                 model=values["model"],
                 fingerprint=values["fingerprint"],
@@ -128,7 +129,7 @@ class Placement:
                 members={unit: tuple(nodes) for unit, nodes in values["members"].items()},
             )
         except (KeyError, TypeError, ValueError) as error:
-            raise ValueError(f"{path} is not a placement file: {error}") from error
+            raise UserError(f"{path} is not a placement file: {error}") from error
 
 
 def assignment_of(units: Mapping[str, str], problem: Problem) -> IntArray:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from placement_gym.arrays import BoolArray, FloatArray, IntArray
 from placement_gym.devices import DeviceSpec, is_testbed
+from placement_gym.errors import UserError
 from placement_gym.graph.units import Units
 
 
@@ -39,11 +40,11 @@ class Problem:
     def __post_init__(self) -> None:
         homeless = np.flatnonzero(~self.supported.any(axis=1))
         if len(homeless):
-            raise ValueError(
+            raise UserError(
                 f"no device runs unit {self.units.names[homeless[0]]!r}; try granularity='op'"
             )
         if not self.runs_all.any():
-            raise ValueError(
+            raise UserError(
                 f"none of {self.device_names} runs the whole model: add one that does, "
                 "it is the reference of every speed-up"
             )
@@ -114,7 +115,7 @@ class Problem:
         # a negative number is a large unsigned one
         largest = assignments.astype(np.uint64).max(initial=0)
         if assignments.shape[-1] != n_units or largest >= n_devices:
-            raise ValueError(
+            raise UserError(
                 f"an assignment is {n_units} device indices from 0 to {n_devices - 1}, "
                 f"not {assignments!r}"
             )

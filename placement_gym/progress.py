@@ -11,7 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 
 @contextmanager
-def bar(total: int | None, unit: str, quiet: bool) -> Iterator[Progress]:
+def progress_bar(total: int | None, unit: str, quiet: bool) -> Iterator[Progress]:
     """A bar with one task on standard error; warnings do not tear it.
 
     Args:

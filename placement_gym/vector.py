@@ -15,13 +15,14 @@ from placement_gym import rewards
 from placement_gym.arrays import BoolArray, FloatArray, IntArray
 from placement_gym.entry_points import SimulatedEnv
 from placement_gym.env import DevicePlacementEnv
+from placement_gym.errors import UserError
 from placement_gym.observation import Observation
 
 Info = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Scores:
+class Outcomes:
     """Latencies of one placement in each environment.
 
     Attributes:
@@ -69,13 +70,13 @@ class PlacementVectorEnv(VectorEnv[Observation, IntArray, NDArray[Any]]):
         observe_graph: bool | None = None,
     ) -> None:
         if num_envs < 1 or (horizon is not None and horizon < 1):
-            raise ValueError(
+            raise UserError(
                 f"num_envs and horizon must be at least 1, not {num_envs} and {horizon}"
             )
         self.env = env
         self.num_envs = num_envs
         self.horizon = env.horizon if horizon is None else horizon
-        self.reward = env.reward if reward is None else rewards.resolve(reward)
+        self.reward = env.reward if reward is None else rewards.get_reward(reward)
         graph = env.observer.graph if observe_graph is None else observe_graph
         self.observer = replace(env.observer, horizon=self.horizon, graph=graph)
         self.single_observation_space = self.observer.space()
@@ -89,7 +90,7 @@ class PlacementVectorEnv(VectorEnv[Observation, IntArray, NDArray[Any]]):
         problem, reference = self.env.problem, self.env.reference
         self.assignments = np.tile(problem.single(problem.reference_device), (self.num_envs, 1))
         self.steps = 0
-        self.last = Scores(
+        self.last = Outcomes(
             np.full(self.num_envs, reference.latency_ms),
             reference.reference_ms,
             np.ones(self.num_envs, dtype=np.bool_),
@@ -108,11 +109,11 @@ class PlacementVectorEnv(VectorEnv[Observation, IntArray, NDArray[Any]]):
                 many seeds as environments.
         """
         if options and "reset_mask" in options:
-            raise ValueError("the environments run in step: all are reset, or none")
+            raise UserError("the environments run in step: all are reset, or none")
         if seed is not None:
             seeds = [seed + i for i in range(self.num_envs)] if isinstance(seed, int) else seed
             if len(seeds) != self.num_envs:
-                raise ValueError(f"seeds are one for each environment, not {len(seeds)}")
+                raise UserError(f"seeds are one for each environment, not {len(seeds)}")
             self.seed(seeds)
         self.start()
         return self.observe(), self.info()
@@ -132,7 +133,7 @@ class PlacementVectorEnv(VectorEnv[Observation, IntArray, NDArray[Any]]):
             ValueError: The actions have another shape or range.
         """
         self.assignments = self.checked(actions)
-        before, self.last = self.last, self.scores()
+        before, self.last = self.last, self.evaluate()
         self.steps += 1
         reward = np.asarray(self.reward(self.last, before), dtype=np.float64)
         done = self.steps >= self.horizon
@@ -147,11 +148,11 @@ class PlacementVectorEnv(VectorEnv[Observation, IntArray, NDArray[Any]]):
         terminated = np.full(self.num_envs, done)
         return observation, reward, terminated, np.zeros_like(terminated), info
 
-    def scores(self) -> Scores:
+    def evaluate(self) -> Outcomes:
         """Of the current assignments."""
         speedup, feasible = self.env.backend.evaluate_batch(self.assignments)
         reference_ms = self.env.reference.reference_ms
-        return Scores(reference_ms / speedup, reference_ms, feasible)
+        return Outcomes(reference_ms / speedup, reference_ms, feasible)
 
     def checked(self, actions: Any) -> IntArray:
         """(num_envs, n_units) assignments that the actions mean, without padding."""
@@ -159,7 +160,7 @@ class PlacementVectorEnv(VectorEnv[Observation, IntArray, NDArray[Any]]):
         n_nodes, n_devices = self.observer.n_nodes, len(self.env.problem.devices)
         fits = given.dtype.kind in "iu" and given.shape == (self.num_envs, n_nodes)
         if not fits or given.min() < 0 or given.max() >= n_devices:
-            raise ValueError(
+            raise UserError(
                 f"actions are ({self.num_envs}, {n_nodes}) device indices from 0 to "
                 f"{n_devices - 1}, not {actions!r}"
             )
@@ -221,11 +222,11 @@ class SimulatedVectorEnv(PlacementVectorEnv):
             if seed is not None:
                 self.noise_rngs[i] = np.random.default_rng(seed)
 
-    def scores(self) -> Scores:
+    def evaluate(self) -> Outcomes:
         """Of the current assignments; with noise, what a measurement would have said."""
         latency_ms, feasible = self.simulated.exact_batch(self.assignments)
         if self.simulated.noise:
             for i in np.flatnonzero(feasible):
                 noise = self.simulated.noise * self.noise_rngs[i].standard_normal()
                 latency_ms[i] *= np.exp(noise)
-        return Scores(latency_ms, self.simulated.reference_ms, feasible)
+        return Outcomes(latency_ms, self.simulated.reference_ms, feasible)

@@ -12,6 +12,7 @@ from placement_gym import rewards
 from placement_gym.arrays import BoolArray, IntArray
 from placement_gym.backends.protocol import Measurement
 from placement_gym.env import placement_env
+from placement_gym.errors import UserError
 from placement_gym.observation import N_FEATURES, Observation
 
 STARTS = ("first", "random", "best")
@@ -46,9 +47,9 @@ class PerUnit(
         gym.utils.RecordConstructorArgs.__init__(self, start=start, reward=reward)
         gym.Wrapper.__init__(self, env)
         if start not in STARTS:
-            raise ValueError(f"start must be one of {STARTS}, not {start!r}")
+            raise UserError(f"start must be one of {STARTS}, not {start!r}")
         if reward not in ("improvement", "final"):
-            raise ValueError(f"reward must be 'improvement' or 'final', not {reward!r}")
+            raise UserError(f"reward must be 'improvement' or 'final', not {reward!r}")
         self.base = placement_env(env)
         self.start, self.final_only = start, reward == "final"
         n_nodes, n_units = self.base.observer.n_nodes, self.base.problem.n_units
@@ -113,7 +114,7 @@ class PerUnit(
         given = np.asarray(action)
         if given.dtype.kind not in "iu" or not self.action_space.contains(given.astype(np.int64)):
             last = len(self.base.problem.devices) - 1
-            raise ValueError(f"an action is a device index from 0 to {last}, not {action!r}")
+            raise UserError(f"an action is a device index from 0 to {last}, not {action!r}")
         self.assignment = self.assignment.copy()
         self.assignment[self.current] = action
         self.current += 1
@@ -173,7 +174,7 @@ class GraphObservation(
         gym.ObservationWrapper.__init__(self, env)
         base = placement_env(env)
         if not base.observer.graph:
-            raise ValueError("GraphObservation needs observe_graph=True")
+            raise UserError("GraphObservation needs observe_graph=True")
         self.n_devices = len(base.problem.devices)
         self.observation_space = spaces.Graph(
             spaces.Box(-np.inf, np.inf, (N_FEATURES + self.n_devices,), np.float32),

@@ -8,7 +8,7 @@ import openvino as ov
 import pytest
 from hypothesis import settings
 
-from placement_gym.bench.run.environment import Arena
+from placement_gym.bench.run.environment import BenchEnv
 from placement_gym.graph.extract import extract
 from placement_gym.graph.operators import OpGraph
 from placement_gym.models import load
@@ -26,9 +26,9 @@ def own_profiles(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 @pytest.fixture
-def arena(tmp_path: Path) -> Arena:
+def bench_env(tmp_path: Path) -> BenchEnv:
     """The toy on its simulated twin."""
-    return Arena.make("DevicePlacementSim-v0", {"model": "tiny"}, tmp_path)
+    return BenchEnv.make("DevicePlacementSim-v0", {"model": "tiny"}, tmp_path)
 
 
 @pytest.fixture(scope="session")

@@ -32,4 +32,4 @@ def test_studies_can_be_read(path: Path) -> None:
     assert study.about
     assert study.tasks()
     for spec in study.specs:
-        assert callable(spec.resolve())
+        assert callable(spec.load())

@@ -17,15 +17,25 @@ SOURCES = {
     for path in sorted(ROOT.rglob("*.py"))
 }
 LAYERS = (
+    {"arrays", "errors", "version", "progress", "devices", "models", "rewards", "episode"},
     {"graph"},
-    {"costs", "placement"},
-    {"solvers", "backends"},
+    {"problem"},
+    {"costs", "placement", "patterns", "plots"},
+    {"solvers", "backends", "observation"},
+    {"render", "deploy"},
     {"env"},
-    {"wrappers", "vector"},
-    {"bench"},
+    {"wrappers"},
+    {"entry_points"},
+    {"vector"},
+    {"bench.run"},
+    {"tools", "bench.study"},
+    {"bench.report"},
+    {"bench.compare"},
     {"cli"},
 )
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
+APART = (("solvers", "backends"), ("bench.run", "tools"), ("backends.measured", "backends.simulated"))
+"""Rooms of which the first never imports the second."""
 
 
 def for_type_checking(node: ast.AST) -> bool:
@@ -68,15 +78,44 @@ def reached(module: str) -> set[str]:
     return found
 
 
-def part(module: str) -> str:
-    return f"{module}..".split(".")[1]
+def room(module: str) -> str:
+    """The room of a module: a folder or a file of the package, ``bench``'s rooms on their own."""
+    parts = module.split(".")[1:]
+    return ".".join(parts[:2]) if parts[:1] == ["bench"] and len(parts) > 1 else "".join(parts[:1])
 
 
-@pytest.mark.parametrize("module", [module for module in SOURCES if part(module) in RANK])
+def lies_in(module: str, place: str) -> bool:
+    return f"{module}.".startswith(f"placement_gym.{place}.")
+
+
+def test_every_room_has_a_floor() -> None:
+    rooms = {room(module) for module in SOURCES} - {"", "bench"}
+    assert rooms == set(RANK)
+
+
+@pytest.mark.parametrize("module", [module for module in SOURCES if room(module) in RANK])
 def test_dependencies_run_one_way(module: str) -> None:
-    own = RANK[part(module)]
-    upwards = {other for other in reached(module) if RANK.get(part(other), own) > own}
+    own = RANK[room(module)]
+    upwards = {other for other in reached(module) if RANK.get(room(other), own) > own}
     assert not upwards
+
+
+@pytest.mark.parametrize(("first", "second"), APART)
+def test_rooms_that_do_not_know_each_other(first: str, second: str) -> None:
+    for module in SOURCES:
+        if lies_in(module, first):
+            assert not {other for other in reached(module) if lies_in(other, second)}, module
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    circles = [module for module in SOURCES if module in reached_from_imports(module)]
+    assert not circles
+
+
+def reached_from_imports(module: str) -> set[str]:
+    """What a module reaches through its imports, itself if there is a circle."""
+    direct = imported(module) & set(SOURCES) - {"placement_gym"}
+    return direct.union(*map(reached, direct))
 
 
 @pytest.mark.parametrize("module", SOURCES)

@@ -8,7 +8,7 @@ from graphs import chain, problem_on
 from placement_gym.arrays import BoolArray, IntArray
 from placement_gym.devices import DeviceSpec
 from placement_gym.graph.units import group
-from placement_gym.patterns import MAX_RUNS, runs, spread
+from placement_gym.patterns import MAX_RUNS, random_runs, sample_placements
 from placement_gym.problem import Problem
 
 THREE = (*CPU_GPU, DeviceSpec("NPU"))
@@ -31,7 +31,7 @@ def distinct(splits: list[IntArray]) -> set[tuple[int, ...]]:
 def test_as_many_splits_as_asked_for_and_no_two_alike(
     n: int, devices: tuple[DeviceSpec, ...]
 ) -> None:
-    splits = spread(long_problem(devices=devices), n, np.random.default_rng(0))
+    splits = sample_placements(long_problem(devices=devices), n, np.random.default_rng(0))
     assert len(splits) == len(distinct(splits)) == n
     for split in splits:
         assert split.dtype == np.int64
@@ -41,13 +41,13 @@ def test_as_many_splits_as_asked_for_and_no_two_alike(
 
 @pytest.mark.parametrize("seed", range(5))
 def test_no_split_leaves_everything_on_one_device(seed: int) -> None:
-    for split in spread(diamond_problem(), 10, np.random.default_rng(seed)):
+    for split in sample_placements(diamond_problem(), 10, np.random.default_rng(seed)):
         assert len(np.unique(split)) == 2
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_half_of_the_splits_are_a_few_runs_and_half_are_strewn(seed: int) -> None:
-    splits = spread(long_problem(), 40, np.random.default_rng(seed))
+    splits = sample_placements(long_problem(), 40, np.random.default_rng(seed))
     few = sum(n_runs(split) <= MAX_RUNS for split in splits)
     assert 18 <= few <= 22
 
@@ -55,11 +55,11 @@ def test_half_of_the_splits_are_a_few_runs_and_half_are_strewn(seed: int) -> Non
 @pytest.mark.parametrize("devices", [CPU_GPU, THREE], ids=["two", "three"])
 def test_runs_are_two_to_eight(devices: tuple[DeviceSpec, ...]) -> None:
     problem, rng = long_problem(devices=devices), np.random.default_rng(1)
-    assert {n_runs(runs(problem, rng)) for _ in range(300)} == set(range(2, 9))
+    assert {n_runs(random_runs(problem, rng)) for _ in range(300)} == set(range(2, 9))
 
 
 def test_shares_of_strewn_units_vary_from_few_to_nearly_all() -> None:
-    splits = spread(long_problem(), 60, np.random.default_rng(3))
+    splits = sample_placements(long_problem(), 60, np.random.default_rng(3))
     shares = [float(split.mean()) for split in splits if n_runs(split) > MAX_RUNS]
     assert min(shares) < 0.2
     assert max(shares) > 0.8
@@ -76,7 +76,7 @@ def test_no_unit_is_on_a_device_that_does_not_run_it(seed: int) -> None:
     refused = rng.random((50, 3)) < 0.3
     refused[:, 0] = False
     problem = refusing(long_problem(50, THREE), refused)
-    splits = spread(problem, 30, rng)
+    splits = sample_placements(problem, 30, rng)
     assert len(splits) == 30
     for split in splits:
         assert problem.unsupported(split) == ""
@@ -87,12 +87,14 @@ def test_no_split_where_only_one_device_runs_anything() -> None:
     refused = np.zeros((6, 2), dtype=np.bool_)
     refused[:, 1] = True
     problem = refusing(long_problem(6), refused)
-    assert spread(problem, 5, np.random.default_rng(0)) == []
+    assert sample_placements(problem, 5, np.random.default_rng(0)) == []
 
 
 def test_equal_generators_give_equal_splits_and_others_give_others() -> None:
     problem = long_problem()
-    first, again, other = (spread(problem, 12, np.random.default_rng(s)) for s in (4, 4, 5))
+    first, again, other = (
+        sample_placements(problem, 12, np.random.default_rng(s)) for s in (4, 4, 5)
+    )
     np.testing.assert_array_equal(first, again)
     assert distinct(first) != distinct(other)
 
@@ -100,7 +102,7 @@ def test_equal_generators_give_equal_splits_and_others_give_others() -> None:
 def test_a_small_problem_gives_all_the_splits_that_it_has() -> None:
     units = group(chain(3), "op")
     problem = Problem(units, CPU_GPU, np.ones((3, 2), dtype=np.bool_))
-    splits = spread(problem, 30, np.random.default_rng(0))
+    splits = sample_placements(problem, 30, np.random.default_rng(0))
     assert len(splits) == len(distinct(splits)) == 2**3 - 2
 
 
@@ -110,4 +112,4 @@ def test_a_small_problem_gives_all_the_splits_that_it_has() -> None:
     ids=["one-unit", "one-device"],
 )
 def test_one_unit_or_one_device_cannot_be_split(problem: Problem) -> None:
-    assert spread(problem, 5, np.random.default_rng(0)) == []
+    assert sample_placements(problem, 5, np.random.default_rng(0)) == []

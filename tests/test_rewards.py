@@ -25,14 +25,14 @@ FAILED = Measurement.failed("too large", reference_ms=10.0)
     ],
 )
 def test_reward_follows_its_formula(name: str, of_faster: float, of_failed: float) -> None:
-    reward = rewards.resolve(name)
+    reward = rewards.get_reward(name)
     assert reward(FASTER, REFERENCE) == pytest.approx(of_faster)
     assert reward(FAILED, REFERENCE) == pytest.approx(of_failed)
 
 
 @pytest.mark.parametrize("name", sorted(rewards.REWARDS))
 def test_a_faster_placement_never_earns_less(name: str) -> None:
-    reward = rewards.resolve(name)
+    reward = rewards.get_reward(name)
     ladder = [Measurement(latency, 10.0) for latency in (100.0, 20.0, 10.0, 5.0, 0.1)]
     earned = [reward(step, REFERENCE) for step in ladder]
     assert all(low < high for low, high in pairwise(earned))
@@ -44,7 +44,7 @@ def test_log_speedup_of_the_reference_is_zero() -> None:
 
 @pytest.mark.parametrize("name", sorted(set(rewards.REWARDS) - {"improvement"}))
 def test_only_improvement_looks_back(name: str) -> None:
-    reward = rewards.resolve(name)
+    reward = rewards.get_reward(name)
     assert reward(FASTER, REFERENCE) == reward(FASTER, FAILED)
 
 
@@ -55,7 +55,7 @@ def test_improvement_counts_in_the_reference_of_each_measurement() -> None:
 
 def test_an_unknown_reward_names_those_there_are() -> None:
     with pytest.raises(ValueError, match=r"log_speedup.*neg_sqrt_latency"):
-        rewards.resolve("latency")
+        rewards.get_reward("latency")
 
 
 def test_a_failed_measurement_is_finite_and_costs_ten_references() -> None:

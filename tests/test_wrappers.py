@@ -23,7 +23,7 @@ def per_unit(backend: Any = None, inner: dict[str, Any] | None = None, **kwargs:
     return PerUnit(DevicePlacementEnv(backend or diamond_backend(), **(inner or {})), **kwargs)
 
 
-def episode(
+def play_episode(
     env: gym.Env[Any, Any], devices: Iterable[int], seed: int | None = None
 ) -> tuple[list[float], list[dict[str, Any]], list[dict[str, Any]]]:
     """Rewards of an episode; observations and infos from the reset on."""
@@ -39,7 +39,7 @@ def episode(
 
 def test_an_episode_visits_every_unit_once_in_topological_order() -> None:
     env = per_unit()
-    _, observations, _ = episode(env, [1, 0, 1, 0])
+    _, observations, _ = play_episode(env, [1, 0, 1, 0])
     current = [int(observation["current_unit"][0]) for observation in observations]
     visited = [observation["visited"].tolist() for observation in observations]
     assert current[:N_UNITS] == [0, 1, 2, 3]
@@ -56,7 +56,7 @@ def test_an_episode_ends_with_the_last_unit_whatever_the_horizon(horizon: int) -
 
 
 def test_each_step_moves_one_unit() -> None:
-    _, observations, _ = episode(per_unit(), [1, 1, 0, 1])
+    _, observations, _ = play_episode(per_unit(), [1, 1, 0, 1])
     placements = [observation["placement"].tolist() for observation in observations]
     assert placements == [
         [0, 0, 0, 0],
@@ -71,14 +71,14 @@ def test_each_step_moves_one_unit() -> None:
 def test_improvements_sum_to_what_the_episode_saved(start: str) -> None:
     env = per_unit(start=start)
     for seed, devices in enumerate(([1, 1, 0, 0], [0, 1, 0, 1], [1, 1, 1, 1])):
-        rewards, _, infos = episode(env, devices, seed)
+        rewards, _, infos = play_episode(env, devices, seed)
         saved = infos[0]["latency_ms"] - infos[-1]["latency_ms"]
         assert sum(rewards) == pytest.approx(saved / infos[0]["reference_ms"])
 
 
 def test_the_info_describes_the_placement_observed() -> None:
     env = per_unit(start="random")
-    _, observations, infos = episode(env, [1, 1, 0, 0], seed=3)
+    _, observations, infos = play_episode(env, [1, 1, 0, 0], seed=3)
     for observation, info in zip(observations, infos, strict=True):
         on_device_1 = observation["placement"].astype(bool)
         weights = np.array([100, 200, 300, 400])
@@ -126,7 +126,7 @@ def test_start_random_is_scored_as_it_stands() -> None:
 def test_start_best_returns_to_the_fastest_placement_seen() -> None:
     env = per_unit(start="best")
     assert env.reset()[0]["placement"].tolist() == [0] * N_UNITS
-    _, observations, infos = episode(env, [1, 1, 1, 1])
+    _, observations, infos = play_episode(env, [1, 1, 1, 1])
     fastest = int(np.argmin([info["latency_ms"] for info in infos]))
     observation, info = env.reset()
     assert observation["placement"].tolist() == observations[fastest]["placement"].tolist()
@@ -135,7 +135,7 @@ def test_start_best_returns_to_the_fastest_placement_seen() -> None:
 
 def test_start_best_never_loses_to_the_start_it_has_seen() -> None:
     env = per_unit(FakeBackend(), start="best")
-    episode(env, [1, 1, 1, 1])
+    play_episode(env, [1, 1, 1, 1])
     observation, info = env.reset()
     assert observation["placement"].tolist() == [0] * N_UNITS
     assert info["speedup"] == 1.0
@@ -144,7 +144,7 @@ def test_start_best_never_loses_to_the_start_it_has_seen() -> None:
 def test_start_best_ignores_infeasible_placements() -> None:
     backend = FakeBackend(lambda a: 10.0 - float(a.sum()), diamond_problem(refused=[(3, 1)]))
     env = per_unit(backend, start="best")
-    episode(env, [1, 1, 1, 1])
+    play_episode(env, [1, 1, 1, 1])
     assert env.reset()[0]["placement"].tolist() == [1, 1, 1, 0]
 
 
@@ -162,21 +162,21 @@ def test_the_final_reward_evaluates_only_once_an_episode() -> None:
 def test_the_final_reward_is_the_inner_envs(start: str) -> None:
     env = per_unit(inner={"reward": "inverse_latency"}, start=start, reward="final")
     for _ in range(2):
-        rewards, _, infos = episode(env, [1, 1, 0, 0], seed=0)
+        rewards, _, infos = play_episode(env, [1, 1, 0, 0], seed=0)
         assert rewards[:-1] == [0.0] * (N_UNITS - 1)
         assert rewards[-1] == pytest.approx(1e3 / infos[-1]["latency_ms"])
 
 
 def test_observations_stay_in_the_space_and_share_no_memory() -> None:
     env = per_unit(inner={"max_nodes": 6, "max_edges": 8})
-    _, observations, _ = episode(env, [1, 0, 1, 0])
+    _, observations, _ = play_episode(env, [1, 0, 1, 0])
     assert all(env.observation_space.contains(observation) for observation in observations)
     arrays = [value for observation in observations for value in observation.values()]
     assert not any(np.shares_memory(a, b) for a, b in combinations(arrays, 2))
 
 
 def test_padded_units_are_not_visited() -> None:
-    _, observations, _ = episode(per_unit(inner={"max_nodes": 6}), [1, 0, 1, 0])
+    _, observations, _ = play_episode(per_unit(inner={"max_nodes": 6}), [1, 0, 1, 0])
     assert observations[-1]["visited"].tolist() == [1, 1, 1, 1, 0, 0]
     assert observations[-1]["start_ms"].shape == (6,)
 
@@ -220,7 +220,7 @@ def test_every_argument_of_the_wrapper_goes_through_make() -> None:
     env = gym.make(
         "DevicePlacementPerUnitSim-v0", model="tiny", start="random", reward="final", max_nodes=9
     )
-    rewards, observations, _ = episode(env, [0] * 7, seed=0)
+    rewards, observations, _ = play_episode(env, [0] * 7, seed=0)
     assert observations[0]["placement"].any()
     assert rewards[:-1] == [0.0] * 6
     assert observations[0]["visited"].shape == (9,)
@@ -288,7 +288,7 @@ def test_the_final_reward_is_the_inner_environments() -> None:
 
 def test_a_seed_forgets_the_best_placement() -> None:
     env = per_unit(start="best")
-    episode(env, [1, 1, 1, 1])
+    play_episode(env, [1, 1, 1, 1])
     assert env.best is not None
     observation, _ = env.reset(seed=0)
     assert observation["placement"].tolist() == [0] * N_UNITS

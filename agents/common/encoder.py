@@ -10,6 +10,7 @@ from torch.nn import functional
 from torch_geometric.nn import GATConv, GCNConv, GINConv
 
 from agents.common.graphs import Edges, GraphBatch
+from placement_gym.errors import UserError
 from placement_gym.observation import FEATURES
 
 CONVOLUTIONS = ("gcn", "gat", "gin")
@@ -83,7 +84,7 @@ class Convolution(nn.Module):
     def __init__(self, kind: str, width: int, directed: bool) -> None:
         super().__init__()
         if kind not in CONVOLUTIONS:
-            raise ValueError(f"conv must be one of {CONVOLUTIONS}, not {kind!r}")
+            raise UserError(f"conv must be one of {CONVOLUTIONS}, not {kind!r}")
         self.weighted = kind == "gcn"
         self.own = nn.Linear(width, width)
         self.along = messages(kind, width)
@@ -122,6 +123,6 @@ def columns_of(features: Sequence[str]) -> list[int]:
     """
     unknown = sorted(set(features) - set(FEATURES))
     if unknown or not features:
-        raise ValueError(f"features are some of {tuple(FEATURES)}, not {tuple(features)}")
+        raise UserError(f"features are some of {tuple(FEATURES)}, not {tuple(features)}")
     chosen = [FEATURES[name] for name in FEATURES if name in features]
     return [column for block in chosen for column in range(block.start, block.stop)]

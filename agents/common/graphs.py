@@ -13,6 +13,8 @@ from torch import Tensor
 from torch_geometric.nn import InstanceNorm
 from torch_geometric.utils import degree, to_dense_batch
 
+from placement_gym.errors import UserError
+
 TensorDict = Mapping[str, Tensor]
 GRAPH_KEYS = ("x", "edge_index", "edge_mask", "node_mask")
 
@@ -31,7 +33,7 @@ class Recent(dict[Key, Value]):
             del self[next(iter(self))]
 
 
-class MissingGraphError(ValueError):
+class MissingGraphError(UserError):
     """An observation without the graph that it is about."""
 
 

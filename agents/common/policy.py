@@ -14,6 +14,7 @@ from torch import Tensor
 from agents.common.distribution import Devices, Likelihood, UnitCategorical
 from agents.common.graph_policy import GraphPolicy, GraphTable
 from agents.common.graphs import TensorDict
+from placement_gym.errors import UserError
 
 
 class Decision(NamedTuple):
@@ -66,7 +67,7 @@ class UnitPolicy(GraphPolicy):
     ) -> None:
         devices = getattr(action_space, "nvec", np.zeros(0))
         if not len(devices) or (devices != devices[0]).any() or use_sde:
-            raise ValueError(
+            raise UserError(
                 f"{type(self).__name__} places all units at once: use DevicePlacement-v0 or "
                 f"DevicePlacementSim-v0 without use_sde, not actions {action_space}"
             )
@@ -93,13 +94,13 @@ class UnitPolicy(GraphPolicy):
     def renew(self) -> None:
         """A roll-out or a prediction begins: forget what follows from weights that changed."""
 
-    def forget(self) -> None:
+    def clear_caches(self) -> None:
         """Training has ended: forget what follows from the weights."""
 
     def set_training_mode(self: Any, mode: bool) -> None:
         """See SB3's ``BasePolicy``."""
         if self.training and not mode:
-            self.forget()
+            self.clear_caches()
         super().set_training_mode(mode)  # type: ignore[misc]
 
     def forward(

@@ -29,6 +29,7 @@ from agents.common.elites import Elites
 from agents.common.graph_policy import GraphPolicy
 from agents.common.policy import UnitPolicy
 from placement_gym.arrays import FloatArray, IntArray
+from placement_gym.errors import UserError
 
 Losses = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 RETURNS = ("to_go", "immediate")
@@ -105,9 +106,9 @@ class REINFORCE(OnPolicyAlgorithm):
         _init_setup_model: bool = True,
     ) -> None:
         if returns not in RETURNS:
-            raise ValueError(f"returns must be one of {RETURNS}, not {returns!r}")
+            raise UserError(f"returns must be one of {RETURNS}, not {returns!r}")
         if baseline not in BASELINES:
-            raise ValueError(f"baseline must be one of {BASELINES}, not {baseline!r}")
+            raise UserError(f"baseline must be one of {BASELINES}, not {baseline!r}")
         super().__init__(
             policy,
             env,  # type: ignore[arg-type]
@@ -143,10 +144,10 @@ class REINFORCE(OnPolicyAlgorithm):
         if isinstance(self.policy_class, type) and issubclass(self.policy_class, GraphPolicy):
             self.policy_kwargs = {"critic": self.baseline == "critic", **self.policy_kwargs}
             if self.baseline == "critic" and not self.policy_kwargs["critic"]:
-                raise ValueError("baseline='critic' needs a policy with critic=True")
+                raise UserError("baseline='critic' needs a policy with critic=True")
         super()._setup_model()
         if self.elites.number and not getattr(self.policy_class, "imitates", False):
-            raise ValueError("only per-unit policies imitate: elites must be 0 for this one")
+            raise UserError("only per-unit policies imitate: elites must be 0 for this one")
 
     def collect_rollouts(self, *args: Any, **kwargs: Any) -> bool:
         """As SB3's; then, for the self-critical baseline, an episode of greedy actions."""
@@ -256,7 +257,7 @@ class REINFORCE(OnPolicyAlgorithm):
             ValueError: The roll-out has ended within an episode, or episodes differ in length.
         """
         if not np.all(self._last_episode_starts):
-            raise ValueError("self_critical needs n_steps to be a multiple of the episode's length")
+            raise UserError("self_critical needs n_steps to be a multiple of the episode's length")
         assert self.env is not None
         rewards: list[FloatArray] = []
         done = np.zeros(self.env.num_envs, dtype=np.bool_)
@@ -268,7 +269,7 @@ class REINFORCE(OnPolicyAlgorithm):
             self.num_timesteps += self.env.num_envs
             rewards.append(reward)
         if not done.all():
-            raise ValueError("self_critical needs episodes of the same length in all environments")
+            raise UserError("self_critical needs episodes of the same length in all environments")
         returns = np.array(rewards, dtype=np.float64)
         if self.returns == "immediate":
             return returns * self.gamma ** np.arange(len(returns))[:, None]

@@ -10,6 +10,7 @@ from agents.common.batched import batched
 from agents.common.reinforce import REINFORCE
 from agents.hsdag.policy import HSDAGPolicy
 from placement_gym.env import placement_env
+from placement_gym.errors import UserError
 
 BUFFER = 20
 """Placements of an episode, which are learned from together (HSDAG, 3.1)."""
@@ -61,7 +62,7 @@ def make(
         ValueError: No such preset, or an argument is out of range.
     """
     if preset not in SETTINGS:
-        raise ValueError(f"preset must be one of {sorted(SETTINGS)}, not {preset!r}")
+        raise UserError(f"preset must be one of {sorted(SETTINGS)}, not {preset!r}")
     graphs = placement_env(env).graph_table()
     policy_kwargs = {"preset": preset, "graphs": graphs, **(policy or {})}
     return REINFORCE(

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from placement_gym.errors import UserError
 from placement_gym.observation import FEATURES
 
 PAPER_FEATURES = (
@@ -85,7 +86,7 @@ def options(preset: str, changes: Mapping[str, Any]) -> Options:
         TypeError: No such option.
     """
     if preset not in PRESETS:
-        raise ValueError(f"preset must be one of {sorted(PRESETS)}, not {preset!r}")
+        raise UserError(f"preset must be one of {sorted(PRESETS)}, not {preset!r}")
     known = {field.name for field in fields(Options)}
     unknown = sorted(set(changes) - known)
     if unknown:

@@ -74,9 +74,9 @@ class HSDAGActor(UnitPolicy):
     def build(self) -> None:
         """Make the networks."""
         self.networks = Networks(self.options, self.n_devices, self.has_critic)
-        self.forget()
+        self.clear_caches()
 
-    def forget(self) -> None:
+    def clear_caches(self) -> None:
         """Make groups anew."""
         self.rollout = Rollout(self.networks, self.options, sampling=True)
         self.greedy = Rollout(self.networks, self.options, sampling=False)
@@ -84,7 +84,7 @@ class HSDAGActor(UnitPolicy):
     def renew(self) -> None:
         """Make groups anew if the weights have changed."""
         if self.rollout.stale:
-            self.forget()
+            self.clear_caches()
 
     def decide(self, observation: TensorDict, greedy: bool = False) -> Decision:
         """See ``UnitPolicy.decide``."""

@@ -14,6 +14,7 @@ from agents.common.reinforce import REINFORCE
 from agents.placeto.policy import PlacetoPolicy
 from agents.placeto.unscored import unscored_episode
 from placement_gym.env import DevicePlacementEnv, placement_env
+from placement_gym.errors import UserError
 from placement_gym.wrappers import PerUnit
 
 FIRST_RATE, LAST_RATE = 1e-3, 1e-4
@@ -50,7 +51,7 @@ class Placeto(REINFORCE):
         """
         env = None if self.env is None else self.env.get_attr("base")[0]
         if env is None or (graph_id != env.observer.graph_id).any():
-            raise ValueError(
+            raise UserError(
                 "Placeto answers for all units at once only where it learned: for another graph "
                 "play an episode in DevicePlacementPerUnit-v0 or DevicePlacementPerUnitSim-v0"
             )

@@ -16,6 +16,7 @@ from agents.common.graph_policy import GraphPolicy, GraphTable
 from agents.common.graphs import Recent, TensorDict
 from agents.placeto.networks import Networks
 from agents.placeto.structure import LEAST, Structure
+from placement_gym.errors import UserError
 from placement_gym.observation import FEATURES
 
 DYNAMIC = ("placement", "visited", "current_unit", "start_ms")
@@ -66,7 +67,7 @@ class PlacetoPolicy(GraphPolicy, ActorCriticPolicy):
         optimizer_kwargs: dict[str, Any] | None = None,
     ) -> None:
         if not set(DYNAMIC) <= set(observation_space.spaces) or use_sde:
-            raise ValueError(
+            raise UserError(
                 "PlacetoPolicy places one unit a step: use DevicePlacementPerUnit-v0 or "
                 f"DevicePlacementPerUnitSim-v0 without use_sde, not actions {action_space}"
             )

@@ -18,6 +18,7 @@ from agents.common.fixed import Fixed
 from agents.placeto.policy import PlacetoPolicy
 from agents.placeto.unscored import unscored_episode
 from placement_gym.env import DevicePlacementEnv, placement_env
+from placement_gym.errors import UserError
 
 KEPT = 8
 SETTINGS: dict[str, Any] = {
@@ -84,7 +85,7 @@ def make(
     assert env.spec is not None
     kwargs = {key: value for key, value in env.spec.kwargs.items() if key != "render_mode"}
     if kwargs.pop("model") in train_on:
-        raise ValueError("train_on holds the model that is to be placed without having seen it")
+        raise UserError("train_on holds the model that is to be placed without having seen it")
     sizes = {"max_nodes": max_nodes, "max_edges": max_edges, "observe_graph": False}
     like = json.dumps(kwargs | sizes | {"reward": "improvement"})
     policy = trained(tuple(train_on), like, evaluations, seed, json.dumps(settings))

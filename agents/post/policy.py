@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from agents.common.distribution import UnitCategorical
 from agents.common.graphs import TensorDict
 from agents.common.policy import Decision, UnitPolicy
+from placement_gym.errors import UserError
 
 
 class LogitsPolicy(UnitPolicy, ActorCriticPolicy):
@@ -33,7 +34,7 @@ class LogitsPolicy(UnitPolicy, ActorCriticPolicy):
         """See ``UnitPolicy.decide``."""
         ids, mask = observation["graph_id"], observation["node_mask"].bool()
         if (ids != ids[0]).any():
-            raise ValueError("Post learns one graph's placement: give it environments of one graph")
+            raise UserError("Post learns one graph's placement: give it environments of one graph")
         row = torch.zeros(len(ids), dtype=torch.int64, device=ids.device)
         allowed = self.allowed(observation)
         devices = UnitCategorical(self.logits[None], mask[:1], None, allowed, row)

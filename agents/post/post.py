@@ -15,6 +15,7 @@ from torch import Tensor
 
 from agents.post.policy import LogitsPolicy
 from placement_gym.arrays import IntArray
+from placement_gym.errors import UserError
 
 VARIANTS = ("joint", "cross_entropy", "ppo")
 
@@ -77,9 +78,9 @@ class Post(OnPolicyAlgorithm):
         _init_setup_model: bool = True,
     ) -> None:
         if variant not in VARIANTS:
-            raise ValueError(f"variant must be one of {VARIANTS}, not {variant!r}")
+            raise UserError(f"variant must be one of {VARIANTS}, not {variant!r}")
         if not 0.0 < elite <= 1.0 or not all(0.0 <= share < 1.0 for share in uniform):
-            raise ValueError(f"elite and uniform are shares, not {elite} and {uniform}")
+            raise UserError(f"elite and uniform are shares, not {elite} and {uniform}")
         super().__init__(
             policy,
             env,  # type: ignore[arg-type]
@@ -112,7 +113,7 @@ class Post(OnPolicyAlgorithm):
         super()._setup_model()
         rollout = self.n_steps * self.n_envs
         if self.population % rollout:
-            raise ValueError(
+            raise UserError(
                 f"population must be a multiple of n_steps times the number of environments, "
                 f"{rollout}, not {self.population}"
             )

@@ -39,9 +39,9 @@ class HDPPolicy(RNNPolicy):
         self.critic = perceptron(self.units.width, CRITIC, 1) if self.has_critic else None
         width = self.units.width + 2 * self.n_groups
         self.network = Seq2Seq(width, self.n_devices, **self.sizes)
-        self.forget()
+        self.clear_caches()
 
-    def forget(self) -> None:
+    def clear_caches(self) -> None:
         """A roll-out begins: what was sampled before is learned from no more."""
         self.memory = Memory()
 

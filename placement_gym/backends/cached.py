@@ -26,18 +26,18 @@ class CachedBackend(BackendWrapper):
         """See ``Backend.evaluate``; ``cached`` says where the answer came from."""
         if self.infeasibility(assignment):
             return self.inner.evaluate(assignment)
-        return self.score(assignment)
+        return self.evaluate_ignoring_limits(assignment)
 
     def evaluate_batch(self, assignments: IntArray) -> Batch:
         """See ``Backend.evaluate_batch``."""
         return Batch.of(self.evaluate, assignments)
 
-    def score(self, assignment: IntArray) -> Measurement:
+    def evaluate_ignoring_limits(self, assignment: IntArray) -> Measurement:
         """As ``evaluate``, memory limits ignored."""
         key = assignment.tobytes()
         if key in self.seen:
             return replace(self.seen[key], cached=True, compile_s=0.0, measure_s=0.0)
-        measurement = self.inner.score(assignment)
+        measurement = self.inner.evaluate_ignoring_limits(assignment)
         if measurement.feasible:
             self.seen[key] = measurement
         return measurement

@@ -1,4 +1,4 @@
-"""Backends: what a placement costs, measured or simulated."""
+"""What a backend is: the questions it answers, and the form of its answers."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ class Backend(Protocol):
         """As ``evaluate``, of (k, n_units) assignments."""
         ...
 
-    def score(self, assignment: IntArray) -> Measurement:
+    def evaluate_ignoring_limits(self, assignment: IntArray) -> Measurement:
         """As ``evaluate``, memory limits ignored."""
         ...
 
@@ -153,47 +153,3 @@ class Backend(Protocol):
     def close(self) -> None:
         """Give devices and memory back."""
         ...
-
-
-@dataclass(frozen=True)
-class Singles:
-    """Every device alone.
-
-    Attributes:
-        measurements: (n_devices,) each device on its own, its memory limit ignored; None where
-            it does not support the model.
-        feasible: (n_devices,) whether the model also fits into its memory.
-    """
-
-    measurements: tuple[Measurement | None, ...]
-    feasible: tuple[bool, ...]
-
-    @classmethod
-    def of(cls, backend: Backend) -> Singles:
-        """Score every device that supports the whole model."""
-        problem = backend.problem
-        assignments = [problem.single(device) for device in range(len(problem.devices))]
-        return cls(
-            tuple(
-                backend.score(a) if problem.runs_all[d] else None for d, a in enumerate(assignments)
-            ),
-            tuple(not backend.infeasibility(a) for a in assignments),
-        )
-
-    def best(self, limited: bool = True) -> int | None:
-        """The fastest device, among those whose memory suffices unless ``limited`` is False."""
-        speeds = {
-            device: m.speedup
-            for device, m in enumerate(self.measurements)
-            if m is not None and m.feasible and (self.feasible[device] or not limited)
-        }
-        return max(speeds, key=speeds.__getitem__, default=None)
-
-    def fastest(self, limited: bool = True) -> Measurement:
-        """The measurement of ``best``, or a failed one where no device may run alone."""
-        device = self.best(limited)
-        found = None if device is None else self.measurements[device]
-        if found is not None:
-            return found
-        known = next(m for m in self.measurements if m is not None)
-        return Measurement.failed("no single device holds the model", known.reference_ms)

@@ -24,9 +24,9 @@ class BackendWrapper:
         """See ``Backend.evaluate_batch``."""
         return self.inner.evaluate_batch(assignments)
 
-    def score(self, assignment: IntArray) -> Measurement:
-        """See ``Backend.score``."""
-        return self.inner.score(assignment)
+    def evaluate_ignoring_limits(self, assignment: IntArray) -> Measurement:
+        """See ``Backend.evaluate_ignoring_limits``."""
+        return self.inner.evaluate_ignoring_limits(assignment)
 
     def remeasure(self, assignments: Sequence[IntArray]) -> list[Measurement]:
         """See ``Backend.remeasure``."""

@@ -12,15 +12,16 @@ from rich.progress import Progress
 
 from placement_gym.bench.report.optimum import optimum_or_bound
 from placement_gym.bench.report.tables import write_report
-from placement_gym.bench.run import rows as results
+from placement_gym.bench.run import rows as rows_file
 from placement_gym.bench.run.agent_run import run_agent
 from placement_gym.bench.run.agents import AgentSpec, check_labels
-from placement_gym.bench.run.environment import Arena
+from placement_gym.bench.run.environment import BenchEnv
 from placement_gym.bench.run.rows import Row
 from placement_gym.devices import cautions
 from placement_gym.env import DevicePlacementEnv
+from placement_gym.errors import UserError
 from placement_gym.placement import Placement
-from placement_gym.progress import bar
+from placement_gym.progress import progress_bar
 
 DEFAULT_ENV = "DevicePlacement-v0"
 SINGLE_DEVICE = "single-device"
@@ -68,36 +69,41 @@ def compare(
         ValueError: An argument is wrong; nothing has run then.
     """
     if budget < 1:
-        raise ValueError(f"budget must be at least 1, not {budget}")
+        raise UserError(f"budget must be at least 1, not {budget}")
     if not seeds:
-        raise ValueError("seeds must not be empty")
+        raise UserError("seeds must not be empty")
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
-    arena = Arena.make(env_id, {"model": model, "devices": devices, **(env_kwargs or {})}, folder)
-    runs = [(single, seeds[0]) for single in single_devices(arena)]
-    runs += [(agent, seed) for agent in line_up(arena, agents) for seed in seeds]
+    bench_env = BenchEnv.make(
+        env_id, {"model": model, "devices": devices, **(env_kwargs or {})}, folder
+    )
+    runs = [(single, seeds[0]) for single in single_devices(bench_env)]
+    runs += [(agent, seed) for agent in line_up(bench_env, agents) for seed in seeds]
     rows: list[Row] = []
     interrupted = False
-    with results.sole_writer(folder), bar(len(runs) * budget, "evaluations", quiet) as report:
+    with (
+        rows_file.sole_writer(folder),
+        progress_bar(len(runs) * budget, "evaluations", quiet) as report,
+    ):
         try:
             for agent, seed in runs:
-                run_and_save(arena, agent, seed, budget, folder, report, rows)
+                run_and_save(bench_env, agent, seed, budget, folder, report, rows)
         except KeyboardInterrupt:
             interrupted = True
-    document = summarise(arena, rows, interrupted)
+    document = summarise(bench_env, rows, interrupted)
     write_report(document, folder)
-    arena.close()
+    bench_env.close()
     return document
 
 
-def single_devices(arena: Arena) -> list[AgentSpec]:
+def single_devices(bench_env: BenchEnv) -> list[AgentSpec]:
     """Every device that runs the whole model, alone."""
-    problem = arena.base.problem
+    problem = bench_env.base.problem
     named = zip(problem.device_names, problem.runs_all, strict=True)
     return [AgentSpec(SINGLE_DEVICE, {"device": name}) for name, alone in named if alone]
 
 
-def line_up(arena: Arena, agents: Sequence[Any] | None) -> list[AgentSpec]:
+def line_up(bench_env: BenchEnv, agents: Sequence[Any] | None) -> list[AgentSpec]:
     """The agents asked for; single devices are there anyway.
 
     Raises:
@@ -105,16 +111,16 @@ def line_up(arena: Arena, agents: Sequence[Any] | None) -> list[AgentSpec]:
         ValueError: Two agents have one label.
     """
     if agents is None:
-        agents = [*(ENGINE_AGENTS if arena.measured else ()), *SEARCH_AGENTS]
+        agents = [*(ENGINE_AGENTS if bench_env.measured else ()), *SEARCH_AGENTS]
     chosen = [spec for spec in map(AgentSpec.of, agents) if spec.name != SINGLE_DEVICE]
     for spec in chosen:
-        spec.resolve()
+        spec.load()
     check_labels(chosen)
     return chosen
 
 
 def run_and_save(
-    arena: Arena,
+    bench_env: BenchEnv,
     agent: AgentSpec,
     seed: int,
     budget: int,
@@ -126,38 +132,38 @@ def run_and_save(
     task = report.task_ids[0]
     end = report.tasks[0].completed + budget
     report.update(task, description=agent.label)
-    row, placement = run_agent(arena, agent, seed, budget, lambda: report.advance(task))
-    results.append(folder / results.ROWS, row)
+    row, placement = run_agent(bench_env, agent, seed, budget, lambda: report.advance(task))
+    rows_file.append(folder / rows_file.ROWS, row)
     rows.append(row)
     report.update(task, completed=end)
     if placement is not None:
         name = re.sub(r"[^\w-]+", "-", f"{row.model}-{agent.label}-seed{seed}")
         placement.save(folder / f"{name}.json")
-        draw(arena, row, placement, folder / f"{name}.png")
+        draw(bench_env, row, placement, folder / f"{name}.png")
 
 
-def draw(arena: Arena, row: Row, placement: Placement, path: Path) -> None:
+def draw(bench_env: BenchEnv, row: Row, placement: Placement, path: Path) -> None:
     from placement_gym.plots.placement import draw_placement, save
 
-    problem = arena.base.problem
+    problem = bench_env.base.problem
     title = f"{row.model}, {row.label}: {row.speedup_vs_best_single:.3f} x the best single device"
     save(draw_placement(problem, placement.assignment(problem), title), path)
 
 
-def summarise(arena: Arena, rows: Sequence[Row], interrupted: bool) -> Document:
-    base = arena.base
+def summarise(bench_env: BenchEnv, rows: Sequence[Row], interrupted: bool) -> Document:
+    base = bench_env.base
     noise = [row.noise for row in rows if row.noise]
-    document: Document = results.plain(
+    document: Document = rows_file.plain(
         {
-            "env": arena.env_id,
-            "env_kwargs": dict(arena.env_kwargs),
+            "env": bench_env.env_id,
+            "env_kwargs": dict(bench_env.env_kwargs),
             "model": base.problem.units.graph.model,
             "devices": list(base.problem.device_names),
             "reference": base.problem.device_names[base.problem.reference_device],
             **single_latencies(base),
             **optimum_or_bound(base, [row.latency_ms for row in rows if row.latency_ms]),
             "noise": float(np.median(noise)) if noise else None,
-            "notes": cautions(base.problem.devices, arena.measured),
+            "notes": cautions(base.problem.devices, bench_env.measured),
             "interrupted": interrupted,
             "rows": [row.to_json() for row in rows],
         }

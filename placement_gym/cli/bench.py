@@ -8,7 +8,7 @@ from rich.console import Console
 
 from placement_gym.bench.report.study import report_study
 from placement_gym.bench.study.replay import validate
-from placement_gym.bench.study.runner import EXECUTORS, plan_of, run_study
+from placement_gym.bench.study.runner import EXECUTORS, describe_study, run_study
 from placement_gym.bench.study.spec import Study
 
 
@@ -48,7 +48,9 @@ def add_validate(command: argparse.ArgumentParser) -> None:
 
 def run_run(options: argparse.Namespace) -> int:
     study = Study.load(options.study)
-    Console(stderr=True).print(plan_of(study, options.out, options.retry_failed), highlight=False)
+    Console(stderr=True).print(
+        describe_study(study, options.out, options.retry_failed), highlight=False
+    )
     if options.dry_run:
         return 0
     rows = run_study(

@@ -212,10 +212,10 @@ def run_plan(options: argparse.Namespace) -> int:
 
 
 def run_profile(options: argparse.Namespace) -> int:
-    from placement_gym.backends.measured.build import measured_backend
+    from placement_gym.backends.measured.build import build_measured_backend
     from placement_gym.backends.measured.profile import cache_path, cached
 
-    backend = measured_backend(options.model, options.devices, options.granularity)
+    backend = build_measured_backend(options.model, options.devices, options.granularity)
     costs = cached(backend, options.refresh)
     if options.out:
         costs.save(options.out)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from placement_gym.devices import DeviceSpec
+from placement_gym.errors import UserError
 
 CORES = 8
 """Cores of the CPU whose full rates stand below."""
@@ -105,7 +106,7 @@ def roofline(device: DeviceSpec) -> Roofline:
         ValueError: The device names a roofline that is not there.
     """
     if device.roofline and device.roofline not in ROOFLINES:
-        raise ValueError(
+        raise UserError(
             f"{device.name}: roofline must be one of {sorted(ROOFLINES)}, not {device.roofline!r}"
         )
     return ROOFLINES.get(device.roofline or device.kind, ROOFLINES["GPU"])

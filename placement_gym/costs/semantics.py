@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from placement_gym.errors import UserError
+
 CHOICES = {
     "schedule": ("serial", "event", "list", "calls", "load"),
     "transfer": ("dest", "edge", "output"),
@@ -56,21 +58,21 @@ class Semantics:
     def __post_init__(self) -> None:
         for name, allowed in CHOICES.items():
             if getattr(self, name) not in allowed:
-                raise ValueError(f"{name} must be one of {allowed}, not {getattr(self, name)!r}")
+                raise UserError(f"{name} must be one of {allowed}, not {getattr(self, name)!r}")
         if self.transfer == "output" and self.contention not in ("none", "source"):
-            raise ValueError(
+            raise UserError(
                 "transfer='output' reaches all readers at once: use contention='source'"
             )
         if self.memory in ("lifetime", "outputs") and self.schedule not in ("event", "list"):
-            raise ValueError(f"memory={self.memory!r} needs schedule 'event' or 'list'")
+            raise UserError(f"memory={self.memory!r} needs schedule 'event' or 'list'")
         figures = (self.op_gap_ms, self.link_gap_ms, self.memory_penalty_ms_per_gb or 0.0)
         if not all(0.0 <= figure < float("inf") for figure in figures):
-            raise ValueError("gaps and penalties must not be negative or infinite")
+            raise UserError("gaps and penalties must not be negative or infinite")
         timed = self.schedule in ("event", "list")
         axes = ("transfer", "contention", "order", "op_gap_ms", "link_gap_ms")
         changed = [name for name in axes if getattr(self, name) != getattr(Semantics, name)]
         if changed and not timed:
-            raise ValueError(f"{changed} mean nothing under schedule {self.schedule!r}")
+            raise UserError(f"{changed} mean nothing under schedule {self.schedule!r}")
 
 
 PRESETS: dict[str, Semantics] = {
@@ -101,7 +103,7 @@ OF_SCHEDULE = {
 """Where axes are given without a preset: the one that they change."""
 
 
-def resolve(schedule: str | Mapping[str, Any] | Semantics, objective: str) -> Semantics:
+def parse_schedule(schedule: str | Mapping[str, Any] | Semantics, objective: str) -> Semantics:
     """The semantics that ``gym.make``'s ``schedule`` and ``objective`` ask for.
 
     Args:
@@ -112,13 +114,13 @@ def resolve(schedule: str | Mapping[str, Any] | Semantics, objective: str) -> Se
         ValueError: An unknown name, or axes that do not go together.
     """
     if objective not in ("latency", "throughput"):
-        raise ValueError(f"objective must be 'latency' or 'throughput', not {objective!r}")
+        raise UserError(f"objective must be 'latency' or 'throughput', not {objective!r}")
     if not isinstance(schedule, Semantics):
         axes = {"preset": schedule} if isinstance(schedule, str) else dict(schedule)
         name = axes.pop("preset", OF_SCHEDULE.get(str(axes.get("schedule")), "serial"))
         unknown = sorted(set(axes) - {field.name for field in fields(Semantics)})
         if name not in PRESETS or unknown:
-            raise ValueError(
+            raise UserError(
                 f"schedule must be one of {sorted(PRESETS)} or a mapping with 'preset' and "
                 f"{[field.name for field in fields(Semantics)]}, not {schedule!r}"
             )

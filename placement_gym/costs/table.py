@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 
 from placement_gym.arrays import BoolArray, FloatArray, IntArray
+from placement_gym.errors import UserError
 from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.units import Units
 
 FORMAT = 1
 
 
-class CostMismatchError(ValueError):
+class CostMismatchError(UserError):
     """A cost table that was made for another model or other devices."""
 
 
@@ -72,12 +73,12 @@ class CostTable:
         }
         for name, shape in expected.items():
             if getattr(self, name).shape != shape:
-                raise ValueError(f"{name} has shape {getattr(self, name).shape}, not {shape}")
+                raise UserError(f"{name} has shape {getattr(self, name).shape}, not {shape}")
         figures = [getattr(self, name) for name in ARRAYS if ARRAYS[name] is not np.bool_]
         if not all(np.isfinite(array).all() and (array >= 0).all() for array in figures):
-            raise ValueError("costs must be finite and not negative")
+            raise UserError("costs must be finite and not negative")
         if np.diagonal(self.link_ms).any() or np.diagonal(self.link_ms_per_volume).any():
-            raise ValueError("a transfer within a device costs nothing: the diagonal must be zero")
+            raise UserError("a transfer within a device costs nothing: the diagonal must be zero")
 
     @cached_property
     def transfer_ms(self) -> FloatArray:
@@ -168,12 +169,12 @@ class CostTable:
         try:
             values = json.loads(Path(path).read_text())
             if values["format"] != FORMAT:
-                raise ValueError(f"format {values['format']}, this version reads {FORMAT}")
+                raise UserError(f"format {values['format']}, this version reads {FORMAT}")
             arrays: dict[str, Any] = {
                 name: np.array(values[name], dtype=kind) for name, kind in ARRAYS.items()
             }
             if not values["operators"]:
-                raise ValueError("it has no operators")
+                raise UserError("it has no operators")
             return cls(
                 source=values["source"],
                 graph=values["graph"],
@@ -182,7 +183,7 @@ class CostTable:
                 **arrays,
             )
         except (KeyError, TypeError, ValueError) as error:
-            raise ValueError(f"{path} is not a cost table: {error}") from error
+            raise UserError(f"{path} is not a cost table: {error}") from error
 
 
 ARRAYS: dict[str, type] = {

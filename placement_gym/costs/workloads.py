@@ -15,6 +15,7 @@ import numpy as np
 from placement_gym.arrays import BoolArray, FloatArray, IntArray
 from placement_gym.costs.table import CostTable
 from placement_gym.devices import DeviceSpec
+from placement_gym.errors import UserError
 from placement_gym.graph.operators import BACKWARD, OpGraph, Tensors
 from placement_gym.graph.units import Units, acyclic, contract, topological_labels
 
@@ -23,7 +24,7 @@ SCALES = {"published": 1.0, "published-x1000": 1000.0}
 COUNTS = re.compile(r"(?P<cpus>\d+)cpu\+(?P<accs>\d+)acc(@(?P<share>[\d.]+))?")
 
 
-class WorkloadError(ValueError):
+class WorkloadError(UserError):
     """A file that is no workload; the message says what is wrong."""
 
 
@@ -107,9 +108,7 @@ class Workload:
             ValueError: Another granularity.
         """
         if granularity not in ("colocated", "op"):
-            raise ValueError(
-                f"a workload's granularity is 'colocated' or 'op', not {granularity!r}"
-            )
+            raise UserError(f"a workload's granularity is 'colocated' or 'op', not {granularity!r}")
         labels = np.arange(len(self.graph)) if granularity == "op" else self.colours
         if len(np.unique(acyclic(self.graph, labels))) == len(np.unique(labels)):
             labels = topological_labels(self.graph, labels)
@@ -145,7 +144,7 @@ class Workload:
             ValueError: Another source.
         """
         if source not in SCALES:
-            raise ValueError(f"a workload's costs must be one of {sorted(SCALES)}, not {source!r}")
+            raise UserError(f"a workload's costs must be one of {sorted(SCALES)}, not {source!r}")
         host = np.array([device.host for device in devices])
         ways = (~host).astype(float)
         apart = ~np.eye(len(devices), dtype=bool)
@@ -235,7 +234,7 @@ def parse_counts(text: str) -> tuple[DeviceSpec, ...] | None:
     if not match:
         return None
     if not int(match["cpus"]) + int(match["accs"]):
-        raise ValueError(f"{text!r} counts no device")
+        raise UserError(f"{text!r} counts no device")
     share = match["share"]
     limit = {} if share is None else {"weight_share": float(share)}
     return devices_of(int(match["cpus"]), int(match["accs"]), **limit)

@@ -11,6 +11,7 @@ import re
 import numpy as np
 
 from placement_gym.arrays import FloatArray, IntArray
+from placement_gym.errors import UserError
 from placement_gym.graph.operators import OpGraph, Tensors, distinct_edges
 
 FAMILIES = ("synthetic-layered", "synthetic-series-parallel", "unrolled-lstm", "stacked-bert")
@@ -36,10 +37,10 @@ def synthetic(name: str) -> OpGraph:
     """
     match = NAME.fullmatch(name)
     if match is None:
-        raise ValueError(f"a synthetic model is one of {FAMILIES} and '-' and a size, not {name!r}")
+        raise UserError(f"a synthetic model is one of {FAMILIES} and '-' and a size, not {name!r}")
     n = int(match["n"])
     if not 16 <= n <= MAX_OPERATORS:
-        raise ValueError(f"a synthetic model has 16 to {MAX_OPERATORS} operators, not {n}")
+        raise UserError(f"a synthetic model has 16 to {MAX_OPERATORS} operators, not {n}")
     if match["family"] == "stacked-bert":
         return stacked_bert(name, n)
     rng = np.random.default_rng(n)

@@ -11,6 +11,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
 from placement_gym.arrays import IntArray
+from placement_gym.errors import UserError
 from placement_gym.graph.operators import OpGraph, distinct_edges
 
 GRANULARITIES = ("op", "colocated", "fused")
@@ -63,7 +64,7 @@ def group(
     elif granularity == "fused" and primitives is not None:
         labels = acyclic(graph, fused(graph, primitives))
     else:
-        raise ValueError(
+        raise UserError(
             f"granularity must be one of {GRANULARITIES} (fused needs primitives), "
             f"not {granularity!r}"
         )

@@ -1,5 +1,11 @@
 """Models: built-in ones with seeded random weights, files OpenVINO reads, or ``ov.Model``."""
 
-from placement_gym.models.loading import BUILT_IN, UnsupportedModelError, load, prepare
+from placement_gym.models.loading import (
+    BUILT_IN,
+    ModelNotFoundError,
+    UnsupportedModelError,
+    load,
+    prepare,
+)
 
-__all__ = ["BUILT_IN", "UnsupportedModelError", "load", "prepare"]
+__all__ = ["BUILT_IN", "ModelNotFoundError", "UnsupportedModelError", "load", "prepare"]

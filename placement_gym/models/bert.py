@@ -6,6 +6,7 @@ import numpy as np
 import openvino as ov
 from openvino import opset13 as ops
 
+from placement_gym.errors import UserError
 from placement_gym.models.builder import Builder, Tensor
 
 LAYERS, HEADS, WIDTH, INNER = 12, 12, 768, 3072
@@ -19,7 +20,7 @@ def build(compressed: bool = False, sequence_length: int = 128) -> ov.Model:
         ValueError: ``sequence_length`` is not between 1 and 512.
     """
     if not 1 <= sequence_length <= POSITIONS:
-        raise ValueError(f"bert takes 1 to {POSITIONS} tokens, not {sequence_length}")
+        raise UserError(f"bert takes 1 to {POSITIONS} tokens, not {sequence_length}")
     b = Builder(seed=110, compressed=compressed)
     names = ("input_ids", "attention_mask", "token_type_ids")
     tokens, mask, segments = (b.parameter(name, (1, sequence_length), np.int64) for name in names)

@@ -7,6 +7,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from placement_gym.errors import UserError
+
 if TYPE_CHECKING:
     import openvino as ov
 
@@ -14,7 +16,11 @@ BUILT_IN = ("tiny", "resnet", "inception", "bert")
 NAME = re.compile(r"(?P<base>[a-z]+)(-(?P<tokens>\d+))?(?P<fp16>-fp16)?")
 
 
-class UnsupportedModelError(ValueError):
+class ModelNotFoundError(UserError, FileNotFoundError):
+    """Neither a built-in name nor a file."""
+
+
+class UnsupportedModelError(UserError):
     """A model that cannot be placed as it is; the message says what to change."""
 
 
@@ -28,7 +34,7 @@ def load(model: str | Path | ov.Model, sequence_length: int | None = None) -> ov
         sequence_length: Tokens of ``"bert"``, as an alternative to the name.
 
     Raises:
-        FileNotFoundError: Neither a built-in name nor a file.
+        ModelNotFoundError: Neither a built-in name nor a file.
         UnsupportedModelError: Dynamic shapes or state, or a file that OpenVINO cannot read.
         ValueError: An option that the built-in model does not have.
     """
@@ -39,11 +45,11 @@ def load(model: str | Path | ov.Model, sequence_length: int | None = None) -> ov
         tokens = int(match["tokens"]) if match["tokens"] else sequence_length
         return build(match["base"], str(model), tokens, compressed=bool(match["fp16"]))
     if sequence_length is not None:
-        raise ValueError("sequence_length goes with 'bert' alone, or say 'bert-8'")
+        raise UserError("sequence_length goes with 'bert' alone, or say 'bert-8'")
     if isinstance(model, ov.Model):
         return prepare(model.clone())
     if not Path(model).exists():
-        raise FileNotFoundError(
+        raise ModelNotFoundError(
             f"no model {str(model)!r}: give a file that OpenVINO reads, or one of {BUILT_IN} "
             "('bert-8' for 8 tokens, '-fp16' for compressed weights)"
         )
@@ -61,7 +67,7 @@ def build(base: str, name: str, tokens: int | None, compressed: bool) -> ov.Mode
     options: dict[str, int | bool] = {"compressed": compressed}
     if tokens is not None:
         if base != "bert":
-            raise ValueError(f"{base} has no sequence length; only bert takes one, as in 'bert-8'")
+            raise UserError(f"{base} has no sequence length; only bert takes one, as in 'bert-8'")
         options["sequence_length"] = tokens
     model: ov.Model = import_module(f"placement_gym.models.{base}").build(**options)
     model.set_friendly_name(name)

@@ -8,6 +8,7 @@ from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 
 from placement_gym.arrays import FloatArray, IntArray
 from placement_gym.costs.table import CostTable
+from placement_gym.errors import UserError
 from placement_gym.graph.units import Units
 from placement_gym.solvers.solution import Solution
 from placement_gym.solvers.tasks import Tasks
@@ -34,7 +35,7 @@ def minimum_cut(units: Units, costs: CostTable) -> Solution:
         ValueError: There are not two devices.
     """
     if len(costs.devices) != 2:
-        raise ValueError(f"a minimum cut places on two devices, not {len(costs.devices)}")
+        raise UserError(f"a minimum cut places on two devices, not {len(costs.devices)}")
     tasks = Tasks.of_units(units, costs)
     tensors, transfer_ms = tasks.tensors, tasks.transfer_ms
     source, readers = tensors.source, tensors.readers

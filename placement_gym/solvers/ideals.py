@@ -17,6 +17,7 @@ from scipy.sparse import csr_array
 
 from placement_gym.arrays import BoolArray, FloatArray, IntArray
 from placement_gym.costs.table import CostTable
+from placement_gym.errors import UserError
 from placement_gym.problem import Problem
 from placement_gym.solvers.forward import Forward
 from placement_gym.solvers.tasks import Tasks
@@ -24,7 +25,7 @@ from placement_gym.solvers.tasks import Tasks
 MAX_IDEALS = 20_000
 
 
-class TooManyIdealsError(ValueError):
+class TooManyIdealsError(UserError):
     """The graph is too wide for the exact dynamic programme."""
 
 
@@ -159,7 +160,7 @@ def pipeline(problem: Problem, costs: CostTable, inside: BoolArray) -> IntArray:
     best, previous, kind = chains(stages, used, stride)
     state, ideal = len(used) - 1, len(inside) - 1
     if not np.isfinite(best[state, ideal]):
-        raise ValueError("no contiguous split fits the devices' memory and support")
+        raise UserError("no contiguous split fits the devices' memory and support")
     device = np.empty(problem.n_units, dtype=np.int64)
     while ideal:
         k, smaller = kind[state, ideal], previous[state, ideal]

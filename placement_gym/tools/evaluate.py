@@ -6,7 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from placement_gym.bench.run.environment import Arena
+from placement_gym.bench.run.environment import BenchEnv
 from placement_gym.bench.run.finalists import Finalist, fastest
 from placement_gym.bench.run.rows import plain
 from placement_gym.devices import cautions
@@ -40,13 +40,13 @@ def evaluate_placement(
         "split": split,
     }
     with TemporaryDirectory() as folder:
-        arena = Arena.make("DevicePlacement-v0", env_kwargs, Path(folder))
-        assignment = chosen.operator_devices(arena.base.problem.units.graph)
-        finalist = fastest(arena, [assignment])
-        arena.close()
+        bench_env = BenchEnv.make("DevicePlacement-v0", env_kwargs, Path(folder))
+        assignment = chosen.operator_devices(bench_env.base.problem.units.graph)
+        finalist = fastest(bench_env, [assignment])
+        bench_env.close()
         return {
             "model": chosen.model,
-            "notes": cautions(arena.base.problem.devices, arena.measured),
+            "notes": cautions(bench_env.base.problem.devices, bench_env.measured),
             **summary(finalist),
         }
 

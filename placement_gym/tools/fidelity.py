@@ -11,15 +11,16 @@ import numpy as np
 from scipy.stats import kendalltau, spearmanr
 
 from placement_gym.arrays import FloatArray, IntArray
-from placement_gym.backends.measured.build import measured_backend
+from placement_gym.backends.measured.build import build_measured_backend
 from placement_gym.backends.measured.profile import cached, fitted_splits
 from placement_gym.backends.measured.timing_protocol import RANKED
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.bench.run.rows import plain
 from placement_gym.costs.table import CostTable
-from placement_gym.patterns import spread
+from placement_gym.errors import UserError
+from placement_gym.patterns import sample_placements
 from placement_gym.problem import Problem
-from placement_gym.progress import bar
+from placement_gym.progress import progress_bar
 
 SEED = 7
 FASTEST = 1 / 3
@@ -62,18 +63,18 @@ def fidelity(
         ValueError: Fewer than six placements are asked for or exist.
     """
     if n_placements < 6:
-        raise ValueError(f"rank correlation needs at least 6 placements, not {n_placements}")
-    backend = measured_backend(model, devices, granularity)
+        raise UserError(f"rank correlation needs at least 6 placements, not {n_placements}")
+    backend = build_measured_backend(model, devices, granularity)
     costs = cached(backend, refresh, quiet)
     problem = backend.problem
     placements = held_out(problem, n_placements)
-    with bar(len(placements), "placements", quiet) as progress:
+    with progress_bar(len(placements), "placements", quiet) as progress:
         task = progress.task_ids[0]
         progress.update(task, description="measuring")
         found = []
         judge = backend.under(RANKED)
         for placement in placements:
-            found.append(judge.score(placement))
+            found.append(judge.evaluate_ignoring_limits(placement))
             progress.advance(task)
     twin = SimulatedBackend(problem, costs)
     reference_ms = float(np.median([m.reference_ms for m in found]))
@@ -81,7 +82,7 @@ def fidelity(
         {
             "placement": placement.tolist(),
             "measured_ms": reference_ms / m.speedup,
-            "predicted_ms": reference_ms / twin.score(placement).speedup,
+            "predicted_ms": reference_ms / twin.evaluate_ignoring_limits(placement).speedup,
             "slow_share": slow_share(problem, costs, placement),
             "noise": m.noise,
             "n_submodels": m.n_submodels,
@@ -90,7 +91,7 @@ def fidelity(
         if m.feasible
     ]
     if len(rows) < 6:
-        raise ValueError(f"only {len(rows)} placements could be measured: too few to compare")
+        raise UserError(f"only {len(rows)} placements could be measured: too few to compare")
     document: Document = plain(
         {
             "model": problem.units.graph.model,
@@ -111,7 +112,7 @@ def fidelity(
 def held_out(problem: Problem, n: int) -> list[IntArray]:
     """``n`` splits that no profile was fitted to."""
     known = {split.tobytes() for split in fitted_splits(problem)}
-    drawn = spread(problem, n + len(known), np.random.default_rng(SEED))
+    drawn = sample_placements(problem, n + len(known), np.random.default_rng(SEED))
     return [split for split in drawn if split.tobytes() not in known][:n]
 
 

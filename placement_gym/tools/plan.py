@@ -13,16 +13,17 @@ import numpy as np
 
 from placement_gym.arrays import IntArray
 from placement_gym.backends.measured.backend import MeasuredBackend
-from placement_gym.backends.measured.build import measured_backend
+from placement_gym.backends.measured.build import build_measured_backend
 from placement_gym.backends.measured.profile import cached
 from placement_gym.backends.measured.timing_protocol import QUICK
 from placement_gym.backends.protocol import Measurement
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.bench.run.rows import plain
 from placement_gym.devices import cautions
+from placement_gym.errors import EngineError
 from placement_gym.patterns import prefixes, windows
 from placement_gym.placement import Placement
-from placement_gym.progress import bar
+from placement_gym.progress import progress_bar
 from placement_gym.solvers.cuts import minimum_cut
 from placement_gym.solvers.milp import serial_program
 
@@ -82,11 +83,11 @@ def plan(
     from placement_gym.plots.placement import draw_placement, save
 
     started = perf_counter()
-    backend = measured_backend(model, devices, granularity, protocol=QUICK)
+    backend = build_measured_backend(model, devices, granularity, protocol=QUICK)
     problem = backend.problem
     twin = SimulatedBackend(problem, cached(backend, refresh, quiet, quick=True))
     found, bound_ms = candidates(twin, time_limit_s)
-    measured = measure(steadied(backend, found), found, quiet)
+    measured = measure(with_enough_repeats(backend, found), found, quiet)
     rows = table(found, measured)
     label = choice(rows)
     placement = Placement.of(problem, next(c.assignment for c in found if c.label == label))
@@ -134,12 +135,12 @@ def candidates(twin: SimulatedBackend, time_limit_s: float) -> tuple[list[Candid
             named.append((label, splits[np.where(feasible, latency_ms, np.inf).argmin()]))
     distinct: dict[bytes, Candidate] = {}
     for label, assignment in named:
-        predicted_ms = twin.score(assignment).latency_ms
+        predicted_ms = twin.evaluate_ignoring_limits(assignment).latency_ms
         distinct.setdefault(assignment.tobytes(), Candidate(label, assignment, predicted_ms))
     return list(distinct.values()), solved.bound_ms
 
 
-def steadied(backend: MeasuredBackend, found: list[Candidate]) -> MeasuredBackend:
+def with_enough_repeats(backend: MeasuredBackend, found: list[Candidate]) -> MeasuredBackend:
     """The backend with as many inferences of each candidate as there is time for."""
     round_ms = max(sum(c.predicted_ms for c in found), 1e-3) * QUICK.final_compiles
     repeats = int(np.clip(MEASURED_MS / round_ms, QUICK.final_repeats, MOST_REPEATS))
@@ -155,12 +156,14 @@ def measure(
     """
     allowed = [c for c in found if not backend.problem.infeasibility(c.assignment)]
     allowed.sort(key=lambda c: (len(set(c.assignment.tolist())), c.predicted_ms))
-    with bar(None, "", quiet) as progress:
+    with progress_bar(None, "", quiet) as progress:
         progress.update(progress.task_ids[0], description=f"measuring {len(allowed)} candidates")
         try:
             measured = backend.remeasure([c.assignment for c in allowed])
         except RuntimeError:
-            allowed = [c for c in allowed if backend.score(c.assignment).feasible]
+            allowed = [
+                c for c in allowed if backend.evaluate_ignoring_limits(c.assignment).feasible
+            ]
             measured = backend.remeasure([c.assignment for c in allowed])
     return {c.label: m for c, m in zip(allowed, measured, strict=True)}
 
@@ -200,7 +203,7 @@ def choice(rows: list[dict[str, Any]]) -> str:
     """
     ran = [row for row in rows if row["measured_ms"] is not None]
     if not ran:
-        raise RuntimeError("no candidate fits the devices' memory and runs: nothing to hand over")
+        raise EngineError("no candidate fits the devices' memory and runs: nothing to hand over")
     singles = [row for row in ran if row["alone"]]
     best: dict[str, Any] = ran[0]
     if singles and not wins(best):

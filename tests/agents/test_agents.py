@@ -11,7 +11,7 @@ from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.monitor import Monitor
 
 from agents import AGENTS, static
-from placement_gym.bench.run.agents import resolve
+from placement_gym.bench.run.agents import load_agent
 from placement_gym.devices import DeviceSpec
 from placement_gym.env import placement_env
 
@@ -25,14 +25,14 @@ def simulated(env_id: str = SIMULATED[0], **kwargs: Any) -> gym.Env[Any, Any]:
 
 @pytest.mark.parametrize("name", AGENTS)
 def test_every_registered_name_resolves_to_a_factory(name: str) -> None:
-    assert callable(resolve(name))
+    assert callable(load_agent(name))
 
 
 @pytest.mark.parametrize("env_id", SIMULATED)
 @pytest.mark.parametrize("name", SEARCHES)
 def test_a_search_predicts_the_fastest_placement_it_tried(name: str, env_id: str) -> None:
     env = simulated(env_id)
-    agent = resolve(name)(env, seed=3)
+    agent = load_agent(name)(env, seed=3)
     agent.learn(20)
     tried = list(agent.proposals(20))
     backend = placement_env(env).backend
@@ -44,13 +44,13 @@ def test_a_search_predicts_the_fastest_placement_it_tried(name: str, env_id: str
 @pytest.mark.parametrize("name", ["random", "random-blocks"])
 def test_equal_seeds_try_equal_placements(name: str) -> None:
     env = simulated()
-    draws = [[p.tolist() for p in resolve(name)(env, seed).proposals(5)] for seed in (0, 0, 1)]
+    draws = [[p.tolist() for p in load_agent(name)(env, seed).proposals(5)] for seed in (0, 0, 1)]
     assert draws[0] == draws[1] != draws[2]
 
 
 @pytest.mark.parametrize("name", ["prefix", "window"])
 def test_structured_searches_stay_within_the_budget_and_mix_devices(name: str) -> None:
-    agent = resolve(name)(simulated(), seed=0)
+    agent = load_agent(name)(simulated(), seed=0)
     for budget in (2, 5, 12):
         tried = [tuple(p) for p in agent.proposals(budget)]
         assert 1 <= len(tried) <= budget
@@ -59,7 +59,7 @@ def test_structured_searches_stay_within_the_budget_and_mix_devices(name: str) -
 
 def test_blocks_are_few_contiguous_runs() -> None:
     env = gym.make("placement_gym:DevicePlacementSim-v0", model="inception")
-    for placement in resolve("random-blocks")(env, seed=0).proposals(30):
+    for placement in load_agent("random-blocks")(env, seed=0).proposals(30):
         assert np.count_nonzero(np.diff(placement)) < static.MOST_BLOCKS
 
 
@@ -67,7 +67,7 @@ def test_a_window_does_not_try_what_memory_forbids() -> None:
     devices = [DeviceSpec("CPU").to_json(), DeviceSpec("GPU", weight_share=0.3).to_json()]
     env = gym.make("placement_gym:DevicePlacementSim-v0", model="resnet", devices=devices)
     problem = placement_env(env).problem
-    tried = list(resolve("window")(env, seed=0).proposals(15))
+    tried = list(load_agent("window")(env, seed=0).proposals(15))
     assert tried
     assert not any(problem.infeasibility(placement) for placement in tried)
 
@@ -94,7 +94,7 @@ def test_openvinos_own_choice_needs_openvino() -> None:
 @pytest.mark.parametrize("name", ["openvino-hetero", "openvino-auto"])
 def test_openvino_gives_everything_to_its_first_cpu(name: str) -> None:
     env = gym.make("placement_gym:DevicePlacement-v0", model="tiny", devices="cpu-testbed")
-    assert set(resolve(name)(env, seed=0).assignment) == {0}
+    assert set(load_agent(name)(env, seed=0).assignment) == {0}
 
 
 @pytest.mark.parametrize("env_id", SIMULATED)
@@ -119,5 +119,5 @@ def test_unsupported_units_go_to_the_reference_device() -> None:
     problem = placement_env(env).problem
     problem.supported[2, 1] = False
     for name in SEARCHES:
-        for placement in resolve(name)(env, seed=0).proposals(20):
+        for placement in load_agent(name)(env, seed=0).proposals(20):
             assert placement[2] == 0

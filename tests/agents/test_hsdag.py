@@ -23,7 +23,7 @@ from agents.hsdag.agent import make
 from agents.hsdag.maskable import MaskableHSDAGPolicy
 from agents.hsdag.policy import HSDAGActor
 from placement_gym.env import placement_env
-from placement_gym.episode import episode
+from placement_gym.episode import play_episode
 from placement_gym.solvers.cuts import minimum_cut
 from placement_gym.vector import PlacementVectorEnv
 
@@ -78,15 +78,15 @@ def rewards_of(model: Any) -> float:
 def test_every_algorithm_decodes_the_toys_optimum(algorithm: type[BaseAlgorithm]) -> None:
     model = learner(algorithm)
     model.learn(8_000)
-    assert episode(simulated(), model)["speedup"] == pytest.approx(optimal_speedup())
+    assert play_episode(simulated(), model)["speedup"] == pytest.approx(optimal_speedup())
 
 
 @pytest.mark.parametrize("algorithm", [PPO, REINFORCE])
 def test_the_optimum_is_found_without_known_costs(algorithm: type[BaseAlgorithm]) -> None:
     model = learner(algorithm, cost_weight=0.0, learning_rate=1e-3, ent_coef=0.2)
-    assert episode(simulated(), model)["speedup"] != pytest.approx(optimal_speedup())
+    assert play_episode(simulated(), model)["speedup"] != pytest.approx(optimal_speedup())
     model.learn(16_000)
-    assert episode(simulated(), model)["speedup"] == pytest.approx(optimal_speedup())
+    assert play_episode(simulated(), model)["speedup"] == pytest.approx(optimal_speedup())
 
 
 @pytest.mark.parametrize("algorithm", [PPO, A2C, REINFORCE])
@@ -259,7 +259,7 @@ def test_the_agent_of_the_benchmark_learns_within_its_budget(preset: str) -> Non
     agent.learn(100)
     assert agent.num_timesteps == 100
     assert placement_env(env).observation_space.contains(env.reset()[0])
-    assert episode(env, agent)["feasible"]
+    assert play_episode(env, agent)["feasible"]
 
 
 @pytest.mark.parametrize(

@@ -24,9 +24,9 @@ from agents.placeto import PlacetoPolicy
 from agents.post import Post
 from agents.rnn import HDPPolicy, RNNPolicy
 from placement_gym.bench.compare import compare
-from placement_gym.bench.run.agents import resolve
+from placement_gym.bench.run.agents import load_agent
 from placement_gym.env import DevicePlacementEnv
-from placement_gym.episode import episode
+from placement_gym.episode import play_episode
 from placement_gym.solvers.cuts import minimum_cut
 
 PER_UNIT = "placement_gym:DevicePlacementPerUnitSim-v0"
@@ -101,7 +101,7 @@ def test_the_toys_optimum_is_reached_and_the_mean_reward_rises(
     model = learner(name, algorithm)
     model.learn(STEPS[name])
     assert mean_return(model) > before + 0.1
-    assert episode(asked(name), model)["speedup"] == pytest.approx(optimal_speedup())
+    assert play_episode(asked(name), model)["speedup"] == pytest.approx(optimal_speedup())
 
 
 @pytest.mark.parametrize(("name", "algorithm"), LEARNERS)
@@ -194,7 +194,7 @@ def lacking() -> DevicePlacementEnv:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_device_that_lacks_a_unit_never_gets_it(name: str) -> None:
     env = lacking()
-    agent = resolve(name)(env, seed=0)
+    agent = load_agent(name)(env, seed=0)
     agent.learn(60)
     for deterministic in (True, False, False, False):
         action, _ = agent.predict(env.reset()[0], deterministic=deterministic)

@@ -23,7 +23,7 @@ from agents.placeto.structure import relations
 from agents.placeto.transfer import make as transferred
 from placement_gym.bench.run.budget import BudgetedBackend
 from placement_gym.env import placement_env
-from placement_gym.episode import episode
+from placement_gym.episode import play_episode
 from placement_gym.observation import FEATURES
 from placement_gym.wrappers import PerUnit
 
@@ -155,7 +155,7 @@ def test_all_units_at_once_are_where_an_episode_puts_them() -> None:
     agent.learn(env.problem.n_units)
     action, _ = agent.predict(env.reset()[0], deterministic=True)
     played = PerUnit(simulated("inception"))
-    episode(played, agent)
+    play_episode(played, agent)
     np.testing.assert_array_equal(action, played.assignment)
 
 

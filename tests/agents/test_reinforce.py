@@ -130,7 +130,7 @@ def test_fused_optimizers_do_not_leave_old_answers() -> None:
     model.policy.set_training_mode(False)
     observation, _ = simulated().reset()
     before = model.predict(observation, deterministic=True)[0]
-    model.policy.forget()
+    model.policy.clear_caches()
     np.testing.assert_array_equal(before, model.predict(observation, deterministic=True)[0])
 
 

@@ -44,7 +44,7 @@ def test_memory_survives_the_callers_changes_to_its_array(inner: FakeBackend) ->
 
 def test_score_and_evaluate_share_their_memory(inner: FakeBackend) -> None:
     backend = CachedBackend(inner)
-    backend.score(assignment(MIXED))
+    backend.evaluate_ignoring_limits(assignment(MIXED))
     assert backend.evaluate(assignment(MIXED)).cached
 
 
@@ -52,9 +52,9 @@ def test_a_known_score_does_not_lift_the_memory_limit() -> None:
     limited = (DeviceSpec("CPU"), DeviceSpec("GPU", weight_share=0.5))
     backend = CachedBackend(FakeBackend(problem=diamond_problem(limited)))
     everything = assignment([1, 1, 1, 1])
-    assert backend.score(everything).feasible
+    assert backend.evaluate_ignoring_limits(everything).feasible
     assert not backend.evaluate(everything).feasible
-    assert backend.score(everything).feasible
+    assert backend.evaluate_ignoring_limits(everything).feasible
 
 
 def test_a_failure_is_asked_again() -> None:

@@ -13,10 +13,10 @@ from fakes import Greedy
 
 import placement_gym
 from placement_gym.bench.report import tables as report
-from placement_gym.bench.run import rows as results
+from placement_gym.bench.run import rows as rows_file
 from placement_gym.bench.run.agent_run import run_agent
 from placement_gym.bench.run.agents import AgentSpec, UnknownAgentError
-from placement_gym.bench.run.environment import Arena
+from placement_gym.bench.run.environment import BenchEnv
 from placement_gym.devices import cautions, parse_devices
 from placement_gym.env import placement_env
 from placement_gym.models import load
@@ -103,28 +103,28 @@ def test_two_agents_of_one_name_are_refused(tmp_path: Path) -> None:
         placement_gym.compare("tiny", ["random", "random"], SIM, out=tmp_path, quiet=True)
 
 
-def test_a_torn_last_line_costs_no_other_row(arena: Arena, tmp_path: Path) -> None:
-    row, _ = run_agent(arena, AgentSpec("random"), seed=0, budget=2)
+def test_a_torn_last_line_costs_no_other_row(bench_env: BenchEnv, tmp_path: Path) -> None:
+    row, _ = run_agent(bench_env, AgentSpec("random"), seed=0, budget=2)
     path = tmp_path / "results.jsonl"
-    results.append(path, row)
+    rows_file.append(path, row)
     whole = path.read_text()
     path.write_text(whole + whole[:40])
-    results.append(path, row)
+    rows_file.append(path, row)
     assert path.read_text() == whole * 2
 
 
 def test_values_that_are_not_finite_become_null() -> None:
-    assert results.plain({"a": [float("nan"), 1.0], "b": float("inf")}) == {
+    assert rows_file.plain({"a": [float("nan"), 1.0], "b": float("inf")}) == {
         "a": [None, 1.0],
         "b": None,
     }
 
 
-def test_rows_carry_what_made_them(arena: Arena) -> None:
-    row, _ = run_agent(arena, AgentSpec("random"), seed=4, budget=2)
+def test_rows_carry_what_made_them(bench_env: BenchEnv) -> None:
+    row, _ = run_agent(bench_env, AgentSpec("random"), seed=4, budget=2)
     values = row.to_json()
     assert values["versions"]["openvino"] == ov.__version__.split("-")[0]
-    assert values["model_fingerprint"] == arena.base.problem.units.graph.fingerprint()
+    assert values["model_fingerprint"] == bench_env.base.problem.units.graph.fingerprint()
     assert (values["seed"], values["budget"]) == (4, 2)
 
 

@@ -9,7 +9,7 @@ import pytest
 from by_hand import Made, cost_table, made_graph
 
 from placement_gym.arrays import FloatArray, IntArray
-from placement_gym.backends.simulated.build import twin_of
+from placement_gym.backends.simulated.build import build_simulated_problem
 from placement_gym.costs.table import CostTable
 from placement_gym.devices import DeviceSpec
 from placement_gym.graph.units import Units, contract, group
@@ -69,7 +69,7 @@ def test_a_board_starts_a_task_in_the_first_gap_that_holds_it() -> None:
 
 @ALL
 def test_limits_and_support_hold(solver: Solver) -> None:
-    twin = twin_of("inception", ["CPU", {"name": "GPU", "weight_share": 0.3}])
+    twin = build_simulated_problem("inception", ["CPU", {"name": "GPU", "weight_share": 0.3}])
     supported = twin.problem.supported.copy()
     supported[::5, 1] = False
     problem = Problem(twin.problem.units, twin.problem.devices, supported)
@@ -89,7 +89,7 @@ def test_units_that_depend_on_each_other_in_a_circle_are_placed_whole(solver: So
 
 @ALL
 def test_the_same_placement_comes_again(solver: Solver) -> None:
-    twin = twin_of("resnet", "cpu+2dgpu", "op")
+    twin = build_simulated_problem("resnet", "cpu+2dgpu", "op")
     first, second = (solver(twin.problem, twin.costs) for _ in range(2))
     assert (first == second).all()
 

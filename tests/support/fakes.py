@@ -122,7 +122,7 @@ class FakeBackend:
     def evaluate_batch(self, assignments: IntArray) -> Batch:
         return Batch.of(self.evaluate, assignments)
 
-    def score(self, assignment: IntArray) -> Measurement:
+    def evaluate_ignoring_limits(self, assignment: IntArray) -> Measurement:
         self.calls.append(("score", tuple(assignment.tolist())))
         return self.answer(assignment)
 

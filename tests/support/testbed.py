@@ -14,7 +14,7 @@ from fakes import assignment
 from numpy.typing import NDArray
 
 from placement_gym import DeviceSpec, Placement
-from placement_gym.backends.measured.backend import MeasuredBackend, Protocol
+from placement_gym.backends.measured.backend import MeasuredBackend, TimingProtocol
 from placement_gym.backends.measured.outputs import sample_inputs
 from placement_gym.devices import TESTBED, usable_cores
 from placement_gym.env import DevicePlacementEnv
@@ -98,5 +98,5 @@ def worst_relative(found: list[NDArray[Any]], expected: list[NDArray[Any]]) -> f
 def backend(core: ov.Core, name: str = "tiny", **protocol: int) -> MeasuredBackend:
     protocol = {"final_repeats": 2, **QUICK, **protocol}
     return MeasuredBackend(
-        core, known_model(name), known_problem(name), "alias", Protocol(**protocol)
+        core, known_model(name), known_problem(name), "alias", TimingProtocol(**protocol)
     )

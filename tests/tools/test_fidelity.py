@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from placement_gym.backends.measured.profile import fitted_splits
-from placement_gym.backends.simulated.build import twin_of
+from placement_gym.backends.simulated.build import build_simulated_problem
 from placement_gym.cli.main import main
 from placement_gym.tools.fidelity import agreement, fidelity, held_out
 
@@ -46,7 +46,7 @@ def test_the_fastest_third_is_ranked_by_itself() -> None:
 
 
 def test_judged_placements_are_others_than_the_fitted_ones() -> None:
-    problem = twin_of("resnet", "cpu+dgpu").problem
+    problem = build_simulated_problem("resnet", "cpu+dgpu").problem
     known = {split.tobytes() for split in fitted_splits(problem)}
     judged = held_out(problem, 40)
     assert len({split.tobytes() for split in judged}) == 40

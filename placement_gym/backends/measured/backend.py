@@ -14,17 +14,18 @@ from numpy.typing import NDArray
 from placement_gym.arrays import FloatArray, IntArray
 from placement_gym.backends.measured import hetero, own_choice, timing
 from placement_gym.backends.measured import profile as profiles
-from placement_gym.backends.measured.lock import measuring
+from placement_gym.backends.measured.lock import measurement_lock
 from placement_gym.backends.measured.outputs import (
     finite,
     relative_error,
     sample_inputs,
     tolerance,
 )
-from placement_gym.backends.measured.timing_protocol import Protocol
+from placement_gym.backends.measured.timing_protocol import TimingProtocol
 from placement_gym.backends.protocol import Batch, Measurement
 from placement_gym.costs.table import CostTable
 from placement_gym.devices import register
+from placement_gym.errors import EngineError, UserError
 from placement_gym.problem import Problem
 
 if TYPE_CHECKING:
@@ -80,14 +81,14 @@ class MeasuredBackend:
         model: ov.Model,
         problem: Problem,
         split: str = "auto",
-        protocol: Protocol | None = None,
+        protocol: TimingProtocol | None = None,
     ) -> None:
         self.core = core
         self.model = model
         self.problem = problem
         self.split = split
         self.alias = hetero.uses_aliases(split, problem.devices)
-        self.protocol = protocol or Protocol()
+        self.protocol = protocol or TimingProtocol()
         self.tolerance = tolerance(problem.devices)
         self.inputs = sample_inputs(model)
         register(core, problem.devices)
@@ -101,7 +102,7 @@ class MeasuredBackend:
         """
         reference = self.start(self.problem.single(self.problem.reference_device))
         if not finite(reference.outputs()):
-            raise ValueError(
+            raise UserError(
                 "the model gives NaN or infinite outputs on inputs in [0, 1): placements cannot "
                 "be checked against it"
             )
@@ -116,7 +117,7 @@ class MeasuredBackend:
     @cached_property
     def reference_ms(self) -> float:
         """Median latency of the reference device, timed alone when first asked for."""
-        with measuring():
+        with measurement_lock():
             self.warm_up([self.reference])
             return float(np.median(timing.interleaved([self.reference.run], self.protocol.repeats)))
 
@@ -125,7 +126,7 @@ class MeasuredBackend:
         error = self.infeasibility(assignment)
         if error:
             return self.failed(error, assignment)
-        return self.score(assignment)
+        return self.evaluate_ignoring_limits(assignment)
 
     def failed(self, error: str, assignment: IntArray) -> Measurement:
         """What is known of a placement without running it."""
@@ -136,14 +137,14 @@ class MeasuredBackend:
         """See ``Backend.evaluate_batch``."""
         return Batch.of(self.evaluate, assignments)
 
-    def score(self, assignment: IntArray) -> Measurement:
+    def evaluate_ignoring_limits(self, assignment: IntArray) -> Measurement:
         """As ``evaluate``, memory limits ignored."""
-        with measuring():
+        with measurement_lock():
             self.expected  # noqa: B018  compiled first, so that compile_s is the candidate's
             started = perf_counter()
             try:
                 candidate = self.checked(assignment)
-                reference, times = self.steadiest(candidate)
+                reference, times = self.time_until_steady(candidate)
             except RuntimeError as error:
                 return self.failed(hetero.last_line(error), assignment)
             measure_s = perf_counter() - started - candidate.compilation.compile_s
@@ -155,7 +156,7 @@ class MeasuredBackend:
         Raises:
             RuntimeError: One of them does not run; finalists are placements that did.
         """
-        with measuring():
+        with measurement_lock():
             rounds = [
                 self.one_round(assignments, later_first=bool(index % 2))
                 for index in range(self.protocol.final_compiles)
@@ -180,7 +181,7 @@ class MeasuredBackend:
         times = timing.interleaved([arm.run for arm in arms], self.protocol.final_repeats)
         return [arm.compilation for arm in arms], times
 
-    def steadiest(self, candidate: Candidate) -> timing.Samples:
+    def time_until_steady(self, candidate: Candidate) -> timing.Samples:
         """(2, n_blocks, runs) ms of reference and candidate, of all steady attempts."""
         arms = [self.reference.run, candidate.run]
         self.warm_up([candidate])
@@ -208,7 +209,7 @@ class MeasuredBackend:
         candidate = self.start(assignment)
         error = relative_error(candidate.outputs(), self.expected)
         if not error <= self.tolerance:
-            raise RuntimeError(
+            raise EngineError(
                 f"outputs differ from the reference by {error:.1e} relative, "
                 f"more than {self.tolerance:.0e}"
             )
@@ -245,11 +246,11 @@ class MeasuredBackend:
     def own_choice(self, plugin: str) -> IntArray:
         """What OpenVINO's ``"HETERO"`` or ``"AUTO"`` places by itself; see ``Backend``."""
         own = own_choice.operators if plugin == "HETERO" else own_choice.device
-        with measuring():
+        with measurement_lock():
             chosen = own(self.core, self.model, self.problem)
         return np.array([chosen[name] for name in self.problem.units.names], dtype=np.int64)
 
-    def under(self, protocol: Protocol) -> MeasuredBackend:
+    def under(self, protocol: TimingProtocol) -> MeasuredBackend:
         """The same backend with another protocol."""
         return MeasuredBackend(self.core, self.model, self.problem, self.split, protocol)
 

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from placement_gym.backends.measured.backend import MeasuredBackend
-from placement_gym.backends.measured.lock import measuring
+from placement_gym.backends.measured.lock import measurement_lock
 from placement_gym.backends.measured.support import supported
-from placement_gym.backends.measured.timing_protocol import Protocol
+from placement_gym.backends.measured.timing_protocol import TimingProtocol
 from placement_gym.devices import DevicesArgument, machine_devices, register
 from placement_gym.graph.extract import extract
 from placement_gym.graph.primitives import executed_primitives
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     import openvino as ov
 
 
-def measured_backend(
+def build_measured_backend(
     model: str | Path | ov.Model,
     devices: DevicesArgument = None,
     granularity: str = "colocated",
     graph: str = "folded",
     split: str = "auto",
-    protocol: Protocol | None = None,
+    protocol: TimingProtocol | None = None,
     sequence_length: int | None = None,
 ) -> MeasuredBackend:
     """The backend of ``MeasuredEnv``; see there for the arguments and errors."""
@@ -49,6 +49,6 @@ def units_of(model: ov.Model, granularity: str, view: str) -> Units:
     import openvino as ov
 
     precision = {"INFERENCE_PRECISION_HINT": "f32"}
-    with measuring():
+    with measurement_lock():
         primitives = executed_primitives(ov.Core(), model, "CPU", precision)
     return group(graph, granularity, primitives)

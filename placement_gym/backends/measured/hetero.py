@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from placement_gym.arrays import IntArray
 from placement_gym.backends.measured.static_values import separate_static_values
 from placement_gym.devices import DeviceSpec, register
+from placement_gym.errors import EngineError, UserError
 from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.submodels import (
     acyclic_submodels,
@@ -23,7 +24,7 @@ SPLITS = ("auto", "alias", "hetero")
 ALIASABLE = ("CPU",)
 
 
-class CompileError(RuntimeError):
+class CompileError(EngineError):
     """OpenVINO refused a placement, or did not do what it was asked."""
 
 
@@ -87,10 +88,10 @@ def uses_aliases(split: str, specs: Sequence[DeviceSpec]) -> bool:
         ValueError: Unknown mode, or aliases of a plugin that cannot be registered twice.
     """
     if split not in SPLITS:
-        raise ValueError(f"split must be one of {SPLITS}, not {split!r}")
+        raise UserError(f"split must be one of {SPLITS}, not {split!r}")
     fixed = [spec.name for spec in specs if spec.kind not in ALIASABLE]
     if split == "alias" and fixed:
-        raise ValueError(f"{fixed} cannot be given a second name: use split='hetero' or 'auto'")
+        raise UserError(f"{fixed} cannot be given a second name: use split='hetero' or 'auto'")
     return split != "hetero"
 
 

@@ -13,7 +13,7 @@ LOCK_PATH = FOLDER / "placement_gym.measure.lock"
 """The same for every process of the machine, whatever its TMPDIR."""
 
 
-def measuring() -> FileLock:
+def measurement_lock() -> FileLock:
     """A lock held while compiling and timing; the system frees it when its holder dies.
 
     A thread may take it again while it holds it.

@@ -16,14 +16,15 @@ from scipy.optimize import lsq_linear
 
 from placement_gym.arrays import FloatArray, IntArray
 from placement_gym.backends.measured.counters import operator_times
-from placement_gym.backends.measured.lock import measuring
-from placement_gym.backends.measured.timing_protocol import FITTED, QUICK, Protocol
+from placement_gym.backends.measured.lock import measurement_lock
+from placement_gym.backends.measured.timing_protocol import FITTED, QUICK, TimingProtocol
 from placement_gym.backends.protocol import Measurement
 from placement_gym.costs.table import CostTable
 from placement_gym.devices import usable_cores
-from placement_gym.patterns import spread
+from placement_gym.errors import EngineError, UserError
+from placement_gym.patterns import sample_placements
 from placement_gym.problem import Problem
-from placement_gym.progress import bar
+from placement_gym.progress import progress_bar
 
 if TYPE_CHECKING:
     from placement_gym.backends.measured.backend import MeasuredBackend
@@ -52,7 +53,7 @@ def profile(backend: MeasuredBackend, step: Callable[[], object] = lambda: None)
     check(problem)
     columns = []
     for device in problem.devices:
-        with measuring():
+        with measurement_lock():
             columns.append(
                 operator_times(
                     backend.core,
@@ -68,7 +69,7 @@ def profile(backend: MeasuredBackend, step: Callable[[], object] = lambda: None)
     splits = [*singles, *fitted_splits(problem, backend.protocol)]
     found = []
     for split in splits:
-        found.append(backend.score(split))
+        found.append(backend.evaluate_ignoring_limits(split))
         step()
     return fitted(problem, np.stack(columns, axis=1), splits, found)
 
@@ -79,18 +80,18 @@ def check(problem: Problem) -> None:
         n for n, whole in zip(problem.device_names, problem.runs_all, strict=True) if not whole
     ]
     if len(problem.devices) < 2 or partly:
-        raise ValueError(
+        raise UserError(
             f"a profile needs two or more devices that run the whole model; {partly} do not, of "
             f"{list(problem.device_names)}: leave them out"
         )
 
 
-def fitted_splits(problem: Problem, protocol: Protocol = FITTED) -> list[IntArray]:
+def fitted_splits(problem: Problem, protocol: TimingProtocol = FITTED) -> list[IntArray]:
     """The splits that a profile is fitted to, always the same of a problem."""
-    return spread(problem, n_splits(problem, protocol), np.random.default_rng(SEED))
+    return sample_placements(problem, n_splits(problem, protocol), np.random.default_rng(SEED))
 
 
-def n_splits(problem: Problem, protocol: Protocol) -> int:
+def n_splits(problem: Problem, protocol: TimingProtocol) -> int:
     """As many as average the noise out, or a few more than the unknowns of the fit."""
     unknowns = n_unknowns(len(problem.devices))
     return max(protocol.splits, 2 * unknowns if protocol.splits else unknowns + 2)
@@ -101,7 +102,7 @@ def n_unknowns(n_devices: int) -> int:
     return n_devices + n_devices * (n_devices - 1) + 1
 
 
-def n_measurements(problem: Problem, protocol: Protocol) -> int:
+def n_measurements(problem: Problem, protocol: TimingProtocol) -> int:
     """How often ``profile`` measures something, at most."""
     return 2 * len(problem.devices) + n_splits(problem, protocol)
 
@@ -122,7 +123,7 @@ def fitted(
     """
     pairs = [(split, m) for split, m in zip(splits, found, strict=True) if m.feasible]
     if len(pairs) < n_unknowns(len(problem.devices)) + 2:
-        raise RuntimeError(f"only {len(pairs)} placements could be measured: no profile")
+        raise EngineError(f"only {len(pairs)} placements could be measured: no profile")
     n_devices = len(problem.devices)
     links = list(combinations(range(n_devices), 2))
     reference_ms = float(np.median([m.reference_ms for _, m in pairs]))
@@ -224,7 +225,7 @@ def cached(
         if known.exists() and not refresh:
             return CostTable.load(known)
     protocol = QUICK if quick else FITTED
-    with bar(n_measurements(backend.problem, protocol), "measurements", quiet) as progress:
+    with progress_bar(n_measurements(backend.problem, protocol), "measurements", quiet) as progress:
         task = progress.task_ids[0]
         progress.update(task, description="profiling")
         table = profile(backend.under(protocol), step=lambda: progress.advance(task))

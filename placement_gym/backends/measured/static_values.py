@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from placement_gym.errors import EngineError
+
 if TYPE_CHECKING:
     import openvino as ov
 
@@ -111,7 +113,7 @@ def value(output: ov.Output) -> ov.Tensor:
         inputs = [value(port.get_source_output()) for port in node.inputs()]
     outputs = [empty(port) for port in node.outputs()]
     if not node.evaluate(outputs, inputs):
-        raise RuntimeError(f"cannot evaluate {node.get_friendly_name()!r} ({node.get_type_name()})")
+        raise EngineError(f"cannot evaluate {node.get_friendly_name()!r} ({node.get_type_name()})")
     result: ov.Tensor = outputs[output.get_index()]
     return result
 

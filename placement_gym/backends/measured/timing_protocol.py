@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Protocol:
+class TimingProtocol:
     """How often things run.
 
     Attributes:
@@ -32,13 +32,13 @@ class Protocol:
     counted: int = 30
 
 
-FITTED = Protocol(repeats=16)
+FITTED = TimingProtocol(repeats=16)
 """For measurements that a fit averages."""
 
-QUICK = Protocol(
+QUICK = TimingProtocol(
     warmup=1, repeats=2, attempts=1, final_repeats=4, final_compiles=3, splits=0, counted=8
 )
 """For a plan within a minute: rough costs, which a measurement checks."""
 
-RANKED = Protocol(repeats=16, attempts=4, noise=0.025)
+RANKED = TimingProtocol(repeats=16, attempts=4, noise=0.025)
 """For measurements that are compared one by one."""

@@ -12,6 +12,7 @@ from placement_gym.backends.protocol import PENALTY, Batch, Measurement
 from placement_gym.backends.simulated.simulator import Simulator
 from placement_gym.costs.semantics import Semantics
 from placement_gym.costs.table import CostTable
+from placement_gym.errors import UserError
 from placement_gym.problem import Problem
 
 QUANTILE = 1.96
@@ -37,7 +38,7 @@ class SimulatedBackend:
         noise: float = 0.0,
     ) -> None:
         if not 0.0 <= noise < np.inf:
-            raise ValueError(f"noise must not be negative or infinite, not {noise}")
+            raise UserError(f"noise must not be negative or infinite, not {noise}")
         costs.check(problem.units.graph, problem.device_names)
         self.problem = problem
         self.costs = costs
@@ -63,7 +64,7 @@ class SimulatedBackend:
         noise = QUANTILE * self.noise
         return replace(exact, latency_ms=latency_ms, latency_p90_ms=latency_ms, noise=noise)
 
-    def score(self, assignment: IntArray) -> Measurement:
+    def evaluate_ignoring_limits(self, assignment: IntArray) -> Measurement:
         """As ``evaluate``, memory limits ignored, and exact."""
         placement = self.placements(assignment)
         return self.exact(placement, self.memory_bytes(placement))

@@ -10,6 +10,7 @@ from placement_gym.costs.analytic import analytic
 from placement_gym.costs.table import CostTable
 from placement_gym.costs.workloads import SCALES, Workload, is_workload, parse_counts
 from placement_gym.devices import DevicesArgument, DeviceSpec, parse_devices
+from placement_gym.errors import UserError
 from placement_gym.graph.extract import VIEWS
 from placement_gym.graph.synthetic import is_synthetic, synthetic
 from placement_gym.graph.units import Units, group
@@ -22,7 +23,7 @@ DEFAULT_DEVICES = "cpu+dgpu"
 
 
 @dataclass(frozen=True)
-class Twin:
+class SimulatedProblem:
     """A problem with its costs.
 
     Attributes:
@@ -36,18 +37,18 @@ class Twin:
     schedule: str
 
 
-def twin_of(
+def build_simulated_problem(
     model: str | Path | ov.Model,
     devices: DevicesArgument = None,
     granularity: str = "colocated",
     graph: str = "folded",
     costs: str | Path | None = None,
     sequence_length: int | None = None,
-) -> Twin:
+) -> SimulatedProblem:
     """The problem of ``SimulatedEnv``; see there for the arguments and errors."""
     if is_workload(model):
         if graph not in VIEWS:
-            raise ValueError(f"graph must be one of {VIEWS}, not {graph!r}")
+            raise UserError(f"graph must be one of {VIEWS}, not {graph!r}")
         return workload_twin(Path(str(model)), devices, granularity, costs)
     if costs == "profiled":
         return profiled_twin(model, devices, granularity, graph, sequence_length)
@@ -58,7 +59,7 @@ def twin_of(
     else:
         table = stored(costs, ("analytic", "profiled"))
         table.check(units.graph, tuple(device.name for device in specs))
-    return Twin(problem_of(units, specs, table), table, "serial")
+    return SimulatedProblem(problem_of(units, specs, table), table, "serial")
 
 
 def units_of(
@@ -67,7 +68,7 @@ def units_of(
     """The units of a synthetic graph, or of a model that OpenVINO reads."""
     if is_synthetic(model):
         if graph not in VIEWS:
-            raise ValueError(f"graph must be one of {VIEWS}, not {graph!r}")
+            raise UserError(f"graph must be one of {VIEWS}, not {graph!r}")
         return group(synthetic(str(model)), "op" if granularity == "fused" else granularity)
     from placement_gym.backends.measured.build import units_of as units_of_model
     from placement_gym.models import load
@@ -77,7 +78,7 @@ def units_of(
 
 def workload_twin(
     path: Path, devices: DevicesArgument, granularity: str, costs: str | Path | None
-) -> Twin:
+) -> SimulatedProblem:
     """The twin of a published workload, scheduled as a list."""
     workload = Workload.load(path)
     counted = parse_counts(devices) if isinstance(devices, str) else None
@@ -88,7 +89,7 @@ def workload_twin(
     else:
         table = stored(costs, tuple(SCALES))
         table.check(units.graph, tuple(device.name for device in specs))
-    return Twin(problem_of(units, specs, table), table, "list")
+    return SimulatedProblem(problem_of(units, specs, table), table, "list")
 
 
 def profiled_twin(
@@ -97,12 +98,14 @@ def profiled_twin(
     granularity: str,
     graph: str,
     sequence_length: int | None,
-) -> Twin:
+) -> SimulatedProblem:
     """The twin on this machine's profile of its own devices."""
-    from placement_gym.backends.measured.build import measured_backend
+    from placement_gym.backends.measured.build import build_measured_backend
 
-    backend = measured_backend(model, devices, granularity, graph, sequence_length=sequence_length)
-    return Twin(backend.problem, backend.cost_table(), "serial")
+    backend = build_measured_backend(
+        model, devices, granularity, graph, sequence_length=sequence_length
+    )
+    return SimulatedProblem(backend.problem, backend.cost_table(), "serial")
 
 
 def problem_of(units: Units, devices: tuple[DeviceSpec, ...], table: CostTable) -> Problem:
@@ -117,5 +120,5 @@ def stored(costs: str | Path, names: tuple[str, ...]) -> CostTable:
         ValueError: There is no such file.
     """
     if not Path(costs).is_file():
-        raise ValueError(f"costs must be one of {names} or a cost table's file, not {costs!r}")
+        raise UserError(f"costs must be one of {names} or a cost table's file, not {costs!r}")
     return CostTable.load(costs)

@@ -14,7 +14,7 @@ import numpy as np
 from placement_gym.bench.run.rows import Json
 
 
-def in_one_frame(rows: Sequence[Json]) -> list[Json]:
+def correct_drift(rows: Sequence[Json]) -> list[Json]:
     """Rows whose ``latency_ms``, ``greedy_latency_ms`` and ``scored_ms`` can be compared."""
     return [row for problem in by_problem(rows) for row in framed(problem)]
 

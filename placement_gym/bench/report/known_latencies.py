@@ -12,10 +12,10 @@ import numpy as np
 
 from placement_gym.bench.report.drift import by_problem, device_ms
 from placement_gym.bench.report.optimum import TOLERANCE, optimum_or_bound
-from placement_gym.bench.run.environment import Arena
+from placement_gym.bench.run.environment import BenchEnv
 from placement_gym.bench.run.rows import Json
 from placement_gym.bench.study.spec import Task
-from placement_gym.bench.study.worker import arena_of
+from placement_gym.bench.study.worker import cached_bench_env
 from placement_gym.env import DevicePlacementEnv
 
 REFERENCES = "references.json"
@@ -62,8 +62,8 @@ def references_of(
     references = {}
     for mine in by_problem(rows):
         problem, found = mine[0]["problem"], [row for row in mine if row["latency_ms"]]
-        arena = arena_for(tasks[problem], found)
-        references[problem] = reference_of(found, arena, kept) if arena else Reference()
+        bench_env = bench_env_for(tasks[problem], found)
+        references[problem] = reference_of(found, bench_env, kept) if bench_env else Reference()
         on_problem()
     written = path.with_suffix(".part")
     written.write_text(json.dumps(kept, indent=1))
@@ -71,21 +71,21 @@ def references_of(
     return references
 
 
-def reference_of(rows: Sequence[Json], arena: Arena, kept: dict[str, Any]) -> Reference:
+def reference_of(rows: Sequence[Json], bench_env: BenchEnv, kept: dict[str, Any]) -> Reference:
     """The reference of the problem that rows with a latency are about.
 
     Args:
         rows: In one frame.
-        arena: Where they are from.
+        bench_env: Where they are from.
         kept: Optima and bounds that are known; a new one is added.
     """
     known_ms = [row["latency_ms"] for row in rows]
     row = rows[0]
     key = f"{row['model_fingerprint']} {row['costs_fingerprint']} {row['problem']}"
     if key not in kept:
-        kept[key] = optimum_or_bound(arena.base, known_ms)
+        kept[key] = optimum_or_bound(bench_env.base, known_ms)
     alone = device_ms(rows, "latency_ms", "speedup_vs_best_single")
-    single_ms = alone if one_device_holds(arena.base) else None
+    single_ms = alone if one_device_holds(bench_env.base) else None
     return Reference(single_ms, **kept[key]).proven_by(known_ms)
 
 
@@ -96,13 +96,13 @@ def one_device_holds(env: DevicePlacementEnv) -> bool:
     return any(not env.backend.infeasibility(problem.single(int(device))) for device in able)
 
 
-def arena_for(task: Task, rows: Sequence[Json]) -> Arena | None:
+def bench_env_for(task: Task, rows: Sequence[Json]) -> BenchEnv | None:
     """The environment of runs with a latency; None if it cannot be made here, or is another now."""
     if not rows:
         return None
     try:
-        arena = arena_of(task.env, json.dumps(task.make_kwargs))
+        bench_env = cached_bench_env(task.env, json.dumps(task.make_kwargs))
     except (ValueError, OSError, RuntimeError):
         return None
-    same = arena.base.problem.units.graph.fingerprint() == rows[0]["model_fingerprint"]
-    return arena if same else None
+    same = bench_env.base.problem.units.graph.fingerprint() == rows[0]["model_fingerprint"]
+    return bench_env if same else None

@@ -8,7 +8,7 @@ import numpy as np
 
 from placement_gym.arrays import FloatArray
 from placement_gym.bench.report.document import Block, Heading, Picture, Table, Text
-from placement_gym.bench.report.known_latencies import Reference, arena_for
+from placement_gym.bench.report.known_latencies import Reference, bench_env_for
 from placement_gym.bench.report.scores import StudyResults
 from placement_gym.bench.report.tables import ratio
 from placement_gym.bench.run.finalists import YES
@@ -141,10 +141,10 @@ def drawn(found: StudyResults, problem: str, task: Task) -> list[Block]:
     if not rows:
         return []
     best = min(rows, key=lambda row: row["latency_ms"])
-    arena = arena_for(task, [best])
-    if arena is None:
+    bench_env = bench_env_for(task, [best])
+    if bench_env is None:
         return [Text("The placement is not drawn: its model is not here, or is another now.")]
-    base = arena.base
+    base = bench_env.base
     assignment = assignment_of(best["placement"], base.problem)
     latency = f"{best['latency_ms']:.4g} ms by {best['label']}"
     caption = f"{found.names[problem]}: the fastest placement found, {latency}."

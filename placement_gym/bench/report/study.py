@@ -9,16 +9,17 @@ import gymnasium as gym
 import numpy as np
 
 from placement_gym.bench.report.document import Block, Heading, Picture, Table, Text, write
-from placement_gym.bench.report.drift import in_one_frame
+from placement_gym.bench.report.drift import correct_drift
 from placement_gym.bench.report.known_latencies import references_of
 from placement_gym.bench.report.plots import draw_curves, draw_intervals, draw_profiles
 from placement_gym.bench.report.problem import of_problem
 from placement_gym.bench.report.scores import StudyResults
 from placement_gym.bench.report.stats import Estimate, probability_of_improvement, with_interval
-from placement_gym.bench.run import rows as results
+from placement_gym.bench.run import rows as rows_file
 from placement_gym.bench.study.spec import Study
 from placement_gym.devices import DeviceSpec, cautions
-from placement_gym.progress import bar
+from placement_gym.errors import UserError
+from placement_gym.progress import progress_bar
 
 FLOORS = ("random-blocks", "annealing")
 LEGEND = (
@@ -54,14 +55,14 @@ def report_study(
     """
     folder, tasks = Path(folder), study.tasks()
     keys = {task.key: place for place, task in enumerate(tasks)}
-    every = results.of_study(folder)
+    every = rows_file.of_study(folder)
     rows = [row | {"label": study.label(row)} for row in every if row["key"] in keys]
     if not rows:
-        raise ValueError(f"{folder} has no results of this study: run it first")
+        raise UserError(f"{folder} has no results of this study: run it first")
     rows.sort(key=lambda row: keys[row["key"]])
-    rows = in_one_frame(rows)
+    rows = correct_drift(rows)
     of_each = {task.problem: task for task in tasks}
-    with bar(2 * len({row["problem"] for row in rows}), "steps", quiet) as progress:
+    with progress_bar(2 * len({row["problem"] for row in rows}), "steps", quiet) as progress:
         steps = progress.task_ids[0]
         progress.update(steps, description="optima and bounds")
         advance = partial(progress.advance, steps)
@@ -116,7 +117,7 @@ def failures_of(found: StudyResults) -> list[str]:
     return list(dict.fromkeys(lines))
 
 
-def provenance(row: results.Json) -> str:
+def provenance(row: rows_file.Json) -> str:
     """Budget, environment and versions."""
     versions = ", ".join(f"{name} {version}" for name, version in row["versions"].items())
     return f"{row['budget']} evaluations a run, {row['env']}; {versions}."

@@ -9,17 +9,17 @@ from dataclasses import replace
 from placement_gym.arrays import IntArray
 from placement_gym.bench.run.agents import AgentSpec
 from placement_gym.bench.run.budget import BudgetedBackend, BudgetReached
-from placement_gym.bench.run.environment import Arena
+from placement_gym.bench.run.environment import BenchEnv
 from placement_gym.bench.run.finalists import Finalist, fastest
 from placement_gym.bench.run.rows import Row
-from placement_gym.episode import episode
+from placement_gym.episode import play_episode
 from placement_gym.placement import Placement
 
 FINALISTS = 3
 
 
 def run_agent(
-    arena: Arena,
+    bench_env: BenchEnv,
     agent: AgentSpec,
     seed: int,
     budget: int,
@@ -32,7 +32,7 @@ def run_agent(
     an agent that does not learn, its one placement.
 
     Args:
-        arena: Where it runs.
+        bench_env: Where it runs.
         agent: Who runs.
         seed: Seed of agent and environment.
         budget: Evaluations that the agent may use.
@@ -42,15 +42,15 @@ def run_agent(
         The result row, and the finalist's placement if there is one. A failure of the engine or
         of the agent is an ``error`` in the row.
     """
-    base = arena.base
+    base = bench_env.base
     counted = BudgetedBackend(base.backend, budget, on_evaluation)
-    row = blank_row(arena, agent, seed, budget)
+    row = blank_row(bench_env, agent, seed, budget)
     base.backend = counted
     try:
-        row, candidates = searched(arena, agent, counted, row)
+        row, candidates = searched(bench_env, agent, counted, row)
         if not candidates:
             return replace(row, error=counted.why_not()), None
-        finalist = fastest(arena, candidates)
+        finalist = fastest(bench_env, candidates)
     except Exception as error:
         # Whatever an agent does wrong ends its own run, not the comparison.
         failed = replace(row, evaluations=min(counted.evaluations, budget), wall_s=counted.wall_s)
@@ -62,21 +62,21 @@ def run_agent(
 
 
 def searched(
-    arena: Arena, agent: AgentSpec, counted: BudgetedBackend, row: Row
+    bench_env: BenchEnv, agent: AgentSpec, counted: BudgetedBackend, row: Row
 ) -> tuple[Row, list[IntArray]]:
     """The row after the search, and the placements that may become its finalist.
 
     The greedy placement after learning is scored outside of the budget, in one episode, and is a
     candidate only of an agent that has evaluated nothing itself.
     """
-    policy = agent.make(arena.env, row.seed)
+    policy = agent.make(bench_env.env, row.seed)
     if agent.learns and hasattr(policy, "learn"):
-        arena.env.reset(seed=row.seed)
+        bench_env.env.reset(seed=row.seed)
         with suppress(BudgetReached):
             policy.learn(row.budget)
     spent, seen, curve = counted.evaluations, counted.best(FINALISTS), list(counted.curve)
-    counted.budget = max(row.budget, spent + arena.episode_steps)
-    info = episode(arena.env, policy, deterministic=True, seed=row.seed)
+    counted.budget = max(row.budget, spent + bench_env.episode_steps)
+    info = play_episode(bench_env.env, policy, deterministic=True, seed=row.seed)
     row = replace(
         row,
         evaluations=spent or counted.evaluations,
@@ -88,17 +88,17 @@ def searched(
     return row, seen if spent else counted.last()
 
 
-def blank_row(arena: Arena, agent: AgentSpec, seed: int, budget: int) -> Row:
-    problem = arena.base.problem
+def blank_row(bench_env: BenchEnv, agent: AgentSpec, seed: int, budget: int) -> Row:
+    problem = bench_env.base.problem
     return Row(
         agent=agent.name,
         label=agent.label,
         kwargs=dict(agent.kwargs),
-        env=arena.env_id,
-        env_kwargs=dict(arena.env_kwargs),
+        env=bench_env.env_id,
+        env_kwargs=dict(bench_env.env_kwargs),
         model=problem.units.graph.model,
         model_fingerprint=problem.units.graph.fingerprint(),
-        costs_fingerprint=None if arena.measured else arena.base.cost_table().fingerprint,
+        costs_fingerprint=None if bench_env.measured else bench_env.base.cost_table().fingerprint,
         devices=[device.to_json() for device in problem.devices],
         seed=seed,
         budget=budget,

@@ -8,10 +8,12 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
+from placement_gym.errors import UserError
+
 REGISTRY = "agents:AGENTS"
 
 
-class UnknownAgentError(ValueError):
+class UnknownAgentError(UserError):
     """A name that is neither registered nor importable."""
 
 
@@ -50,24 +52,24 @@ class AgentSpec:
             return cls(agent)
         if isinstance(agent, Mapping):
             if not {"name"} <= set(agent) <= {"name", "kwargs", "label"}:
-                raise ValueError(f"an agent is {{name, kwargs, label}}, not {sorted(agent)}")
+                raise UserError(f"an agent is {{name, kwargs, label}}, not {sorted(agent)}")
             return cls(agent["name"], agent.get("kwargs") or {}, alias=agent.get("label") or "")
-        if ready(agent):
+        if is_agent(agent):
             return cls(type(agent).__name__, factory=agent)
         return cls(getattr(agent, "__name__", repr(agent)), factory=agent)
 
-    def resolve(self) -> Any:
+    def load(self) -> Any:
         """What makes the agent, or the agent itself.
 
         Raises:
             UnknownAgentError: The name cannot be resolved.
         """
-        return resolve(self.name) if self.factory is None else self.factory
+        return load_agent(self.name) if self.factory is None else self.factory
 
     @property
     def learns(self) -> bool:
         """Whether its ``learn`` is called, if it has one; an object that is ready only predicts."""
-        return not ready(self.resolve())
+        return not is_agent(self.load())
 
     def make(self, env: Any, seed: int) -> Any:
         """Build the agent for an environment; one that is ready is taken as it is.
@@ -76,14 +78,14 @@ class AgentSpec:
             UnknownAgentError: The name cannot be resolved.
             TypeError: What was made has no ``predict``.
         """
-        found = self.resolve()
-        agent = found if ready(found) else found(env, seed, **self.kwargs)
+        found = self.load()
+        agent = found if is_agent(found) else found(env, seed, **self.kwargs)
         if not hasattr(agent, "predict"):
             raise TypeError(f"agent {self.name!r} has no predict(obs, state, episode_start, ...)")
         return agent
 
 
-def ready(agent: Any) -> bool:
+def is_agent(agent: Any) -> bool:
     """Whether something is an agent, not what makes one."""
     return hasattr(agent, "predict") and not isinstance(agent, type)
 
@@ -97,10 +99,10 @@ def check_labels(agents: Sequence[AgentSpec]) -> None:
     counts = Counter(agent.label for agent in agents)
     twice = sorted(label for label, count in counts.items() if count > 1)
     if twice:
-        raise ValueError(f"two agents are called {twice}: give each {{name, kwargs, label}}")
+        raise UserError(f"two agents are called {twice}: give each {{name, kwargs, label}}")
 
 
-def resolve(name: str) -> Any:
+def load_agent(name: str) -> Any:
     """The factory, or the agent, behind a registered name or ``"module:attribute"``.
 
     Raises:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Arena:
+class BenchEnv:
     """Where agents compete.
 
     Attributes:
@@ -34,7 +34,7 @@ class Arena:
     finals: dict[bytes, Finalist] = field(default_factory=dict)
 
     @classmethod
-    def make(cls, env_id: str, env_kwargs: Mapping[str, Any], folder: Path) -> Arena:
+    def make(cls, env_id: str, env_kwargs: Mapping[str, Any], folder: Path) -> BenchEnv:
         """Make the environment; a model in memory is saved into ``folder`` first."""
         kwargs = {key: portable(value, folder) for key, value in env_kwargs.items()}
         env = gym.make(f"placement_gym:{env_id}", **kwargs)
@@ -56,7 +56,7 @@ class Arena:
         one_by_one = self.env.has_wrapper_attr("place")
         return 1 + (self.base.problem.n_units if one_by_one else self.base.horizon)
 
-    def forget(self) -> None:
+    def clear_caches(self) -> None:
         """Measure anew what was measured before: runs with different seeds are independent."""
         self.finals.clear()
         if isinstance(self.base.backend, CachedBackend):

@@ -15,9 +15,10 @@ import numpy as np
 
 from placement_gym.arrays import IntArray
 from placement_gym.backends.protocol import PENALTY, Measurement
-from placement_gym.bench.run.environment import Arena
-from placement_gym.bench.run.watchdog import end_with
+from placement_gym.bench.run.environment import BenchEnv
+from placement_gym.bench.run.watchdog import exit_with_parent
 from placement_gym.env import placement_env
+from placement_gym.errors import EngineError
 
 YES, NO, WITHIN_NOISE = "yes", "no", "within noise"
 
@@ -57,56 +58,58 @@ class Finalist:
         return YES if ratio * (1 - self.noise) > 1.0 else WITHIN_NOISE
 
 
-def fastest(arena: Arena, candidates: Sequence[IntArray]) -> Finalist:
+def fastest(bench_env: BenchEnv, candidates: Sequence[IntArray]) -> Finalist:
     """The fastest candidate after a fresh measurement of all, in a new process where noisy.
 
     The best of several keeps the luck of its measurement. So one that beats the best single
     device is measured once more, alone, and that counts.
 
     Args:
-        arena: Where they were found.
+        bench_env: Where they were found.
         candidates: Distinct feasible placements.
     """
-    unknown = [arm for arm in candidates if arm.tobytes() not in arena.finals]
+    unknown = [arm for arm in candidates if arm.tobytes() not in bench_env.finals]
     if unknown:
-        measure_afresh(arena, unknown)
-    finals = [arena.finals[candidate.tobytes()] for candidate in candidates]
+        measure_afresh(bench_env, unknown)
+    finals = [bench_env.finals[candidate.tobytes()] for candidate in candidates]
     chosen = max(finals, key=lambda final: final.speedup_vs_best_single)
-    if arena.measured and unknown and chosen.beats_best_single == YES:
-        measure_afresh(arena, [chosen.assignment])
-    return arena.finals[chosen.assignment.tobytes()]
+    if bench_env.measured and unknown and chosen.beats_best_single == YES:
+        measure_afresh(bench_env, [chosen.assignment])
+    return bench_env.finals[chosen.assignment.tobytes()]
 
 
-def measure_afresh(arena: Arena, candidates: Sequence[IntArray]) -> None:
-    """Measure placements beside the best single device and keep them in ``arena.finals``."""
-    problem, best = arena.base.problem, arena.base.singles.best()
+def measure_afresh(bench_env: BenchEnv, candidates: Sequence[IntArray]) -> None:
+    """Measure placements beside the best single device and keep them in ``bench_env.finals``."""
+    problem, best = bench_env.base.problem, bench_env.base.singles.best()
     reference = problem.single(problem.reference_device)
     single = reference if best is None else problem.single(best)
     arms = {arm.tobytes(): arm for arm in (single, *candidates, reference)}
     placements = list(arms.values())
-    backend = arena.base.backend
+    backend = bench_env.base.backend
     measured = (
-        in_new_process(arena, placements) if arena.measured else backend.remeasure(placements)
+        in_new_process(bench_env, placements)
+        if bench_env.measured
+        else backend.remeasure(placements)
     )
     by_arm = dict(zip(arms, measured, strict=True))
     asked = {candidate.tobytes() for candidate in candidates}
     for key, measurement in by_arm.items():
         speedup = measurement.speedup / by_arm[reference.tobytes()].speedup
         handicap = PENALTY if best is None else 1.0
-        if key in asked or key not in arena.finals:
-            arena.finals[key] = Finalist(arms[key], measurement, speedup, handicap)
+        if key in asked or key not in bench_env.finals:
+            bench_env.finals[key] = Finalist(arms[key], measurement, speedup, handicap)
 
 
-def in_new_process(arena: Arena, assignments: Sequence[IntArray]) -> list[Measurement]:
+def in_new_process(bench_env: BenchEnv, assignments: Sequence[IntArray]) -> list[Measurement]:
     """``Backend.remeasure`` in a process that has measured nothing before.
 
     Raises:
         RuntimeError: The process failed; the message is its last line.
     """
     task = {
-        "env_id": arena.env_id,
-        "env_kwargs": dict(arena.env_kwargs),
-        "fingerprint": arena.base.problem.fingerprint(),
+        "env_id": bench_env.env_id,
+        "env_kwargs": dict(bench_env.env_kwargs),
+        "fingerprint": bench_env.base.problem.fingerprint(),
         "assignments": [assignment.tolist() for assignment in assignments],
         "parent": os.getpid(),
     }
@@ -114,14 +117,14 @@ def in_new_process(arena: Arena, assignments: Sequence[IntArray]) -> list[Measur
     done = subprocess.run(command, input=json.dumps(task), capture_output=True, text=True)
     if done.returncode:
         lines = done.stderr.strip().splitlines() or ["no message"]
-        raise RuntimeError(f"re-measuring failed: {lines[-1]}")
+        raise EngineError(f"re-measuring failed: {lines[-1]}")
     return [Measurement(**values) for values in json.loads(done.stdout.splitlines()[-1])]
 
 
 def main() -> None:
     """Read a task from standard input and print the measurements as JSON."""
     task = json.load(sys.stdin)
-    end_with(task["parent"])
+    exit_with_parent(task["parent"])
     warnings.simplefilter("ignore", UserWarning)
     env = gym.make(f"placement_gym:{task['env_id']}", **task["env_kwargs"])
     assignments = [np.array(values, dtype=np.int64) for values in task["assignments"]]

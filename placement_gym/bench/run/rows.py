@@ -19,6 +19,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
+from placement_gym.errors import UserError
 from placement_gym.version import VERSION
 
 Json = dict[str, Any]
@@ -172,7 +173,7 @@ def load(path: Path) -> list[Json]:
         try:
             rows.append(json.loads(line))
         except json.JSONDecodeError as error:
-            raise ValueError(f"{path}, line {number} is no JSON: {error}") from error
+            raise UserError(f"{path}, line {number} is no JSON: {error}") from error
     return rows
 
 
@@ -194,7 +195,7 @@ def sole_writer(folder: Path) -> Iterator[None]:
     try:
         lock.acquire(timeout=0)
     except Timeout:
-        raise ValueError(f"another process is writing into {folder}") from None
+        raise UserError(f"another process is writing into {folder}") from None
     try:
         yield
     finally:

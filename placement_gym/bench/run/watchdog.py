@@ -9,7 +9,7 @@ import time
 POLL_S = 0.1
 
 
-def end_with(parent: int) -> None:
+def exit_with_parent(parent: int) -> None:
     """End this process as soon as its parent has ended, even if that one was killed.
 
     Args:

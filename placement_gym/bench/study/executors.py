@@ -11,10 +11,11 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Protocol
 
-from placement_gym.bench.run.watchdog import end_with
+from placement_gym.bench.run.watchdog import exit_with_parent
 from placement_gym.bench.study.spec import Task
 from placement_gym.bench.study.worker import Result, failed, run_task
 from placement_gym.devices import usable_cores
+from placement_gym.errors import EngineError, UserError
 
 ATTEMPTS = 3
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
@@ -112,7 +113,7 @@ class Processes:
         try:
             self.idle[0].submit(os.getpid).result()
         except BrokenProcessPool:
-            raise RuntimeError(
+            raise EngineError(
                 "workers end as they start; a script that runs a study needs "
                 "if __name__ == '__main__': around what it does"
             ) from None
@@ -151,7 +152,7 @@ class Processes:
 def new_pool() -> ProcessPoolExecutor:
     """One process, which starts with its first task."""
     return ProcessPoolExecutor(
-        1, mp_context=get_context("spawn"), initializer=end_with, initargs=(os.getpid(),)
+        1, mp_context=get_context("spawn"), initializer=exit_with_parent, initargs=(os.getpid(),)
     )
 
 
@@ -175,7 +176,7 @@ class Ray:
         try:
             import ray
         except ImportError as error:
-            raise ValueError("Ray is not installed: pip install ray") from error
+            raise UserError("Ray is not installed: pip install ray") from error
         self.ray, self.started = ray, not ray.is_initialized()
         if self.started:
             path = os.pathsep.join([str(Path.cwd()), os.environ.get("PYTHONPATH", "")])

@@ -8,12 +8,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from placement_gym.bench.run import rows as results
+from placement_gym.bench.run import rows as rows_file
 from placement_gym.bench.run.finalists import Finalist, fastest
 from placement_gym.bench.study.spec import Task
-from placement_gym.bench.study.worker import arena_of, elsewhere
+from placement_gym.bench.study.worker import cached_bench_env, elsewhere
+from placement_gym.errors import UserError
 from placement_gym.placement import Placement, assignment_of
-from placement_gym.progress import bar
+from placement_gym.progress import progress_bar
 
 ROUNDING = 1e-9
 CHANCE = 2.0
@@ -51,11 +52,11 @@ def validate(folder: str | Path, quiet: bool = False) -> Iterator[Verdict]:
     Raises:
         ValueError: There are no results of a study.
     """
-    rows = results.of_study(Path(folder))
+    rows = rows_file.of_study(Path(folder))
     if not rows:
-        raise ValueError(f"{folder} holds no {results.ROWS} with rows: run a study first")
+        raise UserError(f"{folder} holds no {rows_file.ROWS} with rows: run a study first")
     seen: set[str] = set()
-    with bar(len(rows), "rows", quiet) as report:
+    with progress_bar(len(rows), "rows", quiet) as report:
         for row in sorted(rows, key=lambda row: row["problem"]):
             label = f"{row['label']}, {row['model']}, seed {row['seed']}"
             report.update(report.task_ids[0], description=label)
@@ -65,7 +66,7 @@ def validate(folder: str | Path, quiet: bool = False) -> Iterator[Verdict]:
             yield Verdict(row["key"], label, problem)
 
 
-def why_not(row: results.Json) -> str:
+def why_not(row: rows_file.Json) -> str:
     """Why a row does not hold, or an empty string; what cannot be replayed does not."""
     try:
         return replayed(row)
@@ -73,7 +74,7 @@ def why_not(row: results.Json) -> str:
         return f"cannot be replayed: {type(error).__name__}: {error}"
 
 
-def replayed(row: results.Json) -> str:
+def replayed(row: rows_file.Json) -> str:
     """Why a row does not hold, or an empty string.
 
     Raises:
@@ -84,15 +85,15 @@ def replayed(row: results.Json) -> str:
         return "its key is not that of its agent, problem, seed and budget"
     if row["placement"] is None:
         return "" if row["error"] else "neither a placement nor an error"
-    arena = arena_of(row["env"], json.dumps(row["env_kwargs"]))
-    problem = arena.base.problem
+    bench_env = cached_bench_env(row["env"], json.dumps(row["env_kwargs"]))
+    problem = bench_env.base.problem
     if problem.units.graph.fingerprint() != row["model_fingerprint"]:
         return "the model is another now"
-    if row["evaluations"] > max(row["budget"], arena.episode_steps):
+    if row["evaluations"] > max(row["budget"], bench_env.episode_steps):
         return f"{row['evaluations']} evaluations exceed the budget of {row['budget']}"
-    arena.forget()
-    again = fastest(arena, [assignment_of(row["placement"], problem)])
-    if arena.measured:
+    bench_env.clear_caches()
+    again = fastest(bench_env, [assignment_of(row["placement"], problem)])
+    if bench_env.measured:
         return disagreement(row, again)
     now = {
         "latency_ms": again.measurement.latency_ms,
@@ -100,7 +101,7 @@ def replayed(row: results.Json) -> str:
         "speedup_vs_best_single": again.speedup_vs_best_single,
     }
     if row["scored_ms"]:
-        placement = Placement.of(problem, again.assignment, arena.base.graph)
+        placement = Placement.of(problem, again.assignment, bench_env.base.graph)
         now["scored_ms"] = elsewhere(task, placement).measurement.latency_ms
     wrong = [
         f"{field} {row[field]:.6g} is {value:.6g} now"
@@ -110,14 +111,14 @@ def replayed(row: results.Json) -> str:
     return ", ".join(wrong)
 
 
-def task_of(row: results.Json) -> Task:
+def task_of(row: rows_file.Json) -> Task:
     """The task that a row is of."""
     env, env_kwargs, model, devices = json.loads(row["problem"])
     own = {name: row[name] for name in ("agent", "kwargs", "seed", "budget", "score_on")}
     return Task(env=env, env_kwargs=env_kwargs, model=model, devices=devices, **own)
 
 
-def disagreement(row: results.Json, again: Finalist) -> str:
+def disagreement(row: rows_file.Json, again: Finalist) -> str:
     """How two noisy measurements of a placement disagree, or an empty string."""
     before, now = row["speedup_vs_best_single"], again.speedup_vs_best_single
     allowed = CHANCE * (again.noise + (row["noise"] or 0.0))

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import gymnasium as gym
 
-from placement_gym.bench.run import rows as results
+from placement_gym.bench.run import rows as rows_file
 from placement_gym.bench.study.executors import Executor, Processes, Ray, Serial, run_all
 from placement_gym.bench.study.spec import Study, Task
-from placement_gym.progress import bar
+from placement_gym.errors import UserError
+from placement_gym.progress import progress_bar
 
 EXECUTORS = ("auto", "serial", "processes", "ray")
 
@@ -23,7 +24,7 @@ def run_study(
     address: str | None = None,
     retry_failed: bool = False,
     quiet: bool = False,
-) -> list[results.Json]:
+) -> list[rows_file.Json]:
     """Run what is missing of a study; only this process writes.
 
     A line is added to ``results.jsonl`` as each run ends. Killed at any moment, the study goes on
@@ -47,32 +48,32 @@ def run_study(
     """
     tasks = study.tasks()
     check(study)
-    kind = executor_for(study, executor, workers, address)
+    kind = choose_executor(study, executor, workers, address)
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / results.ROWS
-    with results.sole_writer(folder):
-        results.mend(path)
+    path = folder / rows_file.ROWS
+    with rows_file.sole_writer(folder):
+        rows_file.mend(path)
         done = done_in(folder, retry_failed)
         missing = [task for task in tasks if task.key not in done]
-        with bar(len(tasks), "runs", quiet) as report:
+        with progress_bar(len(tasks), "runs", quiet) as report:
             report.update(report.task_ids[0], completed=len(tasks) - len(missing))
             if missing:
                 chosen = started(kind, study, workers, address)
                 try:
                     for task, row in run_all(missing, chosen):
-                        results.append_json(path, row)
+                        rows_file.append_json(path, row)
                         label = f"{task.agent}, {Path(task.model).stem}"
                         report.update(report.task_ids[0], advance=1, description=label)
                 finally:
                     chosen.close()
-    by_key = {row["key"]: row for row in results.of_study(folder)}
+    by_key = {row["key"]: row for row in rows_file.of_study(folder)}
     return [by_key[task.key] for task in tasks]
 
 
 def done_in(folder: Path, retry_failed: bool = False) -> set[str]:
     """Keys of the runs that need not be done."""
-    rows = results.of_study(folder)
+    rows = rows_file.of_study(folder)
     return {row["key"] for row in rows if not (retry_failed and row["error"])}
 
 
@@ -83,7 +84,7 @@ def check(study: Study) -> None:
         ValueError: An unknown agent or environment, or a variable of a path that is not set.
     """
     for spec in study.specs:
-        spec.resolve()
+        spec.load()
     for task in first_of_each(study.tasks()):
         _ = task.make_kwargs
     measures(study)
@@ -106,26 +107,26 @@ def measures(study: Study) -> bool:
     unknown = sorted(env for env in envs if env not in gym.registry)
     if unknown:
         ids = sorted(name for name in gym.registry if name.startswith("DevicePlacement"))
-        raise ValueError(f"env must be one of {ids}, not {unknown[0]!r}")
+        raise UserError(f"env must be one of {ids}, not {unknown[0]!r}")
     return any(gym.registry[env].nondeterministic for env in envs)
 
 
-def executor_for(study: Study, name: str, workers: int | None, address: str | None) -> str:
+def choose_executor(study: Study, name: str, workers: int | None, address: str | None) -> str:
     """The executor's name, ``"auto"`` resolved.
 
     Raises:
         ValueError: There is none of that name, or an option does not go with it.
     """
     if name not in EXECUTORS:
-        raise ValueError(f"executor must be one of {EXECUTORS}, not {name!r}")
+        raise UserError(f"executor must be one of {EXECUTORS}, not {name!r}")
     if name == "auto":
         name = "serial" if measures(study) else "processes"
     if name == "processes" and measures(study):
-        raise ValueError("processes disturb each other's measurements: take 'serial' or 'ray'")
+        raise UserError("processes disturb each other's measurements: take 'serial' or 'ray'")
     if workers is not None and (name != "processes" or workers < 1):
-        raise ValueError(f"workers, at least 1, go with 'processes' alone, not with {name!r}")
+        raise UserError(f"workers, at least 1, go with 'processes' alone, not with {name!r}")
     if address is not None and name != "ray":
-        raise ValueError(f"an address goes with 'ray' alone, not with {name!r}")
+        raise UserError(f"an address goes with 'ray' alone, not with {name!r}")
     return name
 
 
@@ -136,7 +137,7 @@ def started(name: str, study: Study, workers: int | None, address: str | None) -
     return Processes(workers) if name == "processes" else Serial()
 
 
-def plan_of(study: Study, out: str | Path, retry_failed: bool = False) -> str:
+def describe_study(study: Study, out: str | Path, retry_failed: bool = False) -> str:
     """What running the study would do, in a few lines."""
     tasks = study.tasks()
     done = done_in(Path(out), retry_failed)

@@ -15,6 +15,7 @@ from typing import Any
 import yaml
 
 from placement_gym.bench.run.agents import AgentSpec, check_labels
+from placement_gym.errors import UserError
 
 VARIABLE = re.compile(r"\$\{?(\w+)\}?")
 
@@ -88,7 +89,7 @@ def expanded(path: str) -> str:
     """
     missing = [name for name in VARIABLE.findall(path) if name not in os.environ]
     if missing:
-        raise ValueError(f"the study reads {path!r}: set the variable {missing[0]} first")
+        raise UserError(f"the study reads {path!r}: set the variable {missing[0]} first")
     return os.path.expandvars(path)
 
 
@@ -128,11 +129,11 @@ class Study:
         for name in ("models", "agents", "devices"):
             value = getattr(self, name)
             if isinstance(value, str) or not value:
-                raise ValueError(f"{name} must be a list that is not empty, not {value!r}")
+                raise UserError(f"{name} must be a list that is not empty, not {value!r}")
         if not isinstance(self.budget, int) or self.budget < 1:
-            raise ValueError(f"budget must be a whole number from 1 on, not {self.budget!r}")
+            raise UserError(f"budget must be a whole number from 1 on, not {self.budget!r}")
         if not self.all_seeds or not all(isinstance(seed, int) for seed in self.all_seeds):
-            raise ValueError(f"seeds must be a number or a list of them, not {self.seeds!r}")
+            raise UserError(f"seeds must be a number or a list of them, not {self.seeds!r}")
         check_labels(self.specs)
 
     @classmethod
@@ -143,11 +144,11 @@ class Study:
             ValueError: No such file, no mapping, or unknown or missing fields.
         """
         if not Path(path).is_file():
-            raise ValueError(f"no study file {str(path)!r}")
+            raise UserError(f"no study file {str(path)!r}")
         try:
             values = yaml.safe_load(Path(path).read_text())
         except yaml.YAMLError as error:
-            raise ValueError(f"{path} is no YAML: {error}") from error
+            raise UserError(f"{path} is no YAML: {error}") from error
         return cls.of(values, str(path))
 
     @classmethod
@@ -161,7 +162,7 @@ class Study:
         needed = {"env", "models", "agents", "budget"}
         if not isinstance(values, Mapping) or not needed <= set(values) <= known:
             given = sorted(values) if isinstance(values, Mapping) else values
-            raise ValueError(f"{name} needs {sorted(needed)} among {sorted(known)}, not {given}")
+            raise UserError(f"{name} needs {sorted(needed)} among {sorted(known)}, not {given}")
         return cls(**{name: value for name, value in values.items() if value is not None})
 
     @property
@@ -177,7 +178,7 @@ class Study:
         """
         objects = [agent for agent in self.agents if not isinstance(agent, (str, Mapping))]
         if objects:
-            raise ValueError(f"a study names its agents, as in 'module:attribute': {objects[0]!r}")
+            raise UserError(f"a study names its agents, as in 'module:attribute': {objects[0]!r}")
         return [AgentSpec.of(agent) for agent in self.agents]
 
     @property

@@ -12,7 +12,7 @@ from typing import Any
 
 from placement_gym.bench.run.agent_run import run_agent
 from placement_gym.bench.run.agents import AgentSpec
-from placement_gym.bench.run.environment import Arena
+from placement_gym.bench.run.environment import BenchEnv
 from placement_gym.bench.run.finalists import Finalist, fastest
 from placement_gym.bench.run.rows import Row
 from placement_gym.bench.study.spec import Task
@@ -31,10 +31,10 @@ def run_task(task: Task) -> Result:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         try:
-            arena = arena_of(task.env, json.dumps(task.make_kwargs))
-            arena.forget()
+            bench_env = cached_bench_env(task.env, json.dumps(task.make_kwargs))
+            bench_env.clear_caches()
             agent = AgentSpec(task.agent, task.kwargs)
-            row, placement = run_agent(arena, agent, task.seed, task.budget)
+            row, placement = run_agent(bench_env, agent, task.seed, task.budget)
         except Exception as error:
             return failed(task, named(error))
         if placement is None or not task.score_on:
@@ -67,9 +67,9 @@ def elsewhere(task: Task, placement: Placement) -> Finalist:
     Raises:
         PlacementMismatchError: Units or devices are others there.
     """
-    arena = arena_of(task.score_env, json.dumps(task.score_kwargs))
-    arena.forget()
-    return fastest(arena, [placement.assignment(arena.base.problem)])
+    bench_env = cached_bench_env(task.score_env, json.dumps(task.score_kwargs))
+    bench_env.clear_caches()
+    return fastest(bench_env, [placement.assignment(bench_env.base.problem)])
 
 
 def failed(task: Task, error: str) -> Result:
@@ -91,6 +91,6 @@ def failed(task: Task, error: str) -> Result:
 
 
 @lru_cache(maxsize=KEPT)
-def arena_of(env: str, make_kwargs: str) -> Arena:
+def cached_bench_env(env: str, make_kwargs: str) -> BenchEnv:
     """The environment of an id and JSON arguments; the latest few are kept."""
-    return Arena.make(env, json.loads(make_kwargs), Path(tempfile.gettempdir()))
+    return BenchEnv.make(env, json.loads(make_kwargs), Path(tempfile.gettempdir()))

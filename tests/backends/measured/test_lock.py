@@ -11,7 +11,7 @@ from testbed import (
     backend,
 )
 
-from placement_gym.backends.measured.lock import measuring
+from placement_gym.backends.measured.lock import measurement_lock
 
 WAITING_CHILD = """
 import sys, gymnasium
@@ -24,7 +24,7 @@ print("measured", flush=True)
 
 
 def test_a_second_process_waits_while_the_first_measures() -> None:
-    with measuring():
+    with measurement_lock():
         child = subprocess.Popen(
             [sys.executable, "-c", WAITING_CHILD], stdout=subprocess.PIPE, text=True, bufsize=1
         )
@@ -41,7 +41,7 @@ def test_a_second_process_waits_while_the_first_measures() -> None:
 
 
 def test_the_lock_can_be_taken_again_by_its_holder() -> None:
-    with measuring(), measuring():
+    with measurement_lock(), measurement_lock():
         assert backend(ov.Core()).evaluate(assignment(CHESSBOARD)).feasible
 
 
@@ -50,12 +50,12 @@ def test_the_lock_is_free_again_when_its_holder_dies() -> None:
         [
             sys.executable,
             "-c",
-            "import os\nfrom placement_gym.backends.measured.lock import measuring\n"
-            "measuring().acquire()\nprint('held', flush=True)\nos._exit(1)",
+            "import os\nfrom placement_gym.backends.measured.lock import measurement_lock\n"
+            "measurement_lock().acquire()\nprint('held', flush=True)\nos._exit(1)",
         ],
         stdout=subprocess.PIPE,
         text=True,
     )
     assert holder.communicate(timeout=60)[0] == "held\n"
-    with measuring().acquire(timeout=30):
+    with measurement_lock().acquire(timeout=30):
         pass

@@ -9,13 +9,13 @@ import pytest
 
 from placement_gym.arrays import IntArray
 from placement_gym.backends.measured import profile
-from placement_gym.backends.measured.build import measured_backend
+from placement_gym.backends.measured.build import build_measured_backend
 from placement_gym.backends.protocol import Measurement
 from placement_gym.backends.simulated.backend import SimulatedBackend
-from placement_gym.backends.simulated.build import twin_of
+from placement_gym.backends.simulated.build import build_simulated_problem
 from placement_gym.costs.table import CostTable
 from placement_gym.graph.submodels import acyclic_submodels
-from placement_gym.patterns import spread
+from placement_gym.patterns import sample_placements
 from placement_gym.problem import Problem
 
 LINK_MS, MS_PER_MB, SUBMODEL_MS = 0.05, 0.4, 0.03
@@ -29,7 +29,7 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def made_up(problem: Problem, operator_ms: np.ndarray) -> tuple[list[IntArray], list[Measurement]]:
     """Splits, and measurements that follow the additive model to the letter."""
     singles = [problem.single(0), problem.single(1)]
-    splits = [*singles, *spread(problem, 20, np.random.default_rng(0))]
+    splits = [*singles, *sample_placements(problem, 20, np.random.default_rng(0))]
     found = []
     for split in splits:
         on = split[problem.units.of_operator]
@@ -42,7 +42,7 @@ def made_up(problem: Problem, operator_ms: np.ndarray) -> tuple[list[IntArray], 
 
 
 def test_the_fit_recovers_the_costs_that_made_the_measurements() -> None:
-    problem = twin_of("inception", "cpu+dgpu").problem
+    problem = build_simulated_problem("inception", "cpu+dgpu").problem
     rng = np.random.default_rng(1)
     true_ms = rng.random((len(problem.units.graph), 2)) * [1.0, 0.5]
     counted_ms = true_ms * [1.25, 0.8]
@@ -53,11 +53,13 @@ def test_the_fit_recovers_the_costs_that_made_the_measurements() -> None:
     assert costs.submodel_ms == pytest.approx(np.full(2, SUBMODEL_MS), rel=0.02)
     twin = SimulatedBackend(problem, costs)
     for split, measurement in zip(splits, found, strict=True):
-        assert twin.score(split).latency_ms == pytest.approx(measurement.latency_ms, rel=0.01)
+        assert twin.evaluate_ignoring_limits(split).latency_ms == pytest.approx(
+            measurement.latency_ms, rel=0.01
+        )
 
 
 def test_a_transfer_never_costs_less_than_its_floor() -> None:
-    problem = twin_of("tiny", "cpu+dgpu").problem
+    problem = build_simulated_problem("tiny", "cpu+dgpu").problem
     operator_ms = np.ones((len(problem.units.graph), 2))
     splits, found = made_up(problem, operator_ms)
     free = [Measurement(7.0, 7.0, n_submodels=m.n_submodels) for m in found]
@@ -66,7 +68,7 @@ def test_a_transfer_never_costs_less_than_its_floor() -> None:
 
 
 def test_too_few_measurements_are_no_profile() -> None:
-    problem = twin_of("tiny", "cpu+dgpu").problem
+    problem = build_simulated_problem("tiny", "cpu+dgpu").problem
     operator_ms = np.ones((len(problem.units.graph), 2))
     splits, found = made_up(problem, operator_ms)
     failed = [Measurement.failed("no", 1.0) for _ in found]
@@ -75,7 +77,7 @@ def test_too_few_measurements_are_no_profile() -> None:
 
 
 def test_a_profile_is_measured_once_and_kept_as_a_file() -> None:
-    backend = measured_backend("tiny", "cpu-testbed")
+    backend = build_measured_backend("tiny", "cpu-testbed")
     first = profile.cached(backend, quiet=True)
     path = profile.cache_path(backend)
     kept = CostTable.load(path)
@@ -103,7 +105,7 @@ def test_the_twin_takes_this_machines_profile_on_request() -> None:
 
 def test_profiles_of_other_devices_or_units_are_kept_apart() -> None:
     paths = {
-        profile.cache_path(measured_backend("tiny", devices, granularity))
+        profile.cache_path(build_measured_backend("tiny", devices, granularity))
         for devices in ("cpu-testbed", "cpu-testbed-limited")
         for granularity in ("op", "colocated")
     }
@@ -111,5 +113,5 @@ def test_profiles_of_other_devices_or_units_are_kept_apart() -> None:
 
 
 def test_profiles_of_other_ways_of_splitting_are_kept_apart() -> None:
-    backends = [measured_backend("tiny", "cpu-testbed", split=s) for s in ("alias", "hetero")]
+    backends = [build_measured_backend("tiny", "cpu-testbed", split=s) for s in ("alias", "hetero")]
     assert len({profile.cache_path(backend) for backend in backends}) == 2

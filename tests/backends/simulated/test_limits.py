@@ -8,7 +8,7 @@ import pytest
 
 import placement_gym  # noqa: F401  registers the environments
 from placement_gym.backends.simulated.backend import SimulatedBackend
-from placement_gym.backends.simulated.build import twin_of
+from placement_gym.backends.simulated.build import build_simulated_problem
 from placement_gym.costs.semantics import PRESETS
 from placement_gym.env import DevicePlacementEnv, placement_env
 
@@ -28,7 +28,7 @@ def test_a_device_without_counted_memory_may_be_the_best_single() -> None:
 
 
 def test_outputs_that_do_not_fit_rule_a_single_device_out() -> None:
-    twin = twin_of("resnet", "cpu+dgpu")
+    twin = build_simulated_problem("resnet", "cpu+dgpu")
     weights = int(twin.problem.unit_bytes.sum())
     env = environment(
         devices=["CPU", {"name": "GPU", "memory_bytes": weights + 1000}],
@@ -43,12 +43,12 @@ def test_a_soft_limit_is_paid_again_when_finalists_are_measured_anew() -> None:
     assignments = [backend.problem.single(0), backend.problem.single(1)]
     searched = backend.evaluate(assignments[1])
     assert backend.remeasure(assignments)[1].latency_ms == searched.latency_ms
-    assert searched.latency_ms > backend.score(assignments[1]).latency_ms
+    assert searched.latency_ms > backend.evaluate_ignoring_limits(assignments[1]).latency_ms
 
 
 @pytest.mark.parametrize("wrong", [[2] * 37, [-1] * 37, [256] * 37, [0, 1]])
 def test_indices_outside_of_the_problem_never_reach_a_kernel(wrong: list[int]) -> None:
-    twin = twin_of("resnet", "cpu+dgpu")
+    twin = build_simulated_problem("resnet", "cpu+dgpu")
     backend = SimulatedBackend(twin.problem, twin.costs, PRESETS["event"])
     with pytest.raises(ValueError, match="37 device indices from 0 to 1"):
         backend.evaluate(np.array(wrong))

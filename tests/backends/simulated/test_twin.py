@@ -19,7 +19,7 @@ import placement_gym  # noqa: F401  registers the ids
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.backends.simulated.simulator import Simulator
 from placement_gym.costs.analytic import analytic
-from placement_gym.costs.semantics import PRESETS, Semantics, resolve
+from placement_gym.costs.semantics import PRESETS, Semantics, parse_schedule
 from placement_gym.devices import DeviceSpec
 from placement_gym.env import DevicePlacementEnv
 from placement_gym.solvers.cuts import minimum_cut
@@ -89,13 +89,13 @@ def test_a_schedule_is_the_preset_of_that_name(schedule: str, model: str) -> Non
     ],
 )
 def test_a_mapping_changes_axes_of_a_preset(schedule: Any, expected: Semantics) -> None:
-    assert resolve(schedule, "latency") == expected
+    assert parse_schedule(schedule, "latency") == expected
     assert made(schedule=schedule).simulated.semantics == expected
 
 
 def test_throughput_is_the_time_of_the_busiest_device() -> None:
     problem = diamond_problem()
-    semantics = resolve("event", "throughput")
+    semantics = parse_schedule("event", "throughput")
     backend = SimulatedBackend(problem, diamond_costs(problem), semantics)
     loads = [backend.evaluate(assignment(a)).latency_ms for a in ([0, 1, 1, 0], [0, 0, 0, 1])]
     assert loads == pytest.approx([0.5 + 2.0 + 3.0 + 0.25 + 0.125, 4.0 + 4.0 + 1.0])

@@ -15,11 +15,11 @@ import numpy as np
 import pytest
 
 from placement_gym.bench.report import stats
-from placement_gym.bench.report.drift import in_one_frame
+from placement_gym.bench.report.drift import correct_drift
 from placement_gym.bench.report.known_latencies import Reference, references_of
 from placement_gym.bench.report.scores import StudyResults
 from placement_gym.bench.report.study import report_study
-from placement_gym.bench.run import rows as results
+from placement_gym.bench.run import rows as rows_file
 from placement_gym.bench.study.replay import validate
 from placement_gym.bench.study.runner import run_study
 from placement_gym.bench.study.spec import Study
@@ -261,7 +261,7 @@ def test_latencies_of_slow_and_fast_moments_are_compared_by_their_speedups() -> 
         slow | greedy | scored | {"problem": "p"},
         slow | empty | {"problem": "q", "scored_ms": None, "scored_speedup": None},
     ]
-    first, second, other = in_one_frame(apart)
+    first, second, other = correct_drift(apart)
     alone_ms, reference_ms = np.median([8 * 1.25, 15 * 1.5]), np.median([8 * 2.5, 15 * 3])
     assert first["latency_ms"] == pytest.approx(alone_ms / 1.25)
     assert second["latency_ms"] == pytest.approx(alone_ms / 1.5)
@@ -272,7 +272,7 @@ def test_latencies_of_slow_and_fast_moments_are_compared_by_their_speedups() -> 
 
 
 def test_simulated_latencies_stay_as_they_are(folder: Path) -> None:
-    for before, after in zip(rows(folder), in_one_frame(rows(folder)), strict=True):
+    for before, after in zip(rows(folder), correct_drift(rows(folder)), strict=True):
         for field in ("latency_ms", "greedy_latency_ms"):
             assert before[field] == (before[field] and pytest.approx(after[field], rel=1e-12))
 
@@ -285,7 +285,7 @@ def test_infeasible_predictions_are_counted_not_averaged(folder: Path, tmp_path:
         for row in rows(folder)
     ]
     for row in changed:
-        results.append_json(tmp_path / results.ROWS, row)
+        rows_file.append_json(tmp_path / rows_file.ROWS, row)
     text = report_study(STUDY, tmp_path)[0].read_text()
     (total,) = re.findall(r"\| annealing \| .*?\| (\S+ .*?) \|", text.split("## tiny")[0])
     assert "(2 of 6 infeasible)" in total
@@ -317,7 +317,7 @@ def test_a_report_without_the_model_has_no_picture_of_it(folder: Path, tmp_path:
         if row["agent"] == "min-cut" and row["model"] == "resnet":
             task = tasks[row["seed"]]
             changed = row | {"key": task.key, "problem": task.problem}
-            results.append_json(tmp_path / results.ROWS, changed)
+            rows_file.append_json(tmp_path / rows_file.ROWS, changed)
     text = report_study(gone, tmp_path)[0].read_text()
     assert "3 of 3 runs" in text
     assert "not drawn" in text
@@ -327,7 +327,7 @@ def test_a_report_of_a_model_that_is_another_now_does_not_draw_on_it(
     folder: Path, tmp_path: Path
 ) -> None:
     for row in rows(folder):
-        results.append_json(tmp_path / results.ROWS, row | {"model_fingerprint": "0"})
+        rows_file.append_json(tmp_path / rows_file.ROWS, row | {"model_fingerprint": "0"})
     text = report_study(STUDY, tmp_path, quiet=True)[0].read_text()
     assert text.count("not drawn") == 2
     assert "proven for 0 of 2 problems" in text

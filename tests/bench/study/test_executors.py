@@ -17,7 +17,7 @@ import gymnasium as gym
 import pytest
 
 from placement_gym.bench.run import finalists
-from placement_gym.bench.run import rows as results
+from placement_gym.bench.run import rows as rows_file
 from placement_gym.bench.study.executors import ATTEMPTS, Processes, Serial, WorkerLost, run_all
 from placement_gym.bench.study.runner import run_study
 from placement_gym.bench.study.spec import Study, Task
@@ -160,13 +160,13 @@ def test_a_killed_parent_leaves_no_worker_and_the_study_goes_on(tmp_path: Path) 
     assert path.read_bytes().startswith(written[: written.rfind(b"\n") + 1])
     undisturbed = run_study(Study.load(file), tmp_path / "other", "serial", quiet=True)
     assert timeless(resumed) == timeless(undisturbed)
-    assert timeless(results.load(path)) == timeless(undisturbed)
+    assert timeless(rows_file.load(path)) == timeless(undisturbed)
 
 
 def test_a_process_ends_with_its_parent(tmp_path: Path) -> None:
     child = (
-        "import os, time; from placement_gym.bench.run.watchdog import end_with;"
-        "end_with(os.getppid()); print(os.getpid(), flush=True); time.sleep(60)"
+        "import os, time; from placement_gym.bench.run.watchdog import exit_with_parent;"
+        "exit_with_parent(os.getppid()); print(os.getpid(), flush=True); time.sleep(60)"
     )
     code = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])"
     parent = subprocess.Popen(
@@ -184,7 +184,7 @@ def test_a_process_ends_with_its_parent(tmp_path: Path) -> None:
 def test_so_does_the_process_that_measures_finalists(monkeypatch: pytest.MonkeyPatch) -> None:
     parents: list[int] = []
     task = {"parent": 7, "env_id": "Nowhere-v0", "env_kwargs": {}}
-    monkeypatch.setattr(finalists, "end_with", parents.append)
+    monkeypatch.setattr(finalists, "exit_with_parent", parents.append)
     monkeypatch.setattr(sys, "stdin", io.StringIO(json.dumps(task)))
     with pytest.raises(gym.error.Error):
         finalists.main()

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 from placement_gym.bench.compare import compare
-from placement_gym.bench.run import rows as results
-from placement_gym.bench.run.environment import Arena
+from placement_gym.bench.run import rows as rows_file
+from placement_gym.bench.run.environment import BenchEnv
 from placement_gym.bench.study.executors import Serial
 from placement_gym.bench.study.replay import validate
-from placement_gym.bench.study.runner import plan_of, run_study
+from placement_gym.bench.study.runner import describe_study, run_study
 from placement_gym.bench.study.spec import Study, expanded
 from placement_gym.bench.study.worker import failed, run_task
 from placement_gym.cli.main import main
@@ -121,10 +121,10 @@ def test_a_torn_line_is_done_again(tmp_path: Path) -> None:
     whole = run_study(study(), tmp_path, "serial", quiet=True)
     path = tmp_path / "results.jsonl"
     path.write_bytes(path.read_bytes()[:-40])
-    assert len(results.load(path)) == len(whole) - 1
+    assert len(rows_file.load(path)) == len(whole) - 1
     again = run_study(study(), tmp_path, "serial", quiet=True)
     assert timeless(again) == timeless(whole)
-    assert len(results.load(path)) == len(whole)
+    assert len(rows_file.load(path)) == len(whole)
 
 
 def test_an_environment_that_cannot_be_made_is_an_error_in_the_row(tmp_path: Path) -> None:
@@ -135,41 +135,43 @@ def test_an_environment_that_cannot_be_made_is_an_error_in_the_row(tmp_path: Pat
 
 
 def test_failed_runs_are_done_again_only_if_asked(tmp_path: Path) -> None:
-    path, (first, *others) = tmp_path / results.ROWS, study(models=["tiny"], seeds=1).tasks()
+    path, (first, *others) = tmp_path / rows_file.ROWS, study(models=["tiny"], seeds=1).tasks()
     small = study(models=["tiny"], seeds=1)
-    results.append_json(path, failed(first, "no power"))
+    rows_file.append_json(path, failed(first, "no power"))
     assert [row["error"] for row in run_study(small, tmp_path, "serial", quiet=True)] == [
         "no power",
         *("" for _ in others),
     ]
-    assert "3 done before" in plan_of(small, tmp_path)
-    assert "2 done before" in plan_of(small, tmp_path, retry_failed=True)
+    assert "3 done before" in describe_study(small, tmp_path)
+    assert "2 done before" in describe_study(small, tmp_path, retry_failed=True)
     again = run_study(small, tmp_path, "serial", retry_failed=True, quiet=True)
     assert not any(row["error"] for row in again)
-    assert len(results.load(path)) == 4
-    assert len(results.of_study(tmp_path)) == 3
+    assert len(rows_file.load(path)) == 4
+    assert len(rows_file.of_study(tmp_path)) == 3
     assert not [verdict for verdict in validate(tmp_path, quiet=True) if verdict.problem]
 
 
 def test_rows_of_a_comparison_in_the_same_folder_are_left_out(tmp_path: Path) -> None:
     compare("tiny", ["random"], "DevicePlacementSim-v0", budget=2, out=tmp_path, quiet=True)
-    compared = results.load(tmp_path / results.ROWS)
+    compared = rows_file.load(tmp_path / rows_file.ROWS)
     small = study(models=["tiny"], seeds=1)
     rows = run_study(small, tmp_path, "serial", quiet=True)
     compare("tiny", ["random"], "DevicePlacementSim-v0", budget=2, out=tmp_path, quiet=True)
     assert run_study(small, tmp_path, "serial", quiet=True) == rows
-    assert len(results.load(tmp_path / results.ROWS)) == len(rows) + 2 * len(compared)
+    assert len(rows_file.load(tmp_path / rows_file.ROWS)) == len(rows) + 2 * len(compared)
     assert len(list(validate(tmp_path, quiet=True))) == len(rows)
 
 
 def test_two_processes_do_not_write_into_one_folder(tmp_path: Path) -> None:
-    with results.sole_writer(tmp_path), pytest.raises(ValueError, match="another process"):
+    with rows_file.sole_writer(tmp_path), pytest.raises(ValueError, match="another process"):
         run_study(study(), tmp_path, "serial", quiet=True)
 
 
 def test_measured_runs_do_not_share_measurements(monkeypatch: pytest.MonkeyPatch) -> None:
     forgotten = []
-    monkeypatch.setattr(Arena, "forget", lambda arena: forgotten.append(arena.env_id))
+    monkeypatch.setattr(
+        BenchEnv, "clear_caches", lambda bench_env: forgotten.append(bench_env.env_id)
+    )
     for task in study(models=["tiny"], seeds=1).tasks():
         run_task(task)
     assert len(forgotten) == 3
@@ -206,9 +208,9 @@ def test_an_episode_that_is_longer_than_the_budget_holds(tmp_path: Path) -> None
 
 
 def test_the_plan_says_what_is_left(tmp_path: Path) -> None:
-    assert "18 runs of 12 evaluations, 0 done before" in plan_of(study(), tmp_path)
+    assert "18 runs of 12 evaluations, 0 done before" in describe_study(study(), tmp_path)
     run_study(study(seeds=1), tmp_path, "serial", quiet=True)
-    assert "18 runs of 12 evaluations, 6 done before" in plan_of(study(), tmp_path)
+    assert "18 runs of 12 evaluations, 6 done before" in describe_study(study(), tmp_path)
 
 
 def test_the_command_runs_a_study_and_a_dry_run_does_nothing(

@@ -1,0 +1,52 @@
+"""Every device alone: what any placement is compared with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from placement_gym.backends.protocol import Backend, Measurement
+
+
+@dataclass(frozen=True)
+class SingleDeviceResults:
+    """Every device alone.
+
+    Attributes:
+        measurements: (n_devices,) each device on its own, its memory limit ignored; None where
+            it does not support the model.
+        feasible: (n_devices,) whether the model also fits into its memory.
+    """
+
+    measurements: tuple[Measurement | None, ...]
+    feasible: tuple[bool, ...]
+
+    @classmethod
+    def of(cls, backend: Backend) -> SingleDeviceResults:
+        """Evaluate every device that supports the whole model."""
+        problem = backend.problem
+        assignments = [problem.single(device) for device in range(len(problem.devices))]
+        return cls(
+            tuple(
+                backend.evaluate_ignoring_limits(assignment) if problem.runs_all[device] else None
+                for device, assignment in enumerate(assignments)
+            ),
+            tuple(not backend.infeasibility(assignment) for assignment in assignments),
+        )
+
+    def best(self, limited: bool = True) -> int | None:
+        """The fastest device, among those whose memory suffices unless ``limited`` is False."""
+        speeds = {
+            device: m.speedup
+            for device, m in enumerate(self.measurements)
+            if m is not None and m.feasible and (self.feasible[device] or not limited)
+        }
+        return max(speeds, key=speeds.__getitem__, default=None)
+
+    def fastest(self, limited: bool = True) -> Measurement:
+        """The measurement of ``best``, or a failed one where no device may run alone."""
+        device = self.best(limited)
+        found = None if device is None else self.measurements[device]
+        if found is not None:
+            return found
+        known = next(m for m in self.measurements if m is not None)
+        return Measurement.failed("no single device holds the model", known.reference_ms)
