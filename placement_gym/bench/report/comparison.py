@@ -159,8 +159,19 @@ def write_report(document: Document, folder: Path) -> None:
     (folder / FILE).write_text(json.dumps(document, indent=1) + "\n")
     (folder / "table.md").write_text(markdown(document))
     if any(row["latency_ms"] for row in document["rows"]):
-        title = "\n".join([heading(document), *document["notes"]])
-        save(draw_comparison(document["rows"], title), folder / "comparison.png")
+        lines = [heading(document), *(fill(note, 92) for note in document["notes"])]
+        figure = draw_comparison(_name_seeds(document["rows"]), "\n".join(lines))
+        save(figure, folder / "comparison.png")
+
+
+def _name_seeds(rows: Sequence[Json]) -> list[Json]:
+    """Rows whose labels state the seed where there are several."""
+    labels = [row["label"] for row in rows]
+    several = {label for label in labels if labels.count(label) > 1}
+    return [
+        row | {"label": f"{row['label']}, seed {row['seed']}"} if row["label"] in several else row
+        for row in rows
+    ]
 
 
 def save_placement(bench_env: BenchEnv, row: Json, folder: Path) -> None:
