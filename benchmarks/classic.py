@@ -139,12 +139,16 @@ def calls(data: Path, time_limit_s: float) -> None:
         env = made(path, schedule="tarnawski-latency")
         problem, costs = env.problem, env.cost_table()
         forward = Forward.of(problem.units)
-        theirs = greedy_fill(problem, costs, forward.units(forward.depth_first(from_ends=True)))
+        theirs = greedy_fill(
+            problem, costs, forward.order_units(forward.depth_first(from_ends=True))
+        )
         ours = greedy_fill(problem, costs)
         search = Annealing(env, 0, starts=ours[None])
         search.learn(150_000)
         start = search.assignment
-        solved, seconds = timed(call_program, problem, costs, start, time_limit_s)
+        solved, seconds = timed(
+            call_program, problem, costs, start, env.backend.schedule, time_limit_s
+        )
         found = (theirs, ours, search.assignment, solved.assignment)
         table.add_row(
             name,

@@ -34,9 +34,10 @@ def analytic(graph: OpGraph, devices: Sequence[DeviceSpec]) -> CostTable:
         operator_ms=operator_ms,
         supported=np.ones(operator_ms.shape, dtype=np.bool_),
         memory_bytes=graph.weight_bytes,
-        volume=graph.tensors.size_bytes / 1e6,
+        transfer_size=graph.tensors.size_bytes / 1e6,
+        transfer_unit="MB",
         link_ms=(fixed[:, None] + fixed) * apart,
-        link_ms_per_volume=(per_mb[:, None] + per_mb) * apart,
+        link_ms_per_size=(per_mb[:, None] + per_mb) * apart,
         submodel_ms=np.zeros(len(lines)),
         host=np.array([device.host for device in devices]),
     )

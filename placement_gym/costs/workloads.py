@@ -156,9 +156,10 @@ class Workload:
             operator_ms=np.where(host, self.host_ms[:, None], self.accelerator_ms[:, None]),
             supported=host | self.supported[:, None],
             memory_bytes=self.graph.weight_bytes,
-            volume=self.transfer_ms * SCALES[source],
+            transfer_size=self.transfer_ms * SCALES[source],
+            transfer_unit="ms",
             link_ms=np.zeros((len(devices), len(devices))),
-            link_ms_per_volume=(ways[:, None] + ways) * apart,
+            link_ms_per_size=(ways[:, None] + ways) * apart,
             submodel_ms=np.zeros(len(devices)),
             host=host,
         )

@@ -38,7 +38,7 @@ def random_backend(
         rng.integers(0, 10, (n, n_devices)) + rng.random((n, n_devices)),
         rng.integers(1, 9, n_tensors),
         link_ms=0.3 if alike else rng.random((n_devices, n_devices)),
-        link_ms_per_volume=0.7 if alike else rng.random((n_devices, n_devices)),
+        link_ms_per_size=0.7 if alike else rng.random((n_devices, n_devices)),
     )
     devices = tuple(DeviceSpec(name) for name in costs.devices)
     problem = Problem(units, devices, np.ones((len(units), n_devices), dtype=np.bool_))

@@ -137,10 +137,14 @@ class SimulatedBackend:
         scores = [self.exact(p, used, self.limits(p, used)[1]) for p, used in held]
         return [replace(score, reference_ms=scores[0].latency_ms) for score in scores]
 
+    def schedule(self, assignment: IntArray) -> tuple[float, FloatArray, FloatArray]:
+        """Latency, and (n_operators,) start and finish of each operator, in ms; limits ignored."""
+        return self.simulator.schedule(self.placements(assignment))
+
     def start_ms(self, assignment: IntArray) -> FloatArray:
         """When each unit's first operator starts; see ``Backend.start_ms``."""
         starts = np.full(self.problem.n_units, np.inf)
-        _, start, _ = self.simulator.schedule(self.placements(assignment))
+        _, start, _ = self.schedule(assignment)
         np.minimum.at(starts, self.problem.units.of_operator, start)
         return starts
 
