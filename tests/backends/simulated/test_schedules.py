@@ -251,6 +251,20 @@ def test_only_a_list_schedule_makes_a_later_operator_wait(
 
 
 CHAIN: Made = [(0, [1]), (1, [2])]
+
+
+@pytest.mark.parametrize(("on", "peaks"), [((0, 0, 0, 0), [2000, 0]), ((0, 1, 0, 1), [1000, 1000])])
+def test_memory_that_is_released_at_a_moment_can_be_taken_at_that_moment(
+    on: tuple[int, ...], peaks: list[int]
+) -> None:
+    made: Made = [*CHAIN, (2, [3])]
+    units = grouped(made_graph(4, made), np.arange(4))
+    costs = everywhere([1, 1, 1, 1], 2, made, [0, 0, 0])
+    simulator = Simulator(units, costs, Semantics("event", memory="outputs"))
+    # each tensor of 1000 bytes lives while its maker and its reader run
+    assert simulator.output_bytes(np.array(on, dtype=np.uint8)).tolist() == peaks
+
+
 CALLS = Semantics("calls")
 
 
