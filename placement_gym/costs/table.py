@@ -1,4 +1,4 @@
-"""The cost table: times of operators, transfers and submodels, as one file."""
+"""The cost table: times of operators, transfers and submodels, stored in one file."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RENAMED = {"volume": "transfer_size", "link_ms_per_volume": "link_ms_per_size"}
 
 
 class CostMismatchError(UserError):
-    """A cost table that was made for another model or other devices."""
+    """The cost table was made for another model or other devices."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,13 +114,13 @@ class CostTable:
         return np.stack(columns, axis=1)
 
     def units_supported(self, units: Units) -> BoolArray:
-        """(n_units, n_devices) whether the device runs every operator of the unit."""
+        """(n_units, n_devices) bool, whether the device runs every operator of the unit."""
         refused = np.zeros((len(units), len(self.devices)), dtype=np.int64)
         np.add.at(refused, units.of_operator, ~self.supported)
         return refused == 0
 
     def scaled(self, factors: FloatArray) -> CostTable:
-        """The same table with each device's operators slower by a factor, (n_devices,)."""
+        """The same table with operator times multiplied by (n_devices,) factors."""
         return replace(self, operator_ms=self.operator_ms * factors)
 
     def check(self, graph: OpGraph, devices: tuple[str, ...]) -> None:

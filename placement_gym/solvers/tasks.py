@@ -9,7 +9,7 @@ import numpy as np
 from placement_gym.arrays import FloatArray, IntArray
 from placement_gym.costs.table import CostTable
 from placement_gym.graph.operators import Tensors
-from placement_gym.graph.units import Units, acyclic
+from placement_gym.graph.units import Units, merge_cycles
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +59,7 @@ class Tasks:
         Tasks of units are an approximation: a schedule may start a unit's first operators before
         the inputs of its last ones have arrived.
         """
-        if len(np.unique(acyclic(units.graph, units.of_operator))) == len(units):
+        if len(np.unique(merge_cycles(units.graph, units.of_operator))) == len(units):
             return cls.of_units(units, costs)
         return cls.of_operators(units, costs)
 

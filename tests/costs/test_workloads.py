@@ -230,7 +230,7 @@ def test_a_malformed_file_is_refused_with_its_name(values: Any, write: Any) -> N
 @pytest.mark.parametrize("split", ["", "[]", {"cpus": []}, {"cpus": [], "fpgas": [{"nodes": [7]}]}])
 def test_a_file_that_is_no_split_of_the_workload_is_refused(split: Any, write: Any) -> None:
     read = workload(row_of_three())
-    with pytest.raises(WorkloadError, match=r"made-up\.json is no split of by hand"):
+    with pytest.raises(WorkloadError, match=r"made-up\.json is not a valid split of by hand"):
         read.read_split(write(split))
 
 

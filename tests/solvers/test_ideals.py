@@ -14,7 +14,7 @@ from published import DATA
 from placement_gym.arrays import IntArray
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.costs.semantics import PRESETS
-from placement_gym.costs.workloads import Workload, devices_of
+from placement_gym.costs.workloads import Workload, make_devices
 from placement_gym.devices import DeviceSpec
 from placement_gym.problem import Problem
 from placement_gym.solvers.forward import Forward
@@ -45,7 +45,7 @@ Of bert24 the publication's program counts 30 ideals, there are 39.
 def published(path: Path) -> SimulatedBackend:
     workload = Workload.load(path)
     limit = {"memory_bytes": workload.accelerator_bytes}
-    devices = devices_of(1, workload.n_accelerators, **limit)
+    devices = make_devices(1, workload.n_accelerators, **limit)
     units, costs = workload.units(), workload.costs(devices)
     problem = Problem(units, devices, costs.units_supported(units), costs.memory_bytes)
     return SimulatedBackend(problem, costs, THROUGHPUT)
