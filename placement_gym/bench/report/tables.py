@@ -30,7 +30,7 @@ def profile_table(problem: Problem, costs: CostTable) -> Group:
     lines = [
         Text(
             f"{a} and {b}: {costs.link_ms[i, j]:.3f} ms a transfer, "
-            f"{costs.link_ms_per_volume[i, j]:.3f} ms a megabyte"
+            f"{costs.link_ms_per_size[i, j]:.3f} ms a megabyte"
         )
         for i, a in enumerate(costs.devices)
         for j, b in enumerate(costs.devices)
