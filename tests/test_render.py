@@ -15,7 +15,6 @@ from fakes import (
 
 import placement_gym  # noqa: F401  registers the ids
 from placement_gym.env import DevicePlacementEnv
-from placement_gym.plots.placement import TALLEST_ROW, stacked
 
 
 def test_ansi_shows_the_latency_the_devices_and_a_letter_for_each_unit() -> None:
@@ -65,12 +64,3 @@ def test_rgb_array_is_a_picture_that_shows_the_placement() -> None:
         assert frame.ndim == 3
         assert frame.shape[2] == 3
     assert not np.array_equal(frames[0], frames[1])
-
-
-def test_wide_levels_do_not_make_a_tower_of_the_picture() -> None:
-    row = np.repeat([0, 1], [400, 3])
-    y = np.concatenate([np.arange(400.0), np.arange(3.0)])
-    down = stacked(row, y)
-    assert np.ptp(down[:400]) == pytest.approx(TALLEST_ROW)
-    assert np.ptp(down[400:]) == pytest.approx(2.0)
-    assert down[:400].min() > down[400:].max()

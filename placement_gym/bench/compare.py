@@ -143,7 +143,8 @@ def run_and_save(
 
 
 def draw(bench_env: BenchEnv, row: Row, placement: Placement, path: Path) -> None:
-    from placement_gym.plots.placement import draw_placement, save
+    from placement_gym.plots.placement import draw_placement
+    from placement_gym.plots.style import save
 
     problem = bench_env.base.problem
     title = f"{row.model}, {row.label}: {row.speedup_vs_best_single:.3f} x the best single device"

@@ -80,7 +80,8 @@ def plan(
         ``measured_ms``, ``speedup`` over the fastest feasible single device, ``noise``,
         ``n_submodels``.
     """
-    from placement_gym.plots.placement import draw_placement, save
+    from placement_gym.plots.placement import draw_placement
+    from placement_gym.plots.style import save
 
     started = perf_counter()
     backend = build_measured_backend(model, devices, granularity, protocol=QUICK)

@@ -132,7 +132,8 @@ def markdown(document: Document) -> str:
 
 def write_report(document: Document, folder: Path) -> None:
     """Write ``table.md`` and, if there is a bar to draw, ``comparison.png``."""
-    from placement_gym.plots.placement import draw_comparison, save
+    from placement_gym.plots.comparison import draw_comparison
+    from placement_gym.plots.style import save
 
     (folder / "table.md").write_text(markdown(document))
     if any(row["latency_ms"] for row in document["rows"]):
