@@ -84,7 +84,7 @@ def draw_group_edges(problem: Problem, group: IntArray) -> LineCollection:
     crossing = lanes[:, 0] != lanes[:, 1]
     widths = WIDEST_LINE * np.sqrt(counts / counts.max(initial=1))
     return LineCollection(
-        np.stack([columns, lanes], axis=2).astype(np.float64),
+        list(np.stack([columns, lanes], axis=2).astype(np.float64)),
         colors=np.where(crossing, CROSSING, WITHIN).tolist(),
         linewidths=np.maximum(widths, 0.15),
         zorder=1,

@@ -104,4 +104,4 @@ def draw_edges(
     y -= 4.0 * sag * CURVE * (1.0 - CURVE)
     crossing = assignment[source] != assignment[target]
     colours = np.where(crossing, CROSSING, WITHIN).tolist()
-    return LineCollection(np.stack([x, y], axis=2), colors=colours, linewidths=0.8, zorder=1)
+    return LineCollection(list(np.stack([x, y], axis=2)), colors=colours, linewidths=0.8, zorder=1)
