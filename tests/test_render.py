@@ -10,7 +10,7 @@ from fakes import (
     diamond_backend,
     diamond_env,
     diamond_problem,
-    played,
+    play_actions,
 )
 
 import placement_gym  # noqa: F401  registers the ids
@@ -19,7 +19,7 @@ from placement_gym.env import DevicePlacementEnv
 
 def test_ansi_shows_the_latency_the_devices_and_a_letter_for_each_unit() -> None:
     env = diamond_env(render_mode="ansi")
-    played(env, [0, 1, 1, 0])
+    play_actions(env, [0, 1, 1, 0])
     text = env.render()
     assert isinstance(text, str)
     title, *rows = text.splitlines()
@@ -32,7 +32,7 @@ def test_ansi_shows_the_latency_the_devices_and_a_letter_for_each_unit() -> None
 
 def test_ansi_says_why_a_placement_is_infeasible() -> None:
     env = DevicePlacementEnv(diamond_backend(diamond_problem(LIMITED)), render_mode="ansi")
-    played(env, [1, 1, 1, 1])
+    play_actions(env, [1, 1, 1, 1])
     assert "infeasible, GPU holds" in str(env.render())
 
 
@@ -45,7 +45,7 @@ def test_ansi_names_a_test_bed() -> None:
 
 def test_human_mode_prints_every_step(capsys: pytest.CaptureFixture[str]) -> None:
     env = diamond_env(render_mode="human", horizon=2)
-    played(env, [0, 1, 1, 0], [1, 1, 1, 1])
+    play_actions(env, [0, 1, 1, 0], [1, 1, 1, 1])
     printed = capsys.readouterr().out.splitlines()
     assert "ABBA" in printed
     assert "BBBB" in printed

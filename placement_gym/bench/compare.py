@@ -17,7 +17,7 @@ from placement_gym.bench.run.agent_run import run_agent
 from placement_gym.bench.run.agents import AgentSpec, check_labels
 from placement_gym.bench.run.environment import BenchEnv
 from placement_gym.bench.run.rows import Row
-from placement_gym.devices import cautions
+from placement_gym.devices import collect_cautions
 from placement_gym.env import DevicePlacementEnv
 from placement_gym.errors import UserError
 from placement_gym.placement import Placement
@@ -164,7 +164,7 @@ def summarise(bench_env: BenchEnv, rows: Sequence[Row], interrupted: bool) -> Do
             **single_latencies(base),
             **optimum_or_bound(base, [row.latency_ms for row in rows if row.latency_ms]),
             "noise": float(np.median(noise)) if noise else None,
-            "notes": cautions(base.problem.devices, bench_env.measured),
+            "notes": collect_cautions(base.problem.devices, bench_env.measured),
             "interrupted": interrupted,
             "rows": [row.to_json() for row in rows],
         }

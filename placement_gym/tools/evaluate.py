@@ -9,7 +9,7 @@ from typing import Any
 from placement_gym.bench.run.environment import BenchEnv
 from placement_gym.bench.run.finalists import Finalist, fastest
 from placement_gym.bench.run.rows import plain
-from placement_gym.devices import cautions
+from placement_gym.devices import collect_cautions
 from placement_gym.placement import Placement
 
 
@@ -46,7 +46,7 @@ def evaluate_placement(
         bench_env.close()
         return {
             "model": chosen.model,
-            "notes": cautions(bench_env.base.problem.devices, bench_env.measured),
+            "notes": collect_cautions(bench_env.base.problem.devices, bench_env.measured),
             **summary(finalist),
         }
 

@@ -17,7 +17,7 @@ from placement_gym.bench.run import rows as rows_file
 from placement_gym.bench.run.agent_run import run_agent
 from placement_gym.bench.run.agents import AgentSpec, UnknownAgentError
 from placement_gym.bench.run.environment import BenchEnv
-from placement_gym.devices import cautions, parse_devices
+from placement_gym.devices import collect_cautions, parse_devices
 from placement_gym.env import placement_env
 from placement_gym.models import load
 
@@ -77,9 +77,9 @@ def test_an_interrupt_keeps_the_finished_rows(
 
 
 def test_a_test_bed_and_mixed_precision_are_cautioned_against() -> None:
-    found = cautions(parse_devices("cpu-testbed-bf16"))
+    found = collect_cautions(parse_devices("cpu-testbed-bf16"))
     assert [note.split(":")[0] for note in found] == ["test bed", "mixed precision"]
-    assert [note.split(":")[0] for note in cautions((), measured=False)] == ["simulated"]
+    assert [note.split(":")[0] for note in collect_cautions((), measured=False)] == ["simulated"]
 
 
 def test_a_report_names_the_winner_or_says_that_there_is_none(tmp_path: Path) -> None:
@@ -144,6 +144,6 @@ def test_a_saved_placement_is_measured_again_without_the_environment(tmp_path: P
     base.evaluate(assignment)
     base.placement().save(tmp_path / "placement.json")
     values = evaluate_placement(load("tiny"), tmp_path / "placement.json")
-    assert values["n_submodels"] == base.last.n_submodels
+    assert values["n_submodels"] == base.last_measurement.n_submodels
     assert values["latency_ms"] > 0
     assert values["beats_best_single"] in ("yes", "no", "within noise")

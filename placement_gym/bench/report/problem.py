@@ -14,7 +14,7 @@ from placement_gym.bench.report.tables import ratio
 from placement_gym.bench.run.finalists import YES
 from placement_gym.bench.run.rows import Json
 from placement_gym.bench.study.spec import Task
-from placement_gym.placement import assignment_of
+from placement_gym.placement import parse_assignment
 
 COLUMNS = (
     "agent",
@@ -145,7 +145,7 @@ def drawn(found: StudyResults, problem: str, task: Task) -> list[Block]:
     if bench_env is None:
         return [Text("The placement is not drawn: its model is not here, or is another now.")]
     base = bench_env.base
-    assignment = assignment_of(best["placement"], base.problem)
+    assignment = parse_assignment(best["placement"], base.problem)
     latency = f"{best['latency_ms']:.4g} ms by {best['label']}"
     caption = f"{found.names[problem]}: the fastest placement found, {latency}."
     figure = draw_placement(base.problem, assignment, "")

@@ -17,7 +17,7 @@ from placement_gym.bench.report.scores import StudyResults
 from placement_gym.bench.report.stats import Estimate, probability_of_improvement, with_interval
 from placement_gym.bench.run import rows as rows_file
 from placement_gym.bench.study.spec import Study
-from placement_gym.devices import DeviceSpec, cautions
+from placement_gym.devices import DeviceSpec, collect_cautions
 from placement_gym.errors import UserError
 from placement_gym.progress import progress_bar
 
@@ -106,7 +106,7 @@ def cautions_of(study: Study, found: StudyResults) -> list[str]:
     notes = [FRAME] if measured else []
     for row in found.rows:
         devices = [DeviceSpec.from_json(values) for values in row["devices"]]
-        notes += cautions(devices, measured) if devices else []
+        notes += collect_cautions(devices, measured) if devices else []
     return list(dict.fromkeys(notes[::-1]))
 
 

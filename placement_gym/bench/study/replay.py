@@ -13,7 +13,7 @@ from placement_gym.bench.run.finalists import Finalist, fastest
 from placement_gym.bench.study.spec import Task
 from placement_gym.bench.study.worker import cached_bench_env, elsewhere
 from placement_gym.errors import UserError
-from placement_gym.placement import Placement, assignment_of
+from placement_gym.placement import Placement, parse_assignment
 from placement_gym.progress import progress_bar
 
 ROUNDING = 1e-9
@@ -92,7 +92,7 @@ def replayed(row: rows_file.Json) -> str:
     if row["evaluations"] > max(row["budget"], bench_env.episode_steps):
         return f"{row['evaluations']} evaluations exceed the budget of {row['budget']}"
     bench_env.clear_caches()
-    again = fastest(bench_env, [assignment_of(row["placement"], problem)])
+    again = fastest(bench_env, [parse_assignment(row["placement"], problem)])
     if bench_env.measured:
         return disagreement(row, again)
     now = {
