@@ -18,6 +18,7 @@ from fakes import (
     diamond_problem,
 )
 from stable_baselines3 import PPO
+from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
 import placement_gym  # noqa: F401  registers the ids
 from placement_gym.entry_points import check_kwargs
@@ -197,6 +198,22 @@ def test_ppo_makes_an_env_from_its_id_alone() -> None:
     agent = PPO("MultiInputPolicy", "DevicePlacementSim-v0", n_steps=4, batch_size=4, seed=0)
     agent.learn(4)
     assert agent.num_timesteps == 4
+
+
+def test_features_can_be_normalised_and_masks_cannot() -> None:
+    envs = DummyVecEnv([lambda: gym.make("DevicePlacementSim-v0", model="tiny")])
+    normalised = VecNormalize(envs, norm_obs_keys=["x"])
+    raw, seen = envs.reset(), normalised.reset()
+    for _ in range(20):
+        seen, *_ = normalised.step(np.array([envs.action_space.sample()]))
+    assert isinstance(seen, dict)
+    assert isinstance(raw, dict)
+    assert not np.allclose(seen["x"], raw["x"])
+    np.testing.assert_array_equal(seen["node_mask"], raw["node_mask"])
+    agent = PPO("MultiInputPolicy", normalised, n_steps=4, batch_size=4, seed=0).learn(4)
+    assert agent.num_timesteps == 4
+    with pytest.raises(ValueError, match="norm_obs_keys"):
+        VecNormalize(envs)
 
 
 def test_the_reference_is_the_first_device_listed() -> None:
