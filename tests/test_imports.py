@@ -17,7 +17,17 @@ SOURCES = {
     for path in sorted(ROOT.rglob("*.py"))
 }
 LAYERS = (
-    {"arrays", "errors", "version", "progress", "devices", "models", "rewards", "episode"},
+    {
+        "arrays",
+        "arguments",
+        "errors",
+        "version",
+        "progress",
+        "devices",
+        "models",
+        "rewards",
+        "episode",
+    },
     {"graph"},
     {"problem"},
     {"costs", "placement", "patterns", "plots"},

@@ -20,7 +20,7 @@ from placement_gym.bench.run.rows import Json, load_runs, lock_folder, plain, re
 from placement_gym.bench.study.executors import Serial
 from placement_gym.bench.study.runner import find_missing, run_tasks
 from placement_gym.bench.study.spec import Task
-from placement_gym.devices import cautions
+from placement_gym.devices import collect_cautions
 from placement_gym.errors import UserError
 from placement_gym.files import make_output_folder
 
@@ -236,7 +236,7 @@ def summarize(bench_env: BenchEnv, rows: Sequence[Json]) -> Document:
     reference_ms = median_device_ms(rows, "latency_ms", "speedup")
     unlimited = base.singles.fastest(limited=False).speedup
     noise = [row["noise"] for row in rows if row["noise"]]
-    notes = cautions(problem.devices, bench_env.measured)
+    notes = collect_cautions(problem.devices, bench_env.measured)
     document: Document = plain(
         {
             "env": bench_env.env_id,

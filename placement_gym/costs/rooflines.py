@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from placement_gym.devices import DeviceSpec
-from placement_gym.errors import UserError
+from placement_gym.devices import PRESETS, DeviceSpec
+from placement_gym.errors import UserError, suggest, unknown_name
 
 CORES = 8
 """Cores of the CPU whose full rates are given below."""
@@ -100,16 +100,32 @@ see ``paper``."""
 
 
 def roofline(device: DeviceSpec) -> Roofline:
-    """The constants of a device; an unknown kind is treated as a GPU.
+    """The constants of a device.
 
     Raises:
-        ValueError: The device names an unknown roofline.
+        ValueError: The device's roofline or kind is unknown.
+    """
+    check_kind(device)
+    return ROOFLINES[device.roofline or device.kind]
+
+
+def check_kind(device: DeviceSpec, others: Sequence[str] = ()) -> None:
+    """Raise unless the device states a known roofline or is of a known kind.
+
+    Args:
+        device: A simulated device.
+        others: Further kinds that are known.
     """
     if device.roofline and device.roofline not in ROOFLINES:
-        raise UserError(
-            f"{device.name}: roofline must be one of {sorted(ROOFLINES)}, not {device.roofline!r}"
-        )
-    return ROOFLINES.get(device.roofline or device.kind, ROOFLINES["GPU"])
+        raise unknown_name(f"{device.name}: roofline", device.roofline, ROOFLINES)
+    kinds = (*ROOFLINES, *others)
+    if device.roofline or device.kind in kinds:
+        return
+    raise UserError(
+        f"device {device.name!r} cannot be simulated: its kind must be one of {sorted(kinds)}, or "
+        f"state a roofline, as in {{'name': {device.name!r}, 'roofline': 'GPU'}}, or the file of "
+        f"a cost table as costs={suggest(device.kind, (*kinds, *PRESETS))}"
+    )
 
 
 def share_of_cores(device: DeviceSpec) -> float:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from placement_gym.errors import UserError
+from placement_gym.errors import UserError, unknown_name
 
 CHOICES = {
     "schedule": ("serial", "event", "list", "calls", "load"),
@@ -59,7 +59,7 @@ class Semantics:
     def __post_init__(self) -> None:
         for name, allowed in CHOICES.items():
             if getattr(self, name) not in allowed:
-                raise UserError(f"{name} must be one of {allowed}, not {getattr(self, name)!r}")
+                raise unknown_name(name, getattr(self, name), allowed)
         if self.transfer == "output" and self.contention not in ("none", "source"):
             raise UserError(
                 "transfer='output' reaches all readers at once: use contention='source'"
@@ -130,12 +130,14 @@ def parse_schedule(schedule: str | Mapping[str, Any] | Semantics, objective: str
         ValueError: A name is unknown, or axes exclude each other.
     """
     if objective not in ("latency", "throughput"):
-        raise UserError(f"objective must be 'latency' or 'throughput', not {objective!r}")
+        raise unknown_name("objective", objective, ("latency", "throughput"))
     if not isinstance(schedule, Semantics):
         axes = {"preset": schedule} if isinstance(schedule, str) else dict(schedule)
         name = axes.pop("preset", OF_SCHEDULE.get(str(axes.get("schedule")), "serial"))
         unknown = sorted(set(axes) - {field.name for field in fields(Semantics)})
-        if name not in PRESETS or unknown:
+        if name not in PRESETS and not unknown:
+            raise unknown_name("schedule", name, PRESETS)
+        if unknown:
             raise UserError(
                 f"schedule must be one of {sorted(PRESETS)} or a mapping with 'preset' and "
                 f"{[field.name for field in fields(Semantics)]}, not {schedule!r}"

@@ -13,6 +13,7 @@ import networkx as nx
 import numpy as np
 
 from placement_gym.arrays import BoolArray, FloatArray, IntArray
+from placement_gym.costs.rooflines import check_kind
 from placement_gym.costs.table import CostTable
 from placement_gym.devices import DeviceSpec
 from placement_gym.errors import UserError
@@ -145,10 +146,12 @@ class Workload:
                 as the layer graphs' throughput files seem to state seconds for milliseconds.
 
         Raises:
-            ValueError: The source is unknown.
+            ValueError: The source, or the kind of a device, is unknown.
         """
         if source not in SCALES:
             raise UserError(f"a workload's costs must be one of {sorted(SCALES)}, not {source!r}")
+        for device in devices:
+            check_kind(device, (ACCELERATOR,))
         host = np.array([device.host for device in devices])
         ways = (~host).astype(float)
         apart = ~np.eye(len(devices), dtype=bool)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from placement_gym.arrays import IntArray
-from placement_gym.errors import UserError
+from placement_gym.errors import unknown_name
 from placement_gym.graph.flops import node_flops
 from placement_gym.graph.operators import OpGraph, Tensors, distinct_edges
 
@@ -31,7 +31,7 @@ def extract(model: ov.Model, view: str = "folded") -> OpGraph:
         ValueError: The view is unknown.
     """
     if view not in VIEWS:
-        raise UserError(f"graph must be one of {VIEWS}, not {view!r}")
+        raise unknown_name("graph", view, VIEWS)
     raw = raw_graph(model)
     return raw if view == "raw" else fold(raw)
 

@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
 from placement_gym.arrays import IntArray
-from placement_gym.errors import UserError
+from placement_gym.errors import UserError, unknown_name
 from placement_gym.graph.operators import OpGraph, distinct_edges
 
 GRANULARITIES = ("op", "colocated", "fused")
@@ -57,6 +57,8 @@ def group(
     Raises:
         ValueError: The granularity is unknown, or ``"fused"`` without primitives.
     """
+    if granularity not in GRANULARITIES:
+        raise unknown_name("granularity", granularity, GRANULARITIES)
     if granularity == "op":
         labels = np.arange(len(graph))
     elif granularity == "colocated":
@@ -64,10 +66,7 @@ def group(
     elif granularity == "fused" and primitives is not None:
         labels = merge_cycles(graph, label_primitives(graph, primitives))
     else:
-        raise UserError(
-            f"granularity must be one of {GRANULARITIES} (fused needs primitives), "
-            f"not {granularity!r}"
-        )
+        raise UserError("granularity 'fused' needs primitives")
     labels = sort_labels(graph, labels)
     return Units(granularity, graph, labels, contract(graph, labels))
 

@@ -10,7 +10,7 @@ from placement_gym.bench.run.environment import BenchEnv
 from placement_gym.bench.run.finalist import Finalist
 from placement_gym.bench.run.finalists import choose_finalist
 from placement_gym.bench.run.rows import plain
-from placement_gym.devices import cautions
+from placement_gym.devices import collect_cautions
 from placement_gym.placement import Placement
 
 
@@ -47,7 +47,7 @@ def evaluate_placement(
         bench_env.close()
         return {
             "model": chosen.model,
-            "notes": cautions(bench_env.base.problem.devices, bench_env.measured),
+            "notes": collect_cautions(bench_env.base.problem.devices, bench_env.measured),
             **summary(finalist),
         }
 

@@ -185,7 +185,7 @@ def test_tensor_read_inside_its_own_unit_does_not_leave_it() -> None:
 
 
 def test_unknown_granularity_is_refused_with_those_there_are() -> None:
-    with pytest.raises(ValueError, match=r"op.*colocated.*fused.*'layer'"):
+    with pytest.raises(ValueError, match=r"colocated.*fused.*op.*'layer'"):
         group(chain(2), "layer")
 
 

@@ -88,11 +88,11 @@ def diamond_backend(problem: Problem | None = None) -> SimulatedBackend:
 
 
 class FakeBackend:
-    """Scripted costs, and a record of who asked what.
+    """Scripted costs, and a record of every call.
 
     Args:
-        cost: Latency in ms of an assignment; by default 10 and 1 more for each unit on device 1.
-        problem: The diamond's by default.
+        cost: Latency of an assignment, ms; by default 10, and 1 more for each unit on device 1.
+        problem: By default that of the diamond.
         failures: Assignments that fail at run time.
     """
 
@@ -112,7 +112,8 @@ class FakeBackend:
     def reference_ms(self) -> float:
         return self.cost(self.problem.single(self.problem.reference_device))
 
-    def asked(self, method: str) -> int:
+    def calls_of(self, method: str) -> int:
+        """How often a method was called."""
         return sum(name == method for name, _ in self.calls)
 
     def evaluate(self, assignment: IntArray) -> Measurement:
@@ -124,7 +125,7 @@ class FakeBackend:
         return Batch.of(self.evaluate, assignments)
 
     def evaluate_ignoring_limits(self, assignment: IntArray) -> Measurement:
-        self.calls.append(("score", tuple(assignment.tolist())))
+        self.calls.append(("evaluate_ignoring_limits", tuple(assignment.tolist())))
         return self.answer(assignment)
 
     def answer(self, assignment: IntArray) -> Measurement:
@@ -172,8 +173,8 @@ def diamond_env(**kwargs: Any) -> DevicePlacementEnv:
     return DevicePlacementEnv(diamond_backend(), **kwargs)
 
 
-def played(env: gym.Env[Any, Any], *actions: Any) -> tuple[list[float], list[dict[str, Any]]]:
-    """Rewards, and infos from the reset on, of one episode."""
+def play_actions(env: gym.Env[Any, Any], *actions: Any) -> tuple[list[float], list[dict[str, Any]]]:
+    """Play one episode; return its rewards, and its infos from the reset on."""
     infos = [env.reset(seed=0)[1]]
     rewards = []
     for action in actions:
@@ -184,7 +185,7 @@ def played(env: gym.Env[Any, Any], *actions: Any) -> tuple[list[float], list[dic
 
 
 class Greedy:
-    """Evaluates for ever."""
+    """Evaluates until it is stopped."""
 
     def __init__(self, env: gym.Env[Any, Any], seed: int) -> None:
         self.env = env

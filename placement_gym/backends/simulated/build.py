@@ -10,7 +10,7 @@ from placement_gym.costs.analytic import analytic
 from placement_gym.costs.table import CostTable
 from placement_gym.costs.workloads import SCALES, Workload, is_workload, parse_counts
 from placement_gym.devices import DevicesArgument, DeviceSpec, parse_devices
-from placement_gym.errors import UserError
+from placement_gym.errors import UserError, unknown_name
 from placement_gym.graph.extract import VIEWS
 from placement_gym.graph.synthetic import is_synthetic, synthetic
 from placement_gym.graph.units import Units, group
@@ -48,7 +48,7 @@ def build_simulated_problem(
     """Build the problem of ``SimulatedEnv``; see there for arguments and errors."""
     if is_workload(model):
         if graph not in VIEWS:
-            raise UserError(f"graph must be one of {VIEWS}, not {graph!r}")
+            raise unknown_name("graph", graph, VIEWS)
         return build_workload_problem(Path(str(model)), devices, granularity, costs)
     if costs == "profiled":
         return build_profiled_problem(model, devices, granularity, graph, sequence_length)
@@ -68,7 +68,7 @@ def build_units(
     """Group the operators of a synthetic graph, or of a model that OpenVINO reads."""
     if is_synthetic(model):
         if graph not in VIEWS:
-            raise UserError(f"graph must be one of {VIEWS}, not {graph!r}")
+            raise unknown_name("graph", graph, VIEWS)
         return group(synthetic(str(model)), "op" if granularity == "fused" else granularity)
     from placement_gym.backends.measured.build import units_of as units_of_model
     from placement_gym.models import load

@@ -19,7 +19,7 @@ from placement_gym.bench.report.known_latencies import KnownLatencies
 from placement_gym.bench.run.environment import BenchEnv
 from placement_gym.bench.run.rows import Json
 from placement_gym.bench.run.verdict import YES
-from placement_gym.placement import Placement, assignment_of
+from placement_gym.placement import Placement, parse_assignment
 
 Document = Mapping[str, Any]
 FILE = "comparison.json"
@@ -154,7 +154,8 @@ def describe_replaced(document: Document, folder: Path) -> list[str]:
 
 def write_report(document: Document, folder: Path) -> None:
     """Write ``comparison.json``, ``table.md`` and, if a run succeeded, ``comparison.png``."""
-    from placement_gym.plots.placement import draw_comparison, save
+    from placement_gym.plots.comparison import draw_comparison
+    from placement_gym.plots.style import save
 
     (folder / FILE).write_text(json.dumps(document, indent=1) + "\n")
     (folder / "table.md").write_text(markdown(document))
@@ -179,7 +180,7 @@ def save_placement(bench_env: BenchEnv, row: Json, folder: Path) -> None:
     if row["placement"] is None:
         return
     base = bench_env.base
-    assignment = assignment_of(row["placement"], base.problem)
+    assignment = parse_assignment(row["placement"], base.problem)
     Placement.of(base.problem, assignment, base.graph).save(_file_of(row, folder, ".json"))
 
 
@@ -197,7 +198,8 @@ def draw_placements(
     Returns:
         A note for each picture that could not be drawn: it must not cost the results.
     """
-    from placement_gym.plots.placement import draw_placement, save
+    from placement_gym.plots.placement import draw_placement
+    from placement_gym.plots.style import save
 
     problem, notes = bench_env.base.problem, []
     for row in rows:
@@ -206,7 +208,7 @@ def draw_placements(
             continue
         ratio = f"{row['speedup_vs_best_single']:.3f} x the best single device"
         try:
-            assignment = assignment_of(row["placement"], problem)
+            assignment = parse_assignment(row["placement"], problem)
             title = f"{row['model']}, {row['label']}: {ratio}"
             save(draw_placement(problem, assignment, title), path)
         except Exception as error:

@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from placement_gym.bench.report.stats import performance_profile
-from placement_gym.plots.placement import COLOURS
+from placement_gym.plots.style import COLOURS
 
 if TYPE_CHECKING:
     from placement_gym.bench.report.scores import StudyResults

@@ -15,7 +15,7 @@ from placement_gym.bench.report.verdict import answer, count_wins
 from placement_gym.bench.run.environment import BenchEnvs
 from placement_gym.bench.run.rows import Json
 from placement_gym.bench.study.spec import Task
-from placement_gym.placement import assignment_of
+from placement_gym.placement import parse_assignment
 
 COLUMNS = (
     "agent",
@@ -121,7 +121,7 @@ def draw_best_placement(
     if bench_env is None:
         return [Text("The placement is not drawn: its model is not here or has changed.")]
     base = bench_env.base
-    assignment = assignment_of(best["placement"], base.problem)
+    assignment = parse_assignment(best["placement"], base.problem)
     latency = f"{best['latency_ms']:.4g} ms by {best['label']}"
     caption = f"{results.names[problem]}: the fastest placement found, {latency}."
     figure = draw_placement(base.problem, assignment, "")

@@ -19,7 +19,7 @@ from placement_gym.bench.report.stats import Estimate, probability_of_improvemen
 from placement_gym.bench.run.environment import BenchEnvs
 from placement_gym.bench.run.rows import Json, load_runs
 from placement_gym.bench.study.spec import Study
-from placement_gym.devices import DeviceSpec, cautions
+from placement_gym.devices import DeviceSpec, collect_cautions
 from placement_gym.errors import UserError
 from placement_gym.progress import progress_bar
 
@@ -107,7 +107,7 @@ def list_cautions(study: Study, results: StudyResults) -> list[str]:
     notes = [NOTE] if measured else []
     for row in results.rows:
         devices = [DeviceSpec.from_json(values) for values in row["devices"]]
-        notes += cautions(devices, measured) if devices else []
+        notes += collect_cautions(devices, measured) if devices else []
     return list(dict.fromkeys(notes[::-1]))
 
 

@@ -15,7 +15,7 @@ from placement_gym.bench.run.rows import ROWS, Json, load_runs
 from placement_gym.bench.study.spec import Task
 from placement_gym.bench.study.worker import describe_error, score_elsewhere
 from placement_gym.errors import UserError
-from placement_gym.placement import Placement, assignment_of
+from placement_gym.placement import Placement, parse_assignment
 from placement_gym.progress import progress_bar
 
 ROUNDING = 1e-9
@@ -94,7 +94,7 @@ def replay_row(row: Json, envs: BenchEnvs) -> str:
     if row["evaluations"] > max(row["budget"], bench_env.max_episode_evaluations):
         return f"{row['evaluations']} evaluations exceed the budget of {row['budget']}"
     bench_env.clear_caches()
-    again = choose_finalist(bench_env, [assignment_of(row["placement"], problem)])
+    again = choose_finalist(bench_env, [parse_assignment(row["placement"], problem)])
     if bench_env.measured:
         return compare_measurements(row, again)
     now = {
