@@ -34,7 +34,11 @@ LAYERS = (
     {"cli"},
 )
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
-APART = (("solvers", "backends"), ("bench.run", "tools"), ("backends.measured", "backends.simulated"))
+APART = (
+    ("solvers", "backends"),
+    ("bench.run", "tools"),
+    ("backends.measured", "backends.simulated"),
+)
 """Rooms of which the first never imports the second."""
 
 
