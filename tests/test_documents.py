@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from placement_gym.bench.study.shipped import STUDIES
 from placement_gym.bench.study.spec import Study
 
 ROOT = Path(__file__).parent.parent
@@ -24,11 +25,9 @@ def test_links_lead_somewhere(path: Path) -> None:
     assert not [link for link in links if not (path.parent / link).exists()]
 
 
-@pytest.mark.parametrize(
-    "path", sorted((ROOT / "studies").glob("*.yaml")), ids=lambda path: path.stem
-)
-def test_studies_can_be_read(path: Path) -> None:
-    study = Study.load(path)
+@pytest.mark.parametrize("name", sorted(path.stem for path in STUDIES.glob("*.yaml")))
+def test_studies_can_be_read(name: str) -> None:
+    study = Study.load(name)
     assert study.about
     assert study.tasks()
     for spec in study.specs:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import gymnasium as gym
 
 from placement_gym.backends.cached import CachedBackend
+from placement_gym.bench.run.make_env import make_env
 from placement_gym.devices import DeviceSpec
 from placement_gym.env import DevicePlacementEnv, placement_env
 
@@ -37,7 +38,7 @@ class BenchEnv:
     def make(cls, env_id: str, env_kwargs: Mapping[str, Any], folder: Path) -> BenchEnv:
         """Make the environment; a model in memory is saved into ``folder`` first."""
         kwargs = {key: portable(value, folder) for key, value in env_kwargs.items()}
-        env = gym.make(f"placement_gym:{env_id}", **kwargs)
+        env = make_env(env_id, kwargs)
         kwargs["devices"] = [device.to_json() for device in placement_env(env).problem.devices]
         return cls(env, env_id, kwargs)
 
