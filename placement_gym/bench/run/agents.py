@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
-from placement_gym.errors import UserError
+from placement_gym.errors import UserError, unknown_name
 
 REGISTRY = "agents:AGENTS"
 
@@ -111,9 +112,8 @@ def load_agent(name: str) -> Any:
     known = registered()
     target = known.get(name, name)
     if ":" not in target:
-        raise UnknownAgentError(
-            f"no agent {name!r}; use 'module:attribute' or one of {sorted(known)}"
-        )
+        unknown = unknown_name("agent", name, known)
+        raise UnknownAgentError(f"{unknown}; your own agent is 'module:attribute'")
     return attribute(target)
 
 
@@ -128,4 +128,14 @@ def attribute(target: str) -> Any:
     try:
         return getattr(import_module(module), name)
     except (ImportError, AttributeError) as error:
-        raise UnknownAgentError(f"cannot import {target!r}: {error}") from error
+        origin = describe_origin(module.partition(".")[0])
+        raise UnknownAgentError(f"cannot import {target!r}: {error}{origin}") from error
+
+
+def describe_origin(package: str) -> str:
+    """Which file a package came from: one of the same name elsewhere hides the one wanted."""
+    found = sys.modules.get(package)
+    if found is None:
+        return ""
+    origin = getattr(found, "__file__", None) or ", ".join(getattr(found, "__path__", []))
+    return f"; {package!r} was imported from {origin}: if that is another package, rename one"

@@ -16,6 +16,7 @@ import gymnasium as gym
 from placement_gym.backends.cached import CachedBackend
 from placement_gym.bench.run.finalist import Finalist
 from placement_gym.devices import DeviceSpec
+from placement_gym.entry_points import check_kwargs
 from placement_gym.env import DevicePlacementEnv, placement_env
 
 
@@ -37,9 +38,15 @@ class BenchEnv:
 
     @classmethod
     def make(cls, env_id: str, env_kwargs: Mapping[str, Any], folder: Path) -> BenchEnv:
-        """Make the environment; a model in memory is saved into ``folder`` first."""
+        """Make the environment; a model in memory is saved into ``folder`` first.
+
+        Raises:
+            UserError: The id or an argument is unknown or wrong.
+        """
         kwargs = {key: to_portable(value, folder) for key, value in env_kwargs.items()}
-        env = gym.make(f"placement_gym:{env_id}", **kwargs)
+        env_name = f"placement_gym:{env_id}"
+        check_kwargs(env_name, kwargs)
+        env = gym.make(env_name, **kwargs)
         kwargs["devices"] = [device.to_json() for device in placement_env(env).problem.devices]
         return cls(env, env_id, kwargs)
 

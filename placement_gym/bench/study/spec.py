@@ -15,6 +15,7 @@ from typing import Any
 import yaml
 
 from placement_gym.bench.run.agents import AgentSpec, check_labels
+from placement_gym.bench.study.shipped import find_study
 from placement_gym.errors import UserError
 
 VARIABLE = re.compile(r"\$\{?(\w+)\}?")
@@ -140,15 +141,14 @@ class Study:
 
     @classmethod
     def load(cls, path: str | Path) -> Study:
-        """Read a study's YAML file.
+        """Read a study's YAML file, or one that comes with the package by its name.
 
         Raises:
             UserError: The file is missing or not valid YAML, or a field is unknown or missing.
         """
-        if not Path(path).is_file():
-            raise UserError(f"no study file {str(path)!r}")
+        path = find_study(path)
         try:
-            values = yaml.safe_load(Path(path).read_text())
+            values = yaml.safe_load(path.read_text())
         except yaml.YAMLError as error:
             raise UserError(f"{path} is not valid YAML: {error}") from error
         return cls.of(values, str(path))
