@@ -70,7 +70,7 @@ SOURCES = {
     "UserError": "errors",
     "apply_placement": "deploy",
     "compare": "bench.compare",
-    "comparison_table": "bench.report.tables:terminal",
+    "comparison_table": "bench.report.comparison:terminal",
     "compile_model": "deploy",
     "evaluate_placement": "tools.evaluate",
     "fidelity": "tools.fidelity",

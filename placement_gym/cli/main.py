@@ -19,6 +19,8 @@ from placement_gym.cli.measure import (
 from placement_gym.errors import PlacementGymError
 from placement_gym.version import VERSION
 
+PACKAGE_ROOT = Path(__file__).parents[2]
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; a user's error ends it with one line.
@@ -47,10 +49,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def find_modules_in(folder: Path) -> None:
     """Let ``--agents my_module:make`` find modules in a folder.
 
-    The folder comes last, so that nothing in it hides a module of this package or of Python.
+    The folder comes last, so that nothing in it hides a module of this package or of Python; after
+    the package's own place, which an editable install does not have on the path.
     """
-    if str(folder) not in sys.path:
-        sys.path.append(str(folder))
+    for path in (str(PACKAGE_ROOT), str(folder)):
+        if path not in sys.path:
+            sys.path.append(path)
 
 
 def parser() -> argparse.ArgumentParser:
