@@ -19,9 +19,10 @@ settings.load_profile("tests")
 
 @pytest.fixture(scope="session", autouse=True)
 def own_profiles(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Profiles are measured anew, and kept for one run of the tests only."""
+    """Profiles are measured anew and kept for one run of the tests, which has its own lock."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        patch.setenv("PLACEMENT_GYM_LOCK", str(tmp_path_factory.mktemp("lock") / "measure.lock"))
         yield
 
 

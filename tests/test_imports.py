@@ -17,7 +17,7 @@ SOURCES = {
     for path in sorted(ROOT.rglob("*.py"))
 }
 LAYERS = (
-    {"arrays", "errors", "version", "progress", "devices", "models", "rewards", "episode"},
+    {"arrays", "errors", "files", "version", "progress", "devices", "models", "rewards", "episode"},
     {"graph"},
     {"problem"},
     {"costs", "placement", "patterns", "plots"},
@@ -34,7 +34,11 @@ LAYERS = (
     {"cli"},
 )
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
-APART = (("solvers", "backends"), ("bench.run", "tools"), ("backends.measured", "backends.simulated"))
+APART = (
+    ("solvers", "backends"),
+    ("bench.run", "tools"),
+    ("backends.measured", "backends.simulated"),
+)
 """Rooms of which the first never imports the second."""
 
 

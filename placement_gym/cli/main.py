@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,9 @@ from rich.console import Console
 from rich.table import Table
 
 from placement_gym.bench.compare import DEFAULT_ENV, SEARCH_AGENTS, compare
-from placement_gym.bench.report.tables import fidelity_table, plan_table, profile_table, terminal
+from placement_gym.bench.report.tables import terminal
 from placement_gym.cli.bench import add_bench
+from placement_gym.cli.tables import fidelity_table, plan_table, profile_table
 from placement_gym.devices import PRESETS
 from placement_gym.tools.evaluate import evaluate_placement
 from placement_gym.version import VERSION
@@ -142,7 +144,9 @@ def add_devices(command: argparse.ArgumentParser) -> None:
 
 def add_granularity(command: argparse.ArgumentParser) -> None:
     command.add_argument(
-        "--granularity", default="colocated", help="op, colocated or fused (%(default)s)"
+        "--granularity",
+        default="fused",
+        help="op, colocated or fused (%(default)s); a finer one where it leaves too few units",
     )
 
 
@@ -212,11 +216,16 @@ def run_plan(options: argparse.Namespace) -> int:
 
 
 def run_profile(options: argparse.Namespace) -> int:
-    from placement_gym.backends.measured.build import build_measured_backend
-    from placement_gym.backends.measured.profile import cache_path, cached
+    from placement_gym.backends.measured.profile import cache_path, load_or_measure
+    from placement_gym.files import check_output_file
+    from placement_gym.tools.granularity import build_backend_to_split
+    from placement_gym.tools.interruption import explain_interrupt
 
-    backend = build_measured_backend(options.model, options.devices, options.granularity)
-    costs = cached(backend, options.refresh)
+    if options.out:
+        check_output_file(options.out)
+    backend, _ = build_backend_to_split(options.model, options.devices, options.granularity)
+    with closing(backend), explain_interrupt(backend):
+        costs = load_or_measure(backend, options.refresh)
     if options.out:
         costs.save(options.out)
     Console().print(profile_table(backend.problem, costs))

@@ -11,8 +11,8 @@ from placement_gym.bench.report.document import Block, Heading, Picture, Table, 
 from placement_gym.bench.report.known_latencies import Reference, bench_env_for
 from placement_gym.bench.report.scores import StudyResults
 from placement_gym.bench.report.tables import ratio
-from placement_gym.bench.run.finalists import YES
 from placement_gym.bench.run.rows import Json
+from placement_gym.bench.run.verdict import YES
 from placement_gym.bench.study.spec import Task
 from placement_gym.placement import assignment_of
 

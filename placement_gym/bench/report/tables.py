@@ -12,9 +12,6 @@ from rich.console import Group, JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
-from placement_gym.costs.table import CostTable
-from placement_gym.problem import Problem
-
 Document = Mapping[str, Any]
 
 COLUMNS = (
@@ -138,70 +135,3 @@ def write_report(document: Document, folder: Path) -> None:
     if any(row["latency_ms"] for row in document["rows"]):
         title = "\n".join([heading(document), *document["notes"]])
         save(draw_comparison(document["rows"], title), folder / "comparison.png")
-
-
-def profile_table(problem: Problem, costs: CostTable) -> Group:
-    """What a profile says: each device alone, and what cuts cost."""
-    table = Table(title=f"{problem.units.graph.model}, {costs.source}", title_justify="left")
-    for column in ("device", "whole model, ms", "slowest units"):
-        table.add_column(column)
-    unit_ms = costs.unit_ms(problem.units)
-    for device, name in enumerate(costs.devices):
-        slowest = unit_ms[:, device].argsort()[::-1][:3]
-        shown = (f"{problem.units.names[unit]} {unit_ms[unit, device]:.2f}" for unit in slowest)
-        table.add_row(name, f"{unit_ms[:, device].sum():.2f}", ", ".join(shown))
-    lines = [
-        Text(
-            f"{a} and {b}: {costs.link_ms[i, j]:.3f} ms a transfer, "
-            f"{costs.link_ms_per_volume[i, j]:.3f} ms a megabyte"
-        )
-        for i, a in enumerate(costs.devices)
-        for j, b in enumerate(costs.devices)
-        if i < j
-    ]
-    return Group(table, *lines, Text(f"{costs.submodel_ms.max():.3f} ms a submodel"))
-
-
-def plan_table(document: Document) -> Group:
-    """What became of each candidate, and which one is the plan."""
-    title = f"{document['model']} on {', '.join(document['devices'])}"
-    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD)
-    for column in ("candidate", "predicted ms", "measured ms", "x best single", "submodels"):
-        table.add_column(column, justify="left" if column == "candidate" else "right")
-    for row in document["rows"]:
-        measured, speedup = row["measured_ms"], row["speedup"]
-        table.add_row(
-            row["label"],
-            f"{row['predicted_ms']:.2f}",
-            "does not fit" if measured is None else f"{measured:.2f}",
-            "-" if speedup is None else ratio(speedup, row["noise"]),
-            "-" if measured is None else str(row["n_submodels"]),
-            style="bold" if row["label"] == document["plan"] else "",
-        )
-    lines = [Text(note, style="yellow") for note in document["notes"]]
-    bound = f"By the profile nothing is faster than {document['bound_ms']:.2f} ms. "
-    took = f"All in {document['wall_s']:.0f} s. The plan is {document['file']}"
-    return Group(*lines, table, Text(document["verdict"]), Text(bound + took, style="dim"))
-
-
-def fidelity_table(document: Document) -> Group:
-    """How well the twin and the plain share of slow work predict measurements."""
-    title = f"{document['model']} on {', '.join(document['devices'])}"
-    table = Table(title=f"{title}: {len(document['rows'])} placements", title_justify="left")
-    for column in ("", "Spearman", "Kendall", "in the fastest third", "median error", "largest"):
-        table.add_column(column, justify="right")
-    for key, label in (("twin", "profiled twin"), ("slow_share", "share of slow work")):
-        values = document[key]
-        errors = [values.get(name) for name in ("median_error", "largest_error")]
-        table.add_row(
-            label,
-            *(f"{values[name]:.3f}" for name in ("spearman", "kendall", "spearman_fastest_third")),
-            *("-" if error is None else f"{100 * error:.1f} %" for error in errors),
-        )
-    failed = f"{document['failed']} placements failed; " if document["failed"] else ""
-    drift = document["reference_ms"] / document["profiled_reference_ms"]
-    noise = f"{failed}noise of a measurement ±{100 * document['noise']:.1f} %"
-    return Group(
-        table,
-        Text(f"{noise}; the reference device took {drift:.2f} x its profiled time meanwhile"),
-    )

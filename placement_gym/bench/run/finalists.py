@@ -16,11 +16,10 @@ import numpy as np
 from placement_gym.arrays import IntArray
 from placement_gym.backends.protocol import PENALTY, Measurement
 from placement_gym.bench.run.environment import BenchEnv
+from placement_gym.bench.run.verdict import YES, compare_with_best_single
 from placement_gym.bench.run.watchdog import exit_with_parent
 from placement_gym.env import placement_env
 from placement_gym.errors import EngineError
-
-YES, NO, WITHIN_NOISE = "yes", "no", "within noise"
 
 
 @dataclass(frozen=True)
@@ -52,10 +51,7 @@ class Finalist:
     @property
     def beats_best_single(self) -> str:
         """``"yes"`` or ``"no"``, or ``"within noise"`` where that cannot be told."""
-        ratio = self.speedup_vs_best_single
-        if ratio == 1.0 or ratio * (1 + self.noise) < 1.0:
-            return NO
-        return YES if ratio * (1 - self.noise) > 1.0 else WITHIN_NOISE
+        return compare_with_best_single(self.speedup_vs_best_single, self.noise)
 
 
 def fastest(bench_env: BenchEnv, candidates: Sequence[IntArray]) -> Finalist:

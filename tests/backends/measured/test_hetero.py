@@ -29,8 +29,9 @@ import placement_gym
 from placement_gym import DeviceSpec, Placement, PlacementMismatchError, apply_placement
 from placement_gym.backends.measured.hetero import (
     CompileError,
-    Split,
-    aliased,
+    Partition,
+    alias_device,
+    compile_partition,
     set_affinities,
 )
 from placement_gym.backends.measured.outputs import sample_inputs
@@ -74,9 +75,9 @@ def test_aliases_give_bert_the_expected_submodels_and_its_outputs(index: int) ->
     )
     graph = known_problem("bert-8").units.graph
     units = known_problem("bert-8").units.of_operator
-    split = Split.of(graph, assignment(placed)[units], TESTBED, alias=True)
-    assert split.n_submodels > 1
-    assert compiled.get_property("HETERO_NUMBER_OF_SUBMODELS") == split.n_submodels
+    partition = Partition.of(graph, assignment(placed)[units], TESTBED, alias=True)
+    assert partition.n_submodels > 1
+    assert compiled.get_property("HETERO_NUMBER_OF_SUBMODELS") == partition.n_submodels
     found = outputs(compiled, known_model("bert-8"))
     assert worst_relative(found, plain_outputs("bert-8")) < 1e-4
 
@@ -155,11 +156,11 @@ def test_applying_a_placement_sets_the_affinity_of_every_node() -> None:
 
 def test_a_node_without_a_device_is_an_error() -> None:
     graph = extract(known_model("tiny"), "folded")
-    split = Split.of(graph, np.zeros(len(graph), dtype=np.int64), TESTBED, alias=False)
+    partition = Partition.of(graph, np.zeros(len(graph), dtype=np.int64), TESTBED, alias=False)
     stranger = load("tiny")
     stranger.get_ordered_ops()[-2].set_friendly_name("renamed")
     with pytest.raises(CompileError, match="renamed"):
-        set_affinities(stranger, graph, split)
+        set_affinities(stranger, graph, partition)
 
 
 def thread_time_ns() -> dict[str, int]:
@@ -238,11 +239,11 @@ def test_every_name_of_a_device_carries_its_settings() -> None:
 
 def test_an_alias_never_takes_the_name_of_another_device() -> None:
     slow = TESTBED[0]
-    plain = aliased(slow, 1)
-    beside_its_namesake = aliased(slow, 1, {slow.name, plain.name})
+    plain = alias_device(slow, 1)
+    beside_its_namesake = alias_device(slow, 1, {slow.name, plain.name})
     assert len({slow.name, plain.name, beside_its_namesake.name}) == 3
     assert beside_its_namesake.compile_properties() == slow.compile_properties()
 
 
 def test_a_device_whose_plugin_cannot_be_registered_twice_keeps_its_name() -> None:
-    assert aliased(DeviceSpec("GPU"), 1) == DeviceSpec("GPU")
+    assert alias_device(DeviceSpec("GPU"), 1) == DeviceSpec("GPU")

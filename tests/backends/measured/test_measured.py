@@ -82,7 +82,7 @@ def test_outputs_unlike_the_reference_make_a_placement_infeasible(
     spoilt: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tested = backend(ov.Core())
-    wrong = [np.full_like(output, spoilt) for output in tested.expected]
+    wrong = [np.full_like(output, spoilt) for output in tested.expected_outputs]
     monkeypatch.setattr(Candidate, "outputs", lambda candidate: wrong)
     measured = tested.evaluate(assignment(CHESSBOARD))
     assert "outputs differ from the reference" in measured.error
