@@ -3,11 +3,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import openvino as ov
 import pytest
 from fakes import assignment
+from openvino import opset13 as ops
 from testbed import (
     CHESSBOARD,
     N_TINY,
@@ -37,7 +39,8 @@ from placement_gym.backends.measured.hetero import (
 from placement_gym.backends.measured.outputs import sample_inputs
 from placement_gym.devices import PRESETS, TESTBED
 from placement_gym.graph.extract import extract
-from placement_gym.models import load
+from placement_gym.graph.operators import OpGraph
+from placement_gym.models import load, prepare
 
 
 def bert_splits() -> list[list[int]]:
@@ -161,6 +164,66 @@ def test_a_node_without_a_device_is_an_error() -> None:
     stranger.get_ordered_ops()[-2].set_friendly_name("renamed")
     with pytest.raises(CompileError, match="renamed"):
         set_affinities(stranger, graph, partition)
+
+
+def affinities(model: ov.Model) -> dict[str, str]:
+    """Node name -> the device that was set."""
+    nodes = model.get_ordered_ops()
+    return {n.get_friendly_name(): n.get_rt_info()["affinity"].astype(str) for n in nodes}
+
+
+def partition_of(graph: OpGraph, device_of: dict[str, int]) -> Partition:
+    """Operators on the devices named, all others on the first one."""
+    devices = assignment([device_of.get(name, 0) for name in graph.names])
+    return Partition.of(graph, devices, TESTBED, alias=False)
+
+
+def test_a_parameter_goes_with_its_first_reader() -> None:
+    values = ops.parameter((1, 8), np.float32, name="values")
+    early = ops.relu(values, name="early")
+    late = ops.add(early, values, name="late")
+    model = prepare(ov.Model([ops.result(late)], [values], "two-readers"))
+    graph = extract(model, "folded")
+    set_affinities(model, graph, partition_of(graph, {"early": 1}))
+    found = affinities(model)
+    assert (found["early"], found["late"], found["values"]) == ("CPU_FAST", "CPU", "CPU_FAST")
+
+
+def test_static_values_lie_where_their_readers_are() -> None:
+    values = ops.parameter((1, 8), np.float32, name="values")
+    shared = ops.constant(np.ones((1, 8), np.float16), name="shared")
+    first = ops.relu(values, name="first")
+    second = ops.add(first, ops.convert(shared, "f32", name="one"), name="second")
+    third = ops.multiply(second, ops.convert(shared, "f32", name="other"), name="third")
+    model = prepare(ov.Model([ops.result(third)], [values], "compressed"))
+    graph = extract(model, "folded")
+    set_affinities(model, graph, partition_of(graph, {"third": 1}))
+    found = affinities(model)
+    read = 0
+    for node in model.get_ordered_ops():
+        for port in node.inputs():
+            source = port.get_source_output().get_node()
+            if source.get_type_name() in ("Constant", "Convert"):
+                read += 1
+                assert found[source.get_friendly_name()] == found[node.get_friendly_name()]
+    assert read == 4
+
+
+class UnfaithfulCore(ov.Core):
+    """Compiles everything for the first device, whatever the affinities say."""
+
+    def compile_model(self, model: Any, device_name: Any = None, config: Any = None) -> Any:
+        for node in model.get_ordered_ops():
+            node.get_rt_info()["affinity"] = "CPU"
+        return super().compile_model(model, device_name, config)
+
+
+def test_a_placement_that_does_not_run_where_it_says_is_an_error() -> None:
+    model = known_model("tiny")
+    graph = extract(model, "folded")
+    partition = partition_of(graph, {graph.names[-2]: 1})
+    with pytest.raises(CompileError, match="HETERO runs on"):
+        compile_partition(UnfaithfulCore(), model, graph, partition)
 
 
 def thread_time_ns() -> dict[str, int]:

@@ -113,6 +113,15 @@ def test_noise_grows_with_the_spread_between_blocks_and_shrinks_with_their_numbe
     assert timing.noise(reference, large) < timing.noise(reference[:4], large[:4])
 
 
+def test_the_spread_between_compilations_is_noise_too() -> None:
+    reference = np.full((4, 8, 5), 10.0)
+    candidate = reference * np.array([1.0, 1.02, 1.0, 1.02])[:, None, None]
+    ratios = np.array([1.0, 1 / 1.02, 1.0, 1 / 1.02])
+    quantile = 3.182446  # Student's t of three degrees of freedom, 97.5 %
+    expected = quantile * ratios.std(ddof=1) / 2 / ratios.mean()
+    assert timing.noise(reference, candidate) == pytest.approx(expected, rel=1e-6)
+
+
 def test_noise_usually_covers_the_error_of_the_speedup() -> None:
     rng = np.random.default_rng(0)
     covered = 0
