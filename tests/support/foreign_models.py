@@ -48,13 +48,13 @@ def save_residual_onnx(path: Path) -> Path:
     return path
 
 
-def make_chain(n_layers: int = 6) -> ov.Model:
+def make_chain(n_layers: int = 6, channels: int = CHANNELS, size: int = SIZE) -> ov.Model:
     """A plain CNN: each operator has one producer and one reader, so one unit by colocation."""
     rng = np.random.default_rng(0)
-    image = ops.parameter((1, CHANNELS, SIZE, SIZE), np.float32, name="image")
+    image = ops.parameter((1, channels, size, size), np.float32, name="image")
     last = image
     for layer in range(n_layers):
-        kernel = rng.normal(0.0, 0.15, (CHANNELS, CHANNELS, 3, 3)).astype(np.float32)
+        kernel = rng.normal(0.0, 0.15, (channels, channels, 3, 3)).astype(np.float32)
         last = ops.convolution(
             last, kernel, [1, 1], [1, 1], [1, 1], [1, 1], name=f"convolution{layer}"
         )
