@@ -6,7 +6,7 @@ import numpy as np
 from rich.console import Console
 
 import placement_gym
-from placement_gym.bench.report.tables import terminal
+from placement_gym.bench.report.comparison import terminal
 from placement_gym.env import placement_env
 
 

@@ -5,7 +5,7 @@ import argparse
 from rich.console import Console
 
 import placement_gym
-from placement_gym.bench.report.tables import terminal
+from placement_gym.bench.report.comparison import terminal
 
 
 def main() -> None:

@@ -18,7 +18,7 @@ def test_an_output_folder_is_made_with_its_parents_and_left_empty(tmp_path: Path
 def test_a_folder_that_cannot_be_made_is_the_users_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for path in (tmp_path / "file", tmp_path / "file" / "below"):
-        with pytest.raises(UserError, match=r"cannot write into .*: .*; name another folder"):
+        with pytest.raises(UserError, match="cannot write results into"):
             make_output_folder(path)
 
 
@@ -28,7 +28,7 @@ def test_a_folder_that_cannot_be_written_is_the_users_error(
     def refuse(**_: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("placement_gym.files.TemporaryFile", refuse)
+    monkeypatch.setattr("placement_gym.files.tempfile.TemporaryFile", refuse)
     with pytest.raises(UserError, match="Permission denied"):
         make_output_folder(tmp_path)
 

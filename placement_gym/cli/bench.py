@@ -78,8 +78,8 @@ def run_validate(options: argparse.Namespace) -> int:
     rows = wrong = 0
     for verdict in validate(options.out):
         rows += 1
-        if verdict.problem:
+        if verdict.error:
             wrong += 1
-            print(f"{verdict.label} ({verdict.key}): {verdict.problem}", flush=True)
+            print(f"{verdict.label} ({verdict.key}): {verdict.error}", flush=True)
     print(f"{rows - wrong} of {rows} rows hold")
     return 1 if wrong else 0

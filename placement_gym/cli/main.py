@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from placement_gym.bench.compare import DEFAULT_ENV, SEARCH_AGENTS, compare
-from placement_gym.bench.report.tables import terminal
+from placement_gym.bench.report.comparison import terminal
 from placement_gym.cli.bench import add_bench
 from placement_gym.cli.tables import fidelity_table, plan_table, profile_table
 from placement_gym.devices import PRESETS

@@ -10,7 +10,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from placement_gym.bench.report.tables import ratio
+from placement_gym.bench.report.formats import format_ratio
 from placement_gym.costs.table import CostTable
 from placement_gym.problem import Problem
 
@@ -30,7 +30,7 @@ def profile_table(problem: Problem, costs: CostTable) -> Group:
     lines = [
         Text(
             f"{a} and {b}: {costs.link_ms[i, j]:.3f} ms a transfer, "
-            f"{costs.link_ms_per_volume[i, j]:.3f} ms a megabyte"
+            f"{costs.link_ms_per_size[i, j]:.3f} ms a megabyte"
         )
         for i, a in enumerate(costs.devices)
         for j, b in enumerate(costs.devices)
@@ -51,7 +51,7 @@ def plan_table(document: Document) -> Group:
             row["label"],
             f"{row['predicted_ms']:.2f}",
             "-" if measured is None else f"{measured:.2f}",
-            "-" if speedup is None else ratio(speedup, row["noise"]),
+            "-" if speedup is None else format_ratio(speedup, row["noise"]),
             "-" if measured is None else str(row["n_submodels"]),
             style="bold" if row["label"] == document["plan"] else "",
         )

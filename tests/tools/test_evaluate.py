@@ -17,7 +17,7 @@ def test_the_environment_is_closed_when_measuring_fails(monkeypatch: pytest.Monk
 
     closed: list[BenchEnv] = []
     monkeypatch.setattr(BenchEnv, "close", lambda bench_env: closed.append(bench_env))
-    monkeypatch.setattr(evaluate, "fastest", fail)
+    monkeypatch.setattr(evaluate, "choose_finalist", fail)
     with pytest.raises(RuntimeError, match="caught fire"):
         evaluate.evaluate_placement("tiny", placement("tiny", CHESSBOARD))
     assert len(closed) == 1

@@ -290,7 +290,7 @@ def test_an_output_folder_that_cannot_be_written_is_found_before_anything_is_bui
     for module in ("plan", "fidelity"):
         monkeypatch.setattr(f"placement_gym.tools.{module}.build_backend_to_split", nothing)
     (tmp_path / "file").touch()
-    with pytest.raises(UserError, match="cannot write into"):
+    with pytest.raises(UserError, match="cannot write results into"):
         tool("tiny", "cpu-testbed", out=tmp_path / "file" / "folder")
 
 

@@ -1,4 +1,4 @@
-"""Whether a placement beats the best single device: one decision, made the same way everywhere."""
+"""Faster than the best single device? The one place that decides it."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ YES, NO, WITHIN_NOISE = "yes", "no", "within noise"
 
 
 def compare_with_best_single(ratio: float, noise: float) -> str:
-    """``"yes"`` or ``"no"``, or ``"within noise"`` where that cannot be told.
+    """``"yes"`` or ``"no"``, or ``"within noise"`` where the measurement cannot tell.
 
     Args:
-        ratio: Speed-up over the fastest single device; exactly 1 is that device itself.
+        ratio: Speed-up over the fastest feasible single device.
         noise: Half-width of the uncertainty of ``ratio``, as a fraction of it.
     """
     if ratio == 1.0 or ratio * (1 + noise) < 1.0:

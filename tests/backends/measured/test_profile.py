@@ -53,7 +53,7 @@ def follow_the_model(
 
 def check_recovered(costs: CostTable) -> None:
     assert costs.link_ms == pytest.approx(np.array([[0.0, LINK_MS], [LINK_MS, 0.0]]), rel=0.02)
-    assert costs.link_ms_per_volume[0, 1] == pytest.approx(MS_PER_MB, rel=0.02)
+    assert costs.link_ms_per_size[0, 1] == pytest.approx(MS_PER_MB, rel=0.02)
     assert costs.submodel_ms == pytest.approx(np.full(2, SUBMODEL_MS), rel=0.02)
 
 
