@@ -15,8 +15,8 @@ from placement_gym.version import VERSION
 
 if TYPE_CHECKING:
     from placement_gym.bench.compare import compare
-    from placement_gym.bench.report.study import report_study
     from placement_gym.bench.report.comparison import terminal as comparison_table
+    from placement_gym.bench.report.study import report_study
     from placement_gym.bench.study.replay import validate
     from placement_gym.bench.study.runner import run_study
     from placement_gym.bench.study.spec import Study
