@@ -8,7 +8,7 @@ from rich.console import Console
 
 import placement_gym  # noqa: F401  registers the environments
 from agents.common.callbacks import BestPlacementCallback
-from agents.common.checkpoint import Checkpoint, resumed
+from agents.common.checkpoint import Checkpoint, resume
 from agents.hsdag.agent import make
 from placement_gym.episode import play_episode
 from placement_gym.tools.evaluate import evaluate_placement
@@ -29,7 +29,7 @@ def main() -> None:
 
     out, console = Path(options.out), Console()
     env = gym.make(options.env, model=options.model, devices=options.devices)
-    agent = resumed(make(env, options.seed), out / "model.zip")
+    agent = resume(make(env, options.seed), out / "model.zip")
     left = options.budget - agent.num_timesteps
     console.print(f"{agent.num_timesteps} of {options.budget} placements are done")
     callbacks = [

@@ -31,7 +31,7 @@ CPU = torch.device("cpu")
 PRESETS = ("default", "search", "paper")
 
 
-def batched(n: int = 20, **kwargs: Any) -> PlacementVecEnv:
+def vectorize_toy(n: int = 20, **kwargs: Any) -> PlacementVecEnv:
     return PlacementVecEnv(PlacementVectorEnv(simulated(), n, observe_graph=False, **kwargs))
 
 
@@ -43,7 +43,7 @@ def learner(
     **policy: Any,
 ) -> Any:
     """A learner that the toy suffices for."""
-    env = batched(100) if env is None else env
+    env = vectorize_toy(100) if env is None else env
     proximal = {"n_steps": 2, "batch_size": 100, "n_epochs": 4, "gamma": 0.0}
     options: dict[type[BaseAlgorithm], dict[str, Any]] = {
         PPO: proximal,
@@ -115,7 +115,7 @@ def test_every_parameter_receives_a_gradient(algorithm: type[BaseAlgorithm], pre
 @pytest.mark.parametrize("horizon", [1, 3])
 @pytest.mark.parametrize("graphs", ["observed", "given"])
 @pytest.mark.parametrize("preset", PRESETS)
-def test_the_likelihood_of_a_roll_out_can_be_recomputed(
+def test_the_likelihood_of_a_rollout_can_be_recomputed(
     horizon: int, graphs: str, preset: str
 ) -> None:
     env = simulated(horizon=horizon, observe_graph=graphs == "observed")
@@ -134,7 +134,7 @@ def test_the_likelihood_of_a_roll_out_can_be_recomputed(
         observation, *_ = envs.step(actions.numpy())
 
 
-def test_groups_stay_while_weights_change_and_are_drawn_anew_for_the_next_roll_out() -> None:
+def test_groups_stay_while_weights_change_and_are_drawn_anew_for_the_next_rollout() -> None:
     envs = several("resnet")
     policy = PPO(HSDAGPolicy, envs, seed=0, device="cpu").policy
     tensors = obs_as_tensor(envs.reset(), CPU)
@@ -231,7 +231,7 @@ def test_saving_keeps_predictions(algorithm: type[BaseAlgorithm], tmp_path: Path
     model = learner(algorithm)
     model.learn(80)
     model.save(tmp_path / "model.zip")
-    loaded = algorithm.load(tmp_path / "model.zip", env=batched())
+    loaded = algorithm.load(tmp_path / "model.zip", env=vectorize_toy())
     model.policy.save(tmp_path / "policy.pt")
     alone = HSDAGPolicy.load(tmp_path / "policy.pt")
     observation, _ = simulated().reset()

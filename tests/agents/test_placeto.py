@@ -19,7 +19,7 @@ from agents.common.callbacks import BestPlacementCallback
 from agents.placeto import PlacetoPolicy
 from agents.placeto.agent import make
 from agents.placeto.networks import Embedding, Perceptrons
-from agents.placeto.structure import relations
+from agents.placeto.structure import find_relations
 from agents.placeto.transfer import make as transferred
 from placement_gym.bench.run.budget import BudgetedBackend
 from placement_gym.env import placement_env
@@ -47,7 +47,7 @@ def test_relations_are_those_of_the_graph() -> None:
     edges = env.problem.units.quotient.edge_index
     n = env.problem.n_units
     graph = nx.DiGraph(edges.T.tolist())
-    ancestors, descendants, parallel = relations(edges, n)
+    ancestors, descendants, parallel = find_relations(edges, n)
     for unit in range(n):
         before, behind = nx.ancestors(graph, unit), nx.descendants(graph, unit)
         assert set(np.flatnonzero(ancestors[unit])) == before
@@ -84,7 +84,7 @@ def by_hand(embedding: Embedding, x: Tensor, edges: list[tuple[int, int]]) -> Te
 def test_messages_go_up_and_down_as_in_the_paper() -> None:
     env = DummyVecEnv([environment])
     model = policy(env, hidden=4, rounds=3)
-    model.choice(seen(env))
+    model.decide(seen(env))
     (structure,) = model.structures.values()
     embedding = model.networks.embedding
     edges = simulated().problem.units.quotient.edge_index.T.tolist()
@@ -100,13 +100,13 @@ def test_messages_go_up_and_down_as_in_the_paper() -> None:
 def test_the_current_unit_reads_itself_ancestors_descendants_and_parallel_units() -> None:
     env = DummyVecEnv([lambda: environment("inception")])
     model = policy(env, hidden=4, rounds=2)
-    model.choice(seen(env))
+    model.decide(seen(env))
     (structure,) = model.structures.values()
     networks, n = model.networks, len(structure.static)
     torch.manual_seed(0)
     x = torch.randn(n, 1, networks.embedding.own.enter.shape[1])
     with torch.no_grad():
-        around = networks.around(x, structure, torch.tensor([20]))[0]
+        around = networks.summarize(x, structure, torch.tensor([20]))[0]
         e = networks.embedding(x[:, 0], structure)
         expected = [e[20]]
         for which, related in enumerate(structure.related[:, 20].bool()):
@@ -116,7 +116,7 @@ def test_the_current_unit_reads_itself_ancestors_descendants_and_parallel_units(
 
 
 def test_a_unit_knows_its_costs_its_state_and_when_it_starts() -> None:
-    from agents.placeto.policy import inputs
+    from agents.placeto.policy import make_inputs
 
     env = environment()
     env.reset()
@@ -124,9 +124,9 @@ def test_a_unit_knows_its_costs_its_state_and_when_it_starts() -> None:
         observation, *_ = env.step(device)
     states = {key: torch.as_tensor(value)[None] for key, value in observation.items()}
     model = policy(DummyVecEnv([environment]))
-    model.choice(states)
+    model.decide(states)
     (structure,) = model.structures.values()
-    x = inputs(structure, states, torch.tensor([3]), 2)[:, 0].numpy()
+    x = make_inputs(structure, states, torch.tensor([3]), 2)[:, 0].numpy()
     cost = observation["x"][:, FEATURES["cost"]][:, :2]
     np.testing.assert_allclose(x[:, :2], cost / cost.max(), rtol=1e-6)
     assert x[:, 5].tolist() == [1, 1, 1, 0, 0, 0, 0]
@@ -141,10 +141,10 @@ def test_predictions_do_not_depend_on_who_is_beside() -> None:
     models = ("resnet", "tiny")
     both = DummyVecEnv([lambda model=model: environment(model, **sizes) for model in models])
     model = policy(both)
-    together, values = model.choice(seen(both))
+    together, values = model.decide(seen(both))
     for row, name in enumerate(models):
         alone = DummyVecEnv([lambda name=name: environment(name, **sizes)])
-        choice = model.choice(seen(alone))
+        choice = model.decide(seen(alone))
         torch.testing.assert_close(choice.distribution.log_probs[0], together.log_probs[row])
         torch.testing.assert_close(choice.values[0], values[row])
 

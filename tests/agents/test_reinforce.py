@@ -19,7 +19,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 from agents.common import REINFORCE
 from agents.common.baselines import BASELINES, MovingAverages, leave_one_out
 from agents.common.callbacks import BestPlacementCallback
-from agents.common.checkpoint import Checkpoint, resumed
+from agents.common.checkpoint import Checkpoint, resume
 from agents.common.vec_env import PlacementVecEnv
 from agents.hsdag import HSDAGPolicy
 from placement_gym.placement import Placement
@@ -28,7 +28,7 @@ from placement_gym.vector import PlacementVectorEnv
 PER_UNIT = "placement_gym:DevicePlacementPerUnitSim-v0"
 
 
-def batched(n: int = 4, horizon: int = 1, **kwargs: Any) -> PlacementVecEnv:
+def vectorize_toy(n: int = 4, horizon: int = 1, **kwargs: Any) -> PlacementVecEnv:
     envs = PlacementVectorEnv(simulated(**kwargs), n, horizon=horizon, observe_graph=False)
     return PlacementVecEnv(envs)
 
@@ -57,7 +57,9 @@ def test_moving_averages_forget() -> None:
 def test_every_baseline_learns_over_episodes_of_several_placements(
     baseline: str, returns: str
 ) -> None:
-    model = hsdag(batched(horizon=3), n_steps=6, baseline=baseline, returns=returns, gamma=0.9)
+    model = hsdag(
+        vectorize_toy(horizon=3), n_steps=6, baseline=baseline, returns=returns, gamma=0.9
+    )
     before = weights(model)
     model.learn(48)
     assert torch.isfinite(weights(model)).all()
@@ -67,12 +69,12 @@ def test_every_baseline_learns_over_episodes_of_several_placements(
 def test_credits_are_discounted_rewards_from_each_step_on_or_of_the_step() -> None:
     rewards = {}
     for returns in ("to_go", "immediate"):
-        model = hsdag(batched(2, horizon=3), n_steps=6, returns=returns, gamma=0.5)
+        model = hsdag(vectorize_toy(2, horizon=3), n_steps=6, returns=returns, gamma=0.5)
         model.train = lambda: None  # which would flatten the buffer
         model.learn(12)
-        _, positions = model.moments()
+        _, positions = model.baseline_keys()
         assert positions[:, 0].tolist() == [0, 1, 2, 0, 1, 2]
-        rewards[returns] = model.rollout_buffer.rewards, model.credited(positions)
+        rewards[returns] = model.rollout_buffer.rewards, model.compute_returns(positions)
     given, credited = rewards["immediate"]
     discount = np.array([1, 0.5, 0.25, 1, 0.5, 0.25])[:, None]
     np.testing.assert_allclose(credited, given * discount, rtol=1e-6)
@@ -82,7 +84,7 @@ def test_credits_are_discounted_rewards_from_each_step_on_or_of_the_step() -> No
 
 
 def test_the_self_critical_baseline_is_what_greedy_actions_reach() -> None:
-    env = batched(2, horizon=2)
+    env = vectorize_toy(2, horizon=2)
     model = hsdag(env, n_steps=2, baseline="self_critical", learning_rate=0.0)
     model.learn(8)
     assert model.num_timesteps == 8
@@ -91,7 +93,7 @@ def test_the_self_critical_baseline_is_what_greedy_actions_reach() -> None:
 
 
 def test_the_self_critical_baseline_needs_whole_episodes() -> None:
-    model = hsdag(batched(horizon=3), n_steps=2, baseline="self_critical")
+    model = hsdag(vectorize_toy(horizon=3), n_steps=2, baseline="self_critical")
     with pytest.raises(ValueError, match="multiple"):
         model.learn(8)
 
@@ -103,15 +105,15 @@ def test_the_self_critical_baseline_refuses_episodes_of_different_lengths() -> N
         model.learn(16)
 
 
-def test_episodes_longer_than_a_roll_out_are_learned_from() -> None:
-    model = hsdag(batched(1, horizon=20), n_steps=5)
+def test_episodes_longer_than_a_rollout_are_learned_from() -> None:
+    model = hsdag(vectorize_toy(1, horizon=20), n_steps=5)
     before = weights(model)
     model.learn(60)
     assert not torch.equal(before, weights(model))
 
 
 def test_long_episodes_keep_weights_finite() -> None:
-    model = hsdag(batched(2, horizon=80), n_steps=80)
+    model = hsdag(vectorize_toy(2, horizon=80), n_steps=80)
     model.learn(320)
     assert torch.isfinite(weights(model)).all()
 
@@ -123,7 +125,7 @@ def test_a_callers_policy_arguments_stay_as_they_were() -> None:
 
 
 def test_fused_optimizers_do_not_leave_old_answers() -> None:
-    model = hsdag(batched(20))
+    model = hsdag(vectorize_toy(20))
     model.policy.optimizer = torch.optim.Adam(model.policy.parameters(), lr=3e-3, fused=True)
     rollouts = set()
     model.learn(200, ConvertCallback(lambda a, _: not rollouts.add(id(a["self"].policy.rollout))))
@@ -135,7 +137,7 @@ def test_fused_optimizers_do_not_leave_old_answers() -> None:
 
 
 def test_elites_differ_in_what_is_placed() -> None:
-    model = hsdag(batched(20, max_nodes=20), elites=3, imitation=1.0)
+    model = hsdag(vectorize_toy(20, max_nodes=20), elites=3, imitation=1.0)
     model.learn(200)
     (best,) = model.elites.best.values()
     assert len({elite.action[:7].tobytes() for elite in best}) == len(best) == 3
@@ -156,13 +158,13 @@ def test_only_per_unit_policies_imitate() -> None:
 
 
 def test_entropy_weight_follows_its_schedule() -> None:
-    model = hsdag(batched(), ent_coef=lambda remaining: 0.1 * remaining)
+    model = hsdag(vectorize_toy(), ent_coef=lambda remaining: 0.1 * remaining)
     model.learn(40)
     assert model.entropy_weight() == pytest.approx(0.0, abs=0.02)
 
 
 def test_imitation_makes_the_best_placement_the_prediction() -> None:
-    model = hsdag(batched(20), elites=1, imitation=10.0, n_epochs=10, learning_rate=3e-3)
+    model = hsdag(vectorize_toy(20), elites=1, imitation=10.0, n_epochs=10, learning_rate=3e-3)
     model.learn(400)
     (best,) = next(iter(model.elites.best.values()))
     observation, _ = simulated().reset()
@@ -170,7 +172,7 @@ def test_imitation_makes_the_best_placement_the_prediction() -> None:
 
 
 def test_the_best_placement_is_kept_saved_and_logged(tmp_path: Path) -> None:
-    model = hsdag(batched(20))
+    model = hsdag(vectorize_toy(20))
     model.set_logger(configure(str(tmp_path), ["csv", "tensorboard"]))
     best = BestPlacementCallback(tmp_path / "best.json")
     model.learn(200, best, log_interval=1)
@@ -207,7 +209,7 @@ def test_at_the_end_of_an_episode_the_best_is_its_last_placement() -> None:
 def test_a_resumed_training_equals_an_uninterrupted_one(tmp_path: Path) -> None:
     def train(path: Path, *stops: int) -> tuple[torch.Tensor, Any]:
         for total in stops:
-            model = resumed(hsdag(batched(noise=0.1), elites=2, imitation=1.0), path)
+            model = resume(hsdag(vectorize_toy(noise=0.1), elites=2, imitation=1.0), path)
             best = BestPlacementCallback()
             checkpoint = Checkpoint(path, every=40)
             left = total - model.num_timesteps
@@ -231,17 +233,17 @@ def test_a_killed_training_goes_on_from_its_last_checkpoint(tmp_path: Path) -> N
 
     path = tmp_path / "run.zip"
     with pytest.raises(KilledError):
-        hsdag(batched()).learn(200, [Checkpoint(path, every=40), ConvertCallback(kill)])
-    model = resumed(hsdag(batched()), path)
+        hsdag(vectorize_toy()).learn(200, [Checkpoint(path, every=40), ConvertCallback(kill)])
+    model = resume(hsdag(vectorize_toy()), path)
     assert model.num_timesteps == 80
     model.learn(120, Checkpoint(path, every=40), reset_num_timesteps=False)
-    whole = hsdag(batched())
+    whole = hsdag(vectorize_toy())
     whole.learn(200, Checkpoint(tmp_path / "whole.zip", every=40))
     assert torch.equal(weights(model), weights(whole))
 
 
 def test_the_vector_env_tells_how_episodes_ended() -> None:
-    env = batched(3, horizon=2)
+    env = vectorize_toy(3, horizon=2)
     env.seed(0)
     env.reset()
     actions = np.ones((3, simulated().problem.n_units), dtype=np.int64)
@@ -259,7 +261,7 @@ def test_the_vector_env_tells_how_episodes_ended() -> None:
 
 
 def test_the_vector_env_equals_single_environments() -> None:
-    env, single = batched(2), gym.make("placement_gym:DevicePlacementSim-v0", model="tiny")
+    env, single = vectorize_toy(2), gym.make("placement_gym:DevicePlacementSim-v0", model="tiny")
     env.reset()
     actions = np.random.default_rng(0).integers(2, size=(2, 7))
     _, rewards, _, infos = env.step(actions)
@@ -275,7 +277,7 @@ def test_the_batch_size_changes_memory_and_nothing_else(baseline: str) -> None:
     trained = []
     for batch_size in (None, 7):
         model = hsdag(
-            batched(20), baseline=baseline, batch_size=batch_size, elites=1, imitation=1.0
+            vectorize_toy(20), baseline=baseline, batch_size=batch_size, elites=1, imitation=1.0
         )
         model.learn(60)
         trained.append(weights(model))

@@ -21,7 +21,7 @@ from stable_baselines3.common.base_class import BaseAlgorithm
 
 from agents.common import REINFORCE
 from agents.common.callbacks import Best, BestPlacementCallback
-from agents.common.checkpoint import Checkpoint, resumed
+from agents.common.checkpoint import Checkpoint, resume
 from agents.hsdag.agent import make
 from agents.placeto.agent import Placeto
 from agents.post import Post
@@ -70,7 +70,7 @@ def test_a_saved_model_learns_on(name: str) -> None:
 
 def test_training_goes_on_from_a_checkpoint_and_keeps_the_best_placement(tmp_path: Path) -> None:
     shutil.copy(FOLDER / "checkpoint.zip", tmp_path / "model.zip")
-    model = resumed(make(simulated(), 0), tmp_path / "model.zip")
+    model = resume(make(simulated(), 0), tmp_path / "model.zip")
     best: Best = model.best_placement
     assert model.num_timesteps == 60
     assert best.assignment.tolist() == [1, 1, 1, 1, 0, 0, 0]
@@ -79,7 +79,7 @@ def test_training_goes_on_from_a_checkpoint_and_keeps_the_best_placement(tmp_pat
     model.learn(20, [callback, checkpoint], reset_num_timesteps=False)
     assert callback.best is not None
     assert callback.best.speedup >= best.speedup
-    assert resumed(make(simulated(), 0), tmp_path / "model.zip").num_timesteps == 80
+    assert resume(make(simulated(), 0), tmp_path / "model.zip").num_timesteps == 80
 
 
 @pytest.mark.parametrize(
