@@ -28,6 +28,7 @@ from agents.common.baselines import BASELINES, MovingAverages, leave_one_out
 from agents.common.elites import Elites
 from agents.common.graph_policy import GraphPolicy
 from agents.common.policy import UnitPolicy
+from agents.common.threads import limit_threads
 from placement_gym.arrays import FloatArray, IntArray
 from placement_gym.errors import UserError, unknown_name
 
@@ -174,6 +175,7 @@ class REINFORCE(OnPolicyAlgorithm):
             self.update_policy()
         self._n_updates += self.n_epochs
         self.logger.record("train/n_updates", self._n_updates, exclude="tensorboard")
+        self.logger.record("time/torch_threads", torch.get_num_threads())
         self.logger.record("train/return", float(returns.mean()))
         self.logger.record("train/advantage_std", float(advantages.std()))
 
@@ -299,7 +301,13 @@ class REINFORCE(OnPolicyAlgorithm):
         reset_num_timesteps: bool = True,
         progress_bar: bool = False,
     ) -> REINFORCE:
-        """See ``OnPolicyAlgorithm.learn``."""
-        return super().learn(
-            total_timesteps, callback, log_interval, tb_log_name, reset_num_timesteps, progress_bar
-        )
+        """See ``OnPolicyAlgorithm.learn``; small graphs are trained on with one torch thread."""
+        with limit_threads(self.observation_space):
+            return super().learn(
+                total_timesteps,
+                callback,
+                log_interval,
+                tb_log_name,
+                reset_num_timesteps,
+                progress_bar,
+            )

@@ -15,6 +15,7 @@ from stable_baselines3 import PPO
 from stable_baselines3.common.vec_env import DummyVecEnv
 
 from agents.common.fixed import Fixed
+from agents.common.threads import limit_threads
 from agents.placeto.policy import PlacetoPolicy
 from agents.placeto.unevaluated import play_unevaluated_episode
 from placement_gym.env import DevicePlacementEnv, placement_env
@@ -115,7 +116,8 @@ def train_policy(
         **SETTINGS | json.loads(settings),
     )
     rollout = model.n_steps * len(envs)
-    model.learn(evaluations - evaluations % rollout)
+    with limit_threads(model.observation_space):
+        model.learn(evaluations - evaluations % rollout)
     policy = model.policy
     assert isinstance(policy, PlacetoPolicy)
     return policy

@@ -13,6 +13,7 @@ from stable_baselines3.common.type_aliases import GymEnv, MaybeCallback, Schedul
 from stable_baselines3.common.utils import obs_as_tensor
 from torch import Tensor
 
+from agents.common.threads import limit_threads
 from agents.post.policy import LogitsPolicy
 from placement_gym.arrays import IntArray
 from placement_gym.errors import UserError, unknown_name
@@ -137,6 +138,7 @@ class Post(OnPolicyAlgorithm):
             self.actions, self.returns = [], []
         self._n_updates += 1
         self.logger.record("train/n_updates", self._n_updates, exclude="tensorboard")
+        self.logger.record("time/torch_threads", torch.get_num_threads())
         self.logger.record("train/return", float(buffer.rewards.mean()))
 
     def update_by_ppo(self) -> None:
@@ -175,9 +177,15 @@ class Post(OnPolicyAlgorithm):
         reset_num_timesteps: bool = True,
         progress_bar: bool = False,
     ) -> Post:
-        """See ``OnPolicyAlgorithm.learn``."""
+        """See ``OnPolicyAlgorithm.learn``; small graphs are trained on with one torch thread."""
         if reset_num_timesteps:
             self.actions, self.returns = [], []
-        return super().learn(
-            total_timesteps, callback, log_interval, tb_log_name, reset_num_timesteps, progress_bar
-        )
+        with limit_threads(self.observation_space):
+            return super().learn(
+                total_timesteps,
+                callback,
+                log_interval,
+                tb_log_name,
+                reset_num_timesteps,
+                progress_bar,
+            )
