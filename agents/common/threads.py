@@ -19,8 +19,8 @@ SETTINGS_OF_THE_USER = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 def limit_threads(observation_space: spaces.Space[Any]) -> Iterator[None]:
     """Use one torch thread inside the context if graphs are small; restore the number after it.
 
-    ``REINFORCE.learn`` and ``Post.learn`` do this by themselves and log ``time/torch_threads``. SB3's
-    algorithms do not::
+    ``REINFORCE.learn`` and ``Post.learn`` do this by themselves and log ``time/torch_threads``.
+    SB3's algorithms do not::
 
         with limit_threads(env.observation_space):
             PPO(HSDAGPolicy, env).learn(10_000)
@@ -44,10 +44,8 @@ def limit_threads(observation_space: spaces.Space[Any]) -> Iterator[None]:
 
 def is_small(observation_space: spaces.Space[Any]) -> bool:
     """Whether observations are of a graph with fewer than ``SMALL_GRAPH`` units."""
-    if (
-        not isinstance(observation_space, spaces.Dict)
-        or "node_mask" not in observation_space.keys()
-    ):
+    known = observation_space.spaces if isinstance(observation_space, spaces.Dict) else {}
+    if "node_mask" not in known:
         return False
-    (n_slots,) = observation_space["node_mask"].shape or (0,)
+    (n_slots,) = known["node_mask"].shape or (0,)
     return n_slots < SMALL_GRAPH
