@@ -11,13 +11,14 @@ import pytest
 import torch
 from learned import SIMULATED, simulated
 from stable_baselines3 import PPO
+from stable_baselines3.common.callbacks import ConvertCallback
 from stable_baselines3.common.utils import obs_as_tensor
 from stable_baselines3.common.vec_env import DummyVecEnv
 from torch import Tensor
 
 from agents.common.callbacks import BestPlacementCallback
 from agents.placeto import PlacetoPolicy
-from agents.placeto.agent import make
+from agents.placeto.agent import entropy, make, rate
 from agents.placeto.networks import Embedding, Perceptrons
 from agents.placeto.structure import find_relations
 from agents.placeto.transfer import make as transferred
@@ -184,9 +185,38 @@ def test_the_agent_leaves_its_environment_as_it_is() -> None:
     assert "x" in env.reset()[0]
 
 
-@pytest.mark.parametrize("start", ["first", "random", "best"])
-def test_episodes_may_start_anywhere(start: str) -> None:
-    make(simulated(), 0, start=start).learn(30)
+def starts_after_training(start: str, n: int) -> tuple[list[list[int]], BestPlacementCallback]:
+    """The placements that n episodes after a training start from."""
+    agent, best = make(simulated(), 0, start=start), BestPlacementCallback()
+    agent.learn(70, best)
+    return [agent.env.reset()["placement"][0].tolist() for _ in range(n)], best
+
+
+def test_episodes_start_on_the_reference_device_by_default() -> None:
+    assert starts_after_training("first", 3)[0] == [[0] * 7] * 3
+
+
+def test_episodes_may_start_at_random_placements() -> None:
+    starts, _ = starts_after_training("random", 5)
+    assert len({tuple(start) for start in starts}) > 2
+
+
+def test_episodes_may_start_at_the_best_placement_so_far() -> None:
+    (start,), best = starts_after_training("best", 1)
+    assert best.best is not None
+    assert best.best.speedup > 1.0
+    evaluated = simulated().backend.evaluate(np.array(start))
+    assert evaluated.speedup == pytest.approx(best.best.speedup)
+
+
+def test_the_learning_rate_and_the_weight_of_the_entropy_fall_linearly() -> None:
+    assert [rate(remaining) for remaining in (1.0, 0.5, 0.0)] == [1e-3, 5.5e-4, 1e-4]
+    assert [entropy(remaining) for remaining in (1.0, 0.5, 0.0)] == [1.0, 0.5, 0.0]
+    agent, rates = make(simulated(), 0), []
+    optimizer = agent.policy.optimizer
+    agent.learn(70, ConvertCallback(lambda *_: not rates.append(optimizer.param_groups[0]["lr"])))
+    assert rates[0] == 1e-3
+    assert rates[-1] < 3e-4
 
 
 def test_another_graph_is_refused_with_a_remedy() -> None:

@@ -58,6 +58,19 @@ def test_a_uniform_share_keeps_every_device_possible() -> None:
     torch.testing.assert_close(least, torch.full((7,), 0.05))
 
 
+def test_the_uniform_share_falls_from_its_first_to_its_last_value() -> None:
+    model = post(elite=0.02, variant="cross_entropy", uniform=(0.4, 0.1))
+    least: dict[int, float] = {}
+
+    def record(local: dict[str, Any], _: Any) -> bool:
+        least[local["self"].num_timesteps] = float(probabilities(model).min())
+        return True
+
+    model.learn(100, ConvertCallback(record))
+    assert least[60] == pytest.approx(0.25 / 2)
+    assert float(probabilities(model).min()) == pytest.approx(0.1 / 2)
+
+
 def test_ppo_raises_what_was_better_than_the_mean_within_its_clip() -> None:
     model = post(variant="ppo", n_epochs=100, learning_rate=0.1)
     model.learn(10)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import gymnasium as gym
@@ -18,8 +19,9 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 
 from agents.common import REINFORCE
 from agents.common.baselines import BASELINES, MovingAverages, leave_one_out
-from agents.common.callbacks import BestPlacementCallback
+from agents.common.callbacks import Best, BestPlacementCallback
 from agents.common.checkpoint import Checkpoint, resume
+from agents.common.elites import Elites
 from agents.common.vec_env import PlacementVecEnv
 from agents.hsdag import HSDAGPolicy
 from placement_gym.placement import Placement
@@ -92,6 +94,47 @@ def test_the_self_critical_baseline_is_what_greedy_actions_reach() -> None:
     np.testing.assert_allclose(model.greedy_returns[0], reached, rtol=1e-5)
 
 
+@pytest.mark.parametrize("returns", ["to_go", "immediate"])
+def test_greedy_returns_are_discounted_like_those_of_the_rollout(returns: str) -> None:
+    model = hsdag(vectorize_toy(2, horizon=3), n_steps=3, returns=returns, gamma=0.5)
+    model.learn(6)
+    rewards: list[np.ndarray] = []
+    evaluate = model.env.step_wait
+
+    def step_wait() -> Any:
+        outcome = evaluate()
+        rewards.append(outcome[1])
+        return outcome
+
+    model.env.step_wait = step_wait
+    found = model.play_greedy_episode()
+    first, second, third = rewards
+    expected = {
+        "to_go": [first + 0.5 * second + 0.25 * third, second + 0.5 * third, third],
+        "immediate": [first, 0.5 * second, 0.25 * third],
+    }
+    np.testing.assert_allclose(found, expected[returns], rtol=1e-6)
+
+
+def test_advantages_are_returns_above_the_baseline_with_a_mean_square_of_one() -> None:
+    model = hsdag(vectorize_toy(), baseline="moving_average", decay=0.5)
+    model.averages(np.array([[1.0]]), np.array([[0]]))
+    returns, keys = np.array([[2.0, 6.0]]), np.zeros((1, 2), dtype=np.int64)
+    advantages = np.array([[-0.5, 3.5]])  # above an average that moves from 1 to 2.5
+    scaled = model.compute_advantages(returns, keys, keys)
+    np.testing.assert_allclose(scaled, advantages / np.sqrt(6.25), rtol=1e-6)
+    model.normalize_advantage, model.averages.known = False, {0: 1.0}
+    np.testing.assert_allclose(model.compute_advantages(returns, keys, keys), advantages)
+
+
+def test_the_policy_learns_from_these_advantages() -> None:
+    model = hsdag(vectorize_toy(6))
+    seen: list[np.ndarray] = []
+    model.update_policy = lambda: seen.append(model.rollout_buffer.advantages)
+    model.learn(6)
+    assert (seen[0] ** 2).mean() == pytest.approx(1.0, rel=1e-5)
+
+
 def test_the_self_critical_baseline_needs_whole_episodes() -> None:
     model = hsdag(vectorize_toy(horizon=3), n_steps=2, baseline="self_critical")
     with pytest.raises(ValueError, match="multiple"):
@@ -136,6 +179,25 @@ def test_fused_optimizers_do_not_leave_old_answers() -> None:
     np.testing.assert_array_equal(before, model.predict(observation, deterministic=True)[0])
 
 
+def test_elites_are_the_best_of_each_graph_and_step() -> None:
+    actions = np.arange(12).reshape(2, 3, 2)
+    buffer: Any = SimpleNamespace(actions=actions, observations={"placement": actions * 10})
+    returns = np.array([[1.0, 3.0, 2.0], [4.0, 6.0, 5.0]])
+    elites = Elites(2)
+    elites.remember(buffer, returns, np.array([[7, 7, 7], [8, 8, 8]]))
+    found = {key: [elite.action.tolist() for elite in best] for key, best in elites.best.items()}
+    assert found == {7: [[2, 3], [4, 5]], 8: [[8, 9], [10, 11]]}
+    observations, actions = elites.batch()
+    np.testing.assert_array_equal(observations["placement"], actions * 10)
+
+
+def test_elites_are_kept_for_every_step_of_an_episode() -> None:
+    model = hsdag(vectorize_toy(4, horizon=3), n_steps=3, elites=1, imitation=1.0)
+    model.learn(24)
+    steps = [int(best[0].observation["step"][0]) for best in model.elites.best.values()]
+    assert sorted(steps) == [0, 1, 2]
+
+
 def test_elites_differ_in_what_is_placed() -> None:
     model = hsdag(vectorize_toy(20, max_nodes=20), elites=3, imitation=1.0)
     model.learn(200)
@@ -147,9 +209,15 @@ def test_elites_differ_in_what_is_placed() -> None:
 def test_sb3s_own_policy_works(env_id: str, tmp_path: Path) -> None:
     envs = make_vec_env(env_id, n_envs=2, env_kwargs={"model": "tiny"})
     model = REINFORCE("MultiInputPolicy", envs, n_steps=14, baseline="per_step", device="cpu")
+    before = weights(model)
     model.learn(56)
+    assert not torch.equal(weights(model), before)
     model.save(tmp_path / "model.zip")
-    REINFORCE.load(tmp_path / "model.zip", env=envs).learn(28)
+    loaded = REINFORCE.load(tmp_path / "model.zip", env=envs)
+    assert torch.equal(weights(loaded), weights(model))
+    loaded.learn(28, reset_num_timesteps=False)
+    assert loaded.num_timesteps == 84
+    assert not torch.equal(weights(loaded), weights(model))
 
 
 def test_only_per_unit_policies_imitate() -> None:
@@ -184,6 +252,18 @@ def test_the_best_placement_is_kept_saved_and_logged(tmp_path: Path) -> None:
     for name in ("placement/best_latency_ms", "placement/mean_speedup", "placement/feasible"):
         assert name in logged
     assert list(tmp_path.glob("events.out.tfevents*"))
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_the_best_placement_of_another_problem_is_forgotten(own: bool) -> None:
+    model = hsdag(vectorize_toy())
+    problem = simulated().problem.fingerprint() if own else "another"
+    model.best_placement = Best(np.zeros(7, dtype=np.int64), 1e9, 1e-9, problem)
+    callback = BestPlacementCallback()
+    model.learn(8, callback)
+    assert callback.best is not None
+    assert (callback.best.speedup == 1e9) == own
+    assert callback.best.problem == simulated().problem.fingerprint()
 
 
 def test_infeasible_placements_are_never_the_best() -> None:
@@ -240,6 +320,22 @@ def test_a_killed_training_goes_on_from_its_last_checkpoint(tmp_path: Path) -> N
     whole = hsdag(vectorize_toy())
     whole.learn(200, Checkpoint(tmp_path / "whole.zip", every=40))
     assert torch.equal(weights(model), weights(whole))
+
+
+def test_a_checkpoint_that_fails_leaves_the_one_before(tmp_path: Path) -> None:
+    model, checkpoint = hsdag(vectorize_toy()), Checkpoint(tmp_path / "run.zip", every=4)
+    model.learn(8, checkpoint)
+    before = (tmp_path / "run.zip").read_bytes()
+
+    def fail(path: Path) -> None:
+        path.write_bytes(b"half of a model")
+        raise OSError("no space left")
+
+    model.save = fail
+    with pytest.raises(OSError, match="no space"):
+        checkpoint.save()
+    assert (tmp_path / "run.zip").read_bytes() == before
+    assert resume(hsdag(vectorize_toy()), tmp_path / "run.zip").num_timesteps == 8
 
 
 def test_the_vector_env_tells_how_episodes_ended() -> None:

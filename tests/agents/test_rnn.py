@@ -14,12 +14,14 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 from torch import Tensor
 
 from agents.common.distribution import UnitCategorical
+from agents.common.graphs import Graphs
 from agents.common.vec_env import vectorize
 from agents.rnn import HDPPolicy, RNNPolicy, networks
 from agents.rnn.agent import make
 from agents.rnn.autoregressive import AutoregressiveDevices
 from agents.rnn.grouping import GroupedDevices, GroupMemory, order_groups
 from agents.rnn.networks import Seq2Seq
+from agents.rnn.unit_features import UnitFeatures
 from placement_gym.rewards import neg_sqrt_latency
 
 WIDTH, N_DEVICES = 5, 3
@@ -200,3 +202,19 @@ def test_predicting_keeps_no_groups() -> None:
 def test_groups_are_not_imitated() -> None:
     with pytest.raises(ValueError, match="elites"):
         make(simulated(), 0, hierarchical=True, elites=2)
+
+
+def test_a_unit_reads_itself_and_the_means_of_its_producers_and_of_its_consumers() -> None:
+    env = simulated("resnet", max_nodes=80)
+    graphs, _ = Graphs().batch(seen(DummyVecEnv([lambda: env])))
+    units = UnitFeatures(["type", "shape"])
+    found, n = units(graphs)[0], env.problem.n_units
+    x, edges = graphs.scaled[:, units.columns], graphs.edge_index
+    for unit in range(n):
+        producers, consumers = edges[0][edges[1] == unit], edges[1][edges[0] == unit]
+        means = [
+            x[others].mean(dim=0) if len(others) else torch.zeros(x.shape[1])
+            for others in (producers, consumers)
+        ]
+        torch.testing.assert_close(found[unit], torch.cat([x[unit], *means]))
+    assert not found[n:].any()
