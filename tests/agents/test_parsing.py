@@ -117,11 +117,11 @@ def test_a_group_that_no_device_supports_loses_its_lowest_edge() -> None:
 
 
 def test_alike_groups_lie_on_the_same_side_of_the_mean_of_all_groups() -> None:
-    group = np.array([0, 0, 0, 0, 1, 2])
-    features = np.array([[10, 10, 10, 10, 11, 15]], dtype=np.float32).T
+    group = np.array([0, 0, 0, 0, 0, 1, 2])
+    features = np.array([[10, 10, 10, 10, 10, 11, 15]], dtype=np.float32).T
     plane = np.ones((1, 1), dtype=np.float32)
     merged = merge_alike(Partition(group, np.empty(0, dtype=np.int64)), features, plane)
-    assert merged.group.tolist() == [0, 0, 0, 0, 0, 1]
+    assert merged.group.tolist() == [0, 0, 0, 0, 0, 0, 1]
 
 
 def test_alike_groups_stay_apart_if_they_allow_different_devices() -> None:
