@@ -105,7 +105,7 @@ def twins(options: argparse.Namespace) -> Table:
     table.title = f"hsdag-paper, {BUDGET} placements, medians of {options.seeds} seeds"
     for model, published_s in PUBLISHED_S.items():
         env = simulated(model=model, devices="hsdag-paper")
-        single_ms = env.info()["best_single_ms"]
+        single_ms = env.get_info()["best_single_ms"]
         optimum_ms = optimum_or_bound(env, [])["optimum_ms"]
         assert optimum_ms is not None
 

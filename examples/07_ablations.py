@@ -107,7 +107,7 @@ def run(label: str, agent: AgentSpec, model: str, runs: Runs, options: argparse.
     env_kwargs = {"model": model, "devices": options.devices, "granularity": granularity}
     with TemporaryDirectory() as folder:
         bench_env = BenchEnv.make("DevicePlacementSim-v0", env_kwargs, Path(folder))
-        single_ms = bench_env.base.info()["best_single_ms"]
+        single_ms = bench_env.base.get_info()["best_single_ms"]
         optimum_ms = optimum_or_bound(bench_env.base, [])["optimum_ms"]
         for key in waiting:
             row, _ = run_agent(bench_env, agent, key["seed"], options.budget)

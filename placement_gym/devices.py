@@ -1,16 +1,16 @@
-"""Devices: what OpenVINO finds, virtual CPU devices, and the presets made of them."""
+"""Devices: specifications, presets, and what OpenVINO finds on this machine."""
 
 from __future__ import annotations
 
 import json
 import os
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from placement_gym.errors import UserError
+from placement_gym.arguments import check_integer, check_not_negative
+from placement_gym.errors import UserError, suggest, unknown_name, warn_user
 
 if TYPE_CHECKING:
     import openvino as ov
@@ -23,12 +23,12 @@ DevicesArgument = str | Sequence["str | Mapping[str, Any] | DeviceSpec"] | None
 
 
 class UnknownDeviceError(UserError):
-    """A device that this machine does not have."""
+    """A device is not available on this machine."""
 
 
 @dataclass(frozen=True)
 class DeviceSpec:
-    """One device that units can be placed on, with settings that hold in every measurement.
+    """A device that units can be placed on, with settings that hold in every measurement.
 
     Attributes:
         name: The name in placements and tables, and in OpenVINO: ``"CPU"``, ``"GPU.0"``.
@@ -39,11 +39,13 @@ class DeviceSpec:
         memory_bytes: Bytes of weights that the device holds; None means no limit.
         weight_share: The same limit as a share of the model's weights, between 0 and 1.
         properties: Further OpenVINO compile properties.
-        roofline: Shipped constants that the simulated twin uses for the device, a key of
-            ``costs.rooflines.ROOFLINES``; by default those of its kind.
+        roofline: Shipped constants that simulated environments use for the device, a key of
+            ``costs.rooflines.ROOFLINES``; by default those of its kind. A simulated device may
+            have any name if its roofline is stated.
 
     Raises:
-        ValueError: A field is out of range, or a virtual device's name cannot be registered.
+        ValueError: A field has another type or is out of range, or a virtual device's name cannot
+            be registered.
     """
 
     name: str
@@ -56,8 +58,11 @@ class DeviceSpec:
     roofline: str = ""
 
     def __post_init__(self) -> None:
+        for key in ("name", "plugin", "roofline"):
+            if not isinstance(getattr(self, key), str):
+                raise UserError(f"a device's {key} must be text, not {getattr(self, key)!r}")
         if self.precision not in PRECISIONS:
-            raise UserError(f"{self.name}: precision must be one of {PRECISIONS}")
+            raise unknown_name(f"{self.name}: precision", self.precision, PRECISIONS)
         if self.virtual and self.plugin != "CPU":
             raise UserError(f"{self.name}: only the CPU plugin can be given a second name")
         if self.virtual and ("CPU" not in self.name or "." in self.name):
@@ -65,12 +70,16 @@ class DeviceSpec:
                 f"{self.name}: a virtual CPU device needs 'CPU' in its name and no dot, "
                 "as in 'CPU_FAST'"
             )
-        if self.threads is not None and self.threads < 1:
-            raise UserError(f"{self.name}: threads must be at least 1, or None for all cores")
-        if self.memory_bytes is not None and self.memory_bytes < 0:
-            raise UserError(f"{self.name}: memory_bytes must not be negative")
-        if self.weight_share is not None and not 0.0 <= self.weight_share <= 1.0:
-            raise UserError(f"{self.name}: weight_share must lie between 0 and 1")
+        if self.threads is not None:
+            check_integer(f"{self.name}: threads (None: all cores)", self.threads, 1)
+        if self.memory_bytes is not None:
+            check_not_negative(f"{self.name}: memory_bytes (None: no limit)", self.memory_bytes)
+        if self.weight_share is not None:
+            check_not_negative(f"{self.name}: weight_share (None: no limit)", self.weight_share)
+            if self.weight_share > 1.0:
+                raise UserError(f"{self.name}: weight_share must be at most 1")
+        if not isinstance(self.properties, Mapping):
+            raise UserError(f"{self.name}: properties must be a mapping, not {self.properties!r}")
 
     @property
     def virtual(self) -> bool:
@@ -121,16 +130,15 @@ class DeviceSpec:
         """The inverse of ``to_json``.
 
         Raises:
-            ValueError: A key is unknown or ``name`` is missing.
+            ValueError: A key is unknown, ``name`` is missing, or a value is wrong.
         """
         known = [item.name for item in fields(cls)]
-        unknown = sorted(set(values) - set(known))
-        if unknown or "name" not in values:
-            raise UserError(f"a device needs 'name' and takes {known}, not {unknown}")
-        try:
-            return cls(**values)
-        except TypeError as error:
-            raise UserError(f"device {values['name']!r}: {error}") from error
+        if not isinstance(values, Mapping) or "name" not in values:
+            raise UserError(f"a device needs 'name' and takes {known}, not {values!r}")
+        for key in values:
+            if key not in known:
+                raise unknown_name(f"device {values['name']!r}: a key", key, known)
+        return cls(**values)
 
 
 TESTBED = (DeviceSpec("CPU", threads=1), DeviceSpec("CPU_FAST", plugin="CPU"))
@@ -154,38 +162,60 @@ PRESETS: dict[str, tuple[DeviceSpec, ...]] = {
         DeviceSpec("GPU", roofline="HSDAG-GPU"),
     ),
 }
+TESTBED_PRESETS = tuple(
+    name for name, specs in PRESETS.items() if all(spec.kind == "CPU" for spec in specs)
+)
+"""Presets that need nothing but a CPU."""
 
 
 def parse_devices(devices: DevicesArgument) -> tuple[DeviceSpec, ...]:
-    """Device specifications from a preset, names, a JSON file or specifications.
+    """Return device specifications from a preset, names, a JSON file or specifications.
 
     Args:
         devices: A preset's name, comma-separated OpenVINO names, the path of a JSON file with a
             list, or a list of names, dictionaries or ``DeviceSpec``.
 
     Raises:
-        ValueError: No device, a name given twice, or a malformed specification.
+        ValueError: No device, a name given twice, or a malformed specification or file.
     """
-    if isinstance(devices, str):
-        if devices in PRESETS:
-            return PRESETS[devices]
-        path = Path(devices)
-        items: Any = json.loads(path.read_text()) if path.suffix == ".json" else devices.split(",")
-    else:
-        items = devices or ()
-    if not isinstance(items, Sequence):
-        raise UserError(f"{devices} must hold a list of devices")
-    specs = tuple(as_spec(item) for item in items)
+    if not isinstance(devices, str):
+        return parse_list(devices or ())
+    if devices in PRESETS:
+        return PRESETS[devices]
+    if Path(devices).suffix == ".json":
+        return load_devices(Path(devices))
+    return parse_list(devices.split(","))
+
+
+def load_devices(path: Path) -> tuple[DeviceSpec, ...]:
+    """Device specifications from a JSON file; errors name the file."""
+    try:
+        return parse_list(json.loads(path.read_text()))
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from error
+    except ValueError as error:  # no JSON, or no text at all
+        raise UserError(f"{path} is not a valid JSON file: {error}") from error
+
+
+def parse_list(items: Any) -> tuple[DeviceSpec, ...]:
+    """Distinct device specifications from a list of names, mappings or specifications."""
+    if isinstance(items, str) or not isinstance(items, Sequence):
+        raise UserError(f"devices must be a list, not {items!r}")
+    specs = tuple(parse_device(item) for item in items)
     names = [spec.name for spec in specs]
     strange = [name for name in names if not set("+@%").isdisjoint(name)]
     if strange:
-        raise UserError(f"{strange[0]!r} is neither a device nor a preset: {sorted(PRESETS)}")
+        raise UserError(
+            f"{strange[0]!r} is neither a device nor a preset: {sorted(PRESETS)}"
+            f"{suggest(strange[0], PRESETS)}"
+        )
     if not all(names) or not names or len(set(names)) < len(names):
-        raise UserError(f"devices must be one or more distinct names, not {devices!r}")
+        raise UserError(f"devices must be one or more distinct names, not {items!r}")
     return specs
 
 
-def as_spec(item: str | Mapping[str, Any] | DeviceSpec) -> DeviceSpec:
+def parse_device(item: str | Mapping[str, Any] | DeviceSpec) -> DeviceSpec:
+    """A specification from a device's name or a mapping of its fields."""
     if isinstance(item, DeviceSpec):
         return item
     if isinstance(item, str):
@@ -195,28 +225,29 @@ def as_spec(item: str | Mapping[str, Any] | DeviceSpec) -> DeviceSpec:
 
 
 def machine_devices(core: ov.Core, devices: DevicesArgument = None) -> tuple[DeviceSpec, ...]:
-    """The devices of a measurement, checked against what this machine has.
+    """Return the devices to measure on, all of which this machine has.
 
     Args:
-        core: Asked for its available devices.
-        devices: As for ``parse_devices``; None means all that the machine has, or the preset
-            ``cpu-testbed``, with a warning, where that is a single one.
+        core: Queried for the available devices.
+        devices: As for ``parse_devices``; None means all that the machine has. On a machine with
+            a single device it means the preset ``cpu-testbed``, with a warning.
 
     Raises:
-        UnknownDeviceError: A device is not there; the message lists those that are.
+        UnknownDeviceError: A device is not available; the message lists those that are.
     """
     available = list(core.available_devices)
     if devices is None and len(available) == 1:
-        warnings.warn(TESTBED_WARNING.format(available[0]), UserWarning, stacklevel=3)
+        warn_user(TESTBED_WARNING.format(available[0]))
         devices = "cpu-testbed"
     specs = parse_devices(available if devices is None else devices)
     for spec in specs:
         if (spec.plugin or spec.name) not in available and spec.name not in available:
             raise UnknownDeviceError(
-                f"device {spec.name!r} is not available; this machine has {available} "
-                f"and can split its CPU by the presets {sorted(testbeds())}"
+                f"device {spec.name!r} is not available; this machine has {available} and can "
+                f"split its CPU by the presets {sorted(TESTBED_PRESETS)}"
+                f"{suggest(spec.name, (*available, *TESTBED_PRESETS))}"
             )
-    return tuple(with_memory(core, spec) for spec in specs)
+    return tuple(read_memory_limit(core, spec) for spec in specs)
 
 
 TESTBED_WARNING = (
@@ -225,8 +256,8 @@ TESTBED_WARNING = (
 )
 
 
-def with_memory(core: ov.Core, spec: DeviceSpec) -> DeviceSpec:
-    """The specification with the device's own memory where OpenVINO tells it."""
+def read_memory_limit(core: ov.Core, spec: DeviceSpec) -> DeviceSpec:
+    """Return the specification, limited to the device's memory where OpenVINO reports it."""
     if spec.virtual or spec.memory_bytes is not None:
         return spec
     supported = core.get_property(spec.name, "SUPPORTED_PROPERTIES")
@@ -236,28 +267,29 @@ def with_memory(core: ov.Core, spec: DeviceSpec) -> DeviceSpec:
     return spec
 
 
-def testbeds() -> list[str]:
-    """Presets that need nothing but a CPU."""
-    return [name for name, specs in PRESETS.items() if all(spec.kind == "CPU" for spec in specs)]
-
-
 def is_testbed(devices: Sequence[DeviceSpec]) -> bool:
     """Whether two of the devices are one physical device under two names."""
     return any(spec.virtual for spec in devices)
 
 
-def mixed_precision(devices: Sequence[DeviceSpec]) -> bool:
+def has_mixed_precision(devices: Sequence[DeviceSpec]) -> bool:
+    """Whether the devices compute in different precisions."""
     return len({spec.precision for spec in devices}) > 1
 
 
-def cautions(devices: Sequence[DeviceSpec], measured: bool = True) -> list[str]:
-    """What a reader has to know before any latency on the devices, measured or simulated."""
+def collect_cautions(devices: Sequence[DeviceSpec], measured: bool = True) -> list[str]:
+    """Return what a reader must know before trusting a latency on the devices.
+
+    Args:
+        devices: The devices of the problem.
+        measured: Whether latencies are measured rather than simulated.
+    """
     found = []
     if not measured:
         found.append("simulated: no claim about a real device")
     elif is_testbed(devices):
         found.append("test bed: virtual devices of one CPU, never a claim about a GPU")
-    if mixed_precision(devices):
+    if has_mixed_precision(devices):
         found.append("mixed precision: not a placement gain")
     return found
 
@@ -270,7 +302,7 @@ def usable_cores() -> int:
 
 
 def register(core: ov.Core, specs: Sequence[DeviceSpec]) -> None:
-    """Make virtual devices known to a Core; those it knows are left alone."""
+    """Register virtual devices with a Core, unless it already knows them."""
     for spec in specs:
         if spec.virtual and spec.name not in core.available_devices:
             core.register_plugin("openvino_intel_cpu_plugin", spec.name)

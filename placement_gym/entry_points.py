@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import inspect
+from collections.abc import Callable, Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import gymnasium as gym
 import numpy as np
+from gymnasium.envs.registration import load_env_creator
 
+from placement_gym.arguments import check_flag, check_integer, check_not_negative
 from placement_gym.devices import DevicesArgument
 from placement_gym.env import DevicePlacementEnv
-from placement_gym.errors import UserError
+from placement_gym.errors import UserError, unknown_name
 from placement_gym.observation import Observation
 from placement_gym.wrappers import PerUnit
 
@@ -21,18 +26,37 @@ if TYPE_CHECKING:
 class MeasuredEnv(DevicePlacementEnv):
     """``DevicePlacement-v0``: every placement is compiled and timed by OpenVINO.
 
+    ## Description
+    Placements run on the devices of this machine, interleaved with the reference device so that
+    slow drift cancels. Spaces, rewards, episodes and info are those of ``DevicePlacementEnv``.
+
+    ## Arguments
+    ```python
+    import gymnasium as gym
+    import placement_gym
+
+    env = gym.make("DevicePlacement-v0", model="resnet", devices="cpu-testbed", horizon=1)
+    ```
+
+    ## References
+    OpenVINO's heterogeneous execution, https://docs.openvino.ai; HSDAG (Duan et al. 2024), whose
+    problem this is.
+
+    ## Version History
+    * v0: Initial version.
+
     Args:
         model: Built-in name, path of a file that OpenVINO reads, or ``ov.Model``.
-        devices: Preset, names or specifications; None takes the machine's devices, or the preset
-            ``cpu-testbed`` on a machine with a single one.
+        devices: Preset, names, file or specifications; None takes the machine's devices, or the
+            preset ``cpu-testbed`` on a machine with a single one.
         granularity: What a unit is: ``"op"``, ``"colocated"`` or ``"fused"``.
         graph: ``"folded"`` or ``"raw"``.
         reward: See ``DevicePlacementEnv``.
         horizon: See ``DevicePlacementEnv``.
         split: ``"alias"``, ``"hetero"`` or ``"auto"``, see ``placement_gym.compile_model``.
         warmup: Inferences before the first counted one.
-        repeats: Counted inferences of candidate and reference, each.
-        cache: Answer a repeated placement from memory.
+        repeats: Counted inferences of the candidate, and as many of the reference.
+        cache: Whether a repeated placement is answered from memory.
         max_nodes: See ``DevicePlacementEnv``.
         max_edges: See ``DevicePlacementEnv``.
         observe_graph: See ``DevicePlacementEnv``.
@@ -40,8 +64,8 @@ class MeasuredEnv(DevicePlacementEnv):
         sequence_length: Tokens of ``"bert"``, as an alternative to ``"bert-8"``.
 
     Raises:
-        UnknownDeviceError: A device that the machine does not have.
-        UnsupportedModelError: Dynamic shapes or state.
+        UnknownDeviceError: The machine does not have a device.
+        UnsupportedModelError: The model has dynamic shapes or state.
         ValueError: Another argument is out of range.
     """
 
@@ -67,8 +91,9 @@ class MeasuredEnv(DevicePlacementEnv):
         from placement_gym.backends.measured.build import build_measured_backend
         from placement_gym.backends.measured.timing_protocol import TimingProtocol
 
-        if warmup < 0 or repeats < 2:
-            raise UserError(f"warmup must be >= 0 and repeats >= 2, not {warmup} and {repeats}")
+        check_integer("warmup", warmup, 0)
+        check_integer("repeats", repeats, 2)
+        check_flag("cache", cache)
         protocol = TimingProtocol(warmup=warmup, repeats=repeats)
         backend = build_measured_backend(
             model, devices, granularity, graph, split, protocol, sequence_length
@@ -86,15 +111,37 @@ class MeasuredEnv(DevicePlacementEnv):
 
 
 class SimulatedEnv(DevicePlacementEnv):
-    """``DevicePlacementSim-v0``: the twin, on a cost table; deterministic unless ``noise`` is set.
+    """``DevicePlacementSim-v0``: latencies from a cost table; deterministic without ``noise``.
+
+    ## Description
+    The simulated twin of ``DevicePlacement-v0``: spaces, rewards, episodes and info are the same,
+    and the machine need not have the devices. It also takes synthetic graphs and published
+    workloads.
+
+    ## Arguments
+    ```python
+    import gymnasium as gym
+    import placement_gym
+
+    env = gym.make("DevicePlacementSim-v0", model="inception", devices="cpu+igpu", noise=0.0)
+    ```
+
+    ## References
+    Schedules follow OpenVINO HETERO, Placeto (Addanki et al. 2019), GiPH (Hu et al. 2023), Baechi
+    (Jeon et al. 2020) and Tarnawski et al. (2020); see ``placement_gym.costs.semantics``.
+
+    ## Version History
+    * v0: Initial version.
 
     Args:
         model: As for ``MeasuredEnv``; or a published workload's ``.json``; or a synthetic graph
             as ``"synthetic-layered-1000"``, ``"synthetic-series-parallel-80000"``,
             ``"unrolled-lstm-50000"``, ``"stacked-bert-80000"`` (about that many operators).
-        devices: Any preset, names or specifications, which this machine need not have; None
-            takes ``cpu+dgpu``, and for a workload the published ones. A workload also takes
-            counts, ``"1cpu+2acc@0.3"``: two accelerators that hold 30 % of the memory each.
+        devices: Preset, names, file or specifications; None takes ``cpu+dgpu``, and for a
+            workload the published devices. Kinds are CPU, GPU and NPU (and ACC for a workload),
+            with an index as in ``"GPU.1"``; any other name must state its ``roofline``, unless
+            ``costs`` is a file. A workload also takes counts, ``"1cpu+2acc@0.3"``: two
+            accelerators that hold 30 % of the memory each.
         granularity: As for ``MeasuredEnv``; a workload's units are its colour classes, or with
             ``"op"`` its nodes.
         graph: As for ``MeasuredEnv``.
@@ -104,9 +151,9 @@ class SimulatedEnv(DevicePlacementEnv):
         costs: ``"analytic"``: shipped constants; ``"profiled"``: measured on this machine; for a
             workload ``"published"`` or ``"published-x1000"``; or the file of a ``CostTable``.
             None takes the analytic or published ones.
-        schedule: What a latency means: a key of ``backends.simulated.semantics.PRESETS`` or a
-            mapping of axes. None takes ``"serial"``, as HETERO runs, and ``"list"`` for workloads.
-        noise: Standard deviation of the logarithm of a latency, drawn from the seed of ``reset``.
+        schedule: What a latency means: a key of ``costs.semantics.PRESETS`` or a mapping of
+            axes. None takes ``"serial"``, as HETERO runs, and ``"list"`` for workloads.
+        noise: Standard deviation of the logarithm of a latency; ``reset`` seeds the draws.
         max_nodes: See ``DevicePlacementEnv``.
         max_edges: See ``DevicePlacementEnv``.
         observe_graph: See ``DevicePlacementEnv``.
@@ -114,8 +161,8 @@ class SimulatedEnv(DevicePlacementEnv):
         sequence_length: Tokens of ``"bert"``, as an alternative to ``"bert-8"``.
 
     Raises:
-        CostMismatchError: A cost table for another model or other devices.
-        UnsupportedModelError: Dynamic shapes or state.
+        CostMismatchError: The cost table is for another model or other devices.
+        UnsupportedModelError: The model has dynamic shapes or state.
         ValueError: Another argument is out of range.
     """
 
@@ -141,6 +188,7 @@ class SimulatedEnv(DevicePlacementEnv):
         from placement_gym.backends.simulated.build import build_simulated_problem
         from placement_gym.costs.semantics import parse_schedule
 
+        check_not_negative("noise", noise)
         twin = build_simulated_problem(model, devices, granularity, graph, costs, sequence_length)
         semantics = parse_schedule(twin.schedule if schedule is None else schedule, objective)
         self.simulated = SimulatedBackend(twin.problem, twin.costs, semantics, noise)
@@ -159,7 +207,7 @@ class SimulatedEnv(DevicePlacementEnv):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
-        """As ``DevicePlacementEnv.reset``; a seed also starts the noise anew."""
+        """As ``DevicePlacementEnv.reset``; a seed also seeds the noise."""
         if seed is not None:
             self.simulated.rng = np.random.default_rng(seed)
         return super().reset(seed=seed, options=options)
@@ -173,7 +221,7 @@ def measured_per_unit(
 ) -> PerUnit:
     """``DevicePlacementPerUnit-v0``: ``PerUnit`` around ``MeasuredEnv(**kwargs)``.
 
-    ``final_reward`` is the inner environment's reward, which ``reward="final"`` gives.
+    ``final_reward`` is the inner environment's reward, which ``reward="final"`` uses.
     """
     return PerUnit(MeasuredEnv(reward=final_reward, **kwargs), start=start, reward=reward)
 
@@ -186,3 +234,52 @@ def simulated_per_unit(
 ) -> PerUnit:
     """``DevicePlacementPerUnitSim-v0``: as ``measured_per_unit``, around ``SimulatedEnv``."""
     return PerUnit(SimulatedEnv(reward=final_reward, **kwargs), start=start, reward=reward)
+
+
+ENV_OF_ENTRY_POINT: dict[Callable[..., Any], Callable[..., Any]] = {
+    measured_per_unit: MeasuredEnv,
+    simulated_per_unit: SimulatedEnv,
+}
+"""The environment that takes the further keywords of an entry point."""
+MAKE_KEYWORDS = {"max_episode_steps", "disable_env_checker"}
+"""Keywords of ``gym.make`` itself."""
+
+
+def check_kwargs(env_id: str, kwargs: Mapping[str, Any]) -> None:
+    """Raise if ``gym.make(env_id, **kwargs)`` would not accept a keyword.
+
+    Args:
+        env_id: Id of a registered environment, with or without ``"module:"`` before it.
+        kwargs: Further arguments of ``gym.make``; their values are not checked.
+
+    Raises:
+        ValueError: The id or a keyword is unknown; the message suggests the nearest one.
+    """
+    module, _, name = env_id.rpartition(":")
+    try:
+        if module:
+            import_module(module)
+        entry_point = gym.spec(name).entry_point
+    except gym.error.UnregisteredEnv:
+        ids = [known for known in gym.registry if known.startswith("DevicePlacement")]
+        raise unknown_name("env", name, ids) from None
+    except (gym.error.Error, ModuleNotFoundError) as error:
+        raise UserError(str(error)) from error
+    if entry_point is None:
+        return
+    creator = load_env_creator(entry_point) if isinstance(entry_point, str) else entry_point
+    known = accepted_keywords(creator)
+    for key in kwargs:
+        if known is not None and key not in known:
+            raise unknown_name(f"a keyword of {env_id}", key, known)
+
+
+def accepted_keywords(creator: Callable[..., Any]) -> set[str] | None:
+    """Return the keywords that ``gym.make`` takes for an entry point, or None if it takes any."""
+    parameters = inspect.signature(creator).parameters.values()
+    named = {one.name for one in parameters if one.kind is not one.VAR_KEYWORD}
+    if len(named) == len(parameters):
+        return named | MAKE_KEYWORDS
+    env = ENV_OF_ENTRY_POINT.get(creator)
+    further = None if env is None else accepted_keywords(env)
+    return None if further is None else named | further

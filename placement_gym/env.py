@@ -1,4 +1,4 @@
-"""The environment: an action places every unit, a backend says what that costs."""
+"""The environment: an action places every unit, a backend evaluates the placement."""
 
 from __future__ import annotations
 
@@ -11,53 +11,72 @@ from gymnasium import spaces
 from numpy.typing import ArrayLike
 
 from placement_gym import rewards
+from placement_gym.arguments import check_integer
 from placement_gym.arrays import BoolArray, FloatArray, IntArray, UInt8
 from placement_gym.backends.protocol import Backend, Measurement
 from placement_gym.backends.single_devices import SingleDeviceResults
 from placement_gym.costs.table import CostTable
-from placement_gym.errors import UserError
+from placement_gym.errors import UserError, unknown_name
 from placement_gym.observation import Observation, Observer
 from placement_gym.placement import Placement
 from placement_gym.problem import Problem, assignment_hash
-from placement_gym.render import frame, text
+from placement_gym.render import render_rgb, render_text
 
 
 class DevicePlacementEnv(gym.Env[Observation, IntArray]):
     """Place the units of a neural network on devices.
 
-    ## Action space
+    ## Description
+    A model is a graph of operators, grouped into units. A placement assigns every unit to a
+    device. Its latency is what the agent should reduce: work on the right device costs less, and
+    every tensor that changes device costs a transfer. This class takes any backend;
+    ``placement_gym.entry_points`` has the registered environments, which build theirs.
+
+    ## Action Space
     ``MultiDiscrete([n_devices] * N)``: one device for each unit, in topological order. Devices
     that cannot run a unit are masked in ``action_masks()``. With ``max_nodes``, N is that number
     and actions of padded units are ignored.
 
-    ## Observation space
+    ## Observation Space
     A flat ``Dict`` of padded arrays: the static graph, the last placement, the step; see
     ``placement_gym.observation.Observer``.
 
     ## Rewards
     ``log_speedup`` against the reference device by default; see ``placement_gym.rewards``.
 
-    ## Starting state
+    ## Starting State
     Everything on the reference device: the first that runs the whole model.
 
-    ## Episode end
+    ## Episode End
     Terminates after ``horizon`` placements. An infeasible placement costs ten reference
-    latencies and ends nothing.
+    latencies and does not end the episode.
 
     ## Information
     The same keys after ``reset`` and every ``step``: latency_ms, reference_ms, best_single_ms,
     best_single_unlimited_ms, speedup, speedup_vs_best_single, latency_p90_ms, noise,
     n_submodels, n_submodels_expected, n_transfers, transfer_bytes, memory_bytes, compile_s,
     measure_s, cached, feasible, error, placement_hash, devices, testbed. The latencies of single
-    devices are given relative to the reference of the same moment, so that slow drift of the
+    devices are relative to the reference latency of the same moment, so that slow drift of the
     machine does not enter a comparison.
 
+    ## Arguments
+    ```python
+    env = DevicePlacementEnv(backend, reward="log_speedup", horizon=1, max_nodes=None)
+    ```
+
+    ## References
+    Rewards, masks and the per-unit variant follow HSDAG (Duan et al. 2024), Placeto (Addanki et
+    al. 2019) and the hierarchical placer (Mirhoseini et al. 2017, 2018).
+
+    ## Version History
+    * v0: Initial version.
+
     Args:
-        backend: Scores placements of its problem.
+        backend: Evaluates placements of its problem.
         reward: Name of a reward.
-        horizon: Placements an episode.
-        max_nodes: Pad units to this number, for transfer between models.
-        max_edges: Pad edges to this number.
+        horizon: Placements per episode.
+        max_nodes: Number of units to pad to, for transfer between models.
+        max_edges: Number of edges to pad to.
         observe_graph: False leaves the static graph out of the observation.
         unit_ms: (n_units, n_devices) times for the feature block ``cost``.
         graph: View of the problem's operators, kept in saved placements.
@@ -84,10 +103,9 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         graph: str = "folded",
         render_mode: str | None = None,
     ) -> None:
-        if horizon < 1:
-            raise UserError(f"horizon must be at least 1, not {horizon}")
+        check_integer("horizon", horizon, 1)
         if render_mode is not None and render_mode not in self.metadata["render_modes"]:
-            raise UserError(f"render_mode must be one of {self.metadata['render_modes']} or None")
+            raise unknown_name("render_mode", render_mode, self.metadata["render_modes"])
         self.backend = backend
         self.problem: Problem = backend.problem
         self.reward = rewards.get_reward(reward)
@@ -102,6 +120,7 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         self.action_space = spaces.MultiDiscrete([n_devices] * self.observer.n_nodes)
         self.assignment = self.problem.single(self.problem.reference_device)
         self.steps = 0
+        self.measurement: Measurement | None = None
 
     @cached_property
     def singles(self) -> SingleDeviceResults:
@@ -117,28 +136,26 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
 
     @cached_property
     def best_speedups(self) -> tuple[float, float]:
-        """Of the fastest device alone, and of the fastest one memory limits ignored."""
+        """Speed-up of the fastest single device, within memory limits and without them."""
         return self.singles.fastest().speedup, self.singles.fastest(limited=False).speedup
 
     @property
-    def last(self) -> Measurement:
-        """The latest measurement: of the reference after a reset."""
-        return self._last if self._last is not None else self.reference
-
-    _last: Measurement | None = None
+    def last_measurement(self) -> Measurement:
+        """The latest measurement, after a reset that of the reference."""
+        return self.reference if self.measurement is None else self.measurement
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
-        """Start with everything on the reference device; measures nothing that is known."""
+        """Start with everything on the reference device; known latencies are not measured again."""
         super().reset(seed=seed)
         self.assignment = self.problem.single(self.problem.reference_device)
         self.steps = 0
-        self._last = None
-        return self.observer.observe(self.assignment, 0), self.info()
+        self.measurement = None
+        return self.observer.observe(self.assignment, 0), self.get_info()
 
     def step(self, action: ArrayLike) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        """Place every unit and score the placement.
+        """Place every unit and evaluate the placement.
 
         Args:
             action: (N,) device indices.
@@ -146,24 +163,24 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         Raises:
             ValueError: The action has another shape or range.
         """
-        before = self.last
-        self.evaluate(self.checked(action))
+        before = self.last_measurement
+        now = self.evaluate(self.parse_action(action))
         self.steps += 1
-        reward = self.reward(self.last, before)
+        reward = self.reward(now, before)
         terminated = self.steps >= self.horizon
         observation = self.observer.observe(self.assignment, self.steps)
         if self.render_mode == "human":
             self.render()
-        return observation, float(reward), terminated, False, self.info()
+        return observation, float(reward), terminated, False, self.get_info()
 
     def evaluate(self, assignment: IntArray) -> Measurement:
-        """Score an (n_units,) assignment and make it the current one."""
-        self._last = self.backend.evaluate(assignment)
+        """Evaluate an (n_units,) assignment and make it the current placement."""
+        self.measurement = self.backend.evaluate(assignment)
         self.assignment = assignment
-        return self._last
+        return self.measurement
 
-    def checked(self, action: ArrayLike) -> IntArray:
-        """The assignment that an action means, without padding; backends check its range."""
+    def parse_action(self, action: ArrayLike) -> IntArray:
+        """Return a copy of an action without padding; backends check the range of devices."""
         given, n_nodes = np.asarray(action), self.observer.n_nodes
         if given.dtype.kind in "iu" and given.shape == (n_nodes,):
             return given.astype(np.int64)[: self.problem.n_units]
@@ -176,9 +193,9 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         masks[: self.problem.n_units] = self.problem.supported
         return masks.ravel()
 
-    def info(self) -> dict[str, Any]:
-        """What is known of the current placement; fresh values, see the class."""
-        problem, last = self.problem, self.last
+    def get_info(self) -> dict[str, Any]:
+        """The info of the current placement, see the class; arrays are fresh."""
+        problem, last = self.problem, self.last_measurement
         best, unlimited = self.best_speedups
         speedup = last.speedup
         return {
@@ -206,8 +223,10 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         }
 
     def cost_table(self) -> CostTable:
-        """What operators and transfers cost: the simulated backend's table, or the profile of
-        this machine, which is measured when first asked for and then kept.
+        """What operators and transfers cost.
+
+        The simulated backend's table, or the profile of this machine, which is measured on the
+        first call and then kept.
         """
         return self.backend.cost_table()
 
@@ -216,8 +235,9 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         return Placement.of(self.problem, self.assignment, self.graph)
 
     def graph_table(self) -> dict[int, Observation]:
-        """``graph_id`` -> the static part for policies: x, edge_index, edge_mask, node_mask, and
-        action_mask (N, n_devices) bool, as ``action_masks``.
+        """The static part of observations by ``graph_id``, for policies.
+
+        Keys: x, edge_index, edge_mask, node_mask, and action_mask (N, n_devices) bool.
         """
         static = {key: value.copy() for key, value in self.observer.static.items()}
         static["action_mask"] = self.action_masks().reshape(self.observer.n_nodes, -1)
@@ -226,8 +246,8 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
     def render(self) -> str | UInt8 | None:
         """The current placement as text (``"ansi"``, printed by ``"human"``) or as a picture."""
         if self.render_mode == "rgb_array":
-            return frame(self.problem, self.assignment, self.last)
-        description = text(self.problem, self.assignment, self.last)
+            return render_rgb(self.problem, self.assignment, self.last_measurement)
+        description = render_text(self.problem, self.assignment, self.last_measurement)
         if self.render_mode == "ansi":
             return description
         print(description)
@@ -239,10 +259,10 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
 
 
 def placement_env(env: gym.Env[Any, Any]) -> DevicePlacementEnv:
-    """The placement environment inside any wrappers.
+    """Return the placement environment inside any wrappers.
 
     Raises:
-        TypeError: There is none.
+        TypeError: The innermost environment is another one.
     """
     base = env.unwrapped
     if not isinstance(base, DevicePlacementEnv):

@@ -1,7 +1,8 @@
-"""The package's errors: those a user can mend, and those of the engine."""
+"""The package's errors and warnings: those a user can mend, and those of the engine."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable
 from difflib import get_close_matches
 
@@ -18,6 +19,22 @@ class EngineError(PlacementGymError, RuntimeError):
     """OpenVINO, a process or the machine refused or failed; the message says what is left to do."""
 
 
+class PlacementGymWarning(UserWarning):
+    """Something that a user should know before trusting a result."""
+
+
+def warn_user(message: str) -> None:
+    """Warn in one line, without the path and the source line of a caller inside the package."""
+    warnings.warn_explicit(
+        message,
+        PlacementGymWarning,
+        filename="placement_gym",
+        lineno=1,
+        module="placement_gym",
+        registry=globals().setdefault("__warningregistry__", {}),
+    )
+
+
 def unknown_name(kind: str, name: object, known: Iterable[str]) -> UserError:
     """The error for a name that is not known: it suggests the nearest one and lists all.
 
@@ -27,6 +44,11 @@ def unknown_name(kind: str, name: object, known: Iterable[str]) -> UserError:
         known: The names that exist.
     """
     names = sorted(known)
-    nearest = get_close_matches(str(name), names, n=1)
-    hint = f"; did you mean {nearest[0]!r}?" if nearest else ""
-    return UserError(f"{kind} must be one of {names}, not {name!r}{hint}")
+    return UserError(f"{kind} must be one of {names}, not {name!r}{suggest(name, names)}")
+
+
+def suggest(name: object, known: Iterable[str]) -> str:
+    """``"; did you mean 'x'?"`` with the nearest known name, or an empty string."""
+    names = {one.lower(): one for one in known}
+    nearest = get_close_matches(str(name).lower(), names, n=1)
+    return f"; did you mean {names[nearest[0]]!r}?" if nearest else ""

@@ -11,6 +11,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
+from placement_gym.arguments import check_flag, check_integer
 from placement_gym.arrays import FloatArray, IntArray
 from placement_gym.errors import UserError
 from placement_gym.graph import features
@@ -34,16 +35,17 @@ ENDS = np.cumsum(list(WIDTHS.values())).tolist()
 FEATURES: dict[str, slice] = {
     name: slice(end - WIDTHS[name], end) for name, end in zip(WIDTHS, ENDS, strict=True)
 }
-"""Column block of ``x`` by name; ``cost`` holds one column a device, zeros without a table."""
+"""Columns of ``x`` by name; ``cost`` has one column per device, zeros without a cost table."""
 N_FEATURES = ENDS[-1]
 
 
 def node_features(problem: Problem, unit_ms: FloatArray | None) -> NDArray[np.float32]:
-    """(n_units, N_FEATURES) float32, the blocks of ``FEATURES`` side by side.
+    """Compute (n_units, N_FEATURES) float32, the blocks of ``FEATURES`` side by side.
 
     Args:
         problem: Units and devices.
-        unit_ms: (n_units, n_devices) times where a cost table exists; scaled to a mean of 1.
+        unit_ms: (n_units, n_devices) times from a cost table, if there is one; scaled to a mean
+            of 1.
     """
     graph = problem.units.quotient
     costs = np.zeros((len(graph), MAX_DEVICES))
@@ -70,6 +72,9 @@ class Observer:
     (1,) int64; with ``graph`` also ``x`` (N, N_FEATURES) float32, ``edge_index`` (2, E) int64 and
     ``edge_mask`` (E,) int8. N and E are ``max_nodes`` and ``max_edges``; padding is zero.
 
+    The masks are ``MultiBinary``, which SB3's ``VecNormalize`` refuses to normalise: use
+    ``VecNormalize(env, norm_obs_keys=["x"])``, or ``norm_obs=False``.
+
     Args:
         problem: Units and devices.
         horizon: Largest value of ``step``.
@@ -79,8 +84,8 @@ class Observer:
         unit_ms: See ``node_features``.
 
     Raises:
-        ValueError: The problem is larger than ``max_nodes`` or ``max_edges``, or has more
-            devices than there are cost columns.
+        ValueError: An argument has another type, the problem is larger than ``max_nodes`` or
+            ``max_edges``, or it has more devices than there are cost columns.
     """
 
     problem: Problem
@@ -91,6 +96,10 @@ class Observer:
     unit_ms: FloatArray | None = None
 
     def __post_init__(self) -> None:
+        for name in ("max_nodes", "max_edges"):
+            if getattr(self, name) is not None:
+                check_integer(name, getattr(self, name), 1)
+        check_flag("observe_graph", self.graph)
         quotient = self.problem.units.quotient
         if self.n_nodes < len(quotient) or self.n_edges < quotient.n_edges:
             raise UserError(
@@ -102,16 +111,16 @@ class Observer:
 
     @cached_property
     def n_nodes(self) -> int:
-        return len(self.problem.units) if self.max_nodes is None else self.max_nodes
+        return len(self.problem.units) if self.max_nodes is None else int(self.max_nodes)
 
     @cached_property
     def n_edges(self) -> int:
         n_edges = self.problem.units.quotient.n_edges
-        return max(n_edges, 1) if self.max_edges is None else self.max_edges
+        return max(n_edges, 1) if self.max_edges is None else int(self.max_edges)
 
     @cached_property
     def graph_id(self) -> int:
-        """A number of what is static, costs and devices included, below 2**24: exact in float32."""
+        """Identifies graph, costs and devices by an integer below 2**24, which float32 holds."""
         parts = [self.problem.fingerprint().encode(), self.problem.supported.tobytes()]
         if self.unit_ms is not None:
             parts.append(self.unit_ms.tobytes())
@@ -136,7 +145,7 @@ class Observer:
 
     @cached_property
     def static(self) -> Observation:
-        """``x``, ``edge_index``, ``edge_mask`` and ``node_mask``: what never changes."""
+        """``x``, ``edge_index``, ``edge_mask`` and ``node_mask``, which never change."""
         quotient = self.problem.units.quotient
         x = np.zeros((self.n_nodes, N_FEATURES), dtype=np.float32)
         x[: len(quotient)] = node_features(self.problem, self.unit_ms)
@@ -151,7 +160,7 @@ class Observer:
 
     @cached_property
     def constant(self) -> Observation:
-        """What all observations have in common."""
+        """The entries that are the same in all observations."""
         static = self.static if self.graph else {"node_mask": self.node_mask}
         return {**static, "graph_id": np.array([self.graph_id])}
 
@@ -166,7 +175,7 @@ class Observer:
         return (np.arange(self.n_nodes) < len(self.problem.units)).astype(np.int8)
 
     def observe_batch(self, assignments: IntArray, step: int) -> Observation:
-        """(k, ...) observations of (k, n_units) assignments side by side, as ``observe``."""
+        """As ``observe``, for (k, n_units) assignments; every array has a leading axis of k."""
         k = len(assignments)
         return {
             **{key: np.repeat(value[None], k, axis=0) for key, value in self.constant.items()},

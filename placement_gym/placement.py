@@ -1,4 +1,4 @@
-"""Placements as files: unit -> device for one model, saved and loaded."""
+"""Placements as files: the device of each unit of one model, saved and loaded."""
 
 from __future__ import annotations
 
@@ -17,23 +17,32 @@ from placement_gym.graph.operators import OpGraph
 from placement_gym.problem import Problem
 
 FORMAT = 1
+CONTENTS = {
+    "model": str,
+    "fingerprint": str,
+    "graph": str,
+    "devices": list,
+    "units": dict,
+    "members": dict,
+}
+"""Keys of a placement file besides ``format``, and the types of their values."""
 
 
 class PlacementMismatchError(UserError):
-    """A placement that was made for another model."""
+    """A placement was made for another model, other units or other devices."""
 
 
 @dataclass(frozen=True)
 class Placement:
-    """Where each unit of one model goes.
+    """The device of each unit of one model.
 
     Attributes:
         model: Name of the model.
-        fingerprint: Of the model's operator graph, ``OpGraph.fingerprint()``.
-        graph: The view it was made on, ``"folded"`` or ``"raw"``.
+        fingerprint: ``OpGraph.fingerprint()`` of the model's operators.
+        graph: The view that the units belong to, ``"folded"`` or ``"raw"``.
         devices: The devices that the units name, with their settings.
-        units: Unit -> device name.
-        members: Unit -> names of its IR nodes.
+        units: Device name by unit.
+        members: Names of the IR nodes by unit.
     """
 
     model: str
@@ -45,7 +54,7 @@ class Placement:
 
     @classmethod
     def of(cls, problem: Problem, assignment: IntArray, graph: str = "folded") -> Placement:
-        """The placement that an (n_units,) assignment of device indices means."""
+        """Make a placement from an (n_units,) assignment of device indices."""
         units = problem.units
         names = problem.device_names
         return cls(
@@ -58,13 +67,13 @@ class Placement:
         )
 
     def assignment(self, problem: Problem) -> IntArray:
-        """(n_units,) device indices in a problem on the same model, units and device names.
+        """(n_units,) device indices in a problem of the same model, units and device names.
 
         Raises:
             PlacementMismatchError: Model, units or devices differ.
         """
         self.check(problem.units.graph)
-        return assignment_of(self.units, problem)
+        return parse_assignment(self.units, problem)
 
     def operator_devices(self, graph: OpGraph) -> IntArray:
         """(n_operators,) index into ``devices`` of each operator of the same model's graph.
@@ -78,7 +87,7 @@ class Placement:
         if unknown or set(self.units) != set(self.members):
             raise PlacementMismatchError(
                 f"the placement names devices {unknown} that it does not describe, or units "
-                "without members: make it anew"
+                "without members: save it again"
             )
         of_node = {
             node: index[self.units[unit]] for unit, nodes in self.members.items() for node in nodes
@@ -86,6 +95,7 @@ class Placement:
         return np.array([of_node[name] for name in graph.names], dtype=np.int64)
 
     def check(self, graph: OpGraph) -> None:
+        """Raise unless the placement was made for the model of this graph."""
         if graph.fingerprint() != self.fingerprint:
             raise PlacementMismatchError(
                 f"the placement was made for model {self.model!r} ({self.fingerprint}), not for "
@@ -95,6 +105,7 @@ class Placement:
             )
 
     def to_json(self) -> dict[str, Any]:
+        """The contents of a placement file."""
         return {
             "format": FORMAT,
             "model": self.model,
@@ -114,12 +125,12 @@ class Placement:
         """Read a placement that ``save`` wrote.
 
         Raises:
-            ValueError: The file is no placement, or of another format.
+            ValueError: The file is not a placement file, or of another format; the message says
+                what is wrong with it.
         """
         try:
             values = json.loads(Path(path).read_text())
-            if values["format"] != FORMAT:
-                raise UserError(f"format {values['format']}, this version reads {FORMAT}")
+            check_contents(values)
             return cls(
                 model=values["model"],
                 fingerprint=values["fingerprint"],
@@ -128,12 +139,29 @@ class Placement:
                 units=values["units"],
                 members={unit: tuple(nodes) for unit, nodes in values["members"].items()},
             )
-        except (KeyError, TypeError, ValueError) as error:
+        except UserError as error:
             raise UserError(f"{path} is not a placement file: {error}") from error
+        except ValueError as error:  # no JSON, or no text at all
+            raise UserError(f"{path} is not a placement file: invalid JSON, {error}") from error
 
 
-def assignment_of(units: Mapping[str, str], problem: Problem) -> IntArray:
-    """(n_units,) device indices of a placement given as unit -> device name.
+def check_contents(values: Any) -> None:
+    """Raise unless the contents of a placement file have this version's form."""
+    if not isinstance(values, dict) or "format" not in values:
+        raise UserError("it needs an object with the key 'format'")
+    if values["format"] != FORMAT:
+        raise UserError(f"its format is {values['format']!r}, this version reads {FORMAT}")
+    for key, kind in CONTENTS.items():
+        if not isinstance(values.get(key), kind):
+            raise UserError(f"{key!r} is missing or has another type than {kind.__name__}")
+    if not all(isinstance(device, str) for device in values["units"].values()):
+        raise UserError("'units' must hold the name of a device for each unit")
+    if not all(isinstance(nodes, list) for nodes in values["members"].values()):
+        raise UserError("'members' must hold a list of IR nodes for each unit")
+
+
+def parse_assignment(units: Mapping[str, str], problem: Problem) -> IntArray:
+    """Return (n_units,) device indices from device names by unit.
 
     Raises:
         PlacementMismatchError: Units or devices are not those of the problem.

@@ -1,4 +1,4 @@
-"""The placement problem: units, devices, and which unit may go where."""
+"""The placement problem: units, devices, and which device runs which unit."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from placement_gym.graph.units import Units
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """What every backend answers questions about.
+    """Units to place, devices to place them on, and which device runs which unit.
 
     An *assignment* is an (n_units,) int64 array of device indices.
 
     Attributes:
         units: The units to place.
-        devices: Where they may go.
+        devices: The devices, in the order of their indices.
         supported: (n_units, n_devices) bool, whether the device can run the unit.
         operator_bytes: (n_operators,) memory of each operator; None takes its weights.
 
     Raises:
-        ValueError: A unit runs nowhere, or no device runs all of them.
+        ValueError: No device runs a unit, or no device runs all units.
     """
 
     units: Units
@@ -38,10 +38,10 @@ class Problem:
     operator_bytes: IntArray | None = None
 
     def __post_init__(self) -> None:
-        homeless = np.flatnonzero(~self.supported.any(axis=1))
-        if len(homeless):
+        refused = np.flatnonzero(~self.supported.any(axis=1))
+        if len(refused):
             raise UserError(
-                f"no device runs unit {self.units.names[homeless[0]]!r}; try granularity='op'"
+                f"no device runs unit {self.units.names[refused[0]]!r}; try granularity='op'"
             )
         if not self.runs_all.any():
             raise UserError(
@@ -64,7 +64,7 @@ class Problem:
 
     @cached_property
     def runs_all(self) -> BoolArray:
-        """(n_devices,) bool, whether the device runs every unit, memory ignored."""
+        """(n_devices,) bool, whether the device runs every unit, regardless of memory."""
         return np.array([column.all() for column in self.supported.T])
 
     @cached_property
@@ -73,7 +73,7 @@ class Problem:
         return int(self.runs_all.argmax())
 
     def single(self, device: int) -> IntArray:
-        """Everything on one device."""
+        """(n_units,) the assignment of every unit to one device."""
         return np.full(self.n_units, device, dtype=np.int64)
 
     @cached_property
@@ -106,10 +106,13 @@ class Problem:
         return bool(self.supported.all())
 
     def check(self, assignments: IntArray) -> None:
-        """Refuse what is no assignment, (n_units,) or (k, n_units).
+        """Raise if the length or a device index is invalid.
+
+        Args:
+            assignments: (n_units,) or (k, n_units).
 
         Raises:
-            ValueError: Another number of units, or no device of that index.
+            ValueError: The message says what is valid.
         """
         n_units, n_devices = self.supported.shape
         # a negative number is a large unsigned one
@@ -143,10 +146,10 @@ class Problem:
         return f"{device} does not support unit {unit!r}"
 
     def over_limit(self, used: IntArray) -> str:
-        """Which device is to hold more than it can, or an empty string.
+        """Which device would hold more than its limit, or an empty string.
 
         Args:
-            used: (n_devices,) bytes.
+            used: (n_devices,) bytes held on each device.
         """
         over = np.flatnonzero(used > self.limits_bytes)
         if not len(over):
@@ -155,14 +158,14 @@ class Problem:
         return f"{name} holds {limit / 1e6:.1f} MB, not {used[over[0]] / 1e6:.1f}"
 
     def where_supported(self, assignment: IntArray) -> IntArray:
-        """The assignment, with what a device lacks moved to the reference device."""
+        """The assignment, with units that their device cannot run on the reference device."""
         if self.supports_all:
             return assignment
         possible = self.supported[np.arange(self.n_units), assignment]
         return np.where(possible, assignment, self.reference_device)
 
     def transfers(self, assignment: IntArray) -> tuple[IntArray, IntArray]:
-        """(n_transfers,) tensor and destination device: each tensor once per destination."""
+        """(n_transfers,) tensor and (n_transfers,) destination: each pair once."""
         tensors = self.units.quotient.tensors
         tensor, reader = tensors.readings()
         target = assignment[reader]
@@ -171,16 +174,16 @@ class Problem:
         return pairs[0], pairs[1]
 
     def traffic(self, assignment: IntArray) -> tuple[int, int]:
-        """How many transfers there are, and the bytes that they move."""
+        """Number of transfers, and the bytes that they move."""
         tensor, _ = self.transfers(assignment)
         return len(tensor), int(self.units.quotient.tensors.size_bytes[tensor].sum())
 
     def fingerprint(self) -> str:
-        """Sixteen hex digits of the graph and its grouping."""
+        """Sixteen hex digits that change with the graph or its grouping."""
         parts = self.units.graph.fingerprint().encode() + self.units.of_operator.tobytes()
         return hashlib.sha256(parts).hexdigest()[:16]
 
 
 def assignment_hash(assignment: IntArray) -> str:
-    """Sixteen hex digits of the device of each unit."""
+    """Sixteen hex digits that change with the device of any unit."""
     return hashlib.blake2b(assignment.astype(np.uint8).tobytes(), digest_size=8).hexdigest()

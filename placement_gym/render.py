@@ -13,12 +13,12 @@ from placement_gym.problem import Problem
 LINE = 72
 
 
-def text(problem: Problem, assignment: IntArray, measurement: Measurement) -> str:
-    """A summary, a line a device, and one letter a unit in topological order."""
+def render_text(problem: Problem, assignment: IntArray, measurement: Measurement) -> str:
+    """A summary, one line per device, and one letter per unit in topological order."""
     units = np.bincount(assignment, minlength=len(problem.devices))
     memory = problem.memory_bytes(assignment) / 1e6
     width = max(len(name) for name in problem.device_names)
-    lines = [title(problem, measurement)]
+    lines = [make_title(problem, measurement)]
     for index, name in enumerate(problem.device_names):
         letter = ascii_uppercase[index]
         lines.append(f"{letter} {name:<{width}} {units[index]:4d} units {memory[index]:8.1f} MB")
@@ -27,7 +27,7 @@ def text(problem: Problem, assignment: IntArray, measurement: Measurement) -> st
     return "\n".join(lines)
 
 
-def title(problem: Problem, measurement: Measurement) -> str:
+def make_title(problem: Problem, measurement: Measurement) -> str:
     name = problem.units.graph.model
     note = " (test bed)" if problem.testbed else ""
     if not measurement.feasible:
@@ -39,13 +39,13 @@ def title(problem: Problem, measurement: Measurement) -> str:
     )
 
 
-def frame(problem: Problem, assignment: IntArray, measurement: Measurement) -> UInt8:
+def render_rgb(problem: Problem, assignment: IntArray, measurement: Measurement) -> UInt8:
     """(height, width, 3) picture of the graph, coloured by device."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     from placement_gym.plots.placement import draw_placement
 
-    figure = draw_placement(problem, assignment, title(problem, measurement))
+    figure = draw_placement(problem, assignment, make_title(problem, measurement))
     canvas = FigureCanvasAgg(figure)
     canvas.draw()
     return np.asarray(canvas.buffer_rgba())[..., :3].copy()

@@ -1,4 +1,4 @@
-"""Rewards: pure functions of an outcome and the one before it, of one placement or of many."""
+"""Rewards: pure functions of a placement's outcome and the one before, or of arrays of both."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from placement_gym.errors import UserError
+from placement_gym.errors import unknown_name
 
 
 class Outcome(Protocol):
-    """What a reward depends on: numbers, or (k,) arrays of k placements."""
+    """What a reward depends on: numbers for one placement, (k,) arrays for k placements."""
 
     @property
     def latency_ms(self) -> Any:
@@ -26,7 +26,7 @@ Reward = Callable[[Outcome, Outcome], Any]
 
 
 def log_speedup(now: Outcome, before: Outcome) -> Any:
-    """Logarithm of the speed-up: 0 for the reference, up to noise; equal steps for equal ratios."""
+    """Logarithm of the speed-up: 0 for the reference, up to noise; equal ratios count equally."""
     return np.log(now.speedup)
 
 
@@ -36,7 +36,7 @@ def speedup(now: Outcome, before: Outcome) -> Any:
 
 
 def inverse_latency(now: Outcome, before: Outcome) -> Any:
-    """Inferences a second (HSDAG, section 2.5)."""
+    """Inferences per second (HSDAG, section 2.5)."""
     return 1e3 / now.latency_ms
 
 
@@ -57,11 +57,11 @@ REWARDS: dict[str, Reward] = {
 
 
 def get_reward(name: str) -> Reward:
-    """The reward of that name.
+    """Return the reward function of a name.
 
     Raises:
-        ValueError: There is none; the message lists all.
+        ValueError: The name is unknown; the message lists all.
     """
     if name not in REWARDS:
-        raise UserError(f"reward must be one of {sorted(REWARDS)}, not {name!r}")
+        raise unknown_name("reward", name, REWARDS)
     return REWARDS[name]

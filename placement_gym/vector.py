@@ -1,4 +1,4 @@
-"""Many placements a step: the natively batched vector environments."""
+"""Many placements per step: the natively batched vector environments."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from placement_gym import rewards
+from placement_gym.arguments import check_integer
 from placement_gym.arrays import BoolArray, FloatArray, IntArray
 from placement_gym.entry_points import SimulatedEnv
 from placement_gym.env import DevicePlacementEnv
@@ -27,7 +28,7 @@ class Outcomes:
 
     Attributes:
         latency_ms: (num_envs,).
-        reference_ms: Of the reference device.
+        reference_ms: Latency of the reference device.
         feasible: (num_envs,) bool.
     """
 
@@ -41,22 +42,22 @@ class Outcomes:
 
 
 class PlacementVectorEnv(VectorEnv[Observation, IntArray, NDArray[Any]]):
-    """k placements of one environment a step, evaluated together by its backend.
+    """Copies of one environment whose placements its backend evaluates together.
 
-    The environments begin and end their episodes together, and are reset in the step that ends one
-    (``AutoresetMode.SAME_STEP``); ``final_obs`` and ``final_info`` then tell how it ended. Infos
-    hold latency_ms, reference_ms, best_single_ms, speedup, speedup_vs_best_single and feasible,
-    (k,) each.
+    The copies begin and end their episodes together, and are reset in the step that ends one
+    (``AutoresetMode.SAME_STEP``); ``final_obs`` and ``final_info`` hold the end of the episode.
+    Infos hold latency_ms, reference_ms, best_single_ms, speedup, speedup_vs_best_single and
+    feasible, (num_envs,) each.
 
     Args:
-        env: Whose problem, backend and settings are used.
-        num_envs: Placements a step.
-        horizon: Placements an episode; None takes the environment's.
+        env: The environment; its problem, backend and settings are used.
+        num_envs: Placements per step.
+        horizon: Placements per episode; None takes the environment's.
         reward: Name of a reward; None takes the environment's.
         observe_graph: Whether observations carry the graph; None takes the environment's.
 
     Raises:
-        ValueError: ``num_envs`` or ``horizon`` is not positive, or the reward is unknown.
+        ValueError: ``num_envs`` or ``horizon`` is not a positive integer, or the reward is unknown.
     """
 
     metadata = {"autoreset_mode": AutoresetMode.SAME_STEP}  # noqa: RUF012  as VectorEnv declares it
@@ -69,13 +70,11 @@ class PlacementVectorEnv(VectorEnv[Observation, IntArray, NDArray[Any]]):
         reward: str | None = None,
         observe_graph: bool | None = None,
     ) -> None:
-        if num_envs < 1 or (horizon is not None and horizon < 1):
-            raise UserError(
-                f"num_envs and horizon must be at least 1, not {num_envs} and {horizon}"
-            )
+        check_integer("num_envs", num_envs, 1)
         self.env = env
         self.num_envs = num_envs
         self.horizon = env.horizon if horizon is None else horizon
+        check_integer("horizon", self.horizon, 1)
         self.reward = env.reward if reward is None else rewards.get_reward(reward)
         graph = env.observer.graph if observe_graph is None else observe_graph
         self.observer = replace(env.observer, horizon=self.horizon, graph=graph)
@@ -83,14 +82,14 @@ class PlacementVectorEnv(VectorEnv[Observation, IntArray, NDArray[Any]]):
         self.single_action_space = env.action_space
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
-        self.start()
+        self.start_episodes()
 
-    def start(self) -> None:
-        """Everything on the reference device, in every environment."""
+    def start_episodes(self) -> None:
+        """Place everything on the reference device, in every environment."""
         problem, reference = self.env.problem, self.env.reference
         self.assignments = np.tile(problem.single(problem.reference_device), (self.num_envs, 1))
         self.steps = 0
-        self.last = Outcomes(
+        self.outcomes = Outcomes(
             np.full(self.num_envs, reference.latency_ms),
             reference.reference_ms,
             np.ones(self.num_envs, dtype=np.bool_),
@@ -102,24 +101,23 @@ class PlacementVectorEnv(VectorEnv[Observation, IntArray, NDArray[Any]]):
         seed: int | Sequence[int | None] | None = None,
         options: dict[str, Any] | None = None,
     ) -> tuple[Observation, Info]:
-        """Start all episodes; seeds go to the environment that is shared.
+        """Start all episodes; seeds go to the shared environment.
 
         Raises:
-            ValueError: ``options`` asks to reset some environments only, or there are not as
-                many seeds as environments.
+            ValueError: ``options`` has a ``reset_mask``, or there is not one seed per environment.
         """
         if options and "reset_mask" in options:
-            raise UserError("the environments run in step: all are reset, or none")
+            raise UserError("all environments are reset together: leave out 'reset_mask'")
         if seed is not None:
             seeds = [seed + i for i in range(self.num_envs)] if isinstance(seed, int) else seed
             if len(seeds) != self.num_envs:
-                raise UserError(f"seeds are one for each environment, not {len(seeds)}")
+                raise UserError(f"seed must be a list of {self.num_envs} seeds, not {len(seeds)}")
             self.seed(seeds)
-        self.start()
-        return self.observe(), self.info()
+        self.start_episodes()
+        return self.observe(), self.get_info()
 
     def seed(self, seeds: Sequence[int | None]) -> None:
-        """Seed what is random: here the environment, by the first seed."""
+        """Seed the shared environment by the first seed."""
         if seeds[0] is not None:
             self.env.reset(seed=seeds[0])
 
@@ -132,16 +130,16 @@ class PlacementVectorEnv(VectorEnv[Observation, IntArray, NDArray[Any]]):
         Raises:
             ValueError: The actions have another shape or range.
         """
-        self.assignments = self.checked(actions)
-        before, self.last = self.last, self.evaluate()
+        self.assignments = self.parse_actions(actions)
+        before, self.outcomes = self.outcomes, self.evaluate()
         self.steps += 1
-        reward = np.asarray(self.reward(self.last, before), dtype=np.float64)
+        reward = np.asarray(self.reward(self.outcomes, before), dtype=np.float64)
         done = self.steps >= self.horizon
-        observation, info = self.observe(), self.info()
+        observation, info = self.observe(), self.get_info()
         if done:
-            self.start()
-            final = self.rows(observation), info
-            observation, info = self.observe(), self.info()
+            self.start_episodes()
+            final = self.unbatch(observation), info
+            observation, info = self.observe(), self.get_info()
             always = np.ones(self.num_envs, dtype=np.bool_)
             info |= {"final_obs": final[0], "_final_obs": always}
             info |= {"final_info": final[1], "_final_info": always.copy()}
@@ -149,13 +147,13 @@ class PlacementVectorEnv(VectorEnv[Observation, IntArray, NDArray[Any]]):
         return observation, reward, terminated, np.zeros_like(terminated), info
 
     def evaluate(self) -> Outcomes:
-        """Of the current assignments."""
+        """Evaluate the current assignments."""
         speedup, feasible = self.env.backend.evaluate_batch(self.assignments)
         reference_ms = self.env.reference.reference_ms
         return Outcomes(reference_ms / speedup, reference_ms, feasible)
 
-    def checked(self, actions: Any) -> IntArray:
-        """(num_envs, n_units) assignments that the actions mean, without padding."""
+    def parse_actions(self, actions: Any) -> IntArray:
+        """Return (num_envs, n_units) assignments: a copy of the actions without padding."""
         given = np.asarray(actions)
         n_nodes, n_devices = self.observer.n_nodes, len(self.env.problem.devices)
         fits = given.dtype.kind in "iu" and given.shape == (self.num_envs, n_nodes)
@@ -167,20 +165,20 @@ class PlacementVectorEnv(VectorEnv[Observation, IntArray, NDArray[Any]]):
         return given[:, : self.env.problem.n_units].astype(np.int64)
 
     def observe(self) -> Observation:
-        """Observations side by side; fresh arrays, as large as k copies of the graph."""
+        """Batched observations; fresh arrays, as large as ``num_envs`` copies of the graph."""
         return self.observer.observe_batch(self.assignments, self.steps)
 
-    def rows(self, observation: Observation) -> NDArray[np.object_]:
-        """(num_envs,) each environment's own observation."""
+    def unbatch(self, observation: Observation) -> NDArray[np.object_]:
+        """(num_envs,) the observation of each environment."""
         rows = np.empty(self.num_envs, dtype=object)
         for i in range(self.num_envs):
             rows[i] = {key: value[i] for key, value in observation.items()}
         return rows
 
-    def info(self) -> Info:
-        """What is known of the current placements, each key with its mask."""
-        singles, last = self.env.singles, self.last
-        best_single = singles.fastest().speedup
+    def get_info(self) -> Info:
+        """The infos of the current placements, each key with its mask."""
+        last = self.outcomes
+        best_single = self.env.best_speedups[0]
         values = {
             "latency_ms": last.latency_ms.copy(),
             "reference_ms": np.full(self.num_envs, last.reference_ms),
@@ -199,15 +197,16 @@ class PlacementVectorEnv(VectorEnv[Observation, IntArray, NDArray[Any]]):
 class SimulatedVectorEnv(PlacementVectorEnv):
     """``gym.make_vec("DevicePlacementSim-v0", num_envs=k)``: equal to k single environments.
 
-    Latencies, rewards, observations and the noise of each environment are those of k single ones
-    with the same seeds.
+    Latencies, rewards, observations and noise are those of k single environments with the same
+    seeds.
 
     Args:
-        num_envs: Placements a step.
-        kwargs: As for ``SimulatedEnv``, ``render_mode`` aside.
+        num_envs: Placements per step.
+        kwargs: As for ``SimulatedEnv``, without ``render_mode``.
 
     Raises:
-        ValueError: ``num_envs`` is not positive, or an argument of ``SimulatedEnv`` is wrong.
+        ValueError: ``num_envs`` is not a positive integer, or an argument of ``SimulatedEnv`` is
+            wrong.
     """
 
     def __init__(self, num_envs: int = 1, **kwargs: Any) -> None:
@@ -217,13 +216,13 @@ class SimulatedVectorEnv(PlacementVectorEnv):
         self.noise_rngs = [np.random.default_rng() for _ in range(num_envs)]
 
     def seed(self, seeds: Sequence[int | None]) -> None:
-        """Start the noise of the environments that have a seed."""
+        """Seed the noise of each environment; None leaves a generator as it is."""
         for i, seed in enumerate(seeds):
             if seed is not None:
                 self.noise_rngs[i] = np.random.default_rng(seed)
 
     def evaluate(self) -> Outcomes:
-        """Of the current assignments; with noise, what a measurement would have said."""
+        """Evaluate the current assignments, with noise as a single environment has it."""
         latency_ms, feasible = self.simulated.exact_batch(self.assignments)
         if self.simulated.noise:
             for i in np.flatnonzero(feasible):

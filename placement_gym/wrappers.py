@@ -1,4 +1,4 @@
-"""Other views of the environment: one unit a step, and ``spaces.Graph`` observations."""
+"""Wrappers: one unit per step, and ``spaces.Graph`` observations."""
 
 from __future__ import annotations
 
@@ -12,30 +12,31 @@ from placement_gym import rewards
 from placement_gym.arrays import BoolArray, IntArray
 from placement_gym.backends.protocol import Measurement
 from placement_gym.env import placement_env
-from placement_gym.errors import UserError
+from placement_gym.errors import UserError, unknown_name
 from placement_gym.observation import N_FEATURES, Observation
 
 STARTS = ("first", "random", "best")
+PER_UNIT_REWARDS = ("improvement", "final")
 
 
 class PerUnit(
     gym.Wrapper[Observation, np.int64, Observation, IntArray],
     gym.utils.RecordConstructorArgs,
 ):
-    """Place one unit a step, in topological order (Placeto, section 3).
+    """Place one unit per step, in topological order (Placeto, section 3).
 
     An episode visits every unit once; an action is the device of the current unit, and the whole
-    placement is scored after each. The observation gains ``current_unit`` (1,) int64,
+    placement is evaluated after each. The observation gains ``current_unit`` (1,) int64,
     ``visited`` (N,) int8 and ``start_ms`` (N,) float32, when each unit starts in the schedule of
     a simulated backend; zeros where none is known. ``horizon`` of the inner env has no meaning;
     info describes the placement that was evaluated last.
 
     Args:
         env: The environment to place in.
-        start: Placement an episode starts from: ``"first"``, all on the reference device;
+        start: Placement that an episode starts from: ``"first"``, all on the reference device;
             ``"random"``; or ``"best"``, the fastest seen since the last seed was set.
-        reward: ``"improvement"``: what each step saved; ``"final"``: nothing until the last unit
-            is placed, then the inner environment's reward, which alone is then evaluated.
+        reward: ``"improvement"``: what each step saved. ``"final"``: 0 until the last unit is
+            placed, then the inner environment's reward; only that placement is evaluated.
 
     Raises:
         ValueError: Unknown start or reward.
@@ -47,9 +48,9 @@ class PerUnit(
         gym.utils.RecordConstructorArgs.__init__(self, start=start, reward=reward)
         gym.Wrapper.__init__(self, env)
         if start not in STARTS:
-            raise UserError(f"start must be one of {STARTS}, not {start!r}")
-        if reward not in ("improvement", "final"):
-            raise UserError(f"reward must be 'improvement' or 'final', not {reward!r}")
+            raise unknown_name("start", start, STARTS)
+        if reward not in PER_UNIT_REWARDS:
+            raise unknown_name("reward", reward, PER_UNIT_REWARDS)
         self.base = placement_env(env)
         self.start, self.final_only = start, reward == "final"
         n_nodes, n_units = self.base.observer.n_nodes, self.base.problem.n_units
@@ -75,66 +76,69 @@ class PerUnit(
         if seed is not None:
             self.best = None
         self.current = 0
-        self.assignment = self.first_assignment()
+        self.assignment = self.choose_start()
         if self.start != "first" and not self.final_only:
             self.base.evaluate(self.assignment)
-            info = self.base.info()
-        if self.start == "first" or not self.final_only:
-            self.remember(self.base.last)
+            info = self.base.get_info()
+        if self.start == "first" or not self.final_only:  # else the start was not evaluated
+            self.update_best(self.base.last_measurement)
         return self.observe(), info
 
-    def first_assignment(self) -> IntArray:
+    def choose_start(self) -> IntArray:
+        """Return the (n_units,) assignment that an episode starts from."""
         problem = self.base.problem
         if self.start == "random":
-            scores = self.base.np_random.random(problem.supported.shape) * problem.supported
-            return scores.argmax(axis=1).astype(np.int64)
+            draws = self.base.np_random.random(problem.supported.shape) * problem.supported
+            return draws.argmax(axis=1).astype(np.int64)
         if self.start == "best" and self.best is not None:
-            return self.best[1].copy()
+            return self.best[1]
         return problem.single(problem.reference_device)
 
     def step(self, action: Any) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Place the current unit.
 
         Raises:
-            ValueError: The action is no device index.
+            ValueError: The action is not a device index.
         """
         observation = self.place(action)
         done = self.current == self.base.problem.n_units
-        reward = self.score(done)
+        reward = self.compute_reward(done)
         if self.base.render_mode == "human":
             self.base.render()
-        return observation, reward, done, False, self.base.info()
+        return observation, reward, done, False, self.base.get_info()
 
     def place(self, action: Any) -> Observation:
-        """Place the current unit without scoring anything.
+        """Place the current unit without evaluating the placement.
 
         Raises:
-            ValueError: The action is no device index.
+            ValueError: The action is not a device index.
         """
         given = np.asarray(action)
         if given.dtype.kind not in "iu" or not self.action_space.contains(given.astype(np.int64)):
             last = len(self.base.problem.devices) - 1
             raise UserError(f"an action is a device index from 0 to {last}, not {action!r}")
-        self.assignment = self.assignment.copy()
+        self.assignment = self.assignment.copy()  # ``base`` and ``best`` keep the one before
         self.assignment[self.current] = action
         self.current += 1
         return self.observe()
 
-    def score(self, done: bool) -> float:
-        """Evaluate the placement if this step has a reward, and remember the fastest."""
+    def compute_reward(self, done: bool) -> float:
+        """Evaluate the placement if this step has a reward, and keep it if it is the fastest."""
         if self.final_only and not done:
             return 0.0
-        before = self.base.last
+        before = self.base.last_measurement
         now = self.base.evaluate(self.assignment)
-        self.remember(now)
+        self.update_best(now)
         reward = self.base.reward if self.final_only else rewards.improvement
         return float(reward(now, before))
 
-    def remember(self, measurement: Measurement) -> None:
+    def update_best(self, measurement: Measurement) -> None:
+        """Keep the current placement for ``start="best"`` if its measurement is the fastest."""
         if measurement.feasible and (self.best is None or measurement.speedup > self.best[0]):
-            self.best = (measurement.speedup, self.assignment.copy())
+            self.best = (measurement.speedup, self.assignment)
 
     def observe(self) -> Observation:
+        """The observation before the current unit is placed."""
         observation = self.base.observer.observe(self.assignment, self.current)
         n_nodes, last_unit = self.base.observer.n_nodes, self.base.problem.n_units - 1
         start_ms = np.zeros(n_nodes, dtype=np.float32)
@@ -147,7 +151,7 @@ class PerUnit(
         }
 
     def action_masks(self) -> BoolArray:
-        """(n_devices,) bool, where the current unit may go."""
+        """(n_devices,) bool, the devices that run the current unit."""
         supported = self.base.problem.supported
         return supported[min(self.current, len(supported) - 1)].copy()
 
@@ -159,8 +163,8 @@ class GraphObservation(
     """Observations as ``spaces.Graph``, without padding.
 
     Nodes are (n_units, N_FEATURES + n_devices) float32: the features and the one-hot placement.
-    Edges carry one feature, whether they change device; links are (n_edges, 2) int64, where
-    PyTorch Geometric wants the transpose. Stable-Baselines3 does not read this space.
+    Edges carry one feature, whether they change device; links are (n_edges, 2) int64, the
+    transpose of PyTorch Geometric's. Stable-Baselines3 does not support this space.
 
     Args:
         env: The environment, with ``observe_graph=True``.
@@ -182,7 +186,7 @@ class GraphObservation(
         )
 
     def observation(self, observation: Observation) -> spaces.GraphInstance:
-        """The graph of a flat observation."""
+        """Return the graph of a flat observation."""
         nodes = observation["node_mask"].astype(bool)
         links = observation["edge_index"][:, observation["edge_mask"].astype(bool)]
         placement = observation["placement"]

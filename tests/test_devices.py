@@ -2,6 +2,9 @@ from __future__ import annotations
 
 import json
 import math
+import re
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,12 +15,13 @@ from placement_gym.devices import (
     PRESETS,
     DeviceSpec,
     UnknownDeviceError,
+    has_mixed_precision,
     is_testbed,
     machine_devices,
-    mixed_precision,
     parse_devices,
     register,
 )
+from placement_gym.errors import PlacementGymWarning, UserError
 
 SPECS = [
     DeviceSpec("GPU.0"),
@@ -57,10 +61,16 @@ def names(devices: Sequence[DeviceSpec]) -> list[str]:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"name": "CPU", "precision": "int8"}, "f32.*f16.*bf16"),
+        ({"name": "CPU", "precision": "int8"}, "bf16.*f16.*f32"),
         ({"name": "CPU", "threads": 0}, "at least 1"),
-        ({"name": "CPU", "weight_share": 1.5}, "between 0 and 1"),
-        ({"name": "CPU", "weight_share": -0.1}, "between 0 and 1"),
+        ({"name": "CPU", "threads": 2.5}, "threads.*2.5"),
+        ({"name": "CPU", "threads": "two"}, "threads.*'two'"),
+        ({"name": "CPU", "threads": True}, "threads.*True"),
+        ({"name": "CPU", "weight_share": 1.5}, "at most 1"),
+        ({"name": "CPU", "weight_share": -0.1}, "at least 0"),
+        ({"name": "CPU", "weight_share": "half"}, "weight_share.*'half'"),
+        ({"name": "CPU", "properties": ["NUM_STREAMS"]}, "properties must be a mapping"),
+        ({"name": 5}, "name must be text, not 5"),
         ({"name": "GPU_FAST", "plugin": "GPU"}, "only the CPU plugin"),
         ({"name": "FAST", "plugin": "CPU"}, "'CPU_FAST'"),
         ({"name": "CPU.FAST", "plugin": "CPU"}, "no dot"),
@@ -94,10 +104,15 @@ def test_json_holds_only_what_is_not_the_default() -> None:
     assert DeviceSpec("CPU", threads=2).to_json() == {"name": "CPU", "threads": 2}
 
 
-@pytest.mark.parametrize("values", [{"threads": 2}, {"name": "CPU", "cores": 2}])
-def test_json_with_a_wrong_key_is_refused_with_the_right_ones(values: dict[str, Any]) -> None:
+@pytest.mark.parametrize("values", [{"threads": 2}, {"name": "CPU", "cores": 2}, 5, ["CPU"]])
+def test_json_with_a_wrong_key_is_refused_with_the_right_ones(values: Any) -> None:
     with pytest.raises(ValueError, match=r"'name'.*'threads'"):
         DeviceSpec.from_json(values)
+
+
+def test_a_misspelt_key_is_refused_with_the_nearest_one() -> None:
+    with pytest.raises(ValueError, match=r"'CPU'.*did you mean 'threads'\?"):
+        DeviceSpec.from_json({"name": "CPU", "thread": 2})
 
 
 @pytest.mark.parametrize(
@@ -153,7 +168,7 @@ def test_test_beds_are_those_of_the_design() -> None:
 @pytest.mark.parametrize("preset", ["cpu-testbed", "cpu-testbed-limited", "cpu-testbed-bf16"])
 def test_test_bed_knows_that_it_is_one(preset: str) -> None:
     assert is_testbed(PRESETS[preset])
-    assert mixed_precision(PRESETS[preset]) == (preset == "cpu-testbed-bf16")
+    assert has_mixed_precision(PRESETS[preset]) == (preset == "cpu-testbed-bf16")
     assert not is_testbed(PRESETS["cpu+dgpu"])
 
 
@@ -189,11 +204,31 @@ def test_no_device_and_repeated_devices_are_refused(devices: str | list[Any]) ->
         parse_devices(devices)
 
 
-def test_file_that_holds_no_list_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "device.json"
-    path.write_text(json.dumps({"name": "CPU"}))
-    with pytest.raises(ValueError, match="list"):
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [
+        (b'{"name": "CPU"}', "must be a list"),
+        (b'"CPU"', "must be a list"),
+        (b"[5]", "needs 'name'"),
+        (b'[{"name": "CPU", "threads": "two"}]', "threads"),
+        (b'["CPU", "CPU"]', "distinct names"),
+        (b'["CPU"', "not a valid JSON file"),
+        (b"\xff\xfe", "not a valid JSON file"),
+    ],
+)
+def test_a_broken_file_is_refused_by_its_name(tmp_path: Path, content: bytes, fault: str) -> None:
+    path = tmp_path / "mine.json"
+    path.write_bytes(content)
+    with pytest.raises(UserError, match=rf"mine\.json.*{fault}"):
         parse_devices(str(path))
+
+
+@pytest.mark.parametrize(
+    ("misspelt", "nearest"), [("cpu+dgpuu", "cpu+dgpu"), ("CPU+IGPU", "cpu+igpu")]
+)
+def test_a_misspelt_preset_is_refused_with_the_nearest_one(misspelt: str, nearest: str) -> None:
+    with pytest.raises(ValueError, match=f"did you mean '{re.escape(nearest)}'"):
+        parse_devices(misspelt)
 
 
 @pytest.mark.parametrize("devices", ["GPU.7", ["CPU", "NPU"]])
@@ -203,15 +238,33 @@ def test_unknown_device_is_refused_with_those_available(devices: str | list[str]
         machine_devices(core, devices)
 
 
+@pytest.mark.parametrize(
+    ("misspelt", "nearest"), [("GPU.O", "GPU.0"), ("cpu", "CPU"), ("cpu-testbd", "cpu-testbed")]
+)
+def test_an_unknown_device_is_refused_with_the_nearest_name(misspelt: str, nearest: str) -> None:
+    with pytest.raises(UnknownDeviceError, match=f"did you mean '{nearest}'"):
+        machine_devices(FakeCore("CPU", "GPU.0"), misspelt)
+
+
 def test_virtual_device_of_an_absent_plugin_is_refused() -> None:
     with pytest.raises(UnknownDeviceError, match="'GPU'"):
         machine_devices(FakeCore("GPU"), [{"name": "CPU_FAST", "plugin": "CPU"}])
 
 
 def test_machine_with_one_device_warns_that_it_measures_on_a_test_bed() -> None:
-    with pytest.warns(UserWarning, match=r"cpu-testbed.*never a claim about a GPU"):
+    with pytest.warns(PlacementGymWarning, match=r"cpu-testbed.*never a claim about a GPU"):
         devices = machine_devices(FakeCore("CPU"))
     assert devices == PRESETS["cpu-testbed"]
+
+
+def test_the_warning_is_one_line_without_a_path_and_is_shown_once() -> None:
+    code = (
+        "from placement_gym.errors import warn_user\n"
+        "for _ in range(3):\n"
+        "    warn_user('two virtual devices')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr == "placement_gym:1: PlacementGymWarning: two virtual devices\n"
 
 
 @pytest.mark.filterwarnings("error")

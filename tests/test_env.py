@@ -9,16 +9,18 @@ from fakes import (
     TENSOR_BYTES,
     TRANSFER_MS,
     FakeBackend,
+    assignment,
     diamond_backend,
     diamond_env,
     diamond_problem,
-    played,
+    play_actions,
 )
 
 import placement_gym  # noqa: F401  registers the ids
 from placement_gym.backends.cached import CachedBackend
 from placement_gym.devices import DeviceSpec
 from placement_gym.env import DevicePlacementEnv
+from placement_gym.errors import UserError
 from placement_gym.placement import Placement
 
 INFO_KEYS = {
@@ -47,14 +49,14 @@ INFO_KEYS = {
 
 
 def test_simulated_latency_adds_unit_times_and_one_transfer_a_tensor_and_destination() -> None:
-    _, (_, info) = played(diamond_env(), [0, 1, 1, 0])
+    _, (_, info) = play_actions(diamond_env(), [0, 1, 1, 0])
     assert info["latency_ms"] == pytest.approx(4.0 + 2.0 + 3.0 + 1.0 + sum(TRANSFER_MS))
     assert info["n_transfers"] == 3
     assert info["transfer_bytes"] == sum(TENSOR_BYTES)
 
 
 def test_info_accounts_for_the_placement() -> None:
-    _, (start, info) = played(diamond_env(), [1, 1, 0, 0])
+    _, (start, info) = play_actions(diamond_env(), [1, 1, 0, 0])
     assert start["reference_ms"] == info["reference_ms"] == 10.0
     assert info["best_single_ms"] == 10.0
     assert info["latency_ms"] == pytest.approx(1.0 + 2.0 + 1.0 + 1.0 + 0.5 + 0.25)
@@ -67,7 +69,7 @@ def test_info_accounts_for_the_placement() -> None:
 
 def test_the_best_single_device_is_the_fastest_not_the_first() -> None:
     env = DevicePlacementEnv(FakeBackend(lambda a: 10.0 - 2 * float(a.mean())))
-    _, (start,) = played(env)
+    _, (start,) = play_actions(env)
     assert (start["latency_ms"], start["best_single_ms"]) == (10.0, 8.0)
     assert start["speedup_vs_best_single"] == pytest.approx(0.8)
 
@@ -82,17 +84,17 @@ def test_reset_places_everything_on_the_first_device_that_runs_the_whole_model()
 @pytest.mark.parametrize("options", [{}, {"reward": "improvement"}, {"horizon": 3}])
 def test_info_keys_never_change(options: dict[str, Any]) -> None:
     env = DevicePlacementEnv(FakeBackend(failures=[[1, 1, 1, 1]]), **options)
-    _, infos = played(env, [0, 0, 1, 1], [1, 1, 1, 1], [0, 0, 1, 1])
+    _, infos = play_actions(env, [0, 0, 1, 1], [1, 1, 1, 1], [0, 0, 1, 1])
     assert [set(info) for info in infos] == [INFO_KEYS] * 4
 
 
 def test_infos_share_no_memory() -> None:
-    _, (first, second) = played(diamond_env(), [0, 0, 0, 0])
+    _, (first, second) = play_actions(diamond_env(), [0, 0, 0, 0])
     assert not np.shares_memory(first["memory_bytes"], second["memory_bytes"])
 
 
 def test_equal_placements_have_equal_hashes() -> None:
-    _, infos = played(diamond_env(horizon=3), [0, 1, 0, 1], [0, 1, 1, 1], [0, 1, 0, 1])
+    _, infos = play_actions(diamond_env(horizon=3), [0, 1, 0, 1], [0, 1, 1, 1], [0, 1, 0, 1])
     hashes = [info["placement_hash"] for info in infos]
     assert hashes[1] == hashes[3]
     assert len(set(hashes)) == 3
@@ -109,7 +111,7 @@ def test_an_episode_lasts_its_horizon(horizon: int) -> None:
 
 def test_the_reward_sees_the_placement_before() -> None:
     env = diamond_env(reward="improvement", horizon=2)
-    rewards, infos = played(env, [1, 1, 0, 0], [0, 0, 0, 0])
+    rewards, infos = play_actions(env, [1, 1, 0, 0], [0, 0, 0, 0])
     share = infos[1]["latency_ms"] / 10.0
     assert rewards == pytest.approx([1 - share, share - 1])
 
@@ -175,27 +177,29 @@ def test_an_infeasible_placement_costs_ten_references_and_ends_nothing(
 
 def test_weights_that_just_fit_are_feasible() -> None:
     env = DevicePlacementEnv(diamond_backend(diamond_problem(LIMITED)))
-    feasible = [played(env, action)[1][1]["feasible"] for action in ([1, 0, 0, 1], [0, 1, 0, 1])]
+    feasible = [
+        play_actions(env, action)[1][1]["feasible"] for action in ([1, 0, 0, 1], [0, 1, 0, 1])
+    ]
     assert feasible == [True, False]
 
 
 def test_a_failure_at_run_time_is_data() -> None:
     env = DevicePlacementEnv(FakeBackend(failures=[[0, 1, 0, 1]]))
-    rewards, (_, info) = played(env, [0, 1, 0, 1])
+    rewards, (_, info) = play_actions(env, [0, 1, 0, 1])
     assert (info["feasible"], info["error"]) == (False, "the device caught fire")
     assert rewards == pytest.approx([np.log(0.1)])
 
 
 def test_the_best_single_device_is_one_that_holds_the_model() -> None:
     backend = FakeBackend(lambda a: 10.0 - 2 * float(a.mean()), diamond_problem(LIMITED))
-    _, (start,) = played(DevicePlacementEnv(backend))
+    _, (start,) = play_actions(DevicePlacementEnv(backend))
     assert (start["best_single_ms"], start["best_single_unlimited_ms"]) == (10.0, 8.0)
 
 
 def test_everything_stays_finite_where_no_device_holds_the_model() -> None:
     halves = tuple(DeviceSpec(name, weight_share=0.5) for name in ("CPU", "GPU"))
     env = DevicePlacementEnv(diamond_backend(diamond_problem(halves)))
-    _, infos = played(env, [1, 0, 0, 1])
+    _, infos = play_actions(env, [1, 0, 0, 1])
     assert infos[1]["feasible"]
     assert infos[1]["best_single_ms"] == pytest.approx(10 * infos[1]["reference_ms"])
     for info in infos:
@@ -218,26 +222,39 @@ def test_reset_never_measures_again() -> None:
 def test_a_repeated_placement_is_answered_from_memory() -> None:
     backend = FakeBackend()
     env = DevicePlacementEnv(CachedBackend(backend), horizon=2)
-    _, infos = played(env, [0, 1, 0, 1], [0, 1, 0, 1])
-    assert backend.calls.count(("score", (0, 1, 0, 1))) + backend.asked("evaluate") == 1
+    _, infos = play_actions(env, [0, 1, 0, 1], [0, 1, 0, 1])
+    assert [placement for _, placement in backend.calls].count((0, 1, 0, 1)) == 1
     assert [info["cached"] for info in infos[1:]] == [False, True]
     assert infos[1]["latency_ms"] == infos[2]["latency_ms"]
 
 
 def test_actions_of_padded_units_are_ignored() -> None:
     env = diamond_env(max_nodes=6)
-    infos = [played(env, [0, 1, 0, 1, *tail])[1][1] for tail in ([0, 0], [1, 1])]
+    infos = [play_actions(env, [0, 1, 0, 1, *tail])[1][1] for tail in ([0, 0], [1, 1])]
     assert infos[0]["placement_hash"] == infos[1]["placement_hash"]
     assert infos[0]["latency_ms"] == infos[1]["latency_ms"]
-    assert infos[0]["placement_hash"] == played(diamond_env(), [0, 1, 0, 1])[1][1]["placement_hash"]
+    assert (
+        infos[0]["placement_hash"]
+        == play_actions(diamond_env(), [0, 1, 0, 1])[1][1]["placement_hash"]
+    )
 
 
 def test_the_placement_of_the_env_is_the_last_one_tried() -> None:
     env = diamond_env()
-    played(env, [0, 1, 1, 0])
+    play_actions(env, [0, 1, 1, 0])
     placement = env.placement()
     assert isinstance(placement, Placement)
     assert placement.units == {"a": "CPU", "b": "GPU", "c": "GPU", "d": "CPU"}
+
+
+def test_what_a_caller_does_to_an_action_later_changes_no_placement() -> None:
+    env = diamond_env(max_nodes=4)
+    env.reset()
+    action = assignment([0, 1, 1, 0])
+    info = env.step(action)[4]
+    action[:] = 1
+    assert env.placement().units == {"a": "CPU", "b": "GPU", "c": "GPU", "d": "CPU"}
+    assert env.get_info()["placement_hash"] == info["placement_hash"]
 
 
 def test_the_graph_table_holds_what_observations_repeat() -> None:
@@ -263,9 +280,18 @@ def test_closing_reaches_the_backend() -> None:
 @pytest.mark.parametrize(
     ("argument", "remedy"),
     [
-        ({"horizon": 0}, "horizon must be at least 1"),
-        ({"reward": "latency"}, "log_speedup"),
+        ({"horizon": 0}, "horizon must be an integer of at least 1, not 0"),
+        ({"horizon": "abc"}, "horizon must be an integer of at least 1, not 'abc'"),
+        ({"horizon": 2.5}, "horizon must be an integer of at least 1, not 2.5"),
+        ({"horizon": True}, "horizon must be an integer"),
+        ({"observe_graph": "yes"}, "observe_graph must be True or False, not 'yes'"),
+        ({"max_nodes": -4}, "max_nodes must be an integer of at least 1, not -4"),
+        ({"max_nodes": 8.5}, "max_nodes must be an integer of at least 1, not 8.5"),
+        ({"max_edges": "9"}, "max_edges must be an integer of at least 1, not '9'"),
+        ({"reward": "latency"}, "log_speedup.*did you mean 'inverse_latency'"),
+        ({"reward": "logspeedup"}, "did you mean 'log_speedup'"),
         ({"render_mode": "svg"}, "ansi"),
+        ({"render_mode": "rgb-array"}, "did you mean 'rgb_array'"),
         ({"max_nodes": 3}, "4 units and 4 edges"),
         ({"max_edges": 3}, "4 units and 4 edges"),
     ],
@@ -273,5 +299,11 @@ def test_closing_reaches_the_backend() -> None:
 def test_an_argument_out_of_range_is_refused_with_the_remedy(
     argument: dict[str, Any], remedy: str
 ) -> None:
-    with pytest.raises(ValueError, match=remedy):
+    with pytest.raises(UserError, match=remedy):
         diamond_env(**argument)
+
+
+@pytest.mark.parametrize("whole", [np.int64(6), np.int32(6)])
+def test_whole_numbers_of_numpy_are_taken(whole: Any) -> None:
+    env = diamond_env(horizon=whole, max_nodes=whole, max_edges=whole)
+    assert env.observation_space.contains(env.reset()[0])

@@ -15,6 +15,7 @@ from openvino import opset13 as ops
 from placement_gym import Placement, PlacementMismatchError, apply_placement, compile_model
 from placement_gym.arrays import IntArray
 from placement_gym.devices import PRESETS, register
+from placement_gym.errors import UserError
 from placement_gym.graph.extract import extract
 from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.submodels import acyclic_submodels
@@ -112,12 +113,43 @@ def test_assignment_follows_the_order_of_the_devices_it_is_asked_for(
 
 
 @pytest.mark.parametrize(
-    "text", ["", "[]", "{}", '{"format": 1}', '{"format": 99, "units": {}}', "units: {}"]
+    ("content", "fault"),
+    [
+        (b"", "invalid JSON"),
+        (b"units: {}", "invalid JSON"),
+        (b"\xff\xfe", "invalid JSON"),
+        (b"[]", "needs an object with the key 'format'"),
+        (b"{}", "needs an object with the key 'format'"),
+        (b'{"format": 1}', "'model' is missing"),
+        (b'{"format": 99, "units": {}}', "its format is 99, this version reads 1"),
+    ],
 )
-def test_file_that_is_no_placement_is_refused_by_name(tmp_path: Path, text: str) -> None:
+def test_a_file_of_another_kind_is_refused_by_its_name(
+    tmp_path: Path, content: bytes, fault: str
+) -> None:
     path = tmp_path / "other.json"
-    path.write_text(text)
-    with pytest.raises(ValueError, match=r"other\.json is not a placement"):
+    path.write_bytes(content)
+    with pytest.raises(UserError, match=rf"other\.json is not a placement file.*{fault}"):
+        Placement.load(path)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "fault"),
+    [
+        ("model", None, "'model' is missing or has another type than str"),
+        ("units", ["CPU"], "'units' is missing or has another type than dict"),
+        ("units", {"a": 0}, "'units' must hold the name of a device"),
+        ("members", {"a": "a"}, "'members' must hold a list"),
+        ("devices", "CPU", "'devices' is missing or has another type than list"),
+        ("devices", ["CPU"], "a device needs 'name'"),
+    ],
+)
+def test_a_file_with_a_wrong_entry_is_refused_with_its_key(
+    tmp_path: Path, mixed: Placement, key: str, value: Any, fault: str
+) -> None:
+    path = tmp_path / "edited.json"
+    path.write_text(json.dumps(mixed.to_json() | {key: value}))
+    with pytest.raises(UserError, match=rf"edited\.json is not a placement file.*{fault}"):
         Placement.load(path)
 
 

@@ -130,6 +130,6 @@ def test_assignment_hash_depends_on_values_not_on_the_integer_type() -> None:
 
 
 @pytest.mark.parametrize("wrong", [[0, 0, 0, 2], [0, 0, 0, -1], [0, 0, 0], [0, 0, 0, 0, 0]])
-def test_what_is_no_assignment_is_refused_before_anything_runs(wrong: list[int]) -> None:
+def test_an_invalid_assignment_is_refused_before_anything_runs(wrong: list[int]) -> None:
     with pytest.raises(ValueError, match="4 device indices from 0 to 1"):
         diamond_problem().infeasibility(np.array(wrong))

@@ -6,16 +6,18 @@ import re
 import subprocess
 import sys
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from importlib import import_module
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
+import openvino as ov
 import pytest
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.utils.env_checker import check_env
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker
+from openvino import opset13 as ops
 from stable_baselines3.common.env_checker import check_env as check_env_for_sb3
 
 import placement_gym  # noqa: F401  registers the ids
@@ -41,8 +43,28 @@ ONE_DEVICE = {
 }
 
 
-def make(env_id: str, **kwargs: Any) -> gym.Env[Any, Any]:
-    return gym.make(env_id, model="tiny", **QUICK[env_id], **kwargs)
+Make = Callable[..., gym.Env[Any, Any]]
+
+
+@pytest.fixture(scope="module")
+def fork(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The file of a model of three units, whose eight placements are quickly measured."""
+    inputs = ops.parameter((1, 8), np.float32, name="inputs")
+    outputs = ops.add(ops.relu(inputs), ops.tanh(inputs))
+    path = tmp_path_factory.mktemp("models") / "fork.xml"
+    ov.save_model(ov.Model([ops.result(outputs)], [inputs], "fork"), path, False)
+    return str(path)
+
+
+@pytest.fixture
+def make(fork: str) -> Make:
+    """Makes an environment; a measured one on the small model."""
+
+    def make_env(env_id: str, **kwargs: Any) -> gym.Env[Any, Any]:
+        model = "tiny" if env_id in SIMULATED else fork
+        return gym.make(env_id, **({"model": model} | QUICK[env_id] | kwargs))
+
+    return make_env
 
 
 def below_makes_own_wrappers(env: gym.Env[Any, Any]) -> gym.Env[Any, Any]:
@@ -70,7 +92,7 @@ def texts(caught: Iterable[warnings.WarningMessage]) -> set[str]:
 
 
 @pytest.mark.parametrize("env_id", IDS)
-def test_gymnasiums_check_passes_with_known_warnings_only(env_id: str) -> None:
+def test_gymnasiums_check_passes_with_known_warnings_only(make: Make, env_id: str) -> None:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         env = below_makes_own_wrappers(make(env_id))
@@ -80,7 +102,7 @@ def test_gymnasiums_check_passes_with_known_warnings_only(env_id: str) -> None:
 
 
 @pytest.mark.parametrize("env_id", IDS)
-def test_stable_baselines_check_passes_with_known_warnings_only(env_id: str) -> None:
+def test_stable_baselines_check_passes_with_known_warnings_only(make: Make, env_id: str) -> None:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         check_env_for_sb3(make(env_id))
@@ -121,7 +143,7 @@ def test_registering_restores_a_missing_id_only(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize("env_id", IDS)
-def test_an_unknown_argument_is_a_type_error(env_id: str) -> None:
+def test_an_unknown_argument_is_a_type_error(make: Make, env_id: str) -> None:
     with pytest.raises(TypeError, match="colour"):
         make(env_id, colour="blue")
 
@@ -136,7 +158,7 @@ def test_every_argument_has_a_default(env_id: str) -> None:
 
 
 @pytest.mark.parametrize("env_id", IDS)
-def test_a_spec_in_json_reproduces_the_env(env_id: str) -> None:
+def test_a_spec_in_json_reproduces_the_env(make: Make, env_id: str) -> None:
     devices = [{"name": "CPU", "threads": 1}, {"name": "CPU_B", "plugin": "CPU"}]
     own = {"start": "random"} if "PerUnit" in env_id else {"horizon": 3}
     env = make(env_id, devices=devices, granularity="op", max_nodes=20, max_edges=30, **own)
@@ -151,7 +173,7 @@ def test_a_spec_in_json_reproduces_the_env(env_id: str) -> None:
 
 
 @pytest.mark.parametrize("env_id", IDS)
-def test_info_keys_are_the_same_over_ids_and_steps(env_id: str) -> None:
+def test_info_keys_are_the_same_over_ids_and_steps(make: Make, env_id: str) -> None:
     env = make(env_id)
     infos = [make("DevicePlacementSim-v0").reset()[1]]
     for _ in range(2):
@@ -161,7 +183,7 @@ def test_info_keys_are_the_same_over_ids_and_steps(env_id: str) -> None:
 
 
 @pytest.mark.parametrize("env_id", SIMULATED)
-def test_simulated_infos_are_finite_and_repeat(env_id: str) -> None:
+def test_simulated_infos_are_finite_and_repeat(make: Make, env_id: str) -> None:
     env = make(env_id, devices="cpu-testbed-limited")
     env.action_space.seed(0)
     actions = [env.action_space.sample() for _ in range(5)]
@@ -188,7 +210,7 @@ def run_python(code: str) -> str:
     return done.stdout
 
 
-def test_the_prefixed_id_works_in_a_fresh_process() -> None:
+def test_the_prefixed_id_works_in_a_fresh_process(make: Make) -> None:
     printed = run_python(
         "import json, gymnasium\n"
         "env = gymnasium.make('placement_gym:DevicePlacementSim-v0', model='tiny')\n"
@@ -207,10 +229,10 @@ def test_importing_the_package_registers_the_ids_in_a_fresh_process() -> None:
     assert all(repr(env_id) in printed for env_id in IDS)
 
 
-def test_the_prefixed_id_works_in_spawned_workers() -> None:
+def test_the_prefixed_id_works_in_a_spawned_worker() -> None:
     envs = gym.make_vec(
         "placement_gym:DevicePlacementSim-v0",
-        num_envs=2,
+        num_envs=1,
         vectorization_mode="async",
         vector_kwargs={
             "context": "spawn",
@@ -220,7 +242,7 @@ def test_the_prefixed_id_works_in_spawned_workers() -> None:
     )
     try:
         _, start = envs.reset(seed=0)
-        _, _, terminated, _, last = envs.step(np.zeros((2, 7), dtype=np.int64))
+        _, _, terminated, _, last = envs.step(np.zeros((1, 7), dtype=np.int64))
     finally:
         envs.close()
     assert terminated.all()
@@ -228,6 +250,20 @@ def test_the_prefixed_id_works_in_spawned_workers() -> None:
 
 
 @pytest.mark.parametrize("env_id", IDS)
-def test_every_render_mode_can_be_made(env_id: str) -> None:
+def test_every_render_mode_renders(
+    make: Make, env_id: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rendered = {}
     for mode in ("ansi", "rgb_array", "human"):
-        assert make(env_id, render_mode=mode).render_mode == mode
+        env = make(env_id, render_mode=mode)
+        env.reset(seed=0)
+        env.step(env.action_space.sample())
+        rendered[mode] = env.render()
+    text, picture = rendered["ansi"], rendered["rgb_array"]
+    assert isinstance(text, str)
+    assert " units " in text
+    assert isinstance(picture, np.ndarray)
+    assert picture.dtype == np.uint8
+    assert picture.shape[2] == 3
+    assert rendered["human"] is None
+    assert " units " in capsys.readouterr().out

@@ -10,17 +10,16 @@ from fakes import (
     diamond_backend,
     diamond_env,
     diamond_problem,
-    played,
+    play_actions,
 )
 
 import placement_gym  # noqa: F401  registers the ids
 from placement_gym.env import DevicePlacementEnv
-from placement_gym.plots.placement import TALLEST_ROW, stacked
 
 
 def test_ansi_shows_the_latency_the_devices_and_a_letter_for_each_unit() -> None:
     env = diamond_env(render_mode="ansi")
-    played(env, [0, 1, 1, 0])
+    play_actions(env, [0, 1, 1, 0])
     text = env.render()
     assert isinstance(text, str)
     title, *rows = text.splitlines()
@@ -33,7 +32,7 @@ def test_ansi_shows_the_latency_the_devices_and_a_letter_for_each_unit() -> None
 
 def test_ansi_says_why_a_placement_is_infeasible() -> None:
     env = DevicePlacementEnv(diamond_backend(diamond_problem(LIMITED)), render_mode="ansi")
-    played(env, [1, 1, 1, 1])
+    play_actions(env, [1, 1, 1, 1])
     assert "infeasible, GPU holds" in str(env.render())
 
 
@@ -46,7 +45,7 @@ def test_ansi_names_a_test_bed() -> None:
 
 def test_human_mode_prints_every_step(capsys: pytest.CaptureFixture[str]) -> None:
     env = diamond_env(render_mode="human", horizon=2)
-    played(env, [0, 1, 1, 0], [1, 1, 1, 1])
+    play_actions(env, [0, 1, 1, 0], [1, 1, 1, 1])
     printed = capsys.readouterr().out.splitlines()
     assert "ABBA" in printed
     assert "BBBB" in printed
@@ -65,12 +64,3 @@ def test_rgb_array_is_a_picture_that_shows_the_placement() -> None:
         assert frame.ndim == 3
         assert frame.shape[2] == 3
     assert not np.array_equal(frames[0], frames[1])
-
-
-def test_wide_levels_do_not_make_a_tower_of_the_picture() -> None:
-    row = np.repeat([0, 1], [400, 3])
-    y = np.concatenate([np.arange(400.0), np.arange(3.0)])
-    down = stacked(row, y)
-    assert np.ptp(down[:400]) == pytest.approx(TALLEST_ROW)
-    assert np.ptp(down[400:]) == pytest.approx(2.0)
-    assert down[:400].min() > down[400:].max()

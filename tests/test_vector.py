@@ -9,11 +9,13 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
+from fakes import diamond_env
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
 import placement_gym  # noqa: F401  registers the ids
+from placement_gym.errors import UserError
 from placement_gym.rewards import REWARDS
-from placement_gym.vector import SimulatedVectorEnv
+from placement_gym.vector import PlacementVectorEnv, SimulatedVectorEnv
 
 ENV_ID = "DevicePlacementSim-v0"
 MODEL = "synthetic-layered-30"
@@ -189,7 +191,7 @@ def test_a_list_of_seeds_must_have_one_for_each_environment(seed: list[int]) -> 
 
 
 def test_some_environments_alone_cannot_be_reset() -> None:
-    with pytest.raises(ValueError, match="all are reset"):
+    with pytest.raises(ValueError, match="reset together"):
         batched(2).reset(options={"reset_mask": np.array([True, False])})
 
 
@@ -250,10 +252,16 @@ def test_what_a_caller_does_to_an_info_changes_no_reward() -> None:
     np.testing.assert_array_equal(envs.step(ones)[1], expected)
 
 
-@pytest.mark.parametrize("k", [0, -1])
-def test_at_least_one_environment_is_needed(k: int) -> None:
-    with pytest.raises(ValueError, match="at least 1"):
+@pytest.mark.parametrize("k", [0, -1, 2.5])
+def test_at_least_one_environment_is_needed(k: Any) -> None:
+    with pytest.raises(UserError, match="num_envs must be an integer of at least 1"):
         batched(k)
+
+
+@pytest.mark.parametrize("horizon", [0, 1.5, "two"])
+def test_a_horizon_of_the_batch_must_be_a_positive_integer(horizon: Any) -> None:
+    with pytest.raises(UserError, match="horizon must be an integer of at least 1"):
+        PlacementVectorEnv(diamond_env(), 2, horizon=horizon)
 
 
 def test_unknown_arguments_are_refused_as_by_a_single_environment() -> None:

@@ -13,6 +13,7 @@ from gymnasium.utils.env_checker import check_env
 
 import placement_gym  # noqa: F401  registers the ids
 from placement_gym.env import DevicePlacementEnv
+from placement_gym.errors import UserError
 from placement_gym.observation import N_FEATURES
 from placement_gym.wrappers import GraphObservation, PerUnit
 
@@ -26,7 +27,7 @@ def per_unit(backend: Any = None, inner: dict[str, Any] | None = None, **kwargs:
 def play_episode(
     env: gym.Env[Any, Any], devices: Iterable[int], seed: int | None = None
 ) -> tuple[list[float], list[dict[str, Any]], list[dict[str, Any]]]:
-    """Rewards of an episode; observations and infos from the reset on."""
+    """Play an episode; return its rewards, and observations and infos from the reset on."""
     observation, info = env.reset(seed=seed)
     rewards, observations, infos = [], [observation], [info]
     for device in devices:
@@ -117,7 +118,7 @@ def test_start_random_uses_supported_devices_only() -> None:
     assert starts.any(axis=0).tolist() == [True, False, True, False]
 
 
-def test_start_random_is_scored_as_it_stands() -> None:
+def test_start_random_is_evaluated_as_it_stands() -> None:
     env = per_unit(FakeBackend(), start="random")
     observation, info = env.reset(seed=1)
     assert info["latency_ms"] == 10.0 + observation["placement"].sum()
@@ -146,6 +147,30 @@ def test_start_best_ignores_infeasible_placements() -> None:
     env = per_unit(backend, start="best")
     play_episode(env, [1, 1, 1, 1])
     assert env.reset()[0]["placement"].tolist() == [1, 1, 1, 0]
+
+
+def test_start_best_with_the_final_reward_forgets_no_later_improvement() -> None:
+    """A start that was not evaluated is not taken for as fast as the reference."""
+    env = per_unit(FakeBackend(), start="best", reward="final")
+    for devices in ([1, 1, 1, 1], [1, 0, 0, 0]):
+        play_episode(env, devices)
+    assert env.reset()[0]["placement"].tolist() == [1, 0, 0, 0]
+
+
+def test_an_episode_leaves_the_best_placement_as_it_was() -> None:
+    env = per_unit(FakeBackend(), start="best")
+    for devices in ([1, 1, 1, 1], [0, 1, 1, 1]):
+        play_episode(env, devices)
+        assert env.reset()[0]["placement"].tolist() == [0] * N_UNITS
+
+
+def test_placing_a_unit_leaves_the_evaluated_placement_as_it_was() -> None:
+    env = per_unit()
+    env.reset()
+    info = env.step(1)[4]
+    env.place(1)
+    assert list(env.base.placement().units.values()) == ["GPU", "CPU", "CPU", "CPU"]
+    assert env.base.get_info()["placement_hash"] == info["placement_hash"]
 
 
 def test_the_final_reward_evaluates_only_once_an_episode() -> None:
@@ -203,16 +228,24 @@ def test_masks_reach_through_the_wrappers_of_make() -> None:
 
 
 @pytest.mark.parametrize("action", [-1, 2, [0, 1], [0]])
-def test_an_action_that_is_no_device_index_is_refused(action: Any) -> None:
+def test_an_action_that_is_not_a_device_index_is_refused(action: Any) -> None:
     env = per_unit()
     env.reset()
     with pytest.raises(ValueError, match="from 0 to 1"):
         env.step(action)
 
 
-@pytest.mark.parametrize("argument", [{"start": "worst"}, {"reward": "speedup"}])
-def test_unknown_start_and_reward_are_refused(argument: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="must be"):
+@pytest.mark.parametrize(
+    ("argument", "remedy"),
+    [
+        ({"start": "worst"}, r"\['best', 'first', 'random'\], not 'worst'"),
+        ({"start": "frist"}, "did you mean 'first'"),
+        ({"reward": "speedup"}, r"\['final', 'improvement'\], not 'speedup'"),
+        ({"reward": "improvment"}, "did you mean 'improvement'"),
+    ],
+)
+def test_unknown_start_and_reward_are_refused(argument: dict[str, Any], remedy: str) -> None:
+    with pytest.raises(UserError, match=remedy):
         per_unit(**argument)
 
 
@@ -294,10 +327,10 @@ def test_a_seed_forgets_the_best_placement() -> None:
     assert observation["placement"].tolist() == [0] * N_UNITS
 
 
-def test_units_can_be_placed_without_scoring() -> None:
+def test_units_can_be_placed_without_an_evaluation() -> None:
     env = per_unit()
     env.reset()
-    before = env.base.last
+    before = env.base.last_measurement
     observations = [env.place(1) for _ in range(N_UNITS)]
-    assert env.base.last is before
+    assert env.base.last_measurement is before
     assert observations[-1]["placement"].tolist() == [1] * N_UNITS

@@ -1,15 +1,15 @@
-"""Shipped constants: what bounds an operator's time on a kind of device."""
+"""Shipped constants of the roofline model, by kind of device."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from placement_gym.devices import DeviceSpec
-from placement_gym.errors import UserError
+from placement_gym.devices import PRESETS, DeviceSpec
+from placement_gym.errors import UserError, suggest, unknown_name
 
 CORES = 8
-"""Cores of the CPU whose full rates stand below."""
+"""Cores of the CPU whose full rates are given below."""
 
 CONVOLUTION, DEPTHWISE, MATMUL, VECTOR = "convolution", "depthwise", "matmul", "vector"
 CLASSES = {
@@ -33,10 +33,10 @@ class Roofline:
     """What bounds an operator's time: arithmetic or memory traffic, after a fixed launch.
 
     Attributes:
-        gflops: Rate in f32 of each operator class.
+        gflops: Rate of each operator class in f32.
         gbytes_per_s: Bandwidth of the device's memory.
-        fill_elements: Output elements that keep all of the device busy; an operator with fewer
-            reaches that share of the rate.
+        fill_elements: Output elements that keep the whole device busy; an operator with fewer
+            reaches a proportional share of the rate.
         launch_ms: Fixed time of an operator.
         link_ms: Fixed time of a transfer between the device and the host's memory.
         link_gbytes_per_s: Its bandwidth; infinite for the host itself.
@@ -95,25 +95,41 @@ ROOFLINES = {
         link_gbytes_per_s=30.0,
     ),
 }
-"""By ``DeviceSpec.roofline``, else by the kind of device; plausible, not measured. Of the last two
+"""By ``DeviceSpec.roofline``, else by the kind of device; plausible, not measured. For the last two
 see ``paper``."""
 
 
 def roofline(device: DeviceSpec) -> Roofline:
-    """The constants of a device; an unknown kind computes like a GPU.
+    """The constants of a device.
 
     Raises:
-        ValueError: The device names a roofline that is not there.
+        ValueError: The device's roofline or kind is unknown.
+    """
+    check_kind(device)
+    return ROOFLINES[device.roofline or device.kind]
+
+
+def check_kind(device: DeviceSpec, others: Sequence[str] = ()) -> None:
+    """Raise unless the device states a known roofline or is of a known kind.
+
+    Args:
+        device: A simulated device.
+        others: Further kinds that are known.
     """
     if device.roofline and device.roofline not in ROOFLINES:
-        raise UserError(
-            f"{device.name}: roofline must be one of {sorted(ROOFLINES)}, not {device.roofline!r}"
-        )
-    return ROOFLINES.get(device.roofline or device.kind, ROOFLINES["GPU"])
+        raise unknown_name(f"{device.name}: roofline", device.roofline, ROOFLINES)
+    kinds = (*ROOFLINES, *others)
+    if device.roofline or device.kind in kinds:
+        return
+    raise UserError(
+        f"device {device.name!r} cannot be simulated: its kind must be one of {sorted(kinds)}, or "
+        f"state a roofline, as in {{'name': {device.name!r}, 'roofline': 'GPU'}}, or the file of "
+        f"a cost table as costs={suggest(device.kind, (*kinds, *PRESETS))}"
+    )
 
 
 def share_of_cores(device: DeviceSpec) -> float:
-    """The share of a CPU's arithmetic that its thread limit leaves, else 1."""
+    """Share of a CPU's arithmetic rate under its thread limit, else 1."""
     if device.kind != "CPU" or device.threads is None:
         return 1.0
     return min(device.threads / CORES, 1.0)

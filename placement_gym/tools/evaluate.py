@@ -7,9 +7,10 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from placement_gym.bench.run.environment import BenchEnv
-from placement_gym.bench.run.finalists import Finalist, fastest
+from placement_gym.bench.run.finalist import Finalist
+from placement_gym.bench.run.finalists import choose_finalist
 from placement_gym.bench.run.rows import plain
-from placement_gym.devices import cautions
+from placement_gym.devices import collect_cautions
 from placement_gym.placement import Placement
 
 
@@ -42,11 +43,11 @@ def evaluate_placement(
     with TemporaryDirectory() as folder:
         bench_env = BenchEnv.make("DevicePlacement-v0", env_kwargs, Path(folder))
         assignment = chosen.operator_devices(bench_env.base.problem.units.graph)
-        finalist = fastest(bench_env, [assignment])
+        finalist = choose_finalist(bench_env, [assignment])
         bench_env.close()
         return {
             "model": chosen.model,
-            "notes": cautions(bench_env.base.problem.devices, bench_env.measured),
+            "notes": collect_cautions(bench_env.base.problem.devices, bench_env.measured),
             **summary(finalist),
         }
 

@@ -156,7 +156,8 @@ def ranks(measured: FloatArray, predicted: FloatArray) -> dict[str, float]:
 
 def write(document: Document, folder: Path) -> None:
     """Write the report's JSON and its scatter plot."""
-    from placement_gym.plots.placement import draw_fidelity, save
+    from placement_gym.plots.fidelity import draw_fidelity
+    from placement_gym.plots.style import save
 
     folder.mkdir(parents=True, exist_ok=True)
     name = f"fidelity-{document['model']}"

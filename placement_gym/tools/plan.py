@@ -19,7 +19,7 @@ from placement_gym.backends.measured.timing_protocol import QUICK
 from placement_gym.backends.protocol import Measurement
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.bench.run.rows import plain
-from placement_gym.devices import cautions
+from placement_gym.devices import collect_cautions
 from placement_gym.errors import EngineError
 from placement_gym.patterns import prefixes, windows
 from placement_gym.placement import Placement
@@ -80,7 +80,8 @@ def plan(
         ``measured_ms``, ``speedup`` over the fastest feasible single device, ``noise``,
         ``n_submodels``.
     """
-    from placement_gym.plots.placement import draw_placement, save
+    from placement_gym.plots.placement import draw_placement
+    from placement_gym.plots.style import save
 
     started = perf_counter()
     backend = build_measured_backend(model, devices, granularity, protocol=QUICK)
@@ -98,7 +99,7 @@ def plan(
         {
             "model": problem.units.graph.model,
             "devices": problem.device_names,
-            "notes": cautions(problem.devices),
+            "notes": collect_cautions(problem.devices),
             "plan": label,
             "verdict": verdict(rows, label),
             "bound_ms": bound_ms,

@@ -69,7 +69,7 @@ def test_remeasure_always_reaches_the_inner_backend(inner: FakeBackend) -> None:
     backend = CachedBackend(inner)
     backend.evaluate(assignment(MIXED))
     measured = backend.remeasure([assignment(MIXED), assignment([0, 0, 0, 0])])
-    assert inner.asked("remeasure") == 2
+    assert inner.calls_of("remeasure") == 2
     assert [m.cached for m in measured] == [False, False]
 
 

@@ -154,6 +154,12 @@ def test_unmapped_operator_joins_its_consumer() -> None:
     assert unit_sets(units) == {frozenset({0}), frozenset({1, 2})}
 
 
+def test_unmapped_operator_joins_the_first_of_its_consumers() -> None:
+    fork = op_graph(3, [(0, 1), (0, 2)])
+    units = group(fork, "fused", {"op1": "a", "op2": "b"})
+    assert unit_sets(units) == {frozenset({0, 1}), frozenset({2})}
+
+
 def test_convolution_bias_and_activation_are_one_fused_unit(units_of: UnitsOf) -> None:
     units = units_of("tiny", "fused", "folded")
     parts = ("stem/conv", "stem/add", "stem/relu")
@@ -179,7 +185,7 @@ def test_tensor_read_inside_its_own_unit_does_not_leave_it() -> None:
 
 
 def test_unknown_granularity_is_refused_with_those_there_are() -> None:
-    with pytest.raises(ValueError, match=r"op.*colocated.*fused.*'layer'"):
+    with pytest.raises(ValueError, match=r"colocated.*fused.*op.*'layer'"):
         group(chain(2), "layer")
 
 

@@ -72,9 +72,10 @@ def diamond_costs(problem: Problem) -> CostTable:
         operator_ms=np.array(UNIT_MS)[:, np.arange(n) % 2],
         supported=problem.supported,
         memory_bytes=np.array(WEIGHT_BYTES),
-        volume=np.array(TRANSFER_MS),
+        transfer_size=np.array(TRANSFER_MS),
+        transfer_unit="ms",
         link_ms=np.zeros((n, n)),
-        link_ms_per_volume=1.0 - np.eye(n),
+        link_ms_per_size=1.0 - np.eye(n),
         submodel_ms=np.zeros(n),
         host=np.array([device.kind == "CPU" for device in problem.devices]),
     )
@@ -87,11 +88,11 @@ def diamond_backend(problem: Problem | None = None) -> SimulatedBackend:
 
 
 class FakeBackend:
-    """Scripted costs, and a record of who asked what.
+    """Scripted costs, and a record of every call.
 
     Args:
-        cost: Latency in ms of an assignment; by default 10 and 1 more for each unit on device 1.
-        problem: The diamond's by default.
+        cost: Latency of an assignment, ms; by default 10, and 1 more for each unit on device 1.
+        problem: By default that of the diamond.
         failures: Assignments that fail at run time.
     """
 
@@ -111,7 +112,8 @@ class FakeBackend:
     def reference_ms(self) -> float:
         return self.cost(self.problem.single(self.problem.reference_device))
 
-    def asked(self, method: str) -> int:
+    def calls_of(self, method: str) -> int:
+        """How often a method was called."""
         return sum(name == method for name, _ in self.calls)
 
     def evaluate(self, assignment: IntArray) -> Measurement:
@@ -123,7 +125,7 @@ class FakeBackend:
         return Batch.of(self.evaluate, assignments)
 
     def evaluate_ignoring_limits(self, assignment: IntArray) -> Measurement:
-        self.calls.append(("score", tuple(assignment.tolist())))
+        self.calls.append(("evaluate_ignoring_limits", tuple(assignment.tolist())))
         return self.answer(assignment)
 
     def answer(self, assignment: IntArray) -> Measurement:
@@ -171,8 +173,8 @@ def diamond_env(**kwargs: Any) -> DevicePlacementEnv:
     return DevicePlacementEnv(diamond_backend(), **kwargs)
 
 
-def played(env: gym.Env[Any, Any], *actions: Any) -> tuple[list[float], list[dict[str, Any]]]:
-    """Rewards, and infos from the reset on, of one episode."""
+def play_actions(env: gym.Env[Any, Any], *actions: Any) -> tuple[list[float], list[dict[str, Any]]]:
+    """Play one episode; return its rewards, and its infos from the reset on."""
     infos = [env.reset(seed=0)[1]]
     rewards = []
     for action in actions:
@@ -183,7 +185,7 @@ def played(env: gym.Env[Any, Any], *actions: Any) -> tuple[list[float], list[dic
 
 
 class Greedy:
-    """Evaluates for ever."""
+    """Evaluates until it is stopped."""
 
     def __init__(self, env: gym.Env[Any, Any], seed: int) -> None:
         self.env = env

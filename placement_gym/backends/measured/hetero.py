@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from placement_gym.arrays import IntArray
 from placement_gym.backends.measured.static_values import separate_static_values
 from placement_gym.devices import DeviceSpec, register
-from placement_gym.errors import EngineError, UserError
+from placement_gym.errors import EngineError, UserError, unknown_name
 from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.submodels import (
     acyclic_submodels,
@@ -88,7 +88,7 @@ def uses_aliases(split: str, specs: Sequence[DeviceSpec]) -> bool:
         ValueError: Unknown mode, or aliases of a plugin that cannot be registered twice.
     """
     if split not in SPLITS:
-        raise UserError(f"split must be one of {SPLITS}, not {split!r}")
+        raise unknown_name("split", split, SPLITS)
     fixed = [spec.name for spec in specs if spec.kind not in ALIASABLE]
     if split == "alias" and fixed:
         raise UserError(f"{fixed} cannot be given a second name: use split='hetero' or 'auto'")

@@ -154,9 +154,10 @@ def fitted(
         operator_ms=operator_ms * scale * np.where(whole > submodel_ms, rest, 1.0),
         supported=problem.supported[problem.units.of_operator],
         memory_bytes=problem.units.graph.weight_bytes,
-        volume=problem.units.graph.tensors.size_bytes / 1e6,
+        transfer_size=problem.units.graph.tensors.size_bytes / 1e6,
+        transfer_unit="MB",
         link_ms=symmetric(fixed, links, n_devices),
-        link_ms_per_volume=symmetric(per_mb, links, n_devices),
+        link_ms_per_size=symmetric(per_mb, links, n_devices),
         submodel_ms=np.full(n_devices, submodel_ms),
         host=np.array([device.host for device in problem.devices]),
     )

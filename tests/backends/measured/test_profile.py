@@ -49,7 +49,7 @@ def test_the_fit_recovers_the_costs_that_made_the_measurements() -> None:
     splits, found = made_up(problem, true_ms)
     costs = profile.fitted(problem, counted_ms, splits, found)
     assert costs.link_ms == pytest.approx(np.array([[0.0, LINK_MS], [LINK_MS, 0.0]]), rel=0.02)
-    assert costs.link_ms_per_volume[0, 1] == pytest.approx(MS_PER_MB, rel=0.02)
+    assert costs.link_ms_per_size[0, 1] == pytest.approx(MS_PER_MB, rel=0.02)
     assert costs.submodel_ms == pytest.approx(np.full(2, SUBMODEL_MS), rel=0.02)
     twin = SimulatedBackend(problem, costs)
     for split, measurement in zip(splits, found, strict=True):
