@@ -1,4 +1,4 @@
-"""Agents by name; nothing is imported before it is asked for."""
+"""Names of agents and where their factories are; modules are imported when one is made."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 """Search without a network: hill climbing, annealing, cross-entropy, genetic.
 
-Placements are evaluated in batches, so that a simulated environment answers many at once. Moves and
-first placements are structured: runs of the topological order share a device, as what is cut
-costs more than where a unit lies. ``learn`` goes on where it stopped.
+Placements are evaluated in batches, which a simulated environment computes at once. Moves and first
+placements are structured: consecutive units of the topological order share a device, because
+transfers cost more than the choice of a single unit's device. Calling ``learn`` again continues the
+search.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ class Search(Fixed):
     """Predicts the fastest feasible placement it has seen.
 
     Args:
-        env: Where placements are evaluated.
-        seed: Of all that is drawn.
+        env: The environment that evaluates placements.
+        seed: Seed of all random numbers.
     """
 
     def __init__(self, env: gym.Env[Any, Any], seed: int) -> None:
@@ -50,11 +51,11 @@ class Search(Fixed):
         return self
 
     def improve(self, end: int) -> None:
-        """Evaluate one batch, up to ``end`` evaluations in all."""
+        """Evaluate one batch, up to ``end`` evaluations in total."""
         raise NotImplementedError
 
-    def speedups(self, assignments: IntArray) -> FloatArray:
-        """(k,) of (k, n_units) placements; what is infeasible is slower than all that is not."""
+    def evaluate(self, assignments: IntArray) -> FloatArray:
+        """(k,) speed-ups of (k, n_units) placements; infeasible ones get ``UNFIT``."""
         speedup, feasible = self.base.backend.evaluate_batch(assignments)
         self.evaluations += len(assignments)
         reached = np.where(feasible, speedup, UNFIT)
@@ -63,11 +64,11 @@ class Search(Fixed):
             self.assignment = assignments[reached.argmax()].copy()
         return reached
 
-    def moved(self, assignment: IntArray) -> IntArray:
-        """The placement with a run of units, short or long, on another device.
+    def move_run(self, assignment: IntArray) -> IntArray:
+        """Move a run of consecutive units, of random length, to another device.
 
-        Every other time that device gives a run as long in return, or what it has of it, so that
-        full devices can exchange what they hold.
+        With probability ``EXCHANGES`` units of that device within a run of equal length move back,
+        so that full devices can exchange units.
         """
         n, n_devices = self.problem.n_units, len(self.problem.devices)
         if n_devices == 1:
@@ -87,17 +88,17 @@ class Search(Fixed):
 
 
 class Annealing(Search):
-    """Takes a slower placement the more rarely the slower it is, and the later.
+    """Simulated annealing: accepts slower placements with a probability that falls over time.
 
-    A batch of moves is drawn from the placement of the time; they are judged in order, and the
-    first that is taken ends the batch. With ``heat=(0, 0)`` it is hill climbing.
+    Each batch samples moves of the current placement and accepts the first that passes, in order.
+    ``heat=(0, 0)`` makes it hill climbing.
 
     Args:
         env: As for ``Search``.
         seed: As for ``Search``.
         horizon: Evaluations over which it cools down; None takes those of the first ``learn``.
-        starts: (k, n_units) placements of which the fastest is the beginning; None draws one.
-        heat: At the beginning and at the end, in log speed-up.
+        starts: (k, n_units) placements, of which the fastest is the first; None samples one.
+        heat: Temperature at the beginning and at the end, in log speed-up.
         batch: Moves that are evaluated together.
     """
 
@@ -122,23 +123,23 @@ class Annealing(Search):
         return super().learn(total_timesteps)
 
     def improve(self, end: int) -> None:
-        """One batch of moves."""
+        """Evaluate one batch of moves."""
         if not self.speedup:
             tried = self.starts[: end - self.evaluations]
-            reached = self.speedups(tried)
+            reached = self.evaluate(tried)
             self.now, self.speedup = tried[reached.argmax()], float(reached.max())
             return
         heat = self.temperature()
         k = min(self.batch, end - self.evaluations)
-        tried = np.stack([self.moved(self.now) for _ in range(k)])
-        for candidate, speedup in zip(tried, self.speedups(tried), strict=True):
+        tried = np.stack([self.move_run(self.now) for _ in range(k)])
+        for candidate, speedup in zip(tried, self.evaluate(tried), strict=True):
             loss = np.log(self.speedup / speedup)
             if loss <= 0 or (heat > 0 and self.rng.random() < np.exp(-loss / heat)):
                 self.now, self.speedup = candidate, float(speedup)
                 break
 
     def temperature(self) -> float:
-        """Falls by the same factor in equal times."""
+        """The current temperature; it falls exponentially."""
         first, last = self.heat
         if not first:
             return 0.0
@@ -147,16 +148,16 @@ class Annealing(Search):
 
 
 class CrossEntropy(Search):
-    """Draws every unit's device from its share among the best of the last batch.
+    """Samples every unit's device from its frequencies among the best of the earlier batches.
 
-    Units in a run share the number that decides, so that neighbours with like shares go together,
-    while each has its share. Runs of a placement are short or long.
+    Consecutive units share the uniform number that is compared with their probabilities, so that
+    units of similar probabilities are placed together. The lengths of these runs are random.
 
     Args:
         env: As for ``Search``.
         seed: As for ``Search``.
-        batch: Placements a round.
-        elite: Share of them that the next round follows.
+        batch: Placements per round.
+        elite: Share of them whose frequencies update the probabilities.
         smoothing: Weight of the old probabilities.
     """
 
@@ -174,17 +175,17 @@ class CrossEntropy(Search):
         self.shares = supported / supported.sum(axis=1, keepdims=True)
 
     def improve(self, end: int) -> None:
-        """One round."""
+        """Evaluate one round and update the probabilities."""
         k = min(self.batch, end - self.evaluations)
-        drawn = self.numbers(k)[:, :, None] > np.cumsum(self.shares, axis=1)
-        tried = np.minimum(drawn.sum(axis=2), len(self.problem.devices) - 1)
+        above = self.draw_numbers(k)[:, :, None] > np.cumsum(self.shares, axis=1)
+        tried = np.minimum(above.sum(axis=2), len(self.problem.devices) - 1)
         tried = np.stack([self.problem.where_supported(one) for one in tried])
-        best = np.argsort(-self.speedups(tried), kind="stable")[: max(int(k * self.elite), 1)]
+        best = np.argsort(-self.evaluate(tried), kind="stable")[: max(int(k * self.elite), 1)]
         counts = np.stack([(tried[best] == d).mean(axis=0) for d in range(self.shares.shape[1])], 1)
         self.shares = self.smoothing * self.shares + (1.0 - self.smoothing) * counts
 
-    def numbers(self, k: int) -> FloatArray:
-        """(k, n_units) uniform numbers, constant over runs."""
+    def draw_numbers(self, k: int) -> FloatArray:
+        """(k, n_units) uniform random numbers, constant over runs of units."""
         n = self.problem.n_units
         begins = self.rng.random((k, n)) < n ** -self.rng.random((k, 1))
         begin = np.maximum.accumulate(np.where(begins, np.arange(n), 0), axis=1)
@@ -192,14 +193,14 @@ class CrossEntropy(Search):
 
 
 class Genetic(Search):
-    """A population in which two parents, chosen by rank, cross at cuts of the topological order.
+    """A genetic algorithm: parents are chosen by rank and crossed at cuts of the topological order.
 
     Args:
         env: As for ``Search``.
         seed: As for ``Search``.
-        population: Placements that live.
-        batch: Children a round; the fastest of old and new live on.
-        mutation: Probability that a child is moved too.
+        population: Size of the population.
+        batch: Children per round; the fastest of population and children survive.
+        mutation: Probability that a child is mutated by a move, too.
     """
 
     def __init__(
@@ -216,61 +217,62 @@ class Genetic(Search):
         self.fitness = np.empty(0)
 
     def improve(self, end: int) -> None:
-        """The first population, or one round of children."""
+        """Evaluate the first population, or one round of children."""
         left = end - self.evaluations
         if len(self.living) < self.population:
             k = min(self.population - len(self.living), left)
             born = np.stack([random_blocks(self.problem, self.rng) for _ in range(k)])
         else:
-            born = np.stack([self.child() for _ in range(min(self.batch, left))])
+            born = np.stack([self.make_child() for _ in range(min(self.batch, left))])
         everyone = np.concatenate([self.living, born])
-        fitness = np.concatenate([self.fitness, self.speedups(born)])
+        fitness = np.concatenate([self.fitness, self.evaluate(born)])
         best = np.argsort(-fitness, kind="stable")[: self.population]
         self.living, self.fitness = everyone[best], fitness[best]
 
-    def child(self) -> IntArray:
-        """Two runs of one parent's devices around one of the other's."""
+    def make_child(self) -> IntArray:
+        """Make a child: one parent's devices, with an interval of the other's."""
         n = self.problem.n_units
-        first, second = (self.living[self.parent()] for _ in range(2))
+        first, second = (self.living[self.choose_parent()] for _ in range(2))
         begin, end = np.sort(self.rng.integers(0, n + 1, 2))
         child = first.copy()
         child[begin:end] = second[begin:end]
-        return self.moved(child) if self.rng.random() < self.mutation else child
+        return self.move_run(child) if self.rng.random() < self.mutation else child
 
-    def parent(self) -> int:
-        """The better of two that are drawn."""
+    def choose_parent(self) -> int:
+        """Choose the better of two random members."""
         return int(self.rng.integers(len(self.living), size=2).min())
 
 
 def hill_climb(env: gym.Env[Any, Any], seed: int, **kwargs: Any) -> Annealing:
-    """Annealing that never takes a slower placement."""
+    """Make annealing that never accepts a slower placement."""
     return Annealing(env, seed, heat=(0.0, 0.0), **kwargs)
 
 
 def annealing(env: gym.Env[Any, Any], seed: int, start: str = "random", **kwargs: Any) -> Annealing:
-    """See ``Annealing``.
+    """Make simulated annealing; see ``Annealing``.
 
     Args:
         env: As for ``Search``.
         seed: As for ``Search``.
-        start: ``"random"``; ``"best"``: the fastest of HEFT, m-ETF and every device alone, which
-            are evaluated first; or the file of a placement.
-        kwargs: As for ``Annealing``.
+        start: ``"random"``; ``"best"``: the fastest of HEFT, m-ETF and every single device, which
+            are evaluated first; or a placement file.
+        kwargs: Arguments of ``Annealing``.
 
     Raises:
-        ValueError: It is neither, or no placement's file.
+        ValueError: It is none of these.
         PlacementMismatchError: The placement was made for something else.
     """
     if start == "random":
         return Annealing(env, seed, **kwargs)
     if start != "best" and not Path(start).is_file():
-        raise UserError(f"start must be 'random', 'best' or a placement's file, not {start!r}")
-    starts = heuristics(env) if start == "best" else saved(env, seed, start).assignment[None]
-    return Annealing(env, seed, starts=starts, **kwargs)
+        raise UserError(f"start must be 'random', 'best' or a placement file, not {start!r}")
+    if start == "best":
+        return Annealing(env, seed, starts=propose_heuristics(env), **kwargs)
+    return Annealing(env, seed, starts=saved(env, seed, start).assignment[None], **kwargs)
 
 
-def heuristics(env: gym.Env[Any, Any]) -> IntArray:
-    """(k, n_units) what list schedulers and every device alone propose."""
+def propose_heuristics(env: gym.Env[Any, Any]) -> IntArray:
+    """(k, n_units) placements of the list schedulers and of every single device."""
     base = placement_env(env)
     problem, costs = base.problem, base.cost_table()
     singles = [problem.single(device) for device in range(len(problem.devices))]

@@ -1,4 +1,4 @@
-"""Solvers as agents: one placement from the environment's cost table, no evaluation."""
+"""Solvers as agents: one placement from the environment's cost table, without evaluations."""
 
 from __future__ import annotations
 
@@ -24,55 +24,57 @@ from placement_gym.solvers.solution import Solution
 Solver = Callable[[Problem, CostTable], IntArray]
 
 
-def solved(env: gym.Env[Any, Any], solver: Solver) -> Fixed:
-    """What a solver makes of the environment's problem and costs."""
+def solve(env: gym.Env[Any, Any], solver: Solver) -> Fixed:
+    """Solve the environment's problem with its costs."""
     base = placement_env(env)
     return Fixed(solver(base.problem, base.cost_table()))
 
 
 def heft(env: gym.Env[Any, Any], seed: int) -> Fixed:
     """See ``solvers.list_scheduling.heft``."""
-    return solved(env, list_scheduling.heft)
+    return solve(env, list_scheduling.heft)
 
 
 def critical_path(env: gym.Env[Any, Any], seed: int) -> Fixed:
     """See ``solvers.list_scheduling.critical_path``."""
-    return solved(env, list_scheduling.critical_path)
+    return solve(env, list_scheduling.critical_path)
 
 
 def m_topo(env: gym.Env[Any, Any], seed: int) -> Fixed:
     """See ``solvers.list_scheduling.m_topo``."""
-    return solved(env, list_scheduling.m_topo)
+    return solve(env, list_scheduling.m_topo)
 
 
 def m_etf(env: gym.Env[Any, Any], seed: int) -> Fixed:
     """See ``solvers.list_scheduling.m_etf``."""
-    return solved(env, list_scheduling.m_etf)
+    return solve(env, list_scheduling.m_etf)
 
 
 def min_cut(env: gym.Env[Any, Any], seed: int) -> Fixed:
-    """See ``solvers.cuts.minimum_cut``; memory limits are not seen."""
-    return solved(env, lambda problem, costs: placement(cuts.minimum_cut(problem.units, costs)))
+    """See ``solvers.cuts.minimum_cut``; memory limits are ignored."""
+    return solve(env, lambda problem, costs: assignment_of(cuts.minimum_cut(problem.units, costs)))
 
 
 def alpha_expansion(env: gym.Env[Any, Any], seed: int) -> Fixed:
-    """See ``solvers.cuts.alpha_expansion``; memory limits and support are not seen."""
-    return solved(env, lambda problem, costs: placement(cuts.alpha_expansion(problem.units, costs)))
+    """See ``solvers.cuts.alpha_expansion``; memory limits and support are ignored."""
+    return solve(
+        env, lambda problem, costs: assignment_of(cuts.alpha_expansion(problem.units, costs))
+    )
 
 
 def dp(env: gym.Env[Any, Any], seed: int) -> Fixed:
     """See ``solvers.ideals.exact_pipeline``."""
-    return solved(env, exact_pipeline)
+    return solve(env, exact_pipeline)
 
 
 def dpl(env: gym.Env[Any, Any], seed: int) -> Fixed:
     """See ``solvers.ideals.linear_pipeline``."""
-    return solved(env, linear_pipeline)
+    return solve(env, linear_pipeline)
 
 
 def greedy_fill(env: gym.Env[Any, Any], seed: int) -> Fixed:
     """See ``solvers.calls.greedy_fill``."""
-    return solved(env, calls.greedy_fill)
+    return solve(env, calls.greedy_fill)
 
 
 def call_milp(env: gym.Env[Any, Any], seed: int, time_limit_s: float = 60.0) -> Fixed:
@@ -85,9 +87,9 @@ def call_milp(env: gym.Env[Any, Any], seed: int, time_limit_s: float = 60.0) -> 
     def best(problem: Problem, costs: CostTable) -> IntArray:
         start = calls.greedy_fill(problem, costs)
         schedule = SimulatedBackend(problem, costs, PRESETS["tarnawski-latency"]).schedule
-        return placement(calls.call_program(problem, costs, start, schedule, time_limit_s))
+        return assignment_of(calls.call_program(problem, costs, start, schedule, time_limit_s))
 
-    return solved(env, best)
+    return solve(env, best)
 
 
 def milp(env: gym.Env[Any, Any], seed: int, time_limit_s: float = 60.0) -> Fixed:
@@ -96,21 +98,21 @@ def milp(env: gym.Env[Any, Any], seed: int, time_limit_s: float = 60.0) -> Fixed
     Raises:
         RuntimeError: No placement was found.
     """
-    return solved(
-        env, lambda problem, costs: placement(serial_program(problem, costs, time_limit_s))
+    return solve(
+        env, lambda problem, costs: assignment_of(serial_program(problem, costs, time_limit_s))
     )
 
 
-def placement(solution: Solution) -> IntArray:
-    """The placement of a solution.
+def assignment_of(solution: Solution) -> IntArray:
+    """The assignment of a solution.
 
     Raises:
-        RuntimeError: It has none.
+        RuntimeError: The solution has none.
     """
     if solution.assignment is not None:
         return solution.assignment
     raise EngineError(
-        "no placement fits the devices' memory"
+        "no placement fits the devices' memory: use larger limits or another device"
         if np.isinf(solution.bound_ms)
-        else "no placement was found in time: give time_limit_s more"
+        else "no placement was found in time: increase time_limit_s"
     )

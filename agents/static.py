@@ -1,4 +1,4 @@
-"""Agents that learn nothing: fixed placements, and the best of a list that is tried out."""
+"""Agents without learning: fixed placements, and the best of a list of proposals."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from placement_gym import patterns
 from placement_gym.arrays import IntArray
 from placement_gym.env import DevicePlacementEnv, placement_env
 from placement_gym.episode import play_episode
-from placement_gym.errors import UserError
+from placement_gym.errors import UserError, unknown_name
 from placement_gym.placement import Placement
 
 Proposals = Callable[[int], Iterable[IntArray]]
 
 
 class TryOut(Fixed):
-    """Tries placements in the order they are proposed and predicts the fastest it has seen.
+    """Tries proposed placements in order and predicts the fastest one.
 
     Args:
-        env: Where they are tried.
-        proposals: Given the number of tries, the placements.
+        env: The environment that evaluates them.
+        proposals: Function from the number of tries to the placements.
     """
 
     def __init__(self, env: gym.Env[Any, Any], proposals: Proposals) -> None:
@@ -46,7 +46,7 @@ class TryOut(Fixed):
 
 
 def single_device(env: gym.Env[Any, Any], seed: int, device: str | None = None) -> Fixed:
-    """Everything on one device; without a name, on the fastest that may run the model alone.
+    """Everything on one device; without a name, on the fastest that can run the whole model.
 
     Raises:
         ValueError: The environment has no device of that name.
@@ -54,26 +54,26 @@ def single_device(env: gym.Env[Any, Any], seed: int, device: str | None = None) 
     base = placement_env(env)
     names = base.problem.device_names
     if device is not None and device not in names:
-        raise UserError(f"no device {device!r}; the environment places on {list(names)}")
+        raise unknown_name("device", device, names)
     best = base.singles.best()
     fallback = base.problem.reference_device if best is None else best
     return Fixed(base.problem.single(fallback if device is None else names.index(device)))
 
 
 def saved(env: gym.Env[Any, Any], seed: int, file: str) -> Fixed:
-    """A placement from its file, as ``placement-gym plan`` writes it.
+    """A placement from a file, as ``placement-gym plan`` writes it.
 
     Raises:
-        ValueError: There is no such file, or it is none.
+        ValueError: There is no such file, or it is not a placement file.
         PlacementMismatchError: The placement was made for something else.
     """
     if not Path(file).is_file():
-        raise UserError(f"no placement file {file!r}")
+        raise UserError(f"no placement file {file!r}; placement-gym plan writes one")
     return Fixed(Placement.load(file).assignment(placement_env(env).problem))
 
 
 def openvino_hetero(env: gym.Env[Any, Any], seed: int) -> Fixed:
-    """What automatic HETERO places by itself, devices in the environment's order."""
+    """The placement that HETERO chooses by itself, with devices in the environment's order."""
     return Fixed(placement_env(env).backend.own_choice("HETERO"))
 
 
@@ -83,7 +83,7 @@ def openvino_auto(env: gym.Env[Any, Any], seed: int) -> Fixed:
 
 
 def random(env: gym.Env[Any, Any], seed: int) -> TryOut:
-    """Every unit on a device of its own, drawn uniformly from those that support it."""
+    """Independent random devices of all units, uniform over those that support each unit."""
     problem, rng = placement_env(env).problem, np.random.default_rng(seed)
 
     def draw() -> IntArray:
@@ -93,7 +93,7 @@ def random(env: gym.Env[Any, Any], seed: int) -> TryOut:
 
 
 def random_blocks(env: gym.Env[Any, Any], seed: int) -> TryOut:
-    """One to eight runs of the topological order, each on a device drawn uniformly."""
+    """One to eight runs of the topological order, each on a uniformly random device."""
     problem, rng = placement_env(env).problem, np.random.default_rng(seed)
     return TryOut(env, lambda budget: (patterns.random_blocks(problem, rng) for _ in range(budget)))
 
@@ -114,14 +114,14 @@ def prefix(env: gym.Env[Any, Any], seed: int) -> TryOut:
 
 
 def window(env: gym.Env[Any, Any], seed: int) -> TryOut:
-    """One contiguous run on the fastest device, the rest on the fastest other feasible one.
+    """One contiguous run on the fastest device, the rest on the fastest other feasible device.
 
-    Windows lie on the finest even grid of cuts whose feasible windows the budget can try; what
-    memory is known to forbid is not tried.
+    Windows end on an even grid of cuts, the finest whose feasible windows fit the budget. Windows
+    that are known not to fit into memory are not tried.
     """
     base = placement_env(env)
     problem = base.problem
-    inside, outside = two_fastest(base)
+    inside, outside = find_two_fastest(base)
 
     def windows(cells: int) -> list[IntArray]:
         pairs = combinations(patterns.cut_grid(problem, cells), 2)
@@ -142,8 +142,8 @@ def window(env: gym.Env[Any, Any], seed: int) -> TryOut:
     return TryOut(env, proposals)
 
 
-def two_fastest(env: DevicePlacementEnv) -> tuple[int, int]:
-    """The fastest device, memory ignored, and the fastest of the others that fits alone."""
+def find_two_fastest(env: DevicePlacementEnv) -> tuple[int, int]:
+    """The fastest device, ignoring memory, and the fastest other device that holds the model."""
     singles = env.singles
     speeds = [m.speedup if m is not None else 0.0 for m in singles.measurements]
     order = sorted(range(len(speeds)), key=lambda device: -speeds[device])

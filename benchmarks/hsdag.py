@@ -70,7 +70,7 @@ def main() -> None:
 
 
 def speed(options: argparse.Namespace) -> Table:
-    """One thread, roll-outs of 20 steps, four epochs, as the paper's episodes."""
+    """One thread, rollouts of 20 steps, four epochs, as the paper's episodes."""
     table = Table("graph", "units", "form", "ms a placement", "target", "published code", "ratio")
     for name, (kwargs, target_ms, published_ms) in SPEED.items():
         env = simulated(**kwargs)

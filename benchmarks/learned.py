@@ -62,7 +62,7 @@ def speed(options: argparse.Namespace) -> Table:
     n_units = placement_env(env).problem.n_units
     agent.learn(n_units)
     table.add_row("environment alone", f"{seconds(lambda: walk(env, n_units)):.2f}", "")
-    table.add_row("greedy roll-out", f"{seconds(lambda: play_episode(env, agent)):.2f}", "2")
+    table.add_row("greedy rollout", f"{seconds(lambda: play_episode(env, agent)):.2f}", "2")
     table.add_row("training episode", f"{seconds(lambda: agent.learn(n_units)):.2f}", "8")
     return table
 

@@ -1,4 +1,4 @@
-"""HSDAG searches for a placement; stopped, it goes on where it was when started again."""
+"""HSDAG searches for a placement; started again after a stop, it resumes from its checkpoint."""
 
 import argparse
 from pathlib import Path
@@ -6,12 +6,10 @@ from pathlib import Path
 import gymnasium as gym
 from rich.console import Console
 
-import placement_gym  # noqa: F401  registers the environments
 from agents.common.callbacks import BestPlacementCallback
-from agents.common.checkpoint import Checkpoint, resumed
+from agents.common.checkpoint import Checkpoint, resume
 from agents.hsdag.agent import make
-from placement_gym.episode import play_episode
-from placement_gym.tools.evaluate import evaluate_placement
+from placement_gym import evaluate_placement, play_episode
 
 
 def main() -> None:
@@ -19,8 +17,8 @@ def main() -> None:
     parser.add_argument("--env", default="DevicePlacementSim-v0", help="which environment")
     parser.add_argument("--model", default="inception", help="built-in model or file")
     parser.add_argument("--devices", help="preset, names or file; default: the environment's")
-    parser.add_argument("--budget", type=int, default=500, help="placements to try")
-    parser.add_argument("--seed", type=int, default=0, help="of everything random")
+    parser.add_argument("--budget", type=int, default=500, help="placements to evaluate")
+    parser.add_argument("--seed", type=int, default=0, help="seed of all random numbers")
     parser.add_argument("--out", default="results/hsdag", help="folder for model and placement")
     parser.add_argument("--smoke", action="store_true", help="a quick run on the toy model")
     options = parser.parse_args()
@@ -29,9 +27,9 @@ def main() -> None:
 
     out, console = Path(options.out), Console()
     env = gym.make(options.env, model=options.model, devices=options.devices)
-    agent = resumed(make(env, options.seed), out / "model.zip")
+    agent = resume(make(env, options.seed), out / "model.zip")
     left = options.budget - agent.num_timesteps
-    console.print(f"{agent.num_timesteps} of {options.budget} placements are done")
+    console.print(f"{agent.num_timesteps} of {options.budget} placements have been evaluated")
     callbacks = [
         BestPlacementCallback(out / "placement.json", verbose=1),
         Checkpoint(out / "model.zip", every=20),
@@ -42,10 +40,10 @@ def main() -> None:
     console.print(f"the greedy placement is {greedy['speedup_vs_best_single']:.3f} x best single")
     if env.spec.nondeterministic and (out / "placement.json").is_file():
         env.close()
-        console.print("the fastest placement, measured afresh beside the best single device:")
+        console.print("the fastest placement, measured again beside the best single device:")
         console.print(evaluate_placement(options.model, out / "placement.json"))
     else:
-        console.print(f"the fastest of all is {agent.best_placement.latency_ms:.4f} ms")
+        console.print(f"the fastest placement takes {agent.best_placement.latency_ms:.4f} ms")
 
 
 if __name__ == "__main__":

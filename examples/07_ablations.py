@@ -1,44 +1,42 @@
-"""What each part of HSDAG is worth: the paper's Table 3, and the ablations that it lacks.
+"""What each part of HSDAG is worth: the paper's Table 3, and ablations that it lacks.
 
-Every variant places each model with the same budget and seeds on the simulated twin. 0 is the
-best single device, 1 the proven optimum; the table shows medians over the seeds. Stopped, it goes
-on where it was when started again.
+Every variant places each model with the same budget and seeds in the simulated environment. 0 is
+the best single device, 1 the proven optimum; the table shows medians over the seeds. Started again
+after a stop, it runs what is missing.
 """
 
 import argparse
 import csv
-from io import StringIO
 from itertools import product
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
+import gymnasium as gym
 import numpy as np
 from matplotlib.figure import Figure
 from rich.console import Console
-from rich.progress import track
 from rich.table import Table
 
-from agents.hsdag.agent import make
-from placement_gym.bench.report.optimum import optimum_or_bound
-from placement_gym.bench.run.agent_run import run_agent
-from placement_gym.bench.run.agents import AgentSpec
-from placement_gym.bench.run.environment import BenchEnv
+from placement_gym import Study, placement_env, run_study
 from placement_gym.observation import FEATURES
+from placement_gym.solvers.cuts import minimum_cut
 
-BLIND = {"features": tuple(name for name in FEATURES if name != "cost"), "cost_weight": 0.0}
+ENV = "DevicePlacementSim-v0"
+BLIND = {"features": [name for name in FEATURES if name != "cost"], "cost_weight": 0.0}
 STRUCTURE = ("in_degree", "out_degree", "fractal_dimension")
+NO_COLOCATION = "without co-location"
+SMOKE = ("HSDAG", "without GNN", NO_COLOCATION)
 
 
-def variants(blind: bool) -> dict[str, AgentSpec]:
-    """Each variant's agent; a blind one does not see the devices' times."""
-    base = BLIND if blind else {"features": tuple(FEATURES)}
+def variants(blind: bool) -> dict[str, dict]:
+    """Each variant's agent; a blind one does not observe the devices' times."""
+    base = BLIND if blind else {"features": list(FEATURES)}
 
-    def hsdag(**settings) -> AgentSpec:
+    def hsdag(**settings) -> dict:
         policy = {**base, **settings.pop("policy", {})}
-        return AgentSpec("hsdag", {"policy": policy, **settings}, make)
+        return {"name": "hsdag", "kwargs": {"policy": policy, **settings}}
 
-    def without(*blocks: str) -> AgentSpec:
-        features = tuple(name for name in base["features"] if name not in blocks)
+    def without(*blocks: str) -> dict:
+        features = [name for name in base["features"] if name not in blocks]
         return hsdag(policy={"features": features})
 
     return {
@@ -56,12 +54,49 @@ def variants(blind: bool) -> dict[str, AgentSpec]:
         "without least exploration": hsdag(policy={"flips": 0.0}),
         "reward 1 / latency": hsdag(envs={"num_envs": 10, "reward": "inverse_latency"}),
         "reward -sqrt(latency)": hsdag(envs={"num_envs": 10, "reward": "neg_sqrt_latency"}),
-        "without co-location": hsdag(),
-        "paper": AgentSpec("hsdag", {"preset": "paper"}, make),
-        "random": AgentSpec("random"),
-        "random blocks": AgentSpec("random-blocks"),
-        "annealing": AgentSpec("annealing"),
+        NO_COLOCATION: hsdag(),
+        "paper": {"name": "hsdag", "kwargs": {"preset": "paper"}},
+        "random": {"name": "random"},
+        "random blocks": {"name": "random-blocks"},
+        "annealing": {"name": "annealing"},
     }
+
+
+def make_study(agents: dict[str, dict], granularity: str, options: argparse.Namespace) -> Study:
+    """All runs at one granularity."""
+    return Study(
+        env=ENV,
+        models=options.models.split(","),
+        agents=[{**agent, "label": label} for label, agent in agents.items()],
+        budget=options.budget,
+        devices=[options.devices],
+        seeds=options.seeds,
+        env_kwargs={"granularity": granularity},
+    )
+
+
+def gaps_closed(study: Study, rows: list[dict]) -> list[dict]:
+    """The rows of a study as variants with the gaps that they close."""
+    found = []
+    references = {model: reference_latencies(study, model) for model in study.models}
+    for row in rows:
+        if row["error"]:
+            raise SystemExit(f"{row['label']} on {row['model']}: {row['error']}")
+        names = ("model", "seed", "budget", "latency_ms", "wall_s")
+        run = {"variant": study.label(row), **{name: row[name] for name in names}}
+        for name, key in (("finalist", "latency_ms"), ("greedy", "greedy_latency_ms")):
+            run[name] = gap_closed(row[key], *references[row["model"]])
+        found.append(run)
+    return found
+
+
+def reference_latencies(study: Study, model: str) -> tuple[float, float]:
+    """Latencies of the best single device and of the optimum, a minimum cut, in ms."""
+    env = placement_env(gym.make(ENV, model=model, devices=study.devices[0], **study.env_kwargs))
+    optimum = minimum_cut(env.problem.units, env.cost_table()).assignment
+    env.reset()
+    *_, info = env.step(optimum)
+    return info["best_single_ms"], info["latency_ms"]
 
 
 def gap_closed(latency_ms: float | None, single_ms: float, optimum_ms: float) -> float:
@@ -69,79 +104,28 @@ def gap_closed(latency_ms: float | None, single_ms: float, optimum_ms: float) ->
     return -1.0 if latency_ms is None else (single_ms - latency_ms) / (single_ms - optimum_ms)
 
 
-class Runs:
-    """Rows of a file, a run each; what is in the file is not run again.
-
-    Args:
-        path: A CSV file, appended to as runs end.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open(newline="") if path.is_file() else StringIO() as file:
-            self.rows = list(csv.DictReader(file))
-
-    def has(self, **key) -> bool:
-        """Whether there is a row with these values."""
-        return any(all(row[k] == str(v) for k, v in key.items()) for row in self.rows)
-
-    def add(self, **row) -> None:
-        """Append a row."""
-        with self.path.open("a", newline="") as file:
-            writer = csv.DictWriter(file, row)
-            if not self.rows:
-                writer.writeheader()
-            writer.writerow(row)
-        self.rows.append({name: str(value) for name, value in row.items()})
-
-
-def run(label: str, agent: AgentSpec, model: str, runs: Runs, options: argparse.Namespace) -> None:
-    """One variant on one model, with every seed."""
-    settings = {"budget": options.budget, "devices": options.devices, "blind": options.blind}
-    keys = [{"variant": label, "model": model, "seed": s, **settings} for s in range(options.seeds)]
-    waiting = [key for key in keys if not runs.has(**key)]
-    if not waiting:
-        return
-    granularity = "op" if label == "without co-location" else "colocated"
-    env_kwargs = {"model": model, "devices": options.devices, "granularity": granularity}
-    with TemporaryDirectory() as folder:
-        bench_env = BenchEnv.make("DevicePlacementSim-v0", env_kwargs, Path(folder))
-        single_ms = bench_env.base.get_info()["best_single_ms"]
-        optimum_ms = optimum_or_bound(bench_env.base, [])["optimum_ms"]
-        for key in waiting:
-            row, _ = run_agent(bench_env, agent, key["seed"], options.budget)
-            if row.error:
-                raise SystemExit(f"{label} on {model}: {row.error}")
-            found = gap_closed(row.latency_ms, single_ms, optimum_ms)
-            greedy = gap_closed(row.greedy_latency_ms, single_ms, optimum_ms)
-            runs.add(
-                **key, latency_ms=row.latency_ms, finalist=found, greedy=greedy, wall_s=row.wall_s
-            )
-
-
-def medians(rows: list[dict], models: list[str], what: str) -> dict[str, list[float]]:
-    """Of each variant, one for each model."""
-    labels = dict.fromkeys(row["variant"] for row in rows)
+def medians(runs: list[dict], models: list[str], column: str) -> dict[str, list[float]]:
+    """The medians of each variant over its seeds, one per model."""
+    labels = dict.fromkeys(run["variant"] for run in runs)
     values = {pair: [] for pair in product(labels, models)}
-    for row in rows:
-        values[row["variant"], row["model"]].append(float(row[what]))
+    for run in runs:
+        values[run["variant"], run["model"]].append(run[column])
     return {label: [float(np.median(values[label, model])) for model in models] for label in labels}
 
 
-def table_of(rows: list[dict], models: list[str]) -> Table:
+def make_table(runs: list[dict], models: list[str]) -> Table:
     """Finalist, and greedy placement in brackets."""
     table = Table("variant", *models, title="gap closed by the finalist (greedy placement)")
-    finalists, greedy = (medians(rows, models, what) for what in ("finalist", "greedy"))
+    finalists, greedy = (medians(runs, models, name) for name in ("finalist", "greedy"))
     for label, values in finalists.items():
         pairs = zip(values, greedy[label], strict=True)
         table.add_row(label, *(f"{found:.2f} ({predicted:.2f})" for found, predicted in pairs))
     return table
 
 
-def draw(rows: list[dict], models: list[str], path: Path) -> None:
-    """Bars of what each variant's finalist closes."""
-    found = medians(rows, models, "finalist")
+def draw(runs: list[dict], models: list[str], path: Path) -> None:
+    """Draw the gap that each variant's finalist closes, as bars."""
+    found = medians(runs, models, "finalist")
     figure = Figure(figsize=(8, 9), layout="constrained")
     axes = figure.subplots()
     position, height = np.arange(len(found)), 0.8 / len(models)
@@ -150,7 +134,7 @@ def draw(rows: list[dict], models: list[str], path: Path) -> None:
         axes.barh(position + (k - (len(models) - 1) / 2) * height, closed, height, label=model)
     axes.set_yticks(position, list(found))
     axes.invert_yaxis()
-    axes.set_xlabel("gap between best single device (0) and optimum (1) that is closed")
+    axes.set_xlabel("closed gap between the best single device (0) and the optimum (1)")
     figure.legend(loc="outside upper right", ncols=len(models))
     figure.savefig(path, dpi=120)
 
@@ -158,25 +142,34 @@ def draw(rows: list[dict], models: list[str], path: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--models", default="inception,resnet,bert-8", help="comma-separated")
-    parser.add_argument("--devices", default="hsdag-paper", help="preset of two devices")
-    parser.add_argument("--budget", type=int, default=500, help="placements a run")
+    parser.add_argument("--devices", default="hsdag-paper", help="two unlimited devices")
+    parser.add_argument("--budget", type=int, default=500, help="evaluations per run")
     parser.add_argument("--seeds", type=int, default=5, help="runs of each variant")
     parser.add_argument("--blind", action="store_true", help="hide the devices' times")
     parser.add_argument("--out", default="results/ablations", help="folder for the results")
     parser.add_argument("--smoke", action="store_true", help="a quick run on the toy model")
     options = parser.parse_args()
+    agents = variants(options.blind)
     if options.smoke:
         options.models, options.budget, options.seeds = "tiny", 20, 1
+        agents = {label: agents[label] for label in SMOKE}
 
-    models, out = options.models.split(","), Path(options.out)
-    runs = Runs(out / "runs.csv")
-    every = [(*item, model) for item in variants(options.blind).items() for model in models]
-    for variant in track(every, "variants"):
-        run(*variant, runs, options)
-    rows = [row for row in runs.rows if row["blind"] == str(options.blind)]
-    draw(rows, models, out / "ablations.png")
+    out, runs, order = Path(options.out), [], list(agents)
+    by_granularity = {"op": {NO_COLOCATION: agents.pop(NO_COLOCATION)}, "colocated": agents}
+    for granularity in ("colocated", "op"):
+        study = make_study(by_granularity[granularity], granularity, options)
+        executor = "serial" if options.smoke else "auto"
+        runs += gaps_closed(study, run_study(study, out, executor))
+    runs.sort(key=lambda run: order.index(run["variant"]))
+
+    with (out / "runs.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, runs[0])
+        writer.writeheader()
+        writer.writerows(runs)
+    models = options.models.split(",")
+    draw(runs, models, out / "ablations.png")
     console = Console(record=True)
-    console.print(table_of(rows, models))
+    console.print(make_table(runs, models))
     console.save_text(str(out / "table.txt"))
 
 

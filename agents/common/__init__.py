@@ -1,4 +1,4 @@
-"""What learned agents share: graph batches, per-unit policies, REINFORCE, callbacks."""
+"""Shared by learned agents: graph batches, per-unit policies, REINFORCE, callbacks."""
 
 from agents.common.reinforce import REINFORCE
 

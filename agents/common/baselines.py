@@ -1,4 +1,4 @@
-"""What a return is compared with before it reinforces anything."""
+"""Baselines that are subtracted from returns."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ BASELINES = ("none", "moving_average", "per_step", "leave_one_out", "self_critic
 
 
 class MovingAverages:
-    """A mean of returns for each key, which forgets.
+    """An exponential moving average of the returns of each key.
+
+    Saved models name this class and its attributes.
 
     Args:
-        decay: Weight of what was known before.
+        decay: Weight of the previous average.
     """
 
     def __init__(self, decay: float) -> None:
@@ -21,11 +23,11 @@ class MovingAverages:
         self.known: dict[int, float] = {}
 
     def __call__(self, returns: FloatArray, keys: IntArray) -> FloatArray:
-        """The mean for each return, these returns included.
+        """Update the averages and return that of each return's key.
 
         Args:
             returns: Any shape.
-            keys: Of the same shape.
+            keys: Same shape; returns with equal keys share an average.
         """
         result = np.zeros(returns.shape)
         for key in np.unique(keys).tolist():
@@ -37,15 +39,15 @@ class MovingAverages:
         return result
 
 
-def leave_one_out(returns: FloatArray, keys: IntArray, otherwise: FloatArray) -> FloatArray:
-    """For each return the mean of the others with the same key.
+def leave_one_out(returns: FloatArray, keys: IntArray, fallback: FloatArray) -> FloatArray:
+    """For each return, the mean of the other returns with the same key.
 
     Args:
         returns: Any shape.
-        keys: Of the same shape.
-        otherwise: Of the same shape; what is taken where there are no others.
+        keys: Same shape.
+        fallback: Same shape; used where no other return has the key.
     """
-    result = otherwise.astype(np.float64)
+    result = fallback.astype(np.float64)
     for key in np.unique(keys):
         of_key = keys == key
         k = int(of_key.sum())

@@ -1,4 +1,4 @@
-"""Callbacks that keep what a training has found."""
+"""A callback that keeps the best placement of a training."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from placement_gym.placement import Placement
 
 
 class Best(NamedTuple):
-    """A placement that was evaluated.
+    """An evaluated placement. Saved models name this class.
 
     Attributes:
         assignment: (n_units,) device of each unit.
-        speedup: Over the reference device.
+        speedup: Relative to the reference device.
         latency_ms: Of one inference.
-        problem: Fingerprint of what was placed.
+        problem: Fingerprint of the problem.
     """
 
     assignment: IntArray
@@ -33,15 +33,16 @@ class BestPlacementCallback(BaseCallback):
     """Keeps the fastest feasible placement, saves it and logs it.
 
     Logs ``placement/best_speedup``, ``placement/best_latency_ms``, ``placement/mean_speedup`` and
-    ``placement/feasible`` of the roll-out. All environments share one problem.
+    ``placement/feasible`` (the share of feasible placements) of each rollout. All environments
+    must share one problem.
 
     Args:
-        path: A placement file, written anew whenever a faster one is found; None saves nothing.
+        path: Placement file, rewritten whenever a faster placement is found; None saves nothing.
         verbose: 1 prints every improvement.
 
     Attributes:
-        best: The fastest, None before the first feasible one. It stays with the model, so that a
-            resumed training goes on from it.
+        best: The fastest placement so far, None before the first feasible one. It is saved with the
+            model, so that a resumed training continues from it.
     """
 
     def __init__(self, path: str | Path | None = None, verbose: int = 0) -> None:
@@ -69,7 +70,7 @@ class BestPlacementCallback(BaseCallback):
         return True
 
     def keep(self, placement: NDArray[Any], info: dict[str, Any]) -> None:
-        """Remember a placement, and write it."""
+        """Keep a placement as the best one and save it."""
         env: Any = self.training_env
         problem = env.get_attr("problem")[0]
         assignment = placement[: problem.n_units].astype(np.int64)

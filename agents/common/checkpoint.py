@@ -1,4 +1,4 @@
-"""Training that can be stopped and goes on as if it had not been."""
+"""Checkpoints from which a training resumes with the same result as without a stop."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ Algorithm = TypeVar("Algorithm", bound=BaseAlgorithm)
 
 
 class Checkpoint(BaseCallback):
-    """Saves the model between roll-outs so that a resumed run equals an uninterrupted one.
+    """Saves the model between rollouts so that a resumed run equals an uninterrupted one.
 
-    What follows the last checkpoint is done again. Every checkpoint, and the beginning of
-    training, starts all random numbers and episodes anew, from the model's seed and the steps
-    done. So nothing of them has to be saved.
+    A resumed run repeats what followed the last checkpoint. At every checkpoint, and when training
+    starts, random generators are reseeded and environments reset; the seed depends on the model's
+    seed and the number of steps only, so no generator state has to be saved.
 
-        model = resumed(REINFORCE("MultiInputPolicy", env, seed=0), "run.zip")
+        model = resume(REINFORCE("MultiInputPolicy", env, seed=0), "run.zip")
         left = total - model.num_timesteps
         model.learn(left, Checkpoint("run.zip", every=100), reset_num_timesteps=False)
 
     Args:
-        path: A ``.zip`` file that is replaced each time.
-        every: Steps between two checkpoints, at least.
+        path: A ``.zip`` file, replaced by each checkpoint.
+        every: Minimum number of steps between two checkpoints.
         verbose: As for SB3's callbacks.
     """
 
     def __init__(self, path: str | Path, every: int, verbose: int = 0) -> None:
         super().__init__(verbose)
-        self.path, self.every = zipped(path), every
+        self.path, self.every = with_zip_suffix(path), every
         self.saved_at = 0
 
     def _on_training_start(self) -> None:
@@ -53,11 +53,11 @@ class Checkpoint(BaseCallback):
 
     @property
     def due(self) -> bool:
-        """Whether the last checkpoint is old enough."""
+        """Whether ``every`` steps have passed since the last checkpoint."""
         return self.model.num_timesteps - self.saved_at >= self.every
 
     def save(self) -> None:
-        """Replace the file; being killed meanwhile leaves the old one."""
+        """Replace the file; if the process is killed meanwhile, the old file stays intact."""
         self.saved_at = self.model.num_timesteps
         self.path.parent.mkdir(parents=True, exist_ok=True)
         new = self.path.with_name(f"new-{self.path.name}")
@@ -65,14 +65,14 @@ class Checkpoint(BaseCallback):
         new.replace(self.path)
 
 
-def zipped(path: str | Path) -> Path:
-    """The path with the ending that SB3 gives a saved model."""
+def with_zip_suffix(path: str | Path) -> Path:
+    """Add the suffix that SB3 gives a saved model."""
     given = Path(path)
     return given if given.suffix == ".zip" else given.with_name(f"{given.name}.zip")
 
 
 def restart(model: BaseAlgorithm) -> None:
-    """New random numbers and new episodes, which follow from seed and steps done alone."""
+    """Reseed all generators from the model's seed and number of steps, and reset the episodes."""
     steps = np.random.SeedSequence([model.seed or 0, model.num_timesteps])
     seed = int(steps.generate_state(1)[0])
     set_random_seed(seed)
@@ -82,9 +82,9 @@ def restart(model: BaseAlgorithm) -> None:
     model._last_episode_starts = np.ones(env.num_envs, dtype=np.bool_)
 
 
-def resumed(model: Algorithm, path: str | Path) -> Algorithm:
-    """The model of a checkpoint in the environment of ``model``, or ``model`` where none is."""
-    file = zipped(path)
+def resume(model: Algorithm, path: str | Path) -> Algorithm:
+    """Load the checkpoint with the environment of ``model``; without a file, return ``model``."""
+    file = with_zip_suffix(path)
     if not file.is_file():
         return model
     return type(model).load(file, env=model.get_env(), device=model.device)

@@ -12,41 +12,41 @@ FORBIDDEN = -1e9
 
 
 class Likelihood(Protocol):
-    """How likely (B, N) devices are that have been chosen."""
+    """The likelihood of (B, N) chosen devices."""
 
     def log_prob(self, actions: Tensor) -> Tensor:
-        """(B,) of all of them together."""
+        """(B,) joint log-probability of (B, N) devices."""
 
     def entropy(self) -> Tensor:
-        """(B,) of the choice."""
+        """(B,) entropy of the distribution."""
 
 
-class Devices(Protocol):
-    """A way to choose the devices of all units of a batch."""
+class DeviceDistribution(Protocol):
+    """A distribution of the devices of all units of a batch."""
 
     def get_actions(self, deterministic: bool = False) -> Tensor:
-        """(B, N) devices."""
+        """(B, N) sampled devices, or the most likely ones."""
 
-    def given(self, actions: Tensor) -> Likelihood:
-        """How likely the (B, N) devices are, each given those that were chosen before."""
+    def conditioned_on(self, actions: Tensor) -> Likelihood:
+        """The likelihood of (B, N) devices, each conditioned on those chosen before it."""
 
-    def without(self, allowed: Tensor) -> Devices:
-        """The choice among (B, N, D) bool alone."""
+    def restricted_to(self, allowed: Tensor) -> DeviceDistribution:
+        """The distribution with only the devices that a (B, N, D) bool mask allows."""
 
 
 class UnitCategorical(Distribution):
-    """Independent choices of a device, one for each unit or for each group of units.
+    """Independent categorical distributions, one per unit or per group of units.
 
-    A unit without a weight decides nothing: it is padding, or goes where its leader goes. Rows that
-    share a state share its arithmetic.
+    A unit without weight makes no decision: it is padding, or follows its leader. Rows that share a
+    state share its computation.
 
     Args:
-        logits: (S, N, D) of each device, for each of S states.
-        weight: (S, N) bool, which units decide; None lets all of them.
-        leader: (S, N) int64, the unit that each one follows; None lets each follow itself.
-        allowed: (S, N, D) bool, which devices may be chosen; None allows all. Leaders of groups
-            must allow what all of their followers do.
-        row: (B,) state of each row; None makes each state a row.
+        logits: (S, N, D) logits of the devices in each of S states.
+        weight: (S, N) bool, the units that decide; None means all.
+        leader: (S, N) int64, the unit that each unit follows; None means itself.
+        allowed: (S, N, D) bool, the devices that may be chosen; None allows all. A leader must
+            allow only what all of its followers allow.
+        row: (B,) state of each row; None means one row per state.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class UnitCategorical(Distribution):
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         masked = logits if allowed is None else logits.masked_fill(~allowed, FORBIDDEN)
-        self.of_state = masked.log_softmax(dim=-1)
+        self.state_log_probs = masked.log_softmax(dim=-1)
         self.row = torch.arange(len(logits), device=logits.device) if row is None else row
         self.weight = None if weight is None else weight[self.row]
         self.leader = None if leader is None else leader[self.row]
@@ -67,64 +67,64 @@ class UnitCategorical(Distribution):
 
     @property
     def log_probs(self) -> Tensor:
-        """(B, N, D) of each device."""
-        return self.of_state[self.row]
+        """(B, N, D) log-probability of each device."""
+        return self.state_log_probs[self.row]
 
     def unit_log_prob(self, actions: Tensor) -> Tensor:
-        """(B, N) of each unit's device, whether it decides or not."""
+        """(B, N) log-probability of each unit's device, whether the unit decides or not."""
         units = torch.arange(actions.shape[1], device=actions.device)
-        return self.of_state[self.row[:, None], units, actions.long()]
+        return self.state_log_probs[self.row[:, None], units, actions.long()]
 
     def log_prob(self, actions: Tensor) -> Tensor:
-        """(B,) of (B, N) devices: the sum over the units that decide."""
+        """(B,) log-probability of (B, N) devices, summed over the units that decide."""
         chosen = self.unit_log_prob(actions)
         return (chosen if self.weight is None else chosen * self.weight).sum(dim=1)
 
     def entropy(self) -> Tensor:
-        """(B,) the sum over the units that decide."""
-        each = -(self.of_state.exp() * self.of_state).sum(dim=-1)
+        """(B,) entropy, summed over the units that decide."""
+        each = -(self.state_log_probs.exp() * self.state_log_probs).sum(dim=-1)
         weighted = each if self.state_weight is None else each * self.state_weight
         return weighted.sum(dim=1)[self.row]
 
     def permits(self, actions: Tensor) -> bool:
-        """Whether the units that decide may choose these (B, N) devices."""
+        """Whether the deciding units are allowed these (B, N) devices."""
         chosen = self.unit_log_prob(actions)
         decided = chosen if self.weight is None else chosen[self.weight]
         return bool((decided > FORBIDDEN / 2).all())
 
-    def given(self, actions: Tensor) -> UnitCategorical:
+    def conditioned_on(self, actions: Tensor) -> UnitCategorical:
         """Itself: units choose independently."""
         return self
 
     def sample(self) -> Tensor:
-        """(B, N) devices, drawn by where a uniform number lies among summed probabilities."""
-        summed = self.of_state.detach().exp().cumsum(dim=-1)
+        """(B, N) devices, sampled by inverting the cumulative probabilities."""
+        summed = self.state_log_probs.detach().exp().cumsum(dim=-1)
         # divided by their sum, so that rounding never leads to a device that is not allowed
         reached = (summed / summed[..., -1:])[..., :-1][self.row]
         drawn = torch.rand(reached.shape[:-1], device=reached.device)
-        return self.followed((drawn[..., None] >= reached).sum(dim=-1))
+        return self.follow_leaders((drawn[..., None] >= reached).sum(dim=-1))
 
     def mode(self) -> Tensor:
-        """(B, N) the likeliest devices."""
-        return self.followed(self.of_state.argmax(dim=-1)[self.row])
+        """(B, N) most likely devices."""
+        return self.follow_leaders(self.state_log_probs.argmax(dim=-1)[self.row])
 
-    def followed(self, chosen: Tensor) -> Tensor:
-        """(B, N) devices, each unit's that of its leader; 0 for padding."""
+    def follow_leaders(self, chosen: Tensor) -> Tensor:
+        """(B, N) devices in which each unit has that of its leader, and padding has 0."""
         if self.weight is not None:
             chosen = chosen * self.weight
         return chosen if self.leader is None else chosen.gather(1, self.leader)
 
-    def without(self, allowed: Tensor) -> UnitCategorical:
-        """The distribution in which (B, N, D) bool says which devices each unit allows."""
-        shared = together(allowed, self.leader)
+    def restricted_to(self, allowed: Tensor) -> UnitCategorical:
+        """The distribution with only the devices that a (B, N, D) bool mask allows."""
+        shared = intersect_followers(allowed, self.leader)
         return UnitCategorical(self.log_probs, self.weight, self.leader, shared)
 
     def actions_from_params(self, logits: Tensor, deterministic: bool = False) -> Tensor:
-        """Devices for (B, N, D) logits."""
+        """(B, N) devices from (B, N, D) logits."""
         return UnitCategorical(logits).get_actions(deterministic)
 
     def log_prob_from_params(self, logits: Tensor) -> tuple[Tensor, Tensor]:
-        """Sampled devices for (B, N, D) logits, with their log-probability."""
+        """(B, N) sampled devices from (B, N, D) logits, and their (B,) log-probability."""
         distribution = UnitCategorical(logits)
         actions = distribution.sample()
         return actions, distribution.log_prob(actions)
@@ -134,16 +134,18 @@ class UnitCategorical(Distribution):
         return UnitCategorical(logits)
 
     def proba_distribution_net(self, latent_dim: int) -> torch.nn.Module:
-        """Not used: a policy owns its networks.
+        """Not supported: policies build their own networks.
 
         Raises:
             NotImplementedError: Always.
         """
-        raise NotImplementedError("the policy makes the logits")
+        raise NotImplementedError(
+            "policies build their own networks; pass logits to UnitCategorical"
+        )
 
 
-def together(allowed: Tensor, leader: Tensor | None) -> Tensor:
-    """(B, N, D) what every follower of a leader allows, for each leader."""
+def intersect_followers(allowed: Tensor, leader: Tensor | None) -> Tensor:
+    """(B, N, D) bool: for each leader, the devices that all of its followers allow."""
     if leader is None:
         return allowed
     forbidden = (~allowed).to(torch.int32)

@@ -1,4 +1,4 @@
-"""The best placements of a training, to be imitated (Oh et al. 2018, self-imitation learning)."""
+"""The best placements so far, kept to be imitated (self-imitation learning, Oh et al. 2018)."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from placement_gym.arrays import IntArray
 
 
 class Elite(NamedTuple):
-    """One action that was worth it.
+    """An action of high return. Saved models name this class.
 
     Attributes:
         value: Its return.
         action: (N,) devices.
-        observation: What it answered.
+        observation: The observation it was chosen for.
     """
 
     value: float
@@ -26,10 +26,10 @@ class Elite(NamedTuple):
 
 
 class Elites:
-    """The actions of highest return for each graph and step.
+    """The actions of highest return for each graph and step. Saved models name this class.
 
     Args:
-        number: How many are kept of each.
+        number: How many actions are kept per graph and step.
     """
 
     def __init__(self, number: int) -> None:
@@ -37,12 +37,12 @@ class Elites:
         self.best: dict[int, list[Elite]] = {}
 
     def remember(self, buffer: DictRolloutBuffer, returns: NDArray[Any], keys: IntArray) -> None:
-        """Keep the best of a roll-out and of what was known.
+        """Add the best actions of a rollout; drop those that are no longer among the best.
 
         Args:
-            buffer: Of (n_steps, n_envs) actions and observations.
-            returns: (n_steps, n_envs).
-            keys: (n_steps, n_envs) graph and step.
+            buffer: Rollout of (n_steps, n_envs) actions and observations.
+            returns: (n_steps, n_envs) return of each action.
+            keys: (n_steps, n_envs) key of each action's graph and step.
         """
         for step, env in np.ndindex(returns.shape):
             best = self.best.setdefault(int(keys[step, env]), [])
@@ -57,7 +57,7 @@ class Elites:
             del best[self.number :]
 
     def batch(self) -> tuple[dict[str, NDArray[Any]], NDArray[Any]]:
-        """(k, ...) observations and (k, N) actions of all that are kept."""
+        """(k, ...) observations and (k, N) actions of all elites."""
         elites = [elite for best in self.best.values() for elite in best]
         first = elites[0].observation
         observations = {key: np.stack([e.observation[key] for e in elites]) for key in first}

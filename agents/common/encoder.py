@@ -1,4 +1,4 @@
-"""From node features to embeddings, independent of the graph's size."""
+"""An encoder of node features, independent of the graph's size."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch.nn import functional
 from torch_geometric.nn import GATConv, GCNConv, GINConv
 
 from agents.common.graphs import Edges, GraphBatch
-from placement_gym.errors import UserError
+from placement_gym.errors import UserError, unknown_name
 from placement_gym.observation import FEATURES
 
 CONVOLUTIONS = ("gcn", "gat", "gin")
@@ -21,12 +21,12 @@ class Encoder(nn.Module):
     """Two linear layers, then graph convolutions with residual connections (HSDAG, 2.4).
 
     Args:
-        features: Blocks of ``placement_gym.observation.FEATURES`` that are read.
+        features: Names of blocks in ``placement_gym.observation.FEATURES``.
         hidden: Width of an embedding, divisible by four for ``"gat"``.
-        layers: Graph convolutions; 0 encodes each node alone.
+        layers: Number of graph convolutions; 0 ignores the edges.
         conv: ``"gcn"``, ``"gat"`` or ``"gin"``.
-        directed: Weights of their own for what comes from producers, from consumers and from the
-            node itself; False makes the edges undirected and shares the weights.
+        directed: Whether messages from producers and from consumers have separate weights; False
+            makes the edges undirected.
         dropout: Share of hidden values that a noisy pass drops.
 
     Raises:
@@ -45,10 +45,10 @@ class Encoder(nn.Module):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        columns = columns_of(features)
+        columns = select_columns(features)
         self.register_buffer("columns", torch.tensor(columns), persistent=False)
         self.dropout = dropout
-        self.enter = nn.ModuleList([dense(len(columns), hidden), dense(hidden, hidden)])
+        self.enter = nn.ModuleList([make_dense(len(columns), hidden), make_dense(hidden, hidden)])
         self.convolutions = nn.ModuleList(
             Convolution(conv, hidden, directed) for _ in range(layers)
         )
@@ -59,7 +59,7 @@ class Encoder(nn.Module):
 
         Args:
             graphs: ``x`` (n, N_FEATURES), ``edge_index`` (2, e), ``batch`` (n,).
-            noisy: Whether hidden values are dropped.
+            noisy: Whether dropout is applied.
         """
         h = graphs.scaled[:, self.columns]
         for layer in self.enter:
@@ -70,11 +70,11 @@ class Encoder(nn.Module):
 
 
 class Convolution(nn.Module):
-    """One step of messages along the edges, and against them.
+    """One round of messages along the edges and against them.
 
     Args:
         kind: One of ``CONVOLUTIONS``.
-        width: Of what comes in and goes out.
+        width: Width of inputs and outputs.
         directed: See ``Encoder``.
 
     Raises:
@@ -84,26 +84,26 @@ class Convolution(nn.Module):
     def __init__(self, kind: str, width: int, directed: bool) -> None:
         super().__init__()
         if kind not in CONVOLUTIONS:
-            raise UserError(f"conv must be one of {CONVOLUTIONS}, not {kind!r}")
+            raise unknown_name("conv", kind, CONVOLUTIONS)
         self.weighted = kind == "gcn"
         self.own = nn.Linear(width, width)
-        self.along = messages(kind, width)
-        self.against = messages(kind, width) if directed else None
+        self.along = make_message_layer(kind, width)
+        self.against = make_message_layer(kind, width) if directed else None
 
     def forward(self, h: Tensor, graphs: GraphBatch) -> Tensor:
-        """(n, width) of (n, width)."""
+        """(n, width) from (n, width)."""
         if self.against is None:
-            return self.own(h) + self.sent(self.along, h, graphs.undirected)
-        from_producers = self.sent(self.along, h, graphs.along)
-        return self.own(h) + from_producers + self.sent(self.against, h, graphs.against)
+            return self.own(h) + self.send(self.along, h, graphs.undirected)
+        from_producers = self.send(self.along, h, graphs.along)
+        return self.own(h) + from_producers + self.send(self.against, h, graphs.against)
 
-    def sent(self, layer: nn.Module, h: Tensor, edges: Edges) -> Tensor:
+    def send(self, layer: nn.Module, h: Tensor, edges: Edges) -> Tensor:
         sent: Tensor = layer(h, *edges) if self.weighted else layer(h, edges.ends)
         return sent
 
 
-def messages(kind: str, width: int) -> nn.Module:
-    """The layer that sums up what neighbours send."""
+def make_message_layer(kind: str, width: int) -> nn.Module:
+    """Make the layer that aggregates the messages of neighbours."""
     if kind == "gcn":
         return GCNConv(width, width, normalize=False, bias=False)
     if kind == "gat":
@@ -111,18 +111,18 @@ def messages(kind: str, width: int) -> nn.Module:
     return GINConv(nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, width)))
 
 
-def dense(width: int, hidden: int) -> nn.Sequential:
+def make_dense(width: int, hidden: int) -> nn.Sequential:
     return nn.Sequential(nn.Linear(width, hidden), nn.LayerNorm(hidden), nn.ReLU())
 
 
-def columns_of(features: Sequence[str]) -> list[int]:
-    """Columns of ``x`` that feature blocks take.
+def select_columns(features: Sequence[str]) -> list[int]:
+    """Columns of ``x`` that belong to the feature blocks.
 
     Raises:
         ValueError: Unknown blocks, or none.
     """
     unknown = sorted(set(features) - set(FEATURES))
     if unknown or not features:
-        raise UserError(f"features are some of {tuple(FEATURES)}, not {tuple(features)}")
+        raise UserError(f"features must be one or more of {tuple(FEATURES)}, not {tuple(features)}")
     chosen = [FEATURES[name] for name in FEATURES if name in features]
     return [column for block in chosen for column in range(block.start, block.stop)]

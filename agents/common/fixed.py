@@ -1,4 +1,4 @@
-"""The agent that has one answer."""
+"""An agent that always predicts the same placement."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from placement_gym.arrays import IntArray
 
 
 class Fixed:
-    """Predicts one placement, whatever it sees.
+    """Predicts the same placement for every observation.
 
     Args:
         assignment: (n_units,) device indices.
@@ -27,7 +27,7 @@ class Fixed:
         episode_start: Any = None,
         deterministic: bool = False,
     ) -> tuple[IntArray, Any]:
-        """The placement, or the current unit's device where units are placed one by one."""
+        """The placement; in an environment of one unit per step, the current unit's device."""
         if "current_unit" in observation:
             return self.assignment[observation["current_unit"][..., 0]], state
         action = np.zeros(observation["placement"].shape, dtype=np.int64)

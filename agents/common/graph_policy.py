@@ -1,4 +1,4 @@
-"""What all policies that read graphs have in common."""
+"""The base of policies that read graphs."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ GraphTable = Mapping[int, Mapping[str, Any]]
 
 
 class GraphPolicy:
-    """Networks that read graphs, as an SB3 policy; mixed into ``ActorCriticPolicy`` or its like.
+    """A mixin for ``ActorCriticPolicy`` and its variants.
 
-    A subclass makes its networks in ``build``.
+    Subclasses make their networks in ``build``.
 
     Args:
-        observation_space: Of the environment.
-        action_space: Of the environment.
-        lr_schedule: Of the algorithm.
-        graphs: Static graphs by ``graph_id``, as ``env.unwrapped.graph_table()`` gives them, for
-            environments made with ``observe_graph=False``; they also say which device runs what.
-        critic: Whether there is a critic; REINFORCE does without.
+        observation_space: Observation space of the environment.
+        action_space: Action space of the environment.
+        lr_schedule: Learning rate schedule of the algorithm.
+        graphs: Static graphs by ``graph_id``, as ``env.unwrapped.graph_table()`` returns them. They
+            are needed by environments made with ``observe_graph=False``, and tell the policy which
+            device supports which unit.
+        critic: Whether to build a critic; REINFORCE needs one for ``baseline="critic"`` only.
         optimizer_class: As for SB3's policies.
         optimizer_kwargs: As for SB3's policies.
     """
@@ -66,12 +67,12 @@ class GraphPolicy:
         )
 
     def add_graphs(self, graphs: GraphTable) -> None:
-        """Know more graphs, so that environments of these can be placed too."""
+        """Add graphs, so that the policy can be used in environments of these."""
         self.table = {**(self.table or {}), **graphs}
         self.graphs = Graphs(self.table)
 
     def obs_to_tensor(self: Any, observation: Any) -> tuple[dict[str, Tensor], bool]:
-        """As SB3's; keys that the policy's environment did not have are left out."""
+        """See SB3; keys that are not in the policy's observation space are ignored."""
         known = {key: observation[key] for key in self.observation_space.spaces}
         return super().obs_to_tensor(known)  # type: ignore[misc]
 
@@ -87,8 +88,8 @@ class GraphPolicy:
         }
 
 
-def perceptron(width: int, hidden: int, out: int, gain: float = 1.0) -> nn.Sequential:
-    """Linear, LayerNorm, ReLU, linear; ``gain`` scales the last weights at the beginning."""
+def make_perceptron(width: int, hidden: int, out: int, gain: float = 1.0) -> nn.Sequential:
+    """Linear, LayerNorm, ReLU, linear; ``gain`` scales the initial weights of the last layer."""
     last = nn.Linear(hidden, out)
     with torch.no_grad():
         last.weight *= gain

@@ -21,28 +21,28 @@ GRAPH_KEYS = ("x", "edge_index", "edge_mask", "node_mask")
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
-MOST_RECENT = 8
+MAX_ENTRIES = 8
 
 
 class Recent(dict[Key, Value]):
-    """Keeps the latest few."""
+    """A dict that keeps its latest entries only."""
 
     def __setitem__(self, key: Key, value: Value) -> None:
         super().__setitem__(key, value)
-        if len(self) > MOST_RECENT:
+        if len(self) > MAX_ENTRIES:
             del self[next(iter(self))]
 
 
 class MissingGraphError(UserError):
-    """An observation without the graph that it is about."""
+    """Neither the observation nor the policy's table holds the graph."""
 
 
 class Edges(NamedTuple):
-    """Along which messages are sent.
+    """Edges with the weights of a graph convolution.
 
     Attributes:
-        ends: (2, e) from and to.
-        weight: (e,) one over the root of out-degree times in-degree, a loop at each node counted.
+        ends: (2, e) source and target nodes.
+        weight: (e,) 1 / sqrt(out-degree * in-degree), with a self-loop at each node counted.
     """
 
     ends: Tensor
@@ -65,9 +65,9 @@ class GraphBatch:
         edge_index: (2, e).
         batch: (n,) graph of each node.
         ptr: (G + 1,) where each graph's nodes begin.
-        node_mask: (G, N) bool, the padded places of the nodes.
-        action_mask: (n, D) bool, where units may go; None where that is not known.
-        ids: (G,) their ``graph_id``.
+        node_mask: (G, N) bool, False for padding.
+        action_mask: (n, D) bool, the devices that support each unit; None if unknown.
+        ids: (G,) ``graph_id`` of each graph.
     """
 
     x: Tensor
@@ -86,7 +86,7 @@ class GraphBatch:
 
     @cached_property
     def allowed_slots(self) -> Tensor | None:
-        """(G, N, D) bool, where padded units may go; None where nothing is forbidden or known."""
+        """(G, N, D) bool, allowed devices of padded units; None if all are allowed or unknown."""
         if self.action_mask is None or bool(self.action_mask.all()):
             return None
         padded = self.action_mask.new_ones(*self.node_mask.shape, self.action_mask.shape[1])
@@ -94,16 +94,16 @@ class GraphBatch:
         return padded
 
     def nodes_of(self, graph: int) -> slice:
-        """Where the nodes of one graph are."""
+        """The range of one graph's nodes."""
         return slice(int(self.ptr[graph]), int(self.ptr[graph + 1]))
 
     def edges_of(self, graph: int) -> Tensor:
-        """(2, e) the edges of one graph between its own nodes, numbered from 0."""
+        """(2, e) edges of one graph, its nodes numbered from 0."""
         mine = self.batch[self.edge_index[0]] == graph
         return self.edge_index[:, mine] - self.ptr[graph]
 
-    def padded(self, values: Tensor) -> Tensor:
-        """(G, N, F) of (n, F) values of the nodes, zero for padding."""
+    def pad(self, values: Tensor) -> Tensor:
+        """(G, N, F) from (n, F) values of the nodes, zero for padding."""
         return to_dense_batch(values, self.batch, 0.0, self.node_mask.shape[1])[0]
 
     @cached_property
@@ -124,11 +124,11 @@ class GraphBatch:
 
 
 class Graphs:
-    """Finds the graphs that observations are about.
+    """Finds the graphs of observations.
 
     Args:
-        table: ``graph_id`` -> padded arrays, as ``env.unwrapped.graph_table()`` gives them; None
-            takes them from the observations.
+        table: ``graph_id`` -> padded arrays, as ``env.unwrapped.graph_table()`` returns them; None
+            reads graphs from the observations.
     """
 
     def __init__(self, table: Mapping[int, Mapping[str, Any]] | None = None) -> None:
@@ -136,23 +136,23 @@ class Graphs:
         self.batches: Recent[tuple[int, ...], GraphBatch] = Recent()
 
     def batch(self, observation: TensorDict) -> tuple[GraphBatch, Tensor]:
-        """The distinct graphs of (B, ...) observations, and (B,) which of them each row is about.
+        """The distinct graphs of (B, ...) observations, and the (B,) graph of each row.
 
-        The graphs ascend by ``graph_id``.
+        Graphs are in ascending order of ``graph_id``.
 
         Raises:
-            MissingGraphError: Neither table nor observation holds a graph.
+            MissingGraphError: Neither the table nor the observation holds the graph.
         """
         ids, row_graph = torch.unique(observation["graph_id"].flatten(), return_inverse=True)
         key = tuple(ids.long().tolist())
         if self.table is None:
-            return batch_of(first_rows(observation, row_graph, len(ids)), key), row_graph
+            return make_batch(take_first_rows(observation, row_graph, len(ids)), key), row_graph
         if key not in self.batches:
-            self.batches[key] = batch_of(self.stacked(key, row_graph.device), key)
+            self.batches[key] = make_batch(self.stack_table(key, row_graph.device), key)
         return self.batches[key], row_graph
 
-    def stacked(self, ids: tuple[int, ...], device: torch.device) -> dict[str, Tensor]:
-        """The table's arrays of these graphs, side by side."""
+    def stack_table(self, ids: tuple[int, ...], device: torch.device) -> dict[str, Tensor]:
+        """Stack the table's arrays of these graphs."""
         table = self.table or {}
         unknown = sorted(set(ids) - set(table))
         if unknown:
@@ -166,8 +166,8 @@ class Graphs:
         }
 
 
-def first_rows(observation: TensorDict, row_graph: Tensor, n_graphs: int) -> dict[str, Tensor]:
-    """(n_graphs, ...) the graph's arrays of one row for each graph."""
+def take_first_rows(observation: TensorDict, row_graph: Tensor, n_graphs: int) -> dict[str, Tensor]:
+    """(n_graphs, ...) graph arrays, from the first row of each graph."""
     if "x" not in observation:
         raise MissingGraphError(
             "the observation carries no graph: make the environment with observe_graph=True, or "
@@ -178,13 +178,13 @@ def first_rows(observation: TensorDict, row_graph: Tensor, n_graphs: int) -> dic
     return {key: observation[key][first] for key in GRAPH_KEYS}
 
 
-def batch_of(padded: TensorDict, ids: tuple[int, ...]) -> GraphBatch:
-    """(G, ...) padded graphs as one batch, without a loop over them.
+def make_batch(padded: TensorDict, ids: tuple[int, ...]) -> GraphBatch:
+    """Make one batch of (G, ...) padded graphs.
 
     Args:
         padded: ``x`` (G, N, F), ``edge_index`` (G, 2, E), ``edge_mask`` (G, E), ``node_mask``
             (G, N); optionally ``action_mask`` (G, N, D).
-        ids: (G,) their ``graph_id``.
+        ids: (G,) ``graph_id`` of each graph.
     """
     mask, edge_mask = padded["node_mask"].bool(), padded["edge_mask"].bool()
     n_graphs, n_slots = mask.shape

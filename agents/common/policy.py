@@ -1,4 +1,4 @@
-"""What all policies that place every unit at once have in common."""
+"""The base of policies that place all units at once."""
 
 from __future__ import annotations
 
@@ -11,37 +11,37 @@ from gymnasium import spaces
 from stable_baselines3.common.type_aliases import Schedule
 from torch import Tensor
 
-from agents.common.distribution import Devices, Likelihood, UnitCategorical
+from agents.common.distribution import DeviceDistribution, Likelihood, UnitCategorical
 from agents.common.graph_policy import GraphPolicy, GraphTable
 from agents.common.graphs import TensorDict
 from placement_gym.errors import UserError
 
 
 class Decision(NamedTuple):
-    """What a policy says to (B, ...) observations.
+    """The output of a policy for (B, ...) observations.
 
     Attributes:
-        distribution: Of the devices.
+        distribution: Distribution of the devices.
         values: (B, 1) expected returns, zero without a critic.
     """
 
-    distribution: Devices
+    distribution: DeviceDistribution
     values: Tensor
 
 
 class UnitPolicy(GraphPolicy):
-    """A per-unit actor as an SB3 policy; mixed into ``ActorCriticPolicy`` or its maskable twin.
+    """A mixin for ``ActorCriticPolicy`` and its maskable variant.
 
-    Works in PPO, A2C and REINFORCE; with sb3-contrib's base class also in MaskablePPO. A subclass
-    makes its networks in ``build`` and its decisions in ``decide``.
+    It works with PPO, A2C and REINFORCE; with sb3-contrib's base class also with MaskablePPO.
+    Subclasses make their networks in ``build`` and their decisions in ``decide``.
 
     Args:
-        observation_space: Of the environment.
-        action_space: Of the environment, ``MultiDiscrete`` with equal numbers of devices.
-        lr_schedule: Of the algorithm.
+        observation_space: Observation space of the environment.
+        action_space: ``MultiDiscrete`` with the same number of devices for every unit.
+        lr_schedule: Learning rate schedule of the algorithm.
         graphs: See ``GraphPolicy``.
         critic: See ``GraphPolicy``.
-        use_sde: Not for discrete actions.
+        use_sde: Must be False: actions are discrete.
         optimizer_class: As for SB3's policies.
         optimizer_kwargs: As for SB3's policies.
 
@@ -50,9 +50,9 @@ class UnitPolicy(GraphPolicy):
     """
 
     greedy_first: bool = False
-    """Whether the first of several sampled placements is the one that prediction would give."""
+    """Whether the first of several sampled placements is replaced by the deterministic one."""
     imitates: bool = True
-    """Whether the likelihood of a placement says how likely each unit's device is."""
+    """Whether the policy can imitate: it knows the likelihood of each unit's device."""
 
     def __init__(
         self,
@@ -84,18 +84,18 @@ class UnitPolicy(GraphPolicy):
 
     @abstractmethod
     def decide(self, observation: TensorDict, greedy: bool = False) -> Decision:
-        """The decision on (B, ...) observations.
+        """Decide on (B, ...) observations.
 
         Args:
-            observation: Of the environment's space.
-            greedy: Whether the likeliest placement is asked for, not one to learn from.
+            observation: Tensors of the environment's observation space.
+            greedy: Whether the decision is for deterministic prediction, not for a rollout.
         """
 
-    def renew(self) -> None:
-        """A roll-out or a prediction begins: forget what follows from weights that changed."""
+    def clear_stale_caches(self) -> None:
+        """Drop what was computed from other weights; called before a rollout or a prediction."""
 
     def clear_caches(self) -> None:
-        """Training has ended: forget what follows from the weights."""
+        """Drop what was computed from the weights; called when training mode ends."""
 
     def set_training_mode(self: Any, mode: bool) -> None:
         """See SB3's ``BasePolicy``."""
@@ -107,37 +107,37 @@ class UnitPolicy(GraphPolicy):
         self, obs: Any, deterministic: bool = False, action_masks: Any = None
     ) -> tuple[Tensor, Tensor, Tensor]:
         """(B, N) actions, (B, 1) values and (B,) log-probabilities."""
-        self.renew()
-        distribution, values = self.masked(self.decide(obs, deterministic), action_masks)
+        self.clear_stale_caches()
+        distribution, values = self.apply_masks(self.decide(obs, deterministic), action_masks)
         actions = distribution.get_actions(deterministic)
         if self.greedy_first and len(actions) > 1:
             first = {key: value[:1] for key, value in obs.items()}
             masks = None if action_masks is None else action_masks[:1]
             greedy = self._predict(first, deterministic=True, action_masks=masks)
             proposed = torch.cat([greedy, actions[1:]])
-            permitted = by_unit(distribution.given(proposed)).permits(proposed)
+            permitted = as_unit_categorical(distribution.conditioned_on(proposed)).permits(proposed)
             actions = proposed if permitted else actions
-        return actions, values, distribution.given(actions).log_prob(actions)
+        return actions, values, distribution.conditioned_on(actions).log_prob(actions)
 
     def evaluate_actions(
         self, obs: Any, actions: Tensor, action_masks: Any = None
     ) -> tuple[Tensor, Tensor, Tensor]:
         """(B, 1) values, (B,) log-probabilities and (B,) entropies of (B, N) actions."""
-        distribution, values = self.masked(self.decide(obs), action_masks)
-        likelihood = distribution.given(actions)
+        distribution, values = self.apply_masks(self.decide(obs), action_masks)
+        likelihood = distribution.conditioned_on(actions)
         return values, likelihood.log_prob(actions), likelihood.entropy()
 
     def unit_log_prob(self, obs: Any, actions: Tensor) -> Tensor:
-        """(B,) mean over the units of how likely prediction finds each device of (B, N)."""
+        """(B,) log-probability of (B, N) devices under greedy decisions, averaged over units."""
         mask = obs["node_mask"].bool()
-        likelihood = self.decide(obs, greedy=True).distribution.given(actions)
-        chosen = by_unit(likelihood).unit_log_prob(actions)
+        likelihood = self.decide(obs, greedy=True).distribution.conditioned_on(actions)
+        chosen = as_unit_categorical(likelihood).unit_log_prob(actions)
         return (chosen * mask).sum(dim=1) / mask.sum(dim=1)
 
     def get_distribution(self, obs: Any, action_masks: Any = None) -> Any:
-        """The distribution of the devices."""
-        self.renew()
-        return self.masked(self.decide(obs), action_masks).distribution
+        """The distribution of devices for (B, ...) observations."""
+        self.clear_stale_caches()
+        return self.apply_masks(self.decide(obs), action_masks).distribution
 
     def predict_values(self, obs: Any) -> Tensor:
         """(B, 1) expected returns."""
@@ -151,7 +151,7 @@ class UnitPolicy(GraphPolicy):
         deterministic: bool = False,
         **masks: Any,
     ) -> tuple[Any, Any]:
-        """As SB3's; where units are placed one by one, the device of the current one."""
+        """See SB3; in an environment of one unit per step, the current unit's device."""
         current = observation.get("current_unit")
         if current is not None:
             observation = {**observation, "step": np.zeros_like(observation["step"])}
@@ -165,21 +165,21 @@ class UnitPolicy(GraphPolicy):
     def _predict(
         self, observation: Any, deterministic: bool = False, action_masks: Any = None
     ) -> Tensor:
-        self.renew()
-        decision = self.masked(self.decide(observation, deterministic), action_masks)
+        self.clear_stale_caches()
+        decision = self.apply_masks(self.decide(observation, deterministic), action_masks)
         return decision.distribution.get_actions(deterministic)
 
-    def masked(self, decision: Decision, action_masks: Any) -> Decision:
-        """The decision without the devices that (B, N * D) masks of the environment forbid."""
+    def apply_masks(self, decision: Decision, action_masks: Any) -> Decision:
+        """Restrict the decision to the devices that (B, N * D) masks of the environment allow."""
         if action_masks is None:
             return decision
         distribution, values = decision
         masks = torch.as_tensor(np.asarray(action_masks), device=values.device).bool()
         allowed = masks.reshape(-1, self.n_slots, self.n_devices)
-        return Decision(distribution.without(allowed), values)
+        return Decision(distribution.restricted_to(allowed), values)
 
 
-def by_unit(likelihood: Likelihood) -> UnitCategorical:
-    """The likelihood as one of each unit."""
+def as_unit_categorical(likelihood: Likelihood) -> UnitCategorical:
+    """Narrow the type: the likelihood of a policy that can imitate is per unit."""
     assert isinstance(likelihood, UnitCategorical)
     return likelihood

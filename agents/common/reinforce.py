@@ -28,8 +28,9 @@ from agents.common.baselines import BASELINES, MovingAverages, leave_one_out
 from agents.common.elites import Elites
 from agents.common.graph_policy import GraphPolicy
 from agents.common.policy import UnitPolicy
+from agents.common.threads import limit_threads
 from placement_gym.arrays import FloatArray, IntArray
-from placement_gym.errors import UserError
+from placement_gym.errors import UserError, unknown_name
 
 Losses = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 RETURNS = ("to_go", "immediate")
@@ -37,41 +38,42 @@ LOSSES = ("policy_loss", "entropy_loss", "value_loss")
 
 
 class REINFORCE(OnPolicyAlgorithm):
-    """Policy gradient with a choice of baselines (Williams 1992).
+    """Policy gradient with a choice of returns and baselines (Williams 1992).
 
     Args:
         policy: A policy class, or an alias of SB3.
         env: The environment, or its id.
-        learning_rate: Of the optimizer; a number or a function of the remaining progress.
-        n_steps: Steps of each environment between two updates.
-        n_epochs: Gradient steps on each roll-out.
-        batch_size: Rows whose gradient is computed at once; gradients are added up, so that it
-            changes memory and nothing else. None takes the whole roll-out.
-        gamma: Discount.
-        returns: ``"to_go"``: discounted rewards from a step on, up to the end of episode or
-            roll-out. ``"immediate"``: gamma^i r_i, each placement's own reward (HSDAG, 2.5).
-        baseline: ``"none"``; ``"moving_average"``; ``"per_step"``, a moving average for each step
-            of the episode (Placeto); ``"leave_one_out"``, the mean of the other returns of the
-            roll-out at the same graph and step, or where there is none a moving average;
-            ``"self_critical"``, what the greedy actions reach
-            in an episode of their own after each roll-out, which counts as steps; ``"critic"``.
-        decay: Of the moving averages.
+        learning_rate: A number or a function of the remaining progress.
+        n_steps: Steps of each environment per rollout.
+        n_epochs: Gradient steps on each rollout.
+        batch_size: Rows whose gradient is computed at once; gradients are accumulated, so that
+            only memory depends on it. None takes the whole rollout.
+        gamma: Discount factor.
+        returns: ``"to_go"``: discounted rewards from a step on, up to the end of the episode or
+            rollout. ``"immediate"``: gamma^i r_i, each placement's own reward (HSDAG, 2.5).
+        baseline: ``"none"``; ``"moving_average"``; ``"per_step"``, a moving average for each graph
+            and step of the episode (Placeto); ``"leave_one_out"``, the mean of the other returns
+            of the rollout at the same graph and step, or a moving average if there are none;
+            ``"self_critical"``, the return of the greedy actions, played in one extra episode
+            after each rollout, which counts as steps; ``"critic"``.
+        decay: Decay of the moving averages.
         normalize_advantage: Whether advantages are scaled to a mean square of one.
         ent_coef: Weight of the entropy; a number or a function of the remaining progress.
-        vf_coef: Weight of the critic's loss, where there is a critic.
-        max_grad_norm: Largest norm of the gradient.
-        elites: Best placements of each graph and step that are imitated.
-        imitation: Weight of their mean negative log-likelihood for each unit.
+        vf_coef: Weight of the critic's loss, if there is a critic.
+        max_grad_norm: Maximum norm of the gradient.
+        elites: Number of best placements per graph and step that are imitated.
+        imitation: Weight of their negative log-likelihood, averaged over units.
         stats_window_size: As for SB3's algorithms.
         tensorboard_log: As for SB3's algorithms.
-        policy_kwargs: Of the policy.
+        policy_kwargs: Arguments of the policy.
         verbose: As for SB3's algorithms.
         seed: As for SB3's algorithms.
         device: As for SB3's algorithms.
         _init_setup_model: As for SB3's algorithms.
 
     Raises:
-        ValueError: Unknown returns or baseline, or a policy that cannot imitate is to.
+        ValueError: Unknown returns or baseline, a critic baseline without a critic, or elites with
+            a policy that cannot imitate.
     """
 
     policy_aliases: ClassVar[dict[str, type[BasePolicy]]] = {
@@ -106,9 +108,9 @@ class REINFORCE(OnPolicyAlgorithm):
         _init_setup_model: bool = True,
     ) -> None:
         if returns not in RETURNS:
-            raise UserError(f"returns must be one of {RETURNS}, not {returns!r}")
+            raise unknown_name("returns", returns, RETURNS)
         if baseline not in BASELINES:
-            raise UserError(f"baseline must be one of {BASELINES}, not {baseline!r}")
+            raise unknown_name("baseline", baseline, BASELINES)
         super().__init__(
             policy,
             env,  # type: ignore[arg-type]
@@ -150,78 +152,35 @@ class REINFORCE(OnPolicyAlgorithm):
             raise UserError("only per-unit policies imitate: elites must be 0 for this one")
 
     def collect_rollouts(self, *args: Any, **kwargs: Any) -> bool:
-        """As SB3's; then, for the self-critical baseline, an episode of greedy actions."""
-        going_on = super().collect_rollouts(*args, **kwargs)
-        if going_on and self.baseline == "self_critical":
-            self.greedy_returns = self.greedy_episode()
-        return going_on
+        """See SB3; for the self-critical baseline a greedy episode follows."""
+        completed = super().collect_rollouts(*args, **kwargs)
+        if completed and self.baseline == "self_critical":
+            self.greedy_returns = self.play_greedy_episode()
+        return completed
 
     def train(self) -> None:
-        """Update the policy on the roll-out."""
+        """Update the policy on the rollout."""
         self.policy.set_training_mode(True)
         self._update_learning_rate(self.policy.optimizer)
+        keys, positions = self.baseline_keys()
+        returns = self.compute_returns(positions)
+        advantages = self.compute_advantages(returns, keys, positions)
         buffer = self.rollout_buffer
-        keys, positions = self.moments()
-        returns = self.credited(positions).astype(np.float64)
         buffer.returns = returns.astype(np.float32)
-        advantages = returns - self.expected(returns, keys, positions)
-        if self.normalize_advantage:
-            advantages /= np.sqrt((advantages**2).mean()) + 1e-8
         buffer.advantages = advantages.astype(np.float32)
         if self.elites.number:
             assert isinstance(buffer, DictRolloutBuffer)
             self.elites.remember(buffer, returns, keys)
         for _ in range(self.n_epochs):
-            self.update()
+            self.update_policy()
         self._n_updates += self.n_epochs
         self.logger.record("train/n_updates", self._n_updates, exclude="tensorboard")
+        self.logger.record("time/torch_threads", torch.get_num_threads())
         self.logger.record("train/return", float(returns.mean()))
         self.logger.record("train/advantage_std", float(advantages.std()))
 
-    def update(self) -> None:
-        """One gradient step on the whole roll-out."""
-        losses = np.zeros(3)
-        self.policy.optimizer.zero_grad()
-        for batch in self.rollout_buffer.get(self.batch_size):
-            share = len(batch.advantages) / self.rollout_buffer.returns.size
-            policy_loss, entropy_loss, value_loss = self.losses(batch)
-            loss = policy_loss + self.entropy_weight() * entropy_loss + self.vf_coef * value_loss
-            (share * loss).backward()  # type: ignore[no-untyped-call]
-            losses += [share * loss.item() for loss in (policy_loss, entropy_loss, value_loss)]
-        if self.elites.number:
-            (self.imitation * self.imitation_loss()).backward()  # type: ignore[no-untyped-call]
-        torch.nn.utils.clip_grad_norm_(self.policy.parameters(), self.max_grad_norm)
-        self.policy.optimizer.step()
-        for name, value in zip(LOSSES, losses.tolist(), strict=True):
-            self.logger.record(f"train/{name}", value)
-
-    def losses(self, batch: RolloutBufferSamples | DictRolloutBufferSamples) -> Losses:
-        """Of some rows of the roll-out."""
-        actions = batch.actions
-        if isinstance(self.action_space, spaces.Discrete):
-            actions = actions.long().flatten()
-        values, log_prob, entropy = self.policy.evaluate_actions(batch.observations, actions)
-        return (
-            -(batch.advantages * log_prob).mean(),
-            -(-log_prob if entropy is None else entropy).mean(),
-            functional.mse_loss(values.flatten(), batch.returns),
-        )
-
-    def imitation_loss(self) -> torch.Tensor:
-        """How unlikely prediction finds the best placements so far, a unit."""
-        assert isinstance(self.policy, UnitPolicy)
-        observations, actions = self.elites.batch()
-        seen = obs_as_tensor(observations, self.device)
-        chosen = torch.as_tensor(actions, device=self.device)
-        return -self.policy.unit_log_prob(seen, chosen).mean()
-
-    def entropy_weight(self) -> float:
-        """Of this moment of the training."""
-        weight: Any = self.ent_coef
-        return float(weight(self._current_progress_remaining) if callable(weight) else weight)
-
-    def moments(self) -> tuple[IntArray, IntArray]:
-        """(n_steps, n_envs) numbers of graph and step together, and of the step alone."""
+    def baseline_keys(self) -> tuple[IntArray, IntArray]:
+        """(n_steps, n_envs) key of each action's graph and step, and position in its episode."""
         buffer = self.rollout_buffer
         observations: Any = buffer.observations
         if isinstance(observations, dict) and "step" in observations:
@@ -229,17 +188,28 @@ class REINFORCE(OnPolicyAlgorithm):
             return (observations["graph_id"][..., 0].astype(np.int64) << 32) + step, step
         rows = np.arange(buffer.buffer_size)[:, None]
         begin = np.maximum.accumulate(np.where(buffer.episode_starts, rows, 0), axis=0)
-        return rows - begin, rows - begin
+        return rows - begin, rows - begin  # without an id, all observations are of one graph
 
-    def credited(self, positions: IntArray) -> FloatArray:
-        """(n_steps, n_envs) what each action is credited with."""
+    def compute_returns(self, positions: IntArray) -> FloatArray:
+        """(n_steps, n_envs) return of each action."""
         buffer = self.rollout_buffer
         if self.returns == "immediate":
-            return buffer.rewards * self.gamma**positions
-        return buffer.returns
+            return (buffer.rewards * self.gamma**positions).astype(np.float64)
+        return buffer.returns.astype(np.float64)
 
-    def expected(self, returns: FloatArray, keys: IntArray, positions: IntArray) -> FloatArray:
-        """(n_steps, n_envs) the baseline of each return."""
+    def compute_advantages(
+        self, returns: FloatArray, keys: IntArray, positions: IntArray
+    ) -> FloatArray:
+        """(n_steps, n_envs) returns above the baseline, scaled if ``normalize_advantage``."""
+        advantages = returns - self.compute_baseline(returns, keys, positions)
+        if self.normalize_advantage:
+            advantages /= np.sqrt((advantages**2).mean()) + 1e-8
+        return advantages
+
+    def compute_baseline(
+        self, returns: FloatArray, keys: IntArray, positions: IntArray
+    ) -> FloatArray:
+        """(n_steps, n_envs) baseline of each return."""
         if self.baseline == "moving_average":
             return self.averages(returns, np.zeros_like(keys))
         if self.baseline == "per_step":
@@ -250,11 +220,56 @@ class REINFORCE(OnPolicyAlgorithm):
             return np.take_along_axis(self.greedy_returns, positions, axis=0)
         return self.rollout_buffer.values if self.baseline == "critic" else np.zeros_like(returns)
 
-    def greedy_episode(self) -> FloatArray:
-        """(episode length, n_envs) returns of the greedy actions, as ``credited``.
+    def update_policy(self) -> None:
+        """One gradient step on the whole rollout."""
+        losses = np.zeros(3)
+        self.policy.optimizer.zero_grad()
+        for batch in self.rollout_buffer.get(self.batch_size):
+            share = len(batch.advantages) / self.rollout_buffer.returns.size
+            policy_loss, entropy_loss, value_loss = self.compute_losses(batch)
+            loss = policy_loss + self.entropy_weight() * entropy_loss + self.vf_coef * value_loss
+            (share * loss).backward()  # type: ignore[no-untyped-call]
+            losses += [share * loss.item() for loss in (policy_loss, entropy_loss, value_loss)]
+        if self.elites.number:
+            (self.imitation * self.compute_imitation_loss()).backward()  # type: ignore[no-untyped-call]
+        torch.nn.utils.clip_grad_norm_(self.policy.parameters(), self.max_grad_norm)
+        self.policy.optimizer.step()
+        for name, value in zip(LOSSES, losses.tolist(), strict=True):
+            self.logger.record(f"train/{name}", value)
+
+    def compute_losses(self, batch: RolloutBufferSamples | DictRolloutBufferSamples) -> Losses:
+        """Policy, entropy and value loss of some rows of the rollout."""
+        actions = batch.actions
+        if isinstance(self.action_space, spaces.Discrete):
+            actions = actions.long().flatten()
+        values, log_prob, entropy = self.policy.evaluate_actions(batch.observations, actions)
+        return (
+            -(batch.advantages * log_prob).mean(),
+            -(-log_prob if entropy is None else entropy).mean(),
+            functional.mse_loss(values.flatten(), batch.returns),
+        )
+
+    def compute_imitation_loss(self) -> torch.Tensor:
+        """Negative log-likelihood of the elites under greedy decisions, averaged over units."""
+        assert isinstance(self.policy, UnitPolicy)
+        observations, actions = self.elites.batch()
+        seen = obs_as_tensor(observations, self.device)
+        chosen = torch.as_tensor(actions, device=self.device)
+        return -self.policy.unit_log_prob(seen, chosen).mean()
+
+    def entropy_weight(self) -> float:
+        """The weight of the entropy at the current progress."""
+        weight: Any = self.ent_coef
+        return float(weight(self._current_progress_remaining) if callable(weight) else weight)
+
+    def play_greedy_episode(self) -> FloatArray:
+        """Play one episode of greedy actions in each environment.
+
+        Returns:
+            (episode length, n_envs) returns, as ``compute_returns`` defines them.
 
         Raises:
-            ValueError: The roll-out has ended within an episode, or episodes differ in length.
+            ValueError: The rollout ended within an episode, or episodes differ in length.
         """
         if not np.all(self._last_episode_starts):
             raise UserError("self_critical needs n_steps to be a multiple of the episode's length")
@@ -286,7 +301,13 @@ class REINFORCE(OnPolicyAlgorithm):
         reset_num_timesteps: bool = True,
         progress_bar: bool = False,
     ) -> REINFORCE:
-        """See ``OnPolicyAlgorithm.learn``."""
-        return super().learn(
-            total_timesteps, callback, log_interval, tb_log_name, reset_num_timesteps, progress_bar
-        )
+        """See ``OnPolicyAlgorithm.learn``; small graphs are trained on with one torch thread."""
+        with limit_threads(self.observation_space):
+            return super().learn(
+                total_timesteps,
+                callback,
+                log_interval,
+                tb_log_name,
+                reset_num_timesteps,
+                progress_bar,
+            )

@@ -1,10 +1,11 @@
-"""Gymnasium's batched placement environments as SB3 knows vector environments."""
+"""``PlacementVectorEnv`` as a ``VecEnv`` of SB3."""
 
 from __future__ import annotations
 
 from time import perf_counter
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
@@ -12,15 +13,16 @@ from stable_baselines3.common.vec_env import VecEnv
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices, VecEnvObs, VecEnvStepReturn
 
 from placement_gym.arrays import IntArray
+from placement_gym.env import placement_env
 from placement_gym.vector import PlacementVectorEnv
 
 
 class PlacementVecEnv(VecEnv):
-    """``PlacementVectorEnv`` for SB3's algorithms.
+    """``PlacementVectorEnv`` for SB3's algorithms; see ``vectorize``.
 
     Infos hold, for each environment, latency_ms, reference_ms, best_single_ms, speedup,
-    speedup_vs_best_single and feasible; at an episode's end also ``episode`` as SB3's ``Monitor``
-    writes it, and ``terminal_observation``.
+    speedup_vs_best_single and feasible; at the end of an episode also ``episode``, as SB3's
+    ``Monitor`` records it, and ``terminal_observation``.
 
     Args:
         envs: For instance ``PlacementVectorEnv(env, 20)`` or
@@ -38,7 +40,7 @@ class PlacementVecEnv(VecEnv):
         super().__init__(envs.num_envs, envs.single_observation_space, envs.single_action_space)
 
     def reset(self) -> VecEnvObs:
-        """Start all episodes, with the seeds that ``seed`` has set."""
+        """Reset all episodes, with the seeds that ``seed`` has set."""
         seeds = self._seeds if any(seed is not None for seed in self._seeds) else None
         observation, _ = self.envs.reset(seed=seeds)
         self._reset_seeds()
@@ -46,11 +48,11 @@ class PlacementVecEnv(VecEnv):
         return observation
 
     def step_async(self, actions: NDArray[Any]) -> None:
-        """Remember (num_envs, N) devices."""
+        """Take (num_envs, N) devices for ``step_wait``."""
         self.actions = actions
 
     def step_wait(self) -> VecEnvStepReturn:
-        """Evaluate the placements."""
+        """Evaluate the placements of ``step_async``."""
         observation, rewards, terminated, _, info = self.envs.step(self.actions)
         self.returns += rewards
         self.lengths += 1
@@ -60,11 +62,11 @@ class PlacementVecEnv(VecEnv):
             for i in range(self.num_envs)
         ]
         if final_observations is not None:
-            self.finish(infos, final_observations)
+            self.add_episode_infos(infos, final_observations)
         return observation, rewards.astype(np.float32), terminated, infos
 
-    def finish(self, infos: list[dict[str, Any]], observations: NDArray[Any]) -> None:
-        """Tell what the episodes were that end in this step."""
+    def add_episode_infos(self, infos: list[dict[str, Any]], observations: NDArray[Any]) -> None:
+        """Add what SB3 expects in the infos of episodes that end in this step."""
         time = round(perf_counter() - self.started, 6)
         for i, info in enumerate(infos):
             info["terminal_observation"] = observations[i]
@@ -77,21 +79,33 @@ class PlacementVecEnv(VecEnv):
         self.envs.close()
 
     def get_attr(self, attr_name: str, indices: VecEnvIndices = None) -> list[Any]:
-        """The attribute of the environment that all share, once for each index."""
+        """The attribute of the shared environment, once per index."""
         return [getattr(self.envs.env, attr_name) for _ in self._get_indices(indices)]
 
     def set_attr(self, attr_name: str, value: Any, indices: VecEnvIndices = None) -> None:
-        """Set an attribute of the environment that all share."""
+        """Set an attribute of the shared environment."""
         setattr(self.envs.env, attr_name, value)
 
     def env_method(
         self, method_name: str, *args: Any, indices: VecEnvIndices = None, **kwargs: Any
     ) -> list[Any]:
-        """Call a method of the environment that all share, once for each index."""
+        """Call a method of the shared environment, once per index."""
         method = getattr(self.envs.env, method_name)
         return [method(*args, **kwargs) for _ in self._get_indices(indices)]
 
     def env_is_wrapped(self, wrapper_class: type[Any], indices: VecEnvIndices = None) -> list[bool]:
-        """No environment is wrapped; episodes are watched as by ``Monitor``."""
+        """True for ``Monitor``, whose infos are provided; False for every other wrapper."""
         name = getattr(wrapper_class, "__name__", "")
         return [name == "Monitor" for _ in self._get_indices(indices)]
+
+
+def vectorize(env: gym.Env[Any, Any], **kwargs: Any) -> PlacementVecEnv:
+    """Make a ``VecEnv`` that evaluates many placements of one environment per step.
+
+    Observations carry no graph; give policies ``env.unwrapped.graph_table()``.
+
+    Args:
+        env: Its budget and backend are used.
+        kwargs: Arguments of ``PlacementVectorEnv``.
+    """
+    return PlacementVecEnv(PlacementVectorEnv(placement_env(env), observe_graph=False, **kwargs))

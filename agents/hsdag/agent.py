@@ -1,4 +1,4 @@
-"""HSDAG as an agent of the benchmark: the policy, its algorithm, and the settings of both."""
+"""HSDAG as an agent of the benchmark: policy, algorithm and the settings of both."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from typing import Any
 
 import gymnasium as gym
 
-from agents.common.batched import batched
 from agents.common.reinforce import REINFORCE
+from agents.common.vec_env import vectorize
 from agents.hsdag.policy import HSDAGPolicy
 from placement_gym.env import placement_env
-from placement_gym.errors import UserError
+from placement_gym.errors import unknown_name
 
-BUFFER = 20
-"""Placements of an episode, which are learned from together (HSDAG, 3.1)."""
+EPISODE_LENGTH = 20
+"""Placements per episode and rollout (HSDAG, 3.1)."""
 SETTINGS: dict[str, dict[str, Any]] = {
     "search": {
         "learning_rate": 1e-3,
@@ -24,7 +24,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     },
     "paper": {
         "learning_rate": 1e-4,
-        "n_steps": BUFFER,
+        "n_steps": EPISODE_LENGTH,
         "n_epochs": 4,
         "gamma": 0.95,
         "returns": "immediate",
@@ -32,12 +32,12 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "normalize_advantage": False,
     },
 }
-"""Of REINFORCE; the paper gives no discount, its code this one."""
+"""Arguments of REINFORCE. The paper states no discount; 0.95 is that of its code."""
 ENVS: dict[str, dict[str, Any]] = {
     "search": {"num_envs": 10},
-    "paper": {"horizon": BUFFER, "reward": "inverse_latency"},
+    "paper": {"horizon": EPISODE_LENGTH, "reward": "inverse_latency"},
 }
-"""Of ``PlacementVectorEnv``."""
+"""Arguments of ``PlacementVectorEnv``."""
 
 
 def make(
@@ -48,26 +48,26 @@ def make(
     envs: dict[str, Any] | None = None,
     **settings: Any,
 ) -> REINFORCE:
-    """HSDAG with REINFORCE, on batches of placements of one environment.
+    """Make REINFORCE with ``HSDAGPolicy``, on batches of placements of one environment.
 
     Args:
-        env: Where it learns.
-        seed: Of everything random.
-        preset: ``"search"`` or ``"paper"``, of policy and settings.
-        policy: Options of ``HSDAGPolicy`` that differ from the preset.
-        envs: Arguments of ``PlacementVectorEnv`` that do.
-        settings: Arguments of ``REINFORCE`` that do.
+        env: The environment to learn in.
+        seed: Seed of all random numbers.
+        preset: ``"search"`` or ``"paper"``; of policy, ``PlacementVectorEnv`` and REINFORCE.
+        policy: Options of ``HSDAGPolicy`` that override the preset.
+        envs: Arguments of ``PlacementVectorEnv`` that override the preset.
+        settings: Arguments of ``REINFORCE`` that override the preset.
 
     Raises:
-        ValueError: No such preset, or an argument is out of range.
+        ValueError: Unknown preset, or an argument is out of range.
     """
     if preset not in SETTINGS:
-        raise UserError(f"preset must be one of {sorted(SETTINGS)}, not {preset!r}")
+        raise unknown_name("preset", preset, SETTINGS)
     graphs = placement_env(env).graph_table()
     policy_kwargs = {"preset": preset, "graphs": graphs, **(policy or {})}
     return REINFORCE(
         HSDAGPolicy,
-        batched(env, **ENVS[preset] | (envs or {})),
+        vectorize(env, **ENVS[preset] | (envs or {})),
         policy_kwargs=policy_kwargs,
         seed=seed,
         **{"device": "cpu", **SETTINGS[preset], **settings},

@@ -1,4 +1,4 @@
-"""HSDAG for sb3-contrib's MaskablePPO; needs the extra ``contrib``."""
+"""HSDAG for sb3-contrib's MaskablePPO; needs ``pip install ".[contrib]"``."""
 
 from __future__ import annotations
 

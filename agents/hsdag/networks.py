@@ -10,29 +10,29 @@ from torch.nn import functional
 from torch_geometric.utils import scatter
 
 from agents.common.encoder import Encoder
-from agents.common.graph_policy import perceptron
+from agents.common.graph_policy import make_perceptron
 from agents.common.graphs import GraphBatch
 from agents.hsdag.options import Options
 from placement_gym.observation import FEATURES
 
-LEAST_COST = 1e-3
-"""Of a mean unit's time; less makes no difference."""
+MIN_COST = 1e-3
+"""Minimum time of a group, relative to the mean of all units, before the logarithm is taken."""
 
 
 @dataclass(frozen=True, eq=False)
 class States:
-    """What is decided about: graphs with their groups, one or several times each, as one batch.
+    """A batch of S states: graphs with their groups; a graph may occur in several states.
 
     Attributes:
-        node: (m,) node of the graphs' batch that each node of the states is.
-        state: (m,) which state it belongs to.
-        shift: (m, hidden) what earlier placements of the episode have added to its embedding.
-        group: (m,) its group, numbered over all states.
-        inner: (2, k) nodes of the edges that hold the groups together.
-        slot: (m,) its place among padded units.
-        leader: (S, N) padded unit that each padded unit follows.
-        decides: (S, N) bool, whether it leads and is none of the padding.
-        allowed: (S, N, D) bool, what all followers of a unit allow; None allows everything.
+        node: (m,) index of each state node in the graphs' batch.
+        state: (m,) state of each node.
+        shift: (m, hidden) sum of what earlier steps of the episode added to its embedding.
+        group: (m,) group of each node, numbered over all states.
+        inner: (2, k) nodes of the edges that connect the groups.
+        slot: (m,) index of each node among the padded units.
+        leader: (S, N) the padded unit that each padded unit follows.
+        decides: (S, N) bool, whether a unit is a leader; False for padding.
+        allowed: (S, N, D) bool, devices that all followers of a unit allow; None allows all.
     """
 
     node: Tensor
@@ -47,12 +47,12 @@ class States:
 
 
 class Networks(nn.Module):
-    """Steps two to four of HSDAG.
+    """The networks of HSDAG's steps 2 to 4: features, embeddings and groups, placement.
 
     Args:
         options: Sizes and switches.
-        n_devices: Devices to choose from.
-        critic: Whether there is a critic.
+        n_devices: Number of devices.
+        critic: Whether to build a critic.
     """
 
     def __init__(self, options: Options, n_devices: int, critic: bool) -> None:
@@ -66,32 +66,32 @@ class Networks(nn.Module):
             options.directed,
             options.dropout,
         )
-        self.scorer = perceptron(hidden, hidden, 1) if options.grouping else None
-        self.placer = perceptron(hidden, hidden, n_devices, gain=0.0)
-        self.critic = perceptron(hidden, hidden, 1) if critic else None
+        self.scorer = make_perceptron(hidden, hidden, 1) if options.grouping else None
+        self.placer = make_perceptron(hidden, hidden, n_devices, gain=0.0)
+        self.critic = make_perceptron(hidden, hidden, 1) if critic else None
         first = FEATURES["cost"].start
         self.costs = slice(first, first + n_devices)
         weight = torch.tensor(options.cost_weight)
         self.cost_weight = nn.Parameter(weight) if options.cost_weight else None
 
-    def state(self, z: Tensor, shift: Tensor) -> Tensor:
-        """(n, hidden) embeddings after what earlier placements added; their scale stays."""
+    def shift_embeddings(self, z: Tensor, shift: Tensor) -> Tensor:
+        """(n, hidden) normalised sum of embeddings and what earlier steps of the episode added."""
         return functional.layer_norm(z + shift, z.shape[1:])
 
-    def scores(self, z: Tensor, edges: Tensor) -> Tensor:
-        """(e,) logits of edges (2, e) between nodes of embeddings z: phi(z_u * z_v)."""
+    def score_edges(self, z: Tensor, edges: Tensor) -> Tensor:
+        """(e,) logits phi(z_u * z_v) of edges (2, e) between nodes with embeddings z."""
         assert self.scorer is not None
         scores: Tensor = self.scorer(z.index_select(0, edges[0]) * z.index_select(0, edges[1]))
         return scores[:, 0]
 
-    def pooled(self, z: Tensor, group: Tensor, inner: Tensor) -> Tensor:
-        """(n_groups, hidden) mean embedding of each group times the mean score of its edges."""
+    def pool_groups(self, z: Tensor, group: Tensor, inner: Tensor) -> Tensor:
+        """(n_groups, hidden) mean embedding of each group, gated by the mean score of its edges."""
         n_groups = int(group.max()) + 1
         pooled = scatter(z, group, dim_size=n_groups, reduce="mean")
         if not inner.shape[1]:
             return pooled
         owner = group[inner[0]]
-        total = scatter(self.scores(z, inner).sigmoid(), owner, dim_size=n_groups)
+        total = scatter(self.score_edges(z, inner).sigmoid(), owner, dim_size=n_groups)
         count = torch.bincount(owner, minlength=n_groups)
         gate = torch.where(count > 0, total / count.clamp(min=1), 1.0)
         return pooled * gate[:, None]
@@ -100,15 +100,15 @@ class Networks(nn.Module):
         """(S, N, D) logits of padded units and (S, 1) values.
 
         Args:
-            z: (n, hidden) embeddings of the graphs.
-            graphs: What the states are about.
-            states: S of them.
+            z: (n, hidden) embeddings of the graphs' nodes.
+            graphs: The graphs.
+            states: The states to decide on.
         """
-        z = self.state(z.index_select(0, states.node), states.shift)
-        of_groups = self.placer(self.pooled(z, states.group, states.inner))
+        z = self.shift_embeddings(z.index_select(0, states.node), states.shift)
+        of_groups = self.placer(self.pool_groups(z, states.group, states.inner))
         if self.cost_weight is not None:
             cost = scatter(graphs.x[states.node, self.costs], states.group, reduce="sum")
-            of_groups = of_groups - self.cost_weight * (cost + LEAST_COST).log()
+            of_groups = of_groups - self.cost_weight * (cost + MIN_COST).log()
         n_states, n_slots = states.decides.shape
         logits = of_groups.new_zeros(n_states, n_slots, of_groups.shape[1])
         logits[states.state, states.slot] = of_groups.index_select(0, states.group)

@@ -1,4 +1,4 @@
-"""What can be set of HSDAG's policy, and the two presets."""
+"""Options of HSDAG's policy, and its presets."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from placement_gym.errors import UserError
+from placement_gym.errors import unknown_name
 from placement_gym.observation import FEATURES
 
 PAPER_FEATURES = (
@@ -22,28 +22,29 @@ PAPER_FEATURES = (
 
 @dataclass(frozen=True)
 class Options:
-    """Of ``HSDAGPolicy``, as ``policy_kwargs``; the README says which are the paper's.
+    """Options of ``HSDAGPolicy``, given as ``policy_kwargs``; saved models name them.
 
     Attributes:
-        features: Blocks of ``placement_gym.observation.FEATURES`` that the encoder reads.
+        features: Names of blocks in ``placement_gym.observation.FEATURES`` for the encoder.
         hidden: Width of an embedding.
-        layers: Graph convolutions; 0 does without the graph.
+        layers: Number of graph convolutions; 0 ignores the edges.
         conv: ``"gcn"``, ``"gat"`` or ``"gin"``.
-        directed: Whether producers and consumers have weights of their own.
-        dropout: While groups are drawn; the likelihood knows none.
-        grouping: False places every unit alone.
-        depth: Levels of parsing; 0 leaves every unit alone.
-        min_groups: Groups there are at least.
-        draw_groups: Whether roll-outs draw how coarse their groups are, from every unit alone to
-            ``min_groups``, and perturb the scores; deterministic prediction never does.
-        alike: Share of the drawn groupings in which groups of like features decide together,
-            wherever in the graph they are.
-        flips: Groups of a sampled placement that are expected to take any device at all: the
-            least exploration, however sure the policy is.
-        greedy_first: Whether the first of several placements of a roll-out is the one that
-            prediction would give. It is credited to the groups' leaders.
-        cost_weight: How much the logarithm of a device's time for a group counts against it
-            before anything is learned, where the observation has costs; 0 does without.
+        directed: Whether messages from producers and from consumers have separate weights.
+        dropout: Dropout while groups are made; likelihoods are computed without it.
+        grouping: False makes every unit a group of its own.
+        depth: Levels of parsing; 0 makes every unit a group of its own where groups are parsed.
+        min_groups: Minimum number of groups.
+        draw_groups: Whether rollouts sample how coarse their groups are, from single units to
+            ``min_groups``, along perturbed scores; False parses groups in rollouts too.
+            Prediction always parses.
+        alike: Probability that a sampled grouping merges groups of similar features, wherever
+            they are in the graph.
+        flips: Expected number of groups per sampled placement that take a uniformly random
+            device: a minimum of exploration.
+        greedy_first: Whether the first of several placements of a rollout is the deterministic
+            prediction. It is credited to the groups' leaders.
+        cost_weight: Initial weight of the log of a group's time on a device in the logits, if the
+            observation has costs; 0 leaves the term out.
     """
 
     features: tuple[str, ...] = tuple(FEATURES)
@@ -75,18 +76,18 @@ PRESETS = {
         cost_weight=0.0,
     ),
 }
-"""``"search"`` is the default with the exploration that a few hundred placements ask for."""
+"""``"search"`` is the default with exploration for budgets of a few hundred placements."""
 
 
 def options(preset: str, changes: Mapping[str, Any]) -> Options:
-    """A preset with changes.
+    """The options of a preset, with changes.
 
     Raises:
-        ValueError: No such preset.
-        TypeError: No such option.
+        ValueError: Unknown preset.
+        TypeError: Unknown option.
     """
     if preset not in PRESETS:
-        raise UserError(f"preset must be one of {sorted(PRESETS)}, not {preset!r}")
+        raise unknown_name("preset", preset, PRESETS)
     known = {field.name for field in fields(Options)}
     unknown = sorted(set(changes) - known)
     if unknown:

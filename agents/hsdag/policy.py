@@ -18,12 +18,12 @@ from agents.hsdag.networks import Networks, States
 from agents.hsdag.options import options
 from agents.hsdag.rollout import Rollout
 
-MOST_FLIPS = 0.5
-"""Share of a group's probability that a uniform choice takes at most."""
+MAX_FLIP_SHARE = 0.5
+"""Maximum weight of the uniform distribution in a group's probabilities."""
 
 
 class HSDAGActor(UnitPolicy):
-    """HSDAG's decisions, for any SB3 base class.
+    """HSDAG's decisions, to be mixed into a policy class of SB3.
 
     Args:
         observation_space: See ``UnitPolicy``.
@@ -35,10 +35,10 @@ class HSDAGActor(UnitPolicy):
         use_sde: See ``UnitPolicy``.
         optimizer_class: See ``UnitPolicy``.
         optimizer_kwargs: See ``UnitPolicy``.
-        changes: Attributes of ``Options`` that differ from the preset.
+        changes: Attributes of ``Options`` that override the preset.
 
     Raises:
-        TypeError: No such option.
+        TypeError: Unknown option.
         ValueError: An option is out of range.
     """
 
@@ -77,12 +77,12 @@ class HSDAGActor(UnitPolicy):
         self.clear_caches()
 
     def clear_caches(self) -> None:
-        """Make groups anew."""
+        """Drop groups and embeddings."""
         self.rollout = Rollout(self.networks, self.options, sampling=True)
         self.greedy = Rollout(self.networks, self.options, sampling=False)
 
-    def renew(self) -> None:
-        """Make groups anew if the weights have changed."""
+    def clear_stale_caches(self) -> None:
+        """Drop groups and embeddings if the weights have changed."""
         if self.rollout.stale:
             self.clear_caches()
 
@@ -93,9 +93,9 @@ class HSDAGActor(UnitPolicy):
         distinct, row = torch.unique(pairs, dim=1, return_inverse=True)
         keys = tuple((graphs.ids[graph], step) for graph, step in distinct.T.tolist())
         rollout = self.greedy if greedy else self.rollout
-        logits, values, states = rollout.answer(graphs, keys)
+        logits, values, states = rollout.evaluate(graphs, keys)
         if not greedy and self.options.flips:
-            logits = explored(logits, states, self.options.flips)
+            logits = mix_with_uniform(logits, states, self.options.flips)
         distribution = UnitCategorical(logits, states.decides, states.leader, states.allowed, row)
         return Decision(distribution, values[row])
 
@@ -103,14 +103,14 @@ class HSDAGActor(UnitPolicy):
         return super()._get_constructor_parameters() | asdict(self.options)
 
 
-def explored(logits: Tensor, states: States, flips: float) -> Tensor:
-    """(S, N, D) logits mixed with a uniform choice, which ``flips`` groups are expected to take."""
-    everything = torch.ones_like(logits, dtype=torch.bool)
-    allowed = everything if states.allowed is None else states.allowed
-    likely = logits.masked_fill(~allowed, FORBIDDEN).softmax(dim=-1)
+def mix_with_uniform(logits: Tensor, states: States, flips: float) -> Tensor:
+    """(S, N, D) logits mixed with a uniform choice for an expected number of ``flips`` groups."""
+    all_devices = torch.ones_like(logits, dtype=torch.bool)
+    allowed = all_devices if states.allowed is None else states.allowed
+    probabilities = logits.masked_fill(~allowed, FORBIDDEN).softmax(dim=-1)
     uniform = allowed / allowed.sum(dim=-1, keepdim=True)
-    share = (flips / states.decides.sum(dim=1)).clamp(max=MOST_FLIPS)[:, None, None]
-    mixed = (1.0 - share) * likely + share * uniform
+    share = (flips / states.decides.sum(dim=1)).clamp(max=MAX_FLIP_SHARE)[:, None, None]
+    mixed = (1.0 - share) * probabilities + share * uniform
     return torch.where(allowed, mixed, 1.0).log()
 
 

@@ -1,7 +1,7 @@
-"""What stays fixed while a roll-out lasts: groups, and how embeddings move within an episode.
+"""The state that stays fixed during a rollout: groups, and shifts of embeddings within an episode.
 
-The likelihood of an action must not change but by the weights, so groups are made once for each
-graph and step of an episode and reused in ``evaluate_actions``.
+The likelihood of an action may change with the weights only, so groups are made once for each graph
+and step of an episode and reused by ``evaluate_actions``.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from agents.common.distribution import together
+from agents.common.distribution import intersect_followers
 from agents.common.graphs import GraphBatch, Recent
-from agents.hsdag.grouping import Graph, drawn, parsed
+from agents.hsdag.grouping import Graph, parse_partition, sample_partition
 from agents.hsdag.networks import Networks, States
 from agents.hsdag.options import Options
 from agents.hsdag.parsing import Partition
@@ -23,13 +23,13 @@ Key = tuple[int, int]
 """``graph_id`` and step of the episode."""
 
 
-class Moment(NamedTuple):
+class GraphStep(NamedTuple):
     """One graph at one step of an episode.
 
     Attributes:
         group: (n,) group of each node.
-        inner: (2, k) nodes of the edges that hold the groups together.
-        shift: (n, hidden) what earlier steps have added to its embeddings.
+        inner: (2, k) nodes of the edges that connect the groups.
+        shift: (n, hidden) sum of what earlier steps added to the embeddings.
     """
 
     group: Tensor
@@ -37,13 +37,13 @@ class Moment(NamedTuple):
     shift: Tensor
 
 
-class Answer(NamedTuple):
-    """What the networks say of states.
+class Outputs(NamedTuple):
+    """The networks' outputs for S states.
 
     Attributes:
-        logits: (S, N, D).
-        values: (S, 1).
-        states: What they are about.
+        logits: (S, N, D) logits of the devices.
+        values: (S, 1) expected returns.
+        states: The states.
     """
 
     logits: Tensor
@@ -52,136 +52,136 @@ class Answer(NamedTuple):
 
 
 class Rollout:
-    """Groups and embeddings of a roll-out, made when they are first asked for.
+    """Groups and embeddings of a rollout, computed on first use.
 
     Args:
-        networks: Whose scores decide.
+        networks: Networks that compute embeddings and scores.
         options: How groups are made.
-        sampling: Whether placements are sampled; groups may then be drawn.
+        sampling: Whether placements are sampled; groups may then be sampled, too.
     """
 
     def __init__(self, networks: Networks, options: Options, sampling: bool) -> None:
         self.networks, self.options, self.sampling = networks, options, sampling
         self.weights = list(networks.parameters())
-        self.version = version_of(self.weights)
-        self.moments: dict[int, list[Moment]] = {}
+        self.version = compute_version(self.weights)
+        self.graph_steps: dict[int, list[GraphStep]] = {}
         self.embeddings: Recent[tuple[tuple[int, ...], bool], Tensor] = Recent()
-        self.learnable: Recent[tuple[int, ...], Tensor] = Recent()
+        self.embeddings_with_grad: Recent[tuple[int, ...], Tensor] = Recent()
         self.states: Recent[tuple[Key, ...], States] = Recent()
-        self.answers: Recent[tuple[Key, ...], Answer] = Recent()
+        self.outputs: Recent[tuple[Key, ...], Outputs] = Recent()
 
     @property
     def stale(self) -> bool:
-        """Whether the weights have changed since it began."""
-        return self.version != version_of(self.weights)
+        """Whether the weights have changed since the rollout began."""
+        return self.version != compute_version(self.weights)
 
-    def answer(self, graphs: GraphBatch, keys: tuple[Key, ...]) -> Answer:
-        """What the networks say of (S,) states of these graphs."""
-        if not torch.is_grad_enabled() and not self.stale and keys in self.answers:
-            return self.answers[keys]
+    def evaluate(self, graphs: GraphBatch, keys: tuple[Key, ...]) -> Outputs:
+        """Evaluate the networks on S states of these graphs."""
+        if not torch.is_grad_enabled() and not self.stale and keys in self.outputs:
+            return self.outputs[keys]
         if keys not in self.states:
-            moments = [self.moment(graphs, *key) for key in keys]
-            self.states[keys] = states_of(graphs, keys, moments)
+            steps = [self.graph_step(graphs, *key) for key in keys]
+            self.states[keys] = stack_states(graphs, keys, steps)
         states = self.states[keys]
         logits, values = self.networks(self.embeddings_of(graphs), graphs, states)
-        answer = Answer(logits, values, states)
+        outputs = Outputs(logits, values, states)
         if not torch.is_grad_enabled():
-            self.answers[keys] = answer
-        return answer
+            self.outputs[keys] = outputs
+        return outputs
 
     @torch.no_grad()
-    def moment(self, graphs: GraphBatch, graph_id: int, step: int) -> Moment:
-        """A graph at a step, after those before it."""
-        known = self.moments.setdefault(graph_id, [])
+    def graph_step(self, graphs: GraphBatch, graph_id: int, step: int) -> GraphStep:
+        """The groups of a graph at a step of the episode."""
+        known = self.graph_steps.setdefault(graph_id, [])
         while len(known) <= step:
-            known.append(self.after(graphs, graph_id, known[-1] if known else None))
+            known.append(self.next_step(graphs, graph_id, known[-1] if known else None))
         return known[step]
 
-    def after(self, graphs: GraphBatch, graph_id: int, earlier: Moment | None) -> Moment:
-        """The moment after another: Z <- Z + Z' (HSDAG, 2.5), and groups are made anew."""
+    def next_step(self, graphs: GraphBatch, graph_id: int, earlier: GraphStep | None) -> GraphStep:
+        """Compute the step after an earlier one: Z <- Z + Z' (HSDAG, 2.5), then new groups."""
         graph = Graph.of(graphs, graphs.ids.index(graph_id))
-        z = self.embedded(graphs)[graph.nodes]
-        shift = torch.zeros_like(z) if earlier is None else self.moved(z, earlier)
+        z = self.embed(graphs)[graph.nodes]
+        shift = torch.zeros_like(z) if earlier is None else self.compute_shift(z, earlier)
         if self.sampling and self.options.dropout:
-            z = self.embedded(graphs, noisy=True)[graph.nodes]
-        make = drawn if self.sampling and self.options.draw_groups else parsed
-        state = self.networks.state(z, shift)
+            z = self.embed(graphs, noisy=True)[graph.nodes]
+        make = sample_partition if self.sampling and self.options.draw_groups else parse_partition
+        state = self.networks.shift_embeddings(z, shift)
         partition: Partition = make(self.networks, self.options, graph, state)
         kept = torch.as_tensor(partition.kept, device=z.device)
         group = torch.as_tensor(partition.group, device=z.device)
-        return Moment(group, graph.edges[:, kept], shift)
+        return GraphStep(group, graph.edges[:, kept], shift)
 
     def embeddings_of(self, graphs: GraphBatch) -> Tensor:
-        """(n, hidden) to decide with; the roll-out's own while the weights are what they were.
+        """(n, hidden) embeddings for decisions; the rollout's own while the weights are unchanged.
 
-        A gradient goes through them once: the first update needs no other pass.
+        The first update backpropagates through the rollout's own forward pass.
         """
         if self.stale:
             return self.networks.encoder(graphs)
         if not torch.is_grad_enabled():
-            return self.embedded(graphs)
-        z = self.learnable.pop(graphs.ids, None)
+            return self.embed(graphs)
+        z = self.embeddings_with_grad.pop(graphs.ids, None)
         return self.networks.encoder(graphs) if z is None else z
 
-    def embedded(self, graphs: GraphBatch, noisy: bool = False) -> Tensor:
-        """(n, hidden) embeddings, with one draw of what is dropped for the whole roll-out."""
+    def embed(self, graphs: GraphBatch, noisy: bool = False) -> Tensor:
+        """(n, hidden) embeddings; the dropout mask is sampled once per rollout."""
         key = graphs.ids, noisy
         if key not in self.embeddings:
             with torch.set_grad_enabled(self.sampling and not noisy):
                 z = self.networks.encoder(graphs, noisy=noisy)
             self.embeddings[key] = z.detach()
             if z.requires_grad:
-                self.learnable[graphs.ids] = z
+                self.embeddings_with_grad[graphs.ids] = z
         return self.embeddings[key]
 
-    def moved(self, z: Tensor, earlier: Moment) -> Tensor:
-        """What has been added to embeddings z after an earlier moment."""
+    def compute_shift(self, z: Tensor, earlier: GraphStep) -> Tensor:
+        """(n, hidden) sum of what has been added to embeddings z after an earlier step."""
         group, inner, shift = earlier
-        state = self.networks.state(z, shift)
-        return state + self.networks.pooled(state, group, inner)[group] - z
+        state = self.networks.shift_embeddings(z, shift)
+        return state + self.networks.pool_groups(state, group, inner)[group] - z
 
 
-def states_of(graphs: GraphBatch, keys: tuple[Key, ...], moments: list[Moment]) -> States:
-    """(S,) moments of the keys side by side."""
+def stack_states(graphs: GraphBatch, keys: tuple[Key, ...], steps: list[GraphStep]) -> States:
+    """Stack the steps of S keys into one batch."""
     rows = [graphs.ids.index(graph_id) for graph_id, _ in keys]
-    sizes = np.array([len(moment.group) for moment in moments])
+    sizes = np.array([len(step.group) for step in steps])
     begins = np.cumsum(sizes) - sizes
-    n_groups = np.array([int(moment.group.max()) + 1 for moment in moments])
+    n_groups = np.array([int(step.group.max()) + 1 for step in steps])
     first_groups = np.cumsum(n_groups) - n_groups
     node_mask: Tensor = graphs.node_mask[rows]
     state, slot = node_mask.nonzero(as_tuple=True)
-    group = torch.cat([m.group + first for m, first in zip(moments, first_groups, strict=True)])
+    group = torch.cat([s.group + first for s, first in zip(steps, first_groups, strict=True)])
     leader = torch.arange(node_mask.shape[1], device=slot.device).repeat(len(keys), 1)
     slots = leader.clone()
-    leader[state, slot] = slot[first_members(group)]
+    leader[state, slot] = slot[find_first_members(group)]
     ptr = graphs.ptr.tolist()
     ranges = [torch.arange(ptr[row], ptr[row + 1], device=slot.device) for row in rows]
     return States(
         node=torch.cat(ranges),
         state=state,
-        shift=torch.cat([moment.shift for moment in moments]),
+        shift=torch.cat([step.shift for step in steps]),
         group=group,
-        inner=torch.cat([m.inner + b for m, b in zip(moments, begins, strict=True)], dim=1),
+        inner=torch.cat([s.inner + b for s, b in zip(steps, begins, strict=True)], dim=1),
         slot=slot,
         leader=leader,
         decides=(leader == slots) & node_mask,
-        allowed=allowed_by(graphs, rows, leader),
+        allowed=allowed_for_leaders(graphs, rows, leader),
     )
 
 
-def first_members(group: Tensor) -> Tensor:
-    """(m,) first node of each node's group."""
+def find_first_members(group: Tensor) -> Tensor:
+    """(m,) index of the first node of each node's group."""
     nodes = torch.arange(len(group), device=group.device)
     first = nodes.new_full((int(group.max()) + 1,), len(group))
     return first.scatter_reduce_(0, group, nodes, "amin")[group]
 
 
-def allowed_by(graphs: GraphBatch, rows: list[int], leader: Tensor) -> Tensor | None:
-    """(S, N, D) what all followers of each unit allow; None where everything is."""
+def allowed_for_leaders(graphs: GraphBatch, rows: list[int], leader: Tensor) -> Tensor | None:
+    """(S, N, D) bool, devices that all followers of each unit allow; None if all are allowed."""
     allowed = graphs.allowed_slots
-    return None if allowed is None else together(allowed[rows], leader)
+    return None if allowed is None else intersect_followers(allowed[rows], leader)
 
 
-def version_of(weights: list[nn.Parameter]) -> int:
-    """A number that changes when weights do, in place or by other memory; see also ``renew``."""
+def compute_version(weights: list[nn.Parameter]) -> int:
+    """A hash that changes when weights are changed in place or replaced."""
     return hash(tuple((p._version, p.data_ptr()) for p in weights))

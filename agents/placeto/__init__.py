@@ -1,4 +1,4 @@
-"""Placeto: one unit after another, each step scored."""
+"""Placeto: places one unit after another, with a reward at each step (NeurIPS 2019)."""
 
 from agents.placeto.policy import PlacetoPolicy
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from agents.common.reinforce import REINFORCE
 from agents.placeto.policy import PlacetoPolicy
-from agents.placeto.unscored import unscored_episode
+from agents.placeto.unevaluated import play_unevaluated_episode
 from placement_gym.env import DevicePlacementEnv, placement_env
 from placement_gym.errors import UserError
 from placement_gym.wrappers import PerUnit
@@ -21,10 +21,10 @@ FIRST_RATE, LAST_RATE = 1e-3, 1e-4
 
 
 class Placeto(REINFORCE):
-    """REINFORCE on units one after another, which also answers where all units go at once.
+    """REINFORCE on one unit per step, which can also predict the devices of all units at once.
 
-    Where an observation has no current unit, the answer is the last placement of an episode that
-    begins with all units on the reference device and evaluates nothing.
+    If an observation has no current unit, the prediction is the final placement of an episode that
+    starts with all units on the reference device and evaluates no placement.
     """
 
     def predict(
@@ -38,33 +38,33 @@ class Placeto(REINFORCE):
         if "current_unit" in observation:
             return super().predict(observation, state, episode_start, deterministic)
         actions = np.zeros(observation["placement"].shape, dtype=np.int64)
-        env = self.own_env(observation["graph_id"])
+        env = self.training_env(observation["graph_id"])
         for row in actions.reshape(-1, actions.shape[-1]):
-            row[: env.problem.n_units] = unscored_episode(self, env, deterministic)
+            row[: env.problem.n_units] = play_unevaluated_episode(self, env, deterministic)
         return actions, state
 
-    def own_env(self, graph_id: NDArray[Any]) -> DevicePlacementEnv:
-        """The environment that it learned on.
+    def training_env(self, graph_id: NDArray[Any]) -> DevicePlacementEnv:
+        """The environment of the training.
 
         Raises:
-            ValueError: There is none, or the question is about another graph.
+            ValueError: There is none, or it has another graph.
         """
         env = None if self.env is None else self.env.get_attr("base")[0]
         if env is None or (graph_id != env.observer.graph_id).any():
             raise UserError(
-                "Placeto answers for all units at once only where it learned: for another graph "
+                "Placeto predicts all units at once for the graph it was trained on; for another, "
                 "play an episode in DevicePlacementPerUnit-v0 or DevicePlacementPerUnitSim-v0"
             )
         return env
 
 
 def rate(remaining: float) -> float:
-    """Of learning: falls linearly."""
+    """The learning rate; it falls linearly. Saved models name this function."""
     return LAST_RATE + (FIRST_RATE - LAST_RATE) * remaining
 
 
 def entropy(remaining: float) -> float:
-    """Its weight: falls linearly from one."""
+    """The weight of the entropy; it falls linearly from 1. Saved models name this function."""
     return remaining
 
 
@@ -77,8 +77,8 @@ SETTINGS: dict[str, Any] = {
     "max_grad_norm": 1.25,
     "device": "cpu",
 }
-"""Of REINFORCE; a roll-out is an episode. Ours: advantages are scaled, and the baseline of a step
-is an average that forgets, not the mean of ten episodes."""
+"""Arguments of REINFORCE; a rollout is an episode. Unlike in the paper advantages are scaled, and
+the baseline of a step is a moving average, not the mean of ten episodes."""
 
 
 def make(
@@ -88,15 +88,15 @@ def make(
     policy: dict[str, Any] | None = None,
     **settings: Any,
 ) -> Placeto:
-    """Placeto with REINFORCE on one environment, whichever of its forms it has.
+    """Make Placeto for an environment that places all units at once or one unit per step.
 
     Args:
-        env: Where it learns.
-        seed: Of everything random.
-        start: Placement that episodes start from; see ``PerUnit``, of which only this is taken,
-            not what ``env`` may have set. One that is not ``"first"`` is evaluated too.
+        env: The environment to learn in.
+        seed: Seed of all random numbers.
+        start: Placement that episodes start from; see ``PerUnit``. It replaces the setting of
+            ``env``. A start other than ``"first"`` is evaluated, too.
         policy: Arguments of ``PlacetoPolicy``.
-        settings: Arguments of ``REINFORCE`` that differ from ``SETTINGS``.
+        settings: Arguments of ``REINFORCE`` that override ``SETTINGS``.
     """
     original = placement_env(env)
     _ = original.singles  # measured once for both

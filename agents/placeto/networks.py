@@ -1,4 +1,4 @@
-"""Placeto's networks: messages up and down, and summaries around the current unit."""
+"""Placeto's networks: messages along and against the edges, and summaries of related units."""
 
 from __future__ import annotations
 
@@ -11,43 +11,43 @@ DIRECTIONS = 2
 
 
 class Perceptrons(nn.Module):
-    """Several perceptrons of one hidden layer side by side, each with its own input.
+    """Several perceptrons with one hidden layer, evaluated together on separate inputs.
 
     Args:
-        number: How many.
-        width: Of each one's input.
-        hidden: Of its hidden layer.
-        out: Of its output.
+        number: Number of perceptrons.
+        width: Width of the input of each.
+        hidden: Width of the hidden layer.
+        out: Width of the output.
     """
 
     def __init__(self, number: int, width: int, hidden: int, out: int) -> None:
         super().__init__()
-        self.enter, self.enter_bias = uniform(number, width, hidden)
-        self.leave, self.leave_bias = uniform(number, hidden, out)
+        self.enter, self.enter_bias = init_layers(number, width, hidden)
+        self.leave, self.leave_bias = init_layers(number, hidden, out)
 
     def forward(self, x: Tensor) -> Tensor:
-        """(number, m, out) of (number, m, width)."""
+        """(number, m, out) from (number, m, width)."""
         hidden = torch.baddbmm(self.enter_bias, x, self.enter).relu()
         return torch.baddbmm(self.leave_bias, hidden, self.leave)
 
 
-def uniform(number: int, width: int, out: int) -> tuple[nn.Parameter, nn.Parameter]:
-    """Weights and biases of layers, drawn as ``nn.Linear`` draws its own."""
+def init_layers(number: int, width: int, out: int) -> tuple[nn.Parameter, nn.Parameter]:
+    """Make weights and biases of linear layers, initialised as in ``nn.Linear``."""
     bound = width**-0.5
     weight, bias = torch.empty(number, width, out), torch.empty(number, 1, out)
     return nn.Parameter(weight.uniform_(-bound, bound)), nn.Parameter(bias.uniform_(-bound, bound))
 
 
 class Embedding(nn.Module):
-    """What each unit knows after messages from producers and, apart, from consumers.
+    """Embeddings of units from messages of producers and, separately, of consumers.
 
-    y = h + g(sum over neighbours of f(y)), ``rounds`` times, with weights of their own for the two
+    y = h + g(sum over neighbours of f(y)), ``rounds`` times, with separate weights for the two
     directions (Addanki et al. 2019, section 3.2).
 
     Args:
-        width: Of a unit's input.
-        hidden: Of its embedding in one direction.
-        rounds: Messages sent.
+        width: Width of a unit's input.
+        hidden: Width of an embedding in one direction.
+        rounds: Number of message rounds.
     """
 
     def __init__(self, width: int, hidden: int, rounds: int) -> None:
@@ -58,7 +58,7 @@ class Embedding(nn.Module):
         self.receive = Perceptrons(DIRECTIONS, hidden, hidden, hidden)
 
     def forward(self, x: Tensor, structure: Structure) -> Tensor:
-        """(n * B, 2 * hidden) of (n * B, width), B states of one graph side by side."""
+        """(n * B, 2 * hidden) from (n * B, width) inputs of B states of one graph."""
         n = len(structure.has_neighbours) // 2
         h = self.own(x[None]).expand(DIRECTIONS, -1, -1)
         y = h
@@ -71,14 +71,14 @@ class Embedding(nn.Module):
 
 
 class Networks(nn.Module):
-    """From the state of an episode to what is known around the current unit.
+    """Networks that summarise the state of an episode around the current unit.
 
     Args:
         n_static: Columns of ``Structure.static``.
-        n_devices: Devices to choose from.
+        n_devices: Number of devices.
         hidden: See ``Embedding``.
         rounds: See ``Embedding``.
-        critic: Whether there is a critic.
+        critic: Whether to build a critic.
     """
 
     def __init__(
@@ -89,16 +89,16 @@ class Networks(nn.Module):
         both = 2 * hidden
         self.send = Perceptrons(RELATIONS, both, both, both)
         self.receive = Perceptrons(RELATIONS, both, both, both)
-        self.placer = head((1 + RELATIONS) * both, hidden, n_devices)
-        self.critic = head((1 + RELATIONS) * both, hidden, 1) if critic else None
+        self.placer = make_head((1 + RELATIONS) * both, hidden, n_devices)
+        self.critic = make_head((1 + RELATIONS) * both, hidden, 1) if critic else None
 
-    def around(self, x: Tensor, structure: Structure, current: Tensor) -> Tensor:
-        """(B, 8 * hidden) the current unit, its ancestors, descendants and parallel units.
+    def summarize(self, x: Tensor, structure: Structure, current: Tensor) -> Tensor:
+        """(B, 8 * hidden) current unit, and summaries of ancestors, descendants, parallel units.
 
         Args:
             x: (n, B, width) inputs of the units in B states of one graph.
-            structure: Of the graph.
-            current: (B,) units.
+            structure: Structure of the graph.
+            current: (B,) current units.
         """
         n, n_states = x.shape[:2]
         e = self.embedding(x.reshape(n * n_states, -1), structure)
@@ -110,8 +110,8 @@ class Networks(nn.Module):
         return torch.cat([own, summaries], dim=1)
 
 
-def head(width: int, hidden: int, out: int) -> nn.Sequential:
-    """Layers of 16 and 8 times the embedding's width."""
+def make_head(width: int, hidden: int, out: int) -> nn.Sequential:
+    """Make hidden layers of 16 and 8 times the embedding's width, and an output layer."""
     return nn.Sequential(
         nn.Linear(width, 16 * hidden),
         nn.ReLU(),

@@ -15,18 +15,18 @@ from agents.common.distribution import UnitCategorical
 from agents.common.graph_policy import GraphPolicy, GraphTable
 from agents.common.graphs import Recent, TensorDict
 from agents.placeto.networks import Networks
-from agents.placeto.structure import LEAST, Structure
+from agents.placeto.structure import EPSILON, Structure
 from placement_gym.errors import UserError
 from placement_gym.observation import FEATURES
 
-DYNAMIC = ("placement", "visited", "current_unit", "start_ms")
+STATE_KEYS = ("placement", "visited", "current_unit", "start_ms")
 
 
 class Choice(NamedTuple):
-    """What the policy says of (B, ...) observations.
+    """The output of the policy for (B, ...) observations.
 
     Attributes:
-        distribution: Of the current unit's device.
+        distribution: Distribution of the current unit's device.
         values: (B, 1) expected returns, zero without a critic.
     """
 
@@ -35,17 +35,17 @@ class Choice(NamedTuple):
 
 
 class PlacetoPolicy(GraphPolicy, ActorCriticPolicy):
-    """The device of one unit after another, whatever the graph (Addanki et al. 2019).
+    """Chooses the device of one unit after another, in any graph (Addanki et al. 2019).
 
     Args:
-        observation_space: Of an environment that places one unit a step.
-        action_space: Of that environment.
-        lr_schedule: Of the algorithm.
+        observation_space: Observation space of an environment with one unit per step.
+        action_space: Action space of that environment.
+        lr_schedule: Learning rate schedule of the algorithm.
         graphs: See ``GraphPolicy``.
         critic: See ``GraphPolicy``.
         hidden: Width of an embedding in one direction.
-        rounds: Messages that units send in each direction.
-        use_sde: Not for discrete actions.
+        rounds: Number of message rounds.
+        use_sde: Must be False: actions are discrete.
         optimizer_class: As for SB3's policies.
         optimizer_kwargs: As for SB3's policies.
 
@@ -66,9 +66,9 @@ class PlacetoPolicy(GraphPolicy, ActorCriticPolicy):
         optimizer_class: type[torch.optim.Optimizer] = torch.optim.Adam,
         optimizer_kwargs: dict[str, Any] | None = None,
     ) -> None:
-        if not set(DYNAMIC) <= set(observation_space.spaces) or use_sde:
+        if not set(STATE_KEYS) <= set(observation_space.spaces) or use_sde:
             raise UserError(
-                "PlacetoPolicy places one unit a step: use DevicePlacementPerUnit-v0 or "
+                "PlacetoPolicy places one unit per step: use DevicePlacementPerUnit-v0 or "
                 f"DevicePlacementPerUnitSim-v0 without use_sde, not actions {action_space}"
             )
         self.n_devices = int(action_space.n)
@@ -92,28 +92,28 @@ class PlacetoPolicy(GraphPolicy, ActorCriticPolicy):
 
     def forward(self, obs: Any, deterministic: bool = False) -> tuple[Tensor, Tensor, Tensor]:
         """(B,) actions, (B, 1) values and (B,) log-probabilities."""
-        distribution, values = self.choice(obs)
+        distribution, values = self.decide(obs)
         actions = distribution.get_actions(deterministic)
         return actions[:, 0], values, distribution.log_prob(actions)
 
     def evaluate_actions(self, obs: Any, actions: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """(B, 1) values, (B,) log-probabilities and (B,) entropies of (B,) actions."""
-        distribution, values = self.choice(obs)
+        distribution, values = self.decide(obs)
         return values, distribution.log_prob(actions[:, None]), distribution.entropy()
 
     def get_distribution(self, obs: Any) -> Any:
-        """The distribution of the current unit's device."""
-        return self.choice(obs).distribution
+        """The distribution of the current unit's device for (B, ...) observations."""
+        return self.decide(obs).distribution
 
     def predict_values(self, obs: Any) -> Tensor:
         """(B, 1) expected returns."""
-        return self.choice(obs).values
+        return self.decide(obs).values
 
     def _predict(self, observation: Any, deterministic: bool = False) -> Tensor:
-        return self.choice(observation).distribution.get_actions(deterministic)[:, 0]
+        return self.decide(observation).distribution.get_actions(deterministic)[:, 0]
 
-    def choice(self, observation: TensorDict) -> Choice:
-        """What is to be done with the current units."""
+    def decide(self, observation: TensorDict) -> Choice:
+        """Decide on the current units of (B, ...) observations."""
         graphs, row_graph = self.graphs.batch(observation)
         n_rows, device = len(row_graph), row_graph.device
         logits = torch.zeros(n_rows, self.n_devices, device=device)
@@ -123,13 +123,13 @@ class PlacetoPolicy(GraphPolicy, ActorCriticPolicy):
             if graph_id not in self.structures:
                 self.structures[graph_id] = Structure.of(graphs, graph, self.n_devices)
             structure, rows = self.structures[graph_id], (row_graph == graph).nonzero()[:, 0]
-            states = {key: observation[key].index_select(0, rows) for key in DYNAMIC}
+            states = {key: observation[key].index_select(0, rows) for key in STATE_KEYS}
             current = states["current_unit"][:, 0].long()
-            x = inputs(structure, states, current, self.n_devices)
-            around = self.networks.around(x, structure, current)
-            logits = logits.index_copy(0, rows, self.networks.placer(around))
+            x = make_inputs(structure, states, current, self.n_devices)
+            summary = self.networks.summarize(x, structure, current)
+            logits = logits.index_copy(0, rows, self.networks.placer(summary))
             if self.networks.critic is not None:
-                values = values.index_copy(0, rows, self.networks.critic(around))
+                values = values.index_copy(0, rows, self.networks.critic(summary))
             if structure.allowed is not None:
                 allowed[rows] = structure.allowed[current]
         return Choice(UnitCategorical(logits[:, None], allowed=allowed[:, None]), values)
@@ -138,19 +138,21 @@ class PlacetoPolicy(GraphPolicy, ActorCriticPolicy):
         return super()._get_constructor_parameters() | self.sizes
 
 
-def inputs(structure: Structure, states: TensorDict, current: Tensor, n_devices: int) -> Tensor:
-    """(n, B, S + 3 + n_devices) of the units in B states of one graph.
+def make_inputs(
+    structure: Structure, states: TensorDict, current: Tensor, n_devices: int
+) -> Tensor:
+    """(n, B, S + 3 + n_devices) inputs of the units in B states of one graph.
 
-    What is static, whether a unit is done and whether it is the current one, when it starts
-    relative to that, over the largest such time, and its device.
+    The static columns, whether a unit has been visited, whether it is the current one, its start
+    time relative to the current unit's divided by the largest of these, and its device one-hot.
     """
     n, n_states = len(structure.static), len(current)
     start = states["start_ms"][:, :n].float()
     start = start - start.gather(1, current[:, None])
-    start = start / start.abs().amax(dim=1, keepdim=True).clamp(min=LEAST)
-    done = states["visited"][:, :n].float()
+    start = start / start.abs().amax(dim=1, keepdim=True).clamp(min=EPSILON)
+    visited = states["visited"][:, :n].float()
     is_current = functional.one_hot(current, n).float()
     placed = functional.one_hot(states["placement"][:, :n].long(), n_devices).float()
-    dynamic = torch.cat([torch.stack([done, is_current, start], dim=2), placed], dim=2)
+    dynamic = torch.cat([torch.stack([visited, is_current, start], dim=2), placed], dim=2)
     static = structure.static[:, None].expand(-1, n_states, -1)
     return torch.cat([static, dynamic.transpose(0, 1)], dim=2)

@@ -1,4 +1,4 @@
-"""What Placeto's network needs of a graph, made once."""
+"""The static inputs of Placeto's networks, computed once per graph."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from placement_gym.arrays import IntArray
 from placement_gym.observation import FEATURES
 
 RELATIONS = 3
-LEAST = 1e-6
+EPSILON = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
 class Structure:
-    """One graph.
+    """Arrays of one graph.
 
     Attributes:
-        static: (n, S) times on each device, over the largest of them all, and the features of
-            work, each over its largest value.
-        messages: (2n, 2n) sparse; the first n rows sum up producers, the others consumers.
-        has_neighbours: (2n, 1) 1 where there are any.
-        related: (3, n, n) 1 where a column's unit is an ancestor, a descendant, or parallel to the
-            row's.
-        allowed: (n, D) bool, where units may go; None where everything may or is not known.
+        static: (n, S) times on each device, divided by the largest of all, and the work features,
+            each divided by its largest value.
+        messages: (2n, 2n) sparse; the first n rows sum over producers, the others over consumers.
+        has_neighbours: (2n, 1) 1 for rows of ``messages`` that are not empty.
+        related: (3, n, n) 1 where the column's unit is an ancestor of, a descendant of, or parallel
+            to the row's unit.
+        allowed: (n, D) bool, allowed devices of each unit; None if unknown.
     """
 
     static: Tensor
@@ -39,13 +39,13 @@ class Structure:
 
     @classmethod
     def of(cls, graphs: GraphBatch, graph: int, n_devices: int) -> Structure:
-        """Of one graph of a batch."""
+        """Compute the arrays for one graph of a batch."""
         nodes, edges = graphs.nodes_of(graph), graphs.edges_of(graph)
         n = nodes.stop - nodes.start
         x, cost = graphs.x[nodes], FEATURES["cost"].start
         times, work = x[:, cost : cost + n_devices], x[:, FEATURES["work"]]
-        times = times / times.max().clamp(min=LEAST)  # together, so that devices can be compared
-        work = work / work.amax(dim=0).clamp(min=LEAST)
+        times = times / times.max().clamp(min=EPSILON)  # together, so that devices can be compared
+        work = work / work.amax(dim=0).clamp(min=EPSILON)
         both = torch.cat([edges.flip(0), edges + n], dim=1)
         ones = torch.ones(both.shape[1], device=both.device)
         size = (2 * n, 2 * n)
@@ -55,17 +55,17 @@ class Structure:
             static=torch.cat([times, work], dim=1),
             messages=messages,
             has_neighbours=(count > 0).float()[:, None],
-            related=torch.as_tensor(relations(edges.cpu().numpy(), n), device=both.device),
+            related=torch.as_tensor(find_relations(edges.cpu().numpy(), n), device=both.device),
             allowed=None if graphs.action_mask is None else graphs.action_mask[nodes],
         )
 
 
-def relations(edges: IntArray, n: int) -> NDArray[np.float32]:
-    """(3, n, n) whether a column's unit is an ancestor, a descendant or parallel to the row's.
+def find_relations(edges: IntArray, n: int) -> NDArray[np.float32]:
+    """(3, n, n) whether the column's unit is an ancestor, a descendant or parallel to the row's.
 
     Args:
-        edges: (2, e) between units in topological order.
-        n: How many units there are.
+        edges: (2, e) edges between units in topological order.
+        n: Number of units.
     """
     ancestors = np.zeros((n, n), dtype=bool)
     for source, target in edges[:, np.argsort(edges[1], kind="stable")].T:

@@ -1,4 +1,4 @@
-"""Placeto on graphs that it has never seen: trained on some, asked about another."""
+"""Zero-shot Placeto: trained on some graphs, evaluated on another one."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from stable_baselines3 import PPO
 from stable_baselines3.common.vec_env import DummyVecEnv
 
 from agents.common.fixed import Fixed
+from agents.common.threads import limit_threads
 from agents.placeto.policy import PlacetoPolicy
-from agents.placeto.unscored import unscored_episode
+from agents.placeto.unevaluated import play_unevaluated_episode
 from placement_gym.env import DevicePlacementEnv, placement_env
 from placement_gym.errors import UserError
 
-KEPT = 8
+MAX_POLICIES = 8
 SETTINGS: dict[str, Any] = {
     "n_steps": 64,
     "batch_size": 160,
@@ -29,15 +30,15 @@ SETTINGS: dict[str, Any] = {
     "learning_rate": 1e-3,
     "ent_coef": 0.1,
 }
-"""Of PPO, which learns more from a placement than REINFORCE does."""
+"""Arguments of PPO, which learns more from each placement than REINFORCE."""
 
 
 class ZeroShot:
-    """Answers with an episode of a trained policy, in which nothing is evaluated.
+    """Predicts the final placement of a trained policy's episode, without evaluating any placement.
 
     Args:
-        policy: Trained on environments that are padded as ``env`` is.
-        env: What is placed.
+        policy: A policy trained on environments with the padding of ``env``.
+        env: The environment to predict for.
     """
 
     def __init__(self, policy: PlacetoPolicy, env: DevicePlacementEnv) -> None:
@@ -52,7 +53,7 @@ class ZeroShot:
         deterministic: bool = False,
     ) -> tuple[NDArray[Any], Any]:
         """The current unit's device, or all units' devices."""
-        assignment = unscored_episode(self.policy, self.env, deterministic)
+        assignment = play_unevaluated_episode(self.policy, self.env, deterministic)
         return Fixed(assignment).predict(observation, state)
 
 
@@ -65,19 +66,19 @@ def make(
     max_edges: int = 256,
     **settings: Any,
 ) -> ZeroShot:
-    """Placeto trained on other models in environments that are otherwise like ``env``.
+    """Train Placeto on other models, in environments that are otherwise like ``env``.
 
-    It has no ``learn``: on ``env`` itself it evaluates nothing but its answer. What training
-    evaluates is not in the budget, and stands in ``evaluations``.
+    The result has no ``learn``: on ``env`` itself only its prediction is evaluated. The evaluations
+    of the training do not count against the budget; ``evaluations`` limits them.
 
     Args:
-        env: A simulated environment, as ``gym.make`` makes it.
-        seed: Of everything random.
-        train_on: Models, not that of ``env``.
-        evaluations: At most so many placements are evaluated in training.
-        max_nodes: Most units of any of the models.
-        max_edges: Most edges of any of the models.
-        settings: Arguments of PPO that differ from ``SETTINGS``.
+        env: A simulated environment made by ``gym.make``.
+        seed: Seed of all random numbers.
+        train_on: Models to train on; the model of ``env`` must not be among them.
+        evaluations: Maximum number of placements evaluated in training.
+        max_nodes: Maximum number of units of all models.
+        max_edges: Maximum number of edges of all models.
+        settings: Arguments of PPO that override ``SETTINGS``.
 
     Raises:
         ValueError: The model of ``env`` is one that it is to be trained on, or has too many units.
@@ -88,18 +89,18 @@ def make(
         raise UserError("train_on holds the model that is to be placed without having seen it")
     sizes = {"max_nodes": max_nodes, "max_edges": max_edges, "observe_graph": False}
     like = json.dumps(kwargs | sizes | {"reward": "improvement"})
-    policy = trained(tuple(train_on), like, evaluations, seed, json.dumps(settings))
+    policy = train_policy(tuple(train_on), like, evaluations, seed, json.dumps(settings))
     base = copy(placement_env(env))
     base.observer = replace(base.observer, max_nodes=max_nodes, max_edges=max_edges, graph=False)
     base.observation_space = base.observer.space()
     return ZeroShot(policy, base)
 
 
-@lru_cache(maxsize=KEPT)
-def trained(
+@lru_cache(maxsize=MAX_POLICIES)
+def train_policy(
     models: tuple[str, ...], like: str, evaluations: int, seed: int, settings: str
 ) -> PlacetoPolicy:
-    """A policy for these models, with JSON arguments of environment and PPO."""
+    """Train a policy on these models, with arguments of environment and PPO in JSON."""
     kwargs = json.loads(like)
     envs = [
         gym.make("placement_gym:DevicePlacementPerUnitSim-v0", model=model, **kwargs)
@@ -115,7 +116,8 @@ def trained(
         **SETTINGS | json.loads(settings),
     )
     rollout = model.n_steps * len(envs)
-    model.learn(evaluations - evaluations % rollout)
+    with limit_threads(model.observation_space):
+        model.learn(evaluations - evaluations % rollout)
     policy = model.policy
     assert isinstance(policy, PlacetoPolicy)
     return policy

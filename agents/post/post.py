@@ -13,9 +13,10 @@ from stable_baselines3.common.type_aliases import GymEnv, MaybeCallback, Schedul
 from stable_baselines3.common.utils import obs_as_tensor
 from torch import Tensor
 
+from agents.common.threads import limit_threads
 from agents.post.policy import LogitsPolicy
 from placement_gym.arrays import IntArray
-from placement_gym.errors import UserError
+from placement_gym.errors import UserError, unknown_name
 
 VARIANTS = ("joint", "cross_entropy", "ppo")
 
@@ -23,27 +24,27 @@ VARIANTS = ("joint", "cross_entropy", "ppo")
 class Post(OnPolicyAlgorithm):
     """Cross-entropy minimisation and PPO together (Gao, Chen and Li 2018, Algorithm 1).
 
-    After every ``n_steps`` placements of each environment, clipped-PPO steps on these; after every
-    ``population`` placements the probabilities become the frequencies among the best of them, mixed
-    with a uniform share.
+    Every ``n_steps`` placements of each environment are followed by clipped-PPO steps on them.
+    Every ``population`` placements the probabilities are set to the frequencies among the best of
+    them, mixed with the uniform distribution.
 
     Args:
         policy: ``"LogitsPolicy"``.
-        env: The environment, or its id; its placements are of one graph.
-        learning_rate: Of PPO's optimizer.
-        n_steps: Placements of each environment between two PPO updates.
-        variant: ``"joint"``, ``"cross_entropy"`` or ``"ppo"``, which do one of the two alone.
-        population: Placements between two cross-entropy updates, a multiple of ``n_steps`` times
-            the number of environments.
-        elite: Share of them that probabilities follow.
-        uniform: Share of the uniform choice at the beginning and at the end of learning.
-        n_epochs: PPO steps on each roll-out.
-        clip_range: Of PPO's likelihood ratio.
-        max_grad_norm: Largest norm of the gradient.
+        env: The environment, or its id; environments of several graphs are refused.
+        learning_rate: Learning rate of PPO.
+        n_steps: Placements of each environment per PPO update.
+        variant: ``"joint"``, or one of the two updates alone: ``"cross_entropy"``, ``"ppo"``.
+        population: Placements per cross-entropy update, a multiple of ``n_steps`` times the number
+            of environments.
+        elite: Share of the population whose frequencies are used.
+        uniform: Weight of the uniform distribution at the beginning and at the end of learning.
+        n_epochs: PPO steps on each rollout.
+        clip_range: Clip range of PPO's likelihood ratio.
+        max_grad_norm: Maximum norm of the gradient.
         stats_window_size: As for SB3's algorithms.
         tensorboard_log: As for SB3's algorithms.
-        policy_kwargs: Of the policy; ``{"graphs": env.unwrapped.graph_table()}`` tells it which
-            device runs what.
+        policy_kwargs: Arguments of the policy; ``{"graphs": env.unwrapped.graph_table()}`` tells it
+            which device supports which unit.
         verbose: As for SB3's algorithms.
         seed: As for SB3's algorithms.
         device: As for SB3's algorithms.
@@ -78,9 +79,11 @@ class Post(OnPolicyAlgorithm):
         _init_setup_model: bool = True,
     ) -> None:
         if variant not in VARIANTS:
-            raise UserError(f"variant must be one of {VARIANTS}, not {variant!r}")
+            raise unknown_name("variant", variant, VARIANTS)
         if not 0.0 < elite <= 1.0 or not all(0.0 <= share < 1.0 for share in uniform):
-            raise UserError(f"elite and uniform are shares, not {elite} and {uniform}")
+            raise UserError(
+                f"elite must be a share in (0, 1] and uniform two in [0, 1), not {elite}, {uniform}"
+            )
         super().__init__(
             policy,
             env,  # type: ignore[arg-type]
@@ -119,7 +122,7 @@ class Post(OnPolicyAlgorithm):
             )
 
     def train(self) -> None:
-        """PPO on the roll-out; at the population's size the cross-entropy step."""
+        """Update by PPO on the rollout, and by cross-entropy when the population is complete."""
         self.policy.set_training_mode(True)
         self._update_learning_rate(self.policy.optimizer)
         buffer = self.rollout_buffer
@@ -128,17 +131,18 @@ class Post(OnPolicyAlgorithm):
         buffer.returns = buffer.rewards.copy()
         if self.variant != "cross_entropy":
             for _ in range(self.n_epochs):
-                self.proximal_step()
+                self.update_by_ppo()
         if len(self.returns) >= self.population:
             if self.variant != "ppo":
-                self.cross_entropy_step()
+                self.update_by_cross_entropy()
             self.actions, self.returns = [], []
         self._n_updates += 1
         self.logger.record("train/n_updates", self._n_updates, exclude="tensorboard")
+        self.logger.record("time/torch_threads", torch.get_num_threads())
         self.logger.record("train/return", float(buffer.rewards.mean()))
 
-    def proximal_step(self) -> None:
-        """One gradient step of clipped PPO, advantages being standardised rewards."""
+    def update_by_ppo(self) -> None:
+        """Take one gradient step of clipped PPO; advantages are standardised rewards."""
         for batch in self.rollout_buffer.get(batch_size=None):
             _, log_prob, _ = self.policy.evaluate_actions(batch.observations, batch.actions)
             returns = torch.as_tensor(batch.returns)
@@ -152,8 +156,8 @@ class Post(OnPolicyAlgorithm):
             self.policy.optimizer.step()
 
     @torch.no_grad()
-    def cross_entropy_step(self) -> None:
-        """Probabilities become the frequencies among the best placements of the population."""
+    def update_by_cross_entropy(self) -> None:
+        """Set the probabilities to the frequencies among the best placements of the population."""
         n_elite = max(round(self.elite * len(self.returns)), 1)
         best = np.argsort(-np.array(self.returns), kind="stable")[:n_elite]
         elites = torch.as_tensor(np.stack([self.actions[i] for i in best])).long()
@@ -161,7 +165,7 @@ class Post(OnPolicyAlgorithm):
         first, last = self.uniform
         share = last + (first - last) * self._current_progress_remaining
         seen: Any = obs_as_tensor(self._last_obs, self.device)  # type: ignore[arg-type]
-        mixed: Tensor = (1.0 - share) * frequency + share * self.policy.uniform(seen)
+        mixed: Tensor = (1.0 - share) * frequency + share * self.policy.uniform_probabilities(seen)
         self.policy.logits.copy_(mixed.log())
 
     def learn(
@@ -173,9 +177,15 @@ class Post(OnPolicyAlgorithm):
         reset_num_timesteps: bool = True,
         progress_bar: bool = False,
     ) -> Post:
-        """See ``OnPolicyAlgorithm.learn``."""
+        """See ``OnPolicyAlgorithm.learn``; small graphs are trained on with one torch thread."""
         if reset_num_timesteps:
             self.actions, self.returns = [], []
-        return super().learn(
-            total_timesteps, callback, log_interval, tb_log_name, reset_num_timesteps, progress_bar
-        )
+        with limit_threads(self.observation_space):
+            return super().learn(
+                total_timesteps,
+                callback,
+                log_interval,
+                tb_log_name,
+                reset_num_timesteps,
+                progress_bar,
+            )

@@ -6,8 +6,8 @@ from typing import Any
 
 import gymnasium as gym
 
-from agents.common.batched import batched
 from agents.common.reinforce import REINFORCE
+from agents.common.vec_env import vectorize
 from agents.rnn.hdp import HDPPolicy
 from agents.rnn.policy import RNNPolicy
 from placement_gym.env import placement_env
@@ -21,9 +21,9 @@ SETTINGS: dict[str, Any] = {
     "max_grad_norm": 1.0,
     "device": "cpu",
 }
-"""Of REINFORCE; that advantages are scaled is ours, as rewards are roots of milliseconds here."""
+"""Arguments of REINFORCE. Unlike in the paper advantages are scaled, as rewards are in sqrt(ms)."""
 ENVS: dict[str, Any] = {"num_envs": 10, "horizon": 1, "reward": "neg_sqrt_latency"}
-"""Of ``PlacementVectorEnv``."""
+"""Arguments of ``PlacementVectorEnv``."""
 
 
 def make(
@@ -34,19 +34,19 @@ def make(
     hierarchical: bool = False,
     **settings: Any,
 ) -> REINFORCE:
-    """An RNN placer with REINFORCE, on batches of placements of one environment.
+    """Make an RNN placer with REINFORCE, on batches of placements of one environment.
 
     Args:
-        env: Where it learns.
-        seed: Of everything random.
+        env: The environment to learn in.
+        seed: Seed of all random numbers.
         policy: Arguments of ``RNNPolicy``.
-        envs: Arguments of ``PlacementVectorEnv`` that differ from ``ENVS``.
+        envs: Arguments of ``PlacementVectorEnv`` that override ``ENVS``.
         hierarchical: Whether units are grouped first.
-        settings: Arguments of ``REINFORCE`` that differ from ``SETTINGS``.
+        settings: Arguments of ``REINFORCE`` that override ``SETTINGS``.
     """
     return REINFORCE(
         HDPPolicy if hierarchical else RNNPolicy,
-        batched(env, **ENVS | (envs or {})),
+        vectorize(env, **ENVS | (envs or {})),
         policy_kwargs={"graphs": placement_env(env).graph_table(), **(policy or {})},
         seed=seed,
         **SETTINGS | settings,
@@ -54,5 +54,5 @@ def make(
 
 
 def make_hierarchical(env: gym.Env[Any, Any], seed: int, **kwargs: Any) -> REINFORCE:
-    """The hierarchical placer; see ``make``."""
+    """Make the hierarchical placer; see ``make``."""
     return make(env, seed, hierarchical=True, **kwargs)

@@ -1,4 +1,4 @@
-"""The grouper of the hierarchical placer, and placements together with their groups."""
+"""The grouper of the hierarchical placer, and the joint distribution of groups and devices."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from torch import Tensor, nn
 
 from agents.common.distribution import UnitCategorical
 from agents.common.graphs import GraphBatch
-from agents.rnn.sequence import Sequence
+from agents.rnn.autoregressive import AutoregressiveDevices
 
 VOTES = 31
-Placed = Callable[[Tensor, Tensor], Sequence]
-"""The choice of the groups' devices, for what ``in_order`` gives."""
+GroupPlacer = Callable[[Tensor, Tensor], AutoregressiveDevices]
+"""Makes the distribution of the groups' devices from the two results of ``order_groups``."""
 
 
 class Grouper(nn.Module):
-    """Draws the group of each unit (Mirhoseini et al. 2018, section 3).
+    """Samples the group of each unit (Mirhoseini et al. 2018, section 3).
 
     Args:
-        width: Of what is known of a unit.
-        n_groups: Groups there are at most.
-        hidden: Of its one hidden layer.
+        width: Width of the input of a unit.
+        n_groups: Maximum number of groups.
+        hidden: Width of the hidden layer.
     """
 
     def __init__(self, width: int, n_groups: int, hidden: int = 64) -> None:
@@ -33,16 +33,19 @@ class Grouper(nn.Module):
         )
 
     def forward(self, units: Tensor, mask: Tensor, row: Tensor) -> UnitCategorical:
-        """The groups of (S, N, width) units with (S, N) masks, for rows that share them."""
+        """The groups of (S, N, width) units with (S, N) masks; ``row``: (B,) state of each row."""
         return UnitCategorical(self.layers(units), mask, row=row)
 
 
-def in_order(groups: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-    """(B, N) place of each unit's group in the order of their first units, and (B, M) which are.
+def order_groups(groups: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+    """Order groups by their first units.
 
     Args:
-        groups: (B, N) numbers of any size.
-        mask: (B, N) bool, which units are no padding.
+        groups: (B, N) group of each unit.
+        mask: (B, N) bool, False for padding.
+
+    Returns:
+        (B, N) place of each unit's group in the order, and (B, M) bool, which places are taken.
     """
     n_groups, n = int(groups.max()) + 1, groups.shape[1]
     unit = torch.arange(n, device=groups.device).expand_as(groups).where(mask, n)
@@ -54,18 +57,18 @@ def in_order(groups: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
     return rank.gather(1, groups) * mask, taken.gather(1, first.argsort(dim=1))[:, :most]
 
 
-def described(
+def describe_groups(
     units: Tensor, graphs: GraphBatch, row: Tensor, place: Tensor, taken: Tensor, width: int
 ) -> Tensor:
-    """(B, M, F + 2 * width) of each group: summed features, and edges to and from each; as asinh.
+    """(B, M, F + 2 * width) asinh of each group's summed features and of its edges to each group.
 
     Args:
-        units: (G, N, F) what is known of padded units, zero for padding.
-        graphs: G of them.
+        units: (G, N, F) features of padded units, zero for padding.
+        graphs: The G graphs.
         row: (B,) graph of each row.
-        place: (B, N) of each unit's group.
-        taken: (B, M) bool, which groups there are.
-        width: Groups that there are at most.
+        place: (B, N) place of each unit's group.
+        taken: (B, M) bool, which places are taken.
+        width: Maximum number of groups.
     """
     n_rows, n_places = taken.shape
     index = place[..., None].expand(-1, -1, units.shape[2])
@@ -81,126 +84,132 @@ def described(
     return torch.cat([summed, *both], dim=2).asinh()
 
 
-class Memory:
-    """With which groups each placement of a roll-out was sampled.
+class GroupMemory:
+    """The groups with which each placement of a rollout was sampled.
 
-    A placement that is sampled again is given the groups of its first time. Both are draws from the
-    same groups given that placement, so its likelihood stays that of what was sampled; gradients
-    only vary more the more placements of a roll-out are equal (ours).
+    A placement that is sampled again keeps the groups of its first time. Both groupings are samples
+    of the same conditional distribution, so the estimate stays unbiased; only its variance grows
+    with the number of equal placements in a rollout.
     """
 
     def __init__(self) -> None:
         self.groups: dict[tuple[int, bytes], Tensor] = {}
 
     def keep(self, graph: Tensor, devices: Tensor, groups: Tensor) -> None:
-        """Remember (B, N) groups of (B, N) devices on graphs with (B,) identities."""
-        for key, group in zip(keys_of(graph, devices), groups, strict=True):
+        """Store the (B, N) groups of (B, N) devices on graphs with (B,) ``graph_id``."""
+        for key, group in zip(make_keys(graph, devices), groups, strict=True):
             self.groups.setdefault(key, group.to(torch.int16))
 
-    def recall(self, graph: Tensor, devices: Tensor, otherwise: Tensor) -> Tensor:
-        """(B, N) groups; of placements that were not sampled, those of ``otherwise``."""
+    def recall(self, graph: Tensor, devices: Tensor, fallback: Tensor) -> Tensor:
+        """(B, N) groups of (B, N) devices; ``fallback`` for placements that were not sampled."""
         known = [
             self.groups.get(key, group)
-            for key, group in zip(keys_of(graph, devices), otherwise, strict=True)
+            for key, group in zip(make_keys(graph, devices), fallback, strict=True)
         ]
         return torch.stack([group.long() for group in known])
 
 
-def keys_of(graph: Tensor, devices: Tensor) -> list[tuple[int, bytes]]:
+def make_keys(graph: Tensor, devices: Tensor) -> list[tuple[int, bytes]]:
+    """Hashable keys of (B, N) devices on graphs with (B,) ``graph_id``."""
     rows = devices.to(torch.uint8).cpu().numpy()
     return [(int(i), row.tobytes()) for i, row in zip(graph.tolist(), rows, strict=True)]
 
 
 @dataclass(frozen=True, eq=False)
-class Grouped:
-    """Groups are drawn, then their devices one after another.
+class GroupedDevices:
+    """Groups are sampled first, then their devices one after another.
 
     Attributes:
         grouper: Distribution of the groups.
-        placed: See ``Placed``.
-        memory: Which groups sampled placements had.
-        graph: (B,) identity of each row's graph.
-        mask: (B, N) bool, which units are no padding.
-        allowed: (B, N, D) bool; None allows all.
+        place_groups: See ``GroupPlacer``.
+        memory: Groups of the placements sampled so far.
+        graph: (B,) ``graph_id`` of each row.
+        mask: (B, N) bool, False for padding.
+        allowed: (B, N, D) bool, allowed devices of each unit; None allows all.
     """
 
     grouper: UnitCategorical
-    placed: Placed
-    memory: Memory
+    place_groups: GroupPlacer
+    memory: GroupMemory
     graph: Tensor
     mask: Tensor
     allowed: Tensor | None = None
 
     def get_actions(self, deterministic: bool = False) -> Tensor:
-        """(B, N) devices, 0 for padding; deterministic ones are each unit's most frequent."""
+        """(B, N) devices, 0 for padding; deterministic ones are chosen by ``vote``."""
         if deterministic:
-            return self.most_frequent()
+            return self.vote()
         groups = self.grouper.sample()
         devices = self.devices(groups)
         self.memory.keep(self.graph, devices, groups)
         return devices
 
-    def most_frequent(self) -> Tensor:
-        """(B, N) devices that most of several groupings lead to, always the same ones.
+    def vote(self) -> Tensor:
+        """(B, N) most frequent device of each unit over groupings sampled with a fixed seed.
 
-        The likeliest group of each unit alone would be a grouping that is hardly ever drawn.
+        The most likely group of each unit would make a grouping that is hardly ever sampled.
         """
         device = self.mask.device
         with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
             torch.manual_seed(0)
-            drawn = [self.devices(self.grouper.sample(), greedy=True) for _ in range(VOTES)]
-        return torch.stack(drawn).mode(dim=0).values
+            votes = [self.devices(self.grouper.sample(), greedy=True) for _ in range(VOTES)]
+        return torch.stack(votes).mode(dim=0).values
 
     def devices(self, groups: Tensor, greedy: bool = False) -> Tensor:
-        """(B, N) devices of the units of (B, N) groups."""
-        place, taken = in_order(groups, self.mask)
-        return self.sequence(place, taken).get_actions(greedy).gather(1, place) * self.mask
+        """(B, N) devices of units in (B, N) groups."""
+        place, taken = order_groups(groups, self.mask)
+        return (
+            self.group_distribution(place, taken).get_actions(greedy).gather(1, place) * self.mask
+        )
 
-    def given(self, actions: Tensor) -> Joint:
-        """How likely (B, N) devices are together with the groups that they were sampled with."""
+    def conditioned_on(self, actions: Tensor) -> JointLikelihood:
+        """The likelihood of (B, N) devices together with the groups they were sampled with."""
         groups = self.memory.recall(self.graph, actions, self.grouper.mode())
-        place, taken = in_order(groups, self.mask)
-        of_places = torch.zeros_like(taken, dtype=torch.int64)
-        of_places.scatter_reduce_(1, place, actions.long() * self.mask, "amax")
-        devices = self.sequence(place, taken).given(of_places)
-        return Joint(self.grouper, groups, devices, of_places)
+        place, taken = order_groups(groups, self.mask)
+        group_devices = torch.zeros_like(taken, dtype=torch.int64)
+        group_devices.scatter_reduce_(1, place, actions.long() * self.mask, "amax")
+        devices = self.group_distribution(place, taken).conditioned_on(group_devices)
+        return JointLikelihood(self.grouper, groups, devices, group_devices)
 
-    def sequence(self, place: Tensor, taken: Tensor) -> Sequence:
-        """The choice of the devices of (B, M) groups, which units have (B, N) places among."""
-        sequence = self.placed(place, taken)
+    def group_distribution(self, place: Tensor, taken: Tensor) -> AutoregressiveDevices:
+        """The distribution of the devices of (B, M) groups; ``place`` gives each unit's group."""
+        distribution = self.place_groups(place, taken)
         if self.allowed is None:
-            return sequence
+            return distribution
         forbidden = (~self.allowed & self.mask[..., None]).long()
         index = place[..., None].expand_as(forbidden)
         count = forbidden.new_zeros(*taken.shape, forbidden.shape[2])
-        return sequence.without(count.scatter_add_(1, index, forbidden) == 0)
+        return distribution.restricted_to(count.scatter_add_(1, index, forbidden) == 0)
 
-    def without(self, allowed: Tensor) -> Grouped:
-        """The choice among (B, N, D) bool alone; a group goes where all of its units may."""
+    def restricted_to(self, allowed: Tensor) -> GroupedDevices:
+        """The distribution with only the devices that a (B, N, D) bool mask allows.
+
+        A group is restricted to the devices that all of its units allow.
+        """
         both = allowed if self.allowed is None else allowed & self.allowed
         return replace(self, allowed=both)
 
 
 @dataclass(frozen=True, eq=False)
-class Joint:
-    """How likely groups and devices are together.
+class JointLikelihood:
+    """The joint likelihood of groups and their devices.
 
     Attributes:
         grouper: Distribution of the groups.
-        groups: (B, N) of each unit.
+        groups: (B, N) group of each unit.
         devices: Distribution of the groups' devices.
-        of_places: (B, M) their devices.
+        group_devices: (B, M) device of each group.
     """
 
     grouper: UnitCategorical
     groups: Tensor
     devices: UnitCategorical
-    of_places: Tensor
+    group_devices: Tensor
 
     def log_prob(self, actions: Tensor) -> Tensor:
-        """(B,) of both."""
-        return self.grouper.log_prob(self.groups) + self.devices.log_prob(self.of_places)
+        """(B,) joint log-probability."""
+        return self.grouper.log_prob(self.groups) + self.devices.log_prob(self.group_devices)
 
     def entropy(self) -> Tensor:
-        """(B,) of both."""
+        """(B,) sum of both entropies."""
         return self.grouper.entropy() + self.devices.entropy()

@@ -17,11 +17,11 @@ State = tuple[Tensor, Tensor]
 
 @dataclass(frozen=True, eq=False)
 class Encoded:
-    """What the decoder reads.
+    """Encoded sequences, the decoder's input.
 
     Attributes:
-        memory: (S, M, 2 * hidden) of each place of S sequences.
-        mask: (S, M) bool, which places are no padding; these come first.
+        memory: (S, M, 2 * hidden) encoding of each place of S sequences.
+        mask: (S, M) bool, False for padding, which comes last.
         row: (B,) sequence of each row.
     """
 
@@ -31,11 +31,11 @@ class Encoded:
 
 
 class Segment(NamedTuple):
-    """Some places of each row, one behind the other.
+    """Consecutive places of each row.
 
     Attributes:
-        memory: (B, L, 2 * hidden).
-        mask: (B, L) bool, which places are no padding.
+        memory: (B, L, 2 * hidden) encoding of each place.
+        mask: (B, L) bool, False for padding.
     """
 
     memory: Tensor
@@ -43,21 +43,21 @@ class Segment(NamedTuple):
 
 
 class Seq2Seq(nn.Module):
-    """Chooses a device for one place after another (Mirhoseini et al. 2017, section 3.2).
+    """Chooses a device for one place of a sequence after another (Mirhoseini et al. 2017, 3.2).
 
-    A bidirectional LSTM reads the sequence; at each place the decoder's LSTM reads what that place
-    says and the device that was just chosen, attends additively, and a softmax decides. Attention
-    reaches over ``segment`` places; the decoder's state goes on from segment to segment. Of a
-    sequence of several segments only one segment's activations are held at a time, the others are
-    computed again for the gradient, which stays exact.
+    A bidirectional LSTM encodes the sequence. At each place the decoder's LSTM reads the encoded
+    place and the device chosen before, attends additively, and a softmax gives the probabilities.
+    Attention covers ``segment`` places; the decoder's state is carried from segment to segment. For
+    long sequences gradient checkpointing keeps the activations of one segment at a time; gradients
+    stay exact.
 
     Args:
-        width: Of what is known of a place.
-        n_devices: Devices to choose from.
-        hidden: Of the encoder's LSTM, for each direction.
-        decoder: Of the decoder's LSTM.
-        attention: Where queries and keys meet.
-        segment: Places that are attended to at once.
+        width: Width of the input of a place.
+        n_devices: Number of devices.
+        hidden: Width of the encoder's LSTM in each direction.
+        decoder: Width of the decoder's LSTM.
+        attention: Width of queries and keys.
+        segment: Places per attention window.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class Seq2Seq(nn.Module):
         self.place = nn.Linear(decoder + 2 * hidden, n_devices)
 
     def encode(self, places: Tensor, mask: Tensor, row: Tensor) -> Encoded:
-        """Read (S, M, width) sequences with (S, M) masks, for rows that share them."""
+        """Encode (S, M, width) sequences with (S, M) masks; ``row``: (B,) sequence of each row."""
         lengths = mask.sum(dim=1).cpu()
         packed = pack_padded_sequence(places, lengths, batch_first=True, enforce_sorted=False)
         memory, _ = pad_packed_sequence(
@@ -88,37 +88,37 @@ class Seq2Seq(nn.Module):
         )
         return Encoded(memory, mask, row)
 
-    def logits(self, encoded: Encoded, devices: Tensor) -> Tensor:
-        """(B, M, D) of each place, given the (B, M) devices of those before it."""
+    def compute_logits(self, encoded: Encoded, devices: Tensor) -> Tensor:
+        """(B, M, D) logits of each place, conditioned on the (B, M) devices before it."""
         first = torch.full_like(devices[:, :1], self.n_devices)
         before = torch.cat([first, devices[:, :-1]], dim=1).long()
-        state = self.beginning(encoded)
+        state = self.initial_state(encoded)
         several = devices.shape[1] > self.segment
         found = []
         for begin in range(0, devices.shape[1], self.segment):
-            segment, fed = self.cut(encoded, begin), before[:, begin : begin + self.segment]
+            segment, fed = self.cut_segment(encoded, begin), before[:, begin : begin + self.segment]
             if several and torch.is_grad_enabled():
-                step = checkpoint(self.steps, segment, fed, state, use_reentrant=False)
+                step = checkpoint(self.decode_segment, segment, fed, state, use_reentrant=False)
             else:
-                step = self.steps(segment, fed, state)
+                step = self.decode_segment(segment, fed, state)
             logits, state = step
             found.append(logits)
         return torch.cat(found, dim=1)
 
     @torch.no_grad()
-    def devices(self, encoded: Encoded, allowed: Tensor | None, greedy: bool) -> Tensor:
-        """(B, M) devices, each chosen after those before it.
+    def choose_devices(self, encoded: Encoded, allowed: Tensor | None, greedy: bool) -> Tensor:
+        """(B, M) devices, each conditioned on those before it.
 
         Args:
             encoded: S sequences for B rows.
-            allowed: (B, M, D) bool; None allows all.
-            greedy: Whether the likeliest device is taken, not one that is drawn.
+            allowed: (B, M, D) bool, devices that may be chosen; None allows all.
+            greedy: Whether the most likely devices are chosen instead of sampled ones.
         """
-        h, c = (part[0] for part in self.beginning(encoded))
+        h, c = (part[0] for part in self.initial_state(encoded))
         last = torch.full((len(encoded.row),), self.n_devices, device=encoded.row.device)
         found: list[Tensor] = []
         for begin in range(0, encoded.mask.shape[1], self.segment):
-            segment = self.cut(encoded, begin)
+            segment = self.cut_segment(encoded, begin)
             keys = self.key(segment.memory)
             for memory in segment.memory.unbind(dim=1):
                 read = torch.cat([memory, self.chosen(last)], dim=1)
@@ -126,35 +126,37 @@ class Seq2Seq(nn.Module):
                 logits = self.attend(h[:, None], keys, segment)[:, 0]
                 if allowed is not None:
                     logits = logits.masked_fill(~allowed[:, len(found)], FORBIDDEN)
-                last = choose(logits, greedy)
+                last = choose_device(logits, greedy)
                 found.append(last)
         return torch.stack(found, dim=1)
 
-    def cut(self, encoded: Encoded, begin: int) -> Segment:
-        """The segment of every row that begins there."""
+    def cut_segment(self, encoded: Encoded, begin: int) -> Segment:
+        """Cut the segment that begins at a place out of every row."""
         places = slice(begin, begin + self.segment)
         return Segment(encoded.memory[:, places][encoded.row], encoded.mask[:, places][encoded.row])
 
-    def beginning(self, encoded: Encoded) -> State:
+    def initial_state(self, encoded: Encoded) -> State:
         """The decoder's state before the first place."""
         zeros = encoded.memory.new_zeros(1, len(encoded.row), self.decoder.hidden_size)
         return zeros, zeros
 
-    def steps(self, segment: Segment, before: Tensor, state: State) -> tuple[Tensor, State]:
-        """(B, L, D) logits of a segment, given the (B, L) devices before each place."""
+    def decode_segment(
+        self, segment: Segment, before: Tensor, state: State
+    ) -> tuple[Tensor, State]:
+        """(B, L, D) logits of a segment, conditioned on the (B, L) devices before each place."""
         out, state = self.decoder(torch.cat([segment.memory, self.chosen(before)], dim=2), state)
         return self.attend(out, self.key(segment.memory), segment), state
 
     def attend(self, out: Tensor, keys: Tensor, segment: Segment) -> Tensor:
-        """(B, L, D) logits: additive attention over the segment (Bahdanau et al. 2015)."""
+        """(B, L, D) logits, with additive attention over the segment (Bahdanau et al. 2015)."""
         energy = self.energy((self.query(out)[:, :, None] + keys[:, None]).tanh())[..., 0]
         share = energy.masked_fill(~segment.mask[:, None], FORBIDDEN).softmax(dim=2)
         logits: Tensor = self.place(torch.cat([out, share @ segment.memory], dim=2))
         return logits
 
 
-def choose(logits: Tensor, greedy: bool) -> Tensor:
-    """(B,) devices of (B, D) logits."""
+def choose_device(logits: Tensor, greedy: bool) -> Tensor:
+    """(B,) devices from (B, D) logits."""
     if greedy:
         return logits.argmax(dim=1)
     return torch.multinomial(logits.softmax(dim=1), 1)[:, 0]

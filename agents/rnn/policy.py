@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence as Several
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -11,20 +11,20 @@ from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.type_aliases import Schedule
 from torch import Tensor
 
-from agents.common.distribution import Devices
-from agents.common.graph_policy import GraphTable, perceptron
+from agents.common.distribution import DeviceDistribution
+from agents.common.graph_policy import GraphTable, make_perceptron
 from agents.common.graphs import GraphBatch, TensorDict
 from agents.common.policy import Decision, UnitPolicy
-from agents.rnn.embedding import Units
+from agents.rnn.autoregressive import AutoregressiveDevices
 from agents.rnn.networks import Seq2Seq
-from agents.rnn.sequence import Sequence
+from agents.rnn.unit_features import UnitFeatures
 
 PAPER_FEATURES = ("type", "shape")
-CRITIC = 128
+CRITIC_HIDDEN = 128
 
 
 class RNNPolicy(UnitPolicy, ActorCriticPolicy):
-    """Units one after another in topological order (Mirhoseini et al. 2017, "ColocRL").
+    """Places units one after another in topological order (Mirhoseini et al. 2017, "ColocRL").
 
     Args:
         observation_space: See ``UnitPolicy``.
@@ -32,11 +32,11 @@ class RNNPolicy(UnitPolicy, ActorCriticPolicy):
         lr_schedule: See ``UnitPolicy``.
         graphs: See ``UnitPolicy``.
         critic: See ``UnitPolicy``.
-        features: Blocks of ``placement_gym.observation.FEATURES`` that are read.
-        hidden: Of the encoder's LSTM, for each direction.
-        decoder: Of the decoder's LSTM.
-        attention: Where queries and keys meet.
-        segment: Units that are attended to at once; see ``Seq2Seq``.
+        features: Names of blocks in ``placement_gym.observation.FEATURES``.
+        hidden: Width of the encoder's LSTM in each direction.
+        decoder: Width of the decoder's LSTM.
+        attention: Width of queries and keys.
+        segment: Units per attention window; see ``Seq2Seq``.
         use_sde: See ``UnitPolicy``.
         optimizer_class: See ``UnitPolicy``.
         optimizer_kwargs: See ``UnitPolicy``.
@@ -52,7 +52,7 @@ class RNNPolicy(UnitPolicy, ActorCriticPolicy):
         lr_schedule: Schedule,
         graphs: GraphTable | None = None,
         critic: bool = True,
-        features: Several[str] = PAPER_FEATURES,
+        features: Sequence[str] = PAPER_FEATURES,
         hidden: int = 256,
         decoder: int = 512,
         attention: int = 64,
@@ -81,30 +81,34 @@ class RNNPolicy(UnitPolicy, ActorCriticPolicy):
 
     def build(self) -> None:
         """Make the networks."""
-        self.units = Units(self.features)
-        self.critic = perceptron(self.units.width, CRITIC, 1) if self.has_critic else None
+        self.units = UnitFeatures(self.features)
+        self.critic = (
+            make_perceptron(self.units.width, CRITIC_HIDDEN, 1) if self.has_critic else None
+        )
         self.network = Seq2Seq(self.units.width, self.n_devices, **self.sizes)
 
     def decide(self, observation: TensorDict, greedy: bool = False) -> Decision:
         """See ``UnitPolicy.decide``."""
         graphs, row = self.graphs.batch(observation)
         units = self.units(graphs)
-        return Decision(self.devices(units, graphs, row), self.values(units, graphs)[row])
+        return Decision(
+            self.distribution(units, graphs, row), self.compute_values(units, graphs)[row]
+        )
 
-    def devices(self, units: Tensor, graphs: GraphBatch, row: Tensor) -> Devices:
-        """How (B,) rows choose, of which each is about one of G graphs.
+    def distribution(self, units: Tensor, graphs: GraphBatch, row: Tensor) -> DeviceDistribution:
+        """The distribution of the devices of B rows, each about one of G graphs.
 
         Args:
-            units: (G, N, width) what is known of them.
-            graphs: G of them.
+            units: (G, N, width) unit features.
+            graphs: The G graphs.
             row: (B,) graph of each row.
         """
         encoded = self.network.encode(units, graphs.node_mask, row)
         allowed = graphs.allowed_slots
-        of_rows = None if allowed is None else allowed[row]
-        return Sequence(self.network, encoded, graphs.node_mask[row], of_rows)
+        allowed = None if allowed is None else allowed[row]
+        return AutoregressiveDevices(self.network, encoded, graphs.node_mask[row], allowed)
 
-    def values(self, units: Tensor, graphs: GraphBatch) -> Tensor:
+    def compute_values(self, units: Tensor, graphs: GraphBatch) -> Tensor:
         """(G, 1) expected returns, zero without a critic."""
         if self.critic is None:
             return units.new_zeros(len(units), 1)

@@ -11,6 +11,7 @@ from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.monitor import Monitor
 
 from agents import AGENTS, static
+from placement_gym import patterns
 from placement_gym.bench.run.agents import load_agent
 from placement_gym.devices import DeviceSpec
 from placement_gym.env import placement_env
@@ -60,7 +61,7 @@ def test_structured_searches_stay_within_the_budget_and_mix_devices(name: str) -
 def test_blocks_are_few_contiguous_runs() -> None:
     env = gym.make("placement_gym:DevicePlacementSim-v0", model="inception")
     for placement in load_agent("random-blocks")(env, seed=0).proposals(30):
-        assert np.count_nonzero(np.diff(placement)) < static.MOST_BLOCKS
+        assert np.count_nonzero(np.diff(placement)) < patterns.MAX_RUNS
 
 
 def test_a_window_does_not_try_what_memory_forbids() -> None:

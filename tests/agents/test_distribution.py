@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.distributions import Categorical
 
-from agents.common.distribution import UnitCategorical, together
+from agents.common.distribution import UnitCategorical, intersect_followers
 
 B, N, D = 3, 5, 4
 
@@ -64,7 +64,7 @@ def test_what_is_not_allowed_is_never_chosen() -> None:
 def test_a_leader_may_do_what_all_its_followers_may() -> None:
     allowed = torch.tensor([[[1, 1, 0], [0, 1, 1], [1, 1, 1]]], dtype=torch.bool)
     leader = torch.tensor([[0, 0, 2]])
-    both = together(allowed, leader)
+    both = intersect_followers(allowed, leader)
     assert both[0, 0].tolist() == [False, True, False]
     assert both[0, 2].tolist() == [True, True, True]
 
@@ -85,7 +85,7 @@ def test_rows_of_a_state_are_as_if_each_had_its_own() -> None:
 def test_what_a_mask_forbids_is_not_permitted() -> None:
     allowed = torch.ones(1, N, D, dtype=torch.bool)
     allowed[0, 2, 1] = False
-    distribution = UnitCategorical(logits()[:1]).without(allowed)
+    distribution = UnitCategorical(logits()[:1]).restricted_to(allowed)
     good = torch.zeros(1, N, dtype=torch.long)
     assert distribution.permits(good)
     assert not distribution.permits(good + 1)

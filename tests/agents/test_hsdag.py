@@ -15,13 +15,16 @@ from stable_baselines3 import A2C, PPO
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.utils import obs_as_tensor
 from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
+from torch import Tensor
 
 from agents.common import REINFORCE
 from agents.common.vec_env import PlacementVecEnv
 from agents.hsdag import HSDAGPolicy
 from agents.hsdag.agent import make
 from agents.hsdag.maskable import MaskableHSDAGPolicy
-from agents.hsdag.policy import HSDAGActor
+from agents.hsdag.networks import Networks
+from agents.hsdag.options import Options
+from agents.hsdag.rollout import GraphStep, Rollout
 from placement_gym.env import placement_env
 from placement_gym.episode import play_episode
 from placement_gym.solvers.cuts import minimum_cut
@@ -31,7 +34,7 @@ CPU = torch.device("cpu")
 PRESETS = ("default", "search", "paper")
 
 
-def batched(n: int = 20, **kwargs: Any) -> PlacementVecEnv:
+def vectorize_toy(n: int = 20, **kwargs: Any) -> PlacementVecEnv:
     return PlacementVecEnv(PlacementVectorEnv(simulated(), n, observe_graph=False, **kwargs))
 
 
@@ -43,7 +46,7 @@ def learner(
     **policy: Any,
 ) -> Any:
     """A learner that the toy suffices for."""
-    env = batched(100) if env is None else env
+    env = vectorize_toy(100) if env is None else env
     proximal = {"n_steps": 2, "batch_size": 100, "n_epochs": 4, "gamma": 0.0}
     options: dict[type[BaseAlgorithm], dict[str, Any]] = {
         PPO: proximal,
@@ -115,7 +118,7 @@ def test_every_parameter_receives_a_gradient(algorithm: type[BaseAlgorithm], pre
 @pytest.mark.parametrize("horizon", [1, 3])
 @pytest.mark.parametrize("graphs", ["observed", "given"])
 @pytest.mark.parametrize("preset", PRESETS)
-def test_the_likelihood_of_a_roll_out_can_be_recomputed(
+def test_the_likelihood_of_a_rollout_can_be_recomputed(
     horizon: int, graphs: str, preset: str
 ) -> None:
     env = simulated(horizon=horizon, observe_graph=graphs == "observed")
@@ -134,7 +137,7 @@ def test_the_likelihood_of_a_roll_out_can_be_recomputed(
         observation, *_ = envs.step(actions.numpy())
 
 
-def test_groups_stay_while_weights_change_and_are_drawn_anew_for_the_next_roll_out() -> None:
+def test_groups_stay_while_weights_change_and_are_drawn_anew_for_the_next_rollout() -> None:
     envs = several("resnet")
     policy = PPO(HSDAGPolicy, envs, seed=0, device="cpu").policy
     tensors = obs_as_tensor(envs.reset(), CPU)
@@ -231,7 +234,7 @@ def test_saving_keeps_predictions(algorithm: type[BaseAlgorithm], tmp_path: Path
     model = learner(algorithm)
     model.learn(80)
     model.save(tmp_path / "model.zip")
-    loaded = algorithm.load(tmp_path / "model.zip", env=batched())
+    loaded = algorithm.load(tmp_path / "model.zip", env=vectorize_toy())
     model.policy.save(tmp_path / "policy.pt")
     alone = HSDAGPolicy.load(tmp_path / "policy.pt")
     observation, _ = simulated().reset()
@@ -283,6 +286,35 @@ def test_placing_one_unit_a_step_is_refused_with_a_remedy() -> None:
         PPO(HSDAGPolicy, env)
 
 
-def test_both_classes_are_one_actor() -> None:
-    assert issubclass(HSDAGPolicy, HSDAGActor)
-    assert issubclass(MaskableHSDAGPolicy, HSDAGActor)
+def test_the_maskable_policy_decides_as_the_plain_one() -> None:
+    env = simulated()
+    plain = PPO(HSDAGPolicy, env, seed=0, device="cpu").policy
+    maskable = MaskablePPO(MaskableHSDAGPolicy, env, seed=1, device="cpu").policy
+    plain.networks.placer[-1].weight.data.normal_()
+    maskable.load_state_dict(plain.state_dict())
+    seen = obs_as_tensor(DummyVecEnv([lambda: env]).reset(), CPU)
+    log_probs = [
+        policy.decide(seen, greedy=True).distribution.log_probs for policy in (plain, maskable)
+    ]
+    torch.testing.assert_close(*log_probs)
+    assert log_probs[0].std() > 0.1
+
+
+def one_embedding(z: Tensor, shift: Tensor) -> Tensor:
+    moved = z + shift
+    return (moved - moved.mean()) / (moved.var(correction=0) + 1e-5).sqrt()
+
+
+@torch.no_grad()
+def test_an_embedding_moves_by_its_groups_mean_times_the_mean_score_of_kept_edges() -> None:
+    torch.manual_seed(0)
+    networks = Networks(Options(hidden=6), 2, critic=False)
+    rollout = Rollout(networks, Options(), sampling=False)
+    z, shift = torch.randn(5, 6), torch.randn(5, 6)
+    group, inner = torch.tensor([0, 0, 0, 1, 1]), torch.tensor([[0, 1], [1, 2]])
+    state = torch.stack([one_embedding(*pair) for pair in zip(z, shift, strict=True)])
+    phi = networks.scorer
+    gate = torch.stack([phi(state[u] * state[v]).sigmoid()[0] for u, v in ((0, 1), (1, 2))]).mean()
+    z_prime = torch.stack([state[:3].mean(dim=0) * gate] * 3 + [state[3:].mean(dim=0)] * 2)
+    moved = z + rollout.compute_shift(z, GraphStep(group, inner, shift))
+    torch.testing.assert_close(moved, state + z_prime)

@@ -19,7 +19,7 @@ from stable_baselines3.common.utils import obs_as_tensor
 from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
 
 from agents.common import REINFORCE
-from agents.common.batched import batched
+from agents.common.vec_env import vectorize
 from agents.placeto import PlacetoPolicy
 from agents.post import Post
 from agents.rnn import HDPPolicy, RNNPolicy
@@ -53,7 +53,7 @@ def toy(name: str) -> VecEnv:
     """Many toys at once."""
     if name == "placeto":
         return make_vec_env(PER_UNIT, n_envs=20, env_kwargs={"model": "tiny"})
-    return batched(simulated(), num_envs=50)
+    return vectorize(simulated(), num_envs=50)
 
 
 def learner(name: str, algorithm: type[BaseAlgorithm], env: VecEnv | None = None) -> Any:

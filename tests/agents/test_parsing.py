@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.hsdag.parsing import parse
+from agents.hsdag.parsing import Partition, merge_alike, parse
 from placement_gym.arrays import IntArray
 
 
-def drawn(seed: int, n: int = 12, density: float = 0.3) -> tuple[IntArray, np.ndarray]:
+def sample_graph(seed: int, n: int = 12, density: float = 0.3) -> tuple[IntArray, np.ndarray]:
     rng = np.random.default_rng(seed)
     pairs = np.argwhere(np.triu(rng.random((n, n)) < density, 1)).T
     return pairs, rng.random(pairs.shape[1])
@@ -34,7 +34,7 @@ def dominant_components(n: int, edges: IntArray, scores: np.ndarray) -> list[set
 
 @given(st.integers(0, 10_000))
 def test_one_level_connects_dominant_edges(seed: int) -> None:
-    edges, scores = drawn(seed)
+    edges, scores = sample_graph(seed)
     group = parse(12, edges, scores).group
     found = {frozenset(np.flatnonzero(group == g).tolist()) for g in np.unique(group)}
     assert found == {frozenset(g) for g in dominant_components(12, edges, scores)}
@@ -44,7 +44,7 @@ def test_one_level_connects_dominant_edges(seed: int) -> None:
 def test_groups_are_held_by_a_forest_of_their_own_edges(
     seed: int, depth: int, min_groups: int
 ) -> None:
-    edges, scores = drawn(seed)
+    edges, scores = sample_graph(seed)
     group, kept = parse(12, edges, scores, depth, min_groups)
     assert (group[edges[0, kept]] == group[edges[1, kept]]).all()
     assert len(kept) == len(set(kept.tolist())) == 12 - (group.max() + 1)
@@ -61,14 +61,14 @@ def test_more_levels_make_coarser_groups_down_to_the_minimum() -> None:
 
 
 def test_groups_are_numbered_by_their_first_nodes() -> None:
-    edges, scores = drawn(3, n=30, density=0.1)
+    edges, scores = sample_graph(3, n=30, density=0.1)
     group = parse(30, edges, scores, depth=2).group
     _, first = np.unique(group, return_index=True)
     assert (np.diff(first) > 0).all()
 
 
 def test_equal_scores_still_make_a_forest() -> None:
-    edges, _ = drawn(5)
+    edges, _ = sample_graph(5)
     group, kept = parse(12, edges, np.zeros(edges.shape[1]))
     assert len(kept) == 12 - (group.max() + 1)
 
@@ -81,7 +81,7 @@ def test_a_graph_without_edges_stays_apart() -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_every_group_has_a_device_that_all_its_nodes_allow(seed: int) -> None:
-    edges, scores = drawn(seed, density=0.5)
+    edges, scores = sample_graph(seed, density=0.5)
     rng = np.random.default_rng(seed)
     allowed = rng.random((12, 3)) < 0.6
     allowed[np.arange(12), rng.integers(3, size=12)] = True
@@ -92,7 +92,40 @@ def test_every_group_has_a_device_that_all_its_nodes_allow(seed: int) -> None:
 
 
 def test_masks_that_agree_change_nothing() -> None:
-    edges, scores = drawn(7)
+    edges, scores = sample_graph(7)
     allowed = np.tile([True, False], (12, 1))
     free, masked = parse(12, edges, scores), parse(12, edges, scores, allowed=allowed)
     assert (free.group == masked.group).all()
+
+
+def chain(n: int) -> IntArray:
+    return np.stack([np.arange(n - 1), np.arange(1, n)])
+
+
+def test_the_last_level_keeps_the_highest_edges() -> None:
+    scores = np.array([0.2, 0.5, 0.9, 0.1, 0.7])
+    group, kept = parse(6, chain(6), scores, depth=1, min_groups=5)
+    assert kept.tolist() == [2]
+    assert group.tolist() == [0, 1, 2, 2, 3, 4]
+
+
+def test_a_group_that_no_device_supports_loses_its_lowest_edge() -> None:
+    allowed = np.array([[True, False], [True, True], [False, True]])
+    group, kept = parse(3, chain(3), np.array([0.3, 0.6]), depth=2, allowed=allowed)
+    assert kept.tolist() == [1]
+    assert group.tolist() == [0, 1, 1]
+
+
+def test_alike_groups_lie_on_the_same_side_of_the_mean_of_all_groups() -> None:
+    group = np.array([0, 0, 0, 0, 0, 1, 2])
+    features = np.array([[10, 10, 10, 10, 10, 11, 15]], dtype=np.float32).T
+    plane = np.ones((1, 1), dtype=np.float32)
+    merged = merge_alike(Partition(group, np.empty(0, dtype=np.int64)), features, plane)
+    assert merged.group.tolist() == [0, 0, 0, 0, 0, 0, 1]
+
+
+def test_alike_groups_stay_apart_if_they_allow_different_devices() -> None:
+    partition = Partition(np.array([0, 1, 2]), np.empty(0, dtype=np.int64))
+    features, plane = np.zeros((3, 1), dtype=np.float32), np.ones((1, 1), dtype=np.float32)
+    allowed = np.array([[True, True], [True, False], [True, True]])
+    assert merge_alike(partition, features, plane, allowed).group.tolist() == [0, 1, 0]

@@ -11,15 +11,16 @@ import pytest
 import torch
 from learned import SIMULATED, simulated
 from stable_baselines3 import PPO
+from stable_baselines3.common.callbacks import ConvertCallback
 from stable_baselines3.common.utils import obs_as_tensor
 from stable_baselines3.common.vec_env import DummyVecEnv
 from torch import Tensor
 
 from agents.common.callbacks import BestPlacementCallback
 from agents.placeto import PlacetoPolicy
-from agents.placeto.agent import make
+from agents.placeto.agent import entropy, make, rate
 from agents.placeto.networks import Embedding, Perceptrons
-from agents.placeto.structure import relations
+from agents.placeto.structure import find_relations
 from agents.placeto.transfer import make as transferred
 from placement_gym.bench.run.budget import BudgetedBackend
 from placement_gym.env import placement_env
@@ -47,7 +48,7 @@ def test_relations_are_those_of_the_graph() -> None:
     edges = env.problem.units.quotient.edge_index
     n = env.problem.n_units
     graph = nx.DiGraph(edges.T.tolist())
-    ancestors, descendants, parallel = relations(edges, n)
+    ancestors, descendants, parallel = find_relations(edges, n)
     for unit in range(n):
         before, behind = nx.ancestors(graph, unit), nx.descendants(graph, unit)
         assert set(np.flatnonzero(ancestors[unit])) == before
@@ -84,7 +85,7 @@ def by_hand(embedding: Embedding, x: Tensor, edges: list[tuple[int, int]]) -> Te
 def test_messages_go_up_and_down_as_in_the_paper() -> None:
     env = DummyVecEnv([environment])
     model = policy(env, hidden=4, rounds=3)
-    model.choice(seen(env))
+    model.decide(seen(env))
     (structure,) = model.structures.values()
     embedding = model.networks.embedding
     edges = simulated().problem.units.quotient.edge_index.T.tolist()
@@ -100,13 +101,13 @@ def test_messages_go_up_and_down_as_in_the_paper() -> None:
 def test_the_current_unit_reads_itself_ancestors_descendants_and_parallel_units() -> None:
     env = DummyVecEnv([lambda: environment("inception")])
     model = policy(env, hidden=4, rounds=2)
-    model.choice(seen(env))
+    model.decide(seen(env))
     (structure,) = model.structures.values()
     networks, n = model.networks, len(structure.static)
     torch.manual_seed(0)
     x = torch.randn(n, 1, networks.embedding.own.enter.shape[1])
     with torch.no_grad():
-        around = networks.around(x, structure, torch.tensor([20]))[0]
+        around = networks.summarize(x, structure, torch.tensor([20]))[0]
         e = networks.embedding(x[:, 0], structure)
         expected = [e[20]]
         for which, related in enumerate(structure.related[:, 20].bool()):
@@ -116,7 +117,7 @@ def test_the_current_unit_reads_itself_ancestors_descendants_and_parallel_units(
 
 
 def test_a_unit_knows_its_costs_its_state_and_when_it_starts() -> None:
-    from agents.placeto.policy import inputs
+    from agents.placeto.policy import make_inputs
 
     env = environment()
     env.reset()
@@ -124,9 +125,9 @@ def test_a_unit_knows_its_costs_its_state_and_when_it_starts() -> None:
         observation, *_ = env.step(device)
     states = {key: torch.as_tensor(value)[None] for key, value in observation.items()}
     model = policy(DummyVecEnv([environment]))
-    model.choice(states)
+    model.decide(states)
     (structure,) = model.structures.values()
-    x = inputs(structure, states, torch.tensor([3]), 2)[:, 0].numpy()
+    x = make_inputs(structure, states, torch.tensor([3]), 2)[:, 0].numpy()
     cost = observation["x"][:, FEATURES["cost"]][:, :2]
     np.testing.assert_allclose(x[:, :2], cost / cost.max(), rtol=1e-6)
     assert x[:, 5].tolist() == [1, 1, 1, 0, 0, 0, 0]
@@ -141,10 +142,10 @@ def test_predictions_do_not_depend_on_who_is_beside() -> None:
     models = ("resnet", "tiny")
     both = DummyVecEnv([lambda model=model: environment(model, **sizes) for model in models])
     model = policy(both)
-    together, values = model.choice(seen(both))
+    together, values = model.decide(seen(both))
     for row, name in enumerate(models):
         alone = DummyVecEnv([lambda name=name: environment(name, **sizes)])
-        choice = model.choice(seen(alone))
+        choice = model.decide(seen(alone))
         torch.testing.assert_close(choice.distribution.log_probs[0], together.log_probs[row])
         torch.testing.assert_close(choice.values[0], values[row])
 
@@ -184,9 +185,38 @@ def test_the_agent_leaves_its_environment_as_it_is() -> None:
     assert "x" in env.reset()[0]
 
 
-@pytest.mark.parametrize("start", ["first", "random", "best"])
-def test_episodes_may_start_anywhere(start: str) -> None:
-    make(simulated(), 0, start=start).learn(30)
+def starts_after_training(start: str, n: int) -> tuple[list[list[int]], BestPlacementCallback]:
+    """The placements that n episodes after a training start from."""
+    agent, best = make(simulated(), 0, start=start), BestPlacementCallback()
+    agent.learn(70, best)
+    return [agent.env.reset()["placement"][0].tolist() for _ in range(n)], best
+
+
+def test_episodes_start_on_the_reference_device_by_default() -> None:
+    assert starts_after_training("first", 3)[0] == [[0] * 7] * 3
+
+
+def test_episodes_may_start_at_random_placements() -> None:
+    starts, _ = starts_after_training("random", 5)
+    assert len({tuple(start) for start in starts}) > 2
+
+
+def test_episodes_may_start_at_the_best_placement_so_far() -> None:
+    (start,), best = starts_after_training("best", 1)
+    assert best.best is not None
+    assert best.best.speedup > 1.0
+    evaluated = simulated().backend.evaluate(np.array(start))
+    assert evaluated.speedup == pytest.approx(best.best.speedup)
+
+
+def test_the_learning_rate_and_the_weight_of_the_entropy_fall_linearly() -> None:
+    assert [rate(remaining) for remaining in (1.0, 0.5, 0.0)] == [1e-3, 5.5e-4, 1e-4]
+    assert [entropy(remaining) for remaining in (1.0, 0.5, 0.0)] == [1.0, 0.5, 0.0]
+    agent, rates = make(simulated(), 0), []
+    optimizer = agent.policy.optimizer
+    agent.learn(70, ConvertCallback(lambda *_: not rates.append(optimizer.param_groups[0]["lr"])))
+    assert rates[0] == 1e-3
+    assert rates[-1] < 3e-4
 
 
 def test_another_graph_is_refused_with_a_remedy() -> None:

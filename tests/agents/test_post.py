@@ -11,13 +11,13 @@ import torch
 from learned import SIMULATED, several, simulated
 from stable_baselines3.common.callbacks import ConvertCallback
 
-from agents.common.batched import batched
+from agents.common.vec_env import vectorize
 from agents.post import Post
 from agents.post.agent import make
 
 
 def post(n: int = 10, **settings: Any) -> Post:
-    env = batched(simulated(), num_envs=n)
+    env = vectorize(simulated(), num_envs=n)
     return Post("LogitsPolicy", env, n_steps=1, seed=0, device="cpu", **settings)
 
 
@@ -58,6 +58,19 @@ def test_a_uniform_share_keeps_every_device_possible() -> None:
     torch.testing.assert_close(least, torch.full((7,), 0.05))
 
 
+def test_the_uniform_share_falls_from_its_first_to_its_last_value() -> None:
+    model = post(elite=0.02, variant="cross_entropy", uniform=(0.4, 0.1))
+    least: dict[int, float] = {}
+
+    def record(local: dict[str, Any], _: Any) -> bool:
+        least[local["self"].num_timesteps] = float(probabilities(model).min())
+        return True
+
+    model.learn(100, ConvertCallback(record))
+    assert least[60] == pytest.approx(0.25 / 2)
+    assert float(probabilities(model).min()) == pytest.approx(0.1 / 2)
+
+
 def test_ppo_raises_what_was_better_than_the_mean_within_its_clip() -> None:
     model = post(variant="ppo", n_epochs=100, learning_rate=0.1)
     model.learn(10)
@@ -75,13 +88,13 @@ def test_ppo_raises_what_was_better_than_the_mean_within_its_clip() -> None:
 def test_a_variant_does_without_the_other_step(
     variant: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    other = {"cross_entropy": "proximal_step", "ppo": "cross_entropy_step"}[variant]
+    other = {"cross_entropy": "update_by_ppo", "ppo": "update_by_cross_entropy"}[variant]
     monkeypatch.delattr(Post, other)
     post(variant=variant).learn(50)
 
 
 def test_a_placement_is_judged_by_its_own_reward_whatever_the_horizon() -> None:
-    env = batched(simulated(), num_envs=2, horizon=5)
+    env = vectorize(simulated(), num_envs=2, horizon=5)
     model = Post("LogitsPolicy", env, n_steps=5, seed=0, device="cpu")
     rewards: list[np.ndarray] = []
     model.learn(10, ConvertCallback(lambda local, _: rewards.append(local["rewards"]) or True))
@@ -89,7 +102,7 @@ def test_a_placement_is_judged_by_its_own_reward_whatever_the_horizon() -> None:
     np.testing.assert_array_equal(returns, np.stack(rewards).T.flatten())
 
 
-def test_the_population_must_hold_whole_roll_outs() -> None:
+def test_the_population_must_hold_whole_rollouts() -> None:
     with pytest.raises(ValueError, match="multiple"):
         post(n=20, population=50)
 
@@ -120,12 +133,14 @@ def test_a_uniform_share_goes_to_devices_that_run_a_unit() -> None:
     model = make(env, 0, variant="cross_entropy", uniform=(0.5, 0.5))
     model.learn(50)
     seen = {key: torch.as_tensor(value)[None] for key, value in env.reset()[0].items()}
-    torch.testing.assert_close(model.policy.uniform(seen)[2], torch.tensor([1.0, 0.0]))
+    torch.testing.assert_close(
+        model.policy.uniform_probabilities(seen)[2], torch.tensor([1.0, 0.0])
+    )
     assert probabilities(model)[2, 0] == pytest.approx(1.0)
 
 
-def test_a_roll_out_of_one_placement_keeps_weights_finite() -> None:
-    env = batched(simulated(), num_envs=1)
+def test_a_rollout_of_one_placement_keeps_weights_finite() -> None:
+    env = vectorize(simulated(), num_envs=1)
     model = Post("LogitsPolicy", env, n_steps=1, seed=0, device="cpu")
     model.learn(3)
     assert torch.isfinite(model.policy.logits).all()

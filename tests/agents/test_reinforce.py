@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import gymnasium as gym
@@ -18,8 +19,9 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 
 from agents.common import REINFORCE
 from agents.common.baselines import BASELINES, MovingAverages, leave_one_out
-from agents.common.callbacks import BestPlacementCallback
-from agents.common.checkpoint import Checkpoint, resumed
+from agents.common.callbacks import Best, BestPlacementCallback
+from agents.common.checkpoint import Checkpoint, resume
+from agents.common.elites import Elites
 from agents.common.vec_env import PlacementVecEnv
 from agents.hsdag import HSDAGPolicy
 from placement_gym.placement import Placement
@@ -28,7 +30,7 @@ from placement_gym.vector import PlacementVectorEnv
 PER_UNIT = "placement_gym:DevicePlacementPerUnitSim-v0"
 
 
-def batched(n: int = 4, horizon: int = 1, **kwargs: Any) -> PlacementVecEnv:
+def vectorize_toy(n: int = 4, horizon: int = 1, **kwargs: Any) -> PlacementVecEnv:
     envs = PlacementVectorEnv(simulated(**kwargs), n, horizon=horizon, observe_graph=False)
     return PlacementVecEnv(envs)
 
@@ -57,7 +59,9 @@ def test_moving_averages_forget() -> None:
 def test_every_baseline_learns_over_episodes_of_several_placements(
     baseline: str, returns: str
 ) -> None:
-    model = hsdag(batched(horizon=3), n_steps=6, baseline=baseline, returns=returns, gamma=0.9)
+    model = hsdag(
+        vectorize_toy(horizon=3), n_steps=6, baseline=baseline, returns=returns, gamma=0.9
+    )
     before = weights(model)
     model.learn(48)
     assert torch.isfinite(weights(model)).all()
@@ -67,12 +71,12 @@ def test_every_baseline_learns_over_episodes_of_several_placements(
 def test_credits_are_discounted_rewards_from_each_step_on_or_of_the_step() -> None:
     rewards = {}
     for returns in ("to_go", "immediate"):
-        model = hsdag(batched(2, horizon=3), n_steps=6, returns=returns, gamma=0.5)
+        model = hsdag(vectorize_toy(2, horizon=3), n_steps=6, returns=returns, gamma=0.5)
         model.train = lambda: None  # which would flatten the buffer
         model.learn(12)
-        _, positions = model.moments()
+        _, positions = model.baseline_keys()
         assert positions[:, 0].tolist() == [0, 1, 2, 0, 1, 2]
-        rewards[returns] = model.rollout_buffer.rewards, model.credited(positions)
+        rewards[returns] = model.rollout_buffer.rewards, model.compute_returns(positions)
     given, credited = rewards["immediate"]
     discount = np.array([1, 0.5, 0.25, 1, 0.5, 0.25])[:, None]
     np.testing.assert_allclose(credited, given * discount, rtol=1e-6)
@@ -82,7 +86,7 @@ def test_credits_are_discounted_rewards_from_each_step_on_or_of_the_step() -> No
 
 
 def test_the_self_critical_baseline_is_what_greedy_actions_reach() -> None:
-    env = batched(2, horizon=2)
+    env = vectorize_toy(2, horizon=2)
     model = hsdag(env, n_steps=2, baseline="self_critical", learning_rate=0.0)
     model.learn(8)
     assert model.num_timesteps == 8
@@ -90,8 +94,49 @@ def test_the_self_critical_baseline_is_what_greedy_actions_reach() -> None:
     np.testing.assert_allclose(model.greedy_returns[0], reached, rtol=1e-5)
 
 
+@pytest.mark.parametrize("returns", ["to_go", "immediate"])
+def test_greedy_returns_are_discounted_like_those_of_the_rollout(returns: str) -> None:
+    model = hsdag(vectorize_toy(2, horizon=3), n_steps=3, returns=returns, gamma=0.5)
+    model.learn(6)
+    rewards: list[np.ndarray] = []
+    evaluate = model.env.step_wait
+
+    def step_wait() -> Any:
+        outcome = evaluate()
+        rewards.append(outcome[1])
+        return outcome
+
+    model.env.step_wait = step_wait
+    found = model.play_greedy_episode()
+    first, second, third = rewards
+    expected = {
+        "to_go": [first + 0.5 * second + 0.25 * third, second + 0.5 * third, third],
+        "immediate": [first, 0.5 * second, 0.25 * third],
+    }
+    np.testing.assert_allclose(found, expected[returns], rtol=1e-6)
+
+
+def test_advantages_are_returns_above_the_baseline_with_a_mean_square_of_one() -> None:
+    model = hsdag(vectorize_toy(), baseline="moving_average", decay=0.5)
+    model.averages(np.array([[1.0]]), np.array([[0]]))
+    returns, keys = np.array([[2.0, 6.0]]), np.zeros((1, 2), dtype=np.int64)
+    advantages = np.array([[-0.5, 3.5]])  # above an average that moves from 1 to 2.5
+    scaled = model.compute_advantages(returns, keys, keys)
+    np.testing.assert_allclose(scaled, advantages / np.sqrt(6.25), rtol=1e-6)
+    model.normalize_advantage, model.averages.known = False, {0: 1.0}
+    np.testing.assert_allclose(model.compute_advantages(returns, keys, keys), advantages)
+
+
+def test_the_policy_learns_from_these_advantages() -> None:
+    model = hsdag(vectorize_toy(6))
+    seen: list[np.ndarray] = []
+    model.update_policy = lambda: seen.append(model.rollout_buffer.advantages)
+    model.learn(6)
+    assert (seen[0] ** 2).mean() == pytest.approx(1.0, rel=1e-5)
+
+
 def test_the_self_critical_baseline_needs_whole_episodes() -> None:
-    model = hsdag(batched(horizon=3), n_steps=2, baseline="self_critical")
+    model = hsdag(vectorize_toy(horizon=3), n_steps=2, baseline="self_critical")
     with pytest.raises(ValueError, match="multiple"):
         model.learn(8)
 
@@ -103,15 +148,15 @@ def test_the_self_critical_baseline_refuses_episodes_of_different_lengths() -> N
         model.learn(16)
 
 
-def test_episodes_longer_than_a_roll_out_are_learned_from() -> None:
-    model = hsdag(batched(1, horizon=20), n_steps=5)
+def test_episodes_longer_than_a_rollout_are_learned_from() -> None:
+    model = hsdag(vectorize_toy(1, horizon=20), n_steps=5)
     before = weights(model)
     model.learn(60)
     assert not torch.equal(before, weights(model))
 
 
 def test_long_episodes_keep_weights_finite() -> None:
-    model = hsdag(batched(2, horizon=80), n_steps=80)
+    model = hsdag(vectorize_toy(2, horizon=80), n_steps=80)
     model.learn(320)
     assert torch.isfinite(weights(model)).all()
 
@@ -123,7 +168,7 @@ def test_a_callers_policy_arguments_stay_as_they_were() -> None:
 
 
 def test_fused_optimizers_do_not_leave_old_answers() -> None:
-    model = hsdag(batched(20))
+    model = hsdag(vectorize_toy(20))
     model.policy.optimizer = torch.optim.Adam(model.policy.parameters(), lr=3e-3, fused=True)
     rollouts = set()
     model.learn(200, ConvertCallback(lambda a, _: not rollouts.add(id(a["self"].policy.rollout))))
@@ -134,8 +179,27 @@ def test_fused_optimizers_do_not_leave_old_answers() -> None:
     np.testing.assert_array_equal(before, model.predict(observation, deterministic=True)[0])
 
 
+def test_elites_are_the_best_of_each_graph_and_step() -> None:
+    actions = np.arange(12).reshape(2, 3, 2)
+    buffer: Any = SimpleNamespace(actions=actions, observations={"placement": actions * 10})
+    returns = np.array([[1.0, 3.0, 2.0], [4.0, 6.0, 5.0]])
+    elites = Elites(2)
+    elites.remember(buffer, returns, np.array([[7, 7, 7], [8, 8, 8]]))
+    found = {key: [elite.action.tolist() for elite in best] for key, best in elites.best.items()}
+    assert found == {7: [[2, 3], [4, 5]], 8: [[8, 9], [10, 11]]}
+    observations, actions = elites.batch()
+    np.testing.assert_array_equal(observations["placement"], actions * 10)
+
+
+def test_elites_are_kept_for_every_step_of_an_episode() -> None:
+    model = hsdag(vectorize_toy(4, horizon=3), n_steps=3, elites=1, imitation=1.0)
+    model.learn(24)
+    steps = [int(best[0].observation["step"][0]) for best in model.elites.best.values()]
+    assert sorted(steps) == [0, 1, 2]
+
+
 def test_elites_differ_in_what_is_placed() -> None:
-    model = hsdag(batched(20, max_nodes=20), elites=3, imitation=1.0)
+    model = hsdag(vectorize_toy(20, max_nodes=20), elites=3, imitation=1.0)
     model.learn(200)
     (best,) = model.elites.best.values()
     assert len({elite.action[:7].tobytes() for elite in best}) == len(best) == 3
@@ -145,9 +209,15 @@ def test_elites_differ_in_what_is_placed() -> None:
 def test_sb3s_own_policy_works(env_id: str, tmp_path: Path) -> None:
     envs = make_vec_env(env_id, n_envs=2, env_kwargs={"model": "tiny"})
     model = REINFORCE("MultiInputPolicy", envs, n_steps=14, baseline="per_step", device="cpu")
+    before = weights(model)
     model.learn(56)
+    assert not torch.equal(weights(model), before)
     model.save(tmp_path / "model.zip")
-    REINFORCE.load(tmp_path / "model.zip", env=envs).learn(28)
+    loaded = REINFORCE.load(tmp_path / "model.zip", env=envs)
+    assert torch.equal(weights(loaded), weights(model))
+    loaded.learn(28, reset_num_timesteps=False)
+    assert loaded.num_timesteps == 84
+    assert not torch.equal(weights(loaded), weights(model))
 
 
 def test_only_per_unit_policies_imitate() -> None:
@@ -156,13 +226,13 @@ def test_only_per_unit_policies_imitate() -> None:
 
 
 def test_entropy_weight_follows_its_schedule() -> None:
-    model = hsdag(batched(), ent_coef=lambda remaining: 0.1 * remaining)
+    model = hsdag(vectorize_toy(), ent_coef=lambda remaining: 0.1 * remaining)
     model.learn(40)
     assert model.entropy_weight() == pytest.approx(0.0, abs=0.02)
 
 
 def test_imitation_makes_the_best_placement_the_prediction() -> None:
-    model = hsdag(batched(20), elites=1, imitation=10.0, n_epochs=10, learning_rate=3e-3)
+    model = hsdag(vectorize_toy(20), elites=1, imitation=10.0, n_epochs=10, learning_rate=3e-3)
     model.learn(400)
     (best,) = next(iter(model.elites.best.values()))
     observation, _ = simulated().reset()
@@ -170,7 +240,7 @@ def test_imitation_makes_the_best_placement_the_prediction() -> None:
 
 
 def test_the_best_placement_is_kept_saved_and_logged(tmp_path: Path) -> None:
-    model = hsdag(batched(20))
+    model = hsdag(vectorize_toy(20))
     model.set_logger(configure(str(tmp_path), ["csv", "tensorboard"]))
     best = BestPlacementCallback(tmp_path / "best.json")
     model.learn(200, best, log_interval=1)
@@ -182,6 +252,18 @@ def test_the_best_placement_is_kept_saved_and_logged(tmp_path: Path) -> None:
     for name in ("placement/best_latency_ms", "placement/mean_speedup", "placement/feasible"):
         assert name in logged
     assert list(tmp_path.glob("events.out.tfevents*"))
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_the_best_placement_of_another_problem_is_forgotten(own: bool) -> None:
+    model = hsdag(vectorize_toy())
+    problem = simulated().problem.fingerprint() if own else "another"
+    model.best_placement = Best(np.zeros(7, dtype=np.int64), 1e9, 1e-9, problem)
+    callback = BestPlacementCallback()
+    model.learn(8, callback)
+    assert callback.best is not None
+    assert (callback.best.speedup == 1e9) == own
+    assert callback.best.problem == simulated().problem.fingerprint()
 
 
 def test_infeasible_placements_are_never_the_best() -> None:
@@ -207,7 +289,7 @@ def test_at_the_end_of_an_episode_the_best_is_its_last_placement() -> None:
 def test_a_resumed_training_equals_an_uninterrupted_one(tmp_path: Path) -> None:
     def train(path: Path, *stops: int) -> tuple[torch.Tensor, Any]:
         for total in stops:
-            model = resumed(hsdag(batched(noise=0.1), elites=2, imitation=1.0), path)
+            model = resume(hsdag(vectorize_toy(noise=0.1), elites=2, imitation=1.0), path)
             best = BestPlacementCallback()
             checkpoint = Checkpoint(path, every=40)
             left = total - model.num_timesteps
@@ -231,17 +313,33 @@ def test_a_killed_training_goes_on_from_its_last_checkpoint(tmp_path: Path) -> N
 
     path = tmp_path / "run.zip"
     with pytest.raises(KilledError):
-        hsdag(batched()).learn(200, [Checkpoint(path, every=40), ConvertCallback(kill)])
-    model = resumed(hsdag(batched()), path)
+        hsdag(vectorize_toy()).learn(200, [Checkpoint(path, every=40), ConvertCallback(kill)])
+    model = resume(hsdag(vectorize_toy()), path)
     assert model.num_timesteps == 80
     model.learn(120, Checkpoint(path, every=40), reset_num_timesteps=False)
-    whole = hsdag(batched())
+    whole = hsdag(vectorize_toy())
     whole.learn(200, Checkpoint(tmp_path / "whole.zip", every=40))
     assert torch.equal(weights(model), weights(whole))
 
 
+def test_a_checkpoint_that_fails_leaves_the_one_before(tmp_path: Path) -> None:
+    model, checkpoint = hsdag(vectorize_toy()), Checkpoint(tmp_path / "run.zip", every=4)
+    model.learn(8, checkpoint)
+    before = (tmp_path / "run.zip").read_bytes()
+
+    def fail(path: Path) -> None:
+        path.write_bytes(b"half of a model")
+        raise OSError("no space left")
+
+    model.save = fail
+    with pytest.raises(OSError, match="no space"):
+        checkpoint.save()
+    assert (tmp_path / "run.zip").read_bytes() == before
+    assert resume(hsdag(vectorize_toy()), tmp_path / "run.zip").num_timesteps == 8
+
+
 def test_the_vector_env_tells_how_episodes_ended() -> None:
-    env = batched(3, horizon=2)
+    env = vectorize_toy(3, horizon=2)
     env.seed(0)
     env.reset()
     actions = np.ones((3, simulated().problem.n_units), dtype=np.int64)
@@ -259,7 +357,7 @@ def test_the_vector_env_tells_how_episodes_ended() -> None:
 
 
 def test_the_vector_env_equals_single_environments() -> None:
-    env, single = batched(2), gym.make("placement_gym:DevicePlacementSim-v0", model="tiny")
+    env, single = vectorize_toy(2), gym.make("placement_gym:DevicePlacementSim-v0", model="tiny")
     env.reset()
     actions = np.random.default_rng(0).integers(2, size=(2, 7))
     _, rewards, _, infos = env.step(actions)
@@ -275,7 +373,7 @@ def test_the_batch_size_changes_memory_and_nothing_else(baseline: str) -> None:
     trained = []
     for batch_size in (None, 7):
         model = hsdag(
-            batched(20), baseline=baseline, batch_size=batch_size, elites=1, imitation=1.0
+            vectorize_toy(20), baseline=baseline, batch_size=batch_size, elites=1, imitation=1.0
         )
         model.learn(60)
         trained.append(weights(model))

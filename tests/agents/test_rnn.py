@@ -13,13 +13,15 @@ from stable_baselines3.common.utils import obs_as_tensor
 from stable_baselines3.common.vec_env import DummyVecEnv
 from torch import Tensor
 
-from agents.common.batched import batched
 from agents.common.distribution import UnitCategorical
+from agents.common.graphs import Graphs
+from agents.common.vec_env import vectorize
 from agents.rnn import HDPPolicy, RNNPolicy, networks
 from agents.rnn.agent import make
-from agents.rnn.grouping import Grouped, Memory, in_order
+from agents.rnn.autoregressive import AutoregressiveDevices
+from agents.rnn.grouping import GroupedDevices, GroupMemory, order_groups
 from agents.rnn.networks import Seq2Seq
-from agents.rnn.sequence import Sequence
+from agents.rnn.unit_features import UnitFeatures
 from placement_gym.rewards import neg_sqrt_latency
 
 WIDTH, N_DEVICES = 5, 3
@@ -30,12 +32,14 @@ def network(segment: int = 128) -> Seq2Seq:
     return Seq2Seq(WIDTH, N_DEVICES, hidden=8, decoder=16, attention=4, segment=segment)
 
 
-def sequence(net: Seq2Seq, lengths: tuple[int, ...] = (4,), copies: int = 1) -> Sequence:
+def sequence(
+    net: Seq2Seq, lengths: tuple[int, ...] = (4,), copies: int = 1
+) -> AutoregressiveDevices:
     torch.manual_seed(1)
     mask = torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
     row = torch.arange(len(lengths)).repeat(copies)
     encoded = net.encode(torch.randn(len(lengths), max(lengths), WIDTH), mask, row)
-    return Sequence(net, encoded, mask[row])
+    return AutoregressiveDevices(net, encoded, mask[row])
 
 
 def every(length: int) -> Tensor:
@@ -47,7 +51,7 @@ def every(length: int) -> Tensor:
 def test_the_likelihoods_of_all_placements_sum_to_one() -> None:
     placements = every(4)
     choice = sequence(network(), copies=len(placements))
-    total = choice.given(placements).log_prob(placements).exp().sum()
+    total = choice.conditioned_on(placements).log_prob(placements).exp().sum()
     assert total.item() == pytest.approx(1.0, abs=1e-4)
 
 
@@ -58,7 +62,9 @@ def test_placements_are_sampled_as_often_as_their_likelihood_says(segment: int) 
     net.place.weight.mul_(4.0)  # far from uniform
     drawn = sequence(net, (3,), n).get_actions()
     placements = every(3)
-    expected = sequence(net, (3,), len(placements)).given(placements).log_prob(placements).exp()
+    expected = (
+        sequence(net, (3,), len(placements)).conditioned_on(placements).log_prob(placements).exp()
+    )
     code = drawn @ torch.tensor([9, 3, 1])
     found = torch.bincount(code, minlength=27) / n
     torch.testing.assert_close(found, expected, atol=0.015, rtol=0.0)
@@ -68,7 +74,7 @@ def test_placements_are_sampled_as_often_as_their_likelihood_says(segment: int) 
 def test_a_device_depends_on_the_ones_before_it_and_on_none_behind() -> None:
     net = network()
     first, second = torch.tensor([[0, 1, 0, 2]]), torch.tensor([[0, 1, 1, 0]])
-    one, other = (sequence(net).given(devices).log_probs for devices in (first, second))
+    one, other = (sequence(net).conditioned_on(devices).log_probs for devices in (first, second))
     torch.testing.assert_close(one[:, :3], other[:, :3])
     assert not torch.allclose(one[:, 3], other[:, 3])
 
@@ -77,13 +83,13 @@ def test_a_device_depends_on_the_ones_before_it_and_on_none_behind() -> None:
 def test_padding_changes_nothing() -> None:
     net = network(segment=3)
     devices = torch.tensor([[0, 1, 2, 0], [1, 1, 0, 0]])
-    padded = sequence(net, (4, 2)).given(devices)
+    padded = sequence(net, (4, 2)).conditioned_on(devices)
     torch.manual_seed(1)
     places = torch.randn(2, 4, WIDTH)[1:, :2]
     alone = net.encode(
         places, torch.ones(1, 2, dtype=torch.bool), torch.zeros(1, dtype=torch.int64)
     )
-    expected = net.logits(alone, devices[1:, :2]).log_softmax(dim=2)
+    expected = net.compute_logits(alone, devices[1:, :2]).log_softmax(dim=2)
     torch.testing.assert_close(padded.log_probs[1:, :2], expected)
 
 
@@ -97,7 +103,7 @@ def test_computing_segments_again_leaves_the_gradient_as_it_is(
         if not again:
             direct: Any = lambda step, *args, use_reentrant: step(*args)  # noqa: E731
             monkeypatch.setattr(networks, "checkpoint", direct)
-        sequence(net, (7,), 2).given(devices).log_prob(devices).sum().backward()
+        sequence(net, (7,), 2).conditioned_on(devices).log_prob(devices).sum().backward()
         gradients.append(torch.cat([p.grad.flatten() for p in net.parameters()]))
     torch.testing.assert_close(*gradients)
     assert gradients[0].any()
@@ -106,7 +112,7 @@ def test_computing_segments_again_leaves_the_gradient_as_it_is(
 def test_groups_come_in_the_order_of_their_first_units() -> None:
     groups = torch.tensor([[5, 2, 5, 0, 2], [1, 1, 1, 0, 0]])
     mask = torch.tensor([[True] * 5, [True] * 3 + [False] * 2])
-    place, taken = in_order(groups, mask)
+    place, taken = order_groups(groups, mask)
     assert place.tolist() == [[0, 1, 0, 2, 1], [0, 0, 0, 0, 0]]
     assert taken.tolist() == [[True, True, True], [True, False, False]]
 
@@ -118,30 +124,32 @@ def test_units_of_a_group_go_together_and_are_likely_by_group_and_device() -> No
     mask = torch.ones(5, 6, dtype=torch.bool)
     groups: list[Tensor] = []
 
-    def placed(place: Tensor, taken: Tensor) -> Sequence:
+    def place_groups(place: Tensor, taken: Tensor) -> AutoregressiveDevices:
         groups.append(place)
         places = torch.zeros(*taken.shape, WIDTH)
-        return Sequence(net, net.encode(places, taken, torch.arange(5)), taken)
+        return AutoregressiveDevices(net, net.encode(places, taken, torch.arange(5)), taken)
 
-    choice = Grouped(grouper, placed, Memory(), torch.zeros(5, dtype=torch.int64), mask)
+    choice = GroupedDevices(
+        grouper, place_groups, GroupMemory(), torch.zeros(5, dtype=torch.int64), mask
+    )
     devices = choice.get_actions()
     for row, place in enumerate(groups[0]):
         for group in place.unique():
             assert len(devices[row, place == group].unique()) == 1
-    joint = choice.given(devices)
+    joint = choice.conditioned_on(devices)
     torch.testing.assert_close(groups[1], groups[0])
-    of_groups = joint.devices.log_prob(joint.of_places)
+    of_groups = joint.devices.log_prob(joint.group_devices)
     torch.testing.assert_close(joint.log_prob(devices), grouper.log_prob(joint.groups) + of_groups)
 
 
-def test_a_placement_keeps_the_groups_of_its_first_time_until_the_roll_out_ends() -> None:
-    memory, graph = Memory(), torch.tensor([3])
+def test_a_placement_keeps_the_groups_of_its_first_time_until_the_rollout_ends() -> None:
+    memory, graph = GroupMemory(), torch.tensor([3])
     devices, first, later = (torch.tensor([values]) for values in ([0, 1], [1, 2], [0, 0]))
     memory.keep(graph, devices, first)
     memory.keep(graph, devices, later)
     assert memory.recall(graph, devices, later).tolist() == first.tolist()
     assert memory.recall(graph + 1, devices, later).tolist() == later.tolist()
-    env = batched(simulated(), num_envs=4)
+    env = vectorize(simulated(), num_envs=4)
     policy = PPO(HDPPolicy, env, device="cpu", seed=0, policy_kwargs=table(env)).policy
     policy(obs_as_tensor(env.reset(), torch.device("cpu")))
     assert policy.memory.groups
@@ -156,7 +164,7 @@ def table(env: Any) -> dict[str, Any]:
 
 
 def test_prediction_is_always_the_same_and_takes_no_random_numbers() -> None:
-    env = batched(simulated(), num_envs=2)
+    env = vectorize(simulated(), num_envs=2)
     policy = PPO(HDPPolicy, env, device="cpu", seed=0, policy_kwargs=table(env)).policy
     before = torch.get_rng_state()
     answers = [policy.predict(env.reset(), deterministic=True)[0].tolist() for _ in range(3)]
@@ -185,7 +193,7 @@ def test_the_agent_is_rewarded_by_the_root_of_the_latency() -> None:
 
 
 def test_predicting_keeps_no_groups() -> None:
-    env = batched(simulated(), num_envs=2)
+    env = vectorize(simulated(), num_envs=2)
     policy = PPO(HDPPolicy, env, device="cpu", seed=0, policy_kwargs=table(env)).policy
     policy.predict(env.reset(), deterministic=False)
     assert not policy.memory.groups
@@ -194,3 +202,19 @@ def test_predicting_keeps_no_groups() -> None:
 def test_groups_are_not_imitated() -> None:
     with pytest.raises(ValueError, match="elites"):
         make(simulated(), 0, hierarchical=True, elites=2)
+
+
+def test_a_unit_reads_itself_and_the_means_of_its_producers_and_of_its_consumers() -> None:
+    env = simulated("resnet", max_nodes=80)
+    graphs, _ = Graphs().batch(seen(DummyVecEnv([lambda: env])))
+    units = UnitFeatures(["type", "shape"])
+    found, n = units(graphs)[0], env.problem.n_units
+    x, edges = graphs.scaled[:, units.columns], graphs.edge_index
+    for unit in range(n):
+        producers, consumers = edges[0][edges[1] == unit], edges[1][edges[0] == unit]
+        means = [
+            x[others].mean(dim=0) if len(others) else torch.zeros(x.shape[1])
+            for others in (producers, consumers)
+        ]
+        torch.testing.assert_close(found[unit], torch.cat([x[unit], *means]))
+    assert not found[n:].any()

@@ -10,6 +10,7 @@ import pytest
 
 import placement_gym  # noqa: F401  registers the environments
 from agents.search import Annealing, CrossEntropy, Genetic, Search, annealing, hill_climb
+from placement_gym.arrays import FloatArray, IntArray
 from placement_gym.bench.run.agent_run import run_agent
 from placement_gym.bench.run.agents import AgentSpec, load_agent
 from placement_gym.bench.run.environment import BenchEnv
@@ -100,6 +101,26 @@ def test_hill_climbing_never_takes_a_slower_placement() -> None:
         search.learn(search.batch)
         assert search.speedup >= reached
         reached = search.speedup
+
+
+@pytest.mark.parametrize(("heat", "share"), [(1e-9, 0.0), (0.5, np.exp(-2.0)), (1e9, 1.0)])
+def test_annealing_accepts_slower_placements_with_the_metropolis_probability(
+    heat: float, share: float
+) -> None:
+    search = Annealing(environment("tiny"), 0, heat=(heat, heat), batch=1)
+    search.learn(1)
+    accepted = 0
+
+    def evaluate(tried: IntArray) -> FloatArray:
+        search.evaluations += len(tried)
+        return np.full(len(tried), np.exp(-1.0))  # a loss of one in log speed-up
+
+    search.evaluate = evaluate
+    for _ in range(2_000):
+        search.speedup = 1.0
+        search.learn(1)
+        accepted += search.speedup < 1.0
+    assert accepted / 2_000 == pytest.approx(share, abs=0.03)
 
 
 def test_annealing_cools_down_over_its_horizon() -> None:

@@ -1,0 +1,29 @@
+"""Episodes of a policy in which no placement is evaluated."""
+
+from __future__ import annotations
+
+from copy import copy
+from typing import Any
+
+from placement_gym.arrays import IntArray
+from placement_gym.env import DevicePlacementEnv
+from placement_gym.episode import Policy
+from placement_gym.wrappers import PerUnit
+
+
+def play_unevaluated_episode(
+    policy: Policy, env: DevicePlacementEnv, deterministic: bool
+) -> IntArray:
+    """(n_units,) final devices of an episode that starts with all units on the reference device.
+
+    Args:
+        policy: A policy for observations of ``PerUnit``.
+        env: The environment; it is not changed.
+        deterministic: Passed to the policy.
+    """
+    per_unit = PerUnit(copy(env))
+    observation, _ = per_unit.reset()
+    for _ in range(env.problem.n_units):
+        device: Any = policy.predict(observation, deterministic=deterministic)[0]
+        observation = per_unit.place(device)
+    return per_unit.assignment
