@@ -177,7 +177,7 @@ def test_a_batch_is_bitwise_its_single_placements(schedule: str) -> None:
 
 def test_submodels_are_counted_as_the_graph_is_cut() -> None:
     for size, rng in generators(600):
-        graph, n_devices = draw_typed_graph(rng, size), int(rng.integers(1, 5))
+        graph, n_devices = draw_typed_graph(rng, 4 * size), int(rng.integers(1, 5))
         units = draw_units(rng, graph)
         placement = rng.integers(0, n_devices, len(units), dtype=np.uint8)
         on = placement.astype(np.int64)[units.of_operator]
