@@ -12,12 +12,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 @contextmanager
 def progress_bar(total: int | None, unit: str, quiet: bool) -> Iterator[Progress]:
-    """A bar with one task on standard error; warnings do not tear it.
+    """Show a bar with one task on standard error; each warning is printed once.
 
     Args:
-        total: Steps of the task, if they are known.
+        total: Steps of the task, or None if unknown.
         unit: What a step is.
-        quiet: Show nothing.
+        quiet: Whether to show nothing.
     """
     columns = (
         TextColumn("{task.description:<24}"),
