@@ -10,6 +10,8 @@ import numpy as np
 
 from agents.common.fixed import Fixed
 from placement_gym.arrays import IntArray
+from placement_gym.backends.simulated.backend import SimulatedBackend
+from placement_gym.costs.semantics import PRESETS
 from placement_gym.costs.table import CostTable
 from placement_gym.env import placement_env
 from placement_gym.errors import EngineError
@@ -82,7 +84,8 @@ def call_milp(env: gym.Env[Any, Any], seed: int, time_limit_s: float = 60.0) -> 
 
     def best(problem: Problem, costs: CostTable) -> IntArray:
         start = calls.greedy_fill(problem, costs)
-        return placement(calls.call_program(problem, costs, start, time_limit_s))
+        schedule = SimulatedBackend(problem, costs, PRESETS["tarnawski-latency"]).schedule
+        return placement(calls.call_program(problem, costs, start, schedule, time_limit_s))
 
     return solved(env, best)
 

@@ -19,7 +19,7 @@ import placement_gym  # noqa: F401  registers the environments
 from agents.search import Annealing
 from placement_gym.bench.run.agents import AgentSpec
 from placement_gym.costs.analytic import analytic
-from placement_gym.costs.workloads import Workload, devices_of
+from placement_gym.costs.workloads import Workload, make_devices
 from placement_gym.devices import parse_devices
 from placement_gym.env import DevicePlacementEnv, placement_env
 from placement_gym.graph.synthetic import synthetic
@@ -95,7 +95,7 @@ def cuts(data: Path) -> None:
     devices = parse_devices("cpu+dgpu")
     large = synthetic("synthetic-layered-80000")
     cases = [
-        (workload.units("op"), workload.costs(devices_of(1, 1))),
+        (workload.units("op"), workload.costs(make_devices(1, 1))),
         (group(large, "op"), analytic(large, devices)),
     ]
     for units, costs in cases:
@@ -139,12 +139,16 @@ def calls(data: Path, time_limit_s: float) -> None:
         env = made(path, schedule="tarnawski-latency")
         problem, costs = env.problem, env.cost_table()
         forward = Forward.of(problem.units)
-        theirs = greedy_fill(problem, costs, forward.units(forward.depth_first(from_ends=True)))
+        theirs = greedy_fill(
+            problem, costs, forward.order_units(forward.depth_first(from_ends=True))
+        )
         ours = greedy_fill(problem, costs)
         search = Annealing(env, 0, starts=ours[None])
         search.learn(150_000)
         start = search.assignment
-        solved, seconds = timed(call_program, problem, costs, start, time_limit_s)
+        solved, seconds = timed(
+            call_program, problem, costs, start, env.backend.schedule, time_limit_s
+        )
         found = (theirs, ours, search.assignment, solved.assignment)
         table.add_row(
             name,

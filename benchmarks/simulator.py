@@ -20,10 +20,10 @@ from rich.table import Table
 import placement_gym  # noqa: F401  registers the environments
 from placement_gym.backends.simulated.backend import uint8
 from placement_gym.backends.simulated.simulator import Simulator
-from placement_gym.bench.report.tables import fidelity_table
+from placement_gym.cli.tables import fidelity_table
 from placement_gym.costs.analytic import analytic
 from placement_gym.costs.semantics import PRESETS
-from placement_gym.costs.workloads import Workload, devices_of
+from placement_gym.costs.workloads import Workload, make_devices
 from placement_gym.devices import parse_devices
 from placement_gym.env import placement_env
 from placement_gym.graph.extract import extract
@@ -83,7 +83,7 @@ def published_values(data: Path) -> None:
             placements["experts' split"] = (expert, workload.read_split(path))
         for kind, (published, split) in placements.items():
             if published is not None:
-                costs = workload.costs(devices_of(1, int(split.max())))
+                costs = workload.costs(make_devices(1, int(split.max())))
                 preset = PRESETS["tarnawski-" + name.split("-")[0]]
                 ours = Simulator(workload.units("op"), costs, preset).latency_ms(uint8(split))
                 table.add_row(name, kind, f"{published:.6g}", f"{ours:.6g}")
@@ -96,7 +96,7 @@ def against_python(data: Path) -> None:
     The oracle of the tests is no base line: it is written to be read, and several times slower.
     """
     workload = Workload.load(data / f"{BERT}.json")
-    units, costs = workload.units("op"), workload.costs(devices_of(1, 1))
+    units, costs = workload.units("op"), workload.costs(make_devices(1, 1))
     placements = random_placements(len(units))
     lists = placements.tolist()
     plain = plain_event(workload.graph, costs)

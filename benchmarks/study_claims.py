@@ -21,7 +21,6 @@ from placement_gym.bench.report.scores import StudyResults
 from placement_gym.bench.run.rows import Json, of_study
 from placement_gym.bench.study.spec import Study
 
-STUDIES = Path(__file__).parent.parent / "studies"
 HALVES = ("post, CE only", "post, PPO only")
 
 
@@ -36,7 +35,7 @@ def main() -> None:
 
 def found_in(folder: Path, name: str) -> StudyResults:
     """The results of a study, agents called as it calls them."""
-    study = Study.load(STUDIES / f"{name}.yaml")
+    study = Study.load(name)
     rows = correct_drift(of_study(folder / name))
     if not rows:
         raise SystemExit(f"{folder / name} has no results: run the study first")

@@ -1,4 +1,4 @@
-"""Make the environment, try a few placements, look at them."""
+"""Make the environment and try a few placements."""
 
 import argparse
 

@@ -9,8 +9,6 @@ import numpy as np
 import openvino as ov
 
 import placement_gym
-from placement_gym.env import placement_env
-from placement_gym.models import load
 
 
 def main() -> None:
@@ -27,11 +25,12 @@ def main() -> None:
     env.step(np.arange(n_units) * 2 // n_units)  # the first half on one device
 
     path = Path(tempfile.mkdtemp()) / "placement.json"
-    placement_env(env).placement().save(path)
+    placement_gym.placement_env(env).placement().save(path)
     env.close()
 
     placement = placement_gym.Placement.load(path)
-    compiled = placement_gym.compile_model(ov.Core(), load(options.model), placement)
+    model = placement_gym.load_model(options.model)
+    compiled = placement_gym.compile_model(ov.Core(), model, placement)
     outputs = compiled([np.ones(port.shape, np.float32) for port in compiled.inputs])
     print(f"{compiled.get_property('HETERO_NUMBER_OF_SUBMODELS')} submodels on "
           f"{compiled.get_property('EXECUTION_DEVICES')}, output {outputs[0].shape}")  # fmt: skip

@@ -6,20 +6,18 @@ import numpy as np
 from rich.console import Console
 
 import placement_gym
-from placement_gym.bench.report.tables import terminal
-from placement_gym.env import placement_env
 
 
 class Mine:
-    """Puts the heaviest units on the second device, and tries how many of them.
+    """Places the heaviest units on the second device and searches for the best number of them.
 
-    ``predict`` is all that an agent needs; ``learn`` may step the environment until its budget of
+    An agent needs only ``predict``; ``learn`` may step the environment until the budget of
     evaluations is spent.
     """
 
     def __init__(self, env):
         self.env = env
-        work = placement_env(env).problem.units.quotient.flops
+        work = placement_gym.placement_env(env).problem.units.quotient.flops
         self.heaviest_first = np.argsort(-work)
         self.best, self.n_moved = 0.0, 0
 
@@ -40,7 +38,7 @@ class Mine:
 
 
 def make(env, seed):
-    """In a module of yours, ``placement-gym compare --agents my_module:make`` finds this."""
+    """Build the agent; ``placement-gym compare --agents my_module:make`` finds it by name."""
     return Mine(env)
 
 
@@ -48,7 +46,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--env", default="DevicePlacementSim-v0", help="which environment")
     parser.add_argument("--model", default="inception", help="built-in model or file")
-    parser.add_argument("--budget", type=int, default=50, help="evaluations an agent")
+    parser.add_argument("--budget", type=int, default=50, help="evaluations per agent")
     parser.add_argument("--out", default="results", help="folder for the results")
     parser.add_argument("--smoke", action="store_true", help="a quick run on the toy model")
     options = parser.parse_args()
@@ -59,7 +57,7 @@ def main() -> None:
         options.model, [make, "random-blocks", "window"], options.env,
         budget=options.budget, out=options.out,
     )  # fmt: skip
-    Console(width=110).print(terminal(document))
+    Console(width=110).print(placement_gym.comparison_table(document))
 
 
 if __name__ == "__main__":

@@ -260,6 +260,9 @@ def check_kwargs(env_id: str, kwargs: Mapping[str, Any]) -> None:
         if module:
             import_module(module)
         entry_point = gym.spec(name).entry_point
+    except gym.error.UnregisteredEnv:
+        ids = [known for known in gym.registry if known.startswith("DevicePlacement")]
+        raise unknown_name("env", name, ids) from None
     except (gym.error.Error, ModuleNotFoundError) as error:
         raise UserError(str(error)) from error
     if entry_point is None:

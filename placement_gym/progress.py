@@ -11,23 +11,27 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 
 @contextmanager
-def progress_bar(total: int | None, unit: str, quiet: bool) -> Iterator[Progress]:
+def progress_bar(
+    total: int | None, unit: str, quiet: bool, counted: str = ""
+) -> Iterator[Progress]:
     """Show a bar with one task on standard error; each warning is printed once.
 
     Args:
         total: Steps of the task, or None if unknown.
         unit: What a step is.
         quiet: Whether to show nothing.
+        counted: What the task's field ``count`` counts beside the steps; empty shows no count.
     """
     columns = (
         TextColumn("{task.description:<24}"),
         BarColumn(),
         MofNCompleteColumn(),
         TextColumn(unit),
+        *([TextColumn(f"{{task.fields[count]}} {counted}")] if counted else []),
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=Console(stderr=True), disable=quiet) as progress:
-        progress.add_task("starting", total=total)
+        progress.add_task("starting", total=total, count=0)
         with warnings.catch_warnings():
             warnings.simplefilter("once")
             yield progress

@@ -1,13 +1,21 @@
-"""What the documents point to exists."""
+"""What documents and examples point to exists, and the code in them runs."""
 
 from __future__ import annotations
 
+import ast
 import re
+import shlex
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
-from placement_gym.bench.study.spec import Study
+import placement_gym
+from placement_gym.bench.study.shipped import STUDIES
+from placement_gym.cli.main import parser
 
 ROOT = Path(__file__).parent.parent
 FOLDERS = ("agents", "docs", "placement_gym")
@@ -15,21 +23,154 @@ DOCUMENTS = [
     *ROOT.glob("*.md"),
     *(path for name in FOLDERS for path in (ROOT / name).rglob("*.md")),
 ]
+README = ROOT / "README.md"
+OWN_AGENT = ROOT / "docs" / "your_own_agent.md"
+WITH_CODE = [README, *sorted((ROOT / "docs").glob("*.md"))]
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 LINK = re.compile(r"!?\[[^]]*\]\(([^)#]+)\)")
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+PUBLIC_MODULES = {"observation", "entry_points", "wrappers", "vector", "solvers"}
+NOT_YET = {"ecosystem.md", "06_hsdag.py", "07_ablations.py"}
+"""These still import modules that are not public."""
+
+SMALLER = {
+    '"DevicePlacement-v0", model="resnet"': '"DevicePlacement-v0", model="tiny"',
+    'model="synthetic-layered-80000"': 'model="synthetic-layered-40"',
+    "num_envs=256": "num_envs=4",
+    'model="inception"': 'model="tiny"',
+    "learn(5_000)": "learn(128)",
+}
+"""What the README's code is run with instead, to be quick."""
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def blocks(path: Path, language: str) -> list[str]:
+    """The code blocks of one language in a Markdown file."""
+    return [code for name, code in BLOCK.findall(path.read_text()) if name == language]
+
+
+def name_of(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=name_of)
 def test_links_lead_somewhere(path: Path) -> None:
     links = [link for link in LINK.findall(path.read_text()) if "://" not in link]
     assert not [link for link in links if not (path.parent / link).exists()]
 
 
-@pytest.mark.parametrize(
-    "path", sorted((ROOT / "studies").glob("*.yaml")), ids=lambda path: path.stem
-)
-def test_studies_can_be_read(path: Path) -> None:
-    study = Study.load(path)
+@pytest.mark.parametrize("name", sorted(path.stem for path in STUDIES.glob("*.yaml")))
+def test_studies_can_be_read(name: str) -> None:
+    study = placement_gym.Study.load(name)
     assert study.about
     assert study.tasks()
     for spec in study.specs:
         assert callable(spec.load())
+
+
+def test_every_study_is_documented() -> None:
+    text = (ROOT / "docs" / "studies.md").read_text()
+    assert not [path.name for path in STUDIES.glob("*.yaml") if f"/{path.name})" not in text]
+
+
+def imports(code: str) -> Iterator[str]:
+    """What a piece of code imports from the package, as ``module`` or ``module:name``."""
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from (f"{node.module}:{alias.name}" for alias in node.names)
+
+
+def is_public(imported: str) -> bool:
+    module, _, name = imported.partition(":")
+    package, _, inner = module.partition(".")
+    if package != "placement_gym":
+        return True
+    if not inner:
+        return not name or name in placement_gym.__all__ or name in PUBLIC_MODULES
+    return inner.split(".")[0] in PUBLIC_MODULES
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(path, marks=pytest.mark.xfail(strict=True) if path.name in NOT_YET else ())
+        for path in [*EXAMPLES, *WITH_CODE]
+    ],
+    ids=name_of,
+)
+def test_examples_and_documents_import_public_names_only(path: Path) -> None:
+    codes = [path.read_text()] if path.suffix == ".py" else blocks(path, "python")
+    assert not [name for code in codes for name in imports(code) if not is_public(name)]
+
+
+@pytest.mark.parametrize(
+    ("imported", "public"),
+    [
+        ("placement_gym", True),
+        ("placement_gym:Placement", True),
+        ("placement_gym:observation", True),
+        ("placement_gym.solvers.cuts:minimum_cut", True),
+        ("agents.hsdag:HSDAGPolicy", True),
+        ("placement_gym:problem", False),
+        ("placement_gym.env:placement_env", False),
+        ("placement_gym.bench.study.spec:Study", False),
+    ],
+)
+def test_what_public_means(imported: str, public: bool) -> None:
+    assert is_public(imported) is public
+
+
+@pytest.mark.parametrize("index", range(len(blocks(README, "python"))))
+def test_the_code_of_the_readme_runs(
+    index: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saved = ROOT / "tests" / "data" / "0.1.0"
+    for suffix in (".xml", ".bin"):
+        shutil.copy(saved / f"small{suffix}", tmp_path / f"my_model{suffix}")
+    (tmp_path / "results").mkdir()
+    shutil.copy(saved / "small-placement.json", tmp_path / "results" / "plan-my_model.json")
+    monkeypatch.chdir(tmp_path)
+    code = blocks(README, "python")[index]
+    for original, smaller in SMALLER.items():
+        code = code.replace(original, smaller)
+    exec(compile(code, f"README.md, block {index}", "exec"), {})
+
+
+def test_what_is_made_smaller_is_in_the_readme() -> None:
+    code = "".join(blocks(README, "python"))
+    assert not [original for original in SMALLER if original not in code]
+
+
+def commands(path: Path) -> list[str]:
+    """The ``placement-gym`` commands in the shell blocks of a document."""
+    lines = "".join(blocks(path, "sh")).replace("&&", "\n").splitlines()
+    words = [shlex.split(line, comments=True) for line in lines]
+    return [shlex.join(line[1:]) for line in words if line and line[0].endswith("placement-gym")]
+
+
+@pytest.mark.parametrize(
+    ("path", "command"),
+    [(path, command) for path in WITH_CODE for command in commands(path)],
+    ids=str,
+)
+def test_documented_commands_can_be_typed(path: Path, command: str) -> None:
+    options = parser().parse_args(shlex.split(command))
+    assert callable(options.run)
+
+
+def test_the_documented_agent_finds_what_it_looks_for(tmp_path: Path) -> None:
+    namespace: dict[str, Any] = {}
+    exec(blocks(OWN_AGENT, "python")[0], namespace)
+    document = placement_gym.compare(
+        "tiny", [namespace["make"]], "DevicePlacementSim-v0", budget=30, out=tmp_path, quiet=True
+    )
+    row = document["rows"][-1]
+    assert row["error"] == ""
+    assert row["evaluations"] == 30
+    assert row["speedup"] >= 1.0
+
+
+def test_the_documented_study_can_be_read() -> None:
+    study = placement_gym.Study.of(yaml.safe_load(blocks(OWN_AGENT, "yaml")[0]))
+    assert len(study.tasks()) == 3 * 4 * 5

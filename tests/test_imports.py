@@ -21,6 +21,7 @@ LAYERS = (
         "arrays",
         "arguments",
         "errors",
+        "files",
         "version",
         "progress",
         "devices",
@@ -42,6 +43,7 @@ LAYERS = (
     {"bench.report"},
     {"bench.compare"},
     {"cli"},
+    {"__main__"},
 )
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 APART = (
@@ -147,7 +149,16 @@ def run_python(code: str) -> str:
 
 
 def test_importing_the_package_stays_light() -> None:
-    heavy = ("torch", "stable_baselines3", "numba", "openvino", "torch_geometric", "agents")
+    heavy = (
+        "torch",
+        "stable_baselines3",
+        "numba",
+        "openvino",
+        "torch_geometric",
+        "agents",
+        "scipy",
+        "matplotlib",
+    )
     assert (
         run_python(f"import sys, placement_gym; print([m for m in {heavy} if m in sys.modules])")
         == "[]"
@@ -167,8 +178,23 @@ def test_a_simulated_env_needs_no_learning_library() -> None:
 
 
 def test_the_public_names_can_be_imported() -> None:
+    assert set(placement_gym.__all__) <= set(dir(placement_gym))
     for name in placement_gym.__all__:
         assert callable(getattr(placement_gym, name))
+
+
+def test_type_checkers_see_the_public_names() -> None:
+    """What is imported for type checkers is what is imported when a name is first used."""
+    tree = ast.parse(SOURCES["placement_gym"].read_text())
+    (block,) = [node for node in tree.body if for_type_checking(node)]
+    seen = {}
+    for statement in ast.walk(block):
+        if isinstance(statement, ast.ImportFrom):
+            for alias in statement.names:
+                renamed = f":{alias.name}" if alias.asname else ""
+                seen[alias.asname or alias.name] = f"{statement.module}{renamed}"
+    assert seen == {name: f"placement_gym.{at}" for name, at in placement_gym.SOURCES.items()}
+    assert sorted(seen) == placement_gym.__all__
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:

@@ -1,33 +1,42 @@
-"""Compare agents on one model: the honest table, its files and its picture."""
+"""Compare agents on one model: a study of one problem with a table of its runs."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.progress import Progress
+from rich.console import Console
 
-from placement_gym.bench.report.optimum import optimum_or_bound
-from placement_gym.bench.report.tables import write_report
-from placement_gym.bench.run import rows as rows_file
-from placement_gym.bench.run.agent_run import run_agent
+from placement_gym.bench.report import comparison
+from placement_gym.bench.report.drift import NOTE, correct_drift, median_device_ms
+from placement_gym.bench.report.known_latencies import find_known_latencies
+from placement_gym.bench.report.verdict import answer
 from placement_gym.bench.run.agents import AgentSpec, check_labels
-from placement_gym.bench.run.environment import BenchEnv
-from placement_gym.bench.run.rows import Row
+from placement_gym.bench.run.environment import BenchEnv, BenchEnvs, to_portable
+from placement_gym.bench.run.rows import Json, load_runs, lock_folder, plain, remove_rows
+from placement_gym.bench.study.executors import Serial
+from placement_gym.bench.study.runner import find_missing, run_tasks
+from placement_gym.bench.study.spec import Task
 from placement_gym.devices import collect_cautions
-from placement_gym.env import DevicePlacementEnv
 from placement_gym.errors import UserError
-from placement_gym.placement import Placement
-from placement_gym.progress import progress_bar
+from placement_gym.files import make_output_folder
 
 DEFAULT_ENV = "DevicePlacement-v0"
 SINGLE_DEVICE = "single-device"
 ENGINE_AGENTS = ("openvino-hetero", "openvino-auto")
 SEARCH_AGENTS = ("random", "random-blocks", "prefix", "window")
 Document = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Run:
+    """A task with its agent, which may be an object in memory."""
+
+    task: Task
+    agent: AgentSpec
 
 
 def compare(
@@ -41,74 +50,93 @@ def compare(
     env_kwargs: Mapping[str, Any] | None = None,
     quiet: bool = False,
 ) -> Document:
-    """Run agents under equal budgets, re-measure each finalist afresh and report.
+    """Run agents under equal budgets, measure each finalist again and report.
 
-    Every device alone is always in the table. ``out`` gets ``results.jsonl`` (a line a run,
-    appended as it ends), ``table.md``, ``comparison.png`` and for each run its placement as a
-    file and a picture.
+    Every device alone is always in the table. Each run measures anew. ``out`` gets
+    ``results.jsonl`` (one line per run, appended as it ends), ``comparison.json``, ``table.md``,
+    ``comparison.png`` and for each run its placement as a file and a picture.
+
+    A run that ``out`` already holds is not done again: an interrupted comparison continues. Failed
+    runs, runs on a model or costs that have changed, and runs of agents that are objects in memory
+    are done again and replace their rows.
 
     Args:
         model: As for ``gym.make``.
-        agents: Names, ``"module:attribute"``, ``{"name", "kwargs"}``, factories or objects with
-            ``predict``; None takes OpenVINO's own choice, random, random blocks, prefix, window.
-        env_id: Which environment.
+        agents: Names, ``"module:attribute"``, ``{"name", "kwargs", "label"}``, factories or objects
+            with ``predict``; None takes OpenVINO's own choice, random, random blocks, prefix and
+            window.
+        env_id: Id of the environment.
         devices: As for ``gym.make``.
         budget: Evaluations that each agent may use.
-        seeds: Seeds; each agent runs with each.
+        seeds: Each agent runs with each seed.
         out: Folder for the results.
         env_kwargs: Further arguments of ``gym.make``.
         quiet: Show no progress.
 
     Returns:
-        The comparison as one JSON-able document: ``env``, ``env_kwargs``, ``model``,
-        ``devices``, ``reference``, ``reference_ms``, ``best_single_ms``,
+        The comparison as one JSON-able document: ``env``, ``env_kwargs``, ``model``, ``devices``,
+        ``n_units``, ``reference``, ``reference_ms``, ``best_single_ms``,
         ``best_single_unlimited_ms``, ``optimum_ms``, ``bound_ms``, ``noise``, ``notes``,
-        ``interrupted`` and ``rows``.
+        ``verdict``, ``interrupted``, ``resumed`` (runs that ``out`` held before), ``replaced`` (a
+        sentence on what was replaced, or an empty string) and ``rows``. Latencies of measured rows
+        are corrected for drift; ``results.jsonl`` holds them as measured.
 
     Raises:
-        ValueError: An argument is wrong; nothing has run then.
+        UserError: An argument is wrong; nothing has run then.
     """
     if budget < 1:
         raise UserError(f"budget must be at least 1, not {budget}")
     if not seeds:
-        raise UserError("seeds must not be empty")
-    folder = Path(out)
-    folder.mkdir(parents=True, exist_ok=True)
-    bench_env = BenchEnv.make(
-        env_id, {"model": model, "devices": devices, **(env_kwargs or {})}, folder
-    )
-    runs = [(single, seeds[0]) for single in single_devices(bench_env)]
-    runs += [(agent, seed) for agent in line_up(bench_env, agents) for seed in seeds]
-    rows: list[Row] = []
-    interrupted = False
-    with (
-        rows_file.sole_writer(folder),
-        progress_bar(len(runs) * budget, "evaluations", quiet) as report,
-    ):
+        raise UserError("seeds must have at least one entry")
+    folder = make_output_folder(out)
+    kwargs = {"model": model, "devices": devices, **(env_kwargs or {})}
+    kwargs = {key: to_portable(value, folder) for key, value in kwargs.items()}
+    with BenchEnvs() as envs:
+        bench_env = envs.get(env_id, kwargs)
+        chosen = choose_agents(bench_env, agents)
+        runs = plan_runs(bench_env, env_id, kwargs, chosen, seeds, budget)
+        stale = find_stale_runs(bench_env, runs, folder)
+        with lock_folder(folder):
+            remove_rows(folder, stale)
+        tasks = [run.task for run in runs]
+        labels = {run.task.key: run.agent.label for run in runs}
+        missing = find_missing(tasks, folder)
+        if not quiet:
+            announce(bench_env, tasks, missing)
+        factories = {spec.name: spec.factory for spec in chosen if spec.factory is not None}
+        interrupted = False
         try:
-            for agent, seed in runs:
-                run_and_save(bench_env, agent, seed, budget, folder, report, rows)
+            run_tasks(
+                tasks,
+                missing,
+                folder,
+                lambda on_evaluation: Serial(envs, factories, on_evaluation),
+                lambda task, row: comparison.save_placement(
+                    bench_env, row | {"label": labels[task.key]}, folder
+                ),
+                quiet,
+            )
         except KeyboardInterrupt:
             interrupted = True
-    document = summarise(bench_env, rows, interrupted)
-    write_report(document, folder)
-    bench_env.close()
+        document = summarize(bench_env, load_rows_of(runs, folder)) | {
+            "interrupted": interrupted,
+            "resumed": len(tasks) - len(missing),
+        }
+        document["replaced"] = " ".join(
+            [*set(stale.values()), *comparison.describe_replaced(document, folder)]
+        )
+        comparison.write_report(document, folder)
+        new = {task.key for task in missing}
+        document["notes"] += comparison.draw_placements(bench_env, document["rows"], new, folder)
     return document
 
 
-def single_devices(bench_env: BenchEnv) -> list[AgentSpec]:
-    """Every device that runs the whole model, alone."""
-    problem = bench_env.base.problem
-    named = zip(problem.device_names, problem.runs_all, strict=True)
-    return [AgentSpec(SINGLE_DEVICE, {"device": name}) for name, alone in named if alone]
-
-
-def line_up(bench_env: BenchEnv, agents: Sequence[Any] | None) -> list[AgentSpec]:
-    """The agents asked for; single devices are there anyway.
+def choose_agents(bench_env: BenchEnv, agents: Sequence[Any] | None) -> list[AgentSpec]:
+    """The agents to run besides single devices.
 
     Raises:
-        UnknownAgentError: A name cannot be resolved.
-        ValueError: Two agents have one label.
+        UnknownAgentError: A name is unknown or cannot be imported.
+        UserError: Two agents have the same label.
     """
     if agents is None:
         agents = [*(ENGINE_AGENTS if bench_env.measured else ()), *SEARCH_AGENTS]
@@ -119,65 +147,113 @@ def line_up(bench_env: BenchEnv, agents: Sequence[Any] | None) -> list[AgentSpec
     return chosen
 
 
-def run_and_save(
+def plan_runs(
     bench_env: BenchEnv,
-    agent: AgentSpec,
-    seed: int,
+    env_id: str,
+    kwargs: Mapping[str, Any],
+    agents: Sequence[AgentSpec],
+    seeds: Sequence[int],
     budget: int,
-    folder: Path,
-    report: Progress,
-    rows: list[Row],
-) -> None:
-    """One run: its row, first into the file, its placement and its picture."""
-    task = report.task_ids[0]
-    end = report.tasks[0].completed + budget
-    report.update(task, description=agent.label)
-    row, placement = run_agent(bench_env, agent, seed, budget, lambda: report.advance(task))
-    rows_file.append(folder / rows_file.ROWS, row)
-    rows.append(row)
-    report.update(task, completed=end)
-    if placement is not None:
-        name = re.sub(r"[^\w-]+", "-", f"{row.model}-{agent.label}-seed{seed}")
-        placement.save(folder / f"{name}.json")
-        draw(bench_env, row, placement, folder / f"{name}.png")
-
-
-def draw(bench_env: BenchEnv, row: Row, placement: Placement, path: Path) -> None:
-    from placement_gym.plots.placement import draw_placement
-    from placement_gym.plots.style import save
-
+) -> list[Run]:
+    """Single devices with the first seed, then every agent with every seed."""
     problem = bench_env.base.problem
-    title = f"{row.model}, {row.label}: {row.speedup_vs_best_single:.3f} x the best single device"
-    save(draw_placement(problem, placement.assignment(problem), title), path)
+    alone = [
+        AgentSpec(SINGLE_DEVICE, {"device": name})
+        for name, runs_all in zip(problem.device_names, problem.runs_all, strict=True)
+        if runs_all
+    ]
+    pairs = [(spec, seeds[0]) for spec in alone]
+    pairs += [(spec, seed) for spec in agents for seed in seeds]
+    env_kwargs = {key: kwargs[key] for key in kwargs if key not in ("model", "devices")}
+    return [
+        Run(
+            Task(
+                agent=spec.name,
+                kwargs=dict(spec.kwargs),
+                env=env_id,
+                env_kwargs=env_kwargs,
+                model=kwargs["model"],
+                devices=kwargs["devices"],
+                seed=seed,
+                budget=budget,
+            ),
+            spec,
+        )
+        for spec, seed in pairs
+    ]
 
 
-def summarise(bench_env: BenchEnv, rows: Sequence[Row], interrupted: bool) -> Document:
-    base = bench_env.base
-    noise = [row.noise for row in rows if row.noise]
-    document: Document = rows_file.plain(
+def find_stale_runs(bench_env: BenchEnv, runs: Sequence[Run], folder: Path) -> dict[str, str]:
+    """Keys of runs in the folder that have to be done again, with the reason."""
+    problem = bench_env.base.problem
+    now = {
+        "model_fingerprint": problem.units.graph.fingerprint(),
+        "costs_fingerprint": None
+        if bench_env.measured
+        else bench_env.base.cost_table().fingerprint,
+        "devices": [device.to_json() for device in problem.devices],
+    }
+    by_key = {row["key"]: row for row in load_runs(folder)}
+    stale = {}
+    for run in runs:
+        row, key = by_key.get(run.task.key), run.task.key
+        if row is None:
+            continue
+        if row["error"]:
+            stale[key] = "Failed runs were done again."
+        elif run.agent.factory is not None:
+            stale[key] = "Runs of agents that are objects in memory were done again."
+        elif any(row[name] != value for name, value in now.items()):
+            stale[key] = "Runs of another version of the model, its costs or devices were replaced."
+    return stale
+
+
+def announce(bench_env: BenchEnv, tasks: Sequence[Task], missing: Sequence[Task]) -> None:
+    """Say on standard error what will run, before anything is measured."""
+    problem, done = bench_env.base.problem, len(tasks) - len(missing)
+    before = f", {done} of them in the folder already" if done else ""
+    Console(stderr=True).print(
+        f"{problem.units.graph.model}: {problem.n_units} units on "
+        f"{', '.join(problem.device_names)}; {len(tasks)} runs of {tasks[0].budget} evaluations"
+        f"{before}",
+        highlight=False,
+    )
+
+
+def load_rows_of(runs: Sequence[Run], folder: Path) -> list[Json]:
+    """The rows of finished runs, labelled as the caller labels the agents."""
+    by_key = {row["key"]: row for row in load_runs(folder)}
+    return [
+        by_key[run.task.key] | {"label": run.agent.label} for run in runs if run.task.key in by_key
+    ]
+
+
+def summarize(bench_env: BenchEnv, rows: Sequence[Json]) -> Document:
+    """The comparison of rows as a JSON-able document."""
+    base, rows = bench_env.base, correct_drift(rows)
+    problem = base.problem
+    known = find_known_latencies(bench_env, rows)
+    reference_ms = median_device_ms(rows, "latency_ms", "speedup")
+    unlimited = base.singles.fastest(limited=False).speedup
+    noise = [row["noise"] for row in rows if row["noise"]]
+    notes = collect_cautions(problem.devices, bench_env.measured)
+    document: Document = plain(
         {
             "env": bench_env.env_id,
             "env_kwargs": dict(bench_env.env_kwargs),
-            "model": base.problem.units.graph.model,
-            "devices": list(base.problem.device_names),
-            "reference": base.problem.device_names[base.problem.reference_device],
-            **single_latencies(base),
-            **optimum_or_bound(base, [row.latency_ms for row in rows if row.latency_ms]),
+            "model": problem.units.graph.model,
+            "devices": list(problem.device_names),
+            "n_units": problem.n_units,
+            "reference": problem.device_names[problem.reference_device],
+            "reference_ms": reference_ms,
+            "best_single_ms": known.best_single_ms,
+            "best_single_unlimited_ms": reference_ms / unlimited,
+            "optimum_ms": known.optimum_ms,
+            "bound_ms": known.bound_ms,
             "noise": float(np.median(noise)) if noise else None,
-            "notes": collect_cautions(base.problem.devices, bench_env.measured),
-            "interrupted": interrupted,
-            "rows": [row.to_json() for row in rows],
+            "notes": [*notes, NOTE] if bench_env.measured else notes,
+            "verdict": answer(rows, bench_env.one_device_holds_the_model),
+            "rows": rows,
         }
     )
     return document
-
-
-def single_latencies(env: DevicePlacementEnv) -> dict[str, float | None]:
-    """What the fastest devices alone take, in one interleaved frame with the reference."""
-    reference_ms = env.reference.reference_ms
-    best = env.singles.best()
-    return {
-        "reference_ms": reference_ms,
-        "best_single_ms": None if best is None else reference_ms / env.singles.fastest().speedup,
-        "best_single_unlimited_ms": reference_ms / env.singles.fastest(limited=False).speedup,
-    }

@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import argparse
 
-from rich.console import Console
-
-from placement_gym.bench.report.study import report_study
-from placement_gym.bench.study.replay import validate
-from placement_gym.bench.study.runner import EXECUTORS, describe_study, run_study
-from placement_gym.bench.study.spec import Study
+from placement_gym.cli.options import Command, positive_integer, set_command
 
 
-def add_bench(command: argparse.ArgumentParser) -> None:
+def add_bench(command: Command) -> None:
     """Add the sub-commands."""
     commands = command.add_subparsers(required=True, metavar="COMMAND")
     add_run(commands.add_parser("run", help="run a study, or what is missing of it"))
@@ -20,33 +15,57 @@ def add_bench(command: argparse.ArgumentParser) -> None:
     add_validate(commands.add_parser("validate", help="replay the placements of a study"))
 
 
-def add_run(command: argparse.ArgumentParser) -> None:
-    command.add_argument("study", metavar="STUDY.yaml", help="what to run")
+def add_study(command: Command) -> None:
+    command.add_argument(
+        "study",
+        metavar="STUDY",
+        help="a study's YAML file, or the name of one that comes with the package, as in paper",
+    )
+
+
+def add_run(command: Command) -> None:
+    add_study(command)
     command.add_argument("--out", required=True, help="folder for the results")
     command.add_argument(
-        "--executor", default="auto", choices=EXECUTORS, help="where (%(default)s)"
+        "--executor",
+        default="auto",
+        help="serial, processes or ray; auto takes processes for simulated latencies and serial "
+        "for measured ones (%(default)s)",
     )
-    command.add_argument("--workers", type=int, help="processes (all cores)")
-    command.add_argument("--address", help="of a running Ray cluster (a local one is started)")
+    command.add_argument("--workers", type=positive_integer, help="number of processes (all cores)")
+    command.add_argument("--address", help="address of a running Ray cluster (starts a local one)")
     command.add_argument(
-        "--retry-failed", action="store_true", help="do failed runs again; the new rows count"
+        "--retry-failed", action="store_true", help="run failed runs again; the new rows count"
     )
-    command.add_argument("--dry-run", action="store_true", help="print the plan alone")
-    command.set_defaults(run=run_run)
+    command.add_argument("--dry-run", action="store_true", help="only print what would be run")
+    set_command(
+        command,
+        run_run,
+        "finished runs are in {out}/results.jsonl; the same command continues with the rest",
+    )
 
 
-def add_report(command: argparse.ArgumentParser) -> None:
-    command.add_argument("study", metavar="STUDY.yaml", help="what was run")
+def add_report(command: Command) -> None:
+    add_study(command)
     command.add_argument("--out", required=True, help="folder of the results")
-    command.set_defaults(run=run_report)
+    set_command(
+        command, run_report, "the results in {out}/ are kept; the same command reports them again"
+    )
 
 
-def add_validate(command: argparse.ArgumentParser) -> None:
+def add_validate(command: Command) -> None:
     command.add_argument("--out", required=True, help="folder of the results")
-    command.set_defaults(run=run_validate)
+    set_command(
+        command, run_validate, "the results in {out}/ are kept; the same command starts again"
+    )
 
 
 def run_run(options: argparse.Namespace) -> int:
+    from rich.console import Console
+
+    from placement_gym.bench.study.runner import describe_study, run_study
+    from placement_gym.bench.study.spec import Study
+
     study = Study.load(options.study)
     Console(stderr=True).print(
         describe_study(study, options.out, options.retry_failed), highlight=False
@@ -62,12 +81,15 @@ def run_run(options: argparse.Namespace) -> int:
         options.retry_failed,
     )
     failed = [row for row in rows if row["error"]]
-    remedy = ": --retry-failed does them again" if failed else ""
+    remedy = ": --retry-failed runs them again" if failed else ""
     print(f"{len(rows)} rows in {options.out}/results.jsonl, {len(failed)} of them failed{remedy}")
-    return 1 if len(failed) == len(rows) else 0
+    return 1 if failed else 0
 
 
 def run_report(options: argparse.Namespace) -> int:
+    from placement_gym.bench.report.study import report_study
+    from placement_gym.bench.study.spec import Study
+
     command = f"placement-gym bench run {options.study} --out {options.out}"
     for path in report_study(Study.load(options.study), options.out, command):
         print(path)
@@ -75,11 +97,13 @@ def run_report(options: argparse.Namespace) -> int:
 
 
 def run_validate(options: argparse.Namespace) -> int:
+    from placement_gym.bench.study.replay import validate
+
     rows = wrong = 0
     for verdict in validate(options.out):
         rows += 1
-        if verdict.problem:
+        if verdict.error:
             wrong += 1
-            print(f"{verdict.label} ({verdict.key}): {verdict.problem}", flush=True)
+            print(f"{verdict.label} ({verdict.key}): {verdict.error}", flush=True)
     print(f"{rows - wrong} of {rows} rows hold")
     return 1 if wrong else 0

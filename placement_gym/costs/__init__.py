@@ -1,1 +1,1 @@
-"""What operators and transfers cost: tables, and where their figures come from."""
+"""Cost tables of operators and transfers, their sources, and the semantics of a latency."""

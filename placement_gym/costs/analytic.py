@@ -1,4 +1,4 @@
-"""Analytic costs: a roofline for each device, a star of links around the host's memory."""
+"""Analytic costs: a roofline per device, and a star of links around the host's memory."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from placement_gym.graph.operators import OpGraph
 
 
 def analytic(graph: OpGraph, devices: Sequence[DeviceSpec]) -> CostTable:
-    """Costs from shipped constants.
+    """Compute a cost table from shipped constants.
 
-    A transfer between two devices other than the host passes through its memory and costs both
-    links.
+    A transfer between two devices other than the host passes through the host's memory and costs
+    both links.
     """
     lines = [roofline(device) for device in devices]
     names = tuple(device.name for device in devices)
@@ -34,9 +34,10 @@ def analytic(graph: OpGraph, devices: Sequence[DeviceSpec]) -> CostTable:
         operator_ms=operator_ms,
         supported=np.ones(operator_ms.shape, dtype=np.bool_),
         memory_bytes=graph.weight_bytes,
-        volume=graph.tensors.size_bytes / 1e6,
+        transfer_size=graph.tensors.size_bytes / 1e6,
+        transfer_unit="MB",
         link_ms=(fixed[:, None] + fixed) * apart,
-        link_ms_per_volume=(per_mb[:, None] + per_mb) * apart,
+        link_ms_per_size=(per_mb[:, None] + per_mb) * apart,
         submodel_ms=np.zeros(len(lines)),
         host=np.array([device.host for device in devices]),
     )
@@ -44,7 +45,7 @@ def analytic(graph: OpGraph, devices: Sequence[DeviceSpec]) -> CostTable:
 
 
 def operator_times(graph: OpGraph, device: DeviceSpec) -> FloatArray:
-    """(n_operators,) ms: a launch, then the slower of arithmetic and traffic."""
+    """(n_operators,) ms: a launch plus the maximum of arithmetic and memory traffic."""
     line = roofline(device)
     rate = np.array([line.rate(kind, device.precision) for kind in graph.types])
     outputs = np.array([np.prod(shape, dtype=float) for shape in graph.shapes])
@@ -61,7 +62,7 @@ def operator_times(graph: OpGraph, device: DeviceSpec) -> FloatArray:
 
 
 def traffic_bytes(graph: OpGraph) -> FloatArray:
-    """(n_operators,) weights, and what an operator writes and reads."""
+    """(n_operators,) bytes of weights, outputs and inputs."""
     tensor, reader = graph.tensors.readings()
     written = np.bincount(graph.tensors.source, graph.tensors.size_bytes, len(graph))
     read = np.bincount(reader, graph.tensors.size_bytes[tensor], len(graph))

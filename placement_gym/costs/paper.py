@@ -2,10 +2,10 @@
 
 Calibrated, never measured. HSDAG (NeurIPS 2024, Table 2) states CPU-only and GPU-only latencies of
 three models. A plain roofline cannot fit all six (that CPU runs Inception-V3 in less time than
-ResNet-50, which has two thirds of its work), so each model has a factor for each device. On folded
+ResNet-50, which needs two thirds of its work), so each model has a factor per device. On folded
 graphs they are, for CPU and GPU: inception 0.190 and 1.597, resnet 0.307 and 1.695, bert-8 0.298
 and 0.251. The rooflines of both devices are chosen such that the best split of co-located units
-beats the best single device by about as much as the paper reports: 16.4, 2.7 and 4.3 %.
+beats the best single device by about the share that the paper reports: 16.4, 2.7 and 4.3 %.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PUBLISHED_MS: dict[str, dict[str | None, float]] = {
     "bert": {"HSDAG-CPU": 6.38, "HSDAG-GPU": 2.77},
 }
 GFLOPS = {"inception": 11.469, "resnet": 8.207, "bert": 1.367}
-"""Of one inference with the paper's inputs, BERT on 8 tokens."""
+"""Work of one inference with the paper's inputs, BERT on 8 tokens."""
 
 
 def paper_factors(
@@ -33,9 +33,9 @@ def paper_factors(
     """(n_devices,) factor of each device's operator times; 1 for other devices and models.
 
     Args:
-        graph: Its name and its work tell whether it is one of the paper's models.
-        devices: Those of ``hsdag-paper`` name their roofline.
-        total_ms: (n_devices,) the unscaled whole model.
+        graph: The operators; name and work identify one of the paper's models.
+        devices: Devices, of which those of ``hsdag-paper`` name their roofline.
+        total_ms: (n_devices,) unscaled time of the whole model.
     """
     stated = published_ms(graph)
     return np.array(
@@ -47,13 +47,13 @@ def paper_factors(
 
 
 def is_calibrated(graph: OpGraph, devices: Sequence[DeviceSpec]) -> bool:
-    """Whether some device's times of the model are scaled to a published figure."""
+    """Whether the model's times on some device are scaled to a published latency."""
     stated = published_ms(graph)
     return any(device.roofline in stated for device in devices)
 
 
 def published_ms(graph: OpGraph) -> dict[str | None, float]:
-    """Latency in ms by roofline, of the paper's models only: a name alone is no model."""
+    """Latency in ms by roofline; empty unless name and work are those of a paper's model."""
     base = graph.model.split("-")[0]
     same = base in GFLOPS and np.isclose(graph.flops.sum() / 1e9, GFLOPS[base], rtol=1e-3)
     return PUBLISHED_MS[base] if same else {}

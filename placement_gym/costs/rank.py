@@ -1,4 +1,4 @@
-"""HEFT's upward rank: how long the longest remaining path takes on average."""
+"""HEFT's upward rank: the length of the longest remaining path at mean costs."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ def upward_rank(ms: FloatArray, transfer_ms: FloatArray, tensors: Tensors) -> Fl
     """(n,) longest path from each task to an end, the task included (Topcuoglu et al. 2002).
 
     Args:
-        ms: (n, n_devices) times of tasks in topological order; their mean counts.
-        transfer_ms: (n_tensors, n_devices, n_devices); the mean over two different devices counts.
+        ms: (n, n_devices) times of tasks in topological order, averaged over devices.
+        transfer_ms: (n_tensors, n_devices, n_devices) times, averaged over pairs of devices.
         tensors: What tasks read from each other.
     """
     n_devices = ms.shape[1]

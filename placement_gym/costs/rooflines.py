@@ -1,4 +1,4 @@
-"""Shipped constants: what bounds an operator's time on a kind of device."""
+"""Shipped constants of the roofline model, by kind of device."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from placement_gym.devices import PRESETS, DeviceSpec
 from placement_gym.errors import UserError, suggest, unknown_name
 
 CORES = 8
-"""Cores of the CPU whose full rates stand below."""
+"""Cores of the CPU whose full rates are given below."""
 
 CONVOLUTION, DEPTHWISE, MATMUL, VECTOR = "convolution", "depthwise", "matmul", "vector"
 CLASSES = {
@@ -33,10 +33,10 @@ class Roofline:
     """What bounds an operator's time: arithmetic or memory traffic, after a fixed launch.
 
     Attributes:
-        gflops: Rate in f32 of each operator class.
+        gflops: Rate of each operator class in f32.
         gbytes_per_s: Bandwidth of the device's memory.
-        fill_elements: Output elements that keep all of the device busy; an operator with fewer
-            reaches that share of the rate.
+        fill_elements: Output elements that keep the whole device busy; an operator with fewer
+            reaches a proportional share of the rate.
         launch_ms: Fixed time of an operator.
         link_ms: Fixed time of a transfer between the device and the host's memory.
         link_gbytes_per_s: Its bandwidth; infinite for the host itself.
@@ -95,7 +95,7 @@ ROOFLINES = {
         link_gbytes_per_s=30.0,
     ),
 }
-"""By ``DeviceSpec.roofline``, else by the kind of device; plausible, not measured. Of the last two
+"""By ``DeviceSpec.roofline``, else by the kind of device; plausible, not measured. For the last two
 see ``paper``."""
 
 
@@ -129,7 +129,7 @@ def check_kind(device: DeviceSpec, others: Sequence[str] = ()) -> None:
 
 
 def share_of_cores(device: DeviceSpec) -> float:
-    """The share of a CPU's arithmetic that its thread limit leaves, else 1."""
+    """Share of a CPU's arithmetic rate under its thread limit, else 1."""
     if device.kind != "CPU" or device.threads is None:
         return 1.0
     return min(device.threads / CORES, 1.0)

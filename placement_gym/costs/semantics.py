@@ -1,4 +1,4 @@
-"""What a simulated latency means: the axes on which published simulators differ."""
+"""The meaning of a simulated latency: axes on which published simulators differ, and presets."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class Semantics:
     Attributes:
         schedule: ``"serial"``: one operator or transfer at a time, and a cost for each submodel,
             as OpenVINO HETERO runs. ``"event"``: devices and links work at the same time, each
-            first come, first served. ``"list"``: as event, but every device takes its operators
-            in one fixed order. ``"calls"``: accelerators are called like functions, a subgraph
-            at a time. ``"load"``: the time between two results in a steady pipeline, which is
+            first come, first served. ``"list"``: as event, but every device runs its operators
+            in one fixed order. ``"calls"``: accelerators are called like functions, one subgraph
+            per call. ``"load"``: the time between two results of a steady pipeline, which is
             the load of the busiest device.
-        transfer: What moves once: a tensor for each destination device (``"dest"``), for each
-            reader (``"edge"``), or for all at once (``"output"``). Event and list.
+        transfer: How often a tensor moves: once per destination device (``"dest"``), once per
+            reader (``"edge"``), or once for all readers (``"output"``). Event and list.
         contention: Which transfers wait for each other: those from one device (``"source"``), to
             one device (``"dest"``), any that use a device's one channel for both (``"both"``),
             those between the same two devices (``"link"``), or none. Event and list.
@@ -37,13 +37,14 @@ class Semantics:
             (HEFT's upward rank). Event and list; fifo means topological order in a list.
         op_gap_ms: Idle time of a device after each operator. Event and list.
         link_gap_ms: Idle time of a link after each transfer. Event and list.
-        memory: What a device's limit counts: nothing, ``"static"`` weights, ``"lifetime"``
-            weights and the peak of live outputs, or those ``"outputs"`` alone.
-        memory_penalty_ms_per_gb: Latency for each gigabyte above a limit; None makes such a
-            placement infeasible.
+        memory: What a device's limit counts: nothing (``"off"``), weights (``"static"``),
+            weights and the peak of live outputs (``"lifetime"``), or the peak of live outputs
+            alone (``"outputs"``).
+        memory_penalty_ms_per_gb: Latency added for each gigabyte above a limit; None makes such
+            a placement infeasible.
 
     Raises:
-        ValueError: An unknown choice, or axes that do not go together.
+        ValueError: A choice is unknown, or axes exclude each other.
     """
 
     schedule: str = "serial"
@@ -65,14 +66,14 @@ class Semantics:
             )
         if self.memory in ("lifetime", "outputs") and self.schedule not in ("event", "list"):
             raise UserError(f"memory={self.memory!r} needs schedule 'event' or 'list'")
-        figures = (self.op_gap_ms, self.link_gap_ms, self.memory_penalty_ms_per_gb or 0.0)
-        if not all(0.0 <= figure < float("inf") for figure in figures):
+        values = (self.op_gap_ms, self.link_gap_ms, self.memory_penalty_ms_per_gb or 0.0)
+        if not all(0.0 <= value < float("inf") for value in values):
             raise UserError("gaps and penalties must not be negative or infinite")
         timed = self.schedule in ("event", "list")
         axes = ("transfer", "contention", "order", "op_gap_ms", "link_gap_ms")
         changed = [name for name in axes if getattr(self, name) != getattr(Semantics, name)]
         if changed and not timed:
-            raise UserError(f"{changed} mean nothing under schedule {self.schedule!r}")
+            raise UserError(f"{changed} have no meaning under schedule {self.schedule!r}")
 
 
 PRESETS: dict[str, Semantics] = {
@@ -93,6 +94,21 @@ PRESETS: dict[str, Semantics] = {
     "tarnawski-throughput": Semantics("load"),
     "tarnawski-latency": Semantics("calls"),
 }
+"""Semantics by name: plain schedules, and those of published simulators.
+
+``"placeto"`` and ``"giph"`` agree with the published programs to rounding where every operator has
+one output tensor, as built-in models and workloads have, and no two events happen at equal times.
+Known differences elsewhere:
+
+- Ties. Placeto orders events of equal time by kind, parent and child, GiPH by insertion; ours are
+  ordered by server, channels before devices and lower numbers first.
+- Several output tensors. Placeto sends them in the order of each tensor's first reader in the
+  graph and releases local readers by name; ours go by port, then by reader. Of two tensors that one
+  operator reads from another, Placeto keeps only the last; ours sends both.
+- Memory penalty. Placeto charges only the device with the maximum memory and limits the latency;
+  ours adds the penalties of all devices without a limit.
+- Unread outputs count in Placeto's peak memory, not in ours.
+"""
 
 OF_SCHEDULE = {
     "event": "event",
@@ -100,18 +116,18 @@ OF_SCHEDULE = {
     "calls": "tarnawski-latency",
     "load": "tarnawski-throughput",
 }
-"""Where axes are given without a preset: the one that they change."""
+"""The preset that is changed if a schedule is given by its axes without a preset."""
 
 
 def parse_schedule(schedule: str | Mapping[str, Any] | Semantics, objective: str) -> Semantics:
-    """The semantics that ``gym.make``'s ``schedule`` and ``objective`` ask for.
+    """Convert ``gym.make``'s ``schedule`` and ``objective`` to semantics.
 
     Args:
         schedule: A preset's name, or axes by name, ``{"preset": "giph", "order": "priority"}``.
-        objective: ``"latency"``, or ``"throughput"``: schedule ``"load"``.
+        objective: ``"latency"``; or ``"throughput"``, which means schedule ``"load"``.
 
     Raises:
-        ValueError: An unknown name, or axes that do not go together.
+        ValueError: A name is unknown, or axes exclude each other.
     """
     if objective not in ("latency", "throughput"):
         raise unknown_name("objective", objective, ("latency", "throughput"))

@@ -1,4 +1,4 @@
-"""The cost table: times of operators, transfers and submodels, as one file."""
+"""The cost table: times of operators, transfers and submodels, stored in one file."""
 
 from __future__ import annotations
 
@@ -12,15 +12,18 @@ from typing import Any
 import numpy as np
 
 from placement_gym.arrays import BoolArray, FloatArray, IntArray
-from placement_gym.errors import UserError
+from placement_gym.errors import UserError, unknown_name
 from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.units import Units
 
-FORMAT = 1
+FORMAT = 2
+UNITS = ("MB", "ms")
+RENAMED = {"volume": "transfer_size", "link_ms_per_volume": "link_ms_per_size"}
+"""Keys of format 1, and what they are called now."""
 
 
 class CostMismatchError(UserError):
-    """A cost table that was made for another model or other devices."""
+    """The cost table was made for another model or other devices."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,22 +31,25 @@ class CostTable:
     """Costs of one operator graph on some devices, in milliseconds.
 
     Attributes:
-        source: Where the figures come from, as in ``"analytic"``.
+        source: Where the costs come from, as in ``"analytic"``.
         graph: Fingerprint of the operator graph.
         operators: (n_operators,) names.
         devices: (n_devices,) names.
         operator_ms: (n_operators, n_devices) time of each operator on each device.
         supported: (n_operators, n_devices) bool, whether the device can run the operator.
         memory_bytes: (n_operators,) memory that the operator holds where it is placed.
-        volume: (n_tensors,) how much each tensor moves: megabytes, or for published workloads
-            the milliseconds between an accelerator and the host's memory.
+        transfer_size: (n_tensors,) how much each tensor moves, in ``transfer_unit``.
+        transfer_unit: ``"MB"``: megabytes; or ``"ms"``: milliseconds between an accelerator and
+            the host's memory, as published workloads state them.
         link_ms: (n_devices, n_devices) fixed time of a transfer; the diagonal is zero.
-        link_ms_per_volume: (n_devices, n_devices) further time per volume; likewise.
+        link_ms_per_size: (n_devices, n_devices) further time for each unit of
+            ``transfer_size``; likewise.
         submodel_ms: (n_devices,) cost of every submodel that runs on the device.
         host: (n_devices,) bool, whether the device computes in the host's memory.
 
     Raises:
-        ValueError: Shapes do not fit together, or a figure is negative or not finite.
+        ValueError: Shapes do not fit together, a cost is negative or not finite, or the unit is
+            unknown.
     """
 
     source: str
@@ -53,9 +59,10 @@ class CostTable:
     operator_ms: FloatArray
     supported: BoolArray
     memory_bytes: IntArray
-    volume: FloatArray
+    transfer_size: FloatArray
+    transfer_unit: str
     link_ms: FloatArray
-    link_ms_per_volume: FloatArray
+    link_ms_per_size: FloatArray
     submodel_ms: FloatArray
     host: BoolArray
 
@@ -65,25 +72,27 @@ class CostTable:
             "operator_ms": (n, d),
             "supported": (n, d),
             "memory_bytes": (n,),
-            "volume": (len(self.volume),),
+            "transfer_size": (len(self.transfer_size),),
             "link_ms": (d, d),
-            "link_ms_per_volume": (d, d),
+            "link_ms_per_size": (d, d),
             "submodel_ms": (d,),
             "host": (d,),
         }
         for name, shape in expected.items():
             if getattr(self, name).shape != shape:
                 raise UserError(f"{name} has shape {getattr(self, name).shape}, not {shape}")
-        figures = [getattr(self, name) for name in ARRAYS if ARRAYS[name] is not np.bool_]
-        if not all(np.isfinite(array).all() and (array >= 0).all() for array in figures):
+        if self.transfer_unit not in UNITS:
+            raise unknown_name("transfer_unit", self.transfer_unit, UNITS)
+        numbers = [getattr(self, name) for name in ARRAYS if ARRAYS[name] is not np.bool_]
+        if not all(np.isfinite(array).all() and (array >= 0).all() for array in numbers):
             raise UserError("costs must be finite and not negative")
-        if np.diagonal(self.link_ms).any() or np.diagonal(self.link_ms_per_volume).any():
+        if np.diagonal(self.link_ms).any() or np.diagonal(self.link_ms_per_size).any():
             raise UserError("a transfer within a device costs nothing: the diagonal must be zero")
 
     @cached_property
     def transfer_ms(self) -> FloatArray:
         """(n_tensors, n_devices, n_devices) time to move each tensor between two devices."""
-        return self.link_ms + self.volume[:, None, None] * self.link_ms_per_volume
+        return self.link_ms + self.transfer_size[:, None, None] * self.link_ms_per_size
 
     @cached_property
     def boundary_ms(self) -> FloatArray:
@@ -105,20 +114,20 @@ class CostTable:
         return np.stack(columns, axis=1)
 
     def units_supported(self, units: Units) -> BoolArray:
-        """(n_units, n_devices) whether the device runs every operator of the unit."""
+        """(n_units, n_devices) bool, whether the device runs every operator of the unit."""
         refused = np.zeros((len(units), len(self.devices)), dtype=np.int64)
         np.add.at(refused, units.of_operator, ~self.supported)
         return refused == 0
 
     def scaled(self, factors: FloatArray) -> CostTable:
-        """The same table with each device's operators slower by a factor, (n_devices,)."""
+        """The same table with operator times multiplied by (n_devices,) factors."""
         return replace(self, operator_ms=self.operator_ms * factors)
 
     def check(self, graph: OpGraph, devices: tuple[str, ...]) -> None:
-        """Refuse another model's or other devices' table.
+        """Raise if the table was made for another model or other devices.
 
         Raises:
-            CostMismatchError: With what differs.
+            CostMismatchError: The message says what differs.
         """
         if self.devices != devices:
             raise CostMismatchError(
@@ -131,14 +140,15 @@ class CostTable:
                 "use the same model and view"
             )
         n_tensors = len(graph.tensors.source)
-        if len(self.volume) != n_tensors:
+        if len(self.transfer_size) != n_tensors:
             raise CostMismatchError(
-                f"volume has {len(self.volume)} entries, {graph.model!r} {n_tensors} tensors"
+                f"transfer_size has {len(self.transfer_size)} entries, but {graph.model!r} has "
+                f"{n_tensors} tensors"
             )
 
     @cached_property
     def fingerprint(self) -> str:
-        """Sixteen hex digits that change with any figure."""
+        """Sixteen hex digits that change with any number of the table."""
         digest = hashlib.sha256(repr((self.graph, self.devices)).encode())
         for name in ARRAYS:
             digest.update(getattr(self, name).tobytes())
@@ -152,6 +162,7 @@ class CostTable:
             "graph": self.graph,
             "operators": list(self.operators),
             "devices": list(self.devices),
+            "transfer_unit": self.transfer_unit,
             **arrays,
         }
 
@@ -161,15 +172,17 @@ class CostTable:
 
     @classmethod
     def load(cls, path: str | Path) -> CostTable:
-        """Read a table that ``save`` wrote.
+        """Read a table that ``save`` wrote, in this version or in 0.1.0.
 
         Raises:
-            ValueError: The file is no cost table, or of another format.
+            ValueError: The file is not a valid cost table, or has an unknown format.
         """
         try:
             values = json.loads(Path(path).read_text())
+            if values["format"] == 1:
+                values = upgrade(values)
             if values["format"] != FORMAT:
-                raise UserError(f"format {values['format']}, this version reads {FORMAT}")
+                raise UserError(f"format {values['format']}, this version reads 1 to {FORMAT}")
             arrays: dict[str, Any] = {
                 name: np.array(values[name], dtype=kind) for name, kind in ARRAYS.items()
             }
@@ -180,19 +193,27 @@ class CostTable:
                 graph=values["graph"],
                 operators=tuple(values["operators"]),
                 devices=tuple(values["devices"]),
+                transfer_unit=values["transfer_unit"],
                 **arrays,
             )
         except (KeyError, TypeError, ValueError) as error:
-            raise UserError(f"{path} is not a cost table: {error}") from error
+            raise UserError(f"{path} is not a valid cost table: {error}") from error
+
+
+def upgrade(values: dict[str, Any]) -> dict[str, Any]:
+    """Convert a table of format 1, which did not state the unit: published times were in ms."""
+    renamed = {RENAMED.get(key, key): value for key, value in values.items()}
+    unit = "ms" if values["source"].startswith("published") else "MB"
+    return {**renamed, "format": 2, "transfer_unit": unit}
 
 
 ARRAYS: dict[str, type] = {
     "operator_ms": np.float64,
     "supported": np.bool_,
     "memory_bytes": np.int64,
-    "volume": np.float64,
+    "transfer_size": np.float64,
     "link_ms": np.float64,
-    "link_ms_per_volume": np.float64,
+    "link_ms_per_size": np.float64,
     "submodel_ms": np.float64,
     "host": np.bool_,
 }

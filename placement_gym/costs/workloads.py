@@ -18,7 +18,7 @@ from placement_gym.costs.table import CostTable
 from placement_gym.devices import DeviceSpec
 from placement_gym.errors import UserError
 from placement_gym.graph.operators import BACKWARD, OpGraph, Tensors
-from placement_gym.graph.units import Units, acyclic, contract, topological_labels
+from placement_gym.graph.units import Units, contract, merge_cycles, sort_labels
 
 ACCELERATOR = "ACC"
 SCALES = {"published": 1.0, "published-x1000": 1000.0}
@@ -26,7 +26,7 @@ COUNTS = re.compile(r"(?P<cpus>\d+)cpu\+(?P<accs>\d+)acc(@(?P<share>[\d.]+))?")
 
 
 class WorkloadError(UserError):
-    """A file that is no workload; the message says what is wrong."""
+    """The file is not a valid workload; the message says what is wrong."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,20 +59,22 @@ class Workload:
         """Read a file of the publication's format.
 
         Raises:
-            WorkloadError: A field is missing, or the graph is not acyclic.
+            WorkloadError: A field is missing or invalid, or the graph is not acyclic.
         """
         try:
             return cls.of(json.loads(Path(path).read_text()), Path(path).stem)
         except WorkloadError as error:
             raise WorkloadError(f"{path}: {error}") from error
         except (KeyError, TypeError, ValueError, OverflowError, nx.NetworkXUnfeasible) as error:
-            raise WorkloadError(f"{path} is no dnn-partitioning workload: {error!r}") from error
+            raise WorkloadError(
+                f"{path} is not a valid dnn-partitioning workload file: {error!r}"
+            ) from error
 
     @classmethod
     def of(cls, values: dict[str, Any], name: str) -> Workload:
-        """A workload from the file's contents."""
-        check(values)
-        order, edges, costs = topology(values)
+        """Make a workload from the contents of a file."""
+        check_values(values)
+        order, edges, costs = sort_nodes(values)
         nodes = {node["id"]: node for node in values["nodes"]}
         rows = [nodes[key] for key in order]
         sources = np.unique(edges[0])
@@ -101,25 +103,25 @@ class Workload:
         )
 
     def units(self, granularity: str = "colocated") -> Units:
-        """Colour classes as units; with ``"op"`` every node alone, which the publication forbids.
+        """Group nodes by colour class; or each alone with ``"op"``, which the publication forbids.
 
-        A quotient by colours may be cyclic; units are then numbered by their first node.
+        The graph of colour classes may be cyclic; units are then numbered by their first node.
 
         Raises:
-            ValueError: Another granularity.
+            ValueError: The granularity is neither.
         """
         if granularity not in ("colocated", "op"):
             raise UserError(f"a workload's granularity is 'colocated' or 'op', not {granularity!r}")
         labels = np.arange(len(self.graph)) if granularity == "op" else self.colours
-        if len(np.unique(acyclic(self.graph, labels))) == len(np.unique(labels)):
-            labels = topological_labels(self.graph, labels)
+        if len(np.unique(merge_cycles(self.graph, labels))) == len(np.unique(labels)):
+            labels = sort_labels(self.graph, labels)
         return Units(granularity, self.graph, labels, contract(self.graph, labels))
 
     def read_split(self, path: str | Path) -> IntArray:
         """(n,) device of each node in a published split: CPU cores first, then accelerators.
 
         Raises:
-            WorkloadError: The file is no split of this workload.
+            WorkloadError: The file is not a valid split of this workload.
         """
         try:
             values = json.loads(Path(path).read_text())
@@ -127,22 +129,24 @@ class Workload:
             device = {str(key): number for number, part in enumerate(parts) for key in part}
             return np.array([device[name] for name in self.graph.names], dtype=np.int64)
         except (KeyError, TypeError, ValueError) as error:
-            raise WorkloadError(f"{path} is no split of {self.graph.model}: {error!r}") from error
+            raise WorkloadError(
+                f"{path} is not a valid split of {self.graph.model}: {error!r}"
+            ) from error
 
     def devices(self) -> tuple[DeviceSpec, ...]:
-        """One CPU without a limit, and the published accelerators with theirs."""
-        return devices_of(1, self.n_accelerators, memory_bytes=self.accelerator_bytes)
+        """One CPU without a memory limit, and the published accelerators with theirs."""
+        return make_devices(1, self.n_accelerators, memory_bytes=self.accelerator_bytes)
 
     def costs(self, devices: Sequence[DeviceSpec], source: str = "published") -> CostTable:
-        """The published times, on CPUs and on any other devices as accelerators.
+        """Make a cost table of the published times; every device but a CPU is an accelerator.
 
         Args:
-            devices: Their kind decides which of the two they are.
+            devices: CPUs and accelerators, which are told apart by their kind.
             source: ``"published"``, or ``"published-x1000"``: transfers a thousand times longer,
                 as the layer graphs' throughput files seem to state seconds for milliseconds.
 
         Raises:
-            ValueError: Another source, or a device of an unknown kind.
+            ValueError: The source, or the kind of a device, is unknown.
         """
         if source not in SCALES:
             raise UserError(f"a workload's costs must be one of {sorted(SCALES)}, not {source!r}")
@@ -159,22 +163,23 @@ class Workload:
             operator_ms=np.where(host, self.host_ms[:, None], self.accelerator_ms[:, None]),
             supported=host | self.supported[:, None],
             memory_bytes=self.graph.weight_bytes,
-            volume=self.transfer_ms * SCALES[source],
+            transfer_size=self.transfer_ms * SCALES[source],
+            transfer_unit="ms",
             link_ms=np.zeros((len(devices), len(devices))),
-            link_ms_per_volume=(ways[:, None] + ways) * apart,
+            link_ms_per_size=(ways[:, None] + ways) * apart,
             submodel_ms=np.zeros(len(devices)),
             host=host,
         )
 
 
-def check(values: dict[str, Any]) -> None:
-    """Refuse figures that no placement could be scored with.
+def check_values(values: dict[str, Any]) -> None:
+    """Raise if there are no nodes, or a number is negative or not finite.
 
     Raises:
-        WorkloadError: There is no node, or a figure is negative or not finite.
+        WorkloadError: The message names the node or edge.
     """
     if not values["nodes"]:
-        raise WorkloadError("it has no nodes")
+        raise WorkloadError("there are no nodes")
     for node in values["nodes"]:
         for key in ("cpuLatency", "fpgaLatency", "size"):
             if not 0.0 <= float(node[key]) < float("inf"):
@@ -187,8 +192,8 @@ def check(values: dict[str, Any]) -> None:
             raise WorkloadError(f"{key} is {values[key]}")
 
 
-def topology(values: dict[str, Any]) -> tuple[list[int], IntArray, dict[int, float]]:
-    """Node ids in topological order, (2, n_edges) indices into them, and each source's cost."""
+def sort_nodes(values: dict[str, Any]) -> tuple[list[int], IntArray, dict[int, float]]:
+    """Sort nodes; returns ids in order, (2, n_edges) indices into them, each source's cost."""
     graph = nx.DiGraph()
     graph.add_nodes_from(sorted(node["id"] for node in values["nodes"]))
     costs: dict[int, float] = {}
@@ -198,7 +203,7 @@ def topology(values: dict[str, Any]) -> tuple[list[int], IntArray, dict[int, flo
         if costs.setdefault(edge["sourceId"], cost) != cost:
             raise WorkloadError(f"edges of node {edge['sourceId']} differ in cost")
     if len(graph) != len(values["nodes"]):
-        raise WorkloadError("an edge names a node that is not there, or an id stands twice")
+        raise WorkloadError("an edge names an unknown node, or two nodes have the same id")
     order = list(nx.lexicographical_topological_sort(graph))
     index = {key: position for position, key in enumerate(order)}
     pairs = sorted((index[a], index[b]) for a, b in graph.edges)
@@ -206,7 +211,7 @@ def topology(values: dict[str, Any]) -> tuple[list[int], IntArray, dict[int, flo
 
 
 def node_outputs(edges: IntArray, values: dict[str, Any], order: list[int]) -> Tensors:
-    """One tensor a node, read by all its successors; bytes as the file states them."""
+    """One tensor per node, read by all its successors; bytes as stated in the file."""
     stated = {edge["sourceId"]: int(edge.get("size", 0)) for edge in values["edges"]}
     sources, counts = np.unique(edges[0], return_counts=True)
     return Tensors(
@@ -219,28 +224,34 @@ def node_outputs(edges: IntArray, values: dict[str, Any], order: list[int]) -> T
 
 
 def colour_classes(colours: Sequence[int | None]) -> IntArray:
-    """(n,) class of each node by first appearance; one without a colour is a class of its own."""
+    """(n,) class of each node by first appearance; a node without a colour is its own class."""
     numbers: dict[Any, int] = {}
     keys = [("own", node) if c is None else ("class", c) for node, c in enumerate(colours)]
     return np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.int64)
 
 
-def devices_of(n_hosts: int, n_accelerators: int, **limit: Any) -> tuple[DeviceSpec, ...]:
+def make_devices(n_hosts: int, n_accelerators: int, **limit: Any) -> tuple[DeviceSpec, ...]:
     hosts = [DeviceSpec(f"CPU.{i}" if n_hosts > 1 else "CPU") for i in range(n_hosts)]
     names = [f"{ACCELERATOR}.{i}" for i in range(n_accelerators)]
     return (*hosts, *(DeviceSpec(name, **limit) for name in names))
 
 
 def parse_counts(text: str) -> tuple[DeviceSpec, ...] | None:
-    """Devices from counts: ``"1cpu+2acc@0.3"``, accelerators holding 30 % of all memory each."""
+    """Parse counts of devices, for example ``"1cpu+2acc@0.3"``: 30 % of all memory per accelerator.
+
+    Returns None if the text has another form.
+
+    Raises:
+        ValueError: The counts are zero, or the share is invalid.
+    """
     match = COUNTS.fullmatch(text)
     if not match:
         return None
     if not int(match["cpus"]) + int(match["accs"]):
-        raise UserError(f"{text!r} counts no device")
+        raise UserError(f"{text!r} has no devices: count at least one")
     share = match["share"]
     limit = {} if share is None else {"weight_share": float(share)}
-    return devices_of(int(match["cpus"]), int(match["accs"]), **limit)
+    return make_devices(int(match["cpus"]), int(match["accs"]), **limit)
 
 
 def is_workload(model: object) -> bool:

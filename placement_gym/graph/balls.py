@@ -1,4 +1,4 @@
-"""Sizes of neighbourhoods, counted near every node and no further."""
+"""Sizes of neighbourhoods."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from placement_gym.arrays import IntArray
 
 @njit(cache=True, nogil=True)
 def ball_sizes(first: IntArray, neighbours: IntArray, radius: int, limit: int) -> IntArray:
-    """(n, radius) nodes within distance 1, 2, ... of each node, the node itself included.
+    """(n, radius) number of nodes within distance 1, 2, ... of each node, itself included.
 
     A ball is counted until it holds ``limit`` nodes; larger radii then repeat its size, so that the
-    work is linear in the number of nodes however connected they are.
+    work is linear in the number of nodes for any graph.
 
     Args:
         first: (n + 1,) where each node's neighbours begin.
         neighbours: (2 * n_edges,) of the undirected graph.
-        radius: Largest distance.
-        limit: Nodes after which a ball is not counted on.
+        radius: Maximum distance.
+        limit: Maximum size of a ball.
     """
     n = len(first) - 1
     sizes = np.empty((n, radius), np.int64)

@@ -1,4 +1,4 @@
-"""From an OpenVINO model to its operator graph, raw or folded."""
+"""Extraction of the operator graph, raw or folded, from an OpenVINO model."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ NEVER_STATIC = frozenset({"Result", "RandomUniform", "Multinomial", "ReadValue",
 
 
 def extract(model: ov.Model, view: str = "folded") -> OpGraph:
-    """The operator graph of a model with static shapes and unique friendly names.
+    """Extract the operator graph of a model with static shapes and unique friendly names.
 
     Args:
         model: A model as ``models.load`` returns it.
-        view: ``"raw"`` keeps every IR node. ``"folded"`` gives constants, weight converts and
+        view: ``"raw"`` keeps every IR node. ``"folded"`` assigns constants, weight converts and
             shape chains to the operator that reads them first, each Parameter to its first
             reader and each Result to its producer.
 
     Raises:
-        ValueError: Unknown view.
+        ValueError: The view is unknown.
     """
     if view not in VIEWS:
         raise unknown_name("graph", view, VIEWS)
@@ -92,10 +92,10 @@ def weight_bytes(node: ov.Node) -> int:
 
 
 def fold(raw: OpGraph) -> OpGraph:
-    """The graph of the operators that a device really executes on data.
+    """Fold static values, Parameters and Results into the operators that compute on data.
 
-    A static value with several readers counts as a member of the first; each reader gets a copy
-    of its own when a placement is applied, so no edge stands for it.
+    A static value with several readers counts as a member of the first one. It makes no edge, as
+    each reader gets its own copy when a placement is applied.
     """
     owners = operator_owners(raw)
     kept = np.array([owner == (node,) for node, owner in enumerate(owners)])
@@ -129,14 +129,14 @@ def fold(raw: OpGraph) -> OpGraph:
 def fan_out(
     tensor: IntArray, reader: IntArray, owners: list[tuple[int, ...]]
 ) -> tuple[IntArray, IntArray]:
-    """Readings by static nodes become readings by all that own the node."""
+    """Replace every reading by a static node by one for each operator that owns the node."""
     counts = np.array([len(owners[node]) for node in reader.tolist()], dtype=np.int64)
     targets = [owner for node in reader.tolist() for owner in owners[node]]
     return np.repeat(tensor, counts), np.array(targets, dtype=np.int64)
 
 
 def operator_owners(raw: OpGraph) -> list[tuple[int, ...]]:
-    """For each IR node the operators it belongs to, ascending; itself if it stays one."""
+    """For each IR node the operators that it belongs to, ascending; itself if it remains one."""
     static = static_nodes(raw)
     readers: list[list[int]] = [[] for _ in range(len(raw))]
     for source, target in raw.edge_index.T.tolist():
@@ -153,7 +153,7 @@ def operator_owners(raw: OpGraph) -> list[tuple[int, ...]]:
 
 
 def static_nodes(raw: OpGraph) -> list[bool]:
-    """Whether each node's value is known without data: constants, their converts, shapes."""
+    """(n,) whether each node's value is known without data: constants, their converts, shapes."""
     static: list[bool] = []
     for kind, sources in zip(raw.types, raw.predecessors(), strict=True):
         known = bool(sources) and all(static[source] for source in sources)

@@ -53,7 +53,7 @@ def shapes(graph: OpGraph) -> FloatArray:
 
 
 def degrees(graph: OpGraph, incoming: bool) -> FloatArray:
-    """(n, 9) one-hot degree; the last column is eight or more."""
+    """(n, 9) one-hot degree; the last column means eight or more."""
     degree = graph.in_degree() if incoming else graph.out_degree()
     return np.eye(MAX_DEGREE + 1)[np.minimum(degree, MAX_DEGREE)]
 
@@ -71,10 +71,10 @@ def positions(n: int) -> FloatArray:
 
 
 def fractal_dimension(graph: OpGraph, radius: int = RADIUS, limit: int = BALL) -> FloatArray:
-    """(n, 1) slope of log N(v, r) on log r, N(v, r) the nodes within distance r, undirected.
+    """(n, 1) slope of log N(v, r) on log r, N(v, r) the number of nodes within distance r.
 
-    Distances count up to ``radius``, up to where the neighbourhood stops growing and until it
-    holds ``limit`` nodes, so that only finite distances enter and the work stays local.
+    Distances are undirected. They count up to ``radius``, and only until the neighbourhood stops
+    growing or holds ``limit`` nodes, so that they are finite and the work stays local.
     """
     from placement_gym.graph.balls import ball_sizes
 

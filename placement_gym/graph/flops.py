@@ -33,9 +33,9 @@ PER_OUTPUT = {
 
 
 def node_flops(node: ov.Node) -> float:
-    """Operations of one inference; a multiply-add counts as two.
+    """Floating-point operations of one inference; a multiply-add counts as two.
 
-    Types without a rule of their own count one operation an output element, those that only
+    Types without a rule of their own count one operation per output element, those that only
     move data count none.
     """
     kind = node.get_type_name()
@@ -89,7 +89,7 @@ def attention(node: ov.Node, outputs: float) -> float:
 
 
 def recurrent(node: ov.Node, outputs: float) -> float:
-    """Gates' weights (…, gates * hidden, inputs) are applied once a step."""
+    """Gates' weights (…, gates * hidden, inputs) are applied once per step."""
     weights = [port.get_shape() for port in node.inputs() if len(port.get_shape()) == 3]
     batch, steps = node.input(0).get_shape()[:2]
     return 2.0 * batch * steps * sum(float(np.prod(shape)) for shape in weights[-2:])

@@ -1,4 +1,4 @@
-"""A model as a graph of operators: what is computed, and which tensors flow between."""
+"""A model as a graph of operators and the tensors between them."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ import numpy as np
 from placement_gym.arrays import BoolArray, FloatArray, IntArray
 
 FOLLOWERS = ("Constant", "Parameter", "Result")
-"""Types that HETERO leaves no choice: each goes where its neighbour is."""
+"""Types that HETERO places itself: each goes to its neighbour's device."""
 BACKWARD = "Backward"
 """Type of the operators of a training workload's backward pass."""
 
 
 @dataclass(frozen=True, eq=False)
 class Tensors:
-    """Values that at least one other operator reads, in compressed sparse rows.
+    """Tensors that at least one other operator reads, in compressed sparse rows.
 
     Attributes:
         source: (n_tensors,) operator that produces the tensor.
         port: (n_tensors,) output port of the producing IR node.
-        size_bytes: (n_tensors,) bytes moved when the tensor changes device.
+        size_bytes: (n_tensors,) bytes that a transfer of the tensor moves.
         offsets: (n_tensors + 1,) where each tensor's readers begin in ``readers``.
         readers: (n_readings,) distinct reading operators, ascending for each tensor.
     """
@@ -39,10 +39,15 @@ class Tensors:
         return np.repeat(np.arange(len(self.source)), np.diff(self.offsets)), self.readers
 
     def read_by(self, tensor: IntArray, reader: IntArray, source: IntArray) -> Tensors:
-        """The same tensors produced by ``source`` and read as the given pairs say.
+        """The same tensors with other sources and readers, for example after operators merge.
 
-        Repeated readings count once, an operator's reading of its own tensor not at all, and a
-        tensor nobody else reads is dropped.
+        Repeated readings count once and readings by a tensor's own source not at all; tensors
+        without other readers are dropped.
+
+        Args:
+            tensor: (n_readings,) tensor of each reading.
+            reader: (n_readings,) operator of each reading.
+            source: (n_tensors,) operator that now produces each tensor.
         """
         foreign = source[tensor] != reader
         pairs = np.unique(np.stack([tensor[foreign], reader[foreign]]), axis=1)
@@ -65,7 +70,7 @@ class OpGraph:
         weight_bytes: (n,) bytes of constants that the operator holds.
         flops: (n,) floating-point operations of one inference.
         edge_index: (2, n_edges) distinct producer and consumer pairs.
-        tensors: Values that cross from one operator to another.
+        tensors: Tensors that operators read from each other.
         inputs: (n_parameters,) operators that read each Parameter of the model.
     """
 
@@ -108,16 +113,17 @@ class OpGraph:
 
     @cached_property
     def moving(self) -> IntArray:
-        """(n_moving,) tensors that placements can move: not those of or for followers alone."""
+        """(n_moving,) tensors between operators that do not follow: placements can move them."""
         return np.unique(self.moving_readings[0])
 
     @cached_property
     def moved(self) -> Tensors:
-        """The tensors of ``moving`` with the readings that count."""
+        """The tensors of ``moving``, without readings by followers."""
         return self.tensors.read_by(*self.moving_readings, self.tensors.source)
 
     @cached_property
     def moving_readings(self) -> tuple[IntArray, IntArray]:
+        """Tensor and operator of every reading between operators that do not follow."""
         tensor, reader = self.tensors.readings()
         kept = ~(self.follows[self.tensors.source[tensor]] | self.follows[reader])
         return tensor[kept], reader[kept]
@@ -142,5 +148,5 @@ class OpGraph:
 
 
 def distinct_edges(edges: IntArray) -> IntArray:
-    """(2, n) edges, sorted, without loops and repetitions."""
+    """Sort (2, n) edges and drop loops and repetitions."""
     return np.unique(edges[:, edges[0] != edges[1]], axis=1)

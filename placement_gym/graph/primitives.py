@@ -11,12 +11,12 @@ if TYPE_CHECKING:
 def executed_primitives(
     core: ov.Core, model: ov.Model, device: str, properties: dict[str, Any]
 ) -> dict[str, str]:
-    """Friendly name of each IR node that survives compilation -> name of its primitive.
+    """Compile a model; map each surviving IR node's friendly name to the name of its primitive.
 
     Args:
-        core: Where ``device`` is registered.
+        core: The core in which ``device`` is registered.
         model: Any model that the device supports.
-        device: An OpenVINO device name; its fusions are a proxy for other kinds of device.
+        device: OpenVINO device name; its fusions are a proxy for those of other devices.
         properties: Compile properties, as precision changes what is fused.
     """
     members = members_of_primitives(core.compile_model(model, device, properties))
@@ -24,7 +24,7 @@ def executed_primitives(
 
 
 def members_of_primitives(compiled: ov.CompiledModel) -> dict[str, list[str]]:
-    """Name of each primitive -> friendly names of the IR nodes that it executes."""
+    """Map the name of each primitive to the friendly names of the IR nodes that it executes."""
     members: dict[str, list[str]] = {}
     for node in compiled.get_runtime_model().get_ordered_ops():
         info = node.get_rt_info()

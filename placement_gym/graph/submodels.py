@@ -1,4 +1,4 @@
-"""Submodels: what a placement cuts the operator graph into."""
+"""Submodels: the parts into which a placement cuts the operator graph."""
 
 from __future__ import annotations
 
@@ -11,32 +11,33 @@ from placement_gym.graph.operators import OpGraph, distinct_edges
 
 
 def acyclic_submodels(graph: OpGraph, devices: IntArray) -> IntArray:
-    """The submodel of each operator: connected, on one device, no two in a circle.
+    """Assign operators to submodels: connected, on one device, without cycles between them.
 
     Operators get levels that never fall along an edge and rise where the device changes.
     Submodels are the connected components of equal device and level, so every edge between two
-    of them raises the level and no circle can close. A Parameter belongs to its reader of the
-    lowest level, and HETERO joins its other readers with that one. Constants and Results go where
-    their neighbour is.
+    of them raises the level and there is no cycle. A Parameter belongs to its reader of the
+    lowest level, and HETERO joins its other readers with that one. Constants and Results belong to
+    the submodel of their neighbour.
 
     Args:
         graph: Operators in topological order.
         devices: (n_operators,) device of each operator.
 
     Returns:
-        (n_operators,) submodels, numbered such that producers come first.
+        (n_operators,) submodel of each operator, numbered such that producers come first.
     """
     source, target = graph.edge_index
     follows = graph.follows
     flow = graph.edge_index[:, ~(follows[source] | follows[target])]
     level = earliest_levels(flow, devices)
-    level = sink(flow, devices, level, components(flow, devices, level))
+    level = sink(flow, devices, level, find_components(flow, devices, level))
     joins = np.concatenate([flow, input_owners(graph, level)], axis=1)
-    return by_level(adopt(graph, components(joins, devices, level), follows), level, follows)
+    component = find_components(joins, devices, level)
+    return number_by_level(adopt(graph, component, follows), level, follows)
 
 
 def submodel_devices(graph: OpGraph, devices: IntArray, submodels: IntArray) -> IntArray:
-    """(n_submodels,) device of each submodel; constants, Parameters and Results have no say."""
+    """(n_submodels,) device of each submodel; constants, Parameters and Results are ignored."""
     result = np.empty(int(submodels.max()) + 1, dtype=np.int64)
     order = np.argsort(~graph.follows, kind="stable")
     result[submodels[order]] = devices[order]
@@ -44,7 +45,7 @@ def submodel_devices(graph: OpGraph, devices: IntArray, submodels: IntArray) -> 
 
 
 def earliest_levels(edges: IntArray, devices: IntArray) -> IntArray:
-    """(n_operators,) the most device changes on any path that ends at the operator."""
+    """(n_operators,) maximum number of device changes on a path that ends at the operator."""
     level = [0] * len(devices)
     on = devices.tolist()
     for source, target in edges[:, np.argsort(edges[1], kind="stable")].T.tolist():
@@ -53,7 +54,7 @@ def earliest_levels(edges: IntArray, devices: IntArray) -> IntArray:
     return np.array(level, dtype=np.int64)
 
 
-def components(edges: IntArray, devices: IntArray, level: IntArray) -> IntArray:
+def find_components(edges: IntArray, devices: IntArray, level: IntArray) -> IntArray:
     """(n_operators,) connected component of equal device and level."""
     source, target = edges
     joined = (level[source] == level[target]) & (devices[source] == devices[target])
@@ -64,7 +65,7 @@ def components(edges: IntArray, devices: IntArray, level: IntArray) -> IntArray:
 
 
 def sink(edges: IntArray, devices: IntArray, level: IntArray, component: IntArray) -> IntArray:
-    """Raise a component to the latest level it may have if it meets a consumer of its device."""
+    """Raise a component to its latest possible level if that is a consumer's on the same device."""
     _, first = np.unique(component, return_index=True)
     heights, on = level[first].tolist(), devices[first].tolist()
     consumers: list[list[int]] = [[] for _ in first]
@@ -102,7 +103,7 @@ def adopt(graph: OpGraph, component: IntArray, follows: BoolArray) -> IntArray:
     return component
 
 
-def by_level(component: IntArray, level: IntArray, follows: BoolArray) -> IntArray:
+def number_by_level(component: IntArray, level: IntArray, follows: BoolArray) -> IntArray:
     """Number components by level, then by their first operator."""
     leaders = np.flatnonzero(~follows) if not follows.all() else np.arange(len(follows))
     kept, first = np.unique(component[leaders], return_index=True)
@@ -112,11 +113,11 @@ def by_level(component: IntArray, level: IntArray, follows: BoolArray) -> IntArr
 
 
 def separating_colours(graph: OpGraph, devices: IntArray, submodels: IntArray) -> IntArray:
-    """Colours that keep neighbouring submodels of one device apart.
+    """Assign colours that keep neighbouring submodels of one device apart.
 
     Returns:
         (n_submodels,) small integers; two submodels of one device differ if an edge or a
-        Parameter of one of them ties them together.
+        Parameter connects them.
     """
     source, target = np.concatenate([graph.edge_index, input_owners(graph, submodels)], axis=1)
     touching = (devices[source] == devices[target]) & (submodels[source] != submodels[target])

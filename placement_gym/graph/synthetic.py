@@ -1,7 +1,7 @@
-"""Synthetic graphs of any size, for scale: seeded, and linear to build.
+"""Synthetic graphs of any size to test scale: seeded, built in linear time.
 
-But for the stacked BERT an operator hardly ever is the only child of its only parent, so that
-co-location contracts next to nothing and a graph has about as many units as operators.
+Except in the stacked BERT, an operator is rarely the only child of its only parent, so that
+co-location merges few of them and a graph has about as many units as operators.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ def is_synthetic(model: object) -> bool:
 
 
 def synthetic(name: str) -> OpGraph:
-    """The graph of a name such as ``"synthetic-layered-80000"``, always the same.
+    """Build the graph of a name such as ``"synthetic-layered-80000"``, the same on every call.
 
     Raises:
-        ValueError: No such family, or a size that is out of range.
+        ValueError: The family is unknown, or the size is out of range.
     """
     match = NAME.fullmatch(name)
     if match is None:
@@ -47,11 +47,11 @@ def synthetic(name: str) -> OpGraph:
     if match["family"] == "unrolled-lstm":
         return recurrent(name, n)
     edges = {"synthetic-layered": layered, "synthetic-series-parallel": series_parallel}
-    return with_random_work(name, *edges[match["family"]](n, rng), rng)
+    return draw_work(name, *edges[match["family"]](n, rng), rng)
 
 
 def layered(n: int, rng: np.random.Generator) -> tuple[int, IntArray]:
-    """Layers of about sqrt(n) operators; each reads one or two of the layer before."""
+    """Layers of about sqrt(n) operators; each reads one or two of the previous layer."""
     width = max(int(np.sqrt(n)), 2)
     targets = np.arange(width, n)
     begin = (targets // width - 1) * width
@@ -63,7 +63,7 @@ def layered(n: int, rng: np.random.Generator) -> tuple[int, IntArray]:
 
 
 def series_parallel(n: int, rng: np.random.Generator) -> tuple[int, IntArray]:
-    """Grown from one edge: again and again, two to four parallel paths replace a random edge."""
+    """Grown from one edge by replacing random edges with two to four parallel paths."""
     edges, size = [(0, 1)], 2
     while size < n:
         at = int(rng.integers(len(edges)))
@@ -73,11 +73,11 @@ def series_parallel(n: int, rng: np.random.Generator) -> tuple[int, IntArray]:
         edges[at] = paths[0]
         edges += paths[1:]
         size += len(middles)
-    return size, in_topological_order(size, np.array(edges).T)
+    return size, renumber_topologically(size, np.array(edges).T)
 
 
-def in_topological_order(n: int, edges: IntArray) -> IntArray:
-    """The edges between operators renumbered such that producers come first."""
+def renumber_topologically(n: int, edges: IntArray) -> IntArray:
+    """Renumber operators such that producers come first; returns the edges."""
     import networkx as nx
 
     graph = nx.DiGraph()
@@ -88,8 +88,8 @@ def in_topological_order(n: int, edges: IntArray) -> IntArray:
     return rank[edges]
 
 
-def with_random_work(name: str, n: int, edges: IntArray, rng: np.random.Generator) -> OpGraph:
-    """Types, work and sizes drawn with the spread of real networks, several decades wide."""
+def draw_work(name: str, n: int, edges: IntArray, rng: np.random.Generator) -> OpGraph:
+    """Draw types, work and sizes with the spread of real networks, several decades wide."""
     types = rng.choice(len(TYPES), n, p=SHARES)
     heavy = types < 2
     size_bytes = np.exp(rng.normal(np.log(2e5), 1.0, n)).astype(np.int64)
@@ -101,7 +101,7 @@ def with_random_work(name: str, n: int, edges: IntArray, rng: np.random.Generato
 
 
 def recurrent(name: str, n: int) -> OpGraph:
-    """Layers of LSTM cells unrolled over time: a cell reads its past and the layer below."""
+    """LSTM layers unrolled over time: a cell reads its previous step and the layer below."""
     steps = max(n // LSTM_LAYERS, 2)
     cell = np.arange(steps * LSTM_LAYERS).reshape(steps, LSTM_LAYERS)
     edges = np.concatenate(
@@ -120,7 +120,7 @@ def recurrent(name: str, n: int) -> OpGraph:
 
 
 def stacked_bert(name: str, n: int) -> OpGraph:
-    """The built-in BERT of eight tokens again and again, each on the result of the one before."""
+    """Copies of the built-in BERT of eight tokens, each reading the previous one's result."""
     from placement_gym.graph.extract import extract
     from placement_gym.models import load
 
@@ -153,7 +153,7 @@ def op_graph(
     flops: FloatArray,
     size_bytes: IntArray,
 ) -> OpGraph:
-    """A graph in which every operator has one output, which all its successors read."""
+    """Build a graph in which every operator has one output, read by all its successors."""
     edges = distinct_edges(edges.astype(np.int64))
     sources, counts = np.unique(edges[0], return_counts=True)
     names = tuple(f"op{i}" for i in range(len(types)))

@@ -1,4 +1,4 @@
-"""Units: the groups of operators that one action places."""
+"""Units: groups of operators that are placed together."""
 
 from __future__ import annotations
 
@@ -51,28 +51,28 @@ def group(
         graph: Operators, raw or folded.
         granularity: ``"op"``: each operator alone. ``"colocated"``: an only child joins its only
             parent (HSDAG, appendix G). ``"fused"``: what the device executes as one primitive.
-        primitives: For ``"fused"``, the primitive of each IR node that was mapped to one
+        primitives: For ``"fused"``, the primitive of each IR node that is part of one
             (``primitives.executed_primitives``).
 
     Raises:
-        ValueError: Unknown granularity, or ``"fused"`` without primitives.
+        ValueError: The granularity is unknown, or ``"fused"`` without primitives.
     """
     if granularity not in GRANULARITIES:
         raise unknown_name("granularity", granularity, GRANULARITIES)
     if granularity == "op":
         labels = np.arange(len(graph))
     elif granularity == "colocated":
-        labels = colocated(graph)
+        labels = label_chains(graph)
     elif granularity == "fused" and primitives is not None:
-        labels = acyclic(graph, fused(graph, primitives))
+        labels = merge_cycles(graph, label_primitives(graph, primitives))
     else:
         raise UserError("granularity 'fused' needs primitives")
-    labels = topological_labels(graph, labels)
+    labels = sort_labels(graph, labels)
     return Units(granularity, graph, labels, contract(graph, labels))
 
 
-def colocated(graph: OpGraph) -> IntArray:
-    """(n,) first operator of the chain that each operator belongs to."""
+def label_chains(graph: OpGraph) -> IntArray:
+    """(n,) first operator of the chain of only children that each operator belongs to."""
     only_child, only_parent = graph.out_degree() == 1, graph.in_degree() == 1
     labels = list(range(len(graph)))
     for source, target in graph.edge_index.T.tolist():
@@ -83,10 +83,10 @@ def colocated(graph: OpGraph) -> IntArray:
     return np.array(labels, dtype=np.int64)
 
 
-def fused(graph: OpGraph, primitives: Mapping[str, str]) -> IntArray:
-    """(n,) group of each operator by primitive; one that has none joins its first consumer.
+def label_primitives(graph: OpGraph, primitives: Mapping[str, str]) -> IntArray:
+    """(n,) group of each operator by primitive; one without joins its first consumer's group.
 
-    An operator that no consumer follows stays alone, and so does one whose consumer has none.
+    An operator without primitive and consumer stays alone.
     """
     numbers: dict[str, int] = {}
     labels = np.full(len(graph), -1, dtype=np.int64)
@@ -101,8 +101,8 @@ def fused(graph: OpGraph, primitives: Mapping[str, str]) -> IntArray:
     return labels
 
 
-def acyclic(graph: OpGraph, labels: IntArray) -> IntArray:
-    """Merge groups that depend on each other in a circle."""
+def merge_cycles(graph: OpGraph, labels: IntArray) -> IntArray:
+    """Merge groups that depend on each other in a cycle."""
     edges = distinct_edges(labels[graph.edge_index])
     n = len(graph)
     matrix = csr_array((np.ones(edges.shape[1], dtype=np.int8), (edges[0], edges[1])), (n, n))
@@ -110,7 +110,7 @@ def acyclic(graph: OpGraph, labels: IntArray) -> IntArray:
     return component[labels].astype(np.int64)
 
 
-def topological_labels(graph: OpGraph, labels: IntArray) -> IntArray:
+def sort_labels(graph: OpGraph, labels: IntArray) -> IntArray:
     """Renumber an acyclic grouping: producers first, ties by the first operator of a group."""
     _, first, dense = np.unique(labels, return_index=True, return_inverse=True)
     edges = distinct_edges(dense[graph.edge_index])
@@ -132,7 +132,7 @@ def topological_labels(graph: OpGraph, labels: IntArray) -> IntArray:
 
 
 def contract(graph: OpGraph, labels: IntArray) -> OpGraph:
-    """The quotient graph of a topologically numbered grouping."""
+    """Build the quotient graph of a topologically numbered grouping."""
     n = int(labels.max()) + 1
     last = np.zeros(n, dtype=np.int64)
     np.maximum.at(last, labels, np.arange(len(graph)))

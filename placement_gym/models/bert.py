@@ -1,4 +1,4 @@
-"""BERT-base (Devlin et al. 2019), encoder and pooler, with its attention-mask arithmetic."""
+"""BERT-base (Devlin et al. 2019): encoder and pooler, with the arithmetic of attention masks."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def build(compressed: bool = False, sequence_length: int = 128) -> ov.Model:
 
 
 def attention_bias(b: Builder, mask: Tensor) -> ov.Node:
-    """0 where a token may be looked at, a large negative number elsewhere: (1, 1, 1, tokens)."""
+    """(1, 1, 1, tokens): 0 where a token may be attended to, a large negative number elsewhere."""
     x: Tensor = mask
     for step, axis in enumerate((1, 2), start=1):
         axes = b.constant(f"mask/axis{step}", axis)

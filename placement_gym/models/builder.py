@@ -14,7 +14,7 @@ Tensor: TypeAlias = "ov.Output | ov.Node"
 
 
 class Builder:
-    """Adds operators under unique names and draws their weights from one seeded generator.
+    """Adds named operators and draws their weights from one seeded generator.
 
     Args:
         seed: Seed of the weights; two builders with one seed build equal models.
@@ -31,7 +31,7 @@ class Builder:
         return node
 
     def constant(self, name: str, value: ArrayLike, dtype: type = np.int64) -> ov.Node:
-        """A Constant that is no weight (axes, patterns, scales): never compressed."""
+        """A Constant other than a weight (axes, patterns, scales): never compressed."""
         return self.name(ops.constant(np.asarray(value, dtype=dtype)), name)
 
     def weight(self, name: str, value: NDArray[Any]) -> ov.Node:
@@ -64,7 +64,7 @@ class Builder:
     ) -> ov.Node:
         """Convolution and BatchNorm, the latter folded into weights and a bias Add.
 
-        This is what OpenVINO's converters make of the pair. The statistics are random, so that
+        OpenVINO's converters transform the pair in this way. The statistics are random, so that
         the bias is not zero and no compiler removes the Add.
         """
         rows, columns = (kernel, kernel) if isinstance(kernel, int) else kernel

@@ -29,7 +29,7 @@ def build(compressed: bool = False) -> ov.Model:
 
 
 def normalise(b: Builder, image: Tensor) -> ov.Node:
-    """ImageNet's per-channel scaling turned into Inception's, channel by channel."""
+    """Convert ImageNet's per-channel scaling to Inception's, channel by channel."""
     scales, shifts = (0.458, 0.448, 0.45), (-0.03, -0.088, -0.188)
     channels = []
     for index, (scale, shift) in enumerate(zip(scales, shifts, strict=True)):

@@ -1,4 +1,4 @@
-"""Models: built-in ones with seeded random weights, files OpenVINO reads, or ``ov.Model``."""
+"""Loading of models: built-in ones, files that OpenVINO reads, or ``ov.Model``."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ NAME = re.compile(r"(?P<base>[a-z]+)(-(?P<tokens>\d+))?(?P<fp16>-fp16)?")
 
 
 class ModelNotFoundError(UserError, FileNotFoundError):
-    """Neither a built-in name nor a file."""
+    """The model is neither a built-in name nor a file."""
 
 
 class UnsupportedModelError(UserError):
-    """A model that cannot be placed as it is; the message says what to change."""
+    """The model cannot be placed as it is; the message says what to change."""
 
 
 def load(model: str | Path | ov.Model, sequence_length: int | None = None) -> ov.Model:
-    """The model to place: static shapes, no state, unique friendly names.
+    """Load the model to place: static shapes, no state, unique friendly names.
 
     Args:
         model: A built-in name, ``"resnet"``, ``"bert-8"`` (tokens) or ``"bert-8-fp16"``
@@ -34,9 +34,9 @@ def load(model: str | Path | ov.Model, sequence_length: int | None = None) -> ov
         sequence_length: Tokens of ``"bert"``, as an alternative to the name.
 
     Raises:
-        ModelNotFoundError: Neither a built-in name nor a file.
-        UnsupportedModelError: Dynamic shapes or state, or a file that OpenVINO cannot read.
-        ValueError: An option that the built-in model does not have.
+        ModelNotFoundError: It is neither a built-in name nor a file.
+        UnsupportedModelError: It has dynamic shapes or state, or OpenVINO cannot read it.
+        ValueError: The built-in model does not have the option.
     """
     import openvino as ov
 
@@ -45,7 +45,7 @@ def load(model: str | Path | ov.Model, sequence_length: int | None = None) -> ov
         tokens = int(match["tokens"]) if match["tokens"] else sequence_length
         return build(match["base"], str(model), tokens, compressed=bool(match["fp16"]))
     if sequence_length is not None:
-        raise UserError("sequence_length goes with 'bert' alone, or say 'bert-8'")
+        raise UserError("sequence_length is an option of 'bert' alone; 'bert-8' says the same")
     if isinstance(model, ov.Model):
         return prepare(model.clone())
     if not Path(model).exists():
@@ -63,7 +63,7 @@ def load(model: str | Path | ov.Model, sequence_length: int | None = None) -> ov
 
 
 def build(base: str, name: str, tokens: int | None, compressed: bool) -> ov.Model:
-    """Build a built-in model and name it as it was asked for."""
+    """Build a built-in model under the name that was given."""
     options: dict[str, int | bool] = {"compressed": compressed}
     if tokens is not None:
         if base != "bert":
@@ -75,10 +75,10 @@ def build(base: str, name: str, tokens: int | None, compressed: bool) -> ov.Mode
 
 
 def prepare(model: ov.Model) -> ov.Model:
-    """Refuse what cannot be placed and give nodes unique friendly names, in place.
+    """Check that a model can be placed and make its friendly names unique, in place.
 
     Raises:
-        UnsupportedModelError: Dynamic shapes or state.
+        UnsupportedModelError: The model has dynamic shapes or state.
     """
     nodes = model.get_ordered_ops()
     stateful = [node for node in nodes if node.get_type_name() in ("ReadValue", "Assign")]
@@ -96,7 +96,7 @@ def prepare(model: ov.Model) -> ov.Model:
             )
     seen: set[str] = set()
     for node in nodes:
-        name = unused(node.get_friendly_name(), seen)
+        name = make_unique(node.get_friendly_name(), seen)
         node.set_friendly_name(name)
         seen.add(name)
     return model
@@ -106,7 +106,7 @@ def named_inputs(model: ov.Model) -> list[ov.Output]:
     return [port for port in model.inputs if port.get_names()]
 
 
-def unused(name: str, seen: set[str]) -> str:
+def make_unique(name: str, seen: set[str]) -> str:
     candidate, number = name, 2
     while candidate in seen:
         candidate, number = f"{name}_{number}", number + 1

@@ -5,32 +5,37 @@ The objective of Tarnawski et al. (2020, section 6), schedule ``"calls"``.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from placement_gym.arrays import FloatArray, IntArray
-from placement_gym.backends.simulated.backend import SimulatedBackend, uint8
-from placement_gym.costs.semantics import PRESETS
 from placement_gym.costs.table import CostTable
 from placement_gym.problem import Problem
-from placement_gym.solvers.bounds import called, heads, tails
+from placement_gym.solvers.bounds import call_tasks, earliest_finish_ms, remaining_ms
 from placement_gym.solvers.cuts import TOLERANCE
-from placement_gym.solvers.ideals import interchangeable
+from placement_gym.solvers.ideals import interchangeable_devices
 from placement_gym.solvers.linear import Linear
-from placement_gym.solvers.milp import chosen, placed
+from placement_gym.solvers.milp import add_placement, read_assignment
 from placement_gym.solvers.solution import Solution
 from placement_gym.solvers.tasks import Tasks
 
+Schedule = tuple[float, FloatArray, FloatArray]
+
 
 def greedy_fill(problem: Problem, costs: CostTable, order: IntArray | None = None) -> IntArray:
-    """(n_units,) by filling one accelerator after another in topological order.
+    """Fill one accelerator after another in topological order.
 
-    What the accelerator of the moment has no room for or does not support goes to a host, or else
-    wherever it can.
+    A unit that the current accelerator does not support or has no room for goes to a host, or
+    else to any accelerator that can hold it.
 
     Args:
         problem: Units, devices, support and memory limits.
         costs: Which devices are hosts.
         order: (n_units,) units in the order in which they are placed; None takes their own.
+
+    Returns:
+        (n_units,) device of each unit.
     """
     room = problem.limits_bytes.copy()
     hosts, accelerators = np.flatnonzero(costs.host), np.flatnonzero(~costs.host)
@@ -51,30 +56,34 @@ def call_program(
     problem: Problem,
     costs: CostTable,
     start: IntArray,
+    schedule: Callable[[IntArray], Schedule],
     time_limit_s: float = 60.0,
     calls_each: int = 1,
 ) -> Solution:
     """Minimise the latency of calls under support and memory limits.
 
     The bound holds for placements that call no accelerator more often than ``calls_each``. With
-    more than one the program may end a call where nothing forces it to, which the schedule does
-    not do: its placement is then a good one, no more.
+    more than one call the program may end a call early, which the schedule never does: its
+    placement is then not necessarily optimal.
 
     Args:
         problem: Units, devices, support and memory limits.
-        costs: Of the units' operators; hosts have cores without end.
-        start: (n_units,) a placement; if it is feasible, nothing slower is looked for.
-        time_limit_s: Then the best placement so far and the bound are returned.
+        costs: Costs of the units' operators; hosts have unlimited cores.
+        start: (n_units,) an assignment; if it is feasible, only faster ones are searched.
+        schedule: Runs an (n_units,) assignment under schedule ``"calls"``; returns its latency
+            and (n_operators,) start and finish of each operator, in ms.
+        time_limit_s: Wall-clock limit, after which the best placement so far and the bound are
+            returned.
         calls_each: Calls of each accelerator, one after another.
     """
-    backend = SimulatedBackend(problem, costs, PRESETS["tarnawski-latency"])
-    feasible = not backend.infeasibility(start)
-    latency_ms, starts_ms, _ = backend.simulator.schedule(uint8(start))
+    feasible = not problem.infeasibility(start)
+    latency_ms, starts_ms, _ = schedule(start)
     best, best_ms = (start, latency_ms) if feasible else (None, np.inf)
-    tasks = called(problem, costs)
+    tasks = call_tasks(problem, costs)
     slowest_ms = float(costs.operator_ms.max(axis=1).sum() + 2 * costs.boundary_ms.sum())
-    program, x, y = calls(problem, costs, tasks, min(best_ms, slowest_ms), calls_each)
-    call = calls_of(costs, start[tasks.unit], starts_ms)
+    limit_ms = min(best_ms, slowest_ms)
+    program, x, y = build_call_program(problem, costs, tasks, limit_ms, calls_each)
+    call = call_indices(costs, start[tasks.unit], starts_ms)
     begin = None
     if feasible and call.max() < calls_each:
         accelerated = np.flatnonzero(call >= 0)
@@ -82,18 +91,18 @@ def call_program(
         slot = number[start[tasks.unit]] * calls_each + call
         columns = [x[np.arange(len(x)), start], y[accelerated, slot[accelerated]]]
         begin = np.concatenate(columns), np.ones(sum(map(len, columns)))
-    found = program.minimum(time_limit_s, begin)
+    found = program.minimise(time_limit_s, begin)
     if found.values is not None:
-        assignment = chosen(found.values, x)
-        measurement = backend.evaluate(assignment)
-        if measurement.feasible and measurement.latency_ms < best_ms:
-            best, best_ms = assignment, measurement.latency_ms
+        assignment = read_assignment(found.values, x)
+        latency_ms = schedule(assignment)[0]
+        if latency_ms < best_ms and not problem.infeasibility(assignment):
+            best, best_ms = assignment, latency_ms
     bound_ms = min(found.bound, best_ms)
     return Solution(best, bound_ms, best is not None and bound_ms >= best_ms * (1 - TOLERANCE))
 
 
-def calls_of(costs: CostTable, device: IntArray, starts_ms: FloatArray) -> IntArray:
-    """(n_tasks,) the how manieth call of its accelerator runs each task; -1 on hosts."""
+def call_indices(costs: CostTable, device: IntArray, starts_ms: FloatArray) -> IntArray:
+    """(n_tasks,) index of the call that runs each task, counted per accelerator; -1 on hosts."""
     call = np.full(len(device), -1)
     for accelerator in np.flatnonzero(~costs.host):
         mine = device == accelerator
@@ -101,22 +110,25 @@ def calls_of(costs: CostTable, device: IntArray, starts_ms: FloatArray) -> IntAr
     return call
 
 
-def calls(
-    problem: Problem, costs: CostTable, tasks: Tasks, most_ms: float, calls_each: int
+def build_call_program(
+    problem: Problem, costs: CostTable, tasks: Tasks, limit_ms: float, calls_each: int
 ) -> tuple[Linear, IntArray, IntArray]:
-    """The program, the columns x[u, d] that place a unit and y[v, c] that give a task its call.
+    """Build the program; columns x[u, d] place a unit, y[v, c] assign a task to a call.
 
-    ``done`` is when a task's outputs exist. An accelerator starts when all tensors that enter it
-    are done, and finishes with its units' times and those of tensors that enter or leave it; then
-    all its tasks are done. ``path`` tightens the relaxation: the time of a task if its accelerator
-    worked task by task, which can be no later.
+    ``done`` is when a task's outputs exist. A call starts when all tensors that enter it are done;
+    it takes the time of its tasks and of the tensors that enter or leave it, and then all its
+    tasks are done. ``path`` tightens the relaxation: when a task would be done if its accelerator
+    returned each output at once, which is never later.
 
     Args:
         problem: As for ``call_program``.
         costs: As for ``call_program``.
-        tasks: In topological order.
-        most_ms: No time is longer.
-        calls_each: As for ``call_program``; calls of an accelerator lie side by side in y.
+        tasks: Tasks in topological order.
+        limit_ms: Upper bound of every time.
+        calls_each: As for ``call_program``; calls of one accelerator are adjacent in y.
+
+    Returns:
+        The program, (n_units, n_devices) columns x and (n_tasks, n_calls) columns y.
     """
     tensor, reader = tasks.tensors.readings()
     maker = tasks.tensors.source
@@ -125,18 +137,19 @@ def calls(
     n, t, r, a = len(tasks), len(maker), len(tensor), len(owner)
     border_ms = costs.boundary_ms[tasks.tensor][:, owner]
     program = Linear()
-    x = placed(program, problem)
+    x = add_placement(program, problem)
     calling = program.variables(n, a, upper=1.0, whole=True)
     on = x[tasks.unit]
     hosted, accelerated = on[:, hosts], on[:, accelerators]
     mine = calling.reshape(n, len(accelerators), calls_each)
     program.require((mine, 1.0), (accelerated, -1.0), rows=accelerated.size, low=0.0)
     enters, leaves, fetches = (program.variables(size, a, upper=1.0) for size in (t, t, r))
-    early, late = heads(problem, tasks), most_ms - tails(problem, tasks)
-    done = program.variables(n, lower=early, upper=most_ms)
+    early = earliest_finish_ms(problem, tasks)
+    late = limit_ms - remaining_ms(problem, tasks)
+    done = program.variables(n, lower=early, upper=limit_ms)
     path = program.variables(n, lower=early, upper=late)
-    start, finish = (program.variables(a, upper=most_ms) for _ in range(2))
-    total = program.variables(1, cost=1.0, upper=most_ms)
+    start, finish = (program.variables(a, upper=limit_ms) for _ in range(2))
+    total = program.variables(1, cost=1.0, upper=limit_ms)
 
     made, read = calling[maker[tensor]], calling[reader]
     program.require((read, 1.0), (made, -1.0), (enters[tensor], -1.0), rows=r * a)
@@ -151,11 +164,13 @@ def calls(
         rows=a,
         low=0.0,
     )
-    waits = across(done[maker], a), 1.0
-    program.require(waits, (down(start, t), -1.0), (enters, most_ms), rows=t * a, high=most_ms)
-    ends, slack = (down(finish, n), 1.0), np.repeat(most_ms - early, a)
+    waits = repeat_across(done[maker], a), 1.0
     program.require(
-        ends, (across(done, a), -1.0), (calling, slack.reshape(n, a)), rows=n * a, high=slack
+        waits, (repeat_down(start, t), -1.0), (enters, limit_ms), rows=t * a, high=limit_ms
+    )
+    ends, slack = (repeat_down(finish, n), 1.0), np.repeat(limit_ms - early, a)
+    program.require(
+        ends, (repeat_across(done, a), -1.0), (calling, slack.reshape(n, a)), rows=n * a, high=slack
     )
     host_ms = tasks.ms[:, hosts]
     program.require((hosted, host_ms), (done, -1.0), rows=n)
@@ -178,17 +193,17 @@ def calls(
     following = begins[:, 1:]
     program.require((ends_of[:, :-1], 1.0), (following, -1.0), rows=following.size)
     position = {device: i for i, device in enumerate(accelerators.tolist())}
-    for group in interchangeable(problem, costs):
+    for group in interchangeable_devices(problem, costs):
         alike = begins[[position[device] for device in group if device in position], 0]
         program.require((alike[:-1], 1.0), (alike[1:], -1.0), rows=max(len(alike) - 1, 0))
     return program, x, calling
 
 
-def across(columns: IntArray, n: int) -> IntArray:
-    """(m, n): each of (m,) columns n times."""
+def repeat_across(columns: IntArray, n: int) -> IntArray:
+    """(m, n): row i repeats column i of (m,) columns."""
     return np.broadcast_to(columns[:, None], (len(columns), n))
 
 
-def down(columns: IntArray, n: int) -> IntArray:
-    """(n, m): (m,) columns n times."""
+def repeat_down(columns: IntArray, n: int) -> IntArray:
+    """(n, m): every row is the same (m,) columns."""
     return np.broadcast_to(columns, (n, len(columns)))

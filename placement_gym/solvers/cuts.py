@@ -1,4 +1,4 @@
-"""Serial placements by cuts: exact on two devices, by alpha-expansion on more."""
+"""Serial placements by minimum cuts: exact on two devices, alpha-expansion on more."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ Edges = list[tuple[IntArray, IntArray, FloatArray]]
 
 
 def minimum_cut(units: Units, costs: CostTable) -> Solution:
-    """Devices that minimise unit times and transfers, a tensor once a destination.
+    """Minimise unit times and transfers, each tensor sent once per destination.
 
     Exact up to the rounding of costs to 31 bits of the result, by which the bound is lower; costs
-    of submodels, memory limits and support are not seen. Units on device 0 lie on the side of s. A
-    tensor made there passes its cost on to a node of its own and from that to all readers without
-    limit, so that it is cut once however many of them lie on the other side; a tensor made on
-    device 1 likewise, the other way round.
+    of submodels, memory limits and support are ignored. Units on device 0 are on the source side.
+    A tensor made there has an edge of its cost to a node of its own, and unlimited edges from that
+    to all readers, so that it is cut once however many readers are on the sink side; a tensor made
+    on device 1 has the same edges reversed.
 
     Args:
         units: What to place.
-        costs: Of the units' operators on exactly two devices.
+        costs: Costs of the units' operators on exactly two devices.
 
     Raises:
-        ValueError: There are not two devices.
+        ValueError: The number of devices is not two.
     """
     if len(costs.devices) != 2:
         raise UserError(f"a minimum cut places on two devices, not {len(costs.devices)}")
@@ -51,10 +51,10 @@ def minimum_cut(units: Units, costs: CostTable) -> Solution:
         (readers, back[read], endless),
     ]
     best = np.full(n, tasks.ms.sum(axis=0).argmin())
-    best_ms, most_ms, rounding_ms = tasks.serial_ms(best), np.inf, 0.0
-    while 0.0 < best_ms < most_ms / 2:
-        most_ms = best_ms
-        found, rounding_ms = cut(n + 2 * n_tensors, tasks.ms, edges, most_ms)
+    best_ms, scaled_ms, rounding_ms = tasks.serial_ms(best), np.inf, 0.0
+    while 0.0 < best_ms < scaled_ms / 2:
+        scaled_ms = best_ms
+        found, rounding_ms = cut_network(n + 2 * n_tensors, tasks.ms, edges, scaled_ms)
         best = min(best, found, key=tasks.serial_ms)
         best_ms = tasks.serial_ms(best)
     bound_ms = max(best_ms - rounding_ms, 0.0)
@@ -62,35 +62,35 @@ def minimum_cut(units: Units, costs: CostTable) -> Solution:
 
 
 def alpha_expansion(units: Units, costs: CostTable, max_rounds: int = 20) -> Solution:
-    """Cuts that let any units change to one device, device after device, until none helps.
+    """Improve a placement by expansions of one device after another until none helps.
 
-    For any number of devices, with the objective of ``minimum_cut`` (Boykov et al. 2001). Where
-    units stay but a tensor's maker and its readers are on different devices, the cost of moving
-    it may depend on both in a way that no cut can state; it is then overrated, and moves are taken
-    only if the true cost falls. The bound is the larger of every unit's fastest time and, where
-    each tensor costs the same between any two devices, of what Boykov's theorem leaves.
+    For any number of devices, with the objective of ``minimum_cut`` (Boykov et al. 2001). A
+    transfer's cost may depend on the devices of its maker and its reader in a way that no cut can
+    express; it is then overestimated, and a move is made only if the true cost falls. The bound is
+    the larger of the sum of every unit's minimum time and, where each tensor costs the same between
+    any two devices, the bound of Boykov's theorem.
 
     Args:
         units: What to place.
-        costs: Of the units' operators.
-        max_rounds: Times that every device is tried.
+        costs: Costs of the units' operators.
+        max_rounds: How often every device is tried.
     """
     tasks = Tasks.of_units(units, costs)
     singles = [np.full(len(units), device) for device in range(len(costs.devices))]
     starts = min(singles, key=tasks.serial_ms), tasks.ms.argmin(axis=1)
-    settled = [settle(tasks, start, max_rounds) for start in starts]
-    best, is_settled = min(settled, key=lambda found: tasks.serial_ms(found[0]))
+    found = [expand_until_stable(tasks, start, max_rounds) for start in starts]
+    best, is_stable = min(found, key=lambda result: tasks.serial_ms(result[0]))
     best_ms, fastest_ms = tasks.serial_ms(best), float(tasks.ms.min(axis=1).sum())
-    bound_ms = max(fastest_ms, best_ms / factor(tasks) if is_settled else 0.0)
+    bound_ms = max(fastest_ms, best_ms / approximation_factor(tasks) if is_stable else 0.0)
     return Solution(best, bound_ms, proven=best_ms <= bound_ms)
 
 
-def settle(tasks: Tasks, start: IntArray, max_rounds: int) -> tuple[IntArray, bool]:
-    """Expand in turn until nothing helps; and whether that was reached."""
+def expand_until_stable(tasks: Tasks, start: IntArray, max_rounds: int) -> tuple[IntArray, bool]:
+    """Expand devices in turn; returns the best placement and whether no expansion improves it."""
     best, best_ms, unchanged = start, tasks.serial_ms(start), 0
     n_devices = tasks.ms.shape[1]
     for turn in range(max_rounds * n_devices):
-        moved = expanded(tasks, best, turn % n_devices)
+        moved = expand(tasks, best, turn % n_devices)
         moved_ms = tasks.serial_ms(moved)
         unchanged += 1
         if moved_ms < best_ms:
@@ -100,11 +100,11 @@ def settle(tasks: Tasks, start: IntArray, max_rounds: int) -> tuple[IntArray, bo
     return best, False
 
 
-def factor(tasks: Tasks) -> float:
-    """By how much an expansion's local optimum may exceed the optimum; infinite if not known.
+def approximation_factor(tasks: Tasks) -> float:
+    """Maximum ratio of a stable placement's cost to the optimum; infinite if not known.
 
-    A tensor is touched by at most as many of the optimum's devices as hold it, which pay one
-    transfer less; each of them changes at most all of its transfers.
+    A tensor that needs k transfers in the optimum is on k + 1 of its devices. The expansion of each
+    of them adds at most all m transfers that the tensor can need: (k + 1) m <= 2 k m together.
     """
     n_devices = tasks.ms.shape[1]
     apart = tasks.transfer_ms[:, ~np.eye(n_devices, dtype=bool)]
@@ -116,12 +116,12 @@ def factor(tasks: Tasks) -> float:
     return 2.0 * float(most)
 
 
-def expanded(tasks: Tasks, device: IntArray, alpha: int) -> IntArray:
-    """(n_units,) the best placement in which units stay where they are or go to ``alpha``.
+def expand(tasks: Tasks, device: IntArray, alpha: int) -> IntArray:
+    """(n_units,) the best placement in which units stay where they are or move to ``alpha``.
 
-    Units that stay lie on the side of s; those on ``alpha`` do not. Readers of a tensor that are
-    together on another device are a group: if any of them stays, the tensor comes from where its
-    maker is or goes. Readers on ``alpha``, there or to come, are served once too.
+    Units that stay are on the source side, those on ``alpha`` on the sink side. The readers of a
+    tensor on one other device are a group: if any of them stays, the tensor is sent there once,
+    from its maker's device or from ``alpha``. Readers on ``alpha`` are sent the tensor once too.
     """
     n = len(device)
     tensor, reader = tasks.tensors.readings()
@@ -149,21 +149,23 @@ def expanded(tasks: Tasks, device: IntArray, alpha: int) -> IntArray:
         (any_there[tensor], reader, endless),
     ]
     moves = tasks.ms[:, alpha]
-    side, _ = cut(s, np.stack([stays, moves], axis=1), edges, moves.sum())
+    side, _ = cut_network(s, np.stack([stays, moves], axis=1), edges, moves.sum())
     return np.where(side == 1, alpha, device)
 
 
-def cut(s: int, side_ms: FloatArray, edges: Edges, most_ms: float) -> tuple[IntArray, float]:
-    """The minimum cut of a network of units and auxiliary nodes.
+def cut_network(
+    s: int, side_ms: FloatArray, edges: Edges, scaled_ms: float
+) -> tuple[IntArray, float]:
+    """Find the minimum cut of a network of units and auxiliary nodes.
 
     Args:
         s: The source; the sink is the node after it. Units are the first nodes.
-        side_ms: (n, 2) cost of each unit on the side of the source and of the sink.
+        side_ms: (n, 2) cost of each unit on the source side and on the sink side.
         edges: Tails, heads and capacities of further edges.
-        most_ms: Cost of some cut.
+        scaled_ms: Cost of any cut, by which capacities are scaled to integers.
 
     Returns:
-        (n,) side of each unit, 0 the source's, and what rounding may have cost at most.
+        (n,) side of each unit, 0 the source's, and the maximum error by rounding in ms.
     """
     n = len(side_ms)
     everything = np.arange(n)
@@ -173,7 +175,7 @@ def cut(s: int, side_ms: FloatArray, edges: Edges, most_ms: float) -> tuple[IntA
     ]
     parts = zip(*ends, *edges, strict=True)
     tails, heads, capacities = (np.concatenate(part) for part in parts)
-    scale = LARGEST / 2 / most_ms if most_ms else 1.0
+    scale = LARGEST / 2 / scaled_ms if scaled_ms else 1.0
     rounded = np.minimum(np.rint(capacities * scale), LARGEST).astype(np.int32)
     network = csr_array((rounded, (tails, heads)), (s + 2, s + 2))
     residual = network - maximum_flow(network, s, s + 1).flow

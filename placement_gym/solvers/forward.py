@@ -1,4 +1,4 @@
-"""The order that contiguous splits respect: the forward pass, whose backward part follows it."""
+"""The graph whose order contiguous splits respect: that of the forward pass."""
 
 from __future__ import annotations
 
@@ -16,9 +16,8 @@ from placement_gym.graph.units import Units
 class Forward:
     """An acyclic graph whose nodes are units, or units that depend on each other in a circle.
 
-    Edges are those of the forward pass. A unit that has none of it, only backward operators, takes
-    part as if its forward operators stood against the edges of its backward ones (Tarnawski et al.
-    2020, appendix).
+    Edges are those of the forward pass. A unit of backward operators only has the edges of these,
+    reversed (Tarnawski et al. 2020, appendix).
 
     Attributes:
         node: (n_units,) node of each unit, numbered by their first units.
@@ -30,7 +29,7 @@ class Forward:
 
     @classmethod
     def of(cls, units: Units) -> Forward:
-        """The forward graph of units; all of it where no operator is a backward one."""
+        """The forward graph of units; their whole graph where no operator is a backward one."""
         graph, unit = units.graph, units.of_operator
         source, target = graph.edge_index
         backward = np.array([kind == BACKWARD for kind in graph.types])
@@ -59,9 +58,11 @@ class Forward:
         return int(self.node.max()) + 1
 
     def depth_first(self, from_ends: bool = False) -> IntArray:
-        """(n,) nodes in a topological order that follows one path as far as it can.
+        """(n,) nodes in a depth-first topological order.
 
-        ``from_ends``: against the edges, later nodes first, as the publication's greedy placer.
+        Args:
+            from_ends: Search against the edges, later nodes first, as the publication's greedy
+                placer does.
         """
         step = -1 if from_ends else 1
         graph = nx.DiGraph()
@@ -69,11 +70,11 @@ class Forward:
         graph.add_edges_from(sorted(self.edge_index[::step].T.tolist(), reverse=from_ends))
         return np.array(list(nx.dfs_postorder_nodes(graph))[::-step], dtype=np.int64)
 
-    def units(self, order: IntArray) -> IntArray:
-        """(n_units,) units in an order of nodes."""
+    def order_units(self, order: IntArray) -> IntArray:
+        """(n_units,) units sorted by an order of nodes."""
         position = np.argsort(order)
         return np.argsort(position[self.node], kind="stable")
 
-    def spread(self, sets: BoolArray) -> BoolArray:
-        """(k, n_units) sets of units from (k, n) sets of nodes."""
+    def expand_to_units(self, sets: BoolArray) -> BoolArray:
+        """Convert (k, n) sets of nodes to (k, n_units) sets of units."""
         return np.ascontiguousarray(sets[:, self.node])

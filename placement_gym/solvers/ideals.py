@@ -1,8 +1,8 @@
-"""Pipelines: the contiguous split with the least largest load, by dynamic programming.
+"""Pipelines: the contiguous split with the smallest maximum load, by dynamic programming.
 
 An ideal is a set of units that contains all predecessors of its units; the units between two nested
-ideals are contiguous. What a device runs is such a difference, so that the best chain of ideals is
-the best contiguous split (Tarnawski et al. 2020, section 5). Over all ideals that is exact, and
+ideals are contiguous. Each device runs such a difference, so that the best chain of ideals is the
+best contiguous split (Tarnawski et al. 2020, section 5). Over all ideals that is exact, and
 exponential in the graph's width; over the prefixes of one topological order it is the paper's DPL.
 """
 
@@ -34,15 +34,16 @@ def exact_pipeline(problem: Problem, costs: CostTable, max_ideals: int = MAX_IDE
 
     Args:
         problem: Units, devices, support and memory limits.
-        costs: Of the units' operators.
-        max_ideals: More are refused.
+        costs: Costs of the units' operators.
+        max_ideals: Maximum number of ideals.
 
     Raises:
-        TooManyIdealsError: The graph has more ideals.
+        TooManyIdealsError: The graph has more than ``max_ideals`` ideals.
         ValueError: No contiguous split is feasible.
     """
     forward = Forward.of(problem.units)
-    return pipeline(problem, costs, forward.spread(ideals(forward, max_ideals)))
+    sets = enumerate_ideals(forward, max_ideals)
+    return best_pipeline(problem, costs, forward.expand_to_units(sets))
 
 
 def linear_pipeline(problem: Problem, costs: CostTable) -> IntArray:
@@ -58,11 +59,11 @@ def linear_pipeline(problem: Problem, costs: CostTable) -> IntArray:
     position = np.empty(len(order), dtype=np.int64)
     position[order] = np.arange(len(order))
     prefixes = position < np.arange(len(order) + 1)[:, None]
-    return pipeline(problem, costs, forward.spread(prefixes))
+    return best_pipeline(problem, costs, forward.expand_to_units(prefixes))
 
 
-def ideals(forward: Forward, max_ideals: int = MAX_IDEALS) -> BoolArray:
-    """(n_ideals, n) all ideals, smaller ones first.
+def enumerate_ideals(forward: Forward, max_ideals: int = MAX_IDEALS) -> BoolArray:
+    """(n_ideals, n) all ideals as sets of nodes, smaller ones first.
 
     Raises:
         TooManyIdealsError: There are more than ``max_ideals``.
@@ -92,17 +93,17 @@ def ideals(forward: Forward, max_ideals: int = MAX_IDEALS) -> BoolArray:
 
 
 class Stages(NamedTuple):
-    """What the difference of two ideals costs on each kind of device.
+    """From which the costs of the difference of two ideals follow, for each kind of device.
 
     Attributes:
         words: (n_ideals, n_words) uint64, the units of each ideal as bits.
         work_ms: (n_kinds, n_ideals) time of all its units.
-        refused: (n_kinds, n_ideals) int64, its units that the kind does not support.
-        held: (n_ideals,) bytes.
-        limit: (n_kinds,) bytes.
-        makes: (n_ideals, n_tensors) int64, 1 if it makes the tensor.
-        reads: (n_ideals, n_tensors) int64, its units that read the tensor.
-        readers: (n_tensors,) int64, all units that do.
+        refused: (n_kinds, n_ideals) int64, number of its units that the kind does not support.
+        held: (n_ideals,) bytes of its units.
+        limit: (n_kinds,) bytes that fit.
+        makes: (n_ideals, n_tensors) int64, 1 if one of its units makes the tensor.
+        reads: (n_ideals, n_tensors) int64, number of its units that read the tensor.
+        readers: (n_tensors,) int64, number of all units that read the tensor.
         boundary_ms: (n_kinds, n_tensors) time when the tensor leaves or enters the device.
     """
 
@@ -120,7 +121,7 @@ class Stages(NamedTuple):
     def of(
         cls, problem: Problem, costs: CostTable, inside: BoolArray, devices: list[int]
     ) -> Stages:
-        """Of (n_ideals, n_units) ideals and one device of each kind."""
+        """From (n_ideals, n_units) ideals and one device of each kind."""
         tasks = Tasks.of_units(problem.units, costs)
         tensor, reader = tasks.tensors.readings()
         shape = (problem.n_units, len(tasks.tensor))
@@ -141,23 +142,23 @@ class Stages(NamedTuple):
         )
 
 
-def pipeline(problem: Problem, costs: CostTable, inside: BoolArray) -> IntArray:
+def best_pipeline(problem: Problem, costs: CostTable, inside: BoolArray) -> IntArray:
     """(n_units,) devices of the best chain of ideals.
 
     Args:
         problem: Units, devices, support and memory limits.
-        costs: Of the units' operators.
+        costs: Costs of the units' operators.
         inside: (n_ideals, n_units), smaller ones first, the empty and the full one among them.
 
     Raises:
-        ValueError: None is feasible.
+        ValueError: No chain is feasible.
     """
-    alike = interchangeable(problem, costs)
+    alike = interchangeable_devices(problem, costs)
     shape = [len(group) + 1 for group in alike]
     used = np.stack(np.unravel_index(np.arange(np.prod(shape)), shape), axis=1)
     stride = np.array([np.prod(shape[k + 1 :], dtype=np.int64) for k in range(len(shape))])
     stages = Stages.of(problem, costs, inside, [group[0] for group in alike])
-    best, previous, kind = chains(stages, used, stride)
+    best, previous, kind = find_chains(stages, used, stride)
     state, ideal = len(used) - 1, len(inside) - 1
     if not np.isfinite(best[state, ideal]):
         raise UserError("no contiguous split fits the devices' memory and support")
@@ -169,8 +170,8 @@ def pipeline(problem: Problem, costs: CostTable, inside: BoolArray) -> IntArray:
     return device
 
 
-def interchangeable(problem: Problem, costs: CostTable) -> list[list[int]]:
-    """Devices in groups of equal costs, support and memory."""
+def interchangeable_devices(problem: Problem, costs: CostTable) -> list[list[int]]:
+    """Group devices of equal costs, support and memory."""
     groups: dict[bytes, list[int]] = {}
     for device in range(len(problem.devices)):
         columns = costs.operator_ms, costs.boundary_ms, problem.supported
@@ -180,18 +181,18 @@ def interchangeable(problem: Problem, costs: CostTable) -> list[list[int]]:
 
 
 @njit(cache=True, nogil=True)
-def chains(
+def find_chains(
     stages: Stages, used: IntArray, stride: IntArray
 ) -> tuple[FloatArray, IntArray, IntArray]:
-    """The least largest load of every ideal and number of devices, and how it is reached.
+    """Compute the smallest maximum load for every ideal and set of devices in use.
 
     Args:
         stages: See ``Stages``.
-        used: (n_states, n_kinds) devices of each kind in a state.
-        stride: (n_kinds,) distance of the state with one device less of the kind.
+        used: (n_states, n_kinds) number of devices of each kind in use.
+        stride: (n_kinds,) distance to the state with one device of the kind less.
 
     Returns:
-        (n_states, n_ideals) largest load in ms; the ideal before; the kind of the last device.
+        (n_states, n_ideals) maximum load in ms; the previous ideal; the kind of the last device.
     """
     n_ideals, n_words = stages.words.shape
     n_states, n_kinds = used.shape

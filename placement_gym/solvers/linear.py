@@ -24,7 +24,7 @@ class Optimum:
     """What HiGHS found.
 
     Attributes:
-        values: (n_columns,) of the best point found; None if there is none.
+        values: (n_columns,) of the best feasible point found; None if there is none.
         bound: No feasible point has a lower objective, which is never negative; infinite if there
             is none.
         proven: Whether the best point reaches the bound, to the solver's gap.
@@ -36,7 +36,7 @@ class Optimum:
 
 
 class Linear:
-    """A linear program that grows: blocks of variables, then blocks of constraints on them."""
+    """A linear program built from blocks of variables and constraints."""
 
     def __init__(self) -> None:
         self.cost: list[FloatArray] = []
@@ -59,22 +59,22 @@ class Linear:
         upper: ArrayLike = np.inf,
         whole: bool = False,
     ) -> IntArray:
-        """A block of variables.
+        """Add a block of variables.
 
         Args:
-            shape: Of the block.
-            cost: In the objective, which is minimised.
-            lower: Least values.
-            upper: Largest values.
-            whole: Whether they must be integers.
+            shape: Shape of the block.
+            cost: Coefficients in the objective, which is minimised.
+            lower: Minimum values.
+            upper: Maximum values.
+            whole: Whether the variables must be integers.
 
         Returns:
-            Their columns, in that shape.
+            Columns of the variables, in that shape.
         """
         size = int(np.prod(shape))
-        self.cost.append(filled(cost, shape))
-        self.lower.append(filled(lower, shape))
-        self.upper.append(filled(upper, shape))
+        self.cost.append(broadcast_flat(cost, shape))
+        self.lower.append(broadcast_flat(lower, shape))
+        self.upper.append(broadcast_flat(upper, shape))
         self.whole.append(np.full(size, float(whole)))
         block = np.arange(self.n, self.n + size).reshape(shape)
         self.n += size
@@ -87,37 +87,37 @@ class Linear:
         low: ArrayLike = -np.inf,
         high: ArrayLike = 0.0,
     ) -> None:
-        """``rows`` constraints: ``low`` <= sum of the terms <= ``high``.
+        """Add ``rows`` constraints: ``low`` <= sum of the terms <= ``high``.
 
         Args:
-            terms: Columns, as many for each row, and their coefficients.
+            terms: Columns, the same number for each row, and their coefficients.
             rows: Number of constraints.
             low: (rows,) or one for all.
             high: (rows,) or one for all.
         """
         for columns, coefficients in terms:
             self.columns.append(columns.ravel())
-            self.values.append(filled(coefficients, columns.shape))
+            self.values.append(broadcast_flat(coefficients, columns.shape))
             numbers = np.arange(self.n_rows, self.n_rows + rows)
             self.rows.append(np.repeat(numbers, columns.size // max(rows, 1)))
-        self.low.append(filled(low, (rows,)))
-        self.high.append(filled(high, (rows,)))
+        self.low.append(broadcast_flat(low, (rows,)))
+        self.high.append(broadcast_flat(high, (rows,)))
         self.n_rows += rows
 
-    def minimum(
+    def minimise(
         self, time_limit_s: float = 60.0, start: tuple[IntArray, FloatArray] | None = None
     ) -> Optimum:
-        """The least cost; at the time limit the best so far and the bound.
+        """Minimise the objective; at the time limit return the best point so far and the bound.
 
         Args:
-            time_limit_s: Wall-clock seconds.
-            start: Columns, and their values at a point to begin with; the solver completes it.
+            time_limit_s: Wall-clock limit.
+            start: Columns and values of a point to start from, which the solver completes.
         """
         solver = highspy.Highs()
         solver.silent()
         solver.setOptionValue("time_limit", float(time_limit_s))
         solver.setOptionValue("mip_rel_gap", GAP)
-        solver.passModel(self.model())
+        solver.passModel(self.to_highs())
         if start is not None:
             columns, values = start
             solver.setSolution(len(columns), columns.astype(np.int32), values)
@@ -134,8 +134,8 @@ class Linear:
         best = np.array(solver.getSolution().col_value) if found else None
         return Optimum(best, max(bound, 0.0), proven)
 
-    def model(self) -> highspy.HighsLp:
-        """The program as HiGHS reads it."""
+    def to_highs(self) -> highspy.HighsLp:
+        """Convert to the form that HiGHS reads."""
         where = np.concatenate(self.rows), np.concatenate(self.columns)
         matrix = coo_array((np.concatenate(self.values), where), (self.n_rows, self.n)).tocsr()
         program = highspy.HighsLp()
@@ -158,6 +158,6 @@ class Linear:
         return any(block.any() for block in self.whole)
 
 
-def filled(values: ArrayLike, shape: tuple[int, ...]) -> FloatArray:
-    """The values in that shape, flat."""
+def broadcast_flat(values: ArrayLike, shape: tuple[int, ...]) -> FloatArray:
+    """Broadcast values to a shape and flatten them."""
     return np.broadcast_to(np.asarray(values, dtype=np.float64), shape).ravel()

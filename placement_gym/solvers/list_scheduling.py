@@ -1,8 +1,8 @@
-"""List scheduling: operators one after another, each where it is best at that moment.
+"""List scheduling: tasks are placed one after another, each on the device that is best for it.
 
-All of them keep to memory limits and support as they go; where nothing fits, the device with the
-most room left takes the task. They schedule with their own, optimistic idea of time, in which links
-never wait; score what they return.
+All of these respect support and memory limits; where no device has room, the one with the most
+room left takes the task. Their estimate of time is optimistic, as transfers never wait for each
+other: evaluate what they return.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from placement_gym.solvers.tasks import Tasks
 
 
 class Board:
-    """A schedule that grows: who runs what when, and what is where.
+    """A partial schedule: when and where the tasks placed so far run.
 
     Args:
         problem: Units, devices, support and limits.
-        tasks: What is scheduled.
+        tasks: The tasks to schedule.
     """
 
     def __init__(self, problem: Problem, tasks: Tasks) -> None:
@@ -68,11 +68,11 @@ class Board:
         return start
 
     def free_ms(self, device: int) -> float:
-        """When a device has finished all it has."""
+        """When a device has finished all tasks placed on it."""
         return self.busy[device][-1][1] if self.busy[device] else 0.0
 
     def place(self, task: int, device: int, start_ms: float) -> None:
-        """Give a task to a device, and its unit with it."""
+        """Place a task, and its whole unit, on a device."""
         unit = self.tasks.unit[task]
         if self.device[unit] < 0:
             self.device[unit] = device
@@ -83,13 +83,13 @@ class Board:
 
 
 def heft(problem: Problem, costs: CostTable) -> IntArray:
-    """(n_units,) by HEFT: highest upward rank first, to the earliest finish, gaps included.
+    """Place tasks by HEFT: highest upward rank first, each where it finishes first, gaps included.
 
-    Topcuoglu et al. 2002.
+    Topcuoglu et al. 2002. Returns (n_units,) devices.
     """
-    board = Board(problem, Tasks.ordered(problem.units, costs))
+    board = Board(problem, Tasks.in_topological_order(problem.units, costs))
     ms = board.tasks.ms
-    for task in ranked(board.tasks):
+    for task in order_by_rank(board.tasks):
         ready = board.ready_ms(task)
         starts = {d: board.start_ms(d, ready[d], ms[task, d]) for d in board.choices(task).tolist()}
         device = min(starts, key=lambda d: starts[d] + ms[task, d])
@@ -98,13 +98,14 @@ def heft(problem: Problem, costs: CostTable) -> IntArray:
 
 
 def critical_path(problem: Problem, costs: CostTable) -> IntArray:
-    """(n_units,) by list scheduling: highest upward rank first, to the earliest finish.
+    """Place tasks by list scheduling: highest upward rank first, each where it finishes first.
 
-    As ``heft``, but a device takes its tasks in that order and leaves gaps unfilled.
+    As ``heft``, but a device runs its tasks in that order and leaves gaps unfilled. Returns
+    (n_units,) devices.
     """
-    board = Board(problem, Tasks.ordered(problem.units, costs))
+    board = Board(problem, Tasks.in_topological_order(problem.units, costs))
     ms = board.tasks.ms
-    for task in ranked(board.tasks):
+    for task in order_by_rank(board.tasks):
         ready = board.ready_ms(task)
         starts = {d: max(ready[d], board.free_ms(d)) for d in board.choices(task).tolist()}
         device = min(starts, key=lambda d: starts[d] + ms[task, d])
@@ -113,13 +114,13 @@ def critical_path(problem: Problem, costs: CostTable) -> IntArray:
 
 
 def m_etf(problem: Problem, costs: CostTable) -> IntArray:
-    """(n_units,) by m-ETF: of all ready tasks and devices the earliest start (Baechi, section 3).
+    """Place by m-ETF the ready task that can start first on any device (Baechi, section 3).
 
-    Ties go to the task with the highest upward rank.
+    Ties go to the task with the highest upward rank. Returns (n_units,) devices.
     """
-    board = Board(problem, Tasks.ordered(problem.units, costs))
+    board = Board(problem, Tasks.in_topological_order(problem.units, costs))
     tasks = board.tasks
-    rank = rank_of(tasks)
+    rank = rank_tasks(tasks)
     tensor, reader = tasks.tensors.readings()
     missing = np.bincount(reader, minlength=len(tasks))
     maker = tasks.tensors.source[tensor]
@@ -143,10 +144,10 @@ def m_etf(problem: Problem, costs: CostTable) -> IntArray:
 
 
 def m_topo(problem: Problem, costs: CostTable) -> IntArray:
-    """(n_units,) by m-TOPO: devices are filled in topological order (Baechi, section 3).
+    """Fill devices in topological order by m-TOPO (Baechi, section 3).
 
-    Each takes units until it holds its share of the memory, which is an equal part of all of it
-    and the largest unit, or its limit. Faster devices come first.
+    Each device takes units up to its limit or its share: an equal part of all units' memory plus
+    the largest unit. Faster devices come first. Returns (n_units,) devices.
     """
     held = problem.unit_bytes
     share = held.sum() / len(problem.devices) + held.max()
@@ -165,11 +166,12 @@ def m_topo(problem: Problem, costs: CostTable) -> IntArray:
     return device
 
 
-def ranked(tasks: Tasks) -> list[int]:
-    """Tasks by falling upward rank, which is a topological order."""
-    order: list[int] = np.argsort(-rank_of(tasks), kind="stable").tolist()
+def order_by_rank(tasks: Tasks) -> list[int]:
+    """Sort tasks by decreasing upward rank, which is a topological order."""
+    order: list[int] = np.argsort(-rank_tasks(tasks), kind="stable").tolist()
     return order
 
 
-def rank_of(tasks: Tasks) -> FloatArray:
+def rank_tasks(tasks: Tasks) -> FloatArray:
+    """(n_tasks,) upward rank."""
     return upward_rank(tasks.ms, tasks.transfer_ms, tasks.tensors)

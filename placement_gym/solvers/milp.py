@@ -1,4 +1,4 @@
-"""The best serial placement under limits: a mixed-integer linear program for HiGHS."""
+"""Serial placements under limits by a mixed-integer linear program, solved by HiGHS."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ from placement_gym.solvers.tasks import Tasks
 def serial_program(problem: Problem, costs: CostTable, time_limit_s: float = 60.0) -> Solution:
     """Minimise the latency of a serial schedule under support and memory limits.
 
-    Times and transfers, a tensor once a destination, are linear. How many submodels a placement
-    needs is not: the program counts one for each device in use, which is never too many, and asks
-    again without the placements it has seen until none of the others can be faster. So it ends
-    soon where submodels cost little; at the time limit it gives the best placement and the bound.
+    Times and transfers, once per tensor and destination, are linear. The number of submodels is
+    not: the program counts one per device in use, a lower bound, and is solved again without the
+    placements found so far until no other can be faster. It ends soon where submodels cost little.
 
     Args:
         problem: Units, devices, support and memory limits.
-        costs: Of the units' operators.
-        time_limit_s: Wall-clock seconds.
+        costs: Costs of the units' operators.
+        time_limit_s: Wall-clock limit, after which the best placement so far and the bound are
+            returned.
     """
     end = perf_counter() + time_limit_s
     tasks = Tasks.of_units(problem.units, costs)
-    program, x = additive(problem, costs, tasks)
+    program, x = build_serial_program(problem, costs, tasks)
     best, best_ms = None, np.inf
     while True:
-        found = program.minimum(max(end - perf_counter(), 0.1))
+        found = program.minimise(max(end - perf_counter(), 0.1))
         bound_ms = min(found.bound, best_ms)
         if found.values is None or bound_ms >= best_ms * (1 - GAP):
             proven = best is not None and bound_ms >= best_ms * (1 - 2 * GAP)
             return Solution(best, bound_ms, proven)
-        assignment = chosen(found.values, x)
+        assignment = read_assignment(found.values, x)
         if problem.infeasibility(assignment):  # by less than the solver's tolerance
             exclude(program, x, assignment)
             continue
@@ -52,17 +52,19 @@ def serial_program(problem: Problem, costs: CostTable, time_limit_s: float = 60.
         exclude(program, x, assignment)
 
 
-def additive(problem: Problem, costs: CostTable, tasks: Tasks) -> tuple[Linear, IntArray]:
-    """The program, and the columns x[u, d] that place a unit.
+def build_serial_program(
+    problem: Problem, costs: CostTable, tasks: Tasks
+) -> tuple[Linear, IntArray]:
+    """Build the program; returns it with the columns x[u, d] that place a unit.
 
-    z[t, a, b] moves tensor t from device a to b. A tensor with a reader on b whose maker is
-    elsewhere has to come from somewhere: sum_a z[t, a, b] >= x[reader, b] - x[maker, b], and
+    z[t, a, b] moves tensor t from device a to b. A tensor with a reader on b and its maker on
+    another device must arrive from there: sum_a z[t, a, b] >= x[reader, b] - x[maker, b], and
     z[t, a, b] <= x[maker, a].
     """
     tensor, reader = tasks.tensors.readings()
     maker, t, d = tasks.tensors.source, len(tasks.tensor), len(problem.devices)
     program = Linear()
-    x = placed(program, problem, cost=tasks.ms)
+    x = add_placement(program, problem, cost=tasks.ms)
     z = program.variables(t, d, d, cost=tasks.transfer_ms, upper=~np.eye(d, dtype=bool))
     into, leaving = z[tensor].transpose(0, 2, 1), np.broadcast_to(x[maker][:, :, None], z.shape)
     program.require((x[reader], 1.0), (x[maker[tensor]], -1.0), (into, -1.0), rows=len(tensor) * d)
@@ -75,10 +77,20 @@ def additive(problem: Problem, costs: CostTable, tasks: Tasks) -> tuple[Linear, 
     return program, x
 
 
-def placed(
+def add_placement(
     program: Linear, problem: Problem, cost: ArrayLike = 0.0, whole: bool = True
 ) -> IntArray:
-    """(n_units, n_devices) columns x: where units may go within support and memory."""
+    """Add variables that place every unit once, within support and memory limits.
+
+    Args:
+        program: What they are added to.
+        problem: Units, devices, support and memory limits.
+        cost: (n_units, n_devices) in the objective, or one for all.
+        whole: Whether a unit must not be divided.
+
+    Returns:
+        (n_units, n_devices) columns x.
+    """
     n, d = problem.supported.shape
     x = program.variables(n, d, cost=cost, upper=problem.possible, whole=whole)
     program.require((x, 1.0), rows=n, low=1.0, high=1.0)
@@ -93,19 +105,19 @@ def placed(
 
 
 def exclude(program: Linear, x: IntArray, assignment: IntArray) -> None:
-    """Allow every placement but this one."""
+    """Exclude one placement from the program."""
     same = x[np.arange(len(x)), assignment]
     program.require((same, 1.0), rows=1, high=len(x) - 1.0)
 
 
-def chosen(values: FloatArray, x: IntArray) -> IntArray:
-    """(n_units,) device of each unit at a point of the program."""
+def read_assignment(values: FloatArray, x: IntArray) -> IntArray:
+    """(n_units,) device of each unit at a solution of the program."""
     devices: IntArray = values[x].argmax(axis=1)
     return devices
 
 
 def submodel_ms(problem: Problem, costs: CostTable, assignment: IntArray) -> float:
-    """What the submodels of a placement cost."""
+    """Total cost of a placement's submodels, ms."""
     if not costs.submodel_ms.any():
         return 0.0
     graph, on = problem.units.graph, assignment[problem.units.of_operator]

@@ -1,4 +1,4 @@
-"""What a solver found, and what it proved."""
+"""The result of a solver: a placement and a bound."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from placement_gym.arrays import IntArray
 
 @dataclass(frozen=True)
 class Solution:
-    """A placement and a bound on all of them.
+    """A placement, and a lower bound on the latency of every placement.
 
     Attributes:
         assignment: (n_units,) the best placement found; None if there is none.
-        bound_ms: No placement has a lower latency in the solver's model; infinite if there is no
-            feasible one.
+        bound_ms: Lower bound of the latency in the solver's model; infinite if no placement is
+            feasible.
         proven: Whether ``assignment`` reaches ``bound_ms``, to the solver's gap.
     """
 

@@ -1,4 +1,4 @@
-"""What solvers schedule or cut: tasks, the tensors between them, and their costs."""
+"""Tasks that solvers place, the tensors between them, and their costs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from placement_gym.arrays import FloatArray, IntArray
 from placement_gym.costs.table import CostTable
 from placement_gym.graph.operators import Tensors
-from placement_gym.graph.units import Units, acyclic
+from placement_gym.graph.units import Units, merge_cycles
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,8 +20,8 @@ class Tasks:
         unit: (n_tasks,) the unit of each task.
         ms: (n_tasks, n_devices) times.
         tensors: What tasks read from each other; its sources and readers are tasks.
-        tensor: (n_tensors,) each of them in the operator graph and its cost table.
-        transfer_ms: (n_tensors, n_devices, n_devices) of each of them.
+        tensor: (n_tensors,) index of each tensor in the operator graph and its cost table.
+        transfer_ms: (n_tensors, n_devices, n_devices) time to move each tensor.
     """
 
     unit: IntArray
@@ -32,7 +32,7 @@ class Tasks:
 
     @classmethod
     def of_units(cls, units: Units, costs: CostTable) -> Tasks:
-        """One task a unit, whether or not their graph is acyclic."""
+        """One task per unit, whether or not the graph of units is acyclic."""
         graph, labels = units.graph, units.of_operator
         tensor, reader = graph.moved.readings()
         kept = np.unique(tensor[labels[graph.moved.source[tensor]] != labels[reader]])
@@ -47,24 +47,24 @@ class Tasks:
 
     @classmethod
     def of_operators(cls, units: Units, costs: CostTable) -> Tasks:
-        """One task an operator, as schedules run them."""
+        """One task per operator, as schedules run them."""
         graph = units.graph
         moved_ms = costs.transfer_ms[graph.moving]
         return cls(units.of_operator, costs.operator_ms, graph.moved, graph.moving, moved_ms)
 
     @classmethod
-    def ordered(cls, units: Units, costs: CostTable) -> Tasks:
+    def in_topological_order(cls, units: Units, costs: CostTable) -> Tasks:
         """Tasks in topological order: units if their graph is acyclic, else operators.
 
-        Good enough to choose by: a schedule may start a unit's first operators before the inputs
-        of its last ones are there.
+        Tasks of units are an approximation: a schedule may start a unit's first operators before
+        the inputs of its last ones have arrived.
         """
-        if len(np.unique(acyclic(units.graph, units.of_operator))) == len(units):
+        if len(np.unique(merge_cycles(units.graph, units.of_operator))) == len(units):
             return cls.of_units(units, costs)
         return cls.of_operators(units, costs)
 
     def serial_ms(self, device: IntArray) -> float:
-        """Times and transfers of (n_tasks,) devices, a tensor once a destination."""
+        """Sum of times and transfers under (n_tasks,) devices, once per tensor and destination."""
         tensor, reader = self.tensors.readings()
         here, there = device[self.tensors.source[tensor]], device[reader]
         moves = np.unique(np.stack([tensor, here, there])[:, here != there], axis=1)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from placement_gym.bench.run.environment import BenchEnv
-from placement_gym.bench.run.finalists import Finalist, fastest
+from placement_gym.bench.run.finalist import Finalist
+from placement_gym.bench.run.finalists import choose_finalist
 from placement_gym.bench.run.rows import plain
 from placement_gym.devices import collect_cautions
 from placement_gym.placement import Placement
@@ -39,19 +41,21 @@ def evaluate_placement(
         "graph": chosen.graph,
         "split": split,
     }
-    with TemporaryDirectory() as folder:
-        bench_env = BenchEnv.make("DevicePlacement-v0", env_kwargs, Path(folder))
+    with (
+        TemporaryDirectory() as folder,
+        closing(BenchEnv.make("DevicePlacement-v0", env_kwargs, Path(folder))) as bench_env,
+    ):
         assignment = chosen.operator_devices(bench_env.base.problem.units.graph)
-        finalist = fastest(bench_env, [assignment])
-        bench_env.close()
-        return {
-            "model": chosen.model,
-            "notes": collect_cautions(bench_env.base.problem.devices, bench_env.measured),
-            **summary(finalist),
-        }
+        finalist = choose_finalist(bench_env, [assignment])
+    return {
+        "model": chosen.model,
+        "notes": collect_cautions(bench_env.base.problem.devices, bench_env.measured),
+        **summarize(finalist),
+    }
 
 
-def summary(finalist: Finalist) -> dict[str, Any]:
+def summarize(finalist: Finalist) -> dict[str, Any]:
+    """The values of a finalist that are returned and printed."""
     measurement = finalist.measurement
     values: dict[str, Any] = plain(
         {

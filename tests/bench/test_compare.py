@@ -1,32 +1,31 @@
-"""Comparisons: their rows, files and reports."""
+"""Comparisons: their rows, files, tables, and what happens when they are run again."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
-import gymnasium as gym
 import numpy as np
-import openvino as ov
 import pytest
 from fakes import Greedy
 
 import placement_gym
-from placement_gym.bench.report import tables as report
-from placement_gym.bench.run import rows as rows_file
-from placement_gym.bench.run.agent_run import run_agent
-from placement_gym.bench.run.agents import AgentSpec, UnknownAgentError
-from placement_gym.bench.run.environment import BenchEnv
-from placement_gym.devices import collect_cautions, parse_devices
-from placement_gym.env import placement_env
-from placement_gym.models import load
+from placement_gym.bench.report import comparison
+from placement_gym.bench.run.agents import UnknownAgentError
+from placement_gym.bench.run.rows import append_row, load_rows, remove_rows
 
 SIM = "DevicePlacementSim-v0"
 
 
+def compare(folder: Path, agents: Any = (), model: Any = "tiny", **kwargs: Any) -> dict[str, Any]:
+    options = {"env_id": SIM, "budget": 2, "out": folder, "quiet": True, **kwargs}
+    return placement_gym.compare(model, agents, **options)
+
+
 def test_compare_leaves_files_that_people_can_open(tmp_path: Path) -> None:
-    document = placement_gym.compare("tiny", None, SIM, budget=10, out=tmp_path, quiet=True)
-    rows = [json.loads(line) for line in (tmp_path / "results.jsonl").read_text().splitlines()]
+    document = compare(tmp_path, None, budget=10)
+    rows = load_rows(tmp_path / "results.jsonl")
     assert rows == document["rows"]
     assert {row["label"] for row in rows} >= {"single-device CPU", "single-device GPU", "random"}
     assert (tmp_path / "comparison.png").stat().st_size > 10_000
@@ -35,13 +34,12 @@ def test_compare_leaves_files_that_people_can_open(tmp_path: Path) -> None:
     saved = placement_gym.Placement.load(tmp_path / "tiny-window-seed0.json")
     window = next(row for row in rows if row["agent"] == "window")
     assert window["placement"] == saved.units
+    assert json.loads((tmp_path / "comparison.json").read_text()) == document
     json.dumps(document, allow_nan=False)
 
 
 def test_seeds_multiply_agents_but_not_single_devices(tmp_path: Path) -> None:
-    document = placement_gym.compare(
-        "tiny", ["random"], SIM, budget=2, seeds=(0, 1), out=tmp_path, quiet=True
-    )
+    document = compare(tmp_path, ["random"], seeds=(0, 1))
     assert [(row["agent"], row["seed"]) for row in document["rows"]] == [
         ("single-device", 0),
         ("single-device", 0),
@@ -52,98 +50,136 @@ def test_seeds_multiply_agents_but_not_single_devices(tmp_path: Path) -> None:
 
 def test_infeasible_single_devices_are_listed_not_hidden(tmp_path: Path) -> None:
     devices = [{"name": "CPU"}, {"name": "GPU", "weight_share": 0.5}]
-    document = placement_gym.compare("tiny", [], SIM, devices, budget=2, out=tmp_path, quiet=True)
+    document = compare(tmp_path, devices=devices)
     cpu, gpu = document["rows"]
     assert gpu["latency_ms"] is None
     assert "GPU holds" in gpu["error"]
     assert gpu["error"] in (tmp_path / "table.md").read_text()
-    assert document["best_single_ms"] == cpu["latency_ms"]
+    assert document["best_single_ms"] == pytest.approx(cpu["latency_ms"])
     assert document["best_single_unlimited_ms"] < cpu["latency_ms"]
 
 
-def test_an_interrupt_keeps_the_finished_rows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupted_comparison_keeps_its_rows_and_continues(tmp_path: Path) -> None:
     class Interrupting(Greedy):
         def learn(self, total_timesteps: int) -> None:
             raise KeyboardInterrupt
 
-    document = placement_gym.compare(
-        "tiny", ["random", Interrupting], SIM, budget=2, out=tmp_path, quiet=True
-    )
+    document = compare(tmp_path, ["random", Interrupting])
     assert document["interrupted"]
     assert [row["agent"] for row in document["rows"]][-1] == "random"
-    assert (tmp_path / "table.md").exists()
+    assert "Interrupted; the same command continues." in (tmp_path / "table.md").read_text()
+    again = compare(tmp_path, ["random", "window"])
+    assert not again["interrupted"]
+    assert again["resumed"] == 3
+    assert [row["time"] for row in again["rows"][:3]] == [row["time"] for row in document["rows"]]
 
 
-def test_a_test_bed_and_mixed_precision_are_cautioned_against() -> None:
-    found = collect_cautions(parse_devices("cpu-testbed-bf16"))
-    assert [note.split(":")[0] for note in found] == ["test bed", "mixed precision"]
-    assert [note.split(":")[0] for note in collect_cautions((), measured=False)] == ["simulated"]
+def test_a_rerun_does_what_failed_or_cannot_be_recognised_again(tmp_path: Path) -> None:
+    first = compare(tmp_path, ["random", "failing_agent:make", Greedy])
+    again = compare(tmp_path, ["random", "failing_agent:make", Greedy])
+    assert again["resumed"] == 3
+    assert "Failed runs were done again." in again["replaced"]
+    assert "objects in memory were done again" in again["replaced"]
+    assert len(load_rows(tmp_path / "results.jsonl")) == len(first["rows"]) == 5
+    assert not compare(tmp_path, ["random"])["replaced"].startswith("Failed")
 
 
-def test_a_report_names_the_winner_or_says_that_there_is_none(tmp_path: Path) -> None:
-    document = placement_gym.compare("tiny", [], SIM, budget=2, out=tmp_path, quiet=True)
-    assert report.conclusion(document) == "No split was measured."
-    split = {"label": "window", "placement": {"a": "CPU", "b": "GPU"}}
-    for verdict, speedup, words in (
-        ("no", 0.5, "No split beats the best single device."),
-        ("within noise", 1.01, "window equals it within noise"),
-        ("yes", 1.25, "window beats the best single device by 25.0 %."),
-    ):
-        row = {**split, "beats_best_single": verdict, "speedup_vs_best_single": speedup}
-        assert words in report.conclusion({**document, "rows": [*document["rows"], row]})
-        unheld = {**document, "rows": [row], "best_single_ms": None}
-        assert "No single device holds the model" in report.conclusion(unheld)
-    assert report.conclusion({**document, "interrupted": True}).startswith("Interrupted.")
+@pytest.mark.parametrize(
+    "change",
+    [{"model_fingerprint": "0"}, {"costs_fingerprint": "0"}, {"devices": [{"name": "NPU"}]}],
+    ids=lambda change: next(iter(change)),
+)
+def test_rows_of_something_that_has_changed_are_replaced(
+    change: dict[str, Any], tmp_path: Path
+) -> None:
+    (row, *_) = compare(tmp_path)["rows"]
+    remove_rows(tmp_path, [row["key"]])
+    append_row(tmp_path / "results.jsonl", row | change)
+    again = compare(tmp_path)
+    assert again["resumed"] == 1
+    assert "another version" in again["replaced"]
+    assert len(load_rows(tmp_path / "results.jsonl")) == 2
+
+
+def test_another_comparison_in_the_same_folder_says_what_it_replaces(tmp_path: Path) -> None:
+    compare(tmp_path, ["random"])
+    other = compare(tmp_path, ["random"], devices="cpu+igpu")
+    assert "replace those of tiny on CPU, GPU" in other["replaced"]
+    assert len(load_rows(tmp_path / "results.jsonl")) == 6
+    assert "stay in results.jsonl" in str(comparison_on_terminal(other))
+
+
+def comparison_on_terminal(document: dict[str, Any]) -> str:
+    from rich.console import Console
+
+    console = Console(width=200)
+    with console.capture() as captured:
+        console.print(comparison.terminal(document))
+    return " ".join(captured.get().split())
+
+
+def test_the_table_shows_the_gap_to_the_proven_optimum(tmp_path: Path) -> None:
+    document = compare(tmp_path, ["min-cut"])
+    table = (tmp_path / "table.md").read_text()
+    assert document["optimum_ms"] is not None
+    assert "| proven optimum |" in table
+    row = next(line for line in table.splitlines() if line.startswith("| min-cut |"))
+    assert "| 0.0 % |" in row
+    assert "Faster than the best single device: min-cut by" in document["verdict"]
+
+
+def test_pictures_that_cannot_be_drawn_cost_no_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise MemoryError("too large to draw")
+
+    monkeypatch.setattr("placement_gym.plots.placement.draw_placement", fail)
+    document = compare(tmp_path, ["window"])
+    assert all(row["latency_ms"] for row in document["rows"])
+    assert any("too large to draw" in note for note in document["notes"])
 
 
 def test_two_agents_of_one_name_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="random"):
-        placement_gym.compare("tiny", ["random", "random"], SIM, out=tmp_path, quiet=True)
-
-
-def test_a_torn_last_line_costs_no_other_row(bench_env: BenchEnv, tmp_path: Path) -> None:
-    row, _ = run_agent(bench_env, AgentSpec("random"), seed=0, budget=2)
-    path = tmp_path / "results.jsonl"
-    rows_file.append(path, row)
-    whole = path.read_text()
-    path.write_text(whole + whole[:40])
-    rows_file.append(path, row)
-    assert path.read_text() == whole * 2
-
-
-def test_values_that_are_not_finite_become_null() -> None:
-    assert rows_file.plain({"a": [float("nan"), 1.0], "b": float("inf")}) == {
-        "a": [None, 1.0],
-        "b": None,
-    }
-
-
-def test_rows_carry_what_made_them(bench_env: BenchEnv) -> None:
-    row, _ = run_agent(bench_env, AgentSpec("random"), seed=4, budget=2)
-    values = row.to_json()
-    assert values["versions"]["openvino"] == ov.__version__.split("-")[0]
-    assert values["model_fingerprint"] == bench_env.base.problem.units.graph.fingerprint()
-    assert (values["seed"], values["budget"]) == (4, 2)
+        compare(tmp_path, ["random", "random"])
 
 
 @pytest.mark.parametrize("name", ["nobody", "no.such.module:make", "agents.static:nobody"])
 def test_unknown_agents_are_refused_before_anything_runs(name: str, tmp_path: Path) -> None:
     with pytest.raises(UnknownAgentError, match=r"nobody|no\.such\.module"):
-        placement_gym.compare("tiny", [name], SIM, out=tmp_path, quiet=True)
+        compare(tmp_path, [name])
     assert not (tmp_path / "results.jsonl").exists()
 
 
-def test_a_saved_placement_is_measured_again_without_the_environment(tmp_path: Path) -> None:
-    from placement_gym.tools.evaluate import evaluate_placement
+def test_a_folder_that_cannot_be_written_is_found_before_anything_runs(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ValueError, match="cannot write results into"):
+        compare(tmp_path / "file")
 
-    env = gym.make("placement_gym:DevicePlacement-v0", model="tiny", devices="cpu-testbed")
-    base = placement_env(env)
-    assignment = np.arange(base.problem.n_units) % 2
-    base.evaluate(assignment)
-    base.placement().save(tmp_path / "placement.json")
-    values = evaluate_placement(load("tiny"), tmp_path / "placement.json")
-    assert values["n_submodels"] == base.last_measurement.n_submodels
-    assert values["latency_ms"] > 0
-    assert values["beats_best_single"] in ("yes", "no", "within noise")
+
+def test_measured_latencies_are_shown_corrected_for_drift(tmp_path: Path) -> None:
+    document = compare(tmp_path, ["window"])
+    slow = [
+        row | {"latency_ms": 3 * row["latency_ms"]} if row["agent"] == "window" else row
+        for row in document["rows"]
+    ]
+    corrected = comparison_of(slow, tmp_path)
+    assert [row["latency_ms"] for row in corrected["rows"]] == pytest.approx(
+        [row["latency_ms"] for row in document["rows"]], rel=1e-9
+    )
+
+
+def comparison_of(rows: list[dict[str, Any]], folder: Path) -> dict[str, Any]:
+    from placement_gym.bench.compare import summarize
+    from placement_gym.bench.run.environment import BenchEnv
+
+    return summarize(BenchEnv.make(SIM, {"model": "tiny"}, folder), rows)
+
+
+def test_a_model_in_memory_is_recognised_when_it_is_compared_again(tmp_path: Path) -> None:
+    from placement_gym.models import load
+
+    compare(tmp_path, ["random"], model=load("tiny"))
+    assert compare(tmp_path, ["random"], model=load("tiny"))["resumed"] == 3
+    assert np.isfinite(load_rows(tmp_path / "results.jsonl")[0]["latency_ms"])

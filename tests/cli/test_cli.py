@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+from importlib.metadata import entry_points, version
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import placement_gym
+from placement_gym.bench import compare
 from placement_gym.cli.main import main
+from placement_gym.cli.options import seeds
 
 SIM = ["--env", "DevicePlacementSim-v0", "--model", "tiny"]
 
@@ -46,6 +53,11 @@ def test_settings_reach_the_environment(tmp_path: Path, capsys: pytest.CaptureFi
     ("words", "remedy"),
     [
         (["compare", *SIM, "--agents", "nobody"], "random-blocks"),
+        (["compare", *SIM, "--agents", "heff"], "did you mean 'heft'"),
+        (["compare", *SIM, "--agents", "json:nothing"], json.__file__),
+        (["compare", *SIM, "--env", "DevicePlacementSym-v0"], "mean 'DevicePlacementSim-v0'"),
+        (["compare", *SIM, "--set", "horizn=2"], "did you mean 'horizon'"),
+        (["bench", "run", "papers", "--out", "results"], "did you mean 'paper'"),
         (["compare", *SIM, "--set", "granularity=layer"], "colocated"),
         (["compare", *SIM, "--set", "colour=red"], "colour"),
         (["compare", "--model", "gone.xml"], "resnet"),
@@ -65,7 +77,136 @@ def test_a_users_error_is_one_line_that_names_the_remedy(
     assert main(words) == 2
     error = capsys.readouterr().err
     assert remedy in error
-    assert "Traceback" not in error
+    assert "\n" not in error.strip()
+    assert "environment creator" not in error
+
+
+@pytest.mark.parametrize(
+    ("words", "remedy"),
+    [
+        (["compare", "--seeds", "x"], "as in 0,1,2 or 0-2, not 'x'"),
+        (["compare", "--seeds", ""], "as in 0,1,2 or 0-2, not ''"),
+        (["compare", "--seeds", "2-0"], "as in 0,1,2 or 0-2, not '2-0'"),
+        (["compare", "--set", "granularity"], "KEY=VALUE, as in granularity=op"),
+        (["plan", "--time-limit", "-3"], "seconds above 0, not '-3'"),
+        (["fidelity", "--placements", "few"], "whole number of at least 1, not 'few'"),
+        (["bench", "run", "paper", "--out", "o", "--workers", "0"], "at least 1, not '0'"),
+    ],
+)
+def test_a_value_that_cannot_be_read_is_named(
+    words: list[str], remedy: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(words)
+    assert remedy in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("3", [3]), ("0-2", [0, 1, 2]), ("0, 4,2-4", [0, 4, 2, 3])]
+)
+def test_seeds_are_numbers_and_ranges(text: str, expected: list[int]) -> None:
+    assert seeds(text) == expected
+
+
+def test_a_defect_shows_its_traceback(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def broken(**kwargs: Any) -> None:
+        raise TypeError("a defect")
+
+    monkeypatch.setattr("placement_gym.bench.compare.compare", broken)
+    with pytest.raises(TypeError, match="a defect"):
+        main(["compare", *SIM, "--out", str(tmp_path)])
+
+
+def test_a_failed_run_gives_exit_status_1(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = ["--out", str(tmp_path)]
+    assert main(["compare", *SIM, "--agents", "saved", "--budget", "2", *out]) == 1
+    assert "failed" in capsys.readouterr().out
+
+
+def test_a_single_device_that_cannot_hold_the_model_is_no_failure(tmp_path: Path) -> None:
+    words = ["compare", *SIM, "--devices", "cpu-testbed-limited", "--agents", "heft"]
+    assert main([*words, "--budget", "2", "--out", str(tmp_path)]) == 0
+
+
+def test_a_failed_run_of_a_study_gives_exit_status_1(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    study = tmp_path / "study.yaml"
+    study.write_text(
+        "env: DevicePlacementSim-v0\nmodels: [tiny]\nbudget: 2\nseeds: 1\n"
+        "devices: [cpu+igpu]\nagents: [random, saved]\n"
+    )
+    words = ["bench", "run", str(study), "--out", str(tmp_path), "--executor", "serial"]
+    assert main(words) == 1
+    assert "2 rows" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "target", "kept"),
+    [
+        (["compare", *SIM], "bench.compare.compare", "the same command starts again there"),
+        (["plan"], "tools.plan.plan", "a profile that was complete is kept"),
+        (["fidelity"], "tools.fidelity.fidelity", "a profile that was complete is kept"),
+        (["profile"], "backends.measured.build.build_measured_backend", "measures again"),
+        (
+            ["evaluate", "--placement", "x.json"],
+            "tools.evaluate.evaluate_placement",
+            "nothing is kept",
+        ),
+        (
+            ["bench", "run", "mismatch", "--out", "OUT"],
+            "bench.study.runner.run_study",
+            "finished runs are in OUT/results.jsonl; the same command continues",
+        ),
+        (
+            ["bench", "report", "paper", "--out", "OUT"],
+            "bench.report.study.report_study",
+            "the results in OUT/ are kept",
+        ),
+        (["bench", "validate", "--out", "OUT"], "bench.study.replay.validate", "OUT/ are kept"),
+    ],
+)
+def test_an_interrupt_says_what_is_kept(
+    words: list[str],
+    target: str,
+    kept: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def interrupted(*args: Any, **kwargs: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(f"placement_gym.{target}", interrupted)
+    assert main(words) == 130
+    error = capsys.readouterr().err.splitlines()
+    assert kept in error[-1]
+    assert error[-1].startswith("placement-gym: interrupted: ")
+
+
+def test_an_interrupt_that_knows_more_is_believed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*args: Any) -> None:
+        raise KeyboardInterrupt("3 of 8 runs are in OUT")
+
+    monkeypatch.setattr("placement_gym.bench.study.runner.run_study", interrupted)
+    assert main(["bench", "run", "mismatch", "--out", "OUT"]) == 130
+    assert capsys.readouterr().err.endswith("interrupted: 3 of 8 runs are in OUT\n")
+
+
+def test_an_interrupted_comparison_prints_what_it_has(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(**kwargs: Any) -> dict[str, Any]:
+        return {"rows": [], "interrupted": True}
+
+    monkeypatch.setattr("placement_gym.bench.compare.compare", interrupted)
+    assert main(["compare", *SIM, "--out", str(tmp_path)]) == 130
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert "0 finished runs" in printed.err
 
 
 def test_another_models_placement_is_refused(
@@ -88,15 +229,32 @@ def test_a_simulated_placement_can_be_measured(
     assert values["n_submodels"] == values["n_submodels_expected"]
 
 
-def test_agents_are_found_in_the_folder_of_the_user(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("start", ["script", "module"])
+def test_modules_of_the_users_folder_are_found_and_hide_no_others(
+    start: str, tmp_path: Path
 ) -> None:
-    source = (
-        "from agents.static import window\n\n\ndef make(env, seed):\n    return window(env, seed)\n"
+    (tmp_path / "agents").mkdir()
+    for name in ("agents/__init__.py", "colorsys.py"):
+        (tmp_path / name).write_text("raise ImportError('the wrong one')\n")
+    (tmp_path / "mine.py").write_text("import colorsys\nfrom agents import AGENTS\n")
+    (tmp_path / "study.yaml").write_text(
+        "env: DevicePlacementSim-v0\nmodels: [tiny]\nbudget: 2\n"
+        "agents: ['mine:AGENTS', 'mine:missing']\n"
     )
-    (tmp_path / "my_own_agent.py").write_text(source)
-    monkeypatch.chdir(tmp_path)
-    assert main(["compare", *SIM, "--agents", "my_own_agent:make", "--budget", "2"]) == 0
+    script = tmp_path / "bin" / "placement-gym"
+    script.parent.mkdir()
+    script.write_text("import sys\nfrom placement_gym.cli.main import main\nsys.exit(main())\n")
+    command = [str(script)] if start == "script" else ["-m", "placement_gym"]
+    done = subprocess.run(
+        [sys.executable, *command, "bench", "run", "study.yaml", "--out", "results"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 2
+    (line,) = [line for line in done.stderr.splitlines() if line.startswith("placement-gym: ")]
+    assert "cannot import 'mine:missing': module 'mine' has no attribute 'missing'" in line
+    assert f"'mine' was imported from {tmp_path / 'mine.py'}" in line
 
 
 def test_a_file_that_openvino_cannot_read_is_a_users_error(
@@ -115,6 +273,27 @@ def test_devices_lists_machine_and_presets(capsys: pytest.CaptureFixture[str]) -
     assert "cpu-testbed-limited" in printed
 
 
-def test_a_setting_without_a_value_is_refused() -> None:
-    with pytest.raises(SystemExit, match="2"):
-        main(["compare", "--set", "granularity"])
+def test_help_names_the_defaults_of_compare(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        main(["compare", "--help"])
+    printed = " ".join(capsys.readouterr().out.split())
+    assert f"({compare.DEFAULT_ENV})" in printed
+    assert ", ".join(compare.SEARCH_AGENTS) in printed
+
+
+def test_the_command_starts_without_heavy_modules() -> None:
+    heavy = ("openvino", "torch", "matplotlib", "scipy", "numba", "rich")
+    code = (
+        "import sys\nimport placement_gym.cli.main as command\ncommand.parser()\n"
+        f"print([name for name in {heavy} if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout.strip() == "[]", done.stderr
+
+
+def test_the_console_script_is_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    (script,) = entry_points(group="console_scripts", name="placement-gym")
+    assert script.value == "placement_gym.cli.main:main"
+    with pytest.raises(SystemExit, match="0"):
+        script.load()(["--version"])
+    assert capsys.readouterr().out.strip() == version("placement-gym") == placement_gym.__version__

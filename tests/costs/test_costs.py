@@ -29,12 +29,12 @@ CPU_GPU = ("CPU", "GPU")
 
 
 def table(**changes: Any) -> CostTable:
-    """The diamond's table, with some figures replaced."""
+    """The diamond's table, with some values replaced."""
     return replace(diamond_costs(diamond_problem()), **changes)
 
 
 def nudged(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """The array with its last figure off the diagonal changed."""
+    """The array with its last value off the diagonal changed."""
     changed = values.copy()
     at = (0, 1) if values.ndim == 2 else (0,)
     changed[at] = ~changed[at] if changed.dtype == np.bool_ else changed[at] + 1
@@ -55,14 +55,47 @@ def test_a_saved_table_is_one_file_that_loads_exactly(tmp_path: Path) -> None:
     assert loaded.fingerprint == thirds.fingerprint
 
 
+OLD = Path(__file__).resolve().parents[1] / "data/0.1.0"
+
+
+@pytest.mark.parametrize(
+    ("name", "unit", "fingerprint"),
+    [("analytic", "MB", "62a69a9894ebf33a"), ("published", "ms", "d103e1f9f4091162")],
+)
+def test_a_table_of_version_0_1_0_loads_unchanged_and_states_its_unit(
+    name: str, unit: str, fingerprint: str, tmp_path: Path
+) -> None:
+    path = OLD / f"{name}-costs.json"
+    written, old = json.loads(path.read_text()), CostTable.load(path)
+    assert (written["format"], old.source, old.transfer_unit) == (1, name, unit)
+    assert old.transfer_size.tolist() == written["volume"]
+    assert old.link_ms_per_size.tolist() == written["link_ms_per_volume"]
+    assert old.fingerprint == fingerprint
+    old.save(tmp_path / "again.json")
+    again = CostTable.load(tmp_path / "again.json")
+    assert (again.fingerprint, again.transfer_unit) == (fingerprint, unit)
+
+
+def test_the_toys_analytic_costs_are_those_of_version_0_1_0(
+    graph_of: Callable[[str, str], OpGraph],
+) -> None:
+    costs = analytic(graph_of("tiny", "folded"), PRESETS["cpu+dgpu"])
+    assert costs.fingerprint == CostTable.load(OLD / "analytic-costs.json").fingerprint
+
+
+def test_an_unknown_unit_is_refused_with_those_there_are() -> None:
+    with pytest.raises(ValueError, match=r"transfer_unit must be one of \['MB', 'ms'\]"):
+        table(transfer_unit="GB")
+
+
 @pytest.mark.parametrize("name", ARRAYS)
-def test_the_fingerprint_changes_with_any_figure(name: str) -> None:
+def test_the_fingerprint_changes_with_any_number(name: str) -> None:
     before = table()
     assert table(**{name: nudged(getattr(before, name))}).fingerprint != before.fingerprint
     assert table().fingerprint == before.fingerprint
 
 
-@pytest.mark.parametrize("name", [name for name in ARRAYS if name != "volume"])
+@pytest.mark.parametrize("name", [name for name in ARRAYS if name != "transfer_size"])
 def test_an_array_of_wrong_shape_is_refused_by_name(name: str) -> None:
     values = getattr(table(), name)
     for wrong in (values[:-1], np.stack([values, values]), np.concatenate([values, values[:1]])):
@@ -72,7 +105,7 @@ def test_an_array_of_wrong_shape_is_refused_by_name(name: str) -> None:
 
 @pytest.mark.parametrize("bad", [-1.0, np.nan, np.inf])
 @pytest.mark.parametrize(
-    "name", ["operator_ms", "volume", "link_ms", "link_ms_per_volume", "submodel_ms"]
+    "name", ["operator_ms", "transfer_size", "link_ms", "link_ms_per_size", "submodel_ms"]
 )
 def test_a_cost_that_is_negative_or_not_finite_is_refused(name: str, bad: float) -> None:
     values = getattr(table(), name).copy()
@@ -86,7 +119,7 @@ def test_negative_memory_is_refused() -> None:
         table(memory_bytes=np.array([100, -1, 100, 100]))
 
 
-@pytest.mark.parametrize("name", ["link_ms", "link_ms_per_volume"])
+@pytest.mark.parametrize("name", ["link_ms", "link_ms_per_size"])
 def test_a_transfer_within_a_device_must_be_free(name: str) -> None:
     with pytest.raises(ValueError, match="diagonal must be zero"):
         table(**{name: np.eye(2)})
@@ -129,7 +162,7 @@ def test_a_damaged_file_is_refused_with_its_name_and_the_reason(
     damage(values)
     path = tmp_path / "damaged.json"
     path.write_text(json.dumps(values))
-    with pytest.raises(ValueError, match=rf"damaged\.json is not a cost table: .*{reason}"):
+    with pytest.raises(ValueError, match=rf"damaged\.json is not a valid cost table: .*{reason}"):
         CostTable.load(path)
 
 
@@ -137,7 +170,7 @@ def test_a_damaged_file_is_refused_with_its_name_and_the_reason(
 def test_a_file_that_is_no_table_is_refused_with_its_name(text: str, tmp_path: Path) -> None:
     path = tmp_path / "other.json"
     path.write_text(text)
-    with pytest.raises(ValueError, match=r"other\.json is not a cost table"):
+    with pytest.raises(ValueError, match=r"other\.json is not a valid cost table"):
         CostTable.load(path)
 
 
@@ -162,8 +195,8 @@ def test_a_table_whose_rows_are_in_another_order_is_refused() -> None:
 
 
 def test_a_table_that_lacks_a_tensor_is_refused() -> None:
-    with pytest.raises(ValueError, match="volume"):
-        SimulatedBackend(diamond_problem(), table(volume=np.array(TRANSFER_MS[:-1])))
+    with pytest.raises(ValueError, match="transfer_size"):
+        SimulatedBackend(diamond_problem(), table(transfer_size=np.array(TRANSFER_MS[:-1])))
 
 
 def test_units_cost_the_sum_of_their_operators_and_run_where_all_of_them_do() -> None:
@@ -176,9 +209,9 @@ def test_units_cost_the_sum_of_their_operators_and_run_where_all_of_them_do() ->
     assert costs.units_supported(units).tolist() == [[True, True], [True, False], [True, True]]
 
 
-def test_a_transfer_takes_a_fixed_time_and_one_for_its_volume() -> None:
+def test_a_transfer_takes_a_fixed_time_and_one_for_its_size() -> None:
     apart = 1.0 - np.eye(2)
-    costs = table(link_ms=3.0 * apart, link_ms_per_volume=np.array([[0.0, 2.0], [8.0, 0.0]]))
+    costs = table(link_ms=3.0 * apart, link_ms_per_size=np.array([[0.0, 2.0], [8.0, 0.0]]))
     assert costs.transfer_ms[0].tolist() == [[0.0, 4.0], [7.0, 0.0]]
     assert costs.transfer_ms[2].tolist() == [[0.0, 3.25], [4.0, 0.0]]
 

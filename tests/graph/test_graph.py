@@ -137,6 +137,17 @@ def test_shape_chain_folds_into_its_consumer(shape_chain: OpGraph) -> None:
     assert {("relu", "reshape"), ("reshape", "exp")} <= edges(shape_chain)
 
 
+def test_random_numbers_from_constants_stay_an_operator() -> None:
+    data = named("x", x(2, 3))
+    low, high = ops.constant(np.float32(0)), ops.constant(np.float32(1))
+    shape = ops.constant(np.array([2, 3]))
+    random = named("random", ops.random_uniform(shape, low, high, "f32"))
+    scaled = named("scaled", ops.multiply(random, ops.constant(np.float32(2))))
+    graph = extract(model_of(named("sum", ops.add(data, scaled)), inputs=[data]))
+    assert set(graph.names) == {"random", "scaled", "sum"}
+    assert edges(graph) == {("random", "scaled"), ("scaled", "sum")}
+
+
 def test_parameter_belongs_to_its_first_reader_and_result_to_its_producer() -> None:
     data = named("x", x(1, 4))
     first = named("first", ops.relu(data))

@@ -154,6 +154,12 @@ def test_unmapped_operator_joins_its_consumer() -> None:
     assert unit_sets(units) == {frozenset({0}), frozenset({1, 2})}
 
 
+def test_unmapped_operator_joins_the_first_of_its_consumers() -> None:
+    fork = op_graph(3, [(0, 1), (0, 2)])
+    units = group(fork, "fused", {"op1": "a", "op2": "b"})
+    assert unit_sets(units) == {frozenset({0, 1}), frozenset({2})}
+
+
 def test_convolution_bias_and_activation_are_one_fused_unit(units_of: UnitsOf) -> None:
     units = units_of("tiny", "fused", "folded")
     parts = ("stem/conv", "stem/add", "stem/relu")

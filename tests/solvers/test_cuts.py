@@ -13,7 +13,8 @@ from placement_gym.backends.simulated.build import build_simulated_problem
 from placement_gym.devices import DeviceSpec
 from placement_gym.graph.units import group
 from placement_gym.problem import Problem
-from placement_gym.solvers.cuts import alpha_expansion, minimum_cut
+from placement_gym.solvers.cuts import alpha_expansion, approximation_factor, minimum_cut
+from placement_gym.solvers.tasks import Tasks
 
 HEADROOM = {"inception": (12.5, 20.0), "resnet": (2.0, 8.0), "bert-8": (4.0, 8.0)}
 PUBLISHED_MS = {"inception": (12.8, 12.0), "resnet": (16.0, 7.81), "bert-8": (6.38, 2.77)}
@@ -38,7 +39,7 @@ def random_backend(
         rng.integers(0, 10, (n, n_devices)) + rng.random((n, n_devices)),
         rng.integers(1, 9, n_tensors),
         link_ms=0.3 if alike else rng.random((n_devices, n_devices)),
-        link_ms_per_volume=0.7 if alike else rng.random((n_devices, n_devices)),
+        link_ms_per_size=0.7 if alike else rng.random((n_devices, n_devices)),
     )
     devices = tuple(DeviceSpec(name) for name in costs.devices)
     problem = Problem(units, devices, np.ones((len(units), n_devices), dtype=np.bool_))
@@ -90,6 +91,36 @@ def test_expansion_improves_on_simple_starts_and_its_bound_holds(seed: int, alik
     assert latency_ms <= 1.3 * fastest
     if found.proven:
         assert latency_ms == pytest.approx(fastest)
+
+
+def test_the_bound_of_an_expansion_that_stays_above_the_optimum_holds() -> None:
+    backend = random_backend(285, 3, alike=True)
+    units, costs = backend.problem.units, backend.costs
+    found = alpha_expansion(units, costs)
+    assert found.assignment is not None
+    fastest = fastest_of_all(backend)
+    latency_ms = backend.evaluate_ignoring_limits(found.assignment).latency_ms
+    assert found.bound_ms < fastest < 0.999 * latency_ms
+    assert not found.proven
+
+
+@pytest.mark.parametrize(
+    ("readers", "n_devices", "link_ms", "factor"),
+    [
+        ([1], 3, 1.0, 2.0),
+        ([1, 2], 3, 1.0, 4.0),
+        ([1, 2, 3, 4], 3, 1.0, 4.0),
+        ([1, 2, 3, 4], 5, 1.0, 8.0),
+        ([1], 1, 1.0, 1.0),
+        ([1], 3, [[0, 1, 1], [1, 0, 2], [1, 2, 0]], np.inf),
+    ],
+)
+def test_the_factor_of_an_expansion_is_twice_the_transfers_that_a_tensor_can_need(
+    readers: list[int], n_devices: int, link_ms: object, factor: float
+) -> None:
+    graph = made_graph(5, [(0, readers)])
+    costs = cost_table(graph, np.ones((5, n_devices)), [0.0], link_ms=link_ms)
+    assert approximation_factor(Tasks.of_operators(group(graph, "op"), costs)) == factor
 
 
 def test_expansions_find_the_optimum_of_most_small_graphs() -> None:

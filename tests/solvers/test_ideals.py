@@ -9,19 +9,19 @@ import networkx as nx
 import numpy as np
 import pytest
 from by_hand import cost_table, grouped, ints, made_graph
-from published import DATA, PUBLISHED
+from published import DATA
 
 from placement_gym.arrays import IntArray
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.costs.semantics import PRESETS
-from placement_gym.costs.workloads import Workload, devices_of
+from placement_gym.costs.workloads import Workload, make_devices
 from placement_gym.devices import DeviceSpec
 from placement_gym.problem import Problem
 from placement_gym.solvers.forward import Forward
 from placement_gym.solvers.ideals import (
     TooManyIdealsError,
+    enumerate_ideals,
     exact_pipeline,
-    ideals,
     linear_pipeline,
 )
 
@@ -45,7 +45,7 @@ Of bert24 the publication's program counts 30 ideals, there are 39.
 def published(path: Path) -> SimulatedBackend:
     workload = Workload.load(path)
     limit = {"memory_bytes": workload.accelerator_bytes}
-    devices = devices_of(1, workload.n_accelerators, **limit)
+    devices = make_devices(1, workload.n_accelerators, **limit)
     units, costs = workload.units(), workload.costs(devices)
     problem = Problem(units, devices, costs.units_supported(units), costs.memory_bytes)
     return SimulatedBackend(problem, costs, THROUGHPUT)
@@ -56,7 +56,6 @@ def load_ms(backend: SimulatedBackend, assignment: IntArray) -> float:
     return backend.evaluate_ignoring_limits(assignment).latency_ms
 
 
-@PUBLISHED
 @pytest.mark.parametrize(("name", "dp_ms", "dpl_ms", "n_ideals"), VALUES)
 def test_pipelines_reach_the_published_loads(
     name: str, dp_ms: float, dpl_ms: float, n_ideals: int | None
@@ -64,7 +63,7 @@ def test_pipelines_reach_the_published_loads(
     backend = published(DATA / "throughput-inputs" / f"{name}.json")
     problem, costs = backend.problem, backend.costs
     assert load_ms(backend, linear_pipeline(problem, costs)) == pytest.approx(dpl_ms, rel=1e-4)
-    assert len(ideals(Forward.of(problem.units))) == (n_ideals or 39)
+    assert len(enumerate_ideals(Forward.of(problem.units))) == (n_ideals or 39)
     assert load_ms(backend, exact_pipeline(problem, costs)) == pytest.approx(dp_ms, rel=5e-6)
 
 
@@ -113,12 +112,12 @@ def test_no_pipeline_has_a_smaller_largest_load(seed: int) -> None:
 def test_a_graph_that_is_too_wide_is_refused_with_what_to_do() -> None:
     wide = grouped(made_graph(20, []), np.arange(20))
     with pytest.raises(TooManyIdealsError, match=r"more than 1000 ideals.*dpl"):
-        ideals(Forward.of(wide), 1000)
+        enumerate_ideals(Forward.of(wide), 1000)
 
 
 def test_ideals_of_a_diamond() -> None:
     units = grouped(made_graph(4, [(0, [1, 2]), (1, [3]), (2, [3])]), np.arange(4))
-    assert [ideal.sum() for ideal in ideals(Forward.of(units))] == [0, 1, 2, 2, 3, 4]
+    assert [ideal.sum() for ideal in enumerate_ideals(Forward.of(units))] == [0, 1, 2, 2, 3, 4]
 
 
 def test_what_fits_nowhere_is_refused() -> None:

@@ -23,12 +23,12 @@ ALL = pytest.mark.parametrize("solver", SOLVERS)
 
 
 def small(
-    made: Made, operator_ms: object, volume: object, shares: tuple[float | None, ...] = ()
+    made: Made, operator_ms: object, transfer_size: object, shares: tuple[float | None, ...] = ()
 ) -> tuple[Problem, CostTable]:
     """Operators as units on devices of which some hold a share of the weights only."""
     ms: FloatArray = np.array(operator_ms, dtype=np.float64)
     graph = made_graph(len(ms), made)
-    costs = cost_table(graph, ms, volume)
+    costs = cost_table(graph, ms, transfer_size)
     limits = shares or (None,) * ms.shape[1]
     devices = tuple(
         DeviceSpec(name, weight_share=share)
@@ -59,7 +59,7 @@ def test_heft_moves_an_operator_that_another_device_runs_much_faster() -> None:
 
 def test_a_board_starts_a_task_in_the_first_gap_that_holds_it() -> None:
     problem, costs = small([], [[2, 2]] * 4, [])
-    board = Board(problem, Tasks.ordered(problem.units, costs))
+    board = Board(problem, Tasks.in_topological_order(problem.units, costs))
     board.busy[0] = [(0.0, 2.0), (3.0, 5.0), (9.0, 11.0)]
     assert board.start_ms(0, 0.0, 1.0) == 2.0
     assert board.start_ms(0, 0.0, 2.0) == 5.0

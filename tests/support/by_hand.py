@@ -52,9 +52,9 @@ def grouped(graph: OpGraph, labels: IntArray) -> Units:
 def cost_table(
     graph: OpGraph,
     operator_ms: Any,
-    volume: Any,
+    transfer_size: Any,
     link_ms: Any = 0.0,
-    link_ms_per_volume: Any = 1.0,
+    link_ms_per_size: Any = 1.0,
     submodel_ms: Any = 0.0,
     host: Any = False,
 ) -> CostTable:
@@ -70,9 +70,10 @@ def cost_table(
         operator_ms=ms,
         supported=np.ones((n, d), dtype=np.bool_),
         memory_bytes=np.zeros(n, dtype=np.int64),
-        volume=np.array(volume, dtype=np.float64),
+        transfer_size=np.array(transfer_size, dtype=np.float64),
+        transfer_unit="MB",
         link_ms=np.asarray(link_ms) * apart,
-        link_ms_per_volume=np.asarray(link_ms_per_volume) * apart,
+        link_ms_per_size=np.asarray(link_ms_per_size) * apart,
         submodel_ms=np.full(d, submodel_ms),
         host=np.full(d, host),
     )
@@ -96,7 +97,7 @@ def random_backend(seed: int, submodel_ms: float = 0.0, most: int = 8) -> Simula
         rng.integers(0, 10, (n, d)) + rng.random((n, d)),
         rng.integers(1, 9, len(graph.tensors.source)),
         link_ms=rng.random((d, d)),
-        link_ms_per_volume=rng.random((d, d)),
+        link_ms_per_size=rng.random((d, d)),
         submodel_ms=submodel_ms,
     )
     limits = [None, *(float(share) for share in rng.choice([0.2, 0.5, 1.0], d - 1))]

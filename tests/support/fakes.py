@@ -72,9 +72,10 @@ def diamond_costs(problem: Problem) -> CostTable:
         operator_ms=np.array(UNIT_MS)[:, np.arange(n) % 2],
         supported=problem.supported,
         memory_bytes=np.array(WEIGHT_BYTES),
-        volume=np.array(TRANSFER_MS),
+        transfer_size=np.array(TRANSFER_MS),
+        transfer_unit="ms",
         link_ms=np.zeros((n, n)),
-        link_ms_per_volume=1.0 - np.eye(n),
+        link_ms_per_size=1.0 - np.eye(n),
         submodel_ms=np.zeros(n),
         host=np.array([device.kind == "CPU" for device in problem.devices]),
     )

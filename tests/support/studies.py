@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from placement_gym.bench.run.rows import Json
 from placement_gym.bench.study.spec import Study
-from placement_gym.bench.study.worker import Result
 
 VALUES: dict[str, Any] = {
     "env": "DevicePlacementSim-v0",
@@ -23,7 +23,7 @@ def study(**changes: Any) -> Study:
     return Study.of(VALUES | changes)
 
 
-def timeless(rows: Iterable[Result]) -> list[Result]:
+def timeless(rows: Iterable[Json]) -> list[Json]:
     """Rows without what differs from run to run, in the order of their keys."""
     kept = [{key: value for key, value in row.items() if key not in TIMES} for row in rows]
     return sorted(kept, key=lambda row: str(row["key"]))

@@ -20,11 +20,11 @@ QUANTILE = 1.96
 
 
 class SimulatedBackend:
-    """Scores placements with a ``CostTable``.
+    """Evaluates placements with a ``CostTable``.
 
     Args:
         problem: Units and devices.
-        costs: Of the units' operators on the same devices.
+        costs: Costs of the units' operators on the same devices.
         semantics: What the latency means; None takes HETERO's serial schedule.
         noise: Standard deviation of the logarithm of an evaluated latency; single devices and
             re-measurements are exact.
@@ -50,14 +50,14 @@ class SimulatedBackend:
         self.reference_ms = self.simulator.latency_ms(reference)
 
     def evaluate(self, assignment: IntArray) -> Measurement:
-        """Repeatable, or seeded noise; see ``Backend.evaluate``."""
+        """Deterministic, or with seeded noise; see ``Backend.evaluate``."""
         placement = self.placements(assignment)
         used = self.memory_bytes(placement)
         error, penalty_ms = self.limits(placement, used)
         if error:
             traffic = self.simulator.traffic(placement)
             return Measurement.failed(error, self.reference_ms, traffic, tuple(used.tolist()))
-        exact = self.exact(placement, used, penalty_ms)
+        exact = self.evaluate_exactly(placement, used, penalty_ms)
         if not self.noise:
             return exact
         latency_ms = exact.latency_ms * np.exp(self.noise * self.rng.standard_normal())
@@ -65,16 +65,19 @@ class SimulatedBackend:
         return replace(exact, latency_ms=latency_ms, latency_p90_ms=latency_ms, noise=noise)
 
     def evaluate_ignoring_limits(self, assignment: IntArray) -> Measurement:
-        """As ``evaluate``, memory limits ignored, and exact."""
+        """As ``evaluate``, without memory limits and noise."""
         placement = self.placements(assignment)
-        return self.exact(placement, self.memory_bytes(placement))
+        return self.evaluate_exactly(placement, self.memory_bytes(placement))
 
     def limits(self, placement: UInt8, used: IntArray) -> tuple[str, float]:
-        """Why the placement cannot run, or else what its excess of memory costs in ms.
+        """The reason why the placement is infeasible, or the penalty of its memory in ms.
 
         Args:
             placement: (n_units,) uint8.
-            used: (n_devices,) bytes that it holds.
+            used: (n_devices,) bytes that it holds on each device.
+
+        Returns:
+            An empty string if it is feasible; and the penalty, 0 without a soft limit.
         """
         error = self.problem.unsupported(placement)
         if error or self.semantics.memory == "off" or not self.problem.limited:
@@ -91,22 +94,24 @@ class SimulatedBackend:
         return self.limits(placement, self.memory_bytes(placement))[0]
 
     def memory_bytes(self, placement: UInt8) -> IntArray:
-        """(n_devices,) what the semantics count, weights where they count nothing."""
+        """(n_devices,) bytes that the semantics count; weights if they count nothing."""
         weights = self.problem.memory_bytes(placement)
         if self.semantics.memory in ("off", "static"):
             return weights
         outputs = self.simulator.output_bytes(placement)
         return outputs if self.semantics.memory == "outputs" else weights + outputs
 
-    def exact(self, placement: UInt8, used: IntArray, penalty_ms: float = 0.0) -> Measurement:
-        """The measurement of a placement that holds ``used`` bytes, whatever the limits say."""
+    def evaluate_exactly(
+        self, placement: UInt8, used: IntArray, penalty_ms: float = 0.0
+    ) -> Measurement:
+        """Measure a placement that holds ``used`` bytes, without limits and noise."""
         latency_ms, submodels = self.simulator.latency_and_submodels(placement)
         latency_ms, n = latency_ms + penalty_ms, int(submodels.sum())
         moved, held = self.simulator.traffic(placement), tuple(used.tolist())
         return Measurement(latency_ms, self.reference_ms, latency_ms, 0.0, n, n, *moved, held)
 
     def evaluate_batch(self, assignments: IntArray) -> Batch:
-        """See ``Backend.evaluate_batch``; bitwise what ``evaluate`` gives one by one."""
+        """See ``Backend.evaluate_batch``; bitwise equal to repeated ``evaluate``."""
         latency_ms, feasible = self.exact_batch(assignments)
         if self.noise:
             for k in np.flatnonzero(feasible):
@@ -114,7 +119,7 @@ class SimulatedBackend:
         return Batch(self.reference_ms / latency_ms, feasible)
 
     def placements(self, assignments: IntArray) -> UInt8:
-        """One assignment or (k, n_units) of them as kernels read them, once checked."""
+        """Check and convert one (n_units,) or (k, n_units) assignments for the kernels."""
         self.problem.check(assignments)
         return uint8(assignments)
 
@@ -131,21 +136,25 @@ class SimulatedBackend:
         return np.where(feasible, latency_ms, PENALTY * self.reference_ms), feasible
 
     def remeasure(self, assignments: Sequence[IntArray]) -> list[Measurement]:
-        """Exact answers, against the first; see ``Backend.remeasure``."""
+        """Exact, relative to the first assignment; see ``Backend.remeasure``."""
         placements = [self.placements(assignment) for assignment in assignments]
         held = [(p, self.memory_bytes(p)) for p in placements]
-        scores = [self.exact(p, used, self.limits(p, used)[1]) for p, used in held]
-        return [replace(score, reference_ms=scores[0].latency_ms) for score in scores]
+        exact = [self.evaluate_exactly(p, used, self.limits(p, used)[1]) for p, used in held]
+        return [replace(one, reference_ms=exact[0].latency_ms) for one in exact]
+
+    def schedule(self, assignment: IntArray) -> tuple[float, FloatArray, FloatArray]:
+        """Latency, and (n_operators,) start and finish of each operator, in ms; limits ignored."""
+        return self.simulator.schedule(self.placements(assignment))
 
     def start_ms(self, assignment: IntArray) -> FloatArray:
         """When each unit's first operator starts; see ``Backend.start_ms``."""
         starts = np.full(self.problem.n_units, np.inf)
-        _, start, _ = self.simulator.schedule(self.placements(assignment))
+        _, start, _ = self.schedule(assignment)
         np.minimum.at(starts, self.problem.units.of_operator, start)
         return starts
 
     def cost_table(self) -> CostTable:
-        """The table it simulates with; see ``Backend.cost_table``."""
+        """The table that it simulates with; see ``Backend.cost_table``."""
         return self.costs
 
     def own_choice(self, plugin: str) -> IntArray:
@@ -153,10 +162,10 @@ class SimulatedBackend:
         raise NotImplementedError(f"{plugin} is OpenVINO's choice; only a measured env has it")
 
     def close(self) -> None:
-        """Nothing to give back."""
+        """Do nothing: there are no resources to release."""
 
 
 def uint8(assignment: IntArray) -> UInt8:
-    """The form that kernels read: contiguous, and never read-only, which would compile anew."""
+    """Convert to the form that kernels read: contiguous and writable, else they are recompiled."""
     placement = np.ascontiguousarray(assignment, dtype=np.uint8)
     return placement if placement.flags.writeable else placement.copy()

@@ -1,4 +1,4 @@
-"""From what a user names to a simulated problem: units, devices, costs and usual schedule."""
+"""Building a simulated problem from a model: units, devices, costs and default schedule."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class SimulatedProblem:
 
     Attributes:
         problem: Units and devices.
-        costs: Of the units' operators on these devices.
-        schedule: The preset that latencies usually mean here.
+        costs: Costs of the units' operators on these devices.
+        schedule: Preset of the default schedule.
     """
 
     problem: Problem
@@ -45,27 +45,27 @@ def build_simulated_problem(
     costs: str | Path | None = None,
     sequence_length: int | None = None,
 ) -> SimulatedProblem:
-    """The problem of ``SimulatedEnv``; see there for the arguments and errors."""
+    """Build the problem of ``SimulatedEnv``; see there for arguments and errors."""
     if is_workload(model):
         if graph not in VIEWS:
             raise unknown_name("graph", graph, VIEWS)
-        return workload_twin(Path(str(model)), devices, granularity, costs)
+        return build_workload_problem(Path(str(model)), devices, granularity, costs)
     if costs == "profiled":
-        return profiled_twin(model, devices, granularity, graph, sequence_length)
-    units = units_of(model, granularity, graph, sequence_length)
+        return build_profiled_problem(model, devices, granularity, graph, sequence_length)
+    units = build_units(model, granularity, graph, sequence_length)
     specs = parse_devices(DEFAULT_DEVICES if devices is None else devices)
     if costs is None or costs == "analytic":
         table = analytic(units.graph, specs)
     else:
-        table = stored(costs, ("analytic", "profiled"))
+        table = load_costs(costs, ("analytic", "profiled"))
         table.check(units.graph, tuple(device.name for device in specs))
-    return SimulatedProblem(problem_of(units, specs, table), table, "serial")
+    return SimulatedProblem(make_problem(units, specs, table), table, "serial")
 
 
-def units_of(
+def build_units(
     model: str | Path | ov.Model, granularity: str, graph: str, sequence_length: int | None
 ) -> Units:
-    """The units of a synthetic graph, or of a model that OpenVINO reads."""
+    """Group the operators of a synthetic graph, or of a model that OpenVINO reads."""
     if is_synthetic(model):
         if graph not in VIEWS:
             raise unknown_name("graph", graph, VIEWS)
@@ -76,10 +76,10 @@ def units_of(
     return units_of_model(load(model, sequence_length), granularity, graph)
 
 
-def workload_twin(
+def build_workload_problem(
     path: Path, devices: DevicesArgument, granularity: str, costs: str | Path | None
 ) -> SimulatedProblem:
-    """The twin of a published workload, scheduled as a list."""
+    """Build the problem of a published workload, scheduled as a list."""
     workload = Workload.load(path)
     counted = parse_counts(devices) if isinstance(devices, str) else None
     specs = counted or (workload.devices() if devices is None else parse_devices(devices))
@@ -87,19 +87,19 @@ def workload_twin(
     if costs is None or costs in SCALES:
         table = workload.costs(specs, "published" if costs is None else str(costs))
     else:
-        table = stored(costs, tuple(SCALES))
+        table = load_costs(costs, tuple(SCALES))
         table.check(units.graph, tuple(device.name for device in specs))
-    return SimulatedProblem(problem_of(units, specs, table), table, "list")
+    return SimulatedProblem(make_problem(units, specs, table), table, "list")
 
 
-def profiled_twin(
+def build_profiled_problem(
     model: str | Path | ov.Model,
     devices: DevicesArgument,
     granularity: str,
     graph: str,
     sequence_length: int | None,
 ) -> SimulatedProblem:
-    """The twin on this machine's profile of its own devices."""
+    """Build the simulated twin of this machine's devices from their profile."""
     from placement_gym.backends.measured.build import build_measured_backend
 
     backend = build_measured_backend(
@@ -108,17 +108,17 @@ def profiled_twin(
     return SimulatedProblem(backend.problem, backend.cost_table(), "serial")
 
 
-def problem_of(units: Units, devices: tuple[DeviceSpec, ...], table: CostTable) -> Problem:
-    """The problem whose support and memory the table states."""
+def make_problem(units: Units, devices: tuple[DeviceSpec, ...], table: CostTable) -> Problem:
+    """Make the problem whose support and memory are those of the table."""
     return Problem(units, devices, table.units_supported(units), table.memory_bytes)
 
 
-def stored(costs: str | Path, names: tuple[str, ...]) -> CostTable:
-    """The cost table of a file.
+def load_costs(costs: str | Path, names: tuple[str, ...]) -> CostTable:
+    """Load a cost table from a file.
 
     Raises:
-        ValueError: There is no such file.
+        ValueError: The file does not exist or is not a valid cost table.
     """
     if not Path(costs).is_file():
-        raise UserError(f"costs must be one of {names} or a cost table's file, not {costs!r}")
+        raise UserError(f"costs must be one of {names} or the file of a cost table, not {costs!r}")
     return CostTable.load(costs)

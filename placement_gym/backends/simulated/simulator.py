@@ -1,4 +1,4 @@
-"""One entry to the kernels: latencies, schedules and submodels of placements."""
+"""The interface to the kernels: latencies, schedules and submodels of placements."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ MAX_LANE_DEVICES = 3
 
 
 class Simulator:
-    """What placements of some units cost under a cost table and given semantics.
+    """Computes latencies of placements under a cost table and semantics.
 
-    A *placement* here is (n_units,) uint8, contiguous: another type would compile the kernels anew.
+    A *placement* here is (n_units,) uint8, contiguous: kernels are recompiled for other types.
 
     Args:
-        units: The units that placements place; their operators are what is scheduled.
-        costs: Of the units' operator graph.
+        units: The units that placements place; their operators are scheduled.
+        costs: Costs of the units' operator graph.
         semantics: What the latency means.
     """
 
@@ -48,24 +48,24 @@ class Simulator:
 
     @cached_property
     def flow(self) -> Flow:
-        """The edges that decide about submodels."""
+        """The edges that determine submodels."""
         return Flow.of(self.units.graph)
 
     @cached_property
     def readings(self) -> Readings:
-        """What each operator reads."""
+        """The tensors that each operator reads."""
         return Readings.of(self.program)
 
     @cached_property
     def sequence(self) -> UInt32:
-        """(n_operators,) uint32 order of a list schedule."""
+        """(n_operators,) uint32 operators in the order of a list schedule."""
         if self.semantics.order == "fifo":
             return uint32(np.arange(len(self.program.unit)))
         return uint32(np.argsort(-self.rank, kind="stable"))
 
     @cached_property
     def preference(self) -> FloatArray:
-        """What a device of an event schedule prefers, least first; empty without preference."""
+        """(n_operators,) a device runs the ready operator of minimum value; (0,) in fifo order."""
         by_rank = self.semantics.order == "priority"
         return -self.rank if by_rank else np.empty(0)
 
@@ -83,7 +83,7 @@ class Simulator:
             return serial(self.program, placement)
         if self.semantics.schedule == "load":
             return float(load_schedule(self.program, placement).max())
-        if self.lists_freely:
+        if self.is_uncontended_list:
             unit, ms, transfer_ms = self.program.unit, self.program.ms, self.program.transfer_ms
             order, gap_ms = self.sequence, self.semantics.op_gap_ms
             return list_makespan(unit, ms, transfer_ms, self.readings, order, placement, gap_ms)
@@ -99,45 +99,45 @@ class Simulator:
 
     def latencies_ms(self, placements: UInt8) -> FloatArray:
         """(k,) latencies of (k, n_units) placements, bitwise those of ``latency_ms``."""
-        if self.side_by_side:
+        if self.uses_lanes:
             columns = np.ascontiguousarray(placements.T)
             if self.semantics.schedule == "serial":
                 return serial_batch(self.program, columns)
             gap_ms = self.semantics.op_gap_ms
             return list_batch(self.program, columns, self.readings, self.sequence, gap_ms)
-        if self.semantics.schedule == "event" and not self.overtaking:
+        if self.semantics.schedule == "event" and not self.needs_heap:
             gaps = self.semantics.op_gap_ms, self.semantics.link_gap_ms
             return event_fifo_batch(self.program, placements, self.channels, self.transfer, *gaps)
         return np.array([self.latency_ms(placement) for placement in placements])
 
     @property
-    def side_by_side(self) -> bool:
-        """Whether placements can be evaluated in the lanes of vector instructions."""
+    def uses_lanes(self) -> bool:
+        """Whether a batch is evaluated in the lanes of vector instructions."""
         if len(self.costs.devices) > MAX_LANE_DEVICES:
             return False
         if self.semantics.schedule == "serial":
             return not self.counts_submodels
-        return self.lists_freely
+        return self.is_uncontended_list
 
     @property
-    def lists_freely(self) -> bool:
-        """Whether transfers of a list schedule take their time and hold up nothing else."""
+    def is_uncontended_list(self) -> bool:
+        """Whether this is a list schedule in which no transfer waits for another."""
         axes = self.semantics
         return axes.schedule == "list" and axes.contention == "none" and axes.transfer != "output"
 
     @property
-    def overtaking(self) -> bool:
-        """Whether an event schedule needs heaps."""
+    def needs_heap(self) -> bool:
+        """Whether events of one server may overtake each other, so that a heap must sort them."""
         return self.semantics.contention == "none" or self.semantics.order == "priority"
 
     def schedule(self, placement: UInt8) -> tuple[float, FloatArray, FloatArray]:
         """Latency, and (n_operators,) start and finish of each operator, in ms.
 
-        Operators of a ``"load"`` are given as they run in a serial schedule.
+        Under ``"load"`` start and finish are those of a serial schedule.
         """
         axes, program = self.semantics, self.program
         gaps = axes.op_gap_ms, axes.link_gap_ms
-        if axes.schedule == "event" and self.overtaking:
+        if axes.schedule == "event" and self.needs_heap:
             return event_heap(
                 program, placement, self.channels, self.transfer, *gaps, self.preference
             )
@@ -162,12 +162,12 @@ class Simulator:
         return count_submodels(self.flow, self.program.unit, placement, self.program.ms.shape[1])
 
     def traffic(self, placement: UInt8) -> tuple[int, int]:
-        """Transfers between devices, and the bytes that they move."""
+        """Number of transfers between devices, and the bytes that they move."""
         return traffic(self.program, placement, self.tensor_bytes)
 
     @cached_property
     def tensor_bytes(self) -> IntArray:
-        """(n_tensors,) in the program's order."""
+        """(n_tensors,) size of each tensor, in the program's order."""
         tensors = self.units.graph.moved
         return tensors.size_bytes[np.argsort(tensors.source, kind="stable")]
 

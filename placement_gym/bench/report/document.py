@@ -112,7 +112,7 @@ class Picture:
 Block = Heading | Text | Table | Picture
 
 
-def write(blocks: Sequence[Block], folder: Path) -> tuple[Path, Path]:
+def write_report(blocks: Sequence[Block], folder: Path) -> tuple[Path, Path]:
     """Write ``report.md`` with its pictures and ``report.html``, which holds all of it."""
     markdown, page = folder / "report.md", folder / "report.html"
     markdown.write_text("\n\n".join(block.markdown(folder) for block in blocks) + "\n")

@@ -1,25 +1,34 @@
-"""Latencies that were measured at different moments, as if at one.
+"""Correct latencies for the drift of the machine between measurements.
 
-A machine is not equally fast all day. What holds is how a placement compares with a device that was
-measured beside it; a latency in the frame of a problem is that device's median over all rows,
-divided by the placement's own speed-up over it. Simulated latencies stay as they are.
+A machine is not equally fast all day, so latencies of different moments cannot be compared. What
+can be compared is the speed-up over a device that was measured in the same interleaved run. The
+corrected latency of a row is the median latency of that device over all rows of the problem,
+divided by the row's own speed-up over it. Simulated latencies do not change.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from placement_gym.bench.run.rows import Json
 
+NOTE = (
+    "Latencies were measured at different moments and are corrected for drift: each is the median "
+    "of the device it was measured beside, over all runs, divided by its speed-up over that device."
+)
+
 
 def correct_drift(rows: Sequence[Json]) -> list[Json]:
-    """Rows whose ``latency_ms``, ``greedy_latency_ms`` and ``scored_ms`` can be compared."""
-    return [row for problem in by_problem(rows) for row in framed(problem)]
+    """Make the latencies of rows comparable within each problem.
+
+    Corrected are ``latency_ms``, ``latency_p90_ms``, ``greedy_latency_ms`` and ``scored_ms``.
+    """
+    return [row for group in group_by_problem(rows) for row in _correct_problem(group)]
 
 
-def by_problem(rows: Iterable[Json]) -> list[list[Json]]:
+def group_by_problem(rows: Iterable[Json]) -> list[list[Json]]:
     """The rows of each problem."""
     groups: dict[str, list[Json]] = {}
     for row in rows:
@@ -27,29 +36,31 @@ def by_problem(rows: Iterable[Json]) -> list[list[Json]]:
     return list(groups.values())
 
 
-def framed(rows: Sequence[Json]) -> list[Json]:
-    """Rows of one problem in its frame."""
-    single_ms = device_ms(rows, "latency_ms", "speedup_vs_best_single")
-    reference_ms = device_ms(rows, "latency_ms", "speedup")
-    elsewhere_ms = device_ms(rows, "scored_ms", "scored_speedup")
-    frames = {
+def median_device_ms(rows: Sequence[Json], latency: str, speedup: str) -> float:
+    """Median latency of the device that the speed-ups are relative to; nan without rows."""
+    found = [row[latency] * row[speedup] for row in rows if row[latency] and row[speedup]]
+    return float(np.median(found)) if found else np.nan
+
+
+def _correct_problem(rows: Sequence[Json]) -> list[Json]:
+    single_ms = median_device_ms(rows, "latency_ms", "speedup_vs_best_single")
+    reference_ms = median_device_ms(rows, "latency_ms", "speedup")
+    elsewhere_ms = median_device_ms(rows, "scored_ms", "scored_speedup")
+    devices = {
         "latency_ms": (single_ms, "speedup_vs_best_single"),
         "greedy_latency_ms": (reference_ms, "greedy_speedup"),
         "scored_ms": (elsewhere_ms, "scored_speedup"),
     }
-    return [row | latencies_in(frames, row) for row in rows]
-
-
-def latencies_in(frames: Mapping[str, tuple[float, str]], row: Json) -> Json:
-    """A row's latencies from its speed-ups: field -> (ms of the device, field of the speed-up)."""
-    return {
-        field: base_ms / row[speedup]
-        for field, (base_ms, speedup) in frames.items()
-        if row[field] and row[speedup]
-    }
-
-
-def device_ms(rows: Sequence[Json], latency: str, speedup: str) -> float:
-    """Median latency of the device that the speed-ups are over; nan without rows."""
-    found = [row[latency] * row[speedup] for row in rows if row[latency] and row[speedup]]
-    return float(np.median(found)) if found else np.nan
+    corrected = []
+    for row in rows:
+        changes = {
+            latency: device_ms / row[speedup]
+            for latency, (device_ms, speedup) in devices.items()
+            if row[latency] and row[speedup]
+        }
+        if row.get("latency_p90_ms") and "latency_ms" in changes:
+            changes["latency_p90_ms"] = (
+                row["latency_p90_ms"] * changes["latency_ms"] / row["latency_ms"]
+            )
+        corrected.append(row | changes)
+    return corrected

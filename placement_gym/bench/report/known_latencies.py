@@ -10,99 +10,108 @@ from typing import Any
 
 import numpy as np
 
-from placement_gym.bench.report.drift import by_problem, device_ms
+from placement_gym.bench.report.drift import group_by_problem, median_device_ms
 from placement_gym.bench.report.optimum import TOLERANCE, optimum_or_bound
-from placement_gym.bench.run.environment import BenchEnv
+from placement_gym.bench.run.environment import BenchEnv, BenchEnvs
 from placement_gym.bench.run.rows import Json
 from placement_gym.bench.study.spec import Task
-from placement_gym.bench.study.worker import cached_bench_env
-from placement_gym.env import DevicePlacementEnv
 
-REFERENCES = "references.json"
+FILE = "references.json"
 
 
 @dataclass(frozen=True)
-class Reference:
+class KnownLatencies:
     """What latencies of a problem are compared with, in ms; None where it is not known.
 
     Attributes:
-        best_single_ms: The fastest device alone, memory considered.
-        optimum_ms: Proven.
-        bound_ms: No placement is below.
+        best_single_ms: The fastest device alone, its memory limit considered.
+        optimum_ms: The proven optimum.
+        bound_ms: A lower bound of all placements.
     """
 
     best_single_ms: float | None = None
     optimum_ms: float | None = None
     bound_ms: float | None = None
 
-    def proven_by(self, latencies_ms: Sequence[float]) -> Reference:
-        """With an optimum, if one of these latencies is no more than rounding above the bound."""
+    @property
+    def named(self) -> dict[str, float]:
+        """The values that tables show, by name; the bound only where no optimum is proven."""
+        values = {
+            "best single device": self.best_single_ms,
+            "proven optimum": self.optimum_ms,
+            "bound below all placements": None if self.optimum_ms else self.bound_ms,
+        }
+        return {name: value for name, value in values.items() if value}
+
+    def proven_by(self, latencies_ms: Sequence[float]) -> KnownLatencies:
+        """With an optimum, if one of these latencies exceeds the bound by no more than rounding."""
         least = min(latencies_ms, default=np.inf)
         if self.optimum_ms or not self.bound_ms or least > self.bound_ms * (1 + TOLERANCE):
             return self
         return replace(self, optimum_ms=least)
 
 
-def references_of(
+def find_known_latencies(bench_env: BenchEnv, rows: Sequence[Json]) -> KnownLatencies:
+    """The known latencies of the problem that corrected rows belong to."""
+    known_ms = [row["latency_ms"] for row in rows if row["latency_ms"]]
+    found = optimum_or_bound(bench_env.base, known_ms)
+    return KnownLatencies(_best_single_ms(bench_env, rows), **found)
+
+
+def load_known_latencies(
     rows: Sequence[Json],
     tasks: Mapping[str, Task],
     folder: Path,
+    envs: BenchEnvs,
     on_problem: Callable[[], None] = lambda: None,
-) -> dict[str, Reference]:
-    """The reference of each problem; optima and bounds are solved once and kept in the folder.
+) -> dict[str, KnownLatencies]:
+    """The known latencies of each problem; optima and bounds are kept in the folder.
 
     Args:
-        rows: In one frame.
+        rows: Corrected for drift.
         tasks: A task of each problem.
         folder: Where the results are.
+        envs: Environments that are open already.
         on_problem: Called after each problem.
     """
-    path = folder / REFERENCES
+    path = folder / FILE
     kept: dict[str, Any] = json.loads(path.read_text()) if path.is_file() else {}
-    references = {}
-    for mine in by_problem(rows):
+    known = {}
+    for mine in group_by_problem(rows):
         problem, found = mine[0]["problem"], [row for row in mine if row["latency_ms"]]
-        bench_env = bench_env_for(tasks[problem], found)
-        references[problem] = reference_of(found, bench_env, kept) if bench_env else Reference()
+        bench_env = reopen_env(tasks[problem], found, envs)
+        known[problem] = _known_of(found, bench_env, kept) if bench_env else KnownLatencies()
         on_problem()
-    written = path.with_suffix(".part")
-    written.write_text(json.dumps(kept, indent=1))
-    written.replace(path)
-    return references
+    part = path.with_suffix(".part")
+    part.write_text(json.dumps(kept, indent=1))
+    part.replace(path)
+    return known
 
 
-def reference_of(rows: Sequence[Json], bench_env: BenchEnv, kept: dict[str, Any]) -> Reference:
-    """The reference of the problem that rows with a latency are about.
-
-    Args:
-        rows: In one frame.
-        bench_env: Where they are from.
-        kept: Optima and bounds that are known; a new one is added.
-    """
+def _known_of(rows: Sequence[Json], bench_env: BenchEnv, kept: dict[str, Any]) -> KnownLatencies:
+    """The known latencies of rows with a latency; a new optimum or bound is added to ``kept``."""
     known_ms = [row["latency_ms"] for row in rows]
     row = rows[0]
     key = f"{row['model_fingerprint']} {row['costs_fingerprint']} {row['problem']}"
     if key not in kept:
         kept[key] = optimum_or_bound(bench_env.base, known_ms)
-    alone = device_ms(rows, "latency_ms", "speedup_vs_best_single")
-    single_ms = alone if one_device_holds(bench_env.base) else None
-    return Reference(single_ms, **kept[key]).proven_by(known_ms)
+    return KnownLatencies(_best_single_ms(bench_env, rows), **kept[key]).proven_by(known_ms)
 
 
-def one_device_holds(env: DevicePlacementEnv) -> bool:
-    """Whether a device may run the model alone."""
-    problem = env.problem
-    able = np.flatnonzero(problem.runs_all)
-    return any(not env.backend.infeasibility(problem.single(int(device))) for device in able)
+def _best_single_ms(bench_env: BenchEnv, rows: Sequence[Json]) -> float | None:
+    if not bench_env.one_device_holds_the_model:
+        return None
+    device_ms = median_device_ms(rows, "latency_ms", "speedup_vs_best_single")
+    return None if np.isnan(device_ms) else device_ms
 
 
-def bench_env_for(task: Task, rows: Sequence[Json]) -> BenchEnv | None:
-    """The environment of runs with a latency; None if it cannot be made here, or is another now."""
+def reopen_env(task: Task, rows: Sequence[Json], envs: BenchEnvs) -> BenchEnv | None:
+    """The environment of rows with a latency; None if it cannot be made, or its model changed."""
     if not rows:
         return None
     try:
-        bench_env = cached_bench_env(task.env, json.dumps(task.make_kwargs))
+        bench_env = envs.get(task.env, task.make_kwargs)
     except (ValueError, OSError, RuntimeError):
         return None
-    same = bench_env.base.problem.units.graph.fingerprint() == rows[0]["model_fingerprint"]
-    return bench_env if same else None
+    fingerprint = bench_env.base.problem.units.graph.fingerprint()
+    return bench_env if fingerprint == rows[0]["model_fingerprint"] else None

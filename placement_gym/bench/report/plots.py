@@ -18,7 +18,7 @@ DASHES = ("-", "--", ":", "-.")
 Look = dict[str, str]
 
 
-def looks(agents: list[str]) -> dict[str, Look]:
+def choose_looks(agents: list[str]) -> dict[str, Look]:
     """A colour and a dash for each agent."""
     n = len(COLOURS) // 2
     return {
@@ -27,21 +27,21 @@ def looks(agents: list[str]) -> dict[str, Look]:
     }
 
 
-def ranked(found: StudyResults) -> list[str]:
-    """Agents with any score, best first."""
-    means = {agent: found.estimates[agent, "latency_ms"].value for agent in found.agents}
-    known = [agent for agent in found.agents if not np.isnan(means[agent])]
+def rank_agents(results: StudyResults) -> list[str]:
+    """Agents with at least one score, best first."""
+    means = {agent: results.estimates[agent, "latency_ms"].value for agent in results.agents}
+    known = [agent for agent in results.agents if not np.isnan(means[agent])]
     return sorted(known, key=lambda agent: -means[agent])
 
 
-def draw_intervals(found: StudyResults) -> Figure:
+def draw_intervals(results: StudyResults) -> Figure:
     """Interquartile mean scores of the finalists, and of what is predicted after learning."""
-    agents = ranked(found)
+    agents = rank_agents(results)
     figure = Figure(figsize=(9, 1.2 + 0.28 * len(agents)), layout="constrained")
     axes = figure.add_subplot()
     fields = {"finalist": "latency_ms", "greedy": "greedy_latency_ms"}
     for shift, (label, field) in enumerate(fields.items()):
-        value, low, high = np.array([found.estimates[agent, field] for agent in agents]).T
+        value, low, high = np.array([results.estimates[agent, field] for agent in agents]).T
         axes.errorbar(
             value,
             np.arange(len(agents)) + 0.25 * shift,
@@ -62,15 +62,15 @@ def draw_intervals(found: StudyResults) -> Figure:
     return figure
 
 
-def draw_profiles(found: StudyResults) -> Figure:
+def draw_profiles(results: StudyResults) -> Figure:
     """Share of an agent's runs with at least each score."""
     figure = Figure(figsize=(9, 5), layout="constrained")
     axes = figure.add_subplot()
-    agents = ranked(found)
-    scores = np.concatenate([found.scores(agent) for agent in agents])
+    agents = rank_agents(results)
+    scores = np.concatenate([results.scores(agent) for agent in agents])
     thresholds = np.linspace(max(scores[scores > 0].min() - 0.02, 1e-3), 1.0, POINTS)
-    for agent, look in looks(agents).items():
-        profile = performance_profile(found.scores(agent), thresholds)
+    for agent, look in choose_looks(agents).items():
+        profile = performance_profile(results.scores(agent), thresholds)
         axes.plot(thresholds, profile, drawstyle="steps-pre", label=agent, lw=1.4, **look)  # type: ignore[arg-type]
     axes.set(xlabel="score", ylabel="share of runs", ylim=(-0.02, 1.02))
     axes.spines[["top", "right"]].set_visible(False)
@@ -78,21 +78,21 @@ def draw_profiles(found: StudyResults) -> Figure:
     return figure
 
 
-def draw_curves(found: StudyResults) -> Figure:
+def draw_curves(results: StudyResults) -> Figure:
     """Mean best score so far, against evaluations and against seconds."""
     figure = Figure(figsize=(11, 4.6), layout="constrained")
-    agents = ranked(found)
-    budget = max(row["budget"] for row in found.rows)
-    times = [point[1] for row in found.rows for point in row["curve"] if point[1] > 0]
+    agents = rank_agents(results)
+    budget = max(row["budget"] for row in results.rows)
+    times = [point[1] for row in results.rows for point in row["curve"] if point[1] > 0]
     first_s = min(times, default=1e-3)
-    last_s = max(max(row["wall_s"] for row in found.rows), 2 * first_s)
+    last_s = max(max(row["wall_s"] for row in results.rows), 2 * first_s)
     grids = (np.geomspace(1, budget, POINTS), np.geomspace(first_s, last_s, POINTS))
     sides = figure.subplots(1, 2, sharey=True)
     for axis, (axes, grid, label) in enumerate(
         zip(sides, grids, ("evaluations", "seconds"), strict=True)
     ):
-        for agent, look in looks(agents).items():
-            curves = found.curve(agent, grid, axis)
+        for agent, look in choose_looks(agents).items():
+            curves = results.curve(agent, grid, axis)
             axes.plot(grid, curves.mean(axis=0), label=agent if not axis else None, lw=1.4, **look)
         axes.set(xscale="log", xlabel=label)
         axes.spines[["top", "right"]].set_visible(False)

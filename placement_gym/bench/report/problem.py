@@ -8,10 +8,11 @@ import numpy as np
 
 from placement_gym.arrays import FloatArray
 from placement_gym.bench.report.document import Block, Heading, Picture, Table, Text
-from placement_gym.bench.report.known_latencies import Reference, bench_env_for
+from placement_gym.bench.report.formats import format_gap, format_ratio
+from placement_gym.bench.report.known_latencies import KnownLatencies, reopen_env
 from placement_gym.bench.report.scores import StudyResults
-from placement_gym.bench.report.tables import ratio
-from placement_gym.bench.run.finalists import YES
+from placement_gym.bench.report.verdict import answer, count_wins
+from placement_gym.bench.run.environment import BenchEnvs
 from placement_gym.bench.run.rows import Json
 from placement_gym.bench.study.spec import Task
 from placement_gym.placement import parse_assignment
@@ -19,7 +20,7 @@ from placement_gym.placement import parse_assignment
 COLUMNS = (
     "agent",
     "ms",
-    "least to most",
+    "range",
     "gap",
     "x best single",
     "faster",
@@ -30,123 +31,98 @@ COLUMNS = (
 )
 
 
-def of_problem(
-    found: StudyResults,
+def report_problem(
+    results: StudyResults,
     problem: str,
     task: Task,
     published: Mapping[str, Mapping[str, float]],
+    envs: BenchEnvs,
 ) -> list[Block]:
-    """What was found on one problem: a table, a verdict, and the best placement drawn.
+    """The results on one problem: a table, a verdict, and the best placement as a picture.
 
     Args:
-        found: All results.
+        results: All results.
         problem: Which one.
         task: One of its runs.
         published: Label -> model -> latency in ms.
+        envs: Environments that are open already.
     """
-    reference = found.references[problem]
-    lines = [agent_line(found, problem, agent) for agent in found.agents]
+    known = results.known[problem]
+    lines = [summarize_agent(results, problem, agent) for agent in results.agents]
     for label, values in published.items():
-        if found.model(problem) in values:
-            latency_ms = values[found.model(problem)]
+        if results.model(problem) in values:
+            latency_ms = values[results.model(problem)]
             lines.append((latency_ms, [f"published: {label}", f"{latency_ms:.4g}"]))
-    anchors = {
-        "best single device": reference.best_single_ms,
-        "proven optimum": reference.optimum_ms,
-        "bound below all placements": None if reference.optimum_ms else reference.bound_ms,
-    }
-    lines += [(ms, [name, f"{ms:.4g}"]) for name, ms in anchors.items() if ms]
+    lines += [(ms, [name, f"{ms:.4g}"]) for name, ms in known.named.items()]
     lines.sort(key=lambda line: line[0])
-    columns = [*COLUMNS, *(["scored ms"] if found.scored_elsewhere else [])]
+    columns = [*COLUMNS, *(["scored ms"] if results.scored_elsewhere else [])]
     cells = [line + [""] * (len(columns) - len(line)) for _, line in lines]
+    rows = [row for row in results.rows if row["problem"] == problem]
     return [
-        Heading(found.names[problem]),
+        Heading(results.names[problem]),
         Table(columns, cells),
-        Text(verdict(found, problem)),
-        *drawn(found, problem, task),
+        Text(answer(rows, known == KnownLatencies() or known.best_single_ms is not None)),
+        *draw_best_placement(results, problem, task, envs),
     ]
 
 
-def agent_line(found: StudyResults, problem: str, agent: str) -> tuple[float, list[str]]:
-    """The median latency of an agent, inf without any, and its line."""
-    rows = found.of(agent, problem)
-    latency, scored = known(rows, "latency_ms"), known(rows, "scored_ms")
+def summarize_agent(results: StudyResults, problem: str, agent: str) -> tuple[float, list[str]]:
+    """The median latency of an agent, inf if all runs failed, and its line of the table."""
+    rows, known = results.of(agent, problem), results.known[problem]
+    latency, scored = known_values(rows, "latency_ms"), known_values(rows, "scored_ms")
     failed = f"{len(rows) - len(latency)} of {len(rows)}"
     if not len(latency):
         return np.inf, [agent, *["-"] * 5, failed]
-    speedup, noise = (np.median(known(rows, f)) for f in ("speedup_vs_best_single", "noise"))
+    speedup, noise = (
+        float(np.median(known_values(rows, field))) for field in ("speedup_vs_best_single", "noise")
+    )
     median = float(np.median(latency))
-    alone = found.references[problem].best_single_ms is not None
     return median, [
         agent,
         f"{median:.4g}",
         f"{latency.min():.4g} to {latency.max():.4g}",
-        gap(median, found.references[problem]),
-        ratio(float(speedup), float(noise)) if alone else "-",
-        f"{wins(rows)} of {len(rows)}",
+        format_gap(median, known),
+        format_ratio(speedup, noise) if known.best_single_ms is not None else "-",
+        f"{count_wins(rows)} of {len(rows)}",
         failed,
-        greedy(rows),
-        f"{np.median(known(rows, 'evaluations')):.0f}",
-        f"{np.median(known(rows, 'wall_s')):.2f}",
+        format_greedy(rows),
+        f"{np.median(known_values(rows, 'evaluations')):.0f}",
+        f"{np.median(known_values(rows, 'wall_s')):.2f}",
         *([f"{np.median(scored):.4g}"] if len(scored) else []),
     ]
 
 
-def known(rows: list[Json], field: str) -> FloatArray:
-    """The values that rows have."""
+def known_values(rows: list[Json], field: str) -> FloatArray:
+    """The values of a field where it is not None."""
     return np.array([row[field] for row in rows if row[field] is not None], dtype=np.float64)
 
 
-def gap(latency_ms: float, reference: Reference) -> str:
-    """What a latency exceeds the optimum by, or at most exceeds it by where a bound is known."""
-    least = reference.optimum_ms or reference.bound_ms
-    if not least:
-        return "-"
-    sign = "" if reference.optimum_ms else "≤ "
-    return f"{sign}{100 * max(latency_ms / least - 1, 0.0):.1f} %"
-
-
-def greedy(rows: list[Json]) -> str:
-    """The median of feasible predictions, and how many are not."""
-    latency = known(rows, "greedy_latency_ms")
+def format_greedy(rows: list[Json]) -> str:
+    """The median latency of feasible predictions, and how many are infeasible."""
+    latency = known_values(rows, "greedy_latency_ms")
     if not len(latency):
         return "infeasible"
-    missing = len(known(rows, "latency_ms")) - len(latency)
-    return f"{np.median(latency):.4g}" + (f" ({missing} infeasible)" if missing else "")
+    n_infeasible = len(known_values(rows, "latency_ms")) - len(latency)
+    note = f" ({n_infeasible} infeasible)" if n_infeasible else ""
+    return f"{np.median(latency):.4g}{note}"
 
 
-def wins(rows: list[Json]) -> int:
-    """Runs whose finalist beats the best single device by more than the noise."""
-    return sum(row["beats_best_single"] == YES for row in rows)
-
-
-def verdict(found: StudyResults, problem: str) -> str:
-    """Whether splitting is worth it."""
-    if found.references[problem].best_single_ms is None:
-        return "No single device is known to hold the model."
-    runs = {agent: found.of(agent, problem) for agent in found.agents}
-    if not any(map(wins, runs.values())):
-        return "No split beats the best single device."
-    often = [agent for agent, rows in runs.items() if 2 * wins(rows) > len(rows)]
-    if not often:
-        return "No agent beats the best single device in most of its runs."
-    return f"Faster than the best single device in most of their runs: {'; '.join(often)}."
-
-
-def drawn(found: StudyResults, problem: str, task: Task) -> list[Block]:
-    """The fastest placement that any run found, on the graph; a note where it cannot be made."""
+def draw_best_placement(
+    results: StudyResults, problem: str, task: Task, envs: BenchEnvs
+) -> list[Block]:
+    """The fastest placement of all runs, drawn on the graph; a note where that is not possible."""
     from placement_gym.plots.placement import draw_placement
 
-    rows = [row for row in found.rows if row["problem"] == problem and row["latency_ms"]]
+    rows = [row for row in results.rows if row["problem"] == problem and row["latency_ms"]]
     if not rows:
         return []
     best = min(rows, key=lambda row: row["latency_ms"])
-    bench_env = bench_env_for(task, [best])
+    bench_env = reopen_env(task, [best], envs)
     if bench_env is None:
-        return [Text("The placement is not drawn: its model is not here, or is another now.")]
+        return [Text("The placement is not drawn: its model is not here or has changed.")]
     base = bench_env.base
     assignment = parse_assignment(best["placement"], base.problem)
     latency = f"{best['latency_ms']:.4g} ms by {best['label']}"
-    caption = f"{found.names[problem]}: the fastest placement found, {latency}."
+    caption = f"{results.names[problem]}: the fastest placement found, {latency}."
     figure = draw_placement(base.problem, assignment, "")
-    return [Picture(figure, f"placement-{found.problems.index(problem)}.png", caption)]
+    return [Picture(figure, f"placement-{results.problems.index(problem)}.png", caption)]

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 
 from placement_gym.arrays import FloatArray
-from placement_gym.bench.report.drift import by_problem, device_ms
-from placement_gym.bench.report.known_latencies import Reference
+from placement_gym.bench.report.drift import group_by_problem, median_device_ms
+from placement_gym.bench.report.known_latencies import KnownLatencies
 from placement_gym.bench.report.stats import Estimate, interquartile_mean, with_interval
 from placement_gym.bench.run.rows import Json
 
@@ -23,12 +23,12 @@ class StudyResults:
     """Rows, by problem, agent and seed.
 
     Attributes:
-        rows: As the results file holds them, in one frame.
-        references: Of each problem, where it is known.
+        rows: Rows of the results file, corrected for drift.
+        known: Known latencies of each problem.
     """
 
     rows: Sequence[Json]
-    references: Mapping[str, Reference] = field(default_factory=dict)
+    known: Mapping[str, KnownLatencies] = field(default_factory=dict)
 
     @cached_property
     def problems(self) -> list[str]:
@@ -49,7 +49,7 @@ class StudyResults:
 
     @cached_property
     def names(self) -> dict[str, str]:
-        """What each problem is called: model and devices, as far as these tell problems apart."""
+        """The name of each problem: its model, and its devices where there are several."""
         parts = {problem: json.loads(problem)[2:] for problem in self.problems}
         paths = {Path(model) for model, _ in parts.values()}
         stems = Counter(path.stem for path in paths)
@@ -69,24 +69,26 @@ class StudyResults:
 
     @cached_property
     def scored_elsewhere(self) -> bool:
-        """Whether finalists were scored once more, in another environment."""
+        """Whether finalists were scored a second time, in another environment."""
         return any(row["scored_ms"] for row in self.rows)
 
     @cached_property
     def least_ms(self) -> dict[str, float]:
         """The proven optimum of each problem, or else the least latency that any run found."""
-        proven = {name: reference.optimum_ms for name, reference in self.references.items()}
+        proven = {name: known.optimum_ms for name, known in self.known.items()}
         found = {name: self.least_of(name, "latency_ms") for name in self.problems}
         return {name: proven.get(name) or least_ms for name, least_ms in found.items()}
 
     @cached_property
     def reference_ms(self) -> dict[str, float]:
         """The latency of each problem's reference device."""
-        groups = by_problem(self.rows)
-        return {rows[0]["problem"]: device_ms(rows, "latency_ms", "speedup") for rows in groups}
+        return {
+            rows[0]["problem"]: median_device_ms(rows, "latency_ms", "speedup")
+            for rows in group_by_problem(self.rows)
+        }
 
     def least_of(self, problem: str, field: str) -> float:
-        """The least value that any run has; nan if none has one."""
+        """The least value of a field on a problem; nan if no run has one."""
         mine = [row[field] for row in self.rows if row["problem"] == problem]
         found = [value for value in mine if value]
         return min(found, default=np.nan)

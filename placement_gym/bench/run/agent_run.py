@@ -1,4 +1,4 @@
-"""One run: an agent, a budget, and the finalist that comes of it."""
+"""One run: an agent searches within its budget, and its finalist is measured again."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from placement_gym.arrays import IntArray
 from placement_gym.bench.run.agents import AgentSpec
 from placement_gym.bench.run.budget import BudgetedBackend, BudgetReached
 from placement_gym.bench.run.environment import BenchEnv
-from placement_gym.bench.run.finalists import Finalist, fastest
+from placement_gym.bench.run.finalist import Finalist
+from placement_gym.bench.run.finalists import choose_finalist
 from placement_gym.bench.run.rows import Row
 from placement_gym.episode import play_episode
 from placement_gym.placement import Placement
 
-FINALISTS = 3
+N_FINALISTS = 3
 
 
 def run_agent(
@@ -25,15 +26,15 @@ def run_agent(
     budget: int,
     on_evaluation: Callable[[], None] = lambda: None,
 ) -> tuple[Row, Placement | None]:
-    """Let an agent search, then measure its finalist afresh.
+    """Let an agent search, then measure its finalist again.
 
-    An agent with ``learn`` gets the whole budget; then, and for any other, its deterministic
+    An agent with ``learn`` gets the whole budget; then, and for any other agent, its deterministic
     placement is evaluated. The finalist is the fastest of the best three after re-measurement; of
     an agent that does not learn, its one placement.
 
     Args:
         bench_env: Where it runs.
-        agent: Who runs.
+        agent: The agent.
         seed: Seed of agent and environment.
         budget: Evaluations that the agent may use.
         on_evaluation: Called after each evaluation.
@@ -44,13 +45,13 @@ def run_agent(
     """
     base = bench_env.base
     counted = BudgetedBackend(base.backend, budget, on_evaluation)
-    row = blank_row(bench_env, agent, seed, budget)
+    row = start_row(bench_env, agent, seed, budget)
     base.backend = counted
     try:
-        row, candidates = searched(bench_env, agent, counted, row)
+        row, candidates = run_search(bench_env, agent, counted, row)
         if not candidates:
-            return replace(row, error=counted.why_not()), None
-        finalist = fastest(bench_env, candidates)
+            return replace(row, error=counted.explain_failure()), None
+        finalist = choose_finalist(bench_env, candidates)
     except Exception as error:
         # Whatever an agent does wrong ends its own run, not the comparison.
         failed = replace(row, evaluations=min(counted.evaluations, budget), wall_s=counted.wall_s)
@@ -58,15 +59,15 @@ def run_agent(
     finally:
         base.backend = counted.inner
     placement = Placement.of(base.problem, finalist.assignment, base.graph)
-    return finished_row(row, finalist, placement), placement
+    return complete_row(row, finalist, placement), placement
 
 
-def searched(
+def run_search(
     bench_env: BenchEnv, agent: AgentSpec, counted: BudgetedBackend, row: Row
 ) -> tuple[Row, list[IntArray]]:
-    """The row after the search, and the placements that may become its finalist.
+    """Search, and return the row with the placements that may become the finalist.
 
-    The greedy placement after learning is scored outside of the budget, in one episode, and is a
+    The greedy placement after learning is evaluated outside of the budget, in one episode. It is a
     candidate only of an agent that has evaluated nothing itself.
     """
     policy = agent.make(bench_env.env, row.seed)
@@ -74,8 +75,8 @@ def searched(
         bench_env.env.reset(seed=row.seed)
         with suppress(BudgetReached):
             policy.learn(row.budget)
-    spent, seen, curve = counted.evaluations, counted.best(FINALISTS), list(counted.curve)
-    counted.budget = max(row.budget, spent + bench_env.episode_steps)
+    spent, best, curve = counted.evaluations, counted.best(N_FINALISTS), list(counted.curve)
+    counted.budget = max(row.budget, spent + bench_env.max_episode_evaluations)
     info = play_episode(bench_env.env, policy, deterministic=True, seed=row.seed)
     row = replace(
         row,
@@ -85,10 +86,11 @@ def searched(
         greedy_latency_ms=float(info["latency_ms"]) if info["feasible"] else None,
         greedy_speedup=float(info["speedup"]) if info["feasible"] else None,
     )
-    return row, seen if spent else counted.last()
+    return row, best if spent else counted.last()
 
 
-def blank_row(bench_env: BenchEnv, agent: AgentSpec, seed: int, budget: int) -> Row:
+def start_row(bench_env: BenchEnv, agent: AgentSpec, seed: int, budget: int) -> Row:
+    """The row of a run before it begins."""
     problem = bench_env.base.problem
     return Row(
         agent=agent.name,
@@ -105,7 +107,8 @@ def blank_row(bench_env: BenchEnv, agent: AgentSpec, seed: int, budget: int) -> 
     )
 
 
-def finished_row(row: Row, finalist: Finalist, placement: Placement) -> Row:
+def complete_row(row: Row, finalist: Finalist, placement: Placement) -> Row:
+    """The row with what the finalist's measurement says."""
     measurement = finalist.measurement
     return replace(
         row,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
-from placement_gym.errors import UserError
+from placement_gym.errors import UserError, unknown_name
 
 REGISTRY = "agents:AGENTS"
 
@@ -24,8 +25,8 @@ class AgentSpec:
     Attributes:
         name: A registered name, or ``"module:attribute"``.
         kwargs: Given to the agent's ``make(env, seed, **kwargs)``.
-        factory: Made by this instead of what ``name`` stands for; or the agent itself, ready.
-        alias: What tables call it; empty takes the name with its options.
+        factory: The factory or the agent itself, where no name can be imported.
+        alias: Name in tables; empty takes ``name`` with its options.
     """
 
     name: str
@@ -35,7 +36,7 @@ class AgentSpec:
 
     @property
     def label(self) -> str:
-        """The alias, or the name with its options behind it."""
+        """The alias, or the name followed by its options."""
         options = " ".join(str(value) for value in self.kwargs.values())
         return self.alias or f"{self.name} {options}".strip()
 
@@ -59,24 +60,24 @@ class AgentSpec:
         return cls(getattr(agent, "__name__", repr(agent)), factory=agent)
 
     def load(self) -> Any:
-        """What makes the agent, or the agent itself.
+        """Import the factory of the agent, or the agent itself.
 
         Raises:
-            UnknownAgentError: The name cannot be resolved.
+            UnknownAgentError: The name is unknown or cannot be imported.
         """
         return load_agent(self.name) if self.factory is None else self.factory
 
     @property
     def learns(self) -> bool:
-        """Whether its ``learn`` is called, if it has one; an object that is ready only predicts."""
+        """Whether its ``learn`` is called, if it has one; an agent that is given only predicts."""
         return not is_agent(self.load())
 
     def make(self, env: Any, seed: int) -> Any:
-        """Build the agent for an environment; one that is ready is taken as it is.
+        """Build the agent for an environment; an agent that is given is used as it is.
 
         Raises:
-            UnknownAgentError: The name cannot be resolved.
-            TypeError: What was made has no ``predict``.
+            UnknownAgentError: The name is unknown or cannot be imported.
+            TypeError: The factory returned something without ``predict``.
         """
         found = self.load()
         agent = found if is_agent(found) else found(env, seed, **self.kwargs)
@@ -86,15 +87,15 @@ class AgentSpec:
 
 
 def is_agent(agent: Any) -> bool:
-    """Whether something is an agent, not what makes one."""
+    """Whether something is an agent and not the factory of one."""
     return hasattr(agent, "predict") and not isinstance(agent, type)
 
 
 def check_labels(agents: Sequence[AgentSpec]) -> None:
-    """Refuse agents that a table could not tell apart.
+    """Raise if a table could not tell two agents apart.
 
     Raises:
-        ValueError: Two have one label.
+        UserError: Two agents have the same label.
     """
     counts = Counter(agent.label for agent in agents)
     twice = sorted(label for label, count in counts.items() if count > 1)
@@ -103,22 +104,21 @@ def check_labels(agents: Sequence[AgentSpec]) -> None:
 
 
 def load_agent(name: str) -> Any:
-    """The factory, or the agent, behind a registered name or ``"module:attribute"``.
+    """Import the factory, or the agent, of a registered name or ``"module:attribute"``.
 
     Raises:
-        UnknownAgentError: There is none; the message says what is known.
+        UnknownAgentError: The name is unknown or cannot be imported; the message lists the names.
     """
     known = registered()
     target = known.get(name, name)
     if ":" not in target:
-        raise UnknownAgentError(
-            f"no agent {name!r}; use 'module:attribute' or one of {sorted(known)}"
-        )
+        unknown = unknown_name("agent", name, known)
+        raise UnknownAgentError(f"{unknown}; your own agent is 'module:attribute'")
     return attribute(target)
 
 
 def registered() -> dict[str, str]:
-    """The registered agents, name -> ``"module:attribute"``."""
+    """The registered agents: name -> ``"module:attribute"``."""
     agents: dict[str, str] = attribute(REGISTRY)
     return agents
 
@@ -128,4 +128,14 @@ def attribute(target: str) -> Any:
     try:
         return getattr(import_module(module), name)
     except (ImportError, AttributeError) as error:
-        raise UnknownAgentError(f"cannot import {target!r}: {error}") from error
+        origin = describe_origin(module.partition(".")[0])
+        raise UnknownAgentError(f"cannot import {target!r}: {error}{origin}") from error
+
+
+def describe_origin(package: str) -> str:
+    """Which file a package came from: one of the same name elsewhere hides the one wanted."""
+    found = sys.modules.get(package)
+    if found is None:
+        return ""
+    origin = getattr(found, "__file__", None) or ", ".join(getattr(found, "__path__", []))
+    return f"; {package!r} was imported from {origin}: if that is another package, rename one"

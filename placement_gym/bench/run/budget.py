@@ -1,4 +1,4 @@
-"""Equal budgets: every evaluated placement counts, whoever asks for it."""
+"""Equal budgets: every evaluated placement counts, whoever evaluates it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from placement_gym.backends.wrapper import BackendWrapper
 INFEASIBLE = "infeasible"
 
 
-class Seen(NamedTuple):
+class Evaluation(NamedTuple):
     """An evaluated placement, and why it failed if it did."""
 
     assignment: IntArray
@@ -26,12 +26,12 @@ class BudgetReached(Exception):  # noqa: N818  a signal, not an error
 
 
 class BudgetedBackend(BackendWrapper):
-    """Counts evaluations, repeated and cached ones included, and ends at the budget.
+    """Counts evaluations, repeated and cached ones included, and stops at the budget.
 
-    What the environment asks about single devices and the harness about finalists is not counted.
+    Measurements of single devices and of finalists are not counted.
 
     Args:
-        inner: Does the work.
+        inner: The backend that evaluates.
         budget: Evaluations allowed; the next one raises ``BudgetReached``.
         on_evaluation: Called after each.
     """
@@ -42,7 +42,7 @@ class BudgetedBackend(BackendWrapper):
         super().__init__(inner)
         self.budget = budget
         self.on_evaluation = on_evaluation
-        self.history: list[Seen] = []
+        self.history: list[Evaluation] = []
         self.curve: list[tuple[int, float, float]] = []
         self.started = perf_counter()
 
@@ -63,11 +63,11 @@ class BudgetedBackend(BackendWrapper):
         """
         self.check_budget()
         measurement = self.inner.evaluate(assignment)
-        self.remember(assignment, measurement.speedup, measurement.error)
+        self.record(assignment, measurement.speedup, measurement.error)
         return measurement
 
     def evaluate_batch(self, assignments: IntArray) -> Batch:
-        """See ``Backend.evaluate_batch``; what exceeds the budget is not evaluated.
+        """See ``Backend.evaluate_batch``; placements beyond the budget are not evaluated.
 
         Raises:
             BudgetReached: The budget does not suffice for all of them.
@@ -76,7 +76,7 @@ class BudgetedBackend(BackendWrapper):
         within = assignments[: self.budget - self.evaluations]
         batch = self.inner.evaluate_batch(within)
         for assignment, speedup, feasible in zip(within, *batch, strict=True):
-            self.remember(assignment, float(speedup), "" if feasible else INFEASIBLE)
+            self.record(assignment, float(speedup), "" if feasible else INFEASIBLE)
         if len(within) < len(assignments):
             self.check_budget()
         return batch
@@ -85,28 +85,28 @@ class BudgetedBackend(BackendWrapper):
         if self.evaluations >= self.budget:
             raise BudgetReached(f"{self.budget} evaluations")
 
-    def remember(self, assignment: IntArray, speedup: float, error: str) -> None:
+    def record(self, assignment: IntArray, speedup: float, error: str) -> None:
         """Keep what was evaluated, and the curve of (evaluations, seconds, best speed-up)."""
-        self.history.append(Seen(assignment.copy(), speedup, error))
+        self.history.append(Evaluation(assignment.copy(), speedup, error))
         best = self.curve[-1][2] if self.curve else 0.0
         if not error and speedup > best:
             self.curve.append((self.evaluations, self.wall_s, speedup))
         self.on_evaluation()
 
     def best(self, n: int) -> list[IntArray]:
-        """The ``n`` fastest distinct feasible placements that were seen."""
-        feasible = [seen for seen in self.history if not seen.error]
-        ranked = sorted(feasible, key=lambda seen: -seen.speedup)
-        distinct = {seen.assignment.tobytes(): seen.assignment for seen in ranked}
+        """The ``n`` fastest distinct feasible placements of the history."""
+        feasible = [one for one in self.history if not one.error]
+        ranked = sorted(feasible, key=lambda one: -one.speedup)
+        distinct = {one.assignment.tobytes(): one.assignment for one in ranked}
         return list(distinct.values())[:n]
 
-    def why_not(self) -> str:
+    def explain_failure(self) -> str:
         """Why there is no finalist: the latest failure."""
-        failed = [seen for seen in self.history if seen.error]
+        failed = [one for one in self.history if one.error]
         if not failed:
             return "nothing was evaluated"
         return self.infeasibility(failed[-1].assignment) or failed[-1].error
 
     def last(self) -> list[IntArray]:
         """The latest placement, if it is feasible."""
-        return [seen.assignment for seen in self.history[-1:] if not seen.error]
+        return [one.assignment for one in self.history[-1:] if not one.error]

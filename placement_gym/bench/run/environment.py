@@ -2,30 +2,33 @@
 
 from __future__ import annotations
 
+import json
+import tempfile
+from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import TracebackType
+from typing import Any
 
 import gymnasium as gym
 
 from placement_gym.backends.cached import CachedBackend
+from placement_gym.bench.run.finalist import Finalist
 from placement_gym.devices import DeviceSpec
+from placement_gym.entry_points import check_kwargs
 from placement_gym.env import DevicePlacementEnv, placement_env
-
-if TYPE_CHECKING:
-    from placement_gym.bench.run.finalists import Finalist
 
 
 @dataclass(frozen=True)
 class BenchEnv:
-    """Where agents compete.
+    """The environment that agents are compared in.
 
     Attributes:
         env: The environment, made once for all of them.
         env_id: Its registered id.
         env_kwargs: JSON-able arguments that make an equal one.
-        finals: Placements that were measured afresh, by their bytes: no need to do it twice.
+        finals: Finalists that were measured already, by the bytes of their assignments.
     """
 
     env: gym.Env[Any, Any]
@@ -35,9 +38,15 @@ class BenchEnv:
 
     @classmethod
     def make(cls, env_id: str, env_kwargs: Mapping[str, Any], folder: Path) -> BenchEnv:
-        """Make the environment; a model in memory is saved into ``folder`` first."""
-        kwargs = {key: portable(value, folder) for key, value in env_kwargs.items()}
-        env = gym.make(f"placement_gym:{env_id}", **kwargs)
+        """Make the environment; a model in memory is saved into ``folder`` first.
+
+        Raises:
+            UserError: The id or an argument is unknown or wrong.
+        """
+        kwargs = {key: to_portable(value, folder) for key, value in env_kwargs.items()}
+        env_name = f"placement_gym:{env_id}"
+        check_kwargs(env_name, kwargs)
+        env = gym.make(env_name, **kwargs)
         kwargs["devices"] = [device.to_json() for device in placement_env(env).problem.devices]
         return cls(env, env_id, kwargs)
 
@@ -51,13 +60,22 @@ class BenchEnv:
         return self.env.spec is not None and self.env.spec.nondeterministic
 
     @property
-    def episode_steps(self) -> int:
+    def max_episode_evaluations(self) -> int:
         """Placements that one episode evaluates at most, that of its reset included."""
         one_by_one = self.env.has_wrapper_attr("place")
         return 1 + (self.base.problem.n_units if one_by_one else self.base.horizon)
 
+    @property
+    def one_device_holds_the_model(self) -> bool:
+        """Whether some device may run the model alone, its memory limit considered."""
+        problem, backend = self.base.problem, self.base.backend
+        return any(
+            runs_all and not backend.infeasibility(problem.single(device))
+            for device, runs_all in enumerate(problem.runs_all)
+        )
+
     def clear_caches(self) -> None:
-        """Measure anew what was measured before: runs with different seeds are independent."""
+        """Forget all measurements, so that runs with different seeds are independent."""
         self.finals.clear()
         if isinstance(self.base.backend, CachedBackend):
             self.base.backend.seen.clear()
@@ -66,8 +84,46 @@ class BenchEnv:
         self.env.close()
 
 
-def portable(value: Any, folder: Path) -> Any:
-    """A make argument as JSON can hold it."""
+class BenchEnvs:
+    """Environments that are kept for the next run; the least recently used one is closed.
+
+    Args:
+        size: How many stay open.
+    """
+
+    def __init__(self, size: int = 4) -> None:
+        self.size = size
+        self.open: OrderedDict[str, BenchEnv] = OrderedDict()
+
+    def get(self, env_id: str, env_kwargs: Mapping[str, Any]) -> BenchEnv:
+        """The environment of an id and JSON-able arguments, made if it is not open."""
+        key = json.dumps([env_id, env_kwargs], sort_keys=True)
+        if key not in self.open:
+            self.open[key] = BenchEnv.make(env_id, env_kwargs, Path(tempfile.gettempdir()))
+        self.open.move_to_end(key)
+        while len(self.open) > self.size:
+            self.open.popitem(last=False)[1].close()
+        return self.open[key]
+
+    def close(self) -> None:
+        """Close every environment."""
+        while self.open:
+            self.open.popitem()[1].close()
+
+    def __enter__(self) -> BenchEnvs:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def to_portable(value: Any, folder: Path) -> Any:
+    """A make argument as JSON can hold it; a model in memory is saved into the folder."""
     import openvino as ov
 
     if isinstance(value, ov.Model):
@@ -79,5 +135,5 @@ def portable(value: Any, folder: Path) -> Any:
     if isinstance(value, DeviceSpec):
         return value.to_json()
     if isinstance(value, (list, tuple)):
-        return [portable(item, folder) for item in value]
+        return [to_portable(item, folder) for item in value]
     return value

@@ -1,59 +1,24 @@
-"""Result rows: one JSON object a run, in a file that survives a kill."""
+"""Result rows: one JSON object per run, in a file that survives a kill."""
 
 from __future__ import annotations
 
 import json
 import math
 import os
-import platform
-import subprocess
-import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from filelock import FileLock, Timeout
 
+from placement_gym.bench.run.provenance import git_commit, host, versions
 from placement_gym.errors import UserError
-from placement_gym.version import VERSION
 
 Json = dict[str, Any]
 ROWS = "results.jsonl"
-PACKAGES = ("openvino", "gymnasium", "stable-baselines3", "torch", "numpy")
-
-
-@cache
-def versions() -> dict[str, str]:
-    """Versions of Python, this package and those it stands on."""
-    found = {"python": platform.python_version(), "placement-gym": VERSION}
-    for package in PACKAGES:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return found
-
-
-@cache
-def host() -> str:
-    """The machine's name, architecture and system."""
-    return f"{platform.node()} {platform.machine()} {sys.platform}"
-
-
-@cache
-def git_commit() -> str | None:
-    """Commit of the source tree this package runs from; None outside of one."""
-    command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD"]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-    except OSError:
-        return None
-    return done.stdout.strip() or None
 
 
 @dataclass(frozen=True)
@@ -63,12 +28,12 @@ class Row:
     Attributes:
         agent: Name of the agent.
         label: Name and options, as tables print them.
-        kwargs: Options it was made with.
+        kwargs: Options that the agent was made with.
         env: Id of the environment.
-        env_kwargs: What the environment was made with.
+        env_kwargs: Arguments that the environment was made with.
         model: Name of the model.
-        model_fingerprint: Of its operator graph.
-        costs_fingerprint: Of the cost table; None where latencies are measured.
+        model_fingerprint: Fingerprint of its operator graph.
+        costs_fingerprint: Fingerprint of the cost table; None where latencies are measured.
         devices: Devices with their settings.
         seed: Seed of the run.
         budget: Evaluations allowed.
@@ -76,10 +41,10 @@ class Row:
         latency_ms: Median of the finalist, measured afresh.
         latency_p90_ms: 90th percentile of the same.
         greedy_latency_ms: Median of ``predict(deterministic=True)`` after learning.
-        greedy_speedup: Of the same over the reference device, measured beside it.
+        greedy_speedup: Its speed-up over the reference device, measured beside it.
         speedup: Over the reference device.
         speedup_vs_best_single: Over the fastest feasible single device.
-        noise: Half-width of the uncertainty of the latter, as a fraction.
+        noise: Half-width of the uncertainty of ``speedup_vs_best_single``, as a fraction.
         n_submodels: Submodels that the engine made.
         n_submodels_expected: Submodels that the placement needs.
         wall_s: Seconds of search.
@@ -127,7 +92,7 @@ class Row:
 
 
 def plain(value: Any) -> Any:
-    """The value as JSON can hold it."""
+    """The value as JSON can hold it: no tuples, no NaN, nothing infinite."""
     if isinstance(value, Mapping):
         return {key: plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -137,19 +102,14 @@ def plain(value: Any) -> Any:
     return value
 
 
-def append(path: Path, row: Row) -> None:
-    """Add a row to a results file; see ``append_json``."""
-    append_json(path, row.to_json())
-
-
-def append_json(path: Path, values: Json) -> None:
+def append_row(path: Path, row: Json) -> None:
     """Add one line to a results file; a last line that a kill has torn is cut off first."""
-    mend(path)
+    cut_torn_line(path)
     with path.open("ab") as file:
-        file.write(json.dumps(values).encode() + b"\n")
+        file.write(json.dumps(row).encode() + b"\n")
 
 
-def mend(path: Path) -> None:
+def cut_torn_line(path: Path) -> None:
     """Cut off a last line that a kill has torn; make the file if there is none."""
     with path.open("ab+") as file:
         end = file.seek(0, os.SEEK_END)
@@ -159,11 +119,11 @@ def mend(path: Path) -> None:
             file.truncate(file.read().rfind(b"\n") + 1)
 
 
-def load(path: Path) -> list[Json]:
-    """The rows of a results file; a torn last line is none.
+def load_rows(path: Path) -> list[Json]:
+    """Read the rows of a results file; a torn last line does not count.
 
     Raises:
-        ValueError: Another line is no JSON.
+        UserError: Another line is not valid JSON.
     """
     if not path.is_file():
         return []
@@ -173,29 +133,43 @@ def load(path: Path) -> list[Json]:
         try:
             rows.append(json.loads(line))
         except json.JSONDecodeError as error:
-            raise UserError(f"{path}, line {number} is no JSON: {error}") from error
+            raise UserError(f"{path}, line {number} is not valid JSON: {error}") from error
     return rows
 
 
-def of_study(folder: Path) -> list[Json]:
-    """The rows that studies wrote into a folder, but for failed runs that were done again."""
-    rows = [row for row in load(folder / ROWS) if "key" in row]
+def load_runs(folder: Path) -> list[Json]:
+    """Read the rows of a folder's runs, without failed runs that were done again.
+
+    Rows that version 0.1.0 wrote of a comparison have no ``key`` and are left out.
+    """
+    rows = [row for row in load_rows(folder / ROWS) if "key" in row]
     latest = {row["key"]: row for row in rows}
     return [row for row in rows if not row["error"] or row is latest[row["key"]]]
 
 
+def remove_rows(folder: Path, keys: Collection[str]) -> None:
+    """Remove the rows of some runs; the file is replaced as a whole."""
+    path = folder / ROWS
+    kept = [row for row in load_rows(path) if row.get("key") not in keys]
+    part = path.with_suffix(".part")
+    part.write_text("".join(json.dumps(row) + "\n" for row in kept))
+    part.replace(path)
+
+
 @contextmanager
-def sole_writer(folder: Path) -> Iterator[None]:
-    """Nobody else writes into the folder meanwhile.
+def lock_folder(folder: Path) -> Iterator[None]:
+    """Keep every other process from writing into the folder.
 
     Raises:
-        ValueError: Somebody does.
+        UserError: Another process is writing into it.
     """
     lock = FileLock(folder / ".lock")
     try:
         lock.acquire(timeout=0)
     except Timeout:
-        raise UserError(f"another process is writing into {folder}") from None
+        raise UserError(
+            f"another process is writing into {folder}: wait for it, or choose another folder"
+        ) from None
     try:
         yield
     finally:

@@ -1,4 +1,4 @@
-"""Processes that do not outlive the one that started them."""
+"""Child processes that end with their parent."""
 
 from __future__ import annotations
 

@@ -1,24 +1,26 @@
-"""Where the runs of a study happen: here, in processes, or on a Ray cluster."""
+"""Where the runs of a study happen: in this process, in processes, or on a Ray cluster."""
 
 from __future__ import annotations
 
 import os
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Protocol
 
+from placement_gym.bench.run.environment import BenchEnvs
+from placement_gym.bench.run.rows import Json
+from placement_gym.bench.run.threads import ONE_THREAD, limit_threads
 from placement_gym.bench.run.watchdog import exit_with_parent
 from placement_gym.bench.study.spec import Task
-from placement_gym.bench.study.worker import Result, failed, run_task
+from placement_gym.bench.study.worker import failed_row, run_task
 from placement_gym.devices import usable_cores
 from placement_gym.errors import EngineError, UserError
 
 ATTEMPTS = 3
-ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
 
 
 class WorkerLost(Exception):  # noqa: N818  a signal, not an error
@@ -33,12 +35,12 @@ class Executor(Protocol):
         """Tasks that it runs at once."""
 
     def submit(self, task: Task) -> Any:
-        """Begin a task; returns what stands for it."""
+        """Begin a task; returns a handle."""
 
-    def finished(self, handles: Sequence[Any]) -> Iterable[Any]:
-        """Some of the handles whose tasks have ended; waits for one."""
+    def wait(self, handles: Sequence[Any]) -> Iterable[Any]:
+        """Wait until a task has ended; returns the handles of those that have."""
 
-    def result(self, handle: Any) -> Result:
+    def result(self, handle: Any) -> Json:
         """The row of an ended task.
 
         Raises:
@@ -49,11 +51,11 @@ class Executor(Protocol):
         """End all workers."""
 
 
-def run_all(tasks: Sequence[Task], executor: Executor) -> Iterator[tuple[Task, Result]]:
-    """Tasks with their rows, as they end.
+def run_all(tasks: Sequence[Task], executor: Executor) -> Iterator[tuple[Task, Json]]:
+    """Run tasks and yield each with its row as it ends.
 
-    No more tasks are under way than the executor has slots, so that a lost worker takes few with
-    it; those begin again, up to three times.
+    No more tasks run at once than the executor has slots, so that few are lost with a worker; lost
+    tasks begin again, up to three times.
     """
     waiting, running = deque(tasks), dict[Any, Task]()
     lost: Counter[str] = Counter()
@@ -61,7 +63,7 @@ def run_all(tasks: Sequence[Task], executor: Executor) -> Iterator[tuple[Task, R
         while waiting and len(running) < executor.slots:
             task = waiting.popleft()
             running[executor.submit(task)] = task
-        for handle in executor.finished(list(running)):
+        for handle in executor.wait(list(running)):
             task = running.pop(handle)
             try:
                 yield task, executor.result(handle)
@@ -70,23 +72,38 @@ def run_all(tasks: Sequence[Task], executor: Executor) -> Iterator[tuple[Task, R
                 if lost[task.key] < ATTEMPTS:
                     waiting.appendleft(task)
                 else:
-                    yield task, failed(task, f"its worker was lost {ATTEMPTS} times: {error}")
+                    yield task, failed_row(task, f"its worker was lost {ATTEMPTS} times: {error}")
 
 
 class Serial:
-    """In this process, one after another."""
+    """In this process, one after another, with one thread as in the other executors.
+
+    Args:
+        envs: Environments that are open already; the caller closes them.
+        factories: Agents that cannot be imported: name -> factory or agent.
+        on_evaluation: Called after each evaluation.
+    """
 
     slots = 1
 
-    def submit(self, task: Task) -> Future[Result]:
-        future: Future[Result] = Future()
-        future.set_result(run_task(task))
+    def __init__(
+        self,
+        envs: BenchEnvs,
+        factories: Mapping[str, Any] | None = None,
+        on_evaluation: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.envs, self.factories, self.on_evaluation = envs, factories, on_evaluation
+
+    def submit(self, task: Task) -> Future[Json]:
+        future: Future[Json] = Future()
+        with limit_threads():
+            future.set_result(run_task(task, self.envs, self.factories, self.on_evaluation))
         return future
 
-    def finished(self, handles: Sequence[Future[Result]]) -> Iterable[Future[Result]]:
+    def wait(self, handles: Sequence[Future[Json]]) -> Iterable[Future[Json]]:
         return handles
 
-    def result(self, handle: Future[Result]) -> Result:
+    def result(self, handle: Future[Json]) -> Json:
         return handle.result()
 
     def close(self) -> None:
@@ -96,47 +113,48 @@ class Serial:
 class Processes:
     """In processes of this machine, one thread each.
 
-    Every slot has a pool of its own, so that a process which dies takes one task with it.
+    Every slot has a pool of its own, so that a process that dies takes one task with it.
 
     Args:
-        workers: How many; None takes the cores that this process may use.
+        workers: Number of processes; None takes the cores that this process may use.
 
     Raises:
-        RuntimeError: Processes cannot start, as in a script without a main guard.
+        EngineError: Processes cannot start, as in a script without a main guard.
     """
 
     def __init__(self, workers: int | None = None) -> None:
         self.slots = workers or usable_cores()
-        os.environ.update(ONE_THREAD)
-        self.idle = [new_pool() for _ in range(self.slots)]
-        self.busy: dict[Future[Result], ProcessPoolExecutor] = {}
+        self.idle = [make_pool() for _ in range(self.slots)]
+        self.busy: dict[Future[Json], ProcessPoolExecutor] = {}
         try:
-            self.idle[0].submit(os.getpid).result()
+            with limit_threads():
+                self.idle[0].submit(os.getpid).result()
         except BrokenProcessPool:
             raise EngineError(
                 "workers end as they start; a script that runs a study needs "
                 "if __name__ == '__main__': around what it does"
             ) from None
 
-    def submit(self, task: Task) -> Future[Result]:
+    def submit(self, task: Task) -> Future[Json]:
         pool = self.idle.pop()
-        try:
-            future = pool.submit(run_task, task)
-        except BrokenProcessPool:
-            pool = new_pool()
-            future = pool.submit(run_task, task)
+        with limit_threads():  # a pool starts its process with its first task
+            try:
+                future = pool.submit(run_in_worker, task)
+            except BrokenProcessPool:
+                pool = make_pool()
+                future = pool.submit(run_in_worker, task)
         self.busy[future] = pool
         return future
 
-    def finished(self, handles: Sequence[Future[Result]]) -> Iterable[Future[Result]]:
+    def wait(self, handles: Sequence[Future[Json]]) -> Iterable[Future[Json]]:
         return wait(handles, return_when=FIRST_COMPLETED).done
 
-    def result(self, handle: Future[Result]) -> Result:
+    def result(self, handle: Future[Json]) -> Json:
         pool = self.busy.pop(handle)
         try:
             row = handle.result()
         except BrokenProcessPool as error:
-            self.idle.append(new_pool())
+            self.idle.append(make_pool())
             raise WorkerLost(str(error)) from error
         self.idle.append(pool)
         return row
@@ -149,25 +167,34 @@ class Processes:
             pool.shutdown(wait=True, cancel_futures=True)
 
 
-def new_pool() -> ProcessPoolExecutor:
-    """One process, which starts with its first task."""
+def make_pool() -> ProcessPoolExecutor:
+    """A pool of one process, which starts with its first task."""
     return ProcessPoolExecutor(
         1, mp_context=get_context("spawn"), initializer=exit_with_parent, initargs=(os.getpid(),)
     )
 
 
+_WORKER_ENVS = BenchEnvs()
+"""The open environments of a worker process."""
+
+
+def run_in_worker(task: Task) -> Json:
+    """Run a task in a worker process, which keeps its environments for the next one."""
+    return run_task(task, _WORKER_ENVS)
+
+
 class Ray:
     """On a Ray cluster, one core for each run.
 
-    Args:
-        address: Of a running cluster; None starts a local one. Where this process is connected to
-            a cluster already, that one is taken.
-        variables: Of the environment that workers need.
+    Workers import modules from this process's working directory, where they have it too.
 
-    Workers find the modules of the working directory, where they have it too.
+    Args:
+        address: Of a running cluster; None starts a local one. If this process is connected to a
+            cluster already, that one is used.
+        variables: Environment variables that workers need.
 
     Raises:
-        ValueError: Ray is not installed.
+        UserError: Ray is not installed.
     """
 
     def __init__(
@@ -176,32 +203,34 @@ class Ray:
         try:
             import ray
         except ImportError as error:
-            raise UserError("Ray is not installed: pip install ray") from error
-        self.ray, self.started = ray, not ray.is_initialized()
-        if self.started:
+            raise UserError('Ray is not installed: pip install "placement-gym[ray]"') from error
+        self.ray, self.owns_cluster = ray, not ray.is_initialized()
+        if self.owns_cluster:
             path = os.pathsep.join([str(Path.cwd()), os.environ.get("PYTHONPATH", "")])
-            given = {"PYTHONPATH": path, **ONE_THREAD, **(variables or {})}
+            environment = {"PYTHONPATH": path, **ONE_THREAD, **(variables or {})}
             ray.init(
-                address=address or "local", log_to_driver=False, runtime_env={"env_vars": given}
+                address=address or "local",
+                log_to_driver=False,
+                runtime_env={"env_vars": environment},
             )
         remote = ray.remote(num_cpus=1, max_retries=0)
-        self.remote = remote(run_task)
+        self.run_remotely = remote(run_in_worker)
 
     @property
     def slots(self) -> int:
-        """The cluster's cores, as they come and go."""
+        """The cluster's cores now; nodes may come and go."""
         return max(int(self.ray.cluster_resources().get("CPU", 1)), 1)
 
     def submit(self, task: Task) -> Any:
-        return self.remote.remote(task)
+        return self.run_remotely.remote(task)
 
-    def finished(self, handles: Sequence[Any]) -> Iterable[Any]:
+    def wait(self, handles: Sequence[Any]) -> Iterable[Any]:
         done, _ = self.ray.wait(list(handles), num_returns=1)
         return done
 
-    def result(self, handle: Any) -> Result:
+    def result(self, handle: Any) -> Json:
         try:
-            row: Result = self.ray.get(handle)
+            row: Json = self.ray.get(handle)
         except self.ray.exceptions.RayTaskError:
             raise
         except self.ray.exceptions.RayError as error:
@@ -209,6 +238,6 @@ class Ray:
         return row
 
     def close(self) -> None:
-        """Leave the cluster; a local one ends."""
-        if self.started:
+        """Disconnect; a cluster that this executor started ends."""
+        if self.owns_cluster:
             self.ray.shutdown()

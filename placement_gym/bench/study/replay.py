@@ -8,36 +8,38 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from placement_gym.bench.run import rows as rows_file
-from placement_gym.bench.run.finalists import Finalist, fastest
+from placement_gym.bench.run.environment import BenchEnvs
+from placement_gym.bench.run.finalist import Finalist
+from placement_gym.bench.run.finalists import choose_finalist
+from placement_gym.bench.run.rows import ROWS, Json, load_runs
 from placement_gym.bench.study.spec import Task
-from placement_gym.bench.study.worker import cached_bench_env, elsewhere
+from placement_gym.bench.study.worker import describe_error, score_elsewhere
 from placement_gym.errors import UserError
 from placement_gym.placement import Placement, parse_assignment
 from placement_gym.progress import progress_bar
 
 ROUNDING = 1e-9
-CHANCE = 2.0
-"""Intervals by which two noisy measurements may differ."""
+N_INTERVALS = 2.0
+"""Two noisy measurements agree if they differ by at most this many half-widths of both."""
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """What became of one row.
+class Replay:
+    """The result of replaying one row.
 
     Attributes:
-        key: Of the row.
+        key: Key of the row.
         label: Agent, model and seed.
-        problem: Why the row is not valid, or an empty string.
+        error: Why the row is not valid, or an empty string.
     """
 
     key: str
     label: str
-    problem: str
+    error: str
 
 
-def validate(folder: str | Path, quiet: bool = False) -> Iterator[Verdict]:
-    """A verdict on each row that has a placement.
+def validate(folder: str | Path, quiet: bool = False) -> Iterator[Replay]:
+    """Replay each row of a folder's results.
 
     The environment is made again from the row alone, and the placement evaluated: simulated
     latencies and speed-ups must be the same; a measured speed-up over the best single device must
@@ -46,55 +48,55 @@ def validate(folder: str | Path, quiet: bool = False) -> Iterator[Verdict]:
     be that of its run, and appear once.
 
     Args:
-        folder: Of the results.
+        folder: Where the results are.
         quiet: Show no progress.
 
     Raises:
-        ValueError: There are no results of a study.
+        UserError: There are no results of a study.
     """
-    rows = rows_file.of_study(Path(folder))
+    rows = load_runs(Path(folder))
     if not rows:
-        raise UserError(f"{folder} holds no {rows_file.ROWS} with rows: run a study first")
+        raise UserError(f"{folder} has no {ROWS} with rows of a study: run a study first")
     seen: set[str] = set()
-    with progress_bar(len(rows), "rows", quiet) as report:
+    with BenchEnvs() as envs, progress_bar(len(rows), "rows", quiet) as progress:
         for row in sorted(rows, key=lambda row: row["problem"]):
             label = f"{row['label']}, {row['model']}, seed {row['seed']}"
-            report.update(report.task_ids[0], description=label)
-            problem = "its key appears twice" if row["key"] in seen else why_not(row)
+            progress.update(progress.task_ids[0], description=label)
+            error = "its key appears twice" if row["key"] in seen else check_row(row, envs)
             seen.add(row["key"])
-            report.advance(report.task_ids[0])
-            yield Verdict(row["key"], label, problem)
+            progress.advance(progress.task_ids[0])
+            yield Replay(row["key"], label, error)
 
 
-def why_not(row: rows_file.Json) -> str:
-    """Why a row does not hold, or an empty string; what cannot be replayed does not."""
+def check_row(row: Json, envs: BenchEnvs) -> str:
+    """Why a row is not valid, or an empty string; a row that cannot be replayed is not."""
     try:
-        return replayed(row)
+        return replay_row(row, envs)
     except Exception as error:
-        return f"cannot be replayed: {type(error).__name__}: {error}"
+        return f"cannot be replayed: {describe_error(error)}"
 
 
-def replayed(row: rows_file.Json) -> str:
-    """Why a row does not hold, or an empty string.
+def replay_row(row: Json, envs: BenchEnvs) -> str:
+    """Why a row is not valid, or an empty string.
 
     Raises:
-        Exception: Whatever making the environment or scoring the placement raises.
+        Exception: Whatever making the environment or evaluating the placement raises.
     """
     task = task_of(row)
     if task.key != row["key"]:
         return "its key is not that of its agent, problem, seed and budget"
     if row["placement"] is None:
-        return "" if row["error"] else "neither a placement nor an error"
-    bench_env = cached_bench_env(row["env"], json.dumps(row["env_kwargs"]))
+        return "" if row["error"] else "it has neither a placement nor an error"
+    bench_env = envs.get(row["env"], row["env_kwargs"])
     problem = bench_env.base.problem
     if problem.units.graph.fingerprint() != row["model_fingerprint"]:
-        return "the model is another now"
-    if row["evaluations"] > max(row["budget"], bench_env.episode_steps):
+        return "the model has changed"
+    if row["evaluations"] > max(row["budget"], bench_env.max_episode_evaluations):
         return f"{row['evaluations']} evaluations exceed the budget of {row['budget']}"
     bench_env.clear_caches()
-    again = fastest(bench_env, [parse_assignment(row["placement"], problem)])
+    again = choose_finalist(bench_env, [parse_assignment(row["placement"], problem)])
     if bench_env.measured:
-        return disagreement(row, again)
+        return compare_measurements(row, again)
     now = {
         "latency_ms": again.measurement.latency_ms,
         "speedup": again.speedup,
@@ -102,7 +104,7 @@ def replayed(row: rows_file.Json) -> str:
     }
     if row["scored_ms"]:
         placement = Placement.of(problem, again.assignment, bench_env.base.graph)
-        now["scored_ms"] = elsewhere(task, placement).measurement.latency_ms
+        now["scored_ms"] = score_elsewhere(task, placement, envs).measurement.latency_ms
     wrong = [
         f"{field} {row[field]:.6g} is {value:.6g} now"
         for field, value in now.items()
@@ -111,17 +113,17 @@ def replayed(row: rows_file.Json) -> str:
     return ", ".join(wrong)
 
 
-def task_of(row: rows_file.Json) -> Task:
-    """The task that a row is of."""
+def task_of(row: Json) -> Task:
+    """The task that made a row."""
     env, env_kwargs, model, devices = json.loads(row["problem"])
     own = {name: row[name] for name in ("agent", "kwargs", "seed", "budget", "score_on")}
     return Task(env=env, env_kwargs=env_kwargs, model=model, devices=devices, **own)
 
 
-def disagreement(row: rows_file.Json, again: Finalist) -> str:
+def compare_measurements(row: Json, again: Finalist) -> str:
     """How two noisy measurements of a placement disagree, or an empty string."""
     before, now = row["speedup_vs_best_single"], again.speedup_vs_best_single
-    allowed = CHANCE * (again.noise + (row["noise"] or 0.0))
+    allowed = N_INTERVALS * (again.noise + (row["noise"] or 0.0))
     if abs(now / before - 1.0) <= allowed:
         return ""
-    return f"{before:.3f} x the best single device is {now:.3f} now"
+    return f"{before:.3f} x the best single device is {now:.3f} x now"

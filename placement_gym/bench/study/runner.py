@@ -1,19 +1,34 @@
-"""Run a study: say what will be done, do what is not done yet, keep every row."""
+"""Run a study: check it, run what is missing, and keep every row."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import gymnasium as gym
+from rich.progress import Task as ProgressTask
 
-from placement_gym.bench.run import rows as rows_file
+from placement_gym.bench.run.agents import AgentSpec
+from placement_gym.bench.run.environment import BenchEnvs
+from placement_gym.bench.run.rows import (
+    ROWS,
+    Json,
+    append_row,
+    cut_torn_line,
+    load_runs,
+    lock_folder,
+)
 from placement_gym.bench.study.executors import Executor, Processes, Ray, Serial, run_all
 from placement_gym.bench.study.spec import Study, Task
-from placement_gym.errors import UserError
+from placement_gym.errors import UserError, unknown_name
+from placement_gym.files import make_output_folder
 from placement_gym.progress import progress_bar
 
 EXECUTORS = ("auto", "serial", "processes", "ray")
+
+MakeExecutor = Callable[[Callable[[], None]], Executor]
+"""Makes an executor, given what a serial one calls after each evaluation."""
 
 
 def run_study(
@@ -24,70 +39,140 @@ def run_study(
     address: str | None = None,
     retry_failed: bool = False,
     quiet: bool = False,
-) -> list[rows_file.Json]:
+) -> list[Json]:
     """Run what is missing of a study; only this process writes.
 
-    A line is added to ``results.jsonl`` as each run ends. Killed at any moment, the study goes on
-    by the keys that the file holds.
+    A line is added to ``results.jsonl`` as each run ends. A study that was killed continues where
+    it stopped: runs are recognised by their keys in the file.
 
     Args:
         study: What to run.
         out: Folder of the results.
-        executor: ``"serial"``, ``"processes"`` or ``"ray"``; ``"auto"`` takes processes where
+        executor: ``"serial"``, ``"processes"`` or ``"ray"``; ``"auto"`` means processes where
             latencies are simulated, serial where they are measured.
         workers: Processes; None takes the cores that this one may use.
         address: Of a running Ray cluster; None starts a local one.
-        retry_failed: Do runs again whose rows have an error; the new row counts.
+        retry_failed: Run those again whose rows have an error; the new row counts.
         quiet: Show no progress.
 
     Returns:
         The study's rows, in its order.
 
     Raises:
-        ValueError: An argument is wrong; nothing has run then.
+        UserError: An argument is wrong, an agent is unknown or an environment cannot be made;
+            nothing has run then.
+        KeyboardInterrupt: The run was interrupted; finished rows are kept, the message says how
+            many.
     """
-    tasks = study.tasks()
-    check(study)
+    check_names(study)
     kind = choose_executor(study, executor, workers, address)
-    folder = Path(out)
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / rows_file.ROWS
-    with rows_file.sole_writer(folder):
-        rows_file.mend(path)
-        done = done_in(folder, retry_failed)
-        missing = [task for task in tasks if task.key not in done]
-        with progress_bar(len(tasks), "runs", quiet) as report:
-            report.update(report.task_ids[0], completed=len(tasks) - len(missing))
-            if missing:
-                chosen = started(kind, study, workers, address)
-                try:
-                    for task, row in run_all(missing, chosen):
-                        rows_file.append_json(path, row)
-                        label = f"{task.agent}, {Path(task.model).stem}"
-                        report.update(report.task_ids[0], advance=1, description=label)
-                finally:
-                    chosen.close()
-    by_key = {row["key"]: row for row in rows_file.of_study(folder)}
+    tasks, folder = study.tasks(), make_output_folder(out)
+    missing = find_missing(tasks, folder, retry_failed)
+    with BenchEnvs() as envs:
+        if kind != "ray":
+            make_every_environment(missing, envs)
+        run_tasks(
+            tasks,
+            missing,
+            folder,
+            lambda on_evaluation: make_executor(kind, study, envs, workers, address, on_evaluation),
+            quiet=quiet,
+        )
+    by_key = {row["key"]: row for row in load_runs(folder)}
     return [by_key[task.key] for task in tasks]
 
 
-def done_in(folder: Path, retry_failed: bool = False) -> set[str]:
-    """Keys of the runs that need not be done."""
-    rows = rows_file.of_study(folder)
-    return {row["key"] for row in rows if not (retry_failed and row["error"])}
+def find_missing(tasks: Sequence[Task], folder: Path, retry_failed: bool = False) -> list[Task]:
+    """Tasks without a row, and with ``retry_failed`` those whose row has an error."""
+    rows = load_runs(folder)
+    done = {row["key"] for row in rows if not (retry_failed and row["error"])}
+    return [task for task in tasks if task.key not in done]
 
 
-def check(study: Study) -> None:
-    """Refuse what cannot run, before anything does.
+def run_tasks(
+    tasks: Sequence[Task],
+    missing: Sequence[Task],
+    folder: Path,
+    make: MakeExecutor,
+    on_row: Callable[[Task, Json], None] = lambda task, row: None,
+    quiet: bool = False,
+) -> None:
+    """Run tasks and add each row to the folder's results as it ends.
+
+    Args:
+        tasks: All tasks, for the progress.
+        missing: Those of them to run.
+        folder: Of the results.
+        make: Makes the executor; not called if nothing is missing.
+        on_row: Called after a row has been written.
+        quiet: Show no progress.
 
     Raises:
-        ValueError: An unknown agent or environment, or a variable of a path that is not set.
+        UserError: Another process is writing into the folder.
+        KeyboardInterrupt: The run was interrupted; the message says what is kept.
+    """
+    n_done = len(tasks) - len(missing)
+    with (
+        lock_folder(folder),
+        progress_bar(len(tasks), "runs", quiet, counted="evaluations") as progress,
+    ):
+        bar = progress.tasks[0]
+        progress.update(bar.id, completed=n_done)
+        cut_torn_line(folder / ROWS)
+        if not missing:
+            return
+        n_evaluations = 0
+        executor = make(partial(count_one, bar))
+        try:
+            for task, row in run_all(missing, executor):
+                append_row(folder / ROWS, row)
+                n_done += 1
+                n_evaluations += row["evaluations"]
+                label = AgentSpec(task.agent, task.kwargs).label
+                progress.update(
+                    bar.id,
+                    completed=n_done,
+                    count=n_evaluations,
+                    description=f"{label}, {Path(task.model).stem}",
+                )
+                on_row(task, row)
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(
+                f"{n_done} of {len(tasks)} runs are in {folder / ROWS}; "
+                "the same command continues with the rest"
+            ) from None
+        finally:
+            executor.close()
+
+
+def count_one(bar: ProgressTask) -> None:
+    """Count an evaluation; so cheap that it does not show in the wall time of a run."""
+    bar.fields["count"] += 1
+
+
+def check_names(study: Study) -> None:
+    """Raise if an agent or environment is unknown, or a variable of a path is not set.
+
+    Raises:
+        UserError: With what is wrong.
     """
     for spec in study.specs:
         spec.load()
     for task in first_of_each(study.tasks()):
         _ = task.make_kwargs
-    measures(study)
+    is_measured(study)
+
+
+def make_every_environment(tasks: Sequence[Task], envs: BenchEnvs) -> None:
+    """Make the environment of each problem once, so that no run fails for a wrong name.
+
+    Raises:
+        UserError: An argument of an environment is wrong.
+    """
+    for task in first_of_each(tasks):
+        envs.get(task.env, task.make_kwargs)
+        if task.score_on:
+            envs.get(task.score_env, task.score_kwargs)
 
 
 def first_of_each(tasks: Sequence[Task]) -> list[Task]:
@@ -95,58 +180,66 @@ def first_of_each(tasks: Sequence[Task]) -> list[Task]:
     return list({task.problem: task for task in reversed(tasks)}.values())[::-1]
 
 
-def measures(study: Study) -> bool:
+def is_measured(study: Study) -> bool:
     """Whether any of its latencies are measured.
 
     Raises:
-        ValueError: There is no such environment.
+        UserError: An environment is unknown.
     """
     import placement_gym  # noqa: F401  registers the environments
 
     envs = {study.env, study.score_on.get("env", study.env)}
-    unknown = sorted(env for env in envs if env not in gym.registry)
-    if unknown:
-        ids = sorted(name for name in gym.registry if name.startswith("DevicePlacement"))
-        raise UserError(f"env must be one of {ids}, not {unknown[0]!r}")
+    for env in sorted(envs):
+        if env not in gym.registry:
+            ids = [name for name in gym.registry if name.startswith("DevicePlacement")]
+            raise unknown_name("env", env, ids)
     return any(gym.registry[env].nondeterministic for env in envs)
 
 
 def choose_executor(study: Study, name: str, workers: int | None, address: str | None) -> str:
-    """The executor's name, ``"auto"`` resolved.
+    """The executor's name, where ``"auto"`` depends on whether the study is measured.
 
     Raises:
-        ValueError: There is none of that name, or an option does not go with it.
+        UserError: The name is unknown, or an option does not go with it.
     """
     if name not in EXECUTORS:
-        raise UserError(f"executor must be one of {EXECUTORS}, not {name!r}")
+        raise unknown_name("executor", name, EXECUTORS)
     if name == "auto":
-        name = "serial" if measures(study) else "processes"
-    if name == "processes" and measures(study):
+        name = "serial" if is_measured(study) else "processes"
+    if name == "processes" and is_measured(study):
         raise UserError("processes disturb each other's measurements: take 'serial' or 'ray'")
-    if workers is not None and (name != "processes" or workers < 1):
-        raise UserError(f"workers, at least 1, go with 'processes' alone, not with {name!r}")
+    if workers is not None and workers < 1:
+        raise UserError(f"workers must be at least 1, not {workers}")
+    if workers is not None and name != "processes":
+        raise UserError(f"workers are for executor 'processes', not for {name!r}")
     if address is not None and name != "ray":
-        raise UserError(f"an address goes with 'ray' alone, not with {name!r}")
+        raise UserError(f"an address is for executor 'ray', not for {name!r}")
     return name
 
 
-def started(name: str, study: Study, workers: int | None, address: str | None) -> Executor:
-    """The executor of that name, ready."""
+def make_executor(
+    name: str,
+    study: Study,
+    envs: BenchEnvs,
+    workers: int | None,
+    address: str | None,
+    on_evaluation: Callable[[], None],
+) -> Executor:
+    """The executor of that name."""
     if name == "ray":
         return Ray(address, study.variables)
-    return Processes(workers) if name == "processes" else Serial()
+    return Processes(workers) if name == "processes" else Serial(envs, None, on_evaluation)
 
 
 def describe_study(study: Study, out: str | Path, retry_failed: bool = False) -> str:
     """What running the study would do, in a few lines."""
     tasks = study.tasks()
-    done = done_in(Path(out), retry_failed)
-    left = sum(task.key not in done for task in tasks)
+    n_done = len(tasks) - len(find_missing(tasks, Path(out), retry_failed))
     agents = ", ".join(spec.label for spec in study.specs)
     problems = [f"{Path(task.model).stem} on {task.devices}" for task in first_of_each(tasks)]
     return "\n".join(
         [
-            f"{len(tasks)} runs of {study.budget} evaluations, {len(tasks) - left} done before",
+            f"{len(tasks)} runs of {study.budget} evaluations, {n_done} already done",
             f"agents: {agents}",
             f"problems ({study.env}): {'; '.join(problems)}",
             f"seeds: {', '.join(map(str, study.all_seeds))}",

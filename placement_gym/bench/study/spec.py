@@ -15,6 +15,7 @@ from typing import Any
 import yaml
 
 from placement_gym.bench.run.agents import AgentSpec, check_labels
+from placement_gym.bench.study.shipped import find_study
 from placement_gym.errors import UserError
 
 VARIABLE = re.compile(r"\$\{?(\w+)\}?")
@@ -22,19 +23,19 @@ VARIABLE = re.compile(r"\$\{?(\w+)\}?")
 
 @dataclass(frozen=True)
 class Task:
-    """One run of a study; plain values only, so that any process can do it.
+    """One run of a study, in plain values, so that any process can do it.
 
     Attributes:
         agent: Name of the agent, or ``"module:attribute"``.
         kwargs: Given to the agent's factory.
         env: Id of the environment.
-        env_kwargs: Of ``gym.make``, model and devices apart.
+        env_kwargs: Arguments of ``gym.make`` other than model and devices.
         model: As for ``gym.make``.
         devices: As for ``gym.make``.
-        seed: Of agent and environment.
+        seed: Seed of agent and environment.
         budget: Evaluations allowed.
-        score_on: ``env`` and arguments of ``gym.make`` that differ where the finalist is scored
-            once more; empty scores it nowhere else.
+        score_on: Where the finalist is scored a second time: ``env`` and the arguments of
+            ``gym.make`` that differ there; empty for nowhere.
     """
 
     agent: str
@@ -49,29 +50,29 @@ class Task:
 
     @property
     def key(self) -> str:
-        """Sixteen hex digits of all of it: equal tasks are one run."""
+        """Sixteen hex digits of all fields: equal tasks are one run."""
         decides = {name: value for name, value in vars(self).items() if value or name != "score_on"}
         text = json.dumps(decides, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     @property
     def problem(self) -> str:
-        """What tells problems apart: environment, its arguments, model, devices."""
+        """The problem as JSON: environment, its arguments, model, devices."""
         parts = [self.env, self.env_kwargs, self.model, self.devices]
         return json.dumps(parts, sort_keys=True)
 
     @property
     def make_kwargs(self) -> dict[str, Any]:
-        """Of ``gym.make``; variables of the shell in a model's path are replaced.
+        """Arguments of ``gym.make``; environment variables in the model's path are replaced.
 
         Raises:
-            ValueError: Such a variable is not set.
+            UserError: Such a variable is not set.
         """
-        return {"model": expanded(self.model), "devices": self.devices, **self.env_kwargs}
+        return {"model": expand_variables(self.model), "devices": self.devices, **self.env_kwargs}
 
     @property
     def score_env(self) -> str:
-        """Id of the environment where the finalist is scored once more."""
+        """Id of the environment where the finalist is scored a second time."""
         return str(self.score_on.get("env", self.env))
 
     @property
@@ -81,11 +82,11 @@ class Task:
         return self.make_kwargs | changes
 
 
-def expanded(path: str) -> str:
-    """The path with ``$VARIABLE`` and ``${VARIABLE}`` replaced.
+def expand_variables(path: str) -> str:
+    """Replace ``$VARIABLE`` and ``${VARIABLE}`` in a path.
 
     Raises:
-        ValueError: One is not set.
+        UserError: A variable is not set.
     """
     missing = [name for name in VARIABLE.findall(path) if name not in os.environ]
     if missing:
@@ -99,19 +100,19 @@ class Study:
 
     Attributes:
         env: Id of the environment.
-        models: As for ``gym.make``; a path may contain ``${VARIABLE}``.
+        models: As for ``gym.make``; a path may contain environment variables, ``${VARIABLE}``.
         agents: Names, ``"module:attribute"``, or ``{"name", "kwargs", "label"}``, where the label
             is what the report calls it.
         budget: Evaluations of a run.
         devices: As for ``gym.make``, one entry for each problem.
-        seeds: Of every agent; a number n means 0 to n - 1.
+        seeds: Seeds of every agent; a number n means 0 to n - 1.
         env_kwargs: Further arguments of ``gym.make``.
         score_on: See ``Task``.
         published: Label -> model -> latency in ms, for the report.
         about: One line for the report.
 
     Raises:
-        ValueError: A field is empty or out of range.
+        UserError: A field is empty or out of range.
     """
 
     env: str
@@ -129,26 +130,27 @@ class Study:
         for name in ("models", "agents", "devices"):
             value = getattr(self, name)
             if isinstance(value, str) or not value:
-                raise UserError(f"{name} must be a list that is not empty, not {value!r}")
+                raise UserError(f"{name} must be a list with at least one entry, not {value!r}")
         if not isinstance(self.budget, int) or self.budget < 1:
-            raise UserError(f"budget must be a whole number from 1 on, not {self.budget!r}")
+            raise UserError(f"budget must be a whole number of at least 1, not {self.budget!r}")
         if not self.all_seeds or not all(isinstance(seed, int) for seed in self.all_seeds):
-            raise UserError(f"seeds must be a number or a list of them, not {self.seeds!r}")
+            raise UserError(
+                f"seeds must be a number of seeds or a list of whole numbers, not {self.seeds!r}"
+            )
         check_labels(self.specs)
 
     @classmethod
     def load(cls, path: str | Path) -> Study:
-        """Read a study's YAML file.
+        """Read a study's YAML file, or one that comes with the package by its name.
 
         Raises:
-            ValueError: No such file, no mapping, or unknown or missing fields.
+            UserError: The file is missing or not valid YAML, or a field is unknown or missing.
         """
-        if not Path(path).is_file():
-            raise UserError(f"no study file {str(path)!r}")
+        path = find_study(path)
         try:
-            values = yaml.safe_load(Path(path).read_text())
+            values = yaml.safe_load(path.read_text())
         except yaml.YAMLError as error:
-            raise UserError(f"{path} is no YAML: {error}") from error
+            raise UserError(f"{path} is not valid YAML: {error}") from error
         return cls.of(values, str(path))
 
     @classmethod
@@ -156,7 +158,7 @@ class Study:
         """A study from plain values.
 
         Raises:
-            ValueError: Unknown or missing fields.
+            UserError: A field is unknown or missing.
         """
         known = {entry.name for entry in fields(cls)}
         needed = {"env", "models", "agents", "budget"}
@@ -174,26 +176,29 @@ class Study:
         """Its agents.
 
         Raises:
-            ValueError: One is an object, which no file and no other process can name.
+            UserError: One is an object in memory, which neither a file nor another process can
+                name.
         """
         objects = [agent for agent in self.agents if not isinstance(agent, (str, Mapping))]
         if objects:
-            raise UserError(f"a study names its agents, as in 'module:attribute': {objects[0]!r}")
+            raise UserError(
+                f"a study names its agents, as in 'module:attribute', not {objects[0]!r}"
+            )
         return [AgentSpec.of(agent) for agent in self.agents]
 
     @property
     def variables(self) -> dict[str, str]:
-        """The shell's variables in the models' paths, with their values."""
+        """The environment variables in the models' paths, with their values."""
         names = {name for model in self.models for name in VARIABLE.findall(str(model))}
         return {name: os.environ[name] for name in sorted(names) if name in os.environ}
 
     def label(self, row: Mapping[str, Any]) -> str:
-        """What the study calls the agent of a row."""
+        """The study's label for the agent of a row."""
         labels = [spec.label for spec in self.specs if same_agent(spec, row)]
         return labels[0] if labels else str(row["label"])
 
     def tasks(self) -> list[Task]:
-        """Every run, each once: all agents with a seed before the next seed."""
+        """Every run once, in order of model, devices, seed and agent."""
         cells = product(self.models, self.devices, self.all_seeds, self.specs)
         tasks = [
             Task(
@@ -213,5 +218,5 @@ class Study:
 
 
 def same_agent(spec: AgentSpec, row: Mapping[str, Any]) -> bool:
-    """Whether a row is of that agent."""
+    """Whether a row is from that agent."""
     return spec.name == row["agent"] and dict(spec.kwargs) == row["kwargs"]

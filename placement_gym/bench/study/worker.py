@@ -2,55 +2,65 @@
 
 from __future__ import annotations
 
-import json
-import tempfile
 import warnings
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from placement_gym.bench.run.agent_run import run_agent
 from placement_gym.bench.run.agents import AgentSpec
-from placement_gym.bench.run.environment import BenchEnv
-from placement_gym.bench.run.finalists import Finalist, fastest
-from placement_gym.bench.run.rows import Row
+from placement_gym.bench.run.environment import BenchEnvs
+from placement_gym.bench.run.finalist import Finalist
+from placement_gym.bench.run.finalists import choose_finalist
+from placement_gym.bench.run.rows import Json, Row
 from placement_gym.bench.study.spec import Task
 from placement_gym.placement import Placement
 
-Result = dict[str, Any]
-KEPT = 4
 
+def run_task(
+    task: Task,
+    envs: BenchEnvs,
+    factories: Mapping[str, Any] | None = None,
+    on_evaluation: Callable[[], None] = lambda: None,
+) -> Json:
+    """Run one task and return its row.
 
-def run_task(task: Task) -> Result:
-    """The row of one run, with the task's ``key``.
+    Nothing that was measured before is used. Whatever goes wrong is an ``error`` in the row: it
+    ends this run, not the study. A placement that was found is kept even if it could not be
+    scored elsewhere.
 
-    Whatever goes wrong is an ``error`` in the row: it ends this run, not the study. A placement
-    that was found is kept even if it could not be scored elsewhere.
+    Args:
+        task: What to run.
+        envs: Environments that are open already.
+        factories: Agents that cannot be imported: name -> factory or agent.
+        on_evaluation: Called after each evaluation.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         try:
-            bench_env = cached_bench_env(task.env, json.dumps(task.make_kwargs))
+            bench_env = envs.get(task.env, task.make_kwargs)
             bench_env.clear_caches()
-            agent = AgentSpec(task.agent, task.kwargs)
-            row, placement = run_agent(bench_env, agent, task.seed, task.budget)
+            agent = AgentSpec(task.agent, task.kwargs, (factories or {}).get(task.agent))
+            row, placement = run_agent(bench_env, agent, task.seed, task.budget, on_evaluation)
         except Exception as error:
-            return failed(task, named(error))
+            return failed_row(task, describe_error(error))
         if placement is None or not task.score_on:
-            return result(task, row)
+            return complete_task_row(task, row)
         try:
-            return result(task, row, elsewhere(task, placement))
+            return complete_task_row(task, row, score_elsewhere(task, placement, envs))
         except Exception as error:
-            return result(task, replace(row, error=f"scored elsewhere: {named(error)}"))
+            error_text = f"scored elsewhere: {describe_error(error)}"
+            return complete_task_row(task, replace(row, error=error_text))
 
 
-def named(error: Exception) -> str:
+def describe_error(error: Exception) -> str:
+    """The error's class and message."""
     return f"{type(error).__name__}: {error}"
 
 
-def result(task: Task, row: Row, scored: Finalist | None = None) -> Result:
-    """A row with what belongs to a study."""
+def complete_task_row(task: Task, row: Row, scored: Finalist | None = None) -> Json:
+    """The row of a run with its task's key and problem, and its score elsewhere."""
     return {
         "key": task.key,
         "problem": task.problem,
@@ -61,19 +71,19 @@ def result(task: Task, row: Row, scored: Finalist | None = None) -> Result:
     }
 
 
-def elsewhere(task: Task, placement: Placement) -> Finalist:
-    """The placement where the task wants it to be scored once more.
+def score_elsewhere(task: Task, placement: Placement, envs: BenchEnvs) -> Finalist:
+    """Measure a placement in the environment of the task's ``score_on``.
 
     Raises:
-        PlacementMismatchError: Units or devices are others there.
+        PlacementMismatchError: Units or devices differ in that environment.
     """
-    bench_env = cached_bench_env(task.score_env, json.dumps(task.score_kwargs))
+    bench_env = envs.get(task.score_env, task.score_kwargs)
     bench_env.clear_caches()
-    return fastest(bench_env, [placement.assignment(bench_env.base.problem)])
+    return choose_finalist(bench_env, [placement.assignment(bench_env.base.problem)])
 
 
-def failed(task: Task, error: str) -> Result:
-    """The row of a run that did not happen."""
+def failed_row(task: Task, error: str) -> Json:
+    """The row of a task that could not begin."""
     row = Row(
         agent=task.agent,
         label=AgentSpec(task.agent, task.kwargs).label,
@@ -87,10 +97,4 @@ def failed(task: Task, error: str) -> Result:
         budget=task.budget,
         error=error,
     )
-    return result(task, row)
-
-
-@lru_cache(maxsize=KEPT)
-def cached_bench_env(env: str, make_kwargs: str) -> BenchEnv:
-    """The environment of an id and JSON arguments; the latest few are kept."""
-    return BenchEnv.make(env, json.loads(make_kwargs), Path(tempfile.gettempdir()))
+    return complete_task_row(task, row)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 import pytest
 from by_hand import cost_table, grouped, ints, made_graph
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
 from oracle import Oracle
 
 from placement_gym.arrays import FloatArray, UInt8
@@ -21,12 +20,7 @@ from placement_gym.graph.submodels import acyclic_submodels, submodel_devices
 from placement_gym.graph.units import Units
 
 MAX_OPERATORS = 14
-FEW_MS = st.integers(0, 3).map(float)
-ANY_MS = st.floats(0, 10, allow_subnormal=False)
-
-
-def repeated(max_examples: int) -> settings:
-    return settings(derandomize=True, deadline=None, max_examples=max_examples)
+RNG = np.random.Generator
 
 
 class Case(NamedTuple):
@@ -36,61 +30,55 @@ class Case(NamedTuple):
     placement: UInt8
 
 
-@st.composite
-def graphs(draw: st.DrawFn) -> OpGraph:
-    """Graphs whose operators make any number of tensors, listed in any order."""
-    n = draw(st.integers(1, MAX_OPERATORS))
-    n_tensors = draw(st.integers(0, 2 * n)) if n > 1 else 0
-    return made_graph(n, [draw(tensors_of(n)) for _ in range(n_tensors)])
+def generators(n_cases: int) -> Iterator[tuple[int, RNG]]:
+    """The maximum number of operators, small graphs first, and a generator for each case."""
+    for seed in range(n_cases):
+        yield 1 + seed * MAX_OPERATORS // n_cases, np.random.default_rng(seed)
 
 
-@st.composite
-def tensors_of(draw: st.DrawFn, n: int) -> tuple[int, list[int]]:
-    """The source and the readers of a tensor in a graph of ``n`` operators."""
-    source = draw(st.integers(0, n - 2))
-    reader = st.integers(source + 1, n - 1)
-    return source, sorted(draw(st.sets(reader, min_size=1, max_size=4)))
+def draw_graph(rng: RNG, max_operators: int) -> OpGraph:
+    """A graph whose operators make any number of tensors, listed in any order."""
+    n = int(rng.integers(1, max_operators + 1))
+    n_tensors = int(rng.integers(0, 2 * n + 1)) if n > 1 else 0
+    return made_graph(n, [draw_tensor(rng, n) for _ in range(n_tensors)])
 
 
-@st.composite
-def typed_graphs(draw: st.DrawFn) -> OpGraph:
-    """Graphs with Constants, Parameters and Results around operators that compute."""
-    graph = draw(graphs())
+def draw_tensor(rng: RNG, n: int) -> tuple[int, list[int]]:
+    """The source and one to four readers of a tensor in a graph of ``n`` operators."""
+    source = int(rng.integers(n - 1))
+    readers = rng.integers(source + 1, n, rng.integers(1, 5))
+    return source, sorted(set(readers.tolist()))
+
+
+def draw_typed_graph(rng: RNG, max_operators: int) -> OpGraph:
+    """A graph with Constants, Parameters and Results around operators that compute."""
+    graph = draw_graph(rng, max_operators)
+    n, types = len(graph), ["Relu"] * len(graph)
+    for i in range(n):
+        if not graph.in_degree()[i]:
+            types[i] = str(rng.choice(["Relu", "Constant", "Parameter"]))
+        elif not graph.out_degree()[i]:
+            types[i] = str(rng.choice(["Relu", "Result"]))
+    if "Relu" not in types:
+        types[int(rng.integers(n))] = "Relu"
+    readers = [rng.permutation(n)[: rng.integers(5)] for _ in range(rng.integers(4))]
+    inputs = tuple(tuple(sorted(group.tolist())) for group in readers)
+    return replace(graph, types=tuple(types), inputs=inputs)
+
+
+def draw_units(rng: RNG, graph: OpGraph) -> Units:
+    """Operators alone, or any partition, so that units may read each other in a circle."""
     n = len(graph)
-    source = st.sampled_from(["Relu", "Constant", "Parameter"])
-    sink = st.sampled_from(["Relu", "Result"])
-    readings, reads = graph.out_degree(), graph.in_degree()
-    types = [
-        draw(source) if not reads[i] else draw(sink) if not readings[i] else "Relu"
-        for i in range(n)
-    ]
-    assume("Relu" in types)
-    readers = st.lists(st.integers(0, n - 1), unique=True, max_size=4).map(sorted)
-    return replace(
-        graph, types=tuple(types), inputs=tuple(map(tuple, draw(st.lists(readers, max_size=3))))
-    )
-
-
-@st.composite
-def groupings(draw: st.DrawFn, graph: OpGraph) -> Units:
-    """Any partition, so that units may read each other in a circle."""
-    n = len(graph)
-    if draw(st.booleans()):
-        return grouped(graph, np.arange(n))
-    n_units = draw(st.integers(1, n))
-    labels = draw(st.lists(st.integers(0, n_units - 1), min_size=n, max_size=n))
+    labels = np.arange(n) if rng.random() < 0.5 else rng.integers(0, rng.integers(1, n + 1), n)
     return grouped(graph, np.unique(labels, return_inverse=True)[1])
 
 
-@st.composite
-def cost_tables(draw: st.DrawFn, graph: OpGraph) -> CostTable:
+def draw_costs(rng: RNG, graph: OpGraph) -> CostTable:
     """Costs on one to four devices: small whole numbers that tie, or any floats."""
-    d = draw(st.integers(1, 4))
-    value = draw(st.sampled_from([FEW_MS, FEW_MS, ANY_MS]))
+    d, ties = int(rng.integers(1, 5)), rng.random() < 2 / 3
 
     def table(*shape: int) -> FloatArray:
-        size = int(np.prod(shape))
-        return np.array(draw(st.lists(value, min_size=size, max_size=size))).reshape(shape)
+        return rng.integers(0, 4, shape).astype(float) if ties else 10 * rng.random(shape)
 
     return cost_table(
         graph,
@@ -98,38 +86,39 @@ def cost_tables(draw: st.DrawFn, graph: OpGraph) -> CostTable:
         table(len(graph.tensors.source)),
         table(d, d),
         table(d, d),
-        table(d) * draw(st.booleans()),
-        np.array(draw(st.lists(st.booleans(), min_size=d, max_size=d))),
+        table(d) * rng.integers(2),
+        rng.random(d) < 0.5,
     )
 
 
-@st.composite
-def semantics_of(draw: st.DrawFn, schedule: str, contention: str | None) -> Semantics:
+def draw_semantics(rng: RNG, schedule: str, contention: str | None) -> Semantics:
     """Any valid axes beside the given ones."""
     if schedule not in ("event", "list"):
-        return Semantics(schedule, memory=draw(st.sampled_from(["off", "static"])))
-    contention = contention or draw(st.sampled_from(CHOICES["contention"]))
+        return Semantics(schedule, memory=str(rng.choice(["off", "static"])))
+    contention = contention or str(rng.choice(CHOICES["contention"]))
     transfers = CHOICES["transfer"] if contention in ("none", "source") else ("dest", "edge")
-    gap_ms = st.sampled_from([0.0, 1.0, 0.3])
     return Semantics(
         schedule,
-        transfer=draw(st.sampled_from(transfers)),
+        transfer=str(rng.choice(transfers)),
         contention=contention,
-        order=draw(st.sampled_from(CHOICES["order"])),
-        op_gap_ms=draw(gap_ms),
-        link_gap_ms=draw(gap_ms),
-        memory=draw(st.sampled_from(CHOICES["memory"])),
+        order=str(rng.choice(CHOICES["order"])),
+        op_gap_ms=float(rng.choice([0.0, 1.0, 0.3])),
+        link_gap_ms=float(rng.choice([0.0, 1.0, 0.3])),
+        memory=str(rng.choice(CHOICES["memory"])),
     )
 
 
-@st.composite
-def cases(draw: st.DrawFn, schedule: str, contention: str | None = None) -> Case:
-    graph = draw(st.one_of(graphs(), typed_graphs()))
-    units, costs = draw(groupings(graph)), draw(cost_tables(graph))
-    device = st.integers(0, len(costs.devices) - 1)
-    placement = draw(st.lists(device, min_size=len(units), max_size=len(units)))
-    semantics = draw(semantics_of(schedule, contention))
-    return Case(units, costs, semantics, np.array(placement, dtype=np.uint8))
+def draw_case(rng: RNG, max_operators: int, schedule: str, contention: str | None = None) -> Case:
+    graph = (draw_typed_graph if rng.random() < 0.5 else draw_graph)(rng, max_operators)
+    units, costs = draw_units(rng, graph), draw_costs(rng, graph)
+    placement = rng.integers(0, len(costs.devices), len(units), dtype=np.uint8)
+    return Case(units, costs, draw_semantics(rng, schedule, contention), placement)
+
+
+def cases(n_cases: int, schedule: str, contention: str | None = None) -> Iterator[Case]:
+    """The same cases in every run, small graphs first."""
+    for size, rng in generators(n_cases):
+        yield draw_case(rng, size, schedule, contention)
 
 
 def kernel_and_oracle(case: Case) -> tuple[Simulator, Oracle]:
@@ -138,80 +127,63 @@ def kernel_and_oracle(case: Case) -> tuple[Simulator, Oracle]:
 
 
 @pytest.mark.parametrize("contention", CHOICES["contention"])
-@repeated(200)
-@given(data=st.data())
-def test_event_schedules_are_exactly_the_oracles(contention: str, data: st.DataObject) -> None:
-    case = data.draw(cases("event", contention))
-    kernel, oracle = kernel_and_oracle(case)
-    latency, start, finish = kernel.schedule(case.placement)
-    assert (latency, start.tolist(), finish.tolist()) == oracle.schedule(case.placement.tolist())
-    assert kernel.latency_ms(case.placement) == latency
+@pytest.mark.parametrize("schedule", ["event", "list"])
+def test_event_and_list_schedules_are_exactly_the_oracles(schedule: str, contention: str) -> None:
+    for case in cases(400, schedule, contention):
+        kernel, oracle = kernel_and_oracle(case)
+        latency, start, finish = kernel.schedule(case.placement)
+        expected = oracle.schedule(case.placement.tolist())
+        assert (latency, start.tolist(), finish.tolist()) == expected, case
+        assert kernel.latency_ms(case.placement) == latency, case
 
 
-@pytest.mark.parametrize("contention", CHOICES["contention"])
-@repeated(100)
-@given(data=st.data())
-def test_list_schedules_are_exactly_the_oracles(contention: str, data: st.DataObject) -> None:
-    case = data.draw(cases("list", contention))
-    kernel, oracle = kernel_and_oracle(case)
-    latency, start, finish = kernel.schedule(case.placement)
-    assert (latency, start.tolist(), finish.tolist()) == oracle.schedule(case.placement.tolist())
-    assert kernel.latency_ms(case.placement) == latency
+def test_loads_are_exactly_the_oracles() -> None:
+    for case in cases(400, "load"):
+        kernel, oracle = kernel_and_oracle(case)
+        expected = oracle.latency_ms(case.placement.tolist())
+        assert kernel.latency_ms(case.placement) == expected, case
 
 
-@repeated(200)
-@given(cases("load"))
-def test_loads_are_exactly_the_oracles(case: Case) -> None:
-    kernel, oracle = kernel_and_oracle(case)
-    assert kernel.latency_ms(case.placement) == oracle.latency_ms(case.placement.tolist())
+def test_serial_latencies_are_the_oracles() -> None:
+    for case in cases(400, "serial"):
+        kernel, oracle = kernel_and_oracle(case)
+        expected = oracle.latency_ms(case.placement.tolist())
+        assert kernel.latency_ms(case.placement) == pytest.approx(expected, rel=1e-12), case
 
 
-@repeated(200)
-@given(cases("serial"))
-def test_serial_latencies_are_the_oracles(case: Case) -> None:
-    kernel, oracle = kernel_and_oracle(case)
-    expected = oracle.latency_ms(case.placement.tolist())
-    assert kernel.latency_ms(case.placement) == pytest.approx(expected, rel=1e-12)
-
-
-@repeated(300)
-@given(cases("calls"))
-def test_schedules_of_calls_are_the_oracles(case: Case) -> None:
-    kernel, oracle = kernel_and_oracle(case)
-    latency, start, finish = oracle.schedule(case.placement.tolist())
-    found = kernel.schedule(case.placement)
-    assert kernel.latency_ms(case.placement) == pytest.approx(latency, rel=1e-12)
-    assert found[0] == pytest.approx(latency, rel=1e-12)
-    assert found[1].tolist() == pytest.approx(start, rel=1e-12)
-    assert found[2].tolist() == pytest.approx(finish, rel=1e-12)
+def test_schedules_of_calls_are_the_oracles() -> None:
+    for case in cases(600, "calls"):
+        kernel, oracle = kernel_and_oracle(case)
+        latency, start, finish = oracle.schedule(case.placement.tolist())
+        found = kernel.schedule(case.placement)
+        assert kernel.latency_ms(case.placement) == pytest.approx(latency, rel=1e-12), case
+        assert found[0] == pytest.approx(latency, rel=1e-12), case
+        np.testing.assert_allclose(found[1], start, rtol=1e-12, atol=0.0, err_msg=str(case))
+        np.testing.assert_allclose(found[2], finish, rtol=1e-12, atol=0.0, err_msg=str(case))
 
 
 @pytest.mark.parametrize("schedule", CHOICES["schedule"])
-@repeated(40)
-@given(data=st.data())
-def test_a_batch_is_bitwise_its_single_placements(schedule: str, data: st.DataObject) -> None:
-    units, costs, semantics, _ = data.draw(cases(schedule))
-    kernel = Simulator(units, costs, semantics)
-    rng = np.random.default_rng(data.draw(st.integers(0, 99)))
-    for k in (1, 2, 33, 70):
-        batch = rng.integers(0, len(costs.devices), (k, len(units)), dtype=np.uint8)
-        singles = [kernel.latency_ms(placement) for placement in batch]
-        assert kernel.latencies_ms(batch).tolist() == singles
+def test_a_batch_is_bitwise_its_single_placements(schedule: str) -> None:
+    for size, rng in generators(60):
+        units, costs, semantics, _ = case = draw_case(rng, size, schedule)
+        kernel = Simulator(units, costs, semantics)
+        for k in (1, 2, 33, 70):
+            batch = rng.integers(0, len(costs.devices), (k, len(units)), dtype=np.uint8)
+            singles = [kernel.latency_ms(placement) for placement in batch]
+            assert kernel.latencies_ms(batch).tolist() == singles, case
 
 
-@repeated(200)
-@given(st.data())
-def test_submodels_are_counted_as_the_graph_is_cut(data: st.DataObject) -> None:
-    graph, n_devices = data.draw(typed_graphs()), data.draw(st.integers(1, 4))
-    units = data.draw(groupings(graph))
-    device = st.integers(0, n_devices - 1)
-    placed = data.draw(st.lists(device, min_size=len(units), max_size=len(units)))
-    on = ints(placed)[units.of_operator]
-    submodels = acyclic_submodels(graph, on)
-    expected = np.bincount(submodel_devices(graph, on, submodels), minlength=n_devices)
-    costs = cost_table(graph, np.ones((len(graph), n_devices)), np.ones(len(graph.tensors.source)))
-    kernel = Simulator(units, costs, Semantics())
-    assert kernel.submodels(np.array(placed, dtype=np.uint8)).tolist() == expected.tolist()
+def test_submodels_are_counted_as_the_graph_is_cut() -> None:
+    for size, rng in generators(600):
+        graph, n_devices = draw_typed_graph(rng, size), int(rng.integers(1, 5))
+        units = draw_units(rng, graph)
+        placement = rng.integers(0, n_devices, len(units), dtype=np.uint8)
+        on = placement.astype(np.int64)[units.of_operator]
+        submodels = acyclic_submodels(graph, on)
+        expected = np.bincount(submodel_devices(graph, on, submodels), minlength=n_devices)
+        ones = np.ones((len(graph), n_devices)), np.ones(len(graph.tensors.source))
+        kernel = Simulator(units, cost_table(graph, *ones), Semantics())
+        assert kernel.submodels(placement).tolist() == expected.tolist(), (graph, on)
 
 
 def test_a_graph_in_which_nothing_computes_is_cut_as_the_graph_is() -> None:

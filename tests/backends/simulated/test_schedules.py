@@ -38,11 +38,11 @@ def latency_of(
 
 
 def everywhere(
-    ms: Sequence[float], n_devices: int, made: Made, volume: Sequence[float], **kwargs: Any
+    ms: Sequence[float], n_devices: int, made: Made, transfer_size: Sequence[float], **kwargs: Any
 ) -> CostTable:
     """Costs of operators that take as long on every device."""
     table = np.repeat(np.array(ms, dtype=np.float64)[:, None], n_devices, axis=1)
-    return cost_table(made_graph(len(ms), made), table, volume, **kwargs)
+    return cost_table(made_graph(len(ms), made), table, transfer_size, **kwargs)
 
 
 PAIR: Made = [(0, [1])]
@@ -207,7 +207,7 @@ def test_priority_runs_the_longest_remaining_path_first(
 @BOTH
 def test_priority_counts_the_mean_transfer_between_two_devices(simulate: Simulate) -> None:
     made: Made = [(0, [2]), (1, [3])]
-    costs = everywhere([1, 1, 4, 3], 2, made, [0, 1], link_ms_per_volume=[[0, 1], [3, 0]])
+    costs = everywhere([1, 1, 4, 3], 2, made, [0, 1], link_ms_per_size=[[0, 1], [3, 0]])
     semantics = Semantics("event", order="priority")
     expected = 9, [1, 0, 2, 6], [2, 1, 6, 9]
     assert scheduled(simulate, costs, made, (0, 0, 0, 0), semantics) == expected
@@ -251,6 +251,20 @@ def test_only_a_list_schedule_makes_a_later_operator_wait(
 
 
 CHAIN: Made = [(0, [1]), (1, [2])]
+
+
+@pytest.mark.parametrize(("on", "peaks"), [((0, 0, 0, 0), [2000, 0]), ((0, 1, 0, 1), [1000, 1000])])
+def test_memory_that_is_released_at_a_moment_can_be_taken_at_that_moment(
+    on: tuple[int, ...], peaks: list[int]
+) -> None:
+    made: Made = [*CHAIN, (2, [3])]
+    units = grouped(made_graph(4, made), np.arange(4))
+    costs = everywhere([1, 1, 1, 1], 2, made, [0, 0, 0])
+    simulator = Simulator(units, costs, Semantics("event", memory="outputs"))
+    # each tensor of 1000 bytes lives while its maker and its reader run
+    assert simulator.output_bytes(np.array(on, dtype=np.uint8)).tolist() == peaks
+
+
 CALLS = Semantics("calls")
 
 

@@ -14,13 +14,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+from placement_gym.backends.protocol import Measurement
 from placement_gym.bench.report import stats
 from placement_gym.bench.report.drift import correct_drift
-from placement_gym.bench.report.known_latencies import Reference, references_of
+from placement_gym.bench.report.known_latencies import KnownLatencies, load_known_latencies
 from placement_gym.bench.report.scores import StudyResults
 from placement_gym.bench.report.study import report_study
 from placement_gym.bench.run import rows as rows_file
-from placement_gym.bench.study.replay import validate
+from placement_gym.bench.run.environment import BenchEnvs
+from placement_gym.bench.run.finalist import Finalist
+from placement_gym.bench.study.replay import compare_measurements, validate
 from placement_gym.bench.study.runner import run_study
 from placement_gym.bench.study.spec import Study
 from placement_gym.cli.main import main
@@ -65,17 +68,18 @@ def report(folder: Path) -> tuple[Path, Path]:
 
 def found_in(folder: Path) -> StudyResults:
     tasks = {task.problem: task for task in STUDY.tasks()}
-    return StudyResults(rows(folder), references_of(rows(folder), tasks, folder))
+    with BenchEnvs() as envs:
+        return StudyResults(rows(folder), load_known_latencies(rows(folder), tasks, folder, envs))
 
 
 def test_scores_are_relative_to_the_proven_optimum(folder: Path) -> None:
     found = found_in(folder)
     np.testing.assert_allclose(found.scores("min-cut"), 1.0)
     assert (found.scores("random-blocks") <= 1.0).all()
-    for problem, reference in found.references.items():
+    for problem, known in found.known.items():
         singles = [row["latency_ms"] for row in found.of("single-device", problem)]
-        assert reference.best_single_ms == pytest.approx(singles[0])
-        assert reference.optimum_ms == pytest.approx(found.least_ms[problem])
+        assert known.best_single_ms == pytest.approx(singles[0])
+        assert known.optimum_ms == pytest.approx(found.least_ms[problem])
 
 
 def test_curves_end_at_the_best_that_was_seen(folder: Path) -> None:
@@ -147,15 +151,16 @@ def test_a_partial_study_is_reported_as_such(folder: Path, tmp_path: Path) -> No
 
 
 def test_true_rows_hold(folder: Path) -> None:
-    assert not [verdict for verdict in validate(folder) if verdict.problem]
+    assert not [verdict for verdict in validate(folder) if verdict.error]
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"latency_ms": 0.9}, "now"),
+        ({"latency_ms": 1 + 1e-6}, "now"),
         ({"evaluations": 31}, "exceed"),
-        ({"model_fingerprint": "0"}, "another now"),
+        ({"model_fingerprint": "0"}, "has changed"),
         ({"seed": 7}, "key"),
         ({"speedup_vs_best_single": 9.0}, "speedup_vs_best_single 9 is"),
         ({"placement": None}, "neither"),
@@ -171,7 +176,7 @@ def test_a_row_that_was_changed_does_not_hold(
         changed["latency_ms"] = row["latency_ms"] * change["latency_ms"]
     (tmp_path / "results.jsonl").write_text(json.dumps(changed) + "\n")
     (verdict,) = validate(tmp_path)
-    assert message in verdict.problem
+    assert message in verdict.error
 
 
 def test_another_placement_does_not_have_the_rows_latency(folder: Path, tmp_path: Path) -> None:
@@ -181,13 +186,13 @@ def test_another_placement_does_not_have_the_rows_latency(folder: Path, tmp_path
     }
     (tmp_path / "results.jsonl").write_text(json.dumps(row | {"placement": swapped}) + "\n")
     (verdict,) = validate(tmp_path)
-    assert "now" in verdict.problem
+    assert "now" in verdict.error
 
 
 def test_a_row_that_appears_twice_does_not_hold(folder: Path, tmp_path: Path) -> None:
     line = json.dumps(rows(folder)[0]) + "\n"
     (tmp_path / "results.jsonl").write_text(line * 2)
-    assert [bool(verdict.problem) for verdict in validate(tmp_path)] == [False, True]
+    assert [bool(verdict.error) for verdict in validate(tmp_path)] == [False, True]
 
 
 def test_the_commands_report_and_validate(
@@ -221,7 +226,7 @@ def test_measured_rows_hold_within_noise(tmp_path: Path) -> None:
     )
     done = run_study(measured, tmp_path, quiet=True)
     assert all(row["latency_ms"] for row in done)
-    assert not [verdict for verdict in validate(tmp_path) if verdict.problem]
+    assert not [verdict for verdict in validate(tmp_path) if verdict.error]
 
 
 def test_agents_are_called_what_the_study_calls_them(folder: Path, tmp_path: Path) -> None:
@@ -233,10 +238,10 @@ def test_agents_are_called_what_the_study_calls_them(folder: Path, tmp_path: Pat
 
 
 def test_a_run_that_reaches_the_bound_proves_the_optimum() -> None:
-    reference = Reference(best_single_ms=12.0, optimum_ms=None, bound_ms=10.0)
-    assert reference.proven_by([11.0, 10.0 + 1e-9]).optimum_ms == pytest.approx(10.0)
-    assert reference.proven_by([11.0]).optimum_ms is None
-    assert reference.proven_by([]).optimum_ms is None
+    known = KnownLatencies(best_single_ms=12.0, optimum_ms=None, bound_ms=10.0)
+    assert known.proven_by([11.0, 10.0 + 1e-9]).optimum_ms == pytest.approx(10.0)
+    assert known.proven_by([11.0]).optimum_ms is None
+    assert known.proven_by([]).optimum_ms is None
 
 
 def test_problems_are_called_by_what_tells_them_apart() -> None:
@@ -285,7 +290,7 @@ def test_infeasible_predictions_are_counted_not_averaged(folder: Path, tmp_path:
         for row in rows(folder)
     ]
     for row in changed:
-        rows_file.append_json(tmp_path / rows_file.ROWS, row)
+        rows_file.append_row(tmp_path / rows_file.ROWS, row)
     text = report_study(STUDY, tmp_path)[0].read_text()
     (total,) = re.findall(r"\| annealing \| .*?\| (\S+ .*?) \|", text.split("## tiny")[0])
     assert "(2 of 6 infeasible)" in total
@@ -304,8 +309,8 @@ def test_a_report_says_who_beats_the_best_single_device(report: tuple[Path, Path
     text = report[0].read_text()
     _, tiny, resnet = re.split(r"^## (?=tiny|resnet)", text, flags=re.MULTILINE)
     for part in (tiny, resnet):
-        (said,) = re.findall(r"in most of their runs: (.*)\.", part)
-        assert "min-cut" in said
+        (said,) = re.findall(r"Faster than the best single device: (.*)\.", part)
+        assert "min-cut by" in said
         assert "single-device" not in said
         assert re.search(r"^\| min-cut \| .* \| 0\.0 % \| .* \| 3 of 3 \| 0 of 3 \|", part, re.M)
 
@@ -317,7 +322,7 @@ def test_a_report_without_the_model_has_no_picture_of_it(folder: Path, tmp_path:
         if row["agent"] == "min-cut" and row["model"] == "resnet":
             task = tasks[row["seed"]]
             changed = row | {"key": task.key, "problem": task.problem}
-            rows_file.append_json(tmp_path / rows_file.ROWS, changed)
+            rows_file.append_row(tmp_path / rows_file.ROWS, changed)
     text = report_study(gone, tmp_path)[0].read_text()
     assert "3 of 3 runs" in text
     assert "not drawn" in text
@@ -327,7 +332,16 @@ def test_a_report_of_a_model_that_is_another_now_does_not_draw_on_it(
     folder: Path, tmp_path: Path
 ) -> None:
     for row in rows(folder):
-        rows_file.append_json(tmp_path / rows_file.ROWS, row | {"model_fingerprint": "0"})
+        rows_file.append_row(tmp_path / rows_file.ROWS, row | {"model_fingerprint": "0"})
     text = report_study(STUDY, tmp_path, quiet=True)[0].read_text()
     assert text.count("not drawn") == 2
     assert "proven for 0 of 2 problems" in text
+
+
+def test_two_noisy_measurements_agree_within_their_noise() -> None:
+    row = {"speedup_vs_best_single": 1.2, "noise": 0.02}
+    again = Measurement(latency_ms=1.0, reference_ms=1.2 * 1.07, noise=0.02)
+    assert compare_measurements(row, Finalist(np.zeros(1, np.int64), again, 1.0)) == ""
+    slower = replace(again, reference_ms=1.2 * 1.09)
+    disagreement = compare_measurements(row, Finalist(np.zeros(1, np.int64), slower, 1.0))
+    assert disagreement == "1.200 x the best single device is 1.308 x now"

@@ -3,25 +3,37 @@
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 import pytest
+import torch
 
 from placement_gym.bench.run import finalists
 from placement_gym.bench.run import rows as rows_file
-from placement_gym.bench.study.executors import ATTEMPTS, Processes, Serial, WorkerLost, run_all
+from placement_gym.bench.run.environment import BenchEnvs
+from placement_gym.bench.run.rows import Json
+from placement_gym.bench.study import runner
+from placement_gym.bench.study.executors import (
+    ATTEMPTS,
+    Executor,
+    Processes,
+    Serial,
+    WorkerLost,
+    run_all,
+)
 from placement_gym.bench.study.runner import run_study
 from placement_gym.bench.study.spec import Study, Task
-from placement_gym.bench.study.worker import Result, run_task
+from placement_gym.bench.study.worker import run_task
 from studies import VALUES, study, timeless
 
 
@@ -29,9 +41,9 @@ from studies import VALUES, study, timeless
     ("changes", "options", "message"),
     [
         ({}, {"executor": "cloud"}, "one of"),
-        ({}, {"executor": "serial", "workers": 2}, "workers"),
+        ({}, {"executor": "serial", "workers": 2}, "for executor 'processes'"),
         ({}, {"workers": 0}, "at least 1"),
-        ({}, {"address": "auto"}, "'ray' alone"),
+        ({}, {"address": "auto"}, "for executor 'ray'"),
         ({"env": "DevicePlacement-v0"}, {"executor": "processes"}, "disturb"),
         ({"score_on": {"env": "DevicePlacement-v0"}}, {"executor": "processes"}, "disturb"),
     ],
@@ -53,23 +65,24 @@ class Unreliable(Serial):
     """Loses some tasks before it does them."""
 
     def __init__(self, losses: dict[str, int]) -> None:
+        super().__init__(BenchEnvs())
         self.losses = losses
 
     def submit(self, task: Task) -> Any:
         return lambda: self.attempted(task)
 
-    def finished(self, handles: Sequence[Any]) -> Iterable[Any]:
+    def wait(self, handles: Sequence[Any]) -> Iterable[Any]:
         return list(handles)
 
-    def result(self, handle: Any) -> Result:
-        row: Result = handle()
+    def result(self, handle: Any) -> Json:
+        row: Json = handle()
         return row
 
-    def attempted(self, task: Task) -> Result:
+    def attempted(self, task: Task) -> Json:
         if self.losses.get(task.key, 0):
             self.losses[task.key] -= 1
             raise WorkerLost("power cut")
-        return run_task(task)
+        return run_task(task, self.envs)
 
 
 def test_a_task_whose_worker_is_lost_begins_again_and_at_last_is_given_up() -> None:
@@ -160,7 +173,7 @@ def test_a_killed_parent_leaves_no_worker_and_the_study_goes_on(tmp_path: Path) 
     assert path.read_bytes().startswith(written[: written.rfind(b"\n") + 1])
     undisturbed = run_study(Study.load(file), tmp_path / "other", "serial", quiet=True)
     assert timeless(resumed) == timeless(undisturbed)
-    assert timeless(rows_file.load(path)) == timeless(undisturbed)
+    assert timeless(rows_file.load_rows(path)) == timeless(undisturbed)
 
 
 def test_a_process_ends_with_its_parent(tmp_path: Path) -> None:
@@ -196,3 +209,31 @@ def wait_until(condition: Any, seconds: float = 60.0) -> None:
     while not condition():
         assert time.monotonic() < end, "it did not happen"
         time.sleep(0.02)
+
+
+@pytest.mark.parametrize("executor", ["serial", "processes"])
+def test_every_executor_runs_with_one_thread_and_leaves_its_process_as_it_was(
+    executor: str, tmp_path: Path
+) -> None:
+    before, threads = dict(os.environ), torch.get_num_threads()
+    telling = study(models=["tiny"], agents=["failing_agent:tell_threads"], seeds=1)
+    options = {"workers": 1} if executor == "processes" else {}
+    (row,) = run_study(telling, tmp_path, executor, quiet=True, **options)
+    assert "OMP_NUM_THREADS=1, torch 1" in row["error"]
+    assert dict(os.environ) == before
+    assert torch.get_num_threads() == threads
+
+
+def test_an_interrupt_keeps_finished_rows_and_says_how_to_continue(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt_after_two(tasks: Sequence[Task], executor: Executor) -> Iterator[Any]:
+        yield from itertools.islice(run_all(tasks, executor), 2)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(runner, "run_all", interrupt_after_two)
+    with pytest.raises(KeyboardInterrupt, match=r"2 of 18 runs .* the same command continues"):
+        run_study(study(), tmp_path, "serial", quiet=True)
+    monkeypatch.undo()
+    assert len(rows_file.load_runs(tmp_path)) == 2
+    assert len(run_study(study(), tmp_path, "serial", quiet=True)) == 18

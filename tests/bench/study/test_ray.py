@@ -57,7 +57,7 @@ def workers() -> list[int]:
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
-            if (folder / "cmdline").read_bytes().startswith(b"ray::run_task"):
+            if (folder / "cmdline").read_bytes().startswith(b"ray::run_in_worker"):
                 found.append(int(folder.name))
         except OSError:
             continue

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,17 +12,25 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
+from placement_gym.backends.cached import CachedBackend
 from placement_gym.bench.compare import compare
 from placement_gym.bench.run import rows as rows_file
-from placement_gym.bench.run.environment import BenchEnv
-from placement_gym.bench.study.executors import Serial
+from placement_gym.bench.run.environment import BenchEnvs
 from placement_gym.bench.study.replay import validate
 from placement_gym.bench.study.runner import describe_study, run_study
-from placement_gym.bench.study.spec import Study, expanded
-from placement_gym.bench.study.worker import failed, run_task
+from placement_gym.bench.study.spec import Study, expand_variables
+from placement_gym.bench.study.worker import failed_row, run_task
 from placement_gym.cli.main import main
 from placement_gym.env import placement_env
 from studies import VALUES, study, timeless
+
+SIM = "DevicePlacementSim-v0"
+
+
+@pytest.fixture
+def envs() -> Iterator[BenchEnvs]:
+    with BenchEnvs() as opened:
+        yield opened
 
 
 def test_a_study_is_agents_times_models_times_devices_times_seeds() -> None:
@@ -81,10 +90,13 @@ def test_a_wrong_study_file_is_refused(text: str, message: str, tmp_path: Path) 
     ("changes", "message"),
     [
         ({"agents": ["nobody"]}, "nobody"),
-        ({"agents": [Serial()]}, "names its agents"),
+        ({"agents": [object()]}, "names its agents"),
         ({"score_on": {"env": "Elsewhere-v0"}}, "Elsewhere"),
         ({"env": "Nowhere-v0"}, "Nowhere"),
         ({"models": ["${NOT_SET_ANYWHERE}/a.json"]}, "NOT_SET_ANYWHERE"),
+        ({"models": ["resnett"]}, "resnett"),
+        ({"env_kwargs": {"horizon": 0}}, "horizon"),
+        ({"score_on": {"devices": "cpu+igpuu"}}, "igpuu"),
     ],
 )
 def test_what_cannot_run_is_refused_before_anything_does(
@@ -102,7 +114,11 @@ def test_empty_fields_of_a_file_are_as_if_left_out() -> None:
 
 def test_variables_of_a_path_are_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOME_DATA", "/data")
-    assert expanded("${SOME_DATA}/a.json") == expanded("$SOME_DATA/a.json") == "/data/a.json"
+    assert (
+        expand_variables("${SOME_DATA}/a.json")
+        == expand_variables("$SOME_DATA/a.json")
+        == "/data/a.json"
+    )
 
 
 def test_every_run_is_a_row_and_none_is_done_twice(tmp_path: Path) -> None:
@@ -121,81 +137,86 @@ def test_a_torn_line_is_done_again(tmp_path: Path) -> None:
     whole = run_study(study(), tmp_path, "serial", quiet=True)
     path = tmp_path / "results.jsonl"
     path.write_bytes(path.read_bytes()[:-40])
-    assert len(rows_file.load(path)) == len(whole) - 1
+    assert len(rows_file.load_rows(path)) == len(whole) - 1
     again = run_study(study(), tmp_path, "serial", quiet=True)
     assert timeless(again) == timeless(whole)
-    assert len(rows_file.load(path)) == len(whole)
+    assert len(rows_file.load_rows(path)) == len(whole)
 
 
-def test_an_environment_that_cannot_be_made_is_an_error_in_the_row(tmp_path: Path) -> None:
-    rows = run_study(study(models=["no-such-model"]), tmp_path, "serial", quiet=True)
-    assert len(rows) == 9
-    assert all("no-such-model" in row["error"] for row in rows)
-    assert {row["label"] for row in rows} == {"random", "random-blocks", "single-device"}
+def test_an_environment_that_cannot_be_made_any_more_is_an_error_in_the_row(
+    envs: BenchEnvs,
+) -> None:
+    row = run_task(study(models=["no-such-model"]).tasks()[0], envs)
+    assert "no-such-model" in row["error"]
+    assert row["label"] == "random"
 
 
 def test_failed_runs_are_done_again_only_if_asked(tmp_path: Path) -> None:
     path, (first, *others) = tmp_path / rows_file.ROWS, study(models=["tiny"], seeds=1).tasks()
     small = study(models=["tiny"], seeds=1)
-    rows_file.append_json(path, failed(first, "no power"))
+    rows_file.append_row(path, failed_row(first, "no power"))
     assert [row["error"] for row in run_study(small, tmp_path, "serial", quiet=True)] == [
         "no power",
         *("" for _ in others),
     ]
-    assert "3 done before" in describe_study(small, tmp_path)
-    assert "2 done before" in describe_study(small, tmp_path, retry_failed=True)
+    assert "3 already done" in describe_study(small, tmp_path)
+    assert "2 already done" in describe_study(small, tmp_path, retry_failed=True)
     again = run_study(small, tmp_path, "serial", retry_failed=True, quiet=True)
     assert not any(row["error"] for row in again)
-    assert len(rows_file.load(path)) == 4
-    assert len(rows_file.of_study(tmp_path)) == 3
-    assert not [verdict for verdict in validate(tmp_path, quiet=True) if verdict.problem]
+    assert len(rows_file.load_rows(path)) == 4
+    assert len(rows_file.load_runs(tmp_path)) == 3
+    assert not [verdict for verdict in validate(tmp_path, quiet=True) if verdict.error]
 
 
-def test_rows_of_a_comparison_in_the_same_folder_are_left_out(tmp_path: Path) -> None:
-    compare("tiny", ["random"], "DevicePlacementSim-v0", budget=2, out=tmp_path, quiet=True)
-    compared = rows_file.load(tmp_path / rows_file.ROWS)
-    small = study(models=["tiny"], seeds=1)
+def test_a_comparison_is_a_study_of_one_problem(tmp_path: Path) -> None:
+    document = compare("tiny", ["random"], SIM, "hsdag-paper", 12, out=tmp_path, quiet=True)
+    small = study(models=["tiny"], agents=["random", "random-blocks"], seeds=1)
     rows = run_study(small, tmp_path, "serial", quiet=True)
-    compare("tiny", ["random"], "DevicePlacementSim-v0", budget=2, out=tmp_path, quiet=True)
-    assert run_study(small, tmp_path, "serial", quiet=True) == rows
-    assert len(rows_file.load(tmp_path / rows_file.ROWS)) == len(rows) + 2 * len(compared)
-    assert len(list(validate(tmp_path, quiet=True))) == len(rows)
+    assert rows[0]["key"] == document["rows"][-1]["key"]
+    assert len(rows_file.load_runs(tmp_path)) == len(document["rows"]) + 1
+    assert not [replay for replay in validate(tmp_path, quiet=True) if replay.error]
+    again = compare("tiny", ["random"], SIM, "hsdag-paper", 12, out=tmp_path, quiet=True)
+    assert again["rows"] == document["rows"]
+    assert again["resumed"] == len(document["rows"])
 
 
 def test_two_processes_do_not_write_into_one_folder(tmp_path: Path) -> None:
-    with rows_file.sole_writer(tmp_path), pytest.raises(ValueError, match="another process"):
+    with rows_file.lock_folder(tmp_path), pytest.raises(ValueError, match="another process"):
         run_study(study(), tmp_path, "serial", quiet=True)
 
 
-def test_measured_runs_do_not_share_measurements(monkeypatch: pytest.MonkeyPatch) -> None:
-    forgotten = []
-    monkeypatch.setattr(
-        BenchEnv, "clear_caches", lambda bench_env: forgotten.append(bench_env.env_id)
-    )
-    for task in study(models=["tiny"], seeds=1).tasks():
-        run_task(task)
-    assert len(forgotten) == 3
+def test_each_run_measures_anew(envs: BenchEnvs) -> None:
+    first, second = study(models=["tiny"], agents=["single-device"], seeds=2).tasks()
+    base = envs.get(first.env, first.make_kwargs).base
+    watched = CachedBackend(base.backend)
+    base.backend = watched
+    run_task(first, envs)
+    before = list(watched.seen.values())
+    run_task(second, envs)
+    assert before
+    assert watched.seen
+    assert not any(now is one for now in watched.seen.values() for one in before)
 
 
-def test_what_cannot_be_scored_elsewhere_keeps_its_row() -> None:
+def test_what_cannot_be_scored_elsewhere_keeps_its_row(envs: BenchEnvs) -> None:
     elsewhere = study(models=["tiny"], score_on={"devices": "cpu+igpu+npu"}, agents=["random"])
     task = replace(elsewhere.tasks()[0], devices="cpu+2dgpu", score_on={"devices": "cpu+igpu"})
-    row = run_task(replace(task, agent="single-device", kwargs={"device": "GPU.1"}))
+    row = run_task(replace(task, agent="single-device", kwargs={"device": "GPU.1"}), envs)
     assert row["latency_ms"]
     assert row["scored_ms"] is None
     assert "scored elsewhere" in row["error"]
 
 
-def test_an_agent_that_is_an_object_is_taken_as_it_is() -> None:
+def test_an_agent_that_is_an_object_is_taken_as_it_is(envs: BenchEnvs) -> None:
     task = study(models=["tiny"], agents=["fatal_agent:HARMLESS"]).tasks()[0]
-    row = run_task(task)
+    row = run_task(task, envs)
     assert row["error"] == ""
     assert row["evaluations"] == 1
 
 
-def test_a_prediction_is_one_episode() -> None:
+def test_a_prediction_is_one_episode(envs: BenchEnvs) -> None:
     task = study(models=["tiny"], agents=["fatal_agent:secretive"], budget=3).tasks()[0]
-    assert "BudgetReached" in run_task(task)["error"]
+    assert "BudgetReached" in run_task(task, envs)["error"]
 
 
 def test_an_episode_that_is_longer_than_the_budget_holds(tmp_path: Path) -> None:
@@ -204,13 +225,13 @@ def test_an_episode_that_is_longer_than_the_budget_holds(tmp_path: Path) -> None
     )
     rows = run_study(one_by_one, tmp_path, "serial", quiet=True)
     assert all(row["evaluations"] > 2 and row["latency_ms"] for row in rows)
-    assert not [verdict for verdict in validate(tmp_path, quiet=True) if verdict.problem]
+    assert not [verdict for verdict in validate(tmp_path, quiet=True) if verdict.error]
 
 
 def test_the_plan_says_what_is_left(tmp_path: Path) -> None:
-    assert "18 runs of 12 evaluations, 0 done before" in describe_study(study(), tmp_path)
+    assert "18 runs of 12 evaluations, 0 already done" in describe_study(study(), tmp_path)
     run_study(study(seeds=1), tmp_path, "serial", quiet=True)
-    assert "18 runs of 12 evaluations, 6 done before" in describe_study(study(), tmp_path)
+    assert "18 runs of 12 evaluations, 6 already done" in describe_study(study(), tmp_path)
 
 
 def test_the_command_runs_a_study_and_a_dry_run_does_nothing(

@@ -1,1 +1,1 @@
-"""Compiled kernels: one file for each meaning of a schedule, and what they count."""
+"""Compiled kernels: one file per schedule, and what is counted of a placement."""

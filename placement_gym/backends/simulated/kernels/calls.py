@@ -13,11 +13,11 @@ from placement_gym.backends.simulated.kernels.program import Program
 def call_schedule(
     program: Program, placement: UInt8, host: BoolArray
 ) -> tuple[float, FloatArray, FloatArray]:
-    """Latency when accelerators are called like functions and the host's cores never run out.
+    """Simulate one placement with accelerators called like functions and unlimited host cores.
 
-    A device's operators are one call, unless a path leaves the device and comes back: then there
-    are as many calls as entries, one after another. Where two devices would wait for each other
-    a call ends wherever the device changes.
+    A device's operators are one call, unless a path leaves the device and returns: then each
+    entry starts another call. If calls would wait for each other in a cycle, a call ends wherever
+    the device changes on a path.
 
     Args:
         program: Operators, tensors and their costs.
@@ -32,16 +32,16 @@ def call_schedule(
     for i in range(n_operators):
         place[i] = placement[program.unit[i]]
     start, finish = np.empty(n_operators), np.empty(n_operators)
-    call = number_calls(place, host, entries(program, place), n_devices)
-    if not run(program, place, call, start, finish):
-        call = number_calls(place, host, changes(program, place), n_devices)
-        run(program, place, call, start, finish)
+    call = number_calls(place, host, count_entries(program, place), n_devices)
+    if not run_calls(program, place, call, start, finish):
+        call = number_calls(place, host, count_changes(program, place), n_devices)
+        run_calls(program, place, call, start, finish)
     return finish.max(), start, finish
 
 
 @njit(cache=True, nogil=True)
-def entries(program: Program, place: UInt8) -> Int32:
-    """(n_operators,) how often the worst path to an operator has entered its device."""
+def count_entries(program: Program, place: UInt8) -> Int32:
+    """(n_operators,) maximum number of times that a path to each operator enters its device."""
     n_operators, n_devices = program.ms.shape
     entered = np.zeros((n_operators, n_devices), np.int32)
     for i in range(n_operators):
@@ -61,8 +61,8 @@ def entries(program: Program, place: UInt8) -> Int32:
 
 
 @njit(cache=True, nogil=True)
-def changes(program: Program, place: UInt8) -> Int32:
-    """(n_operators,) the most changes of device on a path to an operator."""
+def count_changes(program: Program, place: UInt8) -> Int32:
+    """(n_operators,) maximum number of device changes on a path to each operator."""
     level = np.zeros(len(place), np.int32)
     for i in range(len(place)):
         for t in range(program.first_tensor[i], program.first_tensor[i + 1]):
@@ -74,7 +74,7 @@ def changes(program: Program, place: UInt8) -> Int32:
 
 @njit(cache=True, nogil=True)
 def number_calls(place: UInt8, host: BoolArray, piece: Int32, n_devices: int) -> Int32:
-    """(n_operators,) call of each operator, a device's in the order of ``piece``; -1 on a host."""
+    """(n_operators,) call of each operator, numbered by device, then ``piece``; -1 on a host."""
     n_pieces = piece.max() + 1
     used = np.full((n_devices, n_pieces), -1, np.int32)
     for i in range(len(place)):
@@ -94,17 +94,17 @@ def number_calls(place: UInt8, host: BoolArray, piece: Int32, n_devices: int) ->
 
 
 @njit(cache=True, nogil=True)
-def run(
+def run_calls(
     program: Program,
     place: UInt8,
     call: Int32,
     start: FloatArray,
     finish: FloatArray,
 ) -> bool:
-    """Write start and finish of every operator; False if calls wait for each other.
+    """Write start and finish of every operator; returns False if calls wait for each other.
 
     Tasks are calls, then the host's operators. A call waits for all its inputs and for its
-    device's previous call, and pays every tensor that it reads or others read, once each.
+    device's previous call, and pays once for every tensor that enters or leaves it.
     """
     n_operators, n_calls = len(place), call.max() + 1
     task = np.empty(n_operators, np.int32)
@@ -135,7 +135,7 @@ def run(
                 duration[maker] += program.boundary_ms[t, device[maker]]
     for k in range(1, n_calls):
         missing[k] += device[k] == device[k - 1]
-    first, order = members_of(task, members)
+    first, order = list_members(task, members)
     waiting = np.empty(n_tasks, np.int32)
     n_waiting, done = 0, 0
     for k in range(n_tasks):
@@ -169,8 +169,8 @@ def run(
 
 
 @njit(cache=True, nogil=True)
-def members_of(task: Int32, members: Int32) -> tuple[Int32, Int32]:
-    """(n_tasks + 1,) where each task's operators begin in the second array."""
+def list_members(task: Int32, members: Int32) -> tuple[Int32, Int32]:
+    """Operators by task: (n_tasks + 1,) offsets into the second array, (n_operators,)."""
     first = np.zeros(len(members) + 1, np.int32)
     for k in range(len(members)):
         first[k + 1] = first[k] + members[k]

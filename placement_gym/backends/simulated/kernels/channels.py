@@ -10,13 +10,13 @@ from placement_gym.arrays import Int32
 
 
 class Channels(NamedTuple):
-    """The channels that a transfer from one device to another passes.
+    """The channels that a transfer between two devices occupies.
 
     Attributes:
         n: Number of channels.
-        send: (n_devices, n_devices) int32, the channel that the transfer leaves by, or -1 where
-            nothing holds it up.
-        receive: (n_devices, n_devices) int32, a second one that it arrives by, or -1.
+        send: (n_devices, n_devices) int32, first channel of the transfer, or -1 if it never
+            waits.
+        receive: (n_devices, n_devices) int32, second channel, or -1.
     """
 
     n: int

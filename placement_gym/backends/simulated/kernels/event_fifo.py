@@ -1,13 +1,13 @@
 """The event schedule: devices and channels work at the same time, first come, first served.
 
-Servers are channels, then devices; items are operators, then transfers, each named by the first
-reading that it serves. A server finishes things in the order in which it got them, so that its
-pending items are a linked list in order of time, the next event is the earliest of the lists'
-heads, and no heap is needed. ``after`` holds these lists: of an item the one behind it, of a
-server its head.
+Servers are channels, then devices; items are operators, then transfers, each numbered by the first
+reading that it serves. A server finishes items in the order in which they were added, so that its
+pending items are a linked list sorted by time, the next event is the earliest head of a list, and
+no heap is needed. ``after`` holds these lists: the successor of every item and the head of every
+server.
 
-The kernel is one function with inner ones on purpose: those are inlined, while numba counts
-references to every array that one compiled function hands to another, two to four times slower.
+The kernel is one function with inner functions on purpose: those are inlined, while numba counts
+references to every array passed between compiled functions, which is two to four times slower.
 """
 
 from __future__ import annotations
@@ -34,13 +34,12 @@ def event_fifo(
 ) -> tuple[float, FloatArray, FloatArray]:
     """Simulate one placement.
 
-    The next event is the earliest; of equal ones that of the lowest server; of one server's, the
-    one it got first.
+    Events of equal time are ordered by server, events of one server by when they were added.
 
     Args:
         program: Operators, tensors and their costs.
         placement: (n_units,) uint8.
-        channels: On which every transfer waits for others.
+        channels: Channels of every transfer; none of them may be -1 in ``send``.
         transfer: ``DEST``, ``EDGE`` or ``OUTPUT``.
         op_gap_ms: Idle time of a device after an operator.
         link_gap_ms: Idle time of a channel after a transfer.
@@ -148,7 +147,7 @@ def event_fifo_batch(
     op_gap_ms: float,
     link_gap_ms: float,
 ) -> FloatArray:
-    """(k,) makespans of (k, n_units) uint8 placements, as ``event_fifo`` gives them."""
+    """(k,) makespans of (k, n_units) uint8 placements, bitwise those of ``event_fifo``."""
     makespans = np.empty(len(placements))
     for k in range(len(placements)):
         makespans[k] = event_fifo(

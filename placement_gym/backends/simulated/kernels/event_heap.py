@@ -1,4 +1,4 @@
-"""The event schedule where things overtake: free links, and devices that choose by rank."""
+"""The event schedule with a heap: for links without contention, or devices that choose by rank."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def event_heap(
     Args:
         program: As for ``event_fifo``.
         placement: As for ``event_fifo``.
-        channels: As for ``event_fifo``; transfers may also be free of each other.
+        channels: As for ``event_fifo``, or those of contention ``"none"``.
         transfer: As for ``event_fifo``.
         op_gap_ms: As for ``event_fifo``.
         link_gap_ms: As for ``event_fifo``.
-        preference: (0,): devices serve first come, first served. (n_operators,): a free device
-            chooses the least, when every event of the moment has passed, and of equal ones the
-            lowest operator.
+        preference: (0,): devices work first come, first served. (n_operators,): once all events of
+            equal time are processed, a free device starts the ready operator of minimum value,
+            of equal ones the first.
 
     Returns:
         As ``event_fifo``.

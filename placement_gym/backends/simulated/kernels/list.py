@@ -1,4 +1,4 @@
-"""The list schedule: every device takes its operators in one fixed order."""
+"""The list schedule: every device runs its operators in one fixed order."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from placement_gym.backends.simulated.kernels.event_fifo import EDGE, NOTHING, O
 from placement_gym.backends.simulated.kernels.program import Program, Readings
 
 LANES = 32
-"""Placements side by side; shorter loops are unrolled before they can become vectors."""
+"""Placements evaluated together; shorter loops would be unrolled instead of vectorised."""
 
 
 @njit(cache=True, nogil=True)
@@ -24,13 +24,13 @@ def list_schedule(
     op_gap_ms: float,
     link_gap_ms: float,
 ) -> tuple[float, FloatArray, FloatArray]:
-    """Run the operators in one order; transfers queue in that order too.
+    """Simulate one placement; operators run and transfers queue in one order.
 
     Args:
         program: Operators, tensors and their costs.
         placement: (n_units,) uint8.
         sequence: (n_operators,) uint32, a topological order.
-        channels: On which transfers wait for each other, if they do.
+        channels: Channels on which transfers wait for each other.
         transfer: ``DEST``, ``EDGE`` or ``OUTPUT``.
         op_gap_ms: Idle time of a device after an operator.
         link_gap_ms: Idle time of a channel after a transfer.
@@ -94,9 +94,9 @@ def list_makespan(
     placement: UInt8,
     op_gap_ms: float,
 ) -> float:
-    """The makespan alone, bitwise that of ``list_schedule`` where no transfer waits for another.
+    """The makespan of one placement, bitwise that of ``list_schedule`` without contention.
 
-    It takes no more of a ``Program`` than it needs: to unpack one array from Python lasts as long
+    It takes only the arrays that it needs of a ``Program``: unpacking one from Python takes as long
     as a hundred operators.
     """
     first, tensor, producer = readings
@@ -120,11 +120,11 @@ def list_makespan(
 def list_batch(
     program: Program, placements: UInt8, readings: Readings, sequence: UInt32, op_gap_ms: float
 ) -> FloatArray:
-    """(k,) makespans of (n_units, k) uint8 placements, ``LANES`` of them side by side.
+    """(k,) makespans of (n_units, k) uint8 placements, ``LANES`` of them at a time.
 
-    Bitwise those of ``list_schedule`` where no transfer waits and none is shared by devices. Loops
-    over pairs of devices with a choice in each lane become vector instructions, table look-ups
-    would not: made for two or three devices.
+    Bitwise those of ``list_schedule`` without contention and with ``DEST`` or ``EDGE`` transfers.
+    Loops over pairs of devices are vectorised, unlike table look-ups; efficient for two or three
+    devices.
     """
     unit, ms, transfer_ms = program.unit, program.ms, program.transfer_ms
     first, tensor, producer = readings

@@ -1,4 +1,4 @@
-"""The load schedule: what keeps each device busy in a steady pipeline (Tarnawski et al. 2020)."""
+"""The load schedule: busy time of each device of a pipeline (Tarnawski et al. 2020)."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from placement_gym.backends.simulated.kernels.program import Program
 
 @njit(cache=True, nogil=True)
 def load_schedule(program: Program, placement: UInt8) -> FloatArray:
-    """(n_devices,) load of each device in ms: its operators, and every tensor that crosses.
+    """(n_devices,) load of each device in ms: its operators and its transfers.
 
-    A tensor is paid once by the device that makes it, if another device reads it, and once by
-    each other device that reads it.
+    A tensor that leaves its device counts once there and once on every other device that reads it.
 
     Args:
         program: Operators, tensors and their costs.

@@ -1,4 +1,4 @@
-"""Memory by lifetime: the most bytes of outputs that live at the same time on each device."""
+"""Memory by lifetime: the peak of the bytes of live outputs on each device."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ def peak_bytes(
 ) -> IntArray:
     """(n_devices,) peak of live outputs.
 
-    An operator's tensors take memory on its own device from its start until their last reader has
-    finished; copies at receivers are not counted (Placeto's simulator).
+    An operator's tensors occupy memory on its own device from its start until their last reader has
+    finished; memory released at a moment can be reused at that moment. Copies on receiving devices
+    are not counted, as in Placeto's simulator.
 
     Args:
         program: Operators and tensors.
         tensor_bytes: (n_tensors,) in the program's order.
-        operator_devices: (n_operators,).
+        operator_devices: (n_operators,) device of each operator.
         start: (n_operators,) ms.
         finish: (n_operators,) ms.
         n_devices: Number of devices.

@@ -1,4 +1,4 @@
-"""A graph and its costs as flat arrays, the form that the kernels read."""
+"""A graph and its costs as flat arrays, which the kernels read."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from placement_gym.graph.units import Units
 
 
 class Program(NamedTuple):
-    """Operators in topological order; the tensors of an operator lie side by side.
+    """Operators in topological order; the tensors of one operator are adjacent.
 
-    Only tensors that placements can move are here; Constants, Parameters and Results, which go
-    where their neighbour is, wait for nothing. Indices are unsigned, which spares every look-up
-    the test for a negative one.
+    Only tensors that placements can move are included; Constants, Parameters and Results follow
+    their neighbour and wait for nothing. Indices are unsigned, which avoids numba's check for
+    negative ones.
 
     Attributes:
         unit: (n_operators,) uint32, the unit of each operator.
@@ -27,7 +27,7 @@ class Program(NamedTuple):
         readers: (n_readings,) uint32.
         transfer_ms: (n_tensors, n_devices, n_devices) float64, zero on the diagonal.
         boundary_ms: (n_tensors, n_devices) float64, ``CostTable.boundary_ms``.
-        inputs: (n_operators,) uint32, tensors that each operator reads.
+        inputs: (n_operators,) uint32, number of tensors that each operator reads.
     """
 
     unit: UInt32
@@ -42,7 +42,7 @@ class Program(NamedTuple):
 
     @classmethod
     def of(cls, units: Units, costs: CostTable) -> Program:
-        """The program of a graph's operators under a table of their costs."""
+        """Make the program of a graph's operators under their costs."""
         graph = units.graph
         tensors, n = graph.moved, len(graph)
         order = np.argsort(tensors.source, kind="stable")
@@ -64,7 +64,7 @@ class Program(NamedTuple):
 
 
 class Readings(NamedTuple):
-    """What each operator reads, the transpose of ``Program.readers``.
+    """The tensors that each operator reads, the transpose of ``Program.readers``.
 
     Attributes:
         first: (n_operators + 1,) uint32, where each operator's readings begin.

@@ -12,7 +12,7 @@ from placement_gym.backends.simulated.kernels.program import Program
 
 @njit(cache=True, nogil=True)
 def serial(program: Program, placement: UInt8) -> float:
-    """Sum of operator times in ms, and of each tensor's transfers, one for each destination.
+    """Sum of operator times and of transfers, one per tensor and destination, in ms.
 
     Args:
         program: Operators, tensors and their costs.
@@ -40,7 +40,7 @@ def serial(program: Program, placement: UInt8) -> float:
 def serial_batch(program: Program, placements: UInt8) -> FloatArray:
     """(k,) latencies of (n_units, k) uint8 placements, bitwise those of ``serial``.
 
-    ``LANES`` of them side by side, as in ``list_batch``.
+    ``LANES`` of them at a time, as in ``list_batch``.
     """
     unit, source, ms, transfer_ms = program.unit, program.source, program.ms, program.transfer_ms
     first_reader, readers = program.first_reader, program.readers
@@ -78,7 +78,7 @@ def serial_batch(program: Program, placements: UInt8) -> FloatArray:
 
 @njit(cache=True, nogil=True)
 def serial_starts(program: Program, placement: UInt8) -> FloatArray:
-    """(n_operators,) when each operator starts, its predecessors' transfers done, in ms."""
+    """(n_operators,) start of each operator, after all transfers of earlier ones, in ms."""
     n_operators, n_devices = program.ms.shape
     start = np.empty(n_operators)
     now = 0.0

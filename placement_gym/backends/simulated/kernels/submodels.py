@@ -1,4 +1,4 @@
-"""Counting submodels fast: the same numbers as ``graph.submodels.acyclic_submodels``."""
+"""Fast counts of submodels, equal to those of ``graph.submodels.acyclic_submodels``."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from placement_gym.arrays import IntArray, UInt8, UInt32
 from placement_gym.backends.simulated.kernels.program import offsets, uint32
 from placement_gym.graph.operators import OpGraph
 
-NOBODY = -1
+NO_OWNER = -1
 
 
 class Flow(NamedTuple):
-    """The edges that decide about submodels: none of constants, Parameters and Results.
+    """The edges that determine submodels: those between operators that do not follow.
 
     Attributes:
-        leaders: (n_leaders,) uint32 operators that are none of those; if there are no others, the
-            first of all that are connected.
+        leaders: (n_leaders,) uint32 operators other than Constants, Parameters and Results; if
+            there are none, the first operator of each connected part.
         first: (n_operators + 1,) uint32, where each operator's producers begin.
         producers: (n_edges,) uint32.
         first_input: (n_parameters + 1,) uint32, where each Parameter's readers begin.
@@ -41,7 +41,7 @@ class Flow(NamedTuple):
         kept = ~(follows[source] | follows[target])
         source, target = source[kept], target[kept]
         order = np.argsort(target, kind="stable")
-        leaders = np.flatnonzero(~follows) if not follows.all() else firsts(graph)
+        leaders = np.flatnonzero(~follows) if not follows.all() else first_operators(graph)
         readers = [reader for parameter in graph.inputs for reader in parameter]
         return cls(
             leaders=uint32(leaders),
@@ -52,7 +52,7 @@ class Flow(NamedTuple):
         )
 
 
-def firsts(graph: OpGraph) -> IntArray:
+def first_operators(graph: OpGraph) -> IntArray:
     """The first operator of every connected part of the graph."""
     n, (source, target) = len(graph), graph.edge_index
     matrix = coo_array((np.ones(len(source), dtype=np.uint8), (source, target)), (n, n))
@@ -64,9 +64,9 @@ def firsts(graph: OpGraph) -> IntArray:
 def count_submodels(flow: Flow, unit: UInt32, placement: UInt8, n_devices: int) -> IntArray:
     """(n_devices,) submodels on each device.
 
-    Sets of operators are disjoint trees over ``root``. They are visited from the highest level
-    down to be moved as late as may be, if they then meet a consumer: consumers have moved before.
-    One function, as ``event_fifo`` is.
+    Components are disjoint-set trees over ``root``. From the highest level down, each is moved to
+    its latest possible level if it then joins a consumer; consumers have moved before. One function
+    for speed, as ``event_fifo`` is.
 
     Args:
         flow: Edges of the operator graph.
@@ -136,10 +136,10 @@ def count_submodels(flow: Flow, unit: UInt32, placement: UInt8, n_devices: int) 
             if place[producer] == place[i] and level[producer] == level[i]:
                 root[find(i)] = find(producer)
     for p in range(len(first_input) - 1):
-        owner = NOBODY
+        owner = NO_OWNER
         for at in range(first_input[p], first_input[p + 1]):
             reader = input_readers[at]
-            if owner == NOBODY or (level[reader], reader) < (level[owner], owner):
+            if owner == NO_OWNER or (level[reader], reader) < (level[owner], owner):
                 owner = reader
         for at in range(first_input[p], first_input[p + 1]):
             reader = input_readers[at]

@@ -1,4 +1,4 @@
-"""Counting what moves between devices."""
+"""Counts of transfers between devices."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from placement_gym.backends.simulated.kernels.program import Program
 
 @njit(cache=True, nogil=True)
 def traffic(program: Program, placement: UInt8, size_bytes: IntArray) -> tuple[int, int]:
-    """Transfers, one a tensor and foreign destination, and the bytes that they move.
+    """Number of transfers, one per tensor and other device that reads it, and their bytes.
 
     Args:
         program: Operators and tensors.

@@ -1,0 +1,221 @@
+"""The files and the table of a comparison."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from textwrap import fill
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Group, JustifyMethod
+from rich.table import Table
+from rich.text import Text
+
+from placement_gym.bench.report.formats import GAP_LEGEND, format_gap, format_ratio
+from placement_gym.bench.report.known_latencies import KnownLatencies
+from placement_gym.bench.run.environment import BenchEnv
+from placement_gym.bench.run.rows import Json
+from placement_gym.bench.run.verdict import YES
+from placement_gym.placement import Placement, parse_assignment
+
+Document = Mapping[str, Any]
+FILE = "comparison.json"
+
+COLUMNS = (
+    "agent",
+    "seed",
+    "ms",
+    "p90",
+    "gap",
+    "x ref",
+    "x best single",
+    "faster",
+    "subm.",
+    "evals",
+    "wall s",
+)
+
+LEGEND = (
+    "ms, p90: median and 90th percentile of the finalist, measured again after the search; "
+    f"{GAP_LEGEND}; x: speed-up over the reference device and over the best single device; faster: "
+    "whether it beats the best single device by more than the noise; subm.: submodels that the "
+    "engine made (expected, if different); evals: placements evaluated in the search"
+)
+
+
+def format_row(row: Json, known: KnownLatencies) -> list[str]:
+    """A result row as the columns of the table."""
+    agent = [row["label"], str(row["seed"])]
+    spent = [str(row["evaluations"]), f"{row['wall_s']:.1f}"]
+    if row["latency_ms"] is None:
+        return [*agent, *["-"] * 5, "failed", "-", *spent]
+    expected, made = row["n_submodels_expected"], row["n_submodels"]
+    return [
+        *agent,
+        f"{row['latency_ms']:.2f}",
+        "-" if row["latency_p90_ms"] is None else f"{row['latency_p90_ms']:.2f}",
+        format_gap(row["latency_ms"], known),
+        f"{row['speedup']:.2f}",
+        format_ratio(row["speedup_vs_best_single"], row["noise"]),
+        row["beats_best_single"],
+        str(made) if made == expected else f"{made} ({expected})",
+        *spent,
+    ]
+
+
+def format_known(known: KnownLatencies) -> list[list[str]]:
+    """The known latencies as lines of the table."""
+    return [
+        [name, "", f"{value:.2f}", *[""] * (len(COLUMNS) - 3)]
+        for name, value in known.named.items()
+    ]
+
+
+def known_of(document: Document) -> KnownLatencies:
+    """The known latencies of a document."""
+    return KnownLatencies(document["best_single_ms"], document["optimum_ms"], document["bound_ms"])
+
+
+def heading(document: Document) -> str:
+    """Model, devices, environment and reference in one line."""
+    return (
+        f"{document['model']} on {', '.join(document['devices'])} ({document['env']}), "
+        f"{document['n_units']} units, reference {document['reference']}"
+    )
+
+
+def conclusion(document: Document) -> str:
+    """One sentence that answers the user's question."""
+    interrupted = "Interrupted; the same command continues. " if document["interrupted"] else ""
+    return interrupted + str(document["verdict"])
+
+
+def list_failures(document: Document) -> list[str]:
+    """A line for each run without a latency."""
+    return [f"{row['label']}: {row['error']}" for row in document["rows"] if row["error"]]
+
+
+def terminal(document: Document) -> Group:
+    """What the command prints."""
+    table = Table(title=heading(document), title_justify="left", box=SIMPLE_HEAD)
+    for column in COLUMNS:
+        side: JustifyMethod = "left" if column == COLUMNS[0] else "right"
+        table.add_column(fill(column, 10), justify=side, no_wrap=True)
+    known = known_of(document)
+    for row in document["rows"]:
+        style = "bold" if row["beats_best_single"] == YES else ""
+        table.add_row(*format_row(row, known), style=style)
+    for line in format_known(known):
+        table.add_row(*line, style="dim")
+    notes = [*document["notes"], *([document["replaced"]] if document["replaced"] else [])]
+    if document["resumed"]:
+        notes.append(f"{document['resumed']} runs were done before and are taken as they are.")
+    return Group(
+        *(Text(note, style="yellow") for note in notes),
+        table,
+        Text(LEGEND, style="dim"),
+        *(Text(line, style="red") for line in list_failures(document)),
+        Text(conclusion(document)),
+    )
+
+
+def markdown(document: Document) -> str:
+    """The same table for a file."""
+    known = known_of(document)
+    rows = [format_row(row, known) for row in document["rows"]] + format_known(known)
+    lines = [f"# {heading(document)}", ""]
+    lines += [f"**{note}**\n" for note in document["notes"]]
+    lines += [_markdown_line(COLUMNS), "|" + " --- |" * len(COLUMNS)]
+    lines += [_markdown_line(cells) for cells in rows]
+    lines += ["", LEGEND, "", *(f"- {line}" for line in list_failures(document))]
+    return "\n".join([*lines, "", conclusion(document), ""])
+
+
+def _markdown_line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cell or ' ' for cell in cells)} |"
+
+
+def describe_replaced(document: Document, folder: Path) -> list[str]:
+    """A sentence about the comparison whose table the folder holds, if it is another one."""
+    if not (folder / FILE).is_file():
+        return []
+    before = json.loads((folder / FILE).read_text())
+    keys = {row["key"] for row in document["rows"]}
+    if {row["key"] for row in before["rows"]} <= keys:
+        return []
+    return [
+        f"The table and pictures replace those of {before['model']} on "
+        f"{', '.join(before['devices'])} ({before['env']}), whose rows stay in results.jsonl."
+    ]
+
+
+def write_report(document: Document, folder: Path) -> None:
+    """Write ``comparison.json``, ``table.md`` and, if a run succeeded, ``comparison.png``."""
+    from placement_gym.plots.comparison import draw_comparison
+    from placement_gym.plots.style import save
+
+    (folder / FILE).write_text(json.dumps(document, indent=1) + "\n")
+    (folder / "table.md").write_text(markdown(document))
+    if any(row["latency_ms"] for row in document["rows"]):
+        lines = [heading(document), *(fill(note, 92) for note in document["notes"])]
+        figure = draw_comparison(_name_seeds(document["rows"]), "\n".join(lines))
+        save(figure, folder / "comparison.png")
+
+
+def _name_seeds(rows: Sequence[Json]) -> list[Json]:
+    """Rows whose labels state the seed where there are several."""
+    labels = [row["label"] for row in rows]
+    several = {label for label in labels if labels.count(label) > 1}
+    return [
+        row | {"label": f"{row['label']}, seed {row['seed']}"} if row["label"] in several else row
+        for row in rows
+    ]
+
+
+def save_placement(bench_env: BenchEnv, row: Json, folder: Path) -> None:
+    """Write the finalist of a row as a placement file, if there is one."""
+    if row["placement"] is None:
+        return
+    base = bench_env.base
+    assignment = parse_assignment(row["placement"], base.problem)
+    Placement.of(base.problem, assignment, base.graph).save(_file_of(row, folder, ".json"))
+
+
+def draw_placements(
+    bench_env: BenchEnv, rows: Sequence[Json], new: Collection[str], folder: Path
+) -> list[str]:
+    """Draw the finalists of new runs, and of others whose picture is missing.
+
+    Args:
+        bench_env: Where they were found.
+        rows: Of the comparison.
+        new: Keys of the runs that were done now.
+        folder: For the pictures.
+
+    Returns:
+        A note for each picture that could not be drawn: it must not cost the results.
+    """
+    from placement_gym.plots.placement import draw_placement
+    from placement_gym.plots.style import save
+
+    problem, notes = bench_env.base.problem, []
+    for row in rows:
+        path = _file_of(row, folder, ".png")
+        if row["placement"] is None or (path.exists() and row["key"] not in new):
+            continue
+        ratio = f"{row['speedup_vs_best_single']:.3f} x the best single device"
+        try:
+            assignment = parse_assignment(row["placement"], problem)
+            title = f"{row['model']}, {row['label']}: {ratio}"
+            save(draw_placement(problem, assignment, title), path)
+        except Exception as error:
+            notes.append(f"{path.name} could not be drawn: {error}")
+    return notes
+
+
+def _file_of(row: Json, folder: Path, suffix: str) -> Path:
+    name = re.sub(r"[^\w-]+", "-", f"{row['model']}-{row['label']}-seed{row['seed']}")
+    return folder / f"{name}{suffix}"

@@ -1,0 +1,60 @@
+"""One sentence: does any split beat the best single device?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from placement_gym.bench.run.verdict import WITHIN_NOISE, YES
+
+Rows = Sequence[Mapping[str, Any]]
+
+
+def answer(rows: Rows, one_device_holds_the_model: bool = True) -> str:
+    """Whether splitting the model pays, in one sentence.
+
+    An agent beats the best single device if its finalist does so by more than the noise in more
+    than half of its runs; the gain is the median of those runs.
+
+    Args:
+        rows: All runs on one problem.
+        one_device_holds_the_model: Whether some device may run the model alone.
+    """
+    splits = [row for row in rows if len(set((row["placement"] or {}).values())) > 1]
+    if not splits:
+        return "No split was measured."
+    fastest = max(splits, key=lambda row: row["speedup_vs_best_single"])
+    if not one_device_holds_the_model:
+        return f"No single device holds the model; {fastest['label']} is the fastest split."
+    gains = {label: _median_gain(mine) for label, mine in _by_label(rows).items()}
+    winners = {label: gain for label, gain in gains.items() if gain is not None}
+    if winners:
+        best_first = sorted(winners, key=lambda label: -winners[label])
+        listed = "; ".join(f"{label} by {100 * winners[label]:.1f} %" for label in best_first)
+        return f"Faster than the best single device: {listed}."
+    if any(row["beats_best_single"] == YES for row in rows):
+        return "No agent beats the best single device in most of its runs."
+    if fastest["beats_best_single"] == WITHIN_NOISE:
+        label = fastest["label"]
+        return f"No split beats the best single device; {label} equals it within noise."
+    return "No split beats the best single device."
+
+
+def count_wins(rows: Rows) -> int:
+    """Runs whose finalist beats the best single device by more than the noise."""
+    return sum(row["beats_best_single"] == YES for row in rows)
+
+
+def _by_label(rows: Rows) -> dict[str, list[Mapping[str, Any]]]:
+    groups: dict[str, list[Mapping[str, Any]]] = {}
+    for row in rows:
+        groups.setdefault(row["label"], []).append(row)
+    return groups
+
+
+def _median_gain(rows: Rows) -> float | None:
+    """The median gain of winning runs, if these are more than half of all."""
+    won = [row["speedup_vs_best_single"] for row in rows if row["beats_best_single"] == YES]
+    return float(np.median(won)) - 1.0 if 2 * len(won) > len(rows) else None

@@ -1,0 +1,17 @@
+"""Faster than the best single device? The one place that decides it."""
+
+from __future__ import annotations
+
+YES, NO, WITHIN_NOISE = "yes", "no", "within noise"
+
+
+def compare_with_best_single(ratio: float, noise: float) -> str:
+    """``"yes"`` or ``"no"``, or ``"within noise"`` where the measurement cannot tell.
+
+    Args:
+        ratio: Speed-up over the fastest feasible single device.
+        noise: Half-width of the uncertainty of ``ratio``, as a fraction of it.
+    """
+    if ratio == 1.0 or ratio * (1 + noise) < 1.0:
+        return NO
+    return YES if ratio * (1 - noise) > 1.0 else WITHIN_NOISE

@@ -1,0 +1,99 @@
+"""Arguments that several commands share, and how their values are read."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable
+from typing import Any
+
+Command = argparse.ArgumentParser
+
+
+def add_model(command: Command) -> None:
+    command.add_argument(
+        "--model",
+        default="resnet",
+        help="tiny, resnet, inception, bert, bert-8, ...-fp16, or a file (%(default)s)",
+    )
+
+
+def add_devices(command: Command) -> None:
+    command.add_argument(
+        "--devices",
+        help="preset, comma-separated OpenVINO names, or a .json file of devices (this machine's)",
+    )
+
+
+def add_granularity(command: Command) -> None:
+    command.add_argument(
+        "--granularity",
+        default="fused",
+        help="what one unit is: op, colocated or fused (%(default)s)",
+    )
+
+
+def add_out(command: Command) -> None:
+    command.add_argument("--out", default="results", help="folder for the results (%(default)s)")
+
+
+def add_json(command: Command) -> None:
+    command.add_argument(
+        "--json", action="store_true", help="print one JSON document and nothing else"
+    )
+
+
+def set_command(command: Command, run: Callable[[argparse.Namespace], int], kept: str) -> None:
+    """Set what a command runs, and what it prints after Ctrl-C.
+
+    Args:
+        command: The command.
+        run: Runs it; returns the exit status.
+        kept: What is kept and how to continue; ``{name}`` is the value of an argument.
+    """
+    command.set_defaults(run=run, kept=kept)
+
+
+def setting(text: str) -> tuple[str, Any]:
+    """Read ``KEY=VALUE``; a value that is not valid JSON is text."""
+    key, separator, value = text.partition("=")
+    if not separator or not key:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not of the form KEY=VALUE, as in granularity=op"
+        )
+    try:
+        return key, json.loads(value)
+    except json.JSONDecodeError:
+        return key, value
+
+
+def seeds(text: str) -> list[int]:
+    """Read comma-separated seeds and ranges of seeds: ``0,2,5-7`` means 0, 2, 5, 6 and 7."""
+    found: list[int] = []
+    for part in text.split(","):
+        first, separator, last = part.strip().partition("-")
+        last = last if separator else first
+        if not (first.isdecimal() and last.isdecimal() and int(first) <= int(last)):
+            raise argparse.ArgumentTypeError(
+                f"seeds are whole numbers and ranges of them, as in 0,1,2 or 0-2, not {text!r}"
+            )
+        found += range(int(first), int(last) + 1)
+    return list(dict.fromkeys(found))
+
+
+def positive_integer(text: str) -> int:
+    """Read a whole number of at least 1."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be a whole number of at least 1, not {text!r}")
+    return int(text)
+
+
+def positive_seconds(text: str) -> float:
+    """Read a time limit: a number above 0."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not value > 0.0:
+        raise argparse.ArgumentTypeError(f"must be a number of seconds above 0, not {text!r}")
+    return value

@@ -1,0 +1,96 @@
+"""What ``plan``, ``profile`` and ``fidelity`` print."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from placement_gym.bench.report.formats import format_ratio
+from placement_gym.costs.table import CostTable
+from placement_gym.problem import Problem
+
+Document = Mapping[str, Any]
+
+
+def profile_table(problem: Problem, costs: CostTable) -> Group:
+    """The times of each device alone, and what cuts cost, by a profile."""
+    table = Table(title=f"{problem.units.graph.model}, {costs.source}", title_justify="left")
+    for column in ("device", "whole model, ms", "slowest units"):
+        table.add_column(column)
+    unit_ms = costs.unit_ms(problem.units)
+    for device, name in enumerate(costs.devices):
+        slowest = unit_ms[:, device].argsort()[::-1][:3]
+        shown = (f"{problem.units.names[unit]} {unit_ms[unit, device]:.2f}" for unit in slowest)
+        table.add_row(name, f"{unit_ms[:, device].sum():.2f}", ", ".join(shown))
+    lines = [
+        Text(
+            f"{a} and {b}: {costs.link_ms[i, j]:.3f} ms a transfer, "
+            f"{costs.link_ms_per_size[i, j]:.3f} ms a megabyte"
+        )
+        for i, a in enumerate(costs.devices)
+        for j, b in enumerate(costs.devices)
+        if i < j
+    ]
+    return Group(table, *lines, Text(f"{costs.submodel_ms.max():.3f} ms a submodel"))
+
+
+def plan_table(document: Document) -> Group:
+    """The latencies of the candidates, and which one is the plan."""
+    title = f"{document['model']} on {', '.join(document['devices'])}"
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD)
+    for column in ("candidate", "predicted ms", "measured ms", "x best single", "submodels"):
+        table.add_column(column, justify="left" if column == "candidate" else "right")
+    for row in document["rows"]:
+        measured, speedup = row["measured_ms"], row["speedup"]
+        table.add_row(
+            row["label"],
+            f"{row['predicted_ms']:.2f}",
+            "-" if measured is None else f"{measured:.2f}",
+            "-" if speedup is None else format_ratio(speedup, row["noise"]),
+            "-" if measured is None else str(row["n_submodels"]),
+            style="bold" if row["label"] == document["plan"] else "",
+        )
+    lines = [Text(note, style="yellow") for note in document["notes"]]
+    failed = [row for row in document["rows"] if row["error"]]
+    lines += [Text(f"{row['label']}: {row['error']}", style="red") for row in failed]
+    end = f"Done in {document['wall_s']:.0f} s. The plan is {document['file']}"
+    return Group(
+        *lines, table, Text(document["verdict"]), Text(estimate(document) + end, style="dim")
+    )
+
+
+def estimate(document: Document) -> str:
+    """The bound of the profile's model, called an estimate, as measurements may lie below it."""
+    if document["bound_ms"] is None:
+        return ""
+    bound_ms = f"{document['bound_ms']:.2f} ms"
+    return f"The profile's model estimates that no placement takes less than {bound_ms}. "
+
+
+def fidelity_table(document: Document) -> Group:
+    """How well the twin and the plain share of slow work predict measurements."""
+    title = f"{document['model']} on {', '.join(document['devices'])}"
+    table = Table(title=f"{title}: {len(document['rows'])} placements", title_justify="left")
+    for column in ("", "Spearman", "Kendall", "in the fastest third", "median error", "largest"):
+        table.add_column(column, justify="right")
+    for key, label in (("twin", "profiled twin"), ("slow_share", "share of slow work")):
+        values = document[key]
+        errors = [values.get(name) for name in ("median_error", "largest_error")]
+        table.add_row(
+            label,
+            *(f"{values[name]:.3f}" for name in ("spearman", "kendall", "spearman_fastest_third")),
+            *("-" if error is None else f"{100 * error:.1f} %" for error in errors),
+        )
+    failed = f"{document['failed']} placements failed; " if document["failed"] else ""
+    drift = document["reference_ms"] / document["profiled_reference_ms"]
+    noise = f"{failed}noise of a measurement ±{100 * document['noise']:.1f} %"
+    return Group(
+        *(Text(note, style="yellow") for note in document["notes"]),
+        table,
+        Text(f"{noise}; the reference device took {drift:.2f} x its profiled time meanwhile"),
+    )

@@ -1,0 +1,48 @@
+"""The gap between the best known latency and what is provably possible."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import inf
+
+from placement_gym.arrays import IntArray
+from placement_gym.costs.semantics import Semantics
+from placement_gym.costs.table import CostTable
+from placement_gym.problem import Problem
+from placement_gym.solvers.bounds import lower_bound
+
+TOLERANCE = 1e-4
+TIME_LIMIT_S = 10.0
+
+
+def optimum_or_bound(
+    problem: Problem,
+    costs: CostTable,
+    semantics: Semantics,
+    known_ms: Sequence[float],
+    evaluate: Callable[[IntArray], float],
+    time_limit_s: float = TIME_LIMIT_S,
+) -> tuple[float | None, float]:
+    """Compute a lower bound, and the optimum if some placement is proven to reach the bound.
+
+    The optimum is a known latency, or that of the solver's own placement, that exceeds the bound
+    by no more than rounding.
+
+    Args:
+        problem: Units, devices, support and memory limits.
+        costs: Costs of the units' operators.
+        semantics: What the latency means.
+        known_ms: Latencies of feasible placements.
+        evaluate: Returns the latency in ms of an (n_units,) assignment, infinite if it is
+            infeasible.
+        time_limit_s: Time limit of the solver.
+
+    Returns:
+        The optimum in ms, None if it is not proven; and the bound in ms.
+    """
+    solved = lower_bound(problem, costs, semantics, time_limit_s)
+    best_ms = min(known_ms, default=inf)
+    if solved.assignment is not None:
+        best_ms = min(best_ms, evaluate(solved.assignment))
+    proven = best_ms < inf and best_ms <= solved.bound_ms * (1 + TOLERANCE)
+    return best_ms if proven else None, solved.bound_ms

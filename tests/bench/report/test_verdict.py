@@ -1,0 +1,57 @@
+"""The one sentence that answers whether splitting pays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from placement_gym.bench.report.verdict import answer
+
+SPLIT = {"a": "CPU", "b": "GPU"}
+ALONE = {"label": "single-device CPU", "placement": {"a": "CPU"}, "beats_best_single": "no"}
+
+
+def run(label: str, ratio: float, beats: str) -> dict[str, Any]:
+    return {
+        "label": label,
+        "placement": SPLIT,
+        "beats_best_single": beats,
+        "speedup_vs_best_single": ratio,
+    }
+
+
+FAILED = {"label": "window", "placement": None, "beats_best_single": None}
+
+
+@pytest.mark.parametrize(
+    ("rows", "sentence"),
+    [
+        ([], "No split was measured."),
+        ([run("window", 0.5, "no")], "No split beats the best single device."),
+        ([run("window", 1.01, "within noise")], "No split beats the best single device; window"),
+        ([run("window", 1.25, "yes")], "Faster than the best single device: window by 25.0 %."),
+        (
+            [run("window", 1.25, "yes"), run("prefix", 1.5, "yes")],
+            "Faster than the best single device: prefix by 50.0 %; window by 25.0 %.",
+        ),
+        (
+            [run("window", 1.2, "yes"), run("window", 1.4, "yes"), FAILED],
+            "Faster than the best single device: window by 30.0 %.",
+        ),
+        (
+            [run("window", 1.2, "yes"), FAILED],
+            "No agent beats the best single device in most of its runs.",
+        ),
+    ],
+)
+def test_the_verdict_counts_wins_beyond_the_noise_in_most_runs(
+    rows: list[dict[str, Any]], sentence: str
+) -> None:
+    assert answer([ALONE, *rows]).startswith(sentence)
+
+
+def test_where_no_device_holds_the_model_the_fastest_split_is_named() -> None:
+    rows = [run("window", 5.0, "yes"), run("prefix", 7.0, "yes")]
+    expected = "No single device holds the model; prefix is the fastest split."
+    assert answer(rows, one_device_holds_the_model=False) == expected

@@ -1,0 +1,113 @@
+"""Runs of agents: what becomes of searches, predictions and mistakes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from fakes import Greedy
+
+import placement_gym
+from placement_gym.bench.run.agent_run import run_agent
+from placement_gym.bench.run.agents import AgentSpec
+from placement_gym.bench.run.environment import BenchEnv
+
+SIM = "DevicePlacementSim-v0"
+
+
+def test_an_agent_that_never_stops_is_stopped_at_its_budget(bench_env: BenchEnv) -> None:
+    row, placement = run_agent(bench_env, AgentSpec.of(Greedy), seed=0, budget=9)
+    assert row.evaluations == 9
+    assert placement is not None
+
+
+def test_per_unit_steps_count(tmp_path: Path) -> None:
+    bench_env = BenchEnv.make("DevicePlacementPerUnitSim-v0", {"model": "tiny"}, tmp_path)
+    row, _ = run_agent(bench_env, AgentSpec("random"), seed=0, budget=10)
+    assert row.evaluations == 10
+
+
+def test_the_environment_gets_its_backend_back(bench_env: BenchEnv) -> None:
+    before = bench_env.base.backend
+    run_agent(bench_env, AgentSpec("random"), seed=0, budget=3)
+    assert bench_env.base.backend is before
+
+
+def test_an_agent_without_learn_is_judged_by_its_one_placement(tmp_path: Path) -> None:
+    bench_env = BenchEnv.make("DevicePlacementPerUnitSim-v0", {"model": "tiny"}, tmp_path)
+    row, placement = run_agent(
+        bench_env, AgentSpec("single-device", {"device": "GPU"}), seed=0, budget=20
+    )
+    assert placement is not None
+    assert set(placement.units.values()) == {"GPU"}
+    assert row.speedup_vs_best_single == 1.0
+    assert row.beats_best_single == "no"
+
+
+def test_simulated_rows_replay_exactly(bench_env: BenchEnv) -> None:
+    row, placement = run_agent(bench_env, AgentSpec("window"), seed=0, budget=10)
+    assert placement is not None
+    again = bench_env.base.backend.evaluate(placement.assignment(bench_env.base.problem))
+    assert row.latency_ms == again.latency_ms
+    assert row.greedy_latency_ms == again.latency_ms
+
+
+def test_an_agent_that_does_not_fit_the_environment_is_an_error_row(bench_env: BenchEnv) -> None:
+    row, placement = run_agent(bench_env, AgentSpec("openvino-auto"), seed=0, budget=3)
+    assert placement is None
+    assert "measured" in row.error
+    assert row.latency_ms is None
+
+
+class Broken(Greedy):
+    """Evaluates twice, then fails."""
+
+    def learn(self, total_timesteps: int) -> None:
+        for _ in range(2):
+            self.env.reset()
+            self.env.step(self.env.action_space.sample())
+        raise KeyError("a mistake")
+
+
+def test_an_agents_mistake_ends_its_own_run_only(tmp_path: Path) -> None:
+    document = placement_gym.compare(
+        "tiny", [Broken, "random"], SIM, budget=5, out=tmp_path, quiet=True
+    )
+    broken, random = document["rows"][-2:]
+    assert "a mistake" in broken["error"]
+    assert broken["evaluations"] == 2
+    assert random["latency_ms"] is not None
+
+
+@pytest.mark.parametrize(
+    ("env_id", "kwargs"),
+    [("DevicePlacementPerUnitSim-v0", {"start": "random"}), (SIM, {"horizon": 50})],
+)
+def test_the_greedy_episode_is_never_cut_short(
+    env_id: str, kwargs: dict[str, Any], tmp_path: Path
+) -> None:
+    bench_env = BenchEnv.make(env_id, {"model": "tiny", **kwargs}, tmp_path)
+    row, _ = run_agent(bench_env, AgentSpec("single-device", {"device": "CPU"}), seed=0, budget=2)
+    assert row.error == ""
+
+
+def test_a_placement_beyond_the_budget_is_no_finalist(bench_env: BenchEnv) -> None:
+    class Late(Greedy):
+        def learn(self, total_timesteps: int) -> None:
+            self.env.reset()
+            self.env.step(np.zeros(7, dtype=np.int64))
+
+        def predict(self, observation: Any, *_: Any, **__: Any) -> tuple[Any, None]:
+            return np.ones(observation["placement"].shape, dtype=np.int64), None
+
+    row, placement = run_agent(bench_env, AgentSpec.of(Late), seed=0, budget=1)
+    assert placement is not None
+    assert set(placement.units.values()) == {"CPU"}
+    assert row.greedy_latency_ms < row.latency_ms
+
+
+def test_a_ready_object_only_predicts(bench_env: BenchEnv) -> None:
+    row, _ = run_agent(bench_env, AgentSpec.of(Greedy(bench_env.env, 0)), seed=0, budget=5)
+    assert row.evaluations == 1

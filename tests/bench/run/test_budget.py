@@ -1,0 +1,65 @@
+"""Equal budgets: what counts, what is kept."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from placement_gym.bench.run.budget import BudgetedBackend, BudgetReached, Evaluation
+from placement_gym.bench.run.environment import BenchEnv
+
+SIM = "DevicePlacementSim-v0"
+
+
+def test_repeated_placements_count(bench_env: BenchEnv) -> None:
+    backend = BudgetedBackend(bench_env.base.backend, budget=2)
+    assignment = bench_env.base.problem.single(0)
+    backend.evaluate(assignment)
+    backend.evaluate(assignment)
+    with pytest.raises(BudgetReached):
+        backend.evaluate(assignment)
+
+
+def test_a_batch_is_cut_at_the_budget_and_what_was_evaluated_is_kept(bench_env: BenchEnv) -> None:
+    backend = BudgetedBackend(bench_env.base.backend, budget=3)
+    problem = bench_env.base.problem
+    batch = np.stack([problem.single(device) for device in (0, 1, 0, 1, 1)])
+    with pytest.raises(BudgetReached):
+        backend.evaluate_batch(batch)
+    assert backend.evaluations == 3
+    assert backend.best(1)[0].tolist() == problem.single(1).tolist()
+
+
+def test_the_best_placements_are_distinct_feasible_and_sorted(bench_env: BenchEnv) -> None:
+    backend = BudgetedBackend(bench_env.base.backend, budget=10)
+    problem = bench_env.base.problem
+    slow, fast = problem.single(0), problem.single(1)
+    for assignment in (slow, fast, fast, slow):
+        backend.evaluate(assignment)
+    backend.history.append(Evaluation(np.ones(0), 9.0, "broken"))
+    best = backend.best(3)
+    assert [a.tolist() for a in best] == [fast.tolist(), slow.tolist()]
+
+
+def test_the_curve_holds_improvements_only(bench_env: BenchEnv) -> None:
+    backend = BudgetedBackend(bench_env.base.backend, budget=10)
+    for device in (0, 0, 1, 0):
+        backend.evaluate(bench_env.base.problem.single(device))
+    assert [point[0] for point in backend.curve] == [1, 3]
+
+
+def test_a_batch_is_cut_by_what_is_left_of_the_budget(bench_env: BenchEnv) -> None:
+    backend = BudgetedBackend(bench_env.base.backend, budget=3)
+    problem = bench_env.base.problem
+    backend.evaluate(problem.single(0))
+    with pytest.raises(BudgetReached):
+        backend.evaluate_batch(np.stack([problem.single(1)] * 5))
+    assert backend.evaluations == 3
+
+
+def test_what_an_agent_does_to_its_array_afterwards_changes_no_history(bench_env: BenchEnv) -> None:
+    backend = BudgetedBackend(bench_env.base.backend, budget=3)
+    assignment = bench_env.base.problem.single(1)
+    backend.evaluate(assignment)
+    assignment[:] = 0
+    assert backend.best(1)[0].tolist() == bench_env.base.problem.single(1).tolist()

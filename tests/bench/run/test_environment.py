@@ -1,0 +1,61 @@
+"""Environments that can be made again, and those that stay open."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from placement_gym.backends.cached import CachedBackend
+from placement_gym.bench.run.environment import BenchEnv, BenchEnvs
+from placement_gym.bench.run.finalists import choose_finalist
+from placement_gym.models import load
+
+SIM = "DevicePlacementSim-v0"
+
+
+def test_a_model_in_memory_is_saved_for_the_new_process(tmp_path: Path) -> None:
+    bench_env = BenchEnv.make(SIM, {"model": load("tiny")}, tmp_path)
+    assert bench_env.env_kwargs["model"] == str(tmp_path / "tiny.xml")
+    json.dumps(bench_env.env_kwargs)
+
+
+def test_the_least_recently_used_environment_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    closed: list[str] = []
+    monkeypatch.setattr(BenchEnv, "close", lambda self: closed.append(self.env_kwargs["model"]))
+    with BenchEnvs(size=2) as envs:
+        first = envs.get(SIM, {"model": "tiny"})
+        envs.get(SIM, {"model": "tiny", "horizon": 2})
+        assert envs.get(SIM, {"model": "tiny"}) is first
+        envs.get(SIM, {"model": "synthetic-layered-16"})
+        assert closed == ["tiny"]
+        assert envs.get(SIM, {"model": "tiny"}) is first
+    assert len(closed) == 3
+
+
+def test_environments_are_closed_when_something_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    closed: list[str] = []
+    monkeypatch.setattr(BenchEnv, "close", lambda self: closed.append(self.env_id))
+
+    def fail() -> None:
+        with BenchEnvs() as envs:
+            envs.get(SIM, {"model": "tiny"})
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail()
+    assert closed == [SIM]
+
+
+def test_cleared_caches_hold_no_measurement(bench_env: BenchEnv) -> None:
+    backend = CachedBackend(bench_env.base.backend)
+    bench_env.base.backend = backend
+    assignment = np.arange(bench_env.base.problem.n_units) % 2
+    backend.evaluate(assignment)
+    assert backend.evaluate(assignment).cached
+    choose_finalist(bench_env, [assignment])
+    bench_env.clear_caches()
+    assert not bench_env.finals
+    assert not backend.evaluate(assignment).cached

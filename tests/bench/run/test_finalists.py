@@ -1,0 +1,98 @@
+"""Finalists: measured again, and the verdict against the best single device."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from placement_gym.backends.protocol import Measurement
+from placement_gym.bench.run import finalists
+from placement_gym.bench.run.agent_run import run_agent
+from placement_gym.bench.run.agents import AgentSpec
+from placement_gym.bench.run.environment import BenchEnv
+from placement_gym.bench.run.finalist import Finalist
+from placement_gym.bench.run.finalists import choose_finalist
+
+SIM = "DevicePlacementSim-v0"
+
+
+def measurement(speedup: float, noise: float = 0.0) -> Measurement:
+    return Measurement(latency_ms=1.0, reference_ms=speedup, noise=noise)
+
+
+@pytest.mark.parametrize(
+    ("speedup", "noise", "verdict"),
+    [
+        (1.1, 0.02, "yes"),
+        (0.9, 0.02, "no"),
+        (1.01, 0.02, "within noise"),
+        (0.99, 0.02, "within noise"),
+    ],
+)
+def test_a_verdict_respects_the_noise(speedup: float, noise: float, verdict: str) -> None:
+    finalist = Finalist(np.zeros(1, np.int64), measurement(speedup, noise), speedup=3.0)
+    assert finalist.beats_best_single == verdict
+
+
+def test_the_best_single_device_does_not_beat_itself(bench_env: BenchEnv) -> None:
+    finalist = choose_finalist(bench_env, [bench_env.base.problem.single(1)])
+    assert finalist.speedup_vs_best_single == 1.0
+    assert finalist.speedup == pytest.approx(bench_env.base.singles.fastest().speedup)
+    assert finalist.beats_best_single == "no"
+
+
+def test_any_placement_wins_where_no_single_device_holds_the_model(tmp_path: Path) -> None:
+    devices = [{"name": name, "weight_share": 0.9} for name in ("CPU", "GPU")]
+    bench_env = BenchEnv.make(SIM, {"model": "tiny", "devices": devices}, tmp_path)
+    row, _ = run_agent(bench_env, AgentSpec("random"), seed=0, budget=20)
+    assert row.beats_best_single == "yes"
+    assert row.speedup_vs_best_single == pytest.approx(10 * row.speedup)
+
+
+def test_measured_finalists_come_from_a_new_process(tmp_path: Path) -> None:
+    kwargs = {"model": "tiny", "devices": "cpu-testbed", "repeats": 2, "warmup": 0}
+    bench_env = BenchEnv.make("DevicePlacement-v0", kwargs, tmp_path)
+    row, placement = run_agent(bench_env, AgentSpec("window"), seed=0, budget=2)
+    assert placement is not None
+    assert row.error == ""
+    assert row.n_submodels == row.n_submodels_expected
+    assert row.noise > 0
+
+
+def test_a_failing_new_process_is_an_error_row(tmp_path: Path) -> None:
+    bench_env = BenchEnv.make(
+        "DevicePlacement-v0", {"model": "tiny", "devices": "cpu-testbed"}, tmp_path
+    )
+    broken = replace(bench_env, env_kwargs={**bench_env.env_kwargs, "model": "gone.xml"})
+    row, placement = run_agent(broken, AgentSpec("single-device"), seed=0, budget=2)
+    assert placement is None
+    assert "gone.xml" in row.error
+
+
+def test_a_winner_is_measured_once_more_and_that_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench_env = BenchEnv.make(
+        "DevicePlacement-v0", {"model": "tiny", "devices": "cpu-testbed"}, tmp_path
+    )
+    problem = bench_env.base.problem
+    single, mixed = problem.single(0), np.arange(problem.n_units) % 2
+    speedups = iter([1.5, 1.05])
+
+    def remeasure(_: BenchEnv, assignments: list[Any]) -> list[Measurement]:
+        lucky = next(speedups)
+        return [
+            measurement(lucky if len(set(one.tolist())) > 1 else 1.0, noise=0.01)
+            for one in assignments
+        ]
+
+    monkeypatch.setattr(finalists, "remeasure_in_new_process", remeasure)
+    monkeypatch.setattr(type(bench_env.base.singles), "best", lambda self, limited=True: 0)
+    finalist = choose_finalist(bench_env, [mixed])
+    assert finalist.speedup_vs_best_single == pytest.approx(1.05)
+    assert choose_finalist(bench_env, [single]).beats_best_single == "no"
+    assert next(speedups, None) is None

@@ -1,0 +1,67 @@
+"""An optimum is named only where a placement is proven to be optimal."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from by_hand import cost_table, grouped, made_graph
+
+from placement_gym.arrays import IntArray
+from placement_gym.costs.semantics import Semantics
+from placement_gym.costs.table import CostTable
+from placement_gym.devices import DeviceSpec
+from placement_gym.problem import Problem
+from placement_gym.solvers.gap import optimum_or_bound
+
+SERIAL, LIST = Semantics(), Semantics("list", contention="none")
+
+
+def row_of_two() -> tuple[Problem, CostTable]:
+    """Two operators in a row: 4 and 2 ms on one device, 1 and 3 ms on the other; 1 ms between."""
+    units = grouped(made_graph(2, [(0, [1])]), np.arange(2))
+    costs = cost_table(units.graph, [[4, 1], [2, 3]], [1])
+    devices = (DeviceSpec("device0"), DeviceSpec("device1"))
+    return Problem(units, devices, np.ones((2, 2), dtype=np.bool_)), costs
+
+
+def never_called(assignment: IntArray) -> float:
+    raise AssertionError(f"{assignment} was evaluated")
+
+
+def test_the_solvers_own_placement_is_the_optimum_if_it_reaches_the_bound() -> None:
+    seen = []
+
+    def evaluate(assignment: IntArray) -> float:
+        seen.append(assignment.tolist())
+        return 4.0
+
+    found = optimum_or_bound(*row_of_two(), SERIAL, [], evaluate)
+    assert found == (4.0, pytest.approx(4.0))
+    assert seen in ([[1, 0]], [[1, 1]])
+
+
+def test_a_placement_that_costs_more_than_the_solver_thought_proves_nothing() -> None:
+    assert optimum_or_bound(*row_of_two(), SERIAL, [], lambda _: 4.1)[0] is None
+    assert optimum_or_bound(*row_of_two(), SERIAL, [4.0], lambda _: 4.1)[0] == 4.0
+
+
+def test_an_infeasible_placement_is_no_optimum() -> None:
+    assert optimum_or_bound(*row_of_two(), SERIAL, [], lambda _: np.inf)[0] is None
+
+
+@pytest.mark.parametrize(
+    ("known_ms", "optimum_ms"),
+    [([], None), ([6.0, 4.5], None), ([6.0, 4.0 * 1.00005], 4.0 * 1.00005), ([4.0 * 1.0002], None)],
+)
+def test_a_known_latency_is_the_optimum_if_it_reaches_a_bound_without_placement(
+    known_ms: list[float], optimum_ms: float | None
+) -> None:
+    found = optimum_or_bound(*row_of_two(), LIST, known_ms, never_called)
+    assert found == (optimum_ms, pytest.approx(4.0))
+
+
+def test_where_nothing_is_feasible_nothing_is_optimal() -> None:
+    problem, costs = row_of_two()
+    tight = tuple(DeviceSpec(device.name, memory_bytes=0) for device in problem.devices)
+    held = Problem(problem.units, tight, problem.supported, np.array([10, 10]))
+    assert optimum_or_bound(held, costs, SERIAL, [], never_called) == (None, np.inf)
