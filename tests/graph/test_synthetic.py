@@ -22,7 +22,7 @@ from placement_gym.graph.features import fractal_dimension
 from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.synthetic import FAMILIES, is_synthetic, synthetic
 from placement_gym.graph.units import group
-from placement_gym.observation import N_FEATURES, node_features
+from placement_gym.observation import N_FEATURES, compute_node_features
 
 RANDOM = ("synthetic-layered", "synthetic-series-parallel")
 GROWN = (*RANDOM, "unrolled-lstm")
@@ -221,7 +221,7 @@ def test_features_take_memory_that_is_linear_in_the_graph() -> None:
     problem = problem_on(synthetic("synthetic-layered-20000"))
     fractal_dimension(chain(5))
     tracemalloc.start()
-    x = node_features(problem, None)
+    x = compute_node_features(problem, None)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert x.shape == (20_000, N_FEATURES)
