@@ -26,7 +26,9 @@ def add_evaluate(command: Command) -> None:
     """Add the arguments of ``placement-gym evaluate``."""
     add_model(command)
     command.add_argument("--placement", required=True, metavar="FILE", help="a placement file")
-    command.add_argument("--split", default="auto", help="auto, alias or hetero (%(default)s)")
+    command.add_argument(
+        "--split", default="auto", help="auto, alias or hetero (default: %(default)s)"
+    )
     add_json(command)
     set_command(command, run_evaluate, REPEAT)
 
@@ -41,7 +43,7 @@ def add_plan(command: Command) -> None:
         type=positive_seconds,
         default=10.0,
         metavar="SECONDS",
-        help="for the solver (%(default)s)",
+        help="for the solver (default: %(default)s)",
     )
     command.add_argument("--refresh", action="store_true", help="profile again")
     add_out(command)
@@ -68,7 +70,7 @@ def add_fidelity(command: Command) -> None:
         "--placements",
         type=positive_integer,
         default=40,
-        help="how many placements to measure (%(default)s)",
+        help="how many placements to measure (default: %(default)s)",
     )
     command.add_argument("--refresh", action="store_true", help="profile again")
     add_out(command)

@@ -277,7 +277,7 @@ def test_help_names_the_defaults_of_compare(capsys: pytest.CaptureFixture[str]) 
     with pytest.raises(SystemExit, match="0"):
         main(["compare", "--help"])
     printed = " ".join(capsys.readouterr().out.split())
-    assert f"({compare.DEFAULT_ENV})" in printed
+    assert f"(default: {compare.DEFAULT_ENV})" in printed
     assert ", ".join(compare.SEARCH_AGENTS) in printed
 
 
