@@ -24,7 +24,7 @@ from placement_gym.bench.study.spec import Task
 from placement_gym.devices import collect_cautions
 from placement_gym.errors import UserError
 from placement_gym.files import make_output_folder
-from placement_gym.tools.granularity import FEW_UNITS, FINER, count_units
+from placement_gym.graph.units import FEW_UNITS, FINER, count_units
 
 DEFAULT_ENV = "DevicePlacement-v0"
 SINGLE_DEVICE = "single-device"
@@ -148,11 +148,11 @@ def open_env_to_split(
         granularity = finer.pop(0)
         with suppress(UserError):  # published workloads have no fused units
             fine_env = envs.get(env_id, {**kwargs, "granularity": granularity})
-            found = count_units(bench_env.base.problem)
+            found = count_units(bench_env.base.problem.units)
             notes = [f"the default granularity leaves {found}: {granularity!r} is used"]
             bench_env, kwargs = fine_env, {**kwargs, "granularity": granularity}
     if bench_env.base.problem.n_units < FEW_UNITS:
-        notes.append(f"there is little to place: {count_units(bench_env.base.problem)}")
+        notes.append(f"there is little to place: {count_units(bench_env.base.problem.units)}")
     return bench_env, kwargs, notes
 
 

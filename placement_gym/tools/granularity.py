@@ -10,11 +10,9 @@ from placement_gym.backends.measured.build import build_measured_backend
 from placement_gym.backends.measured.profile import check_can_be_profiled
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
 from placement_gym.errors import UserError
-from placement_gym.problem import Problem
+from placement_gym.graph.units import FEW_UNITS, FINER, count_units
 
 DEFAULT_GRANULARITY = "fused"
-FEW_UNITS = 4
-FINER = {"colocated": "fused", "fused": "op"}
 
 
 def build_backend_to_split(
@@ -45,23 +43,18 @@ def build_backend_to_split(
     backend = build_measured_backend(model, devices, granularity, protocol=protocol)
     notes = []
     while backend.problem.n_units < FEW_UNITS and granularity in FINER:
-        found, finer = count_units(backend.problem), FINER[granularity]
+        found, finer = count_units(backend.problem.units), FINER[granularity]
         notes.append(f"granularity {granularity!r} leaves {found}, too few: {finer!r} is used")
         granularity = finer
         backend = build_measured_backend(model, devices, granularity, protocol=protocol)
     problem = backend.problem
-    notes.append(f"{count_units(problem)} to place (granularity {granularity!r})")
+    notes.append(f"{count_units(problem.units)} to place (granularity {granularity!r})")
     if not quiet:
         print(f"{problem.units.graph.model}: {'; '.join(notes)}", file=sys.stderr, flush=True)
     if problem.n_units < 2:
         raise UserError(
-            f"model {problem.units.graph.model!r} has {count_units(problem)} even with granularity "
+            f"{problem.units.graph.model!r} has {count_units(problem.units)} even with granularity "
             f"{granularity!r}: there is nothing to split, only to compare devices"
         )
     check_can_be_profiled(problem)
     return backend, notes
-
-
-def count_units(problem: Problem) -> str:
-    """``1 unit`` or ``2 units``."""
-    return f"{problem.n_units} unit{'s' * (problem.n_units != 1)}"

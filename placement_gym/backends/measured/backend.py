@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from time import perf_counter
@@ -21,7 +21,6 @@ from placement_gym.backends.measured.outputs import (
     sample_inputs,
     tolerance,
 )
-from placement_gym.backends.measured.profile import load_or_measure
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
 from placement_gym.backends.protocol import Batch, Measurement
 from placement_gym.costs.table import CostTable
@@ -71,6 +70,7 @@ class MeasuredBackend:
         problem: Units of ``model``, and devices.
         split: See ``placement_gym.compile_model``.
         protocol: How often things run.
+        make_costs: Profiles the backend when its cost table is first needed.
 
     Raises:
         UserError: Unknown split, or one that the devices do not allow.
@@ -83,6 +83,7 @@ class MeasuredBackend:
         problem: Problem,
         split: str = "auto",
         protocol: TimingProtocol | None = None,
+        make_costs: Callable[[MeasuredBackend], CostTable] | None = None,
     ) -> None:
         self.core = core
         self.model = model
@@ -90,6 +91,7 @@ class MeasuredBackend:
         self.split = split
         self.alias = hetero.uses_aliases(split, problem.devices)
         self.protocol = protocol or TimingProtocol()
+        self.make_costs = make_costs
         self.tolerance = tolerance(problem.devices)
         self.inputs = sample_inputs(model)
         register(core, problem.devices)
@@ -116,7 +118,7 @@ class MeasuredBackend:
             except RuntimeError as error:
                 return self.failure(hetero.last_line(error), assignment)
             measure_s = perf_counter() - started - candidate.compilation.compile_s
-            return summarise(candidate.compilation, reference, times, measure_s)
+            return summarize(candidate.compilation, reference, times, measure_s)
 
     def remeasure(self, assignments: Sequence[IntArray]) -> list[Measurement]:
         """Several compilations of each, all interleaved; the first is the others' reference.
@@ -132,7 +134,7 @@ class MeasuredBackend:
         samples = np.stack([times for _, times in rounds], axis=1)
         compilations = rounds[-1][0]
         return [
-            summarise(compilation, samples[0], times)
+            summarize(compilation, samples[0], times)
             for compilation, times in zip(compilations, samples, strict=True)
         ]
 
@@ -269,18 +271,26 @@ class MeasuredBackend:
 
     def with_protocol(self, protocol: TimingProtocol) -> MeasuredBackend:
         """A backend of the same problem with another protocol; close both."""
-        return MeasuredBackend(self.core, self.model, self.problem, self.split, protocol)
+        return MeasuredBackend(
+            self.core, self.model, self.problem, self.split, protocol, self.make_costs
+        )
 
     def cost_table(self) -> CostTable:
-        """This machine's profile of the problem, measured once and kept; see ``profile``."""
-        return load_or_measure(self)
+        """This machine's profile of the problem; see ``profile.load_or_measure``.
+
+        Raises:
+            UserError: The backend was made without ``make_costs``.
+        """
+        if self.make_costs is None:
+            raise UserError("this backend has no costs: make it by build_measured_backend")
+        return self.make_costs(self)
 
     def close(self) -> None:
         """Drop the compiled reference."""
         self.__dict__.pop("reference", None)
 
 
-def summarise(
+def summarize(
     compilation: Compilation,
     reference: timing.Samples,
     times: timing.Samples,

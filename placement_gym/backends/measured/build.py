@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from placement_gym.backends.measured.backend import MeasuredBackend
 from placement_gym.backends.measured.lock import measurement_lock
+from placement_gym.backends.measured.profile import load_or_measure
 from placement_gym.backends.measured.support import query_support
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
 from placement_gym.devices import DevicesArgument, machine_devices, register
@@ -38,7 +39,7 @@ def build_measured_backend(
     loaded = load(model, sequence_length)
     units = units_of(loaded, granularity, graph)
     problem = Problem(units, specs, query_support(core, loaded, units, specs))
-    return MeasuredBackend(core, loaded, problem, split, protocol)
+    return MeasuredBackend(core, loaded, problem, split, protocol, load_or_measure)
 
 
 def units_of(model: ov.Model, granularity: str, view: str) -> Units:
