@@ -54,7 +54,7 @@ def compare(
 ) -> Document:
     """Run agents under equal budgets, measure each finalist again and report.
 
-    Every device alone is always in the table. Each run measures anew. ``out`` gets
+    Every device alone is always in the table. No run uses measurements of another. ``out`` gets
     ``results.jsonl`` (one line per run, appended as it ends), ``comparison.json``, ``table.md``,
     ``comparison.png`` and for each run its placement as a file and a picture.
 

@@ -23,7 +23,7 @@ def explain_interrupt(backend: MeasuredBackend, quick: bool = False) -> Iterator
     except KeyboardInterrupt:
         profile = kept_profile(backend, quick)
         kept = (
-            "no profile was finished, so nothing is kept: run the same command to start anew"
+            "no profile was finished, so nothing is kept: the same command starts again"
             if profile is None
             else f"the profile is kept in {profile}: the same command, without --refresh, goes on "
             "from there"

@@ -278,7 +278,7 @@ def test_an_interrupted_plan_says_what_is_kept_and_how_to_go_on(
         assert "the profile is kept in" in said
         assert "without --refresh, goes on" in said
     else:
-        assert "nothing is kept: run the same command to start anew" in said
+        assert "nothing is kept: the same command starts again" in said
     assert len(closed) == 2
 
 
