@@ -177,6 +177,17 @@ def test_a_simulated_env_needs_no_learning_library() -> None:
     )
 
 
+def test_agents_that_do_not_learn_need_no_torch() -> None:
+    heavy = ("torch", "stable_baselines3", "torch_geometric")
+    assert (
+        run_python(
+            "import sys, agents.static, agents.search, agents.solvers\n"
+            f"print([m for m in {heavy} if m in sys.modules])"
+        )
+        == "[]"
+    )
+
+
 def test_the_public_names_can_be_imported() -> None:
     assert set(placement_gym.__all__) <= set(dir(placement_gym))
     for name in placement_gym.__all__:

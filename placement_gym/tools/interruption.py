@@ -1,8 +1,7 @@
-"""What Ctrl-C leaves behind, and how to go on."""
+"""What an interrupt leaves behind, and how to continue."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -12,7 +11,7 @@ from placement_gym.backends.measured.profile import kept_profile
 
 @contextmanager
 def explain_interrupt(backend: MeasuredBackend, quick: bool = False) -> Iterator[None]:
-    """Say on standard error, when interrupted, whether there is a profile to go on from.
+    """Give an interrupt a message that says whether there is a profile to continue from.
 
     Args:
         backend: The backend that is profiled and measured.
@@ -25,8 +24,6 @@ def explain_interrupt(backend: MeasuredBackend, quick: bool = False) -> Iterator
         kept = (
             "no profile was finished, so nothing is kept: the same command starts again"
             if profile is None
-            else f"the profile is kept in {profile}: the same command, without --refresh, goes on "
-            "from there"
+            else f"the profile is kept in {profile}: the same command without --refresh uses it"
         )
-        print(f"Interrupted; {kept}.", file=sys.stderr, flush=True)
-        raise
+        raise KeyboardInterrupt(kept) from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -21,6 +22,7 @@ from placement_gym.devices import usable_cores
 from placement_gym.errors import EngineError, UserError
 
 ATTEMPTS = 3
+PACKAGE_ROOT = Path(__file__).parents[3]
 
 
 class WorkerLost(Exception):  # noqa: N818  a signal, not an error
@@ -178,8 +180,15 @@ _WORKER_ENVS = BenchEnvs()
 """The open environments of a worker process."""
 
 
-def run_in_worker(task: Task) -> Json:
-    """Run a task in a worker process, which keeps its environments for the next one."""
+def run_in_worker(task: Task, folder: str = "") -> Json:
+    """Run a task in a worker process, which keeps its environments for the next one.
+
+    Args:
+        task: What to run.
+        folder: Where agents may be imported from; it comes last, so that it hides no module.
+    """
+    if folder and folder not in sys.path:
+        sys.path.append(folder)
     return run_task(task, _WORKER_ENVS)
 
 
@@ -206,8 +215,12 @@ class Ray:
             raise UserError('Ray is not installed: pip install "placement-gym[ray]"') from error
         self.ray, self.owns_cluster = ray, not ray.is_initialized()
         if self.owns_cluster:
-            path = os.pathsep.join([str(Path.cwd()), os.environ.get("PYTHONPATH", "")])
-            environment = {"PYTHONPATH": path, **ONE_THREAD, **(variables or {})}
+            paths = filter(None, [os.environ.get("PYTHONPATH", ""), str(PACKAGE_ROOT)])
+            environment = {
+                "PYTHONPATH": os.pathsep.join(paths),
+                **ONE_THREAD,
+                **(variables or {}),
+            }
             ray.init(
                 address=address or "local",
                 log_to_driver=False,
@@ -222,7 +235,7 @@ class Ray:
         return max(int(self.ray.cluster_resources().get("CPU", 1)), 1)
 
     def submit(self, task: Task) -> Any:
-        return self.run_remotely.remote(task)
+        return self.run_remotely.remote(task, str(Path.cwd()))
 
     def wait(self, handles: Sequence[Any]) -> Iterable[Any]:
         done, _ = self.ray.wait(list(handles), num_returns=1)

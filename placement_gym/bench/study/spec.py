@@ -149,7 +149,7 @@ class Study:
         path = find_study(path)
         try:
             values = yaml.safe_load(path.read_text())
-        except yaml.YAMLError as error:
+        except (yaml.YAMLError, UnicodeDecodeError) as error:
             raise UserError(f"{path} is not valid YAML: {error}") from error
         return cls.of(values, str(path))
 

@@ -11,6 +11,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
+from studies import VALUES, study, timeless
 
 from placement_gym.backends.cached import CachedBackend
 from placement_gym.bench.compare import compare
@@ -22,7 +23,7 @@ from placement_gym.bench.study.spec import Study, expand_variables
 from placement_gym.bench.study.worker import failed_row, run_task
 from placement_gym.cli.main import main
 from placement_gym.env import placement_env
-from studies import VALUES, study, timeless
+from placement_gym.errors import UserError
 
 SIM = "DevicePlacementSim-v0"
 
@@ -105,6 +106,12 @@ def test_what_cannot_run_is_refused_before_anything_does(
     with pytest.raises(ValueError, match=message):
         run_study(study(**changes), tmp_path, quiet=True)
     assert not (tmp_path / "results.jsonl").exists()
+
+
+def test_a_binary_study_file_is_named(tmp_path: Path) -> None:
+    (tmp_path / "study.yaml").write_bytes(b"\xff\xfe\x00\x80")
+    with pytest.raises(UserError, match=r"study\.yaml is not valid YAML"):
+        Study.load(tmp_path / "study.yaml")
 
 
 def test_empty_fields_of_a_file_are_as_if_left_out() -> None:
