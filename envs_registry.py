@@ -1,4 +1,4 @@
-"""The environments that Gymnasium gets to know: a flat list of ``register`` arguments."""
+"""The environments to register with Gymnasium: a flat list of ``register`` arguments."""
 
 from __future__ import annotations
 

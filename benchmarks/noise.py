@@ -1,4 +1,4 @@
-"""The noise floor: one placement compiled and measured several times."""
+"""The noise floor: the same placement compiled and measured several times."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from placement_gym.backends.measured.backend import MeasuredBackend
 from placement_gym.backends.measured.build import build_measured_backend
 
 
-def blocks(backend: MeasuredBackend, n_submodels: int) -> IntArray:
-    """Equal runs of units on alternating devices that make so many submodels."""
+def find_blocks(backend: MeasuredBackend, n_submodels: int) -> IntArray:
+    """Equal runs of units on alternating devices that make ``n_submodels`` submodels."""
     n_units = backend.problem.n_units
     for n_blocks in range(n_submodels, n_units):
         assignment = np.arange(n_units) * n_blocks // n_units % 2
-        if backend.start(assignment).compilation.n_submodels == n_submodels:
+        if backend.compile(assignment).compilation.n_submodels == n_submodels:
             return assignment
-    raise ValueError(f"no split into {n_submodels} submodels found")
+    raise ValueError(f"no placement with {n_submodels} submodels was found")
 
 
-def spread(scores: list[float]) -> str:
-    middle = np.median(scores)
-    return f"{(max(scores) - min(scores)) / middle * 100:5.1f} %"
+def format_spread(values: list[float]) -> str:
+    middle = np.median(values)
+    return f"{(max(values) - min(values)) / middle * 100:5.1f} %"
 
 
 def main() -> None:
@@ -34,7 +34,7 @@ def main() -> None:
     backend = build_measured_backend(options.model, "cpu-testbed")
     placements = {
         "CPU_FAST alone": backend.problem.single(1),
-        "four submodels": blocks(backend, 4),
+        "four submodels": find_blocks(backend, 4),
     }
     print("spread (largest - smallest) / median over", options.times, "measurements")
     for name, assignment in placements.items():
@@ -44,8 +44,8 @@ def main() -> None:
         for kind, found in (("search", search), ("finalist", final)):
             print(
                 f"{name:<15} {kind:<9} speed-up {np.median([m.speedup for m in found]):.3f}, "
-                f"spread {spread([m.speedup for m in found])}; of the bare latency "
-                f"{spread([m.latency_ms for m in found])}; stated noise "
+                f"spread {format_spread([m.speedup for m in found])}; of the bare latency "
+                f"{format_spread([m.latency_ms for m in found])}; stated noise "
                 f"±{np.median([m.noise for m in found]) * 100:.1f} %"
             )
 

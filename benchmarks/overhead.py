@@ -18,7 +18,7 @@ from placement_gym.backends.measured.backend import MeasuredBackend
 from placement_gym.env import placement_env
 
 
-def bare(backend: MeasuredBackend, affinities: dict[str, str], names: list[str]) -> float:
+def run_bare(backend: MeasuredBackend, affinities: dict[str, str], names: list[str]) -> float:
     """Seconds of plain OpenVINO calls for one placement, with the environment's counts."""
     started = perf_counter()
     model = backend.model.clone()
@@ -46,16 +46,16 @@ def bare(backend: MeasuredBackend, affinities: dict[str, str], names: list[str])
 def node_affinities(backend: MeasuredBackend, assignment: np.ndarray) -> dict[str, str]:
     units, devices = backend.problem.units, backend.problem.devices
     graph = units.graph
-    split = hetero.Split.of(graph, assignment[units.of_operator], devices, backend.alias)
-    hetero.register(backend.core, tuple(split.devices.values()))
+    partition = hetero.Partition.of(graph, assignment[units.of_operator], devices, backend.alias)
+    hetero.register(backend.core, tuple(partition.devices.values()))
     return {
-        name: split.targets[submodel]
-        for names, submodel in zip(graph.members, split.submodels.tolist(), strict=True)
+        name: partition.targets[submodel]
+        for names, submodel in zip(graph.members, partition.submodels.tolist(), strict=True)
         for name in names
     }
 
 
-def windows(n_units: int, count: int) -> list[np.ndarray]:
+def sample_windows(n_units: int, count: int) -> list[np.ndarray]:
     """Distinct placements with one contiguous run on the second device."""
     inner = [(a, b) for a, b in combinations(range(n_units + 1), 2) if b - a < n_units]
     chosen = np.random.default_rng(0).choice(len(inner), min(count, len(inner)), replace=False)
@@ -63,7 +63,7 @@ def windows(n_units: int, count: int) -> list[np.ndarray]:
     return [((units >= a) & (units < b)).astype(np.int64) for a, b in (inner[i] for i in chosen)]
 
 
-def timed_step(env: gym.Env, action: np.ndarray) -> tuple[float, dict[str, Any]]:
+def time_step(env: gym.Env, action: np.ndarray) -> tuple[float, dict[str, Any]]:
     started = perf_counter()
     info = env.step(action)[-1]
     return perf_counter() - started, info
@@ -80,20 +80,20 @@ def main() -> None:
     backend.protocol = replace(backend.protocol, attempts=1)
     env.reset(seed=0)
     outside, bare_s, step_s, again_s, reset_s = [], [], [], [], []
-    for index, action in enumerate(windows(base.problem.n_units, options.placements)):
+    for index, action in enumerate(sample_windows(base.problem.n_units, options.placements)):
         affinities = node_affinities(backend, action)
         names = sorted(set(affinities.values()))
         if index % 2:
-            bare_s.append(bare(backend, affinities, names))
-        seconds, info = timed_step(env, action)
+            bare_s.append(run_bare(backend, affinities, names))
+        seconds, info = time_step(env, action)
         step_s.append(seconds)
         outside.append(1 - (info["compile_s"] + info["measure_s"]) / seconds)
         if not index % 2:
-            bare_s.append(bare(backend, affinities, names))
+            bare_s.append(run_bare(backend, affinities, names))
         started = perf_counter()
         env.reset()
         reset_s.append(perf_counter() - started)
-        seconds, info = timed_step(env, action)
+        seconds, info = time_step(env, action)
         again_s.append(seconds)
         assert info["cached"]
         env.reset()

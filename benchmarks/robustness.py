@@ -32,11 +32,11 @@ def main() -> None:
                 devices = rng.integers(2, size=9)[np.searchsorted(cuts, np.arange(n_units))]
             with measurement_lock():
                 try:
-                    candidate = backend.start(devices)
+                    candidate = backend.compile(devices)
                 except RuntimeError as error:
                     failures[str(error)] += 1
                     continue
-            errors.append(relative_error(candidate.outputs(), backend.expected))
+            errors.append(relative_error(candidate.outputs(), backend.expected_outputs))
             made = candidate.compilation
             submodels.append(made.n_submodels)
             exact += made.n_submodels == made.n_submodels_expected

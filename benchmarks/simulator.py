@@ -20,7 +20,7 @@ from rich.table import Table
 import placement_gym  # noqa: F401  registers the environments
 from placement_gym.backends.simulated.backend import uint8
 from placement_gym.backends.simulated.simulator import Simulator
-from placement_gym.bench.report.tables import fidelity_table
+from placement_gym.cli.tables import fidelity_table
 from placement_gym.costs.analytic import analytic
 from placement_gym.costs.semantics import PRESETS
 from placement_gym.costs.workloads import Workload, make_devices
@@ -29,7 +29,7 @@ from placement_gym.env import placement_env
 from placement_gym.graph.extract import extract
 from placement_gym.graph.synthetic import synthetic
 from placement_gym.graph.units import group
-from placement_gym.observation import node_features
+from placement_gym.observation import compute_node_features
 from placement_gym.problem import Problem
 from placement_gym.tools.fidelity import fidelity
 
@@ -148,7 +148,7 @@ def growth() -> None:
         prepared = best_of(
             partial(extract, chain(n)),
             partial(group, graph, "colocated"),
-            partial(node_features, problem, costs.unit_ms(units)),
+            partial(compute_node_features, problem, costs.unit_ms(units)),
             rounds=2,
         )
         row = [f"{1e3 * us / n:.1f}" for us in per_placement]

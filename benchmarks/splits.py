@@ -30,11 +30,11 @@ def main() -> None:
             assignment[unit] = 0
             # Take turns, so that the order of compilation favours neither.
             turns = [alias, plain] if move % 2 else [plain, alias]
-            compiled = {backend: backend.checked(assignment) for backend in turns}
-            ours, theirs = compiled[alias], compiled[plain]
+            candidates = {backend: backend.compile_and_check(assignment) for backend in turns}
+            ours, theirs = candidates[alias], candidates[plain]
             made, made_plain = ours.compilation, theirs.compilation
             with measurement_lock():
-                samples = timing.interleaved([ours.run, theirs.run], options.repeats)
+                samples = timing.time_interleaved([ours.run, theirs.run], options.repeats)
             gain = timing.speedup(samples[1], samples[0])
             kept += made.n_submodels == made.n_submodels_expected
             gains.append((made_plain.n_submodels, gain))

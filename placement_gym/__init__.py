@@ -15,8 +15,9 @@ from placement_gym.version import VERSION
 
 if TYPE_CHECKING:
     from placement_gym.bench.compare import compare
-    from placement_gym.bench.report.study import report_study
     from placement_gym.bench.report.comparison import terminal as comparison_table
+    from placement_gym.bench.report.scores import StudyResults
+    from placement_gym.bench.report.study import report_study
     from placement_gym.bench.study.replay import validate
     from placement_gym.bench.study.runner import run_study
     from placement_gym.bench.study.spec import Study
@@ -42,6 +43,7 @@ __all__ = [
     "PlacementGymError",
     "PlacementMismatchError",
     "Study",
+    "StudyResults",
     "UserError",
     "apply_placement",
     "compare",
@@ -67,10 +69,11 @@ SOURCES = {
     "PlacementGymError": "errors",
     "PlacementMismatchError": "placement",
     "Study": "bench.study.spec",
+    "StudyResults": "bench.report.scores",
     "UserError": "errors",
     "apply_placement": "deploy",
     "compare": "bench.compare",
-    "comparison_table": "bench.report.tables:terminal",
+    "comparison_table": "bench.report.comparison:terminal",
     "compile_model": "deploy",
     "evaluate_placement": "tools.evaluate",
     "fidelity": "tools.fidelity",

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from placement_gym.backends.measured.hetero import (
-    Split,
-    compile_split,
+    Partition,
+    compile_partition,
     set_affinities,
     uses_aliases,
 )
@@ -44,8 +44,8 @@ def compile_model(
     ready = prepare(model.clone())
     graph = extract(ready, placement.graph)
     alias = uses_aliases(split, placement.devices)
-    plan = Split.of(graph, placement.operator_devices(graph), placement.devices, alias)
-    return compile_split(core, ready, graph, plan, config)
+    partition = Partition.of(graph, placement.operator_devices(graph), placement.devices, alias)
+    return compile_partition(core, ready, graph, partition, config)
 
 
 def apply_placement(model: ov.Model, placement: Placement) -> None:
@@ -64,5 +64,7 @@ def apply_placement(model: ov.Model, placement: Placement) -> None:
     """
     prepare(model)
     graph = extract(model, placement.graph)
-    plan = Split.of(graph, placement.operator_devices(graph), placement.devices, alias=False)
-    set_affinities(model, graph, plan)
+    partition = Partition.of(
+        graph, placement.operator_devices(graph), placement.devices, alias=False
+    )
+    set_affinities(model, graph, partition)

@@ -1,4 +1,4 @@
-"""Folders for results."""
+"""Folders and files for results."""
 
 from __future__ import annotations
 
@@ -22,3 +22,16 @@ def make_output_folder(path: str | Path) -> Path:
     except OSError as error:
         raise UserError(f"cannot write results into {str(folder)!r}: {error}") from error
     return folder
+
+
+def check_output_file(path: str | Path) -> Path:
+    """As ``make_output_folder``, for the folder of a single file.
+
+    Raises:
+        UserError: The file cannot be written; the message says why.
+    """
+    file = Path(path)
+    if file.is_dir():
+        raise UserError(f"cannot write {str(file)!r}: it is a folder; name a file in it")
+    make_output_folder(file.parent)
+    return file

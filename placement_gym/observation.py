@@ -39,7 +39,7 @@ FEATURES: dict[str, slice] = {
 N_FEATURES = ENDS[-1]
 
 
-def node_features(problem: Problem, unit_ms: FloatArray | None) -> NDArray[np.float32]:
+def compute_node_features(problem: Problem, unit_ms: FloatArray | None) -> NDArray[np.float32]:
     """Compute (n_units, N_FEATURES) float32, the blocks of ``FEATURES`` side by side.
 
     Args:
@@ -81,7 +81,7 @@ class Observer:
         max_nodes: Common number of units; None takes the problem's.
         max_edges: Common number of edges; None takes the problem's.
         graph: Whether observations carry the static graph.
-        unit_ms: See ``node_features``.
+        unit_ms: See ``compute_node_features``.
 
     Raises:
         ValueError: An argument has another type, the problem is larger than ``max_nodes`` or
@@ -148,7 +148,7 @@ class Observer:
         """``x``, ``edge_index``, ``edge_mask`` and ``node_mask``, which never change."""
         quotient = self.problem.units.quotient
         x = np.zeros((self.n_nodes, N_FEATURES), dtype=np.float32)
-        x[: len(quotient)] = node_features(self.problem, self.unit_ms)
+        x[: len(quotient)] = compute_node_features(self.problem, self.unit_ms)
         edge_index = np.zeros((2, self.n_edges), dtype=np.int64)
         edge_index[:, : quotient.n_edges] = quotient.edge_index
         return {

@@ -14,13 +14,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 def progress_bar(
     total: int | None, unit: str, quiet: bool, counted: str = ""
 ) -> Iterator[Progress]:
-    """A bar with one task on standard error; warnings do not tear it.
+    """Show a bar with one task on standard error; each warning is printed once.
 
     Args:
-        total: Steps of the task, if they are known.
+        total: Steps of the task, or None if unknown.
         unit: What a step is.
-        quiet: Show nothing.
-        counted: What the task's field ``count`` counts beside the steps; empty shows none.
+        quiet: Whether to show nothing.
+        counted: What the task's field ``count`` counts beside the steps; empty shows no count.
     """
     columns = (
         TextColumn("{task.description:<24}"),

@@ -8,7 +8,11 @@ import openvino as ov
 import pytest
 from hypothesis import settings
 
+from placement_gym.backends.measured.build import build_measured_backend
+from placement_gym.backends.measured.profile import cache_path, measure_profile
+from placement_gym.backends.measured.timing_protocol import QUICK
 from placement_gym.bench.run.environment import BenchEnv
+from placement_gym.costs.table import CostTable
 from placement_gym.graph.extract import extract
 from placement_gym.graph.operators import OpGraph
 from placement_gym.models import load
@@ -19,10 +23,22 @@ settings.load_profile("tests")
 
 @pytest.fixture(scope="session", autouse=True)
 def own_profiles(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Profiles are measured anew, and kept for one run of the tests only."""
+    """Profiles are measured anew and kept for one run of the tests, which has its own lock."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        patch.setenv("PLACEMENT_GYM_LOCK", str(tmp_path_factory.mktemp("lock") / "measure.lock"))
         yield
+
+
+@pytest.fixture(scope="session")
+def tiny_profile(own_profiles: None) -> CostTable:
+    """A quick profile of the toy on the CPU test bed, kept as if it were a full one."""
+    backend = build_measured_backend("tiny", "cpu-testbed", protocol=QUICK)
+    costs = measure_profile(backend)
+    path = cache_path(backend)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    costs.save(path)
+    return costs
 
 
 @pytest.fixture

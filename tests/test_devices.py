@@ -207,19 +207,19 @@ def test_no_device_and_repeated_devices_are_refused(devices: str | list[Any]) ->
 @pytest.mark.parametrize(
     ("content", "fault"),
     [
-        (b'{"name": "CPU"}', "must be a list"),
-        (b'"CPU"', "must be a list"),
-        (b"[5]", "needs 'name'"),
-        (b'[{"name": "CPU", "threads": "two"}]', "threads"),
-        (b'["CPU", "CPU"]', "distinct names"),
-        (b'["CPU"', "not a valid JSON file"),
-        (b"\xff\xfe", "not a valid JSON file"),
+        (b'{"name": "CPU"}', ": devices must be a list"),
+        (b'"CPU"', ": devices must be a list"),
+        (b"[5]", ": a device needs 'name'"),
+        (b'[{"name": "CPU", "threads": "two"}]', ": CPU: threads"),
+        (b'["CPU", "CPU"]', ": devices must be one or more distinct names"),
+        (b'["CPU"', " is not a valid JSON file"),
+        (b"\xff\xfe", " is not a valid JSON file"),
     ],
 )
 def test_a_broken_file_is_refused_by_its_name(tmp_path: Path, content: bytes, fault: str) -> None:
     path = tmp_path / "mine.json"
     path.write_bytes(content)
-    with pytest.raises(UserError, match=rf"mine\.json.*{fault}"):
+    with pytest.raises(UserError, match=rf"mine\.json{fault}"):
         parse_devices(str(path))
 
 

@@ -30,8 +30,6 @@ EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 LINK = re.compile(r"!?\[[^]]*\]\(([^)#]+)\)")
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PUBLIC_MODULES = {"observation", "entry_points", "wrappers", "vector", "solvers"}
-NOT_YET = {"ecosystem.md", "06_hsdag.py", "07_ablations.py"}
-"""These still import modules that are not public."""
 
 SMALLER = {
     '"DevicePlacement-v0", model="resnet"': '"DevicePlacement-v0", model="tiny"',
@@ -91,14 +89,7 @@ def is_public(imported: str) -> bool:
     return inner.split(".")[0] in PUBLIC_MODULES
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        pytest.param(path, marks=pytest.mark.xfail(strict=True) if path.name in NOT_YET else ())
-        for path in [*EXAMPLES, *WITH_CODE]
-    ],
-    ids=name_of,
-)
+@pytest.mark.parametrize("path", [*EXAMPLES, *WITH_CODE], ids=name_of)
 def test_examples_and_documents_import_public_names_only(path: Path) -> None:
     codes = [path.read_text()] if path.suffix == ".py" else blocks(path, "python")
     assert not [name for code in codes for name in imports(code) if not is_public(name)]

@@ -1,7 +1,8 @@
-"""Every example runs as a user would run it."""
+"""Every example runs as a user would run it, and prints what it is about."""
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,16 @@ from pathlib import Path
 import pytest
 
 EXAMPLES = sorted((Path(__file__).parent.parent / "examples").glob("[0-9]*.py"))
+PRINTED = {
+    "01_first_steps": r"reward -?\d+\.\d{3}, \d+ transfers(.|\n)*reward -?\d+\.\d{3}",
+    "02_use_a_placement": r"\d+ submodels on \[.*\], output \(1, 64, 1, 1\)",
+    "03_ppo": r"mean log speed-up of the greedy placement: -?\d+\.\d{3}",
+    "04_your_own_agent": r" make +\d(.|\n)* random-blocks +\d(.|\n)* window +\d",
+    "05_compare": r" openvino-hetero +\d(.|\n)* window +\d",
+    "06_hsdag": r"\d+\.\d{3} x best single",
+    "07_ablations": r"gap closed by the finalist",
+}
+"""What the output of each example has to contain."""
 
 
 def test_examples_are_numbered_without_a_gap() -> None:
@@ -20,4 +31,4 @@ def test_the_example_runs(path: Path, tmp_path: Path) -> None:
     command = [sys.executable, str(path), "--smoke"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.strip()
+    assert re.search(PRINTED[path.stem], done.stdout), done.stdout

@@ -21,6 +21,7 @@ LAYERS = (
         "arrays",
         "arguments",
         "errors",
+        "files",
         "version",
         "progress",
         "devices",

@@ -68,7 +68,7 @@ def test_placements_are_saved_as_they_were(tmp_path: Path) -> None:
 
 
 def test_rows_of_a_comparison_have_the_latencies_that_they_had() -> None:
-    rows = rows_file.load(SAVED / "compare" / rows_file.ROWS)
+    rows = rows_file.load_rows(SAVED / "compare" / rows_file.ROWS)
     assert [row["label"] for row in rows] == [
         "single-device CPU",
         "single-device GPU",
@@ -82,19 +82,19 @@ def test_rows_of_a_comparison_have_the_latencies_that_they_had() -> None:
 
 
 def test_a_comparison_goes_on_in_the_folder_of_an_old_one(folder: Path) -> None:
-    before = rows_file.load(folder / "compare" / rows_file.ROWS)
+    before = rows_file.load_rows(folder / "compare" / rows_file.ROWS)
     document = placement_gym.compare(
         "tiny", ["heft"], "DevicePlacementSim-v0", "cpu+igpu", 5, out=folder / "compare", quiet=True
     )
     assert document["rows"][-1]["latency_ms"] == before[-1]["latency_ms"]
-    assert rows_file.load(folder / "compare" / rows_file.ROWS)[: len(before)] == before
+    assert rows_file.load_rows(folder / "compare" / rows_file.ROWS)[: len(before)] == before
 
 
 def test_a_study_is_known_by_its_keys(folder: Path) -> None:
     study = Study.load(folder / "study.yaml")
     keys = [task.key for task in study.tasks()]
     assert keys == ["86dae87228de4216", "646c35214870d1bd", "1d7be50ba8c8249b", "058a26c36a5aef25"]
-    before = rows_file.load(folder / "study" / rows_file.ROWS)
+    before = rows_file.load_rows(folder / "study" / rows_file.ROWS)
     assert [row["key"] for row in before] == keys
     assert run_study(study, folder / "study", "serial", quiet=True) == before
 
@@ -124,8 +124,8 @@ def test_keys_do_not_depend_on_labels_variables_or_defaults() -> None:
 
 
 def test_the_rows_of_a_study_are_valid(folder: Path) -> None:
-    verdicts = list(validate(folder / "study", quiet=True))
-    assert [verdict.problem for verdict in verdicts] == [""] * 4
+    replays = list(validate(folder / "study", quiet=True))
+    assert [replay.error for replay in replays] == [""] * 4
 
 
 def test_the_rows_of_a_study_are_reported(folder: Path) -> None:

@@ -10,12 +10,12 @@ from placement_gym.backends.wrapper import BackendWrapper
 
 
 class CachedBackend(BackendWrapper):
-    """Answers a placement it has seen from memory, the reference of that time with it.
+    """Answers a repeated placement from memory, together with the reference measured beside it.
 
-    A failure is not remembered: it may have been the moment's.
+    Failures are not kept: they may be transient.
 
     Args:
-        inner: Asked once for each placement; ``remeasure`` always reaches it.
+        inner: The backend that evaluates; ``remeasure`` always reaches it.
     """
 
     def __init__(self, inner: Backend) -> None:
@@ -33,7 +33,7 @@ class CachedBackend(BackendWrapper):
         return Batch.of(self.evaluate, assignments)
 
     def evaluate_ignoring_limits(self, assignment: IntArray) -> Measurement:
-        """As ``evaluate``, memory limits ignored."""
+        """See ``Backend.evaluate_ignoring_limits``."""
         key = assignment.tobytes()
         if key in self.seen:
             return replace(self.seen[key], cached=True, compile_s=0.0, measure_s=0.0)

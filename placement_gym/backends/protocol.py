@@ -13,27 +13,28 @@ from placement_gym.costs.table import CostTable
 from placement_gym.problem import Problem
 
 PENALTY = 10.0
+"""Latency of an infeasible placement, in reference latencies."""
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """What one placement costs, with the reference taken beside it.
+    """The cost of one placement, with the reference measured beside it.
 
     Attributes:
         latency_ms: Median latency; ten times the reference if the placement failed.
-        reference_ms: Median latency of the reference, the reference device alone unless said
-            otherwise, in the same interleaved run.
+        reference_ms: Median latency of the reference in the same interleaved run: the reference
+            device alone, unless stated otherwise.
         latency_p90_ms: 90th percentile of the latency.
         noise: Half-width of the uncertainty of ``speedup``, as a fraction of it.
         n_submodels: Submodels that the engine made.
         n_submodels_expected: Submodels that the placement needs.
         n_transfers: Tensors that change device, one for each destination.
-        transfer_bytes: What they hold together.
-        memory_bytes: For each device, what counts against its limit.
+        transfer_bytes: Total size of these tensors.
+        memory_bytes: Bytes on each device that count against its limit.
         compile_s: Seconds to compile.
         measure_s: Seconds of the checked first inference, warm-up and measurement.
         error: Why the placement failed, or an empty string.
-        cached: Answered from memory.
+        cached: Whether the measurement comes from memory.
     """
 
     latency_ms: float
@@ -66,13 +67,13 @@ class Measurement:
         traffic: tuple[int, int] = (0, 0),
         memory_bytes: tuple[int, ...] = (),
     ) -> Measurement:
-        """A placement that could not be run; finite, and worse than any that could.
+        """The measurement of a placement that failed: finite, with a latency of ``PENALTY``.
 
         Args:
-            error: Why.
+            error: Why it failed.
             reference_ms: Latency of the reference.
-            traffic: Transfers and their bytes, had it run.
-            memory_bytes: For each device, had it run.
+            traffic: Transfers and their bytes that the placement needs.
+            memory_bytes: Bytes that it needs on each device.
         """
         latency_ms = PENALTY * reference_ms
         transfers, moved = traffic
@@ -88,10 +89,10 @@ class Measurement:
 
 
 class Batch(NamedTuple):
-    """What matters of many placements.
+    """Speed-ups and feasibility of many placements.
 
     Attributes:
-        speedup: (k,) float64, over the reference device.
+        speedup: (k,) float64 speed-ups over the reference device.
         feasible: (k,) bool.
     """
 
@@ -100,34 +101,34 @@ class Batch(NamedTuple):
 
     @classmethod
     def of(cls, evaluate: Callable[[IntArray], Measurement], assignments: IntArray) -> Batch:
-        """Evaluate one by one."""
+        """Evaluate placements one after another."""
         found = [evaluate(assignment) for assignment in assignments]
         return cls(np.array([m.speedup for m in found]), np.array([m.feasible for m in found]))
 
 
 class Backend(Protocol):
-    """What the environment needs to know of an engine or a simulator."""
+    """The interface of an engine or a simulator."""
 
     problem: Problem
 
     def evaluate(self, assignment: IntArray) -> Measurement:
-        """The cost of an (n_units,) assignment; a placement that fails is data, no exception.
+        """Evaluate an (n_units,) assignment; a placement that fails is data, not an exception.
 
         Raises:
-            ValueError: It is no assignment of the problem; see ``Problem.check``.
+            UserError: The assignment is invalid; see ``Problem.check``.
         """
         ...
 
     def evaluate_batch(self, assignments: IntArray) -> Batch:
-        """As ``evaluate``, of (k, n_units) assignments."""
+        """Evaluate (k, n_units) assignments as ``evaluate`` does."""
         ...
 
     def evaluate_ignoring_limits(self, assignment: IntArray) -> Measurement:
-        """As ``evaluate``, memory limits ignored."""
+        """Evaluate as if no device had a memory limit."""
         ...
 
     def remeasure(self, assignments: Sequence[IntArray]) -> list[Measurement]:
-        """Afresh, as exactly as the backend can; the first is the reference of all others."""
+        """Measure again, as exactly as the backend can, each relative to the first assignment."""
         ...
 
     def infeasibility(self, assignment: IntArray) -> str:
@@ -135,21 +136,21 @@ class Backend(Protocol):
         ...
 
     def start_ms(self, assignment: IntArray) -> FloatArray:
-        """(n_units,) when each unit starts in the backend's schedule; zeros where none is known."""
+        """(n_units,) start of each unit in the backend's schedule, in ms; zeros without one."""
         ...
 
     def cost_table(self) -> CostTable:
-        """What the problem's operators and transfers cost on its devices."""
+        """The costs of the problem's operators and transfers on its devices."""
         ...
 
     def own_choice(self, plugin: str) -> IntArray:
-        """The assignment that the engine's ``"HETERO"`` or ``"AUTO"`` makes of itself.
+        """The assignment that the engine's ``"HETERO"`` or ``"AUTO"`` chooses by itself.
 
         Raises:
-            NotImplementedError: The backend is no engine.
+            NotImplementedError: The backend is not an engine.
         """
         ...
 
     def close(self) -> None:
-        """Give devices and memory back."""
+        """Release devices and memory."""
         ...

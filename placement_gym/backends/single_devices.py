@@ -1,4 +1,4 @@
-"""Every device alone: what any placement is compared with."""
+"""Every device alone, with which placements are compared."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from placement_gym.backends.protocol import Backend, Measurement
 
 @dataclass(frozen=True)
 class SingleDeviceResults:
-    """Every device alone.
+    """Measurements of every device alone.
 
     Attributes:
         measurements: (n_devices,) each device on its own, its memory limit ignored; None where

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from placement_gym.bench.study.spec import Task
 from placement_gym.devices import collect_cautions
 from placement_gym.errors import UserError
 from placement_gym.files import make_output_folder
+from placement_gym.graph.units import FEW_UNITS, FINER, count_units
 
 DEFAULT_ENV = "DevicePlacement-v0"
 SINGLE_DEVICE = "single-device"
@@ -52,7 +54,7 @@ def compare(
 ) -> Document:
     """Run agents under equal budgets, measure each finalist again and report.
 
-    Every device alone is always in the table. Each run measures anew. ``out`` gets
+    Every device alone is always in the table. No run uses measurements of another. ``out`` gets
     ``results.jsonl`` (one line per run, appended as it ends), ``comparison.json``, ``table.md``,
     ``comparison.png`` and for each run its placement as a file and a picture.
 
@@ -92,7 +94,7 @@ def compare(
     kwargs = {"model": model, "devices": devices, **(env_kwargs or {})}
     kwargs = {key: to_portable(value, folder) for key, value in kwargs.items()}
     with BenchEnvs() as envs:
-        bench_env = envs.get(env_id, kwargs)
+        bench_env, kwargs, notes = open_env_to_split(envs, env_id, kwargs)
         chosen = choose_agents(bench_env, agents)
         runs = plan_runs(bench_env, env_id, kwargs, chosen, seeds, budget)
         stale = find_stale_runs(bench_env, runs, folder)
@@ -102,7 +104,7 @@ def compare(
         labels = {run.task.key: run.agent.label for run in runs}
         missing = find_missing(tasks, folder)
         if not quiet:
-            announce(bench_env, tasks, missing)
+            announce(bench_env, tasks, missing, notes)
         factories = {spec.name: spec.factory for spec in chosen if spec.factory is not None}
         interrupted = False
         try:
@@ -122,6 +124,7 @@ def compare(
             "interrupted": interrupted,
             "resumed": len(tasks) - len(missing),
         }
+        document["notes"] += notes
         document["replaced"] = " ".join(
             [*set(stale.values()), *comparison.describe_replaced(document, folder)]
         )
@@ -129,6 +132,28 @@ def compare(
         new = {task.key for task in missing}
         document["notes"] += comparison.draw_placements(bench_env, document["rows"], new, folder)
     return document
+
+
+def open_env_to_split(
+    envs: BenchEnvs, env_id: str, kwargs: dict[str, Any]
+) -> tuple[BenchEnv, dict[str, Any], list[str]]:
+    """Make the environment; with finer units if the default ones are too few to split.
+
+    Returns:
+        The environment, its arguments, and notes for the reader.
+    """
+    bench_env, notes = envs.get(env_id, kwargs), []
+    finer = [] if "granularity" in kwargs else [*FINER.values()]
+    while bench_env.base.problem.n_units < FEW_UNITS and finer:
+        granularity = finer.pop(0)
+        with suppress(UserError):  # published workloads have no fused units
+            fine_env = envs.get(env_id, {**kwargs, "granularity": granularity})
+            found = count_units(bench_env.base.problem.units)
+            notes = [f"the default granularity leaves {found}: {granularity!r} is used"]
+            bench_env, kwargs = fine_env, {**kwargs, "granularity": granularity}
+    if bench_env.base.problem.n_units < FEW_UNITS:
+        notes.append(f"there is little to place: {count_units(bench_env.base.problem.units)}")
+    return bench_env, kwargs, notes
 
 
 def choose_agents(bench_env: BenchEnv, agents: Sequence[Any] | None) -> list[AgentSpec]:
@@ -208,11 +233,16 @@ def find_stale_runs(bench_env: BenchEnv, runs: Sequence[Run], folder: Path) -> d
     return stale
 
 
-def announce(bench_env: BenchEnv, tasks: Sequence[Task], missing: Sequence[Task]) -> None:
+def announce(
+    bench_env: BenchEnv, tasks: Sequence[Task], missing: Sequence[Task], notes: Sequence[str]
+) -> None:
     """Say on standard error what will run, before anything is measured."""
     problem, done = bench_env.base.problem, len(tasks) - len(missing)
     before = f", {done} of them in the folder already" if done else ""
-    Console(stderr=True).print(
+    console = Console(stderr=True)
+    for note in notes:
+        console.print(note, highlight=False)
+    console.print(
         f"{problem.units.graph.model}: {problem.n_units} units on "
         f"{', '.join(problem.device_names)}; {len(tasks)} runs of {tasks[0].budget} evaluations"
         f"{before}",

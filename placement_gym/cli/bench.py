@@ -30,10 +30,14 @@ def add_run(command: Command) -> None:
         "--executor",
         default="auto",
         help="serial, processes or ray; auto takes processes for simulated latencies and serial "
-        "for measured ones (%(default)s)",
+        "for measured ones (default: %(default)s)",
     )
-    command.add_argument("--workers", type=positive_integer, help="number of processes (all cores)")
-    command.add_argument("--address", help="address of a running Ray cluster (starts a local one)")
+    command.add_argument(
+        "--workers", type=positive_integer, help="number of processes (default: all cores)"
+    )
+    command.add_argument(
+        "--address", help="address of a running Ray cluster (default: start a local one)"
+    )
     command.add_argument(
         "--retry-failed", action="store_true", help="run failed runs again; the new rows count"
     )

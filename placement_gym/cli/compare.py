@@ -26,7 +26,9 @@ SINGLE_DEVICE = "single-device"
 def add_compare(command: Command) -> None:
     """Add the command's arguments."""
     add_model(command)
-    command.add_argument("--env", default="DevicePlacement-v0", help="environment id (%(default)s)")
+    command.add_argument(
+        "--env", default="DevicePlacement-v0", help="environment id (default: %(default)s)"
+    )
     add_devices(command)
     command.add_argument(
         "--agents",
@@ -34,12 +36,14 @@ def add_compare(command: Command) -> None:
         "and, where latencies are measured, OpenVINO's own choice); every single device is "
         "always in the table",
     )
-    command.add_argument("--budget", type=int, default=10, help="evaluations per run (%(default)s)")
+    command.add_argument(
+        "--budget", type=int, default=10, help="evaluations per run (default: %(default)s)"
+    )
     command.add_argument(
         "--seeds",
         type=seeds,
         default="0",
-        help="comma-separated seeds and ranges, as in 0,1,2 or 0-2 (%(default)s)",
+        help="comma-separated seeds and ranges, as in 0,1,2 or 0-2 (default: %(default)s)",
     )
     command.add_argument(
         "--set",

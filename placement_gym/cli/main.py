@@ -19,6 +19,9 @@ from placement_gym.cli.measure import (
 from placement_gym.errors import PlacementGymError
 from placement_gym.version import VERSION
 
+ROOT = Path(__file__).parent.parent.parent
+"""The folder of the packages ``placement_gym`` and ``agents``."""
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; a user's error ends it with one line.
@@ -45,12 +48,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def find_modules_in(folder: Path) -> None:
-    """Let ``--agents my_module:make`` find modules in a folder.
+    """Let ``--agents my_module:make`` find modules in a folder, here and in worker processes.
 
-    The folder comes last, so that nothing in it hides a module of this package or of Python.
+    The folder comes last, so that nothing in it hides a module of this package or of Python. The
+    package's own folder comes before it, because an editable install is not on ``sys.path``.
     """
-    if str(folder) not in sys.path:
-        sys.path.append(str(folder))
+    for path in (str(ROOT), str(folder)):
+        if path not in sys.path:
+            sys.path.append(path)
 
 
 def parser() -> argparse.ArgumentParser:

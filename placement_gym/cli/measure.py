@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from contextlib import closing
 
 from placement_gym.cli.options import (
     Command,
@@ -25,7 +26,9 @@ def add_evaluate(command: Command) -> None:
     """Add the arguments of ``placement-gym evaluate``."""
     add_model(command)
     command.add_argument("--placement", required=True, metavar="FILE", help="a placement file")
-    command.add_argument("--split", default="auto", help="auto, alias or hetero (%(default)s)")
+    command.add_argument(
+        "--split", default="auto", help="auto, alias or hetero (default: %(default)s)"
+    )
     add_json(command)
     set_command(command, run_evaluate, REPEAT)
 
@@ -40,7 +43,7 @@ def add_plan(command: Command) -> None:
         type=positive_seconds,
         default=10.0,
         metavar="SECONDS",
-        help="for the solver (%(default)s)",
+        help="for the solver (default: %(default)s)",
     )
     command.add_argument("--refresh", action="store_true", help="profile again")
     add_out(command)
@@ -67,7 +70,7 @@ def add_fidelity(command: Command) -> None:
         "--placements",
         type=positive_integer,
         default=40,
-        help="how many placements to measure (%(default)s)",
+        help="how many placements to measure (default: %(default)s)",
     )
     command.add_argument("--refresh", action="store_true", help="profile again")
     add_out(command)
@@ -100,7 +103,7 @@ def run_evaluate(options: argparse.Namespace) -> int:
 def run_plan(options: argparse.Namespace) -> int:
     from rich.console import Console
 
-    from placement_gym.bench.report.tables import plan_table
+    from placement_gym.cli.tables import plan_table
     from placement_gym.tools.plan import plan
 
     document = plan(
@@ -121,12 +124,17 @@ def run_plan(options: argparse.Namespace) -> int:
 def run_profile(options: argparse.Namespace) -> int:
     from rich.console import Console
 
-    from placement_gym.backends.measured.build import build_measured_backend
-    from placement_gym.backends.measured.profile import cache_path, cached
-    from placement_gym.bench.report.tables import profile_table
+    from placement_gym.backends.measured.profile import cache_path, load_or_measure
+    from placement_gym.cli.tables import profile_table
+    from placement_gym.files import check_output_file
+    from placement_gym.tools.granularity import build_backend_to_split
+    from placement_gym.tools.interruption import explain_interrupt
 
-    backend = build_measured_backend(options.model, options.devices, options.granularity)
-    costs = cached(backend, options.refresh)
+    if options.out:
+        check_output_file(options.out)
+    backend, _ = build_backend_to_split(options.model, options.devices, options.granularity)
+    with closing(backend), explain_interrupt(backend):
+        costs = load_or_measure(backend, options.refresh)
     if options.out:
         costs.save(options.out)
     Console().print(profile_table(backend.problem, costs))
@@ -137,7 +145,7 @@ def run_profile(options: argparse.Namespace) -> int:
 def run_fidelity(options: argparse.Namespace) -> int:
     from rich.console import Console
 
-    from placement_gym.bench.report.tables import fidelity_table
+    from placement_gym.cli.tables import fidelity_table
     from placement_gym.tools.fidelity import fidelity
 
     document = fidelity(

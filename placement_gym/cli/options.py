@@ -14,14 +14,15 @@ def add_model(command: Command) -> None:
     command.add_argument(
         "--model",
         default="resnet",
-        help="tiny, resnet, inception, bert, bert-8, ...-fp16, or a file (%(default)s)",
+        help="tiny, resnet, inception, bert, bert-8, ...-fp16, or a file (default: %(default)s)",
     )
 
 
 def add_devices(command: Command) -> None:
     command.add_argument(
         "--devices",
-        help="preset, comma-separated OpenVINO names, or a .json file of devices (this machine's)",
+        help="preset, comma-separated OpenVINO names, or a .json file of devices (default: this "
+        "machine's)",
     )
 
 
@@ -29,12 +30,14 @@ def add_granularity(command: Command) -> None:
     command.add_argument(
         "--granularity",
         default="fused",
-        help="what one unit is: op, colocated or fused (%(default)s)",
+        help="what one unit is: op, colocated or fused (default: %(default)s)",
     )
 
 
 def add_out(command: Command) -> None:
-    command.add_argument("--out", default="results", help="folder for the results (%(default)s)")
+    command.add_argument(
+        "--out", default="results", help="folder for the results (default: %(default)s)"
+    )
 
 
 def add_json(command: Command) -> None:

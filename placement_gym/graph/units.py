@@ -15,6 +15,10 @@ from placement_gym.errors import UserError, unknown_name
 from placement_gym.graph.operators import OpGraph, distinct_edges
 
 GRANULARITIES = ("op", "colocated", "fused")
+FINER = {"colocated": "fused", "fused": "op"}
+"""The next finer granularity."""
+FEW_UNITS = 4
+"""Fewer units leave next to nothing to place."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,3 +161,8 @@ def contract(graph: OpGraph, labels: IntArray) -> OpGraph:
             for readers in graph.inputs
         ),
     )
+
+
+def count_units(units: Units) -> str:
+    """``"1 unit"`` or ``"2 units"``."""
+    return f"{len(units)} unit{'s' * (len(units) != 1)}"

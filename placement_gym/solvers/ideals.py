@@ -135,7 +135,7 @@ class Stages(NamedTuple):
             refused=(member @ ~problem.supported[:, devices]).T.copy(),
             held=inside @ problem.unit_bytes,
             limit=problem.limits_bytes[devices],
-            makes=member[:, tasks.tensors.source],
+            makes=np.ascontiguousarray(member[:, tasks.tensors.source]),
             reads=np.ascontiguousarray(member @ read),
             readers=np.bincount(tensor, minlength=len(tasks.tensor)),
             boundary_ms=np.ascontiguousarray(costs.boundary_ms[tasks.tensor][:, devices].T),

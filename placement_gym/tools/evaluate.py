@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -40,19 +41,21 @@ def evaluate_placement(
         "graph": chosen.graph,
         "split": split,
     }
-    with TemporaryDirectory() as folder:
-        bench_env = BenchEnv.make("DevicePlacement-v0", env_kwargs, Path(folder))
+    with (
+        TemporaryDirectory() as folder,
+        closing(BenchEnv.make("DevicePlacement-v0", env_kwargs, Path(folder))) as bench_env,
+    ):
         assignment = chosen.operator_devices(bench_env.base.problem.units.graph)
         finalist = choose_finalist(bench_env, [assignment])
-        bench_env.close()
-        return {
-            "model": chosen.model,
-            "notes": collect_cautions(bench_env.base.problem.devices, bench_env.measured),
-            **summary(finalist),
-        }
+    return {
+        "model": chosen.model,
+        "notes": collect_cautions(bench_env.base.problem.devices, bench_env.measured),
+        **summarize(finalist),
+    }
 
 
-def summary(finalist: Finalist) -> dict[str, Any]:
+def summarize(finalist: Finalist) -> dict[str, Any]:
+    """The values of a finalist that are returned and printed."""
     measurement = finalist.measurement
     values: dict[str, Any] = plain(
         {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -11,18 +12,24 @@ import numpy as np
 from scipy.stats import kendalltau, spearmanr
 
 from placement_gym.arrays import FloatArray, IntArray
-from placement_gym.backends.measured.build import build_measured_backend
-from placement_gym.backends.measured.profile import cached, fitted_splits
-from placement_gym.backends.measured.timing_protocol import RANKED
+from placement_gym.backends.measured.backend import MeasuredBackend
+from placement_gym.backends.measured.profile import load_or_measure, sample_fit_placements
+from placement_gym.backends.measured.timing_protocol import FOR_RANKING
+from placement_gym.backends.protocol import Measurement
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.bench.run.rows import plain
 from placement_gym.costs.table import CostTable
-from placement_gym.errors import UserError
+from placement_gym.devices import collect_cautions
+from placement_gym.errors import EngineError, UserError
+from placement_gym.files import make_output_folder
 from placement_gym.patterns import sample_placements
 from placement_gym.problem import Problem
 from placement_gym.progress import progress_bar
+from placement_gym.tools.granularity import DEFAULT_GRANULARITY, build_backend_to_split
+from placement_gym.tools.interruption import explain_interrupt
 
 SEED = 7
+MIN_PLACEMENTS = 6
 FASTEST = 1 / 3
 Document = dict[str, Any]
 
@@ -30,7 +37,7 @@ Document = dict[str, Any]
 def fidelity(
     model: Any = "resnet",
     devices: Any = None,
-    granularity: str = "colocated",
+    granularity: str = DEFAULT_GRANULARITY,
     n_placements: int = 40,
     out: str | Path = "results",
     refresh: bool = False,
@@ -38,7 +45,7 @@ def fidelity(
 ) -> Document:
     """Measure a spread of placements with OpenVINO, predict them with the profiled twin, compare.
 
-    The placements are others than the profile was fitted to. Both latencies are speed-ups over the
+    The profile was not fitted to any of the placements. Both latencies are speed-ups over the
     reference device, times its median latency while measuring, so that a machine which has become
     slower since it was profiled is no error of the twin. ``out`` gets ``fidelity-MODEL.json``
     with every placement and ``fidelity-MODEL.png``, a scatter plot.
@@ -46,38 +53,43 @@ def fidelity(
     Args:
         model: As for ``gym.make``.
         devices: As for ``gym.make``.
-        granularity: As for ``gym.make``.
-        n_placements: How many.
+        granularity: As for ``gym.make``; a finer one is used where it leaves fewer than four
+            units.
+        n_placements: Number of placements to measure.
         out: Folder for the results.
         refresh: Profile again, even if this machine has a profile.
         quiet: Show no progress.
 
     Returns:
-        ``model``, ``devices``, ``costs`` (fingerprint), ``reference_ms``,
+        ``model``, ``devices``, ``notes``, ``costs`` (fingerprint), ``reference_ms``,
         ``profiled_reference_ms``, ``noise``, ``failed``, ``rows`` of
         placements with ``measured_ms``, ``predicted_ms``, ``slow_share``; and ``twin`` and
         ``slow_share``, each with ``spearman``, ``kendall``, ``spearman_fastest_third`` and, for
         the twin, ``median_error`` and ``largest_error``.
 
     Raises:
-        ValueError: Fewer than six placements are asked for or exist.
+        UserError: ``out`` cannot be written, the problem cannot be split or profiled, or fewer
+            than six placements are wanted or exist.
+        EngineError: Fewer than six placements could be measured.
     """
-    if n_placements < 6:
-        raise UserError(f"rank correlation needs at least 6 placements, not {n_placements}")
-    backend = build_measured_backend(model, devices, granularity)
-    costs = cached(backend, refresh, quiet)
+    if n_placements < MIN_PLACEMENTS:
+        raise UserError(
+            f"rank correlation needs at least {MIN_PLACEMENTS} placements, not {n_placements}"
+        )
+    folder = make_output_folder(out)
+    backend, notes = build_backend_to_split(model, devices, granularity, quiet=quiet)
     problem = backend.problem
-    placements = held_out(problem, n_placements)
-    with progress_bar(len(placements), "placements", quiet) as progress:
-        task = progress.task_ids[0]
-        progress.update(task, description="measuring")
-        found = []
-        judge = backend.under(RANKED)
-        for placement in placements:
-            found.append(judge.evaluate_ignoring_limits(placement))
-            progress.advance(task)
+    placements = sample_held_out(problem, n_placements)
+    if len(placements) < MIN_PLACEMENTS:
+        raise UserError(
+            f"{problem.n_units} units leave only {len(placements)} placements that no profile is "
+            f"fitted to, and rank correlation needs {MIN_PLACEMENTS}: the model is too small"
+        )
+    with closing(backend), explain_interrupt(backend):
+        costs = load_or_measure(backend, refresh, quiet)
+        measured = measure(backend, placements, quiet)
     twin = SimulatedBackend(problem, costs)
-    reference_ms = float(np.median([m.reference_ms for m in found]))
+    reference_ms = float(np.median([m.reference_ms for m in measured]))
     rows = [
         {
             "placement": placement.tolist(),
@@ -87,33 +99,52 @@ def fidelity(
             "noise": m.noise,
             "n_submodels": m.n_submodels,
         }
-        for placement, m in zip(placements, found, strict=True)
+        for placement, m in zip(placements, measured, strict=True)
         if m.feasible
     ]
-    if len(rows) < 6:
-        raise UserError(f"only {len(rows)} placements could be measured: too few to compare")
+    if len(rows) < MIN_PLACEMENTS:
+        reasons = sorted({m.error for m in measured if m.error})
+        raise EngineError(f"only {len(rows)} placements could be measured: {'; '.join(reasons)}")
     document: Document = plain(
         {
             "model": problem.units.graph.model,
             "devices": problem.device_names,
+            "notes": [*collect_cautions(problem.devices), *notes],
             "costs": costs.fingerprint,
             "reference_ms": reference_ms,
             "profiled_reference_ms": twin.reference_ms,
             "noise": float(np.median([row["noise"] for row in rows])),
             "failed": len(placements) - len(rows),
-            **agreement(rows),
+            **compute_agreement(rows),
             "rows": rows,
         }
     )
-    write(document, Path(out))
+    write_report(document, folder)
     return document
 
 
-def held_out(problem: Problem, n: int) -> list[IntArray]:
-    """``n`` splits that no profile was fitted to."""
-    known = {split.tobytes() for split in fitted_splits(problem)}
+def measure(
+    backend: MeasuredBackend, placements: Sequence[IntArray], quiet: bool
+) -> list[Measurement]:
+    """Measure placements one by one, as exactly as a ranking needs; limits are ignored."""
+    with (
+        progress_bar(len(placements), "placements", quiet) as progress,
+        closing(backend.with_protocol(FOR_RANKING)) as exact,
+    ):
+        task = progress.task_ids[0]
+        progress.update(task, description="measuring")
+        measured = []
+        for placement in placements:
+            measured.append(exact.evaluate_ignoring_limits(placement))
+            progress.advance(task)
+    return measured
+
+
+def sample_held_out(problem: Problem, n: int) -> list[IntArray]:
+    """``n`` placements that no profile was fitted to; fewer where the problem has fewer."""
+    known = {placement.tobytes() for placement in sample_fit_placements(problem)}
     drawn = sample_placements(problem, n + len(known), np.random.default_rng(SEED))
-    return [split for split in drawn if split.tobytes() not in known][:n]
+    return [placement for placement in drawn if placement.tobytes() not in known][:n]
 
 
 def slow_share(problem: Problem, costs: CostTable, placement: IntArray) -> float:
@@ -124,23 +155,23 @@ def slow_share(problem: Problem, costs: CostTable, placement: IntArray) -> float
     return float(work[placement != fastest].sum() / work.sum())
 
 
-def agreement(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float]]:
-    """How predictions, and the plain share of slow work, rank and hit the measurements."""
+def compute_agreement(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float]]:
+    """How well predictions, and the plain share of slow work, agree with the measurements."""
     measured = np.array([row["measured_ms"] for row in rows])
     predicted = np.array([row["predicted_ms"] for row in rows])
     share = np.array([row["slow_share"] for row in rows])
     error = np.abs(predicted / measured - 1.0)
     return {
         "twin": {
-            **ranks(measured, predicted),
+            **rank_correlations(measured, predicted),
             "median_error": float(np.median(error)),
             "largest_error": float(error.max()),
         },
-        "slow_share": ranks(measured, share),
+        "slow_share": rank_correlations(measured, share),
     }
 
 
-def ranks(measured: FloatArray, predicted: FloatArray) -> dict[str, float]:
+def rank_correlations(measured: FloatArray, predicted: FloatArray) -> dict[str, float]:
     """Rank correlations over all placements, and over the fastest third as measured.
 
     Where all values are equal, so that there is no order to agree with, they are 0.
@@ -154,12 +185,11 @@ def ranks(measured: FloatArray, predicted: FloatArray) -> dict[str, float]:
     return {name: float(np.nan_to_num(result.statistic)) for name, result in found.items()}
 
 
-def write(document: Document, folder: Path) -> None:
+def write_report(document: Document, folder: Path) -> None:
     """Write the report's JSON and its scatter plot."""
     from placement_gym.plots.fidelity import draw_fidelity
     from placement_gym.plots.style import save
 
-    folder.mkdir(parents=True, exist_ok=True)
     name = f"fidelity-{document['model']}"
     (folder / f"{name}.json").write_text(json.dumps(document, indent=1) + "\n")
     save(draw_fidelity(document), folder / f"{name}.png")

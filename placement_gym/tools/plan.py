@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
@@ -13,24 +14,28 @@ import numpy as np
 
 from placement_gym.arrays import IntArray
 from placement_gym.backends.measured.backend import MeasuredBackend
-from placement_gym.backends.measured.build import build_measured_backend
-from placement_gym.backends.measured.profile import cached
+from placement_gym.backends.measured.profile import load_or_measure
 from placement_gym.backends.measured.timing_protocol import QUICK
-from placement_gym.backends.protocol import Measurement
+from placement_gym.backends.protocol import Backend, Measurement
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.bench.run.rows import plain
+from placement_gym.bench.run.verdict import WITHIN_NOISE, YES, compare_with_best_single
 from placement_gym.devices import collect_cautions
 from placement_gym.errors import EngineError
+from placement_gym.files import make_output_folder
 from placement_gym.patterns import prefixes, windows
 from placement_gym.placement import Placement
+from placement_gym.problem import Problem
 from placement_gym.progress import progress_bar
 from placement_gym.solvers.cuts import minimum_cut
 from placement_gym.solvers.milp import serial_program
+from placement_gym.tools.granularity import DEFAULT_GRANULARITY, build_backend_to_split
+from placement_gym.tools.interruption import explain_interrupt
 
 Document = dict[str, Any]
 
 MEASURED_MS = 10_000.0
-MOST_REPEATS = 64
+MAX_REPEATS = 64
 
 
 @dataclass(frozen=True)
@@ -38,20 +43,25 @@ class Candidate:
     """A placement that may become the plan.
 
     Attributes:
-        label: How tables name it.
+        label: Its name in tables.
         assignment: (n_units,) device indices.
-        predicted_ms: By the twin.
+        predicted_ms: Latency by the twin.
     """
 
     label: str
     assignment: IntArray
     predicted_ms: float
 
+    @property
+    def alone(self) -> bool:
+        """Whether it is a single device."""
+        return len(set(self.assignment.tolist())) == 1
+
 
 def plan(
     model: Any = "resnet",
     devices: Any = None,
-    granularity: str = "colocated",
+    granularity: str = DEFAULT_GRANULARITY,
     out: str | Path = "results",
     time_limit_s: float = 10.0,
     refresh: bool = False,
@@ -67,7 +77,8 @@ def plan(
     Args:
         model: As for ``gym.make``.
         devices: As for ``gym.make``.
-        granularity: As for ``gym.make``.
+        granularity: As for ``gym.make``; a finer one is used where it leaves fewer than four
+            units.
         out: Folder for the results.
         time_limit_s: For the mixed-integer program.
         refresh: Profile again, even if this machine has a profile.
@@ -76,47 +87,48 @@ def plan(
     Returns:
         ``model``, ``devices``, ``notes``, ``plan`` (the row's label), ``verdict``, ``bound_ms`` of
         the profile's model, ``wall_s``, ``file`` and ``rows``: for each candidate ``label``,
-        ``alone`` (a single device), ``predicted_ms``, and, None where memory forbids it,
-        ``measured_ms``, ``speedup`` over the fastest feasible single device, ``noise``,
-        ``n_submodels``.
-    """
-    from placement_gym.plots.placement import draw_placement
-    from placement_gym.plots.style import save
+        ``alone`` (a single device), ``predicted_ms``, ``error`` (why it was not measured, or an
+        empty string), and, None where there is an error, ``measured_ms``, ``speedup`` over the
+        fastest feasible single device, ``noise``, ``n_submodels``.
 
+    Raises:
+        UserError: ``out`` cannot be written, or the problem cannot be split or profiled.
+        EngineError: No candidate fits and runs.
+    """
     started = perf_counter()
-    backend = build_measured_backend(model, devices, granularity, protocol=QUICK)
+    folder = make_output_folder(out)
+    backend, notes = build_backend_to_split(model, devices, granularity, QUICK, quiet)
+    with closing(backend), explain_interrupt(backend, quick=True):
+        twin = SimulatedBackend(backend.problem, load_or_measure(backend, refresh, quiet, True))
+        candidates, bound_ms = propose_candidates(twin, time_limit_s)
+        with closing(with_enough_repeats(backend, candidates)) as thorough:
+            measured, errors = measure(thorough, candidates, quiet)
     problem = backend.problem
-    twin = SimulatedBackend(problem, cached(backend, refresh, quiet, quick=True))
-    found, bound_ms = candidates(twin, time_limit_s)
-    measured = measure(with_enough_repeats(backend, found), found, quiet)
-    rows = table(found, measured)
-    label = choice(rows)
-    placement = Placement.of(problem, next(c.assignment for c in found if c.label == label))
-    folder = Path(out)
-    folder.mkdir(parents=True, exist_ok=True)
+    rows = make_rows(candidates, measured, errors)
+    label = choose(rows)
     name = f"plan-{problem.units.graph.model}"
     document: Document = plain(
         {
             "model": problem.units.graph.model,
             "devices": problem.device_names,
-            "notes": collect_cautions(problem.devices),
+            "notes": [*collect_cautions(problem.devices), *notes],
             "plan": label,
-            "verdict": verdict(rows, label),
+            "verdict": summarize(rows, label),
             "bound_ms": bound_ms,
             "wall_s": perf_counter() - started,
             "file": str(folder / f"{name}.json"),
             "rows": rows,
         }
     )
-    placement.save(document["file"])
-    title = "\n".join([f"{document['model']}: {document['verdict']}", *document["notes"]])
-    save(draw_placement(problem, placement.assignment(problem), title), folder / f"{name}.png")
-    (folder / f"{name}-report.json").write_text(json.dumps(document, indent=1) + "\n")
+    chosen = next(candidate for candidate in candidates if candidate.label == label)
+    write_report(document, problem, chosen.assignment, folder)
     return document
 
 
-def candidates(twin: SimulatedBackend, time_limit_s: float) -> tuple[list[Candidate], float]:
-    """Distinct placements worth measuring, and what the twin says none can beat, in ms."""
+def propose_candidates(
+    twin: SimulatedBackend, time_limit_s: float
+) -> tuple[list[Candidate], float]:
+    """Distinct placements worth measuring, and the latency that the twin says none can beat."""
     problem, costs = twin.problem, twin.costs
     named = [
         (f"{name} alone", problem.single(device))
@@ -130,10 +142,10 @@ def candidates(twin: SimulatedBackend, time_limit_s: float) -> tuple[list[Candid
         cut = minimum_cut(problem.units, costs).assignment
         assert cut is not None  # there always is one
         named.append(("min-cut", cut))
-    for label, splits in (("prefix", prefixes(problem)), ("window", windows(problem))):
-        latency_ms, feasible = twin.exact_batch(splits)
+    for label, placements in (("prefix", prefixes(problem)), ("window", windows(problem))):
+        latency_ms, feasible = twin.exact_batch(placements)
         if feasible.any():
-            named.append((label, splits[np.where(feasible, latency_ms, np.inf).argmin()]))
+            named.append((label, placements[np.where(feasible, latency_ms, np.inf).argmin()]))
     distinct: dict[bytes, Candidate] = {}
     for label, assignment in named:
         predicted_ms = twin.evaluate_ignoring_limits(assignment).latency_ms
@@ -141,54 +153,76 @@ def candidates(twin: SimulatedBackend, time_limit_s: float) -> tuple[list[Candid
     return list(distinct.values()), solved.bound_ms
 
 
-def with_enough_repeats(backend: MeasuredBackend, found: list[Candidate]) -> MeasuredBackend:
+def with_enough_repeats(
+    backend: MeasuredBackend, candidates: Sequence[Candidate]
+) -> MeasuredBackend:
     """The backend with as many inferences of each candidate as there is time for."""
-    round_ms = max(sum(c.predicted_ms for c in found), 1e-3) * QUICK.final_compiles
-    repeats = int(np.clip(MEASURED_MS / round_ms, QUICK.final_repeats, MOST_REPEATS))
-    return backend.under(replace(QUICK, final_repeats=repeats))
+    round_ms = max(sum(c.predicted_ms for c in candidates), 1e-3) * QUICK.final_compiles
+    repeats = int(np.clip(MEASURED_MS / round_ms, QUICK.final_repeats, MAX_REPEATS))
+    return backend.with_protocol(replace(QUICK, final_repeats=repeats))
 
 
 def measure(
-    backend: MeasuredBackend, found: list[Candidate], quiet: bool
-) -> dict[str, Measurement]:
-    """Label -> measurement of every candidate that memory allows and that runs.
+    backend: Backend, candidates: Sequence[Candidate], quiet: bool
+) -> tuple[dict[str, Measurement], dict[str, str]]:
+    """Measure every candidate that memory allows.
 
     The first, to which all others are compared, is the fastest single device by the twin.
+
+    Returns:
+        Label -> measurement of the candidates that ran, and label -> error of the others.
     """
-    allowed = [c for c in found if not backend.problem.infeasibility(c.assignment)]
-    allowed.sort(key=lambda c: (len(set(c.assignment.tolist())), c.predicted_ms))
+    errors = {c.label: backend.infeasibility(c.assignment) for c in candidates}
+    allowed = [candidate for candidate in candidates if not errors[candidate.label]]
+    allowed.sort(key=lambda candidate: (not candidate.alone, candidate.predicted_ms))
     with progress_bar(None, "", quiet) as progress:
         progress.update(progress.task_ids[0], description=f"measuring {len(allowed)} candidates")
         try:
-            measured = backend.remeasure([c.assignment for c in allowed])
+            measured = backend.remeasure([candidate.assignment for candidate in allowed])
         except RuntimeError:
-            allowed = [
-                c for c in allowed if backend.evaluate_ignoring_limits(c.assignment).feasible
-            ]
-            measured = backend.remeasure([c.assignment for c in allowed])
-    return {c.label: m for c, m in zip(allowed, measured, strict=True)}
+            for candidate in allowed:
+                error = backend.evaluate_ignoring_limits(candidate.assignment).error
+                errors[candidate.label] = error and f"does not run: {error}"
+            allowed = [candidate for candidate in allowed if not errors[candidate.label]]
+            measured = backend.remeasure([c.assignment for c in allowed]) if allowed else []
+    return (
+        {candidate.label: m for candidate, m in zip(allowed, measured, strict=True)},
+        {label: error for label, error in errors.items() if error},
+    )
 
 
-def table(found: list[Candidate], measured: Mapping[str, Measurement]) -> list[dict[str, Any]]:
-    """The rows of the report, fastest first."""
-    alone = [c.label for c in found if len(set(c.assignment.tolist())) == 1]
-    singles = [measured[label] for label in alone if label in measured]
+def make_rows(
+    candidates: Sequence[Candidate],
+    measured: Mapping[str, Measurement],
+    errors: Mapping[str, str],
+) -> list[dict[str, Any]]:
+    """The rows of the report, fastest first.
+
+    Args:
+        candidates: All of them.
+        measured: Label -> measurement of those that ran.
+        errors: Label -> error of the others.
+    """
+    singles = [measured[c.label] for c in candidates if c.alone and c.label in measured]
     best = max(singles, key=lambda single: single.speedup, default=None)
     rows = [
-        row(candidate, measured.get(candidate.label), candidate.label in alone, best)
-        for candidate in found
+        {
+            "label": candidate.label,
+            "alone": candidate.alone,
+            "predicted_ms": candidate.predicted_ms,
+            "error": errors.get(candidate.label, ""),
+            **measured_values(measured.get(candidate.label), best),
+        }
+        for candidate in candidates
     ]
     return sorted(rows, key=lambda row: row["measured_ms"] or float("inf"))
 
 
-def row(
-    candidate: Candidate, found: Measurement | None, alone: bool, best: Measurement | None
-) -> dict[str, Any]:
-    """One candidate's row; ``best`` is the fastest single device, if any runs."""
-    values = {"label": candidate.label, "alone": alone, "predicted_ms": candidate.predicted_ms}
+def measured_values(found: Measurement | None, best: Measurement | None) -> dict[str, Any]:
+    """The measured part of a row; ``best`` is the fastest single device, if any runs."""
     if found is None:
-        return values | dict.fromkeys(("measured_ms", "speedup", "noise", "n_submodels"))
-    return values | {
+        return dict.fromkeys(("measured_ms", "speedup", "noise", "n_submodels"))
+    return {
         "measured_ms": found.latency_ms,
         "speedup": None if best is None else found.speedup / best.speedup,
         "noise": found.noise + (0.0 if best in (None, found) else best.noise),
@@ -196,34 +230,47 @@ def row(
     }
 
 
-def choice(rows: list[dict[str, Any]]) -> str:
+def choose(rows: Sequence[Mapping[str, Any]]) -> str:
     """The label of the row to hand over.
 
     Raises:
-        RuntimeError: No candidate ran.
+        EngineError: No candidate ran.
     """
     ran = [row for row in rows if row["measured_ms"] is not None]
     if not ran:
-        raise EngineError("no candidate fits the devices' memory and runs: nothing to hand over")
+        reasons = "; ".join(f"{row['label']}: {row['error']}" for row in rows)
+        raise EngineError(f"no candidate fits the devices' memory and runs ({reasons})")
     singles = [row for row in ran if row["alone"]]
-    best: dict[str, Any] = ran[0]
-    if singles and not wins(best):
-        best = singles[0]
-    return str(best["label"])
+    if singles and judge(ran[0]) != YES:
+        return str(singles[0]["label"])
+    return str(ran[0]["label"])
 
 
-def wins(row: Mapping[str, Any]) -> bool:
-    """Whether the row beats the fastest single device by more than its noise."""
-    return bool(row["speedup"] * (1 - row["noise"]) > 1.0)
+def judge(row: Mapping[str, Any]) -> str:
+    """Whether a measured row beats the fastest single device; see ``compare_with_best_single``."""
+    return compare_with_best_single(row["speedup"], row["noise"])
 
 
-def verdict(rows: list[dict[str, Any]], label: str) -> str:
+def summarize(rows: Sequence[Mapping[str, Any]], label: str) -> str:
     """One sentence that answers whether a split pays."""
     chosen = next(row for row in rows if row["label"] == label)
     if chosen["speedup"] is None:
         return f"No single device holds the model; {label} is the fastest split."
     if chosen["alone"]:
-        close = [row for row in rows if not row["alone"] and (row["speedup"] or 0.0) > 1.0]
-        equal = f"; {close[0]['label']} equals it within noise" if close else ""
+        splits = [row for row in rows if not row["alone"] and row["speedup"] is not None]
+        close = [row["label"] for row in splits if judge(row) == WITHIN_NOISE]
+        equal = f"; {close[0]} equals it within noise" if close else ""
         return f"No split beats {label}{equal}."
     return f"{label} beats the best single device by {100 * (chosen['speedup'] - 1):.1f} %."
+
+
+def write_report(document: Document, problem: Problem, assignment: IntArray, folder: Path) -> None:
+    """Write the placement, the report and a picture of the placement."""
+    from placement_gym.plots.placement import draw_placement
+    from placement_gym.plots.style import save
+
+    name = f"plan-{document['model']}"
+    Placement.of(problem, assignment).save(document["file"])
+    title = [f"{document['model']}: {document['verdict']}", *collect_cautions(problem.devices)]
+    save(draw_placement(problem, assignment, "\n".join(title)), folder / f"{name}.png")
+    (folder / f"{name}-report.json").write_text(json.dumps(document, indent=1) + "\n")

@@ -183,3 +183,25 @@ def test_a_model_in_memory_is_recognised_when_it_is_compared_again(tmp_path: Pat
     compare(tmp_path, ["random"], model=load("tiny"))
     assert compare(tmp_path, ["random"], model=load("tiny"))["resumed"] == 3
     assert np.isfinite(load_rows(tmp_path / "results.jsonl")[0]["latency_ms"])
+
+
+@pytest.fixture
+def plain_cnn(tmp_path: Path) -> str:
+    """A chain of layers, which is a single unit under the default granularity."""
+    import openvino as ov
+    from foreign_models import make_chain
+
+    ov.save_model(make_chain(), tmp_path / "chain.xml", compress_to_fp16=False)
+    return str(tmp_path / "chain.xml")
+
+
+def test_a_chain_is_compared_in_finer_units_and_that_is_said(
+    plain_cnn: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    document = compare(tmp_path, ["random"], model=plain_cnn, quiet=False)
+    assert document["n_units"] >= 4
+    assert any("the default granularity leaves 1 unit:" in note for note in document["notes"])
+    assert "the default granularity leaves" in capsys.readouterr().err
+    coarse = compare(tmp_path, [], model=plain_cnn, env_kwargs={"granularity": "colocated"})
+    assert coarse["n_units"] == 1
+    assert any("little to place" in note for note in coarse["notes"])

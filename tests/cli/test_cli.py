@@ -13,7 +13,7 @@ import pytest
 
 import placement_gym
 from placement_gym.bench import compare
-from placement_gym.cli.main import main
+from placement_gym.cli.main import find_modules_in, main
 from placement_gym.cli.options import seeds
 
 SIM = ["--env", "DevicePlacementSim-v0", "--model", "tiny"]
@@ -257,6 +257,16 @@ def test_modules_of_the_users_folder_are_found_and_hide_no_others(
     assert f"'mine' was imported from {tmp_path / 'mine.py'}" in line
 
 
+def test_the_users_folder_comes_after_this_package_wherever_that_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An editable install is found by a hook that comes after all of ``sys.path``."""
+    monkeypatch.setattr(sys, "path", ["first"])
+    find_modules_in(tmp_path)
+    find_modules_in(tmp_path)
+    assert sys.path == ["first", str(Path(placement_gym.__file__).parent.parent), str(tmp_path)]
+
+
 def test_a_file_that_openvino_cannot_read_is_a_users_error(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -277,7 +287,7 @@ def test_help_names_the_defaults_of_compare(capsys: pytest.CaptureFixture[str]) 
     with pytest.raises(SystemExit, match="0"):
         main(["compare", "--help"])
     printed = " ".join(capsys.readouterr().out.split())
-    assert f"({compare.DEFAULT_ENV})" in printed
+    assert f"(default: {compare.DEFAULT_ENV})" in printed
     assert ", ".join(compare.SEARCH_AGENTS) in printed
 
 

@@ -50,6 +50,7 @@ def test_greedy_filling_is_the_published_and_better_in_our_order(
     assert backend.evaluate_ignoring_limits(ours).latency_ms <= greedy_ms * (1 + 1e-5)
 
 
+@pytest.mark.slow
 def test_the_greedy_placement_of_bert24_is_proven_to_be_optimal() -> None:
     backend = published("LayerGraphs/bert24_inference")
     problem, costs = backend.problem, backend.costs

@@ -22,6 +22,7 @@ from placement_gym.solvers.ideals import (
     TooManyIdealsError,
     enumerate_ideals,
     exact_pipeline,
+    find_chains,
     linear_pipeline,
 )
 
@@ -107,6 +108,13 @@ def test_no_pipeline_has_a_smaller_largest_load(seed: int) -> None:
     assert is_pipeline(backend, found)
     assert load_ms(backend, found) == pytest.approx(best)
     assert load_ms(backend, linear_pipeline(problem, backend.costs)) >= best - 1e-9
+
+
+def test_one_compiled_program_serves_graphs_with_one_tensor_and_with_several() -> None:
+    for seed in range(8):
+        backend = random_backend(seed)
+        exact_pipeline(backend.problem, backend.costs)
+    assert len(find_chains.signatures) == 1
 
 
 def test_a_graph_that_is_too_wide_is_refused_with_what_to_do() -> None:

@@ -44,7 +44,7 @@ needs_bf16 = pytest.mark.skipif(
 )
 
 
-def make(model: str = "tiny", devices: Any = "cpu-testbed", **kwargs: Any) -> DevicePlacementEnv:
+def make(model: Any = "tiny", devices: Any = "cpu-testbed", **kwargs: Any) -> DevicePlacementEnv:
     env = gym.make("DevicePlacement-v0", model=model, devices=devices, **{**QUICK, **kwargs})
     return cast(DevicePlacementEnv, env.unwrapped)
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from placement_gym.backends.measured.profile import fitted_splits
+from placement_gym.backends.measured.profile import sample_fit_placements
 from placement_gym.backends.simulated.build import build_simulated_problem
 from placement_gym.cli.main import main
-from placement_gym.tools.fidelity import agreement, fidelity, held_out
+from placement_gym.tools.fidelity import compute_agreement, fidelity, sample_held_out
 
 
 def rows(measured: list[float], predicted: list[float]) -> list[dict[str, float]]:
@@ -23,7 +23,7 @@ def rows(measured: list[float], predicted: list[float]) -> list[dict[str, float]
 
 def test_a_perfect_prediction_agrees_in_rank_and_in_value() -> None:
     values = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0]
-    found = agreement(rows(values, values))
+    found = compute_agreement(rows(values, values))
     assert found["twin"]["spearman"] == pytest.approx(1.0)
     assert found["twin"]["kendall"] == pytest.approx(1.0)
     assert found["twin"]["median_error"] == 0.0
@@ -32,7 +32,7 @@ def test_a_perfect_prediction_agrees_in_rank_and_in_value() -> None:
 
 def test_a_scale_error_costs_value_and_not_rank() -> None:
     values = [3.0, 1.0, 2.0, 5.0, 4.0, 6.0]
-    found = agreement(rows(values, [1.1 * v for v in values]))["twin"]
+    found = compute_agreement(rows(values, [1.1 * v for v in values]))["twin"]
     assert found["spearman"] == pytest.approx(1.0)
     assert found["median_error"] == pytest.approx(0.1)
 
@@ -40,15 +40,15 @@ def test_a_scale_error_costs_value_and_not_rank() -> None:
 def test_the_fastest_third_is_ranked_by_itself() -> None:
     measured = [float(i) for i in range(1, 10)]
     predicted = [3.0, 2.0, 1.0, *measured[3:]]
-    found = agreement(rows(measured, predicted))["twin"]
+    found = compute_agreement(rows(measured, predicted))["twin"]
     assert found["spearman_fastest_third"] == pytest.approx(-1.0)
     assert found["spearman"] > 0.9
 
 
 def test_judged_placements_are_others_than_the_fitted_ones() -> None:
     problem = build_simulated_problem("resnet", "cpu+dgpu").problem
-    known = {split.tobytes() for split in fitted_splits(problem)}
-    judged = held_out(problem, 40)
+    known = {split.tobytes() for split in sample_fit_placements(problem)}
+    judged = sample_held_out(problem, 40)
     assert len({split.tobytes() for split in judged}) == 40
     assert not known & {split.tobytes() for split in judged}
 

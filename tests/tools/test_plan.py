@@ -2,23 +2,42 @@
 
 from __future__ import annotations
 
+import io
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import redirect_stderr
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import openvino as ov
 import pytest
-from fakes import LIMITED, diamond_costs, diamond_problem
+from fakes import LIMITED, FakeBackend, diamond_costs, diamond_problem
+from foreign_models import save_chain_ir, save_residual_onnx
+from testbed import outputs, worst_relative
 
+from placement_gym.arrays import IntArray
+from placement_gym.backends.measured import profile
+from placement_gym.backends.measured.backend import MeasuredBackend
 from placement_gym.backends.protocol import Measurement
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.cli.main import main
+from placement_gym.costs.table import CostTable
 from placement_gym.deploy import compile_model
+from placement_gym.errors import EngineError, UserError
 from placement_gym.models import load
 from placement_gym.placement import Placement
-from placement_gym.tools.plan import Candidate, candidates, choice, plan, table, verdict
+from placement_gym.tools.fidelity import fidelity
+from placement_gym.tools.plan import (
+    Candidate,
+    choose,
+    make_rows,
+    measure,
+    plan,
+    propose_candidates,
+    summarise,
+)
 
 ALONE, SPLIT = np.array([1, 1, 1, 1]), np.array([0, 1, 1, 1])
 
@@ -39,7 +58,8 @@ def rows(
     if single_ms is not None:
         measured["GPU alone"] = Measurement(single_ms, first_ms, n_submodels=1)
         measured["CPU alone"] = Measurement(other_ms, first_ms, n_submodels=1)
-    return table(found, measured)
+    errors = {} if single_ms is not None else dict.fromkeys(("GPU alone", "CPU alone"), "too large")
+    return make_rows(found, measured, errors)
 
 
 @pytest.mark.parametrize(
@@ -55,8 +75,8 @@ def test_a_split_is_the_plan_only_if_it_wins_beyond_its_noise(
     single_ms: float | None, split_ms: float, noise: float, label: str, said: str
 ) -> None:
     found = rows(single_ms, split_ms, noise)
-    assert choice(found) == label
-    assert verdict(found, label) == said
+    assert choose(found) == label
+    assert summarise(found, label) == said
 
 
 def test_rows_are_relative_to_the_fastest_single_device_and_fastest_first() -> None:
@@ -66,10 +86,10 @@ def test_rows_are_relative_to_the_fastest_single_device_and_fastest_first() -> N
 
 
 def test_where_nothing_ran_there_is_no_plan() -> None:
-    nothing = table([Candidate("GPU alone", ALONE, 9.0)], {})
+    nothing = make_rows([Candidate("GPU alone", ALONE, 9.0)], {}, {"GPU alone": "too large"})
     assert nothing[0]["measured_ms"] is None
-    with pytest.raises(RuntimeError, match="nothing to hand over"):
-        choice(nothing)
+    with pytest.raises(EngineError, match=r"no candidate fits.*GPU alone: too large"):
+        choose(nothing)
 
 
 def labels(found: Sequence[Candidate]) -> set[str]:
@@ -78,7 +98,7 @@ def labels(found: Sequence[Candidate]) -> set[str]:
 
 def test_candidates_are_single_devices_solutions_prefixes_and_windows_without_repetition() -> None:
     twin = SimulatedBackend(diamond_problem(), diamond_costs(diamond_problem()))
-    found, bound_ms = candidates(twin, 5.0)
+    found, bound_ms = propose_candidates(twin, 5.0)
     assert {"CPU alone", "GPU alone"} <= labels(found) <= {
         "CPU alone", "GPU alone", "milp", "prefix", "window",
     }  # fmt: skip
@@ -93,45 +113,200 @@ def test_candidates_are_single_devices_solutions_prefixes_and_windows_without_re
 
 def test_solutions_keep_to_memory_limits() -> None:
     problem = diamond_problem(LIMITED)
-    found, _ = candidates(SimulatedBackend(problem, diamond_costs(problem)), 5.0)
+    found, _ = propose_candidates(SimulatedBackend(problem, diamond_costs(problem)), 5.0)
     for candidate in found:
         if not candidate.label.endswith("alone"):
             assert problem.infeasibility(candidate.assignment) == ""
 
 
-@pytest.mark.parametrize("devices", ["cpu-testbed", "cpu-testbed-limited"])
-def test_a_plan_is_a_placement_file_that_compiles(devices: str, tmp_path: Path) -> None:
-    document = plan("tiny", devices, out=tmp_path, quiet=True)
-    chosen = next(row for row in document["rows"] if row["label"] == document["plan"])
-    assert chosen["measured_ms"] is not None
-    assert document["verdict"]
-    assert document["notes"][0].startswith("test bed")
-    assert (tmp_path / "plan-tiny.png").stat().st_size > 1000
-    assert json.loads((tmp_path / "plan-tiny-report.json").read_text()) == document
-    placement = Placement.load(document["file"])
-    compiled = compile_model(ov.Core(), load("tiny"), placement)
-    assert compiled.create_infer_request().infer({0: np.zeros(compiled.input(0).shape)})
+class Planned(NamedTuple):
+    """A plan that was measured once for several tests."""
+
+    model: ov.Model
+    document: dict[str, Any]
+    said: str
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        ("residual.onnx", save_residual_onnx, "cpu-testbed-limited"),
+        ("chain.xml", save_chain_ir, "cpu-testbed"),
+    ],
+    ids=["residual-onnx", "chain-ir"],
+)
+def planned(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Planned:
+    """A network from outside the zoo, its file written by the test, planned and measured."""
+    name, save, devices = request.param
+    folder = tmp_path_factory.mktemp("plan")
+    # Read once: OpenVINO's automatic names for parts of an ONNX model change with each reading.
+    model = load(save(folder / name))
+    said = io.StringIO()
+    with redirect_stderr(said):
+        document = plan(model, devices, out=folder / "out")
+    return Planned(model, document, said.getvalue())
+
+
+def test_a_plan_is_a_placement_file_that_compiles_and_computes_the_same(planned: Planned) -> None:
+    check_outputs(planned.model, Placement.load(planned.document["file"]))
+
+
+def test_a_foreign_network_computes_the_same_on_two_devices(planned: Planned) -> None:
+    file = Placement.load(planned.document["file"])
+    names = [device.name for device in file.devices]
+    turns = {unit: names[turn // 2 % 2] for turn, unit in enumerate(file.units)}
+    n_submodels = check_outputs(planned.model, replace(file, units=turns))
+    assert n_submodels >= len(turns) // 2
+
+
+def check_outputs(model: ov.Model, placement: Placement) -> int:
+    """Compare a compiled placement with the plain model; the number of its submodels."""
+    compiled = compile_model(ov.Core(), model, placement)
+    plain = ov.Core().compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+    assert worst_relative(outputs(compiled, model), outputs(plain, model)) < 1e-4
+    return int(compiled.get_property("HETERO_NUMBER_OF_SUBMODELS"))
+
+
+def test_every_candidate_is_measured_unless_memory_forbids_it(planned: Planned) -> None:
+    rows = planned.document["rows"]
+    assert {"CPU alone", "CPU_FAST alone"} <= {row["label"] for row in rows}
+    for row in rows:
+        assert (row["measured_ms"] is None) == bool(row["error"])
+        assert not row["error"] or "CPU_FAST holds" in row["error"]
+    chosen = next(row for row in rows if row["label"] == planned.document["plan"])
+    assert chosen["measured_ms"] > 0
+    assert planned.document["verdict"]
+
+
+def test_a_plan_leaves_its_report_and_a_picture(planned: Planned) -> None:
+    folder = Path(planned.document["file"]).parent
+    name = planned.document["model"]
+    assert json.loads((folder / f"plan-{name}-report.json").read_text()) == planned.document
+    assert (folder / f"plan-{name}.png").stat().st_size > 1000
+    assert planned.document["notes"][0].startswith("test bed")
+
+
+def test_a_plan_says_first_how_many_units_there_are(planned: Planned) -> None:
+    units = Placement.load(planned.document["file"]).units
+    assert len(units) >= 4
+    note = f"{len(units)} units to place (granularity 'fused')"
+    assert planned.document["notes"][-1] == note
+    assert planned.said.index(note) == planned.said.index(":") + 2
 
 
 def test_the_command_prints_the_table_and_the_verdict(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    rows = make_rows(
+        [Candidate("CPU alone", ALONE, 9.0), Candidate("milp", SPLIT, 8.0)],
+        {"CPU alone": Measurement(10.0, 10.0)},
+        {"milp": "does not run: the device caught fire"},
+    )
+    document = {
+        "model": "tiny", "devices": ["CPU", "CPU_FAST"], "notes": ["test bed"], "plan": "CPU alone",
+        "verdict": "No split beats CPU alone.", "bound_ms": 8.1, "wall_s": 3.0,
+        "file": "plan-tiny.json", "rows": rows,
+    }  # fmt: skip
+    monkeypatch.setattr("placement_gym.tools.plan.plan", lambda **_: document)
     words = ["plan", "--model", "tiny", "--devices", "cpu-testbed", "--out", str(tmp_path)]
     assert main(words) == 0
-    printed = capsys.readouterr().out
-    for word in ("predicted ms", "CPU alone", "CPU_FAST alone", "plan-tiny.json"):
-        assert word in printed.replace("\n", "")
+    printed = " ".join(capsys.readouterr().out.split())
+    for said in ("predicted ms", "CPU alone", "caught fire", "No split beats", "plan-tiny.json"):
+        assert said in printed
+    assert "model estimates that no placement takes less than 8.10 ms" in printed
     assert main([*words, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["model"] == "tiny"
+
+
+class FailingBackend(FakeBackend):
+    """Refuses to measure any of its failing placements again, as OpenVINO does."""
+
+    def remeasure(self, assignments: Sequence[IntArray]) -> list[Measurement]:
+        if any(tuple(assignment.tolist()) in self.failures for assignment in assignments):
+            raise RuntimeError("the device caught fire")
+        return super().remeasure(assignments)
+
+
+def test_a_candidate_that_fails_to_run_is_left_out_and_named() -> None:
+    candidates = [Candidate("GPU alone", ALONE, 9.0), Candidate("milp", SPLIT, 8.0)]
+    backend = FailingBackend(failures=[SPLIT.tolist()])
+    measured, errors = measure(backend, candidates, quiet=True)
+    assert list(measured) == ["GPU alone"]
+    assert errors == {"milp": "does not run: the device caught fire"}
+    rows = make_rows(candidates, measured, errors)
+    assert choose(rows) == "GPU alone"
+    assert summarise(rows, "GPU alone") == "No split beats GPU alone."
+
+
+def test_where_every_candidate_fails_none_is_measured() -> None:
+    backend = FailingBackend(failures=[ALONE.tolist()])
+    measured, errors = measure(backend, [Candidate("GPU alone", ALONE, 9.0)], quiet=True)
+    assert not measured
+    assert list(errors) == ["GPU alone"]
+
+
+def test_candidates_that_memory_forbids_are_not_run() -> None:
+    backend = FakeBackend(problem=diamond_problem(LIMITED))
+    measured, errors = measure(backend, [Candidate("GPU alone", ALONE, 9.0)], quiet=True)
+    assert not measured
+    assert "GPU holds" in errors["GPU alone"]
+    assert not backend.asked("score")
+
+
+@pytest.mark.parametrize("interrupted_in", ["measure_profile", "remeasure"])
+def test_an_interrupted_plan_says_what_is_kept_and_how_to_go_on(
+    interrupted_in: str,
+    tiny_profile: CostTable,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def interrupt(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    closed: list[MeasuredBackend] = []
+    monkeypatch.setattr(MeasuredBackend, "close", lambda backend: closed.append(backend))
+    monkeypatch.setattr(MeasuredBackend, "remeasure", interrupt)
+    monkeypatch.setattr(profile, "measure_profile", interrupt)
+    if interrupted_in == "measure_profile":
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    with pytest.raises(KeyboardInterrupt):
+        plan("tiny", "cpu-testbed", "colocated", out=tmp_path, quiet=True)
+    said = capsys.readouterr().err
+    assert "Interrupted" in said
+    if interrupted_in == "remeasure":
+        assert "the profile is kept in" in said
+        assert "without --refresh, goes on" in said
+    else:
+        assert "nothing is kept: the same command starts again" in said
+    assert len(closed) == 2
+
+
+@pytest.mark.parametrize("tool", [plan, fidelity])
+def test_an_output_folder_that_cannot_be_written_is_found_before_anything_is_built(
+    tool: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nothing: Callable[..., None] = lambda *_, **__: pytest.fail("built a backend")  # noqa: E731
+    for module in ("plan", "fidelity"):
+        monkeypatch.setattr(f"placement_gym.tools.{module}.build_backend_to_split", nothing)
+    (tmp_path / "file").touch()
+    with pytest.raises(UserError, match="cannot write results into"):
+        tool("tiny", "cpu-testbed", out=tmp_path / "file" / "folder")
+
+
+def test_one_device_is_refused_before_anything_is_measured(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"one device, 'CPU'.*'cpu-testbed'"):
+        plan("tiny", "CPU", out=tmp_path, quiet=True)
 
 
 def test_the_noise_of_the_single_device_counts_too() -> None:
     first = Measurement(20.0, 20.0)
     faster = Measurement(10.0, 20.0, noise=0.3)
     split = Measurement(9.9, 20.0, noise=0.005)
-    found = table(
+    found = make_rows(
         [Candidate("A alone", ALONE, 1.0), Candidate("B alone", 1 - ALONE, 1.0),
          Candidate("milp", SPLIT, 1.0)],
         {"A alone": first, "B alone": faster, "milp": split},
+        {},
     )  # fmt: skip
-    assert choice(found) == "B alone"
+    assert choose(found) == "B alone"

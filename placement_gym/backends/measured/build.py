@@ -1,4 +1,4 @@
-"""A measured backend from what a user names: a model, devices, a granularity."""
+"""A measured backend from a user's arguments: a model, devices, a granularity."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from placement_gym.backends.measured.backend import MeasuredBackend
 from placement_gym.backends.measured.lock import measurement_lock
-from placement_gym.backends.measured.support import supported
+from placement_gym.backends.measured.profile import load_or_measure
+from placement_gym.backends.measured.support import query_support
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
 from placement_gym.devices import DevicesArgument, machine_devices, register
 from placement_gym.graph.extract import extract
@@ -37,12 +38,12 @@ def build_measured_backend(
     register(core, specs)
     loaded = load(model, sequence_length)
     units = units_of(loaded, granularity, graph)
-    problem = Problem(units, specs, supported(core, loaded, units, specs))
-    return MeasuredBackend(core, loaded, problem, split, protocol)
+    problem = Problem(units, specs, query_support(core, loaded, units, specs))
+    return MeasuredBackend(core, loaded, problem, split, protocol, load_or_measure)
 
 
 def units_of(model: ov.Model, granularity: str, view: str) -> Units:
-    """The units of a model; ``"fused"`` asks the CPU what it executes as one primitive."""
+    """The units of a model; ``"fused"`` takes the primitives that the CPU executes."""
     graph = extract(model, view)
     if granularity != "fused":
         return group(graph, granularity)

@@ -1,4 +1,4 @@
-"""What OpenVINO's performance counters say: the time of each operator on a device alone."""
+"""The time of each operator on a device alone, from OpenVINO's performance counters."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ def operator_times(
 ) -> FloatArray:
     """(n_operators,) median ms of the primitive that executes each operator.
 
-    A primitive's time goes to the operator with the most work among those that it fuses; what
-    stands for no operator, as a reorder that the device inserted, is left out.
+    The time of a primitive goes to the operator with the most FLOPs among those that it fuses.
+    Primitives of no operator, such as reorders that the device inserted, are left out.
 
     Args:
         core: Where ``device`` is registered.
         model: As ``models.load`` returns it.
-        graph: Its operators.
+        graph: The operators of ``model``.
         device: The device, with its settings.
-        inputs: Of one inference.
-        inferences: How many are counted.
+        inputs: One array per input of the model.
+        inferences: Number of inferences whose counters are read.
     """
     properties = device.compile_properties() | {"PERF_COUNT": True}
     compiled = core.compile_model(model, device.name, properties)

@@ -20,17 +20,17 @@ from placement_gym.graph.submodels import (
 if TYPE_CHECKING:
     import openvino as ov
 
-SPLITS = ("auto", "alias", "hetero")
+SPLIT_MODES = ("auto", "alias", "hetero")
 ALIASABLE = ("CPU",)
 
 
 class CompileError(EngineError):
-    """OpenVINO refused a placement, or did not do what it was asked."""
+    """OpenVINO refused a placement, or compiled something else."""
 
 
 @dataclass(frozen=True)
-class Split:
-    """A placement as HETERO needs it.
+class Partition:
+    """A placement as HETERO needs it: submodels, and the device name of each.
 
     Attributes:
         submodels: (n_operators,) submodel of each operator.
@@ -45,8 +45,8 @@ class Split:
     @classmethod
     def of(
         cls, graph: OpGraph, operator_devices: IntArray, specs: Sequence[DeviceSpec], alias: bool
-    ) -> Split:
-        """Split a graph by device.
+    ) -> Partition:
+        """Cut a graph into submodels, each on one device.
 
         HETERO tells submodels apart by device name alone and over-splits when two neighbours
         share one. With ``alias``, neighbours on one device get different names of it, where its
@@ -57,7 +57,7 @@ class Split:
         colours = separating_colours(graph, on[submodels], submodels) * alias
         taken = {spec.name for spec in specs}
         chosen = [
-            aliased(specs[device], colour, taken)
+            alias_device(specs[device], colour, taken)
             for device, colour in zip(on.tolist(), colours.tolist(), strict=True)
         ]
         return cls(
@@ -71,7 +71,7 @@ class Split:
         return len(self.targets)
 
 
-def aliased(spec: DeviceSpec, colour: int, taken: Collection[str] = ()) -> DeviceSpec:
+def alias_device(spec: DeviceSpec, colour: int, taken: Collection[str] = ()) -> DeviceSpec:
     """The device under another name, served by the same plugin with the same settings."""
     if colour == 0 or spec.kind not in ALIASABLE:
         return spec
@@ -82,20 +82,20 @@ def aliased(spec: DeviceSpec, colour: int, taken: Collection[str] = ()) -> Devic
 
 
 def uses_aliases(split: str, specs: Sequence[DeviceSpec]) -> bool:
-    """Whether a split mode means alias names, on the devices that can have them.
+    """Whether a split mode gives alias names to the devices that can have them.
 
     Raises:
         ValueError: Unknown mode, or aliases of a plugin that cannot be registered twice.
     """
-    if split not in SPLITS:
-        raise unknown_name("split", split, SPLITS)
+    if split not in SPLIT_MODES:
+        raise unknown_name("split", split, SPLIT_MODES)
     fixed = [spec.name for spec in specs if spec.kind not in ALIASABLE]
     if split == "alias" and fixed:
         raise UserError(f"{fixed} cannot be given a second name: use split='hetero' or 'auto'")
     return split != "hetero"
 
 
-def set_affinities(model: ov.Model, graph: OpGraph, split: Split) -> None:
+def set_affinities(model: ov.Model, graph: OpGraph, partition: Partition) -> None:
     """Write each node's device into its runtime info, in place, and read it back.
 
     Raises:
@@ -103,55 +103,57 @@ def set_affinities(model: ov.Model, graph: OpGraph, split: Split) -> None:
     """
     owner = {
         name: submodel
-        for names, submodel in zip(graph.members, split.submodels.tolist(), strict=True)
+        for names, submodel in zip(graph.members, partition.submodels.tolist(), strict=True)
         for name in names
     }
     for parameter, readers in zip(model.get_parameters(), graph.inputs, strict=True):
         if readers:
-            owner[parameter.get_friendly_name()] = int(split.submodels[list(readers)].min())
-    homeless = sorted({node.get_friendly_name() for node in model.get_ops()} - set(owner))
-    if homeless:
-        raise CompileError(f"the placement has no device for {homeless}")
+            owner[parameter.get_friendly_name()] = int(partition.submodels[list(readers)].min())
+    unplaced = sorted({node.get_friendly_name() for node in model.get_ops()} - set(owner))
+    if unplaced:
+        raise CompileError(f"the placement has no device for {unplaced}")
     separate_static_values(model, frozenset(graph.names), owner)
     nodes = {node.get_friendly_name(): node for node in model.get_ordered_ops()}
     for name, node in nodes.items():
-        node.get_rt_info()["affinity"] = split.targets[owner[name]]
+        node.get_rt_info()["affinity"] = partition.targets[owner[name]]
     for name, node in nodes.items():
-        if node.get_rt_info()["affinity"].astype(str) != split.targets[owner[name]]:
+        if node.get_rt_info()["affinity"].astype(str) != partition.targets[owner[name]]:
             raise CompileError(f"{name!r} did not keep its affinity")
 
 
-def compile_split(
+def compile_partition(
     core: ov.Core,
     model: ov.Model,
     graph: OpGraph,
-    split: Split,
+    partition: Partition,
     config: Mapping[str, Any] | None = None,
 ) -> ov.CompiledModel:
-    """Compile a clone of the model under a split, every device with its own settings.
+    """Compile a clone of the model as partitioned, every device with its own settings.
 
     Raises:
         CompileError: OpenVINO refused, or HETERO reports other devices than it was given.
     """
     placed = model.clone()
-    set_affinities(placed, graph, split)
-    register(core, tuple(split.devices.values()))
+    set_affinities(placed, graph, partition)
+    register(core, tuple(partition.devices.values()))
     properties = {
         # HETERO turns exclusive requests on when it splits, and the CPU plugin then ignores
         # its thread limit.
         "EXCLUSIVE_ASYNC_REQUESTS": False,
         "DEVICE_PROPERTIES": {
-            name: spec.compile_properties() for name, spec in split.devices.items()
+            name: spec.compile_properties() for name, spec in partition.devices.items()
         },
         **(config or {}),
     }
     try:
-        compiled = core.compile_model(placed, f"HETERO:{','.join(split.devices)}", properties)
+        compiled = core.compile_model(placed, f"HETERO:{','.join(partition.devices)}", properties)
     except RuntimeError as error:
         raise CompileError(f"OpenVINO refused the placement: {last_line(error)}") from error
     running = set(compiled.get_property("EXECUTION_DEVICES"))
-    if running != set(split.devices):
-        raise CompileError(f"asked for {sorted(split.devices)}, it runs on {sorted(running)}")
+    if running != set(partition.devices):
+        raise CompileError(
+            f"the placement names {sorted(partition.devices)}, HETERO runs on {sorted(running)}"
+        )
     return compiled
 
 
@@ -160,6 +162,6 @@ def last_line(error: BaseException) -> str:
     return lines[-1] if lines else type(error).__name__
 
 
-def n_submodels(compiled: ov.CompiledModel) -> int:
-    """Submodels that HETERO really made."""
+def count_submodels(compiled: ov.CompiledModel) -> int:
+    """The number of submodels that HETERO really made."""
     return int(compiled.get_property("HETERO_NUMBER_OF_SUBMODELS"))

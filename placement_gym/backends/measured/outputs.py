@@ -1,4 +1,4 @@
-"""Inputs for a measurement, and whether two results are the same."""
+"""Sample inputs for a measurement, and the comparison of its outputs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def tolerance(devices: Sequence[DeviceSpec]) -> float:
 
 
 def sample_inputs(model: ov.Model, seed: int = 0) -> list[NDArray[Any]]:
-    """One seeded array an input: floats in [0, 1), integers 0 or 1, masks all ones.
+    """One seeded array per input: floats in [0, 1), integers 0 or 1, masks all ones.
 
     Small integers are valid indices for every embedding; a random mask could hide every token.
     """
@@ -43,7 +43,7 @@ def sample_input(port: ov.Output, rng: np.random.Generator) -> NDArray[Any]:
 
 def relative_error(outputs: Sequence[NDArray[Any]], expected: Sequence[NDArray[Any]]) -> float:
     """Largest difference relative to the largest value, over all outputs; inf if not finite."""
-    if not finite(outputs):
+    if not all_finite(outputs):
         return float("inf")
     worst = 0.0
     for output, reference in zip(outputs, expected, strict=True):
@@ -53,5 +53,5 @@ def relative_error(outputs: Sequence[NDArray[Any]], expected: Sequence[NDArray[A
     return worst
 
 
-def finite(outputs: Sequence[NDArray[Any]]) -> bool:
+def all_finite(outputs: Sequence[NDArray[Any]]) -> bool:
     return all(bool(np.isfinite(output.astype(np.float64)).all()) for output in outputs)

@@ -1,4 +1,4 @@
-"""What OpenVINO places by itself."""
+"""Where OpenVINO places operators by itself."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ if TYPE_CHECKING:
     import openvino as ov
 
 
-def operators(core: ov.Core, model: ov.Model, problem: Problem) -> dict[str, int]:
-    """Device index by operator, as automatic HETERO would place it."""
+def place_by_hetero(core: ov.Core, model: ov.Model, problem: Problem) -> dict[str, int]:
+    """Operator name -> device index, as automatic HETERO would place it."""
     names = problem.device_names
     found = core.query_model(model, f"HETERO:{','.join(names)}")
     return {operator: names.index(device) for operator, device in found.items()}
 
 
-def device(core: ov.Core, model: ov.Model, problem: Problem) -> dict[str, int]:
-    """AUTO's single device for every operator."""
+def place_by_auto(core: ov.Core, model: ov.Model, problem: Problem) -> dict[str, int]:
+    """Operator name -> index of the one device that AUTO chooses."""
     names = problem.device_names
     properties = {
         "ENABLE_STARTUP_FALLBACK": False,

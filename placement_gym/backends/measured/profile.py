@@ -1,4 +1,4 @@
-"""Profiled costs: counters for operators, a fit on measured splits for what cuts cost."""
+"""Profiled costs: counters for operators, and a fit on measured placements for what cuts cost."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 import os
 import platform
 from collections.abc import Callable, Iterable
+from contextlib import closing
 from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +18,7 @@ from scipy.optimize import lsq_linear
 from placement_gym.arrays import FloatArray, IntArray
 from placement_gym.backends.measured.counters import operator_times
 from placement_gym.backends.measured.lock import measurement_lock
-from placement_gym.backends.measured.timing_protocol import FITTED, QUICK, TimingProtocol
+from placement_gym.backends.measured.timing_protocol import FOR_FITTING, QUICK, TimingProtocol
 from placement_gym.backends.protocol import Measurement
 from placement_gym.costs.table import CostTable
 from placement_gym.devices import usable_cores
@@ -34,159 +35,49 @@ METHOD = 2
 """Changes with what a profile measures or how it is kept, so that older ones are not read."""
 MIN_TRANSFER_MS = 0.02
 """Least cost of a transfer, without which a solver trusts a lucky fit and cuts too often."""
+SPARE_MEASUREMENTS = 2
+"""Measurements that a fit needs beyond the number of its unknowns."""
 
 
-def profile(backend: MeasuredBackend, step: Callable[[], object] = lambda: None) -> CostTable:
-    """Measure a cost table, calling ``step`` after each measurement.
-
-    Operators get the times of OpenVINO's counters on each device alone, times one factor a
-    device. It, the fixed and per-megabyte costs of transfers and the cost of a further submodel
-    are a non-negative least-squares fit, on relative errors, to the latencies of every device
-    alone and of ``fitted_splits``.
-
-    Raises:
-        ValueError: There is one device only, or one does not run the whole model.
-        RuntimeError: Too few of the splits could be measured.
-    """
-    problem = backend.problem
-    graph = problem.units.graph
-    check(problem)
-    columns = []
-    for device in problem.devices:
-        with measurement_lock():
-            columns.append(
-                operator_times(
-                    backend.core,
-                    backend.model,
-                    graph,
-                    device,
-                    backend.inputs,
-                    backend.protocol.counted,
-                )
-            )
-        step()
-    singles = [problem.single(device) for device in range(len(problem.devices))]
-    splits = [*singles, *fitted_splits(problem, backend.protocol)]
-    found = []
-    for split in splits:
-        found.append(backend.evaluate_ignoring_limits(split))
-        step()
-    return fitted(problem, np.stack(columns, axis=1), splits, found)
-
-
-def check(problem: Problem) -> None:
-    """Refuse what cannot be profiled, before anything is measured."""
-    partly = [
-        n for n, whole in zip(problem.device_names, problem.runs_all, strict=True) if not whole
-    ]
-    if len(problem.devices) < 2 or partly:
-        raise UserError(
-            f"a profile needs two or more devices that run the whole model; {partly} do not, of "
-            f"{list(problem.device_names)}: leave them out"
-        )
-
-
-def fitted_splits(problem: Problem, protocol: TimingProtocol = FITTED) -> list[IntArray]:
-    """The splits that a profile is fitted to, always the same of a problem."""
-    return sample_placements(problem, n_splits(problem, protocol), np.random.default_rng(SEED))
-
-
-def n_splits(problem: Problem, protocol: TimingProtocol) -> int:
-    """As many as average the noise out, or a few more than the unknowns of the fit."""
-    unknowns = n_unknowns(len(problem.devices))
-    return max(protocol.splits, 2 * unknowns if protocol.splits else unknowns + 2)
-
-
-def n_unknowns(n_devices: int) -> int:
-    """A factor a device, two costs a link, and that of a submodel."""
-    return n_devices + n_devices * (n_devices - 1) + 1
-
-
-def n_measurements(problem: Problem, protocol: TimingProtocol) -> int:
-    """How often ``profile`` measures something, at most."""
-    return 2 * len(problem.devices) + n_splits(problem, protocol)
-
-
-def fitted(
-    problem: Problem,
-    operator_ms: FloatArray,
-    splits: Iterable[IntArray],
-    found: Iterable[Measurement],
+def load_or_measure(
+    backend: MeasuredBackend, refresh: bool = False, quiet: bool = False, quick: bool = False
 ) -> CostTable:
-    """The table that explains the measurements best.
+    """The profile that this machine keeps of the backend's problem; measured if there is none.
 
     Args:
-        problem: Units and devices.
-        operator_ms: (n_operators, n_devices) times by the counters.
-        splits: The measured assignments, every device alone among them where it can be.
-        found: Their measurements, in the same order.
+        backend: Its model, problem and way of splitting.
+        refresh: Measure again.
+        quiet: Show no progress.
+        quick: A rougher profile will do, in a fraction of the time; a full one is still taken
+            where there is one.
+
+    Raises:
+        UserError: The problem cannot be profiled; see ``check_can_be_profiled``.
+        EngineError: Too few of the placements could be measured.
     """
-    pairs = [(split, m) for split, m in zip(splits, found, strict=True) if m.feasible]
-    if len(pairs) < n_unknowns(len(problem.devices)) + 2:
-        raise EngineError(f"only {len(pairs)} placements could be measured: no profile")
-    n_devices = len(problem.devices)
-    links = list(combinations(range(n_devices), 2))
-    reference_ms = float(np.median([m.reference_ms for _, m in pairs]))
-    latency_ms = np.array([reference_ms / m.speedup for _, m in pairs])
-    design = np.array(
-        [
-            [
-                *device_work(problem, operator_ms, a),
-                *crossings(problem, a, links),
-                m.n_submodels - 1,
-            ]
-            for a, m in pairs
-        ]
-    )
-    lowest = np.zeros(design.shape[1])
-    lowest[n_devices : n_devices + len(links)] = MIN_TRANSFER_MS
-    relative = design / latency_ms[:, None]
-    solution = lsq_linear(relative, np.ones(len(pairs)), bounds=(lowest, np.inf)).x
-    ends = np.cumsum([n_devices, len(links), len(links)])
-    scale, fixed, per_mb, (submodel_ms,) = np.split(solution, ends)
-    whole = operator_ms.sum(axis=0) * scale
-    rest = 1.0 - submodel_ms / np.maximum(whole, np.finfo(float).tiny)
-    return CostTable(
-        source="profiled",
-        graph=problem.units.graph.fingerprint(),
-        operators=problem.units.graph.names,
-        devices=problem.device_names,
-        operator_ms=operator_ms * scale * np.where(whole > submodel_ms, rest, 1.0),
-        supported=problem.supported[problem.units.of_operator],
-        memory_bytes=problem.units.graph.weight_bytes,
-        transfer_size=problem.units.graph.tensors.size_bytes / 1e6,
-        transfer_unit="MB",
-        link_ms=symmetric(fixed, links, n_devices),
-        link_ms_per_size=symmetric(per_mb, links, n_devices),
-        submodel_ms=np.full(n_devices, submodel_ms),
-        host=np.array([device.host for device in problem.devices]),
-    )
+    kept = None if refresh else kept_profile(backend, quick)
+    if kept is not None:
+        return CostTable.load(kept)
+    check_can_be_profiled(backend.problem)
+    protocol = QUICK if quick else FOR_FITTING
+    total = n_measurements(backend.problem, protocol)
+    with (
+        progress_bar(total, "measurements", quiet) as progress,
+        closing(backend.with_protocol(protocol)) as profiled,
+    ):
+        task = progress.task_ids[0]
+        progress.update(task, description="profiling")
+        table = measure_profile(profiled, step=lambda: progress.advance(task))
+    path = cache_path(backend, quick)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    table.save(path)
+    return table
 
 
-def device_work(problem: Problem, operator_ms: FloatArray, assignment: IntArray) -> FloatArray:
-    """(n_devices,) counted time of the operators on each device."""
-    on = assignment[problem.units.of_operator]
-    counted = operator_ms[np.arange(len(on)), on]
-    return np.bincount(on, counted, len(problem.devices)).astype(np.float64)
-
-
-def crossings(problem: Problem, assignment: IntArray, links: list[tuple[int, int]]) -> list[float]:
-    """Transfers over each link, then megabytes over each link."""
-    tensors = problem.units.quotient.tensors
-    tensor, target = problem.transfers(assignment)
-    source = assignment[tensors.source[tensor]]
-    low, high = np.minimum(source, target), np.maximum(source, target)
-    over = [(low == a) & (high == b) for a, b in links]
-    megabytes = tensors.size_bytes[tensor] / 1e6
-    return [*(float(mine.sum()) for mine in over), *(float(megabytes[mine].sum()) for mine in over)]
-
-
-def symmetric(values: FloatArray, links: list[tuple[int, int]], n_devices: int) -> FloatArray:
-    """(n_devices, n_devices) with each link's value in both directions."""
-    matrix = np.zeros((n_devices, n_devices))
-    for value, (a, b) in zip(values, links, strict=True):
-        matrix[a, b] = matrix[b, a] = value
-    return matrix
+def kept_profile(backend: MeasuredBackend, quick: bool = False) -> Path | None:
+    """The file of a profile that this machine keeps, a full one first; None if there is none."""
+    paths = [cache_path(backend), cache_path(backend, quick)]
+    return next((path for path in paths if path.exists()), None)
 
 
 def cache_path(backend: MeasuredBackend, quick: bool = False) -> Path:
@@ -209,27 +100,191 @@ def cache_path(backend: MeasuredBackend, quick: bool = False) -> Path:
     return cache / "placement_gym" / f"{kind}-{name}-{digest}.json"
 
 
-def cached(
-    backend: MeasuredBackend, refresh: bool = False, quiet: bool = False, quick: bool = False
+def check_can_be_profiled(problem: Problem) -> None:
+    """Refuse what cannot be profiled, before anything is measured.
+
+    Raises:
+        UserError: There is one device only, one does not run the whole model, or there are fewer
+            placements than the fit needs.
+    """
+    names = list(problem.device_names)
+    if len(names) < 2:
+        raise UserError(
+            f"there is nothing to place with one device, {names[0]!r}: name two or more, as in "
+            "'CPU,GPU', or take the test bed 'cpu-testbed', which needs nothing but a CPU"
+        )
+    partly = [name for name, whole in zip(names, problem.runs_all, strict=True) if not whole]
+    if partly:
+        raise UserError(
+            f"a profile needs devices that run the whole model, and {partly} of {names} do not: "
+            "leave them out"
+        )
+    needed, possible = n_needed(problem), len(names) ** problem.n_units
+    if possible < needed:
+        raise UserError(
+            f"{problem.n_units} units have only {possible} placements on {names}, and a profile is "
+            f"fitted to at least {needed}: the model is too small for one, or its units are too "
+            "coarse (granularity 'op' is the finest)"
+        )
+
+
+def measure_profile(
+    backend: MeasuredBackend, step: Callable[[], object] = lambda: None
 ) -> CostTable:
-    """The profile that this machine keeps of the backend's problem; measured if there is none.
+    """Measure a cost table, calling ``step`` after each measurement.
+
+    Operators get the times of OpenVINO's counters on each device alone, times one factor per
+    device. These factors, the fixed and per-megabyte costs of transfers and the cost of a further
+    submodel are a non-negative least-squares fit, on relative errors, to the latencies of every
+    device alone and of ``sample_fit_placements``.
+
+    Raises:
+        UserError: The problem cannot be profiled, or the model's outputs are not finite.
+        EngineError: Too few of the placements could be measured.
+    """
+    problem = backend.problem
+    check_can_be_profiled(problem)
+    with measurement_lock():
+        backend.check_reference()
+    columns = []
+    for device in problem.devices:
+        with measurement_lock():
+            columns.append(
+                operator_times(
+                    backend.core,
+                    backend.model,
+                    problem.units.graph,
+                    device,
+                    backend.inputs,
+                    backend.protocol.counter_inferences,
+                )
+            )
+        step()
+    singles = [problem.single(device) for device in range(len(problem.devices))]
+    placements = [*singles, *sample_fit_placements(problem, backend.protocol)]
+    measurements = []
+    for placement in placements:
+        measurements.append(backend.evaluate_ignoring_limits(placement))
+        step()
+    return fit_costs(problem, np.stack(columns, axis=1), placements, measurements)
+
+
+def sample_fit_placements(
+    problem: Problem, protocol: TimingProtocol = FOR_FITTING
+) -> list[IntArray]:
+    """The placements that a profile is fitted to: always the same ones of a problem."""
+    n = n_fit_placements(problem, protocol)
+    return sample_placements(problem, n, np.random.default_rng(SEED))
+
+
+def n_fit_placements(problem: Problem, protocol: TimingProtocol) -> int:
+    """Enough to average the noise out, or in a quick profile a few more than the unknowns."""
+    unknowns = n_unknowns(len(problem.devices))
+    enough = max(protocol.fit_placements, 2 * unknowns)
+    return enough if protocol.fit_placements else unknowns + SPARE_MEASUREMENTS
+
+
+def n_unknowns(n_devices: int) -> int:
+    """A factor per device, two costs per link, and the cost of a submodel."""
+    return n_devices + n_devices * (n_devices - 1) + 1
+
+
+def n_needed(problem: Problem) -> int:
+    """The least number of measurements that can be fitted."""
+    return n_unknowns(len(problem.devices)) + SPARE_MEASUREMENTS
+
+
+def n_measurements(problem: Problem, protocol: TimingProtocol) -> int:
+    """The maximum number of measurements that ``measure_profile`` takes."""
+    return 2 * len(problem.devices) + n_fit_placements(problem, protocol)
+
+
+def fit_costs(
+    problem: Problem,
+    operator_ms: FloatArray,
+    placements: Iterable[IntArray],
+    measurements: Iterable[Measurement],
+) -> CostTable:
+    """The cost table that explains the measurements best.
 
     Args:
-        backend: Its model, problem and way of splitting.
-        refresh: Measure again.
-        quiet: Show no progress.
-        quick: A rougher profile will do, in a fraction of the time; a full one is still taken
-            where there is one.
+        problem: Units and devices.
+        operator_ms: (n_operators, n_devices) times by the counters.
+        placements: The measured assignments, every device alone among them where it can be.
+        measurements: The measurements of ``placements``, in the same order.
     """
-    path, full = cache_path(backend, quick), cache_path(backend)
-    for known in (full, path):
-        if known.exists() and not refresh:
-            return CostTable.load(known)
-    protocol = QUICK if quick else FITTED
-    with progress_bar(n_measurements(backend.problem, protocol), "measurements", quiet) as progress:
-        task = progress.task_ids[0]
-        progress.update(task, description="profiling")
-        table = profile(backend.under(protocol), step=lambda: progress.advance(task))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    table.save(path)
-    return table
+    pairs = [(a, m) for a, m in zip(placements, measurements, strict=True) if m.feasible]
+    if len(pairs) < n_needed(problem):
+        raise EngineError(
+            f"only {len(pairs)} placements could be measured, and a profile needs "
+            f"{n_needed(problem)}: no profile"
+        )
+    n_devices = len(problem.devices)
+    links = list(combinations(range(n_devices), 2))
+    reference_ms = float(np.median([m.reference_ms for _, m in pairs]))
+    # Each latency relative to the reference beside it, so that the machine's drift drops out.
+    latency_ms = np.array([reference_ms / m.speedup for _, m in pairs])
+    design = np.array(
+        [
+            [
+                *work_per_device(problem, operator_ms, assignment),
+                *count_crossings(problem, assignment, links),
+                m.n_submodels - 1,
+            ]
+            for assignment, m in pairs
+        ]
+    )
+    lowest = np.zeros(design.shape[1])
+    lowest[n_devices : n_devices + len(links)] = MIN_TRANSFER_MS
+    relative = design / latency_ms[:, None]
+    solution = lsq_linear(relative, np.ones(len(pairs)), bounds=(lowest, np.inf)).x
+    ends = np.cumsum([n_devices, len(links), len(links)])
+    scale, fixed, per_mb, (submodel_ms,) = np.split(solution, ends)
+    whole = operator_ms.sum(axis=0) * scale
+    # A table charges every submodel, the fit all but the first: operators give up its cost.
+    rest = 1.0 - submodel_ms / np.maximum(whole, np.finfo(float).tiny)
+    return CostTable(
+        source="profiled",
+        graph=problem.units.graph.fingerprint(),
+        operators=problem.units.graph.names,
+        devices=problem.device_names,
+        operator_ms=operator_ms * scale * np.where(whole > submodel_ms, rest, 1.0),
+        supported=problem.supported[problem.units.of_operator],
+        memory_bytes=problem.units.graph.weight_bytes,
+        transfer_size=problem.units.graph.tensors.size_bytes / 1e6,
+        transfer_unit="MB",
+        link_ms=symmetric_matrix(fixed, links, n_devices),
+        link_ms_per_size=symmetric_matrix(per_mb, links, n_devices),
+        submodel_ms=np.full(n_devices, submodel_ms),
+        host=np.array([device.host for device in problem.devices]),
+    )
+
+
+def work_per_device(problem: Problem, operator_ms: FloatArray, assignment: IntArray) -> FloatArray:
+    """(n_devices,) counted ms of the operators on each device."""
+    on = assignment[problem.units.of_operator]
+    counted = operator_ms[np.arange(len(on)), on]
+    return np.bincount(on, counted, len(problem.devices)).astype(np.float64)
+
+
+def count_crossings(
+    problem: Problem, assignment: IntArray, links: list[tuple[int, int]]
+) -> list[float]:
+    """Transfers over each link, then megabytes over each link."""
+    tensors = problem.units.quotient.tensors
+    tensor, target = problem.transfers(assignment)
+    source = assignment[tensors.source[tensor]]
+    low, high = np.minimum(source, target), np.maximum(source, target)
+    over = [(low == a) & (high == b) for a, b in links]
+    megabytes = tensors.size_bytes[tensor] / 1e6
+    return [*(float(mine.sum()) for mine in over), *(float(megabytes[mine].sum()) for mine in over)]
+
+
+def symmetric_matrix(
+    values: FloatArray, links: list[tuple[int, int]], n_devices: int
+) -> FloatArray:
+    """(n_devices, n_devices) with each link's value in both directions."""
+    matrix = np.zeros((n_devices, n_devices))
+    for value, (a, b) in zip(values, links, strict=True):
+        matrix[a, b] = matrix[b, a] = value
+    return matrix

@@ -1,4 +1,4 @@
-"""Which units a device supports, asked of OpenVINO."""
+"""Which units each device supports, according to OpenVINO."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import openvino as ov
 
 
-def supported(
+def query_support(
     core: ov.Core, model: ov.Model, units: Units, devices: Sequence[DeviceSpec]
 ) -> BoolArray:
     """(n_units, n_devices) bool: the device runs every operator of the unit.

@@ -19,8 +19,8 @@ Arm = Callable[[], object]
 Samples = FloatArray
 
 
-def interleaved(arms: Sequence[Arm], repeats: int) -> Samples:
-    """Run every arm ``repeats`` times, block by block, so that slow drift meets all alike.
+def time_interleaved(arms: Sequence[Arm], repeats: int) -> Samples:
+    """Time every arm ``repeats`` times, block by block, so that slow drift meets all alike.
 
     Each round runs one block of every arm, in alternating order, an even number of times; the
     first run of a block, which finds the caches and threads of another arm, is not counted. Short
@@ -29,7 +29,7 @@ def interleaved(arms: Sequence[Arm], repeats: int) -> Samples:
 
     Args:
         arms: What to run.
-        repeats: Counted runs an arm, rounded up to whole blocks; at least 2.
+        repeats: Counted runs of each arm, rounded up to whole blocks; at least 2.
 
     Returns:
         (n_arms, n_blocks, runs) milliseconds.
@@ -41,11 +41,11 @@ def interleaved(arms: Sequence[Arm], repeats: int) -> Samples:
         order = range(len(arms)) if block % 2 == 0 else reversed(range(len(arms)))
         for arm in order:
             arms[arm]()
-            samples[arm, block] = [timed_ms(arms[arm]) for _ in range(runs)]
+            samples[arm, block] = [time_once_ms(arms[arm]) for _ in range(runs)]
     return samples
 
 
-def timed_ms(arm: Arm) -> float:
+def time_once_ms(arm: Arm) -> float:
     started = perf_counter()
     arm()
     return (perf_counter() - started) * 1e3
@@ -79,7 +79,7 @@ def half_width(observations: Samples) -> float:
     return float(quantile * observations.std(ddof=1) / np.sqrt(len(observations)))
 
 
-def unsteady(reference: Samples, candidate: Samples) -> bool:
+def is_unsteady(reference: Samples, candidate: Samples) -> bool:
     """Whether the run should be repeated: a long tail, or a reference that moved halfway."""
     half = reference.shape[0] // 2
     before, after = np.median(reference[:half]), np.median(reference[half:])

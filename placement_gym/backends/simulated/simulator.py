@@ -45,6 +45,8 @@ class Simulator:
         self.channels = Channels.of(semantics.contention, len(costs.devices))
         self.transfer = CHOICES["transfer"].index(semantics.transfer)
         self.counts_submodels = bool(costs.submodel_ms.any())
+        # kernels would be compiled anew for whole numbers
+        self.gaps_ms = float(semantics.op_gap_ms), float(semantics.link_gap_ms)
 
     @cached_property
     def flow(self) -> Flow:
@@ -85,7 +87,7 @@ class Simulator:
             return float(load_schedule(self.program, placement).max())
         if self.is_uncontended_list:
             unit, ms, transfer_ms = self.program.unit, self.program.ms, self.program.transfer_ms
-            order, gap_ms = self.sequence, self.semantics.op_gap_ms
+            order, gap_ms = self.sequence, self.gaps_ms[0]
             return list_makespan(unit, ms, transfer_ms, self.readings, order, placement, gap_ms)
         return self.schedule(placement)[0]
 
@@ -103,11 +105,11 @@ class Simulator:
             columns = np.ascontiguousarray(placements.T)
             if self.semantics.schedule == "serial":
                 return serial_batch(self.program, columns)
-            gap_ms = self.semantics.op_gap_ms
-            return list_batch(self.program, columns, self.readings, self.sequence, gap_ms)
+            return list_batch(self.program, columns, self.readings, self.sequence, self.gaps_ms[0])
         if self.semantics.schedule == "event" and not self.needs_heap:
-            gaps = self.semantics.op_gap_ms, self.semantics.link_gap_ms
-            return event_fifo_batch(self.program, placements, self.channels, self.transfer, *gaps)
+            return event_fifo_batch(
+                self.program, placements, self.channels, self.transfer, *self.gaps_ms
+            )
         return np.array([self.latency_ms(placement) for placement in placements])
 
     @property
@@ -135,8 +137,7 @@ class Simulator:
 
         Under ``"load"`` start and finish are those of a serial schedule.
         """
-        axes, program = self.semantics, self.program
-        gaps = axes.op_gap_ms, axes.link_gap_ms
+        axes, program, gaps = self.semantics, self.program, self.gaps_ms
         if axes.schedule == "event" and self.needs_heap:
             return event_heap(
                 program, placement, self.channels, self.transfer, *gaps, self.preference

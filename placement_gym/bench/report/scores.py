@@ -12,10 +12,15 @@ from pathlib import Path
 import numpy as np
 
 from placement_gym.arrays import FloatArray
-from placement_gym.bench.report.drift import group_by_problem, median_device_ms
+from placement_gym.bench.report.drift import (
+    correct_drift,
+    group_by_problem,
+    median_device_ms,
+)
 from placement_gym.bench.report.known_latencies import KnownLatencies
 from placement_gym.bench.report.stats import Estimate, interquartile_mean, with_interval
-from placement_gym.bench.run.rows import Json
+from placement_gym.bench.run.rows import Json, load_runs
+from placement_gym.errors import UserError
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,6 +34,18 @@ class StudyResults:
 
     rows: Sequence[Json]
     known: Mapping[str, KnownLatencies] = field(default_factory=dict)
+
+    @classmethod
+    def load(cls, folder: str | Path) -> StudyResults:
+        """Read the results of a folder, corrected for drift, without optima and bounds.
+
+        Raises:
+            UserError: The folder has no results.
+        """
+        rows = load_runs(Path(folder))
+        if not rows:
+            raise UserError(f"{folder} has no results: run a study or a comparison first")
+        return cls(correct_drift(rows))
 
     @cached_property
     def problems(self) -> list[str]:

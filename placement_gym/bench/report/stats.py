@@ -54,7 +54,7 @@ def performance_profile(scores: FloatArray, thresholds: FloatArray) -> FloatArra
 def with_interval(statistic: Callable[..., float], *scores: FloatArray) -> Estimate:
     """A statistic of scores with its stratified bootstrap interval.
 
-    Runs are drawn anew within each problem, apart for each agent.
+    Runs are resampled within each problem, independently for each agent.
 
     Args:
         statistic: Of as many arrays as are given.

@@ -109,21 +109,21 @@ def load_agent(name: str) -> Any:
     Raises:
         UnknownAgentError: The name is unknown or cannot be imported; the message lists the names.
     """
-    known = registered()
+    known = registered_agents()
     target = known.get(name, name)
     if ":" not in target:
         unknown = unknown_name("agent", name, known)
         raise UnknownAgentError(f"{unknown}; your own agent is 'module:attribute'")
-    return attribute(target)
+    return import_attribute(target)
 
 
-def registered() -> dict[str, str]:
+def registered_agents() -> dict[str, str]:
     """The registered agents: name -> ``"module:attribute"``."""
-    agents: dict[str, str] = attribute(REGISTRY)
+    agents: dict[str, str] = import_attribute(REGISTRY)
     return agents
 
 
-def attribute(target: str) -> Any:
+def import_attribute(target: str) -> Any:
     module, _, name = target.partition(":")
     try:
         return getattr(import_module(module), name)

@@ -9,6 +9,7 @@ import sys
 import warnings
 from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 
 import gymnasium as gym
 import numpy as np
@@ -21,6 +22,8 @@ from placement_gym.bench.run.verdict import YES
 from placement_gym.bench.run.watchdog import exit_with_parent
 from placement_gym.env import placement_env
 from placement_gym.errors import EngineError
+
+PACKAGE_ROOT = Path(__file__).parents[3]
 
 
 def choose_finalist(bench_env: BenchEnv, candidates: Sequence[IntArray]) -> Finalist:
@@ -78,8 +81,16 @@ def remeasure_in_new_process(
         "assignments": [assignment.tolist() for assignment in assignments],
         "parent": os.getpid(),
     }
-    command = [sys.executable, "-m", __spec__.name]
-    done = subprocess.run(command, input=json.dumps(request), capture_output=True, text=True)
+    # -P: no file of the working folder hides a module of Python or of this package
+    command = [sys.executable, "-P", "-m", __spec__.name]
+    paths = [str(PACKAGE_ROOT), os.environ.get("PYTHONPATH", "")]
+    done = subprocess.run(
+        command,
+        input=json.dumps(request),
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))},
+        capture_output=True,
+        text=True,
+    )
     if done.returncode:
         lines = done.stderr.strip().splitlines() or ["no message"]
         raise EngineError(f"re-measuring failed: {lines[-1]}")

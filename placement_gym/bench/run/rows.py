@@ -38,7 +38,7 @@ class Row:
         seed: Seed of the run.
         budget: Evaluations allowed.
         evaluations: Evaluations used.
-        latency_ms: Median of the finalist, measured afresh.
+        latency_ms: Median of the finalist, measured again.
         latency_p90_ms: 90th percentile of the same.
         greedy_latency_ms: Median of ``predict(deterministic=True)`` after learning.
         greedy_speedup: Its speed-up over the reference device, measured beside it.

@@ -14,7 +14,7 @@ ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_
 
 @contextmanager
 def limit_threads() -> Iterator[None]:
-    """Limit libraries that are loaded meanwhile, child processes and PyTorch to one thread.
+    """Limit PyTorch, child processes and libraries that are loaded inside to one thread.
 
     Afterwards the environment variables and PyTorch's threads are as before.
     """

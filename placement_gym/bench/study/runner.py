@@ -9,6 +9,7 @@ from pathlib import Path
 import gymnasium as gym
 from rich.progress import Task as ProgressTask
 
+from envs_registry import register_envs
 from placement_gym.bench.run.agents import AgentSpec
 from placement_gym.bench.run.environment import BenchEnvs
 from placement_gym.bench.run.rows import (
@@ -186,8 +187,7 @@ def is_measured(study: Study) -> bool:
     Raises:
         UserError: An environment is unknown.
     """
-    import placement_gym  # noqa: F401  registers the environments
-
+    register_envs()
     envs = {study.env, study.score_on.get("env", study.env)}
     for env in sorted(envs):
         if env not in gym.registry:

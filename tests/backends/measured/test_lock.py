@@ -1,43 +1,119 @@
 from __future__ import annotations
 
+import os
 import select
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import openvino as ov
+import pytest
 from fakes import assignment
 from testbed import (
     CHESSBOARD,
     backend,
 )
 
+from placement_gym.backends.measured import lock
 from placement_gym.backends.measured.lock import measurement_lock
 
-WAITING_CHILD = """
-import sys, gymnasium
-env = gymnasium.make("placement_gym:DevicePlacement-v0", model="tiny", devices="cpu-testbed",
-                     warmup=1, repeats=2)
-print("ready", flush=True)
-env.reset()
-print("measured", flush=True)
+ENTERING_CHILD = """
+from placement_gym.backends.measured.lock import measurement_lock
+with measurement_lock():
+    print("entered", flush=True)
+    input()
 """
+WAITING_FOR = "to finish measuring"
+DEAD_PROCESS = 2**22 + 1
+"""Above the largest number that Linux gives to a process."""
 
 
-def test_a_second_process_waits_while_the_first_measures() -> None:
+@pytest.fixture(autouse=True)
+def own_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A lock that only this test and its children know."""
+    monkeypatch.setenv("PLACEMENT_GYM_LOCK", str(tmp_path / "lock"))
+    return tmp_path / "lock"
+
+
+@contextmanager
+def child() -> Iterator[subprocess.Popen[str]]:
+    """A process that takes the lock, says so, and keeps it until it reads a line."""
+    pipe = subprocess.PIPE
+    command = [sys.executable, "-c", ENTERING_CHILD]
+    process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+    with process:
+        yield process
+        process.kill()
+
+
+def read_line(process: subprocess.Popen[str], stream: str) -> str:
+    """The next line that the process writes."""
+    source = getattr(process, stream)
+    assert select.select([source], [], [], 60.0)[0], "the process said nothing"
+    return str(source.readline())
+
+
+def test_a_second_process_waits_while_the_first_measures_and_says_for_whom() -> None:
+    with child() as waiting:
+        with measurement_lock():
+            said = read_line(waiting, "stderr")
+            assert said.startswith(f"waiting for process {os.getpid()} (")
+            assert WAITING_FOR in said
+            assert not select.select([waiting.stdout], [], [], 0.2)[0]
+        assert read_line(waiting, "stdout") == "entered\n"
+
+
+def test_who_waits_for_a_child_reads_its_command(capfd: pytest.CaptureFixture[str]) -> None:
+    with child() as holder:
+        assert read_line(holder, "stdout") == "entered\n"
+        assert lock.describe_holder() == f"process {holder.pid} (-c)"
+
+
+def test_the_lock_is_where_the_environment_variable_says(own_lock: Path) -> None:
     with measurement_lock():
-        child = subprocess.Popen(
-            [sys.executable, "-c", WAITING_CHILD], stdout=subprocess.PIPE, text=True, bufsize=1
-        )
-        try:
-            assert child.stdout is not None
-            assert child.stdout.readline() == "ready\n"
-            waiting = not select.select([child.stdout], [], [], 2.0)[0]
-        except BaseException:
-            child.kill()
-            raise
-    printed, _ = child.communicate(timeout=60)
-    assert waiting
-    assert (printed, child.returncode) == ("measured\n", 0)
+        assert own_lock.exists()
+    assert lock.lock_path() == own_lock
+
+
+def test_without_the_variable_every_process_of_the_machine_shares_the_lock(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("PLACEMENT_GYM_LOCK")
+    monkeypatch.setenv("TMPDIR", "/somewhere/else")
+    assert lock.lock_path() == lock.DEFAULT_PATH
+
+
+@pytest.mark.parametrize(
+    "note",
+    ["", "nonsense", f"{DEAD_PROCESS} gone", "-5 odd", "99999999999999999999 huge", "\0\xff"],
+)
+def test_a_stale_or_broken_note_names_nobody(own_lock: Path, note: str) -> None:
+    lock.note_path().write_text(note, encoding="latin-1")
+    assert lock.describe_holder() == "another process"
+
+
+def test_a_note_that_cannot_be_read_or_written_does_not_matter(own_lock: Path) -> None:
+    lock.note_path().mkdir()
+    assert lock.describe_holder() == "another process"
+    with measurement_lock():
+        pass
+
+
+def test_a_note_is_shown_on_one_short_line() -> None:
+    lock.write_note(f"{os.getpid()} evil\n\x1b[31m{'x' * 500}")
+    described = lock.describe_holder()
+    assert described.isprintable()
+    assert len(described) < 160
+
+
+def test_nobody_is_named_when_the_lock_is_free_again() -> None:
+    with measurement_lock():
+        with measurement_lock():
+            pass
+        assert f"process {os.getpid()}" in lock.describe_holder()
+    assert lock.describe_holder() == "another process"
 
 
 def test_the_lock_can_be_taken_again_by_its_holder() -> None:
@@ -45,17 +121,11 @@ def test_the_lock_can_be_taken_again_by_its_holder() -> None:
         assert backend(ov.Core()).evaluate(assignment(CHESSBOARD)).feasible
 
 
-def test_the_lock_is_free_again_when_its_holder_dies() -> None:
-    holder = subprocess.Popen(
-        [
-            sys.executable,
-            "-c",
-            "import os\nfrom placement_gym.backends.measured.lock import measurement_lock\n"
-            "measurement_lock().acquire()\nprint('held', flush=True)\nos._exit(1)",
-        ],
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert holder.communicate(timeout=60)[0] == "held\n"
-    with measurement_lock().acquire(timeout=30):
-        pass
+def test_the_lock_is_free_again_when_its_holder_dies(capfd: pytest.CaptureFixture[str]) -> None:
+    with child() as holder:
+        assert read_line(holder, "stdout") == "entered\n"
+        holder.kill()
+        holder.wait()
+        with measurement_lock():
+            pass
+    assert WAITING_FOR not in capfd.readouterr().err

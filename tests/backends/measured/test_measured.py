@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import gymnasium as gym
@@ -19,10 +20,14 @@ from testbed import (
     step,
 )
 
-from placement_gym.backends.measured.backend import Candidate
+from placement_gym.arrays import IntArray
+from placement_gym.backends.measured import profile, timing
+from placement_gym.backends.measured.backend import Candidate, Compilation
+from placement_gym.backends.measured.build import build_measured_backend
 from placement_gym.backends.measured.outputs import tolerance
 from placement_gym.devices import PRESETS, TESTBED, UnknownDeviceError
 from placement_gym.env import DevicePlacementEnv
+from placement_gym.errors import UserError
 
 needs_one_device = pytest.mark.skipif(
     len(ov.Core().available_devices) > 1, reason="this machine has several devices"
@@ -82,20 +87,43 @@ def test_outputs_unlike_the_reference_make_a_placement_infeasible(
     spoilt: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tested = backend(ov.Core())
-    wrong = [np.full_like(output, spoilt) for output in tested.expected]
+    wrong = [np.full_like(output, spoilt) for output in tested.expected_outputs]
     monkeypatch.setattr(Candidate, "outputs", lambda candidate: wrong)
     measured = tested.evaluate(assignment(CHESSBOARD))
     assert "outputs differ from the reference" in measured.error
     assert measured.latency_ms == pytest.approx(10 * measured.reference_ms)
 
 
-def test_a_model_without_finite_outputs_is_refused() -> None:
+def log_of_negative() -> ov.Model:
+    """Two branches whose sum is NaN for every input in [0, 1)."""
     values = ops.parameter((1, 8), np.float32, name="values")
     positive, negative = ops.relu(values), ops.subtract(values, np.float32(2.0))
     total = ops.add(positive, ops.log(negative))
-    model = ov.Model([ops.result(total)], [values], "nan")
+    return ov.Model([ops.result(total)], [values], "nan")
+
+
+def test_a_model_without_finite_outputs_is_refused() -> None:
+    env = gym.make("DevicePlacement-v0", model=log_of_negative(), devices="cpu-testbed", **QUICK)
+    for _ in range(2):
+        with pytest.raises(UserError, match=r"NaN or infinite.*attention mask"):
+            env.reset()
+
+
+def test_a_model_without_finite_outputs_is_refused_before_it_is_profiled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(profile, "operator_times", lambda *_: pytest.fail("profiled"))
+    tested = build_measured_backend(log_of_negative(), "cpu-testbed", "op")
+    with pytest.raises(UserError, match="NaN or infinite"):
+        profile.measure_profile(tested)
+
+
+def test_outputs_that_are_all_zero_are_warned_of() -> None:
+    values = ops.parameter((1, 8), np.float32, name="values")
+    branches = ops.relu(ops.negative(values)), ops.relu(ops.subtract(values, np.float32(2.0)))
+    model = ov.Model([ops.result(ops.add(*branches))], [values], "zero")
     env = gym.make("DevicePlacement-v0", model=model, devices="cpu-testbed", **QUICK)
-    with pytest.raises(ValueError, match="NaN or infinite"):
+    with pytest.warns(UserWarning, match=r"all zero.*proves nothing"):
         env.reset()
 
 
@@ -139,6 +167,35 @@ def test_remeasuring_compiles_every_finalist_afresh() -> None:
     assert core.compilations == known + 3 * len(finalists)
     assert [m.n_submodels == m.n_submodels_expected for m in measured] == [True, True]
     assert measured[0].reference_ms == measured[1].reference_ms
+
+
+class ScriptedArm:
+    """A candidate that takes as long as it is told, by a clock of the test."""
+
+    def __init__(self, ms: float, pass_ms: Callable[[float], None]) -> None:
+        self.compilation = Compilation(1, 1, 0, 0, (0, 0), 0.0)
+        self.run = lambda: pass_ms(ms)
+
+
+def test_placements_keep_their_own_times_whichever_is_compiled_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tested = backend(ov.Core(), final_compiles=2)
+    now_ms, compiled = [0.0], []
+
+    def pass_ms(ms: float) -> None:
+        now_ms[0] += ms
+
+    def compile_scripted(placed: IntArray) -> ScriptedArm:
+        compiled.append(int(placed[0]))
+        return ScriptedArm(1.0 + 2.0 * placed[0], pass_ms)
+
+    monkeypatch.setattr(timing, "perf_counter", lambda: now_ms[0] / 1e3)
+    monkeypatch.setattr(tested, "compile_and_check", compile_scripted)
+    measured = tested.remeasure([tested.problem.single(0), tested.problem.single(1)])
+    assert compiled == [0, 1, 1, 0]
+    assert [m.latency_ms for m in measured] == pytest.approx([1.0, 3.0])
+    assert measured[1].noise == pytest.approx(0.0, abs=1e-9)
 
 
 def test_openvinos_own_choice_is_an_assignment() -> None:

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import openvino as ov
 import pytest
+from fakes import diamond_problem
+from openvino import opset13 as ops
 
 from placement_gym.arrays import IntArray
 from placement_gym.backends.measured import profile
+from placement_gym.backends.measured.backend import MeasuredBackend
 from placement_gym.backends.measured.build import build_measured_backend
+from placement_gym.backends.measured.timing_protocol import FOR_FITTING, QUICK, TimingProtocol
 from placement_gym.backends.protocol import Measurement
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.backends.simulated.build import build_simulated_problem
 from placement_gym.costs.table import CostTable
+from placement_gym.devices import DeviceSpec
+from placement_gym.errors import UserError
 from placement_gym.graph.submodels import acyclic_submodels
 from placement_gym.patterns import sample_placements
 from placement_gym.problem import Problem
@@ -21,75 +29,173 @@ from placement_gym.problem import Problem
 LINK_MS, MS_PER_MB, SUBMODEL_MS = 0.05, 0.4, 0.03
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
-def made_up(problem: Problem, operator_ms: np.ndarray) -> tuple[list[IntArray], list[Measurement]]:
-    """Splits, and measurements that follow the additive model to the letter."""
+def follow_the_model(
+    problem: Problem, operator_ms: np.ndarray, submodel_ms: float = SUBMODEL_MS
+) -> tuple[list[IntArray], list[Measurement]]:
+    """Placements, and measurements that follow the additive model to the letter."""
     singles = [problem.single(0), problem.single(1)]
-    splits = [*singles, *sample_placements(problem, 20, np.random.default_rng(0))]
+    placements = [*singles, *sample_placements(problem, 20, np.random.default_rng(0))]
     found = []
-    for split in splits:
-        on = split[problem.units.of_operator]
+    for placement in placements:
+        on = placement[problem.units.of_operator]
         n = int(acyclic_submodels(problem.units.graph, on).max()) + 1
-        transfers, moved = problem.traffic(split)
+        transfers, moved = problem.traffic(placement)
         work = float(operator_ms[np.arange(len(on)), on].sum())
-        cuts = LINK_MS * transfers + MS_PER_MB * moved / 1e6 + SUBMODEL_MS * (n - 1)
+        cuts = LINK_MS * transfers + MS_PER_MB * moved / 1e6 + submodel_ms * (n - 1)
         found.append(Measurement(work + cuts, 10.0, n_submodels=n, n_submodels_expected=n))
-    return splits, found
+    return placements, found
 
 
-def test_the_fit_recovers_the_costs_that_made_the_measurements() -> None:
-    problem = build_simulated_problem("inception", "cpu+dgpu").problem
-    rng = np.random.default_rng(1)
-    true_ms = rng.random((len(problem.units.graph), 2)) * [1.0, 0.5]
-    counted_ms = true_ms * [1.25, 0.8]
-    splits, found = made_up(problem, true_ms)
-    costs = profile.fitted(problem, counted_ms, splits, found)
+def check_recovered(costs: CostTable) -> None:
     assert costs.link_ms == pytest.approx(np.array([[0.0, LINK_MS], [LINK_MS, 0.0]]), rel=0.02)
     assert costs.link_ms_per_size[0, 1] == pytest.approx(MS_PER_MB, rel=0.02)
     assert costs.submodel_ms == pytest.approx(np.full(2, SUBMODEL_MS), rel=0.02)
+
+
+@pytest.fixture(scope="module")
+def inception() -> tuple[Problem, np.ndarray]:
+    """A problem, and made-up times of its operators."""
+    problem = build_simulated_problem("inception", "cpu+dgpu").problem
+    rng = np.random.default_rng(1)
+    return problem, rng.random((len(problem.units.graph), 2)) * [1.0, 0.5]
+
+
+def test_the_fit_recovers_the_costs_that_made_the_measurements(
+    inception: tuple[Problem, np.ndarray],
+) -> None:
+    problem, true_ms = inception
+    counted_ms = true_ms * [1.25, 0.8]
+    placements, found = follow_the_model(problem, true_ms)
+    costs = profile.fit_costs(problem, counted_ms, placements, found)
+    check_recovered(costs)
     twin = SimulatedBackend(problem, costs)
-    for split, measurement in zip(splits, found, strict=True):
-        assert twin.evaluate_ignoring_limits(split).latency_ms == pytest.approx(
+    for placement, measurement in zip(placements, found, strict=True):
+        assert twin.evaluate_ignoring_limits(placement).latency_ms == pytest.approx(
             measurement.latency_ms, rel=0.01
+        )
+
+
+def test_a_machine_that_drifts_while_it_is_profiled_gives_the_same_costs(
+    inception: tuple[Problem, np.ndarray],
+) -> None:
+    problem, true_ms = inception
+    placements, steady = follow_the_model(problem, true_ms)
+    speeds = np.geomspace(0.7, 1 / 0.7, len(steady) - 1).tolist()
+    speeds.insert(len(steady) // 2, 1.0)
+    drifting = [
+        replace(m, latency_ms=m.latency_ms * speed, reference_ms=m.reference_ms * speed)
+        for m, speed in zip(steady, speeds, strict=True)
+    ]
+    assert np.median([m.reference_ms for m in drifting]) == pytest.approx(10.0, rel=0.02)
+    costs = profile.fit_costs(problem, true_ms, placements, drifting)
+    check_recovered(costs)
+    assert costs.operator_ms.sum(axis=0) == pytest.approx(true_ms.sum(axis=0), rel=0.02)
+
+
+def test_the_twin_charges_a_device_alone_what_was_measured() -> None:
+    problem = build_simulated_problem("tiny", "cpu+dgpu").problem
+    operator_ms = np.ones((len(problem.units.graph), 2)) * [1.0, 0.6]
+    placements, found = follow_the_model(problem, operator_ms, submodel_ms=2.0)
+    twin = SimulatedBackend(problem, profile.fit_costs(problem, operator_ms, placements, found))
+    assert twin.costs.submodel_ms == pytest.approx(np.full(2, 2.0), rel=0.02)
+    for placement, measurement in zip(placements[:2], found[:2], strict=True):
+        assert twin.evaluate_ignoring_limits(placement).latency_ms == pytest.approx(
+            measurement.latency_ms, rel=1e-3
         )
 
 
 def test_a_transfer_never_costs_less_than_its_floor() -> None:
     problem = build_simulated_problem("tiny", "cpu+dgpu").problem
     operator_ms = np.ones((len(problem.units.graph), 2))
-    splits, found = made_up(problem, operator_ms)
+    placements, found = follow_the_model(problem, operator_ms)
     free = [Measurement(7.0, 7.0, n_submodels=m.n_submodels) for m in found]
-    costs = profile.fitted(problem, operator_ms, splits, free)
+    costs = profile.fit_costs(problem, operator_ms, placements, free)
     assert costs.link_ms[0, 1] == pytest.approx(profile.MIN_TRANSFER_MS)
 
 
 def test_too_few_measurements_are_no_profile() -> None:
     problem = build_simulated_problem("tiny", "cpu+dgpu").problem
     operator_ms = np.ones((len(problem.units.graph), 2))
-    splits, found = made_up(problem, operator_ms)
+    placements, found = follow_the_model(problem, operator_ms)
     failed = [Measurement.failed("no", 1.0) for _ in found]
     with pytest.raises(RuntimeError, match="no profile"):
-        profile.fitted(problem, operator_ms, splits, failed)
+        profile.fit_costs(problem, operator_ms, placements, failed)
 
 
-def test_a_profile_is_measured_once_and_kept_as_a_file() -> None:
+def test_a_profile_is_a_time_for_each_device(tiny_profile: CostTable) -> None:
+    assert tiny_profile.source == "profiled"
+    assert tiny_profile.devices == ("CPU", "CPU_FAST")
+    assert (tiny_profile.operator_ms.sum(axis=0) > 0).all()
+    assert tiny_profile.link_ms[0, 1] >= profile.MIN_TRANSFER_MS
+
+
+@pytest.fixture
+def measured(monkeypatch: pytest.MonkeyPatch, tiny_profile: CostTable) -> list[TimingProtocol]:
+    """The protocol of each profile that is measured, which takes no time here."""
+    protocols: list[TimingProtocol] = []
+
+    def measure_nothing(backend: MeasuredBackend, step: object) -> CostTable:
+        protocols.append(backend.protocol)
+        return tiny_profile
+
+    monkeypatch.setattr(profile, "measure_profile", measure_nothing)
+    return protocols
+
+
+@pytest.mark.usefixtures("own_cache")
+def test_a_profile_is_measured_once_and_kept_as_a_file(
+    measured: list[TimingProtocol], tiny_profile: CostTable
+) -> None:
     backend = build_measured_backend("tiny", "cpu-testbed")
-    first = profile.cached(backend, quiet=True)
-    path = profile.cache_path(backend)
-    kept = CostTable.load(path)
-    written = path.stat().st_mtime_ns
-    assert kept.fingerprint == first.fingerprint == backend.cost_table().fingerprint
-    assert path.stat().st_mtime_ns == written
-    assert first.source == "profiled"
-    assert first.devices == ("CPU", "CPU_FAST")
-    assert (first.operator_ms.sum(axis=0) > 0).all()
+    assert profile.kept_profile(backend) is None
+    first = profile.load_or_measure(backend, quiet=True)
+    assert profile.kept_profile(backend) == profile.cache_path(backend)
+    assert CostTable.load(profile.cache_path(backend)).fingerprint == first.fingerprint
+    assert backend.cost_table().fingerprint == first.fingerprint == tiny_profile.fingerprint
+    assert measured == [FOR_FITTING]
+    profile.load_or_measure(backend, refresh=True, quiet=True)
+    assert measured == [FOR_FITTING] * 2
+
+
+@pytest.mark.usefixtures("own_cache")
+def test_a_quick_profile_is_measured_only_where_there_is_no_full_one(
+    measured: list[TimingProtocol],
+) -> None:
+    backend = build_measured_backend("tiny", "cpu-testbed")
+    profile.load_or_measure(backend, quiet=True, quick=True)
+    assert profile.kept_profile(backend) is None
+    profile.load_or_measure(backend, quiet=True)
+    profile.load_or_measure(backend, quiet=True, quick=True)
+    assert measured == [QUICK, FOR_FITTING]
+    assert profile.kept_profile(backend, quick=True) == profile.cache_path(backend)
+
+
+def test_one_device_is_refused_with_the_remedy() -> None:
+    problem = diamond_problem((DeviceSpec("CPU"),))
+    with pytest.raises(UserError, match=r"one device, 'CPU'.*'cpu-testbed'"):
+        profile.check_can_be_profiled(problem)
+
+
+def test_devices_that_run_a_part_of_the_model_are_refused_by_name() -> None:
+    with pytest.raises(UserError, match=r"\['GPU'\] of \['CPU', 'GPU'\] do not: leave them out"):
+        profile.check_can_be_profiled(diamond_problem(refused=[(2, 1)]))
+
+
+def test_a_problem_with_fewer_placements_than_unknowns_is_refused_before_measuring() -> None:
+    values = ops.parameter((1, 8), np.float32)
+    model = ov.Model([ops.result(ops.sigmoid(ops.relu(values)))], [values], "two")
+    backend = build_measured_backend(model, "cpu-testbed", "op")
+    with pytest.raises(UserError, match=r"2 units have only 4 placements.*at least 7"):
+        profile.load_or_measure(backend, quiet=True)
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("own_cache")
 def test_the_twin_takes_this_machines_profile_on_request() -> None:
     import gymnasium as gym
 

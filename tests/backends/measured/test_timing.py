@@ -37,7 +37,7 @@ def measure(
     clock: Clock, slowdown: Callable[[float], float], repeats: int = 30
 ) -> tuple[timing.Samples, timing.Samples]:
     arms = [clock.arm("reference", 2.0, slowdown), clock.arm("candidate", 1.0, slowdown)]
-    reference, candidate = timing.interleaved(arms, repeats)
+    reference, candidate = timing.time_interleaved(arms, repeats)
     return reference, candidate
 
 
@@ -45,7 +45,7 @@ def measure(
 def test_every_arm_has_at_least_the_counted_runs_that_were_asked_for(
     clock: Clock, repeats: int
 ) -> None:
-    samples = timing.interleaved([clock.arm("a", 1.0), clock.arm("b", 3.0)], repeats)
+    samples = timing.time_interleaved([clock.arm("a", 1.0), clock.arm("b", 3.0)], repeats)
     n_arms, n_blocks, runs = samples.shape
     assert n_arms == 2
     assert n_blocks >= 2
@@ -53,13 +53,13 @@ def test_every_arm_has_at_least_the_counted_runs_that_were_asked_for(
 
 
 def test_samples_are_milliseconds_of_their_own_arm(clock: Clock) -> None:
-    samples = timing.interleaved([clock.arm("a", 1.0), clock.arm("b", 3.0)], 10)
+    samples = timing.time_interleaved([clock.arm("a", 1.0), clock.arm("b", 3.0)], 10)
     np.testing.assert_allclose(samples[0], 1.0)
     np.testing.assert_allclose(samples[1], 3.0)
 
 
 def test_arms_take_turns_and_each_goes_first_in_turn(clock: Clock) -> None:
-    samples = timing.interleaved([clock.arm("a", 1.0), clock.arm("b", 1.0)], 20)
+    samples = timing.time_interleaved([clock.arm("a", 1.0), clock.arm("b", 1.0)], 20)
     _, n_blocks, runs = samples.shape
     firsts = clock.runs[:: 2 * (runs + 1)]
     assert firsts == ["a", "b"] * (n_blocks // 2)
@@ -69,7 +69,7 @@ def test_the_first_run_after_another_arm_is_not_counted(clock: Clock) -> None:
     def cold_after_another(now_s: float) -> float:
         return 1.0 if clock.runs[-2:-1] == clock.runs[-1:] else 100.0
 
-    samples = timing.interleaved(
+    samples = timing.time_interleaved(
         [clock.arm(name, 1.0, cold_after_another) for name in ("a", "b")], 10
     )
     np.testing.assert_allclose(samples, 1.0)
@@ -94,14 +94,14 @@ def test_a_step_in_the_machines_speed_cancels_or_is_called_unsteady(
 ) -> None:
     reference, candidate = measure(clock, lambda now_s: 1.0 if now_s < moment_s else 1.5)
     cancels = timing.speedup(reference, candidate) == pytest.approx(2.0, rel=0.01)
-    assert cancels or timing.unsteady(reference, candidate)
+    assert cancels or timing.is_unsteady(reference, candidate)
 
 
 def test_constant_arms_have_no_noise_and_are_steady(clock: Clock) -> None:
     reference, candidate = measure(clock, lambda now_s: 1.0)
     assert timing.speedup(reference, candidate) == pytest.approx(2.0)
     assert timing.noise(reference, candidate) == pytest.approx(0.0, abs=1e-12)
-    assert not timing.unsteady(reference, candidate)
+    assert not timing.is_unsteady(reference, candidate)
 
 
 def test_noise_grows_with_the_spread_between_blocks_and_shrinks_with_their_number() -> None:
@@ -111,6 +111,15 @@ def test_noise_grows_with_the_spread_between_blocks_and_shrinks_with_their_numbe
     )
     assert 0 < timing.noise(reference, small) < timing.noise(reference, large)
     assert timing.noise(reference, large) < timing.noise(reference[:4], large[:4])
+
+
+def test_the_spread_between_compilations_is_noise_too() -> None:
+    reference = np.full((4, 8, 5), 10.0)
+    candidate = reference * np.array([1.0, 1.02, 1.0, 1.02])[:, None, None]
+    ratios = np.array([1.0, 1 / 1.02, 1.0, 1 / 1.02])
+    quantile = 3.182446  # Student's t of three degrees of freedom, 97.5 %
+    expected = quantile * ratios.std(ddof=1) / 2 / ratios.mean()
+    assert timing.noise(reference, candidate) == pytest.approx(expected, rel=1e-6)
 
 
 def test_noise_usually_covers_the_error_of_the_speedup() -> None:
@@ -133,14 +142,14 @@ def test_an_outlier_in_each_block_does_not_move_the_speedup() -> None:
 def test_a_long_tail_is_unsteady() -> None:
     candidate = np.full((4, 5), 5.0)
     candidate[:, 0] = 6.0
-    assert timing.unsteady(np.full((4, 5), 10.0), candidate)
+    assert timing.is_unsteady(np.full((4, 5), 10.0), candidate)
 
 
 def test_a_reference_that_moved_is_unsteady() -> None:
     reference = np.full((4, 5), 10.0)
     reference[2:] = 10.8
-    assert timing.unsteady(reference, np.full((4, 5), 5.0))
+    assert timing.is_unsteady(reference, np.full((4, 5), 5.0))
 
 
 def test_a_little_jitter_is_steady(clock: Clock) -> None:
-    assert not timing.unsteady(*measure(clock, lambda now_s: 1 + 0.01 * sin(1e4 * now_s)))
+    assert not timing.is_unsteady(*measure(clock, lambda now_s: 1 + 0.01 * sin(1e4 * now_s)))

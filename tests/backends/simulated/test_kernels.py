@@ -12,6 +12,8 @@ from by_hand import cost_table, grouped, ints, made_graph
 from oracle import Oracle
 
 from placement_gym.arrays import FloatArray, UInt8
+from placement_gym.backends.simulated.kernels.event_fifo import event_fifo
+from placement_gym.backends.simulated.kernels.list import list_schedule
 from placement_gym.backends.simulated.simulator import Simulator
 from placement_gym.costs.semantics import CHOICES, Semantics
 from placement_gym.costs.table import CostTable
@@ -175,7 +177,7 @@ def test_a_batch_is_bitwise_its_single_placements(schedule: str) -> None:
 
 def test_submodels_are_counted_as_the_graph_is_cut() -> None:
     for size, rng in generators(600):
-        graph, n_devices = draw_typed_graph(rng, size), int(rng.integers(1, 5))
+        graph, n_devices = draw_typed_graph(rng, 4 * size), int(rng.integers(1, 5))
         units = draw_units(rng, graph)
         placement = rng.integers(0, n_devices, len(units), dtype=np.uint8)
         on = placement.astype(np.int64)[units.of_operator]
@@ -184,6 +186,16 @@ def test_submodels_are_counted_as_the_graph_is_cut() -> None:
         ones = np.ones((len(graph), n_devices)), np.ones(len(graph.tensors.source))
         kernel = Simulator(units, cost_table(graph, *ones), Semantics())
         assert kernel.submodels(placement).tolist() == expected.tolist(), (graph, on)
+
+
+def test_kernels_are_compiled_for_whole_numbers_and_floats_alike() -> None:
+    graph = made_graph(2, [(0, [1])])
+    units, costs = grouped(graph, ints([0, 1])), cost_table(graph, [[1, 1], [1, 1]], [1])
+    for gap in (1, 1.0):
+        for schedule in ("event", "list"):
+            semantics = Semantics(schedule, op_gap_ms=gap, link_gap_ms=gap)
+            Simulator(units, costs, semantics).schedule(np.array([0, 1], dtype=np.uint8))
+    assert [len(kernel.signatures) for kernel in (event_fifo, list_schedule)] == [1, 1]
 
 
 def test_a_graph_in_which_nothing_computes_is_cut_as_the_graph_is() -> None:

@@ -345,3 +345,11 @@ def test_two_noisy_measurements_agree_within_their_noise() -> None:
     slower = replace(again, reference_ms=1.2 * 1.09)
     disagreement = compare_measurements(row, Finalist(np.zeros(1, np.int64), slower, 1.0))
     assert disagreement == "1.200 x the best single device is 1.308 x now"
+
+
+def test_results_are_read_as_scores_of_runs_and_problems(folder: Path, tmp_path: Path) -> None:
+    results = StudyResults.load(folder)
+    assert results.scores("annealing").shape == (3, 2)
+    assert results.scores("min-cut").max() == 1.0
+    with pytest.raises(ValueError, match="no results"):
+        StudyResults.load(tmp_path)

@@ -1,4 +1,4 @@
-"""Tables of plans, profiles and fidelity reports on the terminal."""
+"""What ``plan``, ``profile`` and ``fidelity`` print."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Document = Mapping[str, Any]
 
 
 def profile_table(problem: Problem, costs: CostTable) -> Group:
-    """What a profile says: each device alone, and what cuts cost."""
+    """The times of each device alone, and what cuts cost, by a profile."""
     table = Table(title=f"{problem.units.graph.model}, {costs.source}", title_justify="left")
     for column in ("device", "whole model, ms", "slowest units"):
         table.add_column(column)
@@ -40,7 +40,7 @@ def profile_table(problem: Problem, costs: CostTable) -> Group:
 
 
 def plan_table(document: Document) -> Group:
-    """What became of each candidate, and which one is the plan."""
+    """The latencies of the candidates, and which one is the plan."""
     title = f"{document['model']} on {', '.join(document['devices'])}"
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD)
     for column in ("candidate", "predicted ms", "measured ms", "x best single", "submodels"):
@@ -50,15 +50,26 @@ def plan_table(document: Document) -> Group:
         table.add_row(
             row["label"],
             f"{row['predicted_ms']:.2f}",
-            "does not fit" if measured is None else f"{measured:.2f}",
+            "-" if measured is None else f"{measured:.2f}",
             "-" if speedup is None else format_ratio(speedup, row["noise"]),
             "-" if measured is None else str(row["n_submodels"]),
             style="bold" if row["label"] == document["plan"] else "",
         )
     lines = [Text(note, style="yellow") for note in document["notes"]]
-    bound = f"By the profile nothing is faster than {document['bound_ms']:.2f} ms. "
-    took = f"All in {document['wall_s']:.0f} s. The plan is {document['file']}"
-    return Group(*lines, table, Text(document["verdict"]), Text(bound + took, style="dim"))
+    failed = [row for row in document["rows"] if row["error"]]
+    lines += [Text(f"{row['label']}: {row['error']}", style="red") for row in failed]
+    end = f"Done in {document['wall_s']:.0f} s. The plan is {document['file']}"
+    return Group(
+        *lines, table, Text(document["verdict"]), Text(estimate(document) + end, style="dim")
+    )
+
+
+def estimate(document: Document) -> str:
+    """The bound of the profile's model, called an estimate, as measurements may lie below it."""
+    if document["bound_ms"] is None:
+        return ""
+    bound_ms = f"{document['bound_ms']:.2f} ms"
+    return f"The profile's model estimates that no placement takes less than {bound_ms}. "
 
 
 def fidelity_table(document: Document) -> Group:
@@ -79,6 +90,7 @@ def fidelity_table(document: Document) -> Group:
     drift = document["reference_ms"] / document["profiled_reference_ms"]
     noise = f"{failed}noise of a measurement ±{100 * document['noise']:.1f} %"
     return Group(
+        *(Text(note, style="yellow") for note in document["notes"]),
         table,
         Text(f"{noise}; the reference device took {drift:.2f} x its profiled time meanwhile"),
     )

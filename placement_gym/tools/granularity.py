@@ -1,0 +1,60 @@
+"""Units fine enough to split a model: a finer granularity where there would be too few."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from placement_gym.backends.measured.backend import MeasuredBackend
+from placement_gym.backends.measured.build import build_measured_backend
+from placement_gym.backends.measured.profile import check_can_be_profiled
+from placement_gym.backends.measured.timing_protocol import TimingProtocol
+from placement_gym.errors import UserError
+from placement_gym.graph.units import FEW_UNITS, FINER, count_units
+
+DEFAULT_GRANULARITY = "fused"
+
+
+def build_backend_to_split(
+    model: Any,
+    devices: Any = None,
+    granularity: str = DEFAULT_GRANULARITY,
+    protocol: TimingProtocol | None = None,
+    quiet: bool = False,
+) -> tuple[MeasuredBackend, list[str]]:
+    """A measured backend with at least four units, where a finer granularity can make them.
+
+    A plain chain of layers is a single unit under ``"colocated"``: no placement would split it.
+    The notes go to standard error too, before anything is measured.
+
+    Args:
+        model: As for ``gym.make``.
+        devices: As for ``gym.make``.
+        granularity: Where to start: ``"colocated"``, ``"fused"`` or ``"op"``.
+        protocol: How often things run.
+        quiet: Leave standard error alone.
+
+    Returns:
+        The backend; and notes on how many units there are, and why they are finer than asked for.
+
+    Raises:
+        UserError: There are fewer than two units, or the problem cannot be profiled.
+    """
+    backend = build_measured_backend(model, devices, granularity, protocol=protocol)
+    notes = []
+    while backend.problem.n_units < FEW_UNITS and granularity in FINER:
+        found, finer = count_units(backend.problem.units), FINER[granularity]
+        notes.append(f"granularity {granularity!r} leaves {found}, too few: {finer!r} is used")
+        granularity = finer
+        backend = build_measured_backend(model, devices, granularity, protocol=protocol)
+    problem = backend.problem
+    notes.append(f"{count_units(problem.units)} to place (granularity {granularity!r})")
+    if not quiet:
+        print(f"{problem.units.graph.model}: {'; '.join(notes)}", file=sys.stderr, flush=True)
+    if problem.n_units < 2:
+        raise UserError(
+            f"{problem.units.graph.model!r} has {count_units(problem.units)} even with granularity "
+            f"{granularity!r}: there is nothing to split, only to compare devices"
+        )
+    check_can_be_profiled(problem)
+    return backend, notes
