@@ -18,7 +18,7 @@ from scipy.stats import gmean
 
 from placement_gym.bench.report.drift import correct_drift
 from placement_gym.bench.report.scores import StudyResults
-from placement_gym.bench.run.rows import Json, of_study
+from placement_gym.bench.run.rows import Json, load_runs
 from placement_gym.bench.study.spec import Study
 
 HALVES = ("post, CE only", "post, PPO only")
@@ -41,7 +41,7 @@ def main() -> None:
 def load_results(folder: Path, name: str) -> StudyResults:
     """Load the results of a study, with the study's labels of agents."""
     study = Study.load(name)
-    rows = correct_drift(of_study(folder / name))
+    rows = correct_drift(load_runs(folder / name))
     if not rows:
         raise SystemExit(f"{folder / name} has no results: run the study first")
     return StudyResults([row | {"label": study.label(row)} for row in rows])
