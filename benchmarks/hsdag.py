@@ -1,9 +1,9 @@
-"""HSDAG: what it finds within 500 placements, and what a placement costs.
+"""HSDAG: the placements it finds within 500 evaluations, and its time per placement.
 
     python benchmarks/hsdag.py --parts speed,twins
     python benchmarks/hsdag.py --parts limited --data DIR
 
-DIR holds the inputs of dnn-partitioning. Speed counts everything: policy, SB3 and environment.
+DIR holds the inputs of dnn-partitioning. Times include policy, SB3 and environment.
 """
 
 from __future__ import annotations
@@ -49,15 +49,17 @@ SPEED = {
     "resnet-fp16 raw": ({"model": "resnet-fp16", "graph": "raw"}, 7.0, 40.0),
     "bert-fp16 raw": ({"model": "bert-fp16", "graph": "raw"}, 15.0, 105.0),
 }
-"""Environment, ms a placement that we ask of ourselves, and ms of the published code."""
+"""Environment, our target in ms per placement, and the published code's time."""
 PAPER_EPISODES = {"n_epochs": 4, "elites": 0, "n_steps": 20, "baseline": "none"}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--parts", default="speed,twins", help="of speed, twins, limited")
+    parser.add_argument(
+        "--parts", default="speed,twins", help="comma-separated: speed, twins, limited"
+    )
     parser.add_argument("--data", type=Path, help="inputs of dnn-partitioning")
-    parser.add_argument("--seeds", type=int, default=5, help="how many (%(default)s)")
+    parser.add_argument("--seeds", type=int, default=5, help="number of seeds (%(default)s)")
     options = parser.parse_args()
     torch.set_num_threads(1)
     parts: dict[str, Callable[[argparse.Namespace], Table]] = {
@@ -70,12 +72,12 @@ def main() -> None:
 
 
 def speed(options: argparse.Namespace) -> Table:
-    """One thread, rollouts of 20 steps, four epochs, as the paper's episodes."""
-    table = Table("graph", "units", "form", "ms a placement", "target", "published code", "ratio")
+    """Time per placement on one thread, with the paper's episodes: 20 steps, four epochs."""
+    table = Table("graph", "units", "form", "ms per placement", "target", "published code", "ratio")
     for name, (kwargs, target_ms, published_ms) in SPEED.items():
         env = simulated(**kwargs)
         agent = make(env, 0, preset="paper")
-        ms = ms_a_placement(agent, 200)
+        ms = ms_per_placement(agent, 200)
         table.add_row(
             name, str(env.problem.n_units), "paper's episodes", f"{ms:.2f}", f"{target_ms:g}",
             f"{published_ms:g}", f"{published_ms / ms:.0f} x",
@@ -85,14 +87,14 @@ def speed(options: argparse.Namespace) -> Table:
         env = made(path, granularity="op")
         settings = {"envs": {"num_envs": 20}, "n_epochs": 1, "elites": 0}
         one_forward = make(env, 0, policy={"preset": "default"}, **settings)
-        ms = ms_a_placement(one_forward, 2000)
+        ms = ms_per_placement(one_forward, 2000)
         seconds = f"{ms:.2f} ({2 * ms:.2f} s for 100 updates)"
         table.add_row("bert_l-12", str(env.problem.n_units), "20 at once", seconds, "1.0", "-", "-")
     return table
 
 
-def ms_a_placement(agent: REINFORCE, placements: int) -> float:
-    """Of learning, after a first update."""
+def ms_per_placement(agent: REINFORCE, placements: int) -> float:
+    """Time of learning per placement, after a first update."""
     agent.learn(agent.n_steps * agent.n_envs)
     started = perf_counter()
     agent.learn(placements, reset_num_timesteps=False)
@@ -100,7 +102,7 @@ def ms_a_placement(agent: REINFORCE, placements: int) -> float:
 
 
 def twins(options: argparse.Namespace) -> Table:
-    """The paper's three models on a twin that is calibrated to its single devices."""
+    """The paper's three models, simulated with costs calibrated to its single-device latencies."""
     table = Table("model", "agent", "ms", "gap closed", "worst seed", "greedy", "s")
     table.title = f"hsdag-paper, {BUDGET} placements, medians of {options.seeds} seeds"
     for model, published_s in PUBLISHED_S.items():
@@ -132,7 +134,7 @@ def twins(options: argparse.Namespace) -> Table:
 
 
 def limited(options: argparse.Namespace) -> Table:
-    """Published workloads with little memory, against the best known latencies."""
+    """Published workloads with tight memory limits, relative to the best known latencies."""
     names = [*map(short, WORKLOADS), "geometric mean", "greedy", "s"]
     table = Table("devices", "agent", *names)
     table.title = f"latency over the best known, {BUDGET} placements"
@@ -151,7 +153,7 @@ def limited(options: argparse.Namespace) -> Table:
 
 
 def run(env: DevicePlacementEnv, agent: AgentSpec, seed: int) -> tuple[float, float, float]:
-    """Best and greedy latency in ms, and seconds; an infeasible placement has its penalty."""
+    """Best and greedy latency in ms, and seconds; infeasible placements keep their penalty."""
     counted = BudgetedBackend(env.backend, BUDGET)
     inner, env.backend = env.backend, counted
     try:

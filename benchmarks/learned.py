@@ -1,9 +1,9 @@
-"""Learned placers: Placeto's speed, and the memory of the RNN placers.
+"""Learned placers: speed of Placeto, and memory of the RNN placers.
 
     python benchmarks/learned.py --parts memory
     python benchmarks/learned.py --parts speed --data DIR
 
-DIR holds the inputs of dnn-partitioning. How well the placers place is for the studies to say.
+DIR holds the inputs of dnn-partitioning. The studies compare the quality of placements.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ PER_UNIT = "DevicePlacementPerUnitSim-v0"
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--parts", default="memory", help="of speed, memory")
+    parser.add_argument("--parts", default="memory", help="comma-separated: speed, memory")
     parser.add_argument("--data", type=Path, help="inputs of dnn-partitioning")
     parser.add_argument("--raw", choices=["rnn", "hdp"], help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -52,7 +52,7 @@ def main() -> None:
 
 
 def speed(options: argparse.Namespace) -> Table:
-    """Placeto on the 783 nodes of bert_l-12, one thread, network and environment together."""
+    """Time of Placeto on the 783 units of bert_l-12 on one thread, environment included."""
     if options.data is None:
         raise SystemExit("speed needs --data, the inputs of dnn-partitioning")
     table = Table("what", "s", "our target, s", title="Placeto, 783 units, one thread")
@@ -68,14 +68,14 @@ def speed(options: argparse.Namespace) -> Table:
 
 
 def walk(env: gym.Env[Any, Any], n_units: int) -> None:
-    """An episode without a network."""
+    """Play an episode without a network."""
     env.reset()
     for _ in range(n_units):
         env.step(1)
 
 
 def seconds(action: Callable[[], Any], repeats: int = 3) -> float:
-    """Median time of an action."""
+    """Median time of an action in seconds."""
     times = []
     for _ in range(repeats):
         started = perf_counter()
@@ -85,8 +85,8 @@ def seconds(action: Callable[[], Any], repeats: int = 3) -> float:
 
 
 def memory(options: argparse.Namespace) -> Table:
-    """RNN placers on bert-8-fp16's raw graph, each in a process of its own."""
-    table = Table("agent", "units", "peak GiB", "s an update", "our target, GiB", "published")
+    """Peak memory of the RNN placers on bert-8-fp16's raw graph, in separate processes."""
+    table = Table("agent", "units", "peak GiB", "s per update", "our target, GiB", "published")
     for name in ("rnn", "hdp"):
         command = [sys.executable, __file__, "--raw", name]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
@@ -96,7 +96,7 @@ def memory(options: argparse.Namespace) -> Table:
 
 
 def train_on_raw(hierarchical: bool) -> None:
-    """Two updates of ten placements; prints units, peak GiB of the process, seconds an update."""
+    """Run two updates of ten placements; print units, peak GiB and seconds per update."""
     env = simulated(model="bert-8-fp16", graph="raw", granularity="op")
     agent = rnn(env, 0, hierarchical=hierarchical)
     agent.learn(10)

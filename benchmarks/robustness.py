@@ -1,4 +1,4 @@
-"""Many random placements on the real engine: crashes, and outputs against the reference."""
+"""Random placements measured with OpenVINO: failures, and errors of the outputs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from placement_gym.backends.measured.outputs import relative_error
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--models", default="resnet,inception,bert", help="comma-separated")
-    parser.add_argument("--placements", type=int, default=200, help="in all")
+    parser.add_argument("--placements", type=int, default=200, help="total number")
     options = parser.parse_args()
     models = options.models.split(",")
     rng = np.random.default_rng(0)

@@ -1,4 +1,4 @@
-"""What studies say beyond their reports: Placeto's transfer, and the halves of Post.
+"""Claims about studies beyond their reports: Placeto's transfer, and the two updates of Post.
 
     python benchmarks/study_claims.py --results results
 
@@ -18,7 +18,7 @@ from scipy.stats import gmean
 
 from placement_gym.bench.report.drift import correct_drift
 from placement_gym.bench.report.scores import StudyResults
-from placement_gym.bench.run.rows import Json, of_study
+from placement_gym.bench.run.rows import Json, load_runs
 from placement_gym.bench.study.spec import Study
 
 HALVES = ("post, CE only", "post, PPO only")
@@ -26,24 +26,29 @@ HALVES = ("post, CE only", "post, PPO only")
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--results", type=Path, default=Path("results"), help="folder of folders")
+    parser.add_argument(
+        "--results",
+        type=Path,
+        default=Path("results"),
+        help="folder that contains the studies' folders",
+    )
     folder = parser.parse_args().results
     console = Console(width=120)
-    console.print(transfer(found_in(folder, "transfer")))
-    console.print(halves([found_in(folder, name) for name in ("paper", "memory-limited")]))
+    console.print(transfer(load_results(folder, "transfer")))
+    console.print(halves([load_results(folder, name) for name in ("paper", "memory-limited")]))
 
 
-def found_in(folder: Path, name: str) -> StudyResults:
-    """The results of a study, agents called as it calls them."""
+def load_results(folder: Path, name: str) -> StudyResults:
+    """Load the results of a study, with the study's labels of agents."""
     study = Study.load(name)
-    rows = correct_drift(of_study(folder / name))
+    rows = correct_drift(load_runs(folder / name))
     if not rows:
         raise SystemExit(f"{folder / name} has no results: run the study first")
     return StudyResults([row | {"label": study.label(row)} for row in rows])
 
 
 def transfer(found: StudyResults) -> Table:
-    """Zero-shot Placeto against random blocks, for each training."""
+    """Zero-shot Placeto relative to random blocks, per training seed."""
     table = Table("seed", "geometric mean of the gain", "graphs on which it is faster")
     gains = found.scores("placeto, zero-shot") / found.scores("random-blocks")
     for seed, row in zip(found.seeds, gains, strict=True):
@@ -53,14 +58,18 @@ def transfer(found: StudyResults) -> Table:
 
 
 def halves(studies: list[StudyResults]) -> Table:
-    """When Post reaches what each of its halves finds within the budget."""
+    """After how many evaluations Post reaches the best placement of each variant alone."""
     table = Table("", "evaluations to its own best", "joint reaches that best after", "on problems")
     problems = [(found, problem) for found in studies for problem in found.problems]
     for agent in ("post", *HALVES):
         own = [
-            last_gain(row) for found, problem in problems for row in ended(found, agent, problem)
+            last_gain(row)
+            for found, problem in problems
+            for row in successful_runs(found, agent, problem)
         ]
-        reached = np.array([when_reached(found, problem, agent) for found, problem in problems])
+        reached = np.array(
+            [median_evaluations_to_reach(found, problem, agent) for found, problem in problems]
+        )
         within = reached[np.isfinite(reached)]
         table.add_row(
             agent,
@@ -71,8 +80,8 @@ def halves(studies: list[StudyResults]) -> Table:
     return table
 
 
-def ended(found: StudyResults, agent: str, problem: str) -> list[Json]:
-    """The runs that found anything."""
+def successful_runs(found: StudyResults, agent: str, problem: str) -> list[Json]:
+    """Runs that found a feasible placement."""
     return [row for row in found.of(agent, problem) if row["latency_ms"]]
 
 
@@ -82,14 +91,16 @@ def last_gain(row: Json) -> int:
     return evaluations
 
 
-def when_reached(found: StudyResults, problem: str, half: str) -> float:
-    """Median evaluations after which a joint run has the best of a half's run; inf if never."""
-    pairs = product(ended(found, "post", problem), ended(found, half, problem))
-    return float(np.median([reaches(joint, other["curve"][-1][2]) for joint, other in pairs]))
+def median_evaluations_to_reach(found: StudyResults, problem: str, half: str) -> float:
+    """Median evaluations after which a joint run reaches the best of a variant; inf if never."""
+    pairs = product(successful_runs(found, "post", problem), successful_runs(found, half, problem))
+    return float(
+        np.median([first_evaluation_at(joint, other["curve"][-1][2]) for joint, other in pairs])
+    )
 
 
-def reaches(row: Json, speedup: float) -> float:
-    """The evaluation at which a run reached a speed-up."""
+def first_evaluation_at(row: Json, speedup: float) -> float:
+    """The first evaluation at which a run reached a speed-up; inf if never."""
     return next((point[0] for point in row["curve"] if point[2] >= speedup), np.inf)
 
 

@@ -78,9 +78,11 @@ def rewards_of(model: Any) -> float:
 
 
 @pytest.mark.parametrize("algorithm", [PPO, A2C, REINFORCE, MaskablePPO])
-def test_every_algorithm_decodes_the_toys_optimum(algorithm: type[BaseAlgorithm]) -> None:
+def test_known_costs_lead_to_the_toys_optimum_and_learning_keeps_it(
+    algorithm: type[BaseAlgorithm],
+) -> None:
     model = learner(algorithm)
-    assert play_episode(simulated(), model)["speedup"] != pytest.approx(optimal_speedup())
+    assert play_episode(simulated(), model)["speedup"] == pytest.approx(optimal_speedup())
     model.learn(2_000)
     assert play_episode(simulated(), model)["speedup"] == pytest.approx(optimal_speedup())
 
@@ -89,11 +91,11 @@ def test_every_algorithm_decodes_the_toys_optimum(algorithm: type[BaseAlgorithm]
 def test_the_optimum_is_found_without_known_costs(algorithm: type[BaseAlgorithm]) -> None:
     model = learner(algorithm, cost_weight=0.0, learning_rate=1e-3, ent_coef=0.2)
     assert play_episode(simulated(), model)["speedup"] != pytest.approx(optimal_speedup())
-    model.learn(10_000 if algorithm is PPO else 16_000)
+    model.learn(8_000 if algorithm is PPO else 16_000)
     assert play_episode(simulated(), model)["speedup"] == pytest.approx(optimal_speedup())
 
 
-@pytest.mark.parametrize("algorithm", [PPO, A2C, REINFORCE])
+@pytest.mark.parametrize("algorithm", [PPO, A2C, REINFORCE, MaskablePPO])
 @pytest.mark.parametrize("options", [{"preset": "paper"}, {"cost_weight": 0.0}])
 def test_the_reward_rises_without_known_costs(
     algorithm: type[BaseAlgorithm], options: dict[str, Any]

@@ -1,4 +1,4 @@
-"""Short ways to learned agents."""
+"""Environments and weights for tests of learned agents."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def simulated(model: str = "tiny", **kwargs: Any) -> DevicePlacementEnv:
 
 
 def several(*models: str, **kwargs: Any) -> DummyVecEnv:
-    """An environment for each model, padded alike."""
+    """One environment per model, with common padding."""
     return DummyVecEnv(
         [lambda model=model: simulated(model, **TWO_MODELS, **kwargs) for model in models]
     )
 
 
 def weights(model: BaseAlgorithm) -> torch.Tensor:
-    """All weights of a model's policy in a row."""
+    """All weights of a model's policy as one vector."""
     return torch.nn.utils.parameters_to_vector(model.policy.parameters()).detach().clone()
