@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+import os
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch, which small graphs slow down else
+
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
