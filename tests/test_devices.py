@@ -75,6 +75,7 @@ def names(devices: Sequence[DeviceSpec]) -> list[str]:
         ({"name": "FAST", "plugin": "CPU"}, "'CPU_FAST'"),
         ({"name": "CPU.FAST", "plugin": "CPU"}, "no dot"),
         ({"name": "CPU", "memory_bytes": -1}, "memory_bytes"),
+        ({"name": "CPU", "memory_bytes": math.inf}, "memory_bytes.*None: no limit.*inf"),
     ],
 )
 def test_specification_out_of_range_is_refused(fields: dict[str, Any], message: str) -> None:

@@ -24,6 +24,8 @@ import placement_gym  # noqa: F401  registers the ids
 from placement_gym.entry_points import check_kwargs
 from placement_gym.env import DevicePlacementEnv, placement_env
 from placement_gym.errors import UserError
+from placement_gym.graph.extract import extract
+from placement_gym.models import load
 
 
 @pytest.mark.parametrize(
@@ -221,6 +223,17 @@ def test_the_reference_is_the_first_device_listed() -> None:
     observation, info = DevicePlacementEnv(FakeBackend(problem=swapped)).reset()
     assert observation["placement"].tolist() == [0, 0, 0, 0]
     assert list(info["devices"]) == ["GPU", "CPU"]
+
+
+@pytest.mark.parametrize("view", ["folded", "raw"])
+@pytest.mark.parametrize("env_id", ["DevicePlacementSim-v0", "DevicePlacement-v0"])
+def test_a_placement_states_the_view_that_its_environment_was_made_with(
+    env_id: str, view: str
+) -> None:
+    env = placement_env(gym.make(env_id, model="tiny", devices="cpu-testbed", graph=view))
+    placement = env.placement()
+    assert placement.graph == view
+    assert len(placement.operator_devices(extract(load("tiny"), placement.graph)))
 
 
 def test_the_sequence_length_can_be_an_argument() -> None:

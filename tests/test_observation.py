@@ -158,6 +158,15 @@ def test_graph_ids_tell_grouped_graphs_apart(other: dict[str, Any]) -> None:
     assert all(0 <= graph_id < 2**24 for graph_id in ids)
 
 
+def test_graph_ids_tell_support_and_costs_apart() -> None:
+    times = np.array(UNIT_MS)
+    refusing = Observer(diamond_problem(refused=[(2, 1)]), horizon=3)
+    others = [observer(unit_ms=times), observer(unit_ms=times[::-1].copy()), refusing]
+    ids = [watcher.graph_id for watcher in (observer(), *others)]
+    assert len(set(ids)) == 4
+    assert ids[0] == observer().graph_id
+
+
 def test_models_padded_alike_share_their_spaces() -> None:
     size = {"max_nodes": 200, "max_edges": 300}
     tiny, resnet = (

@@ -170,6 +170,16 @@ def test_assignment_for_other_units_is_refused_with_the_remedy(
         mixed.assignment(problem_on(graph_of("tiny", "folded"), granularity="op"))
 
 
+def test_assignment_with_a_unit_too_many_or_too_few_is_refused(
+    tiny: Problem, mixed: Placement
+) -> None:
+    first = next(iter(mixed.units))
+    fewer = {unit: device for unit, device in mixed.units.items() if unit != first}
+    for units in (fewer, {**mixed.units, "no such unit": "CPU"}):
+        with pytest.raises(PlacementMismatchError, match="same granularity"):
+            replace(mixed, units=units).assignment(tiny)
+
+
 def test_assignment_for_other_devices_is_refused(graph_of: GraphOf, mixed: Placement) -> None:
     problem = problem_on(graph_of("tiny", "folded"), PRESETS["cpu+dgpu"], "colocated")
     with pytest.raises(PlacementMismatchError, match=r"CPU_FAST.*GPU"):

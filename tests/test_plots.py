@@ -111,3 +111,11 @@ def test_a_comparison_shows_the_fastest_first_and_leaves_failed_runs_out() -> No
     assert [text.get_text() for text in axes.texts] == ["5.00 ms", "20.00 ms"]
     widths = [bar.get_width() for bar in axes.patches]  # type: ignore[attr-defined]
     assert widths == [2.0, 0.5]
+
+
+def test_a_comparison_shows_noise_as_a_share_of_the_speedup() -> None:
+    row = {"label": "quick", "latency_ms": 5.0, "beats_best_single": "yes"}
+    row |= {"speedup_vs_best_single": 2.0, "noise": 0.1}
+    (axes,) = draw_comparison([row], "title").axes
+    (whisker,) = (one for one in axes.collections if isinstance(one, LineCollection))
+    assert np.asarray(whisker.get_segments())[0, :, 0].tolist() == pytest.approx([1.8, 2.2])

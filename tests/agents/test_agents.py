@@ -73,6 +73,13 @@ def test_a_window_does_not_try_what_memory_forbids() -> None:
     assert not any(problem.infeasibility(placement) for placement in tried)
 
 
+def test_a_window_leaves_the_rest_on_a_device_that_holds_the_model() -> None:
+    devices = ["CPU", "GPU.0", {"name": "GPU.1", "weight_share": 0.3}]
+    env = gym.make("placement_gym:DevicePlacementSim-v0", model="resnet", devices=devices)
+    tried = np.stack(list(load_agent("window")(env, seed=0).proposals(15)))
+    assert set(np.unique(tried)) == {0, 1}
+
+
 def test_a_single_device_takes_everything() -> None:
     env = simulated()
     env.reset()

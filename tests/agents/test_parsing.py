@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agents.hsdag.grouping import role_features
 from agents.hsdag.parsing import Partition, merge_alike, parse
 from placement_gym.arrays import IntArray
+from placement_gym.graph.features import POSITIONS
+from placement_gym.observation import FEATURES, N_FEATURES
 
 
 def sample_graph(seed: int, n: int = 12, density: float = 0.3) -> tuple[IntArray, np.ndarray]:
@@ -122,6 +126,13 @@ def test_alike_groups_lie_on_the_same_side_of_the_mean_of_all_groups() -> None:
     plane = np.ones((1, 1), dtype=np.float32)
     merged = merge_alike(Partition(group, np.empty(0, dtype=np.int64)), features, plane)
     assert merged.group.tolist() == [0, 0, 0, 0, 0, 0, 1]
+
+
+def test_what_a_unit_is_like_depends_on_everything_but_its_position() -> None:
+    x = torch.ones(3, N_FEATURES)
+    x[:, FEATURES["position"]] = torch.eye(3, POSITIONS)
+    x[:, FEATURES["cost"].start] = torch.tensor([1.0, 2.0, 3.0])
+    np.testing.assert_allclose(role_features(x), np.sqrt(1.5) * np.array([[-1], [0], [1]]))
 
 
 def test_alike_groups_stay_apart_if_they_allow_different_devices() -> None:

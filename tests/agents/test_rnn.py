@@ -184,6 +184,15 @@ def test_predictions_do_not_depend_on_who_is_beside(policy: type[RNNPolicy]) -> 
         torch.testing.assert_close(alone[1][0], together[row])
 
 
+@pytest.mark.parametrize("policy", [RNNPolicy, HDPPolicy])
+def test_expected_returns_do_not_depend_on_padding(policy: type[RNNPolicy]) -> None:
+    expected = []
+    for sizes in ({}, {"max_nodes": 20, "max_edges": 30}):
+        env = DummyVecEnv([lambda sizes=sizes: simulated(**sizes)])
+        expected.append(PPO(policy, env, device="cpu", seed=0).policy.predict_values(seen(env)))
+    torch.testing.assert_close(*expected)
+
+
 def seen(env: DummyVecEnv) -> dict[str, Tensor]:
     return obs_as_tensor(env.reset(), torch.device("cpu"))
 

@@ -89,6 +89,15 @@ def test_annealing_from_the_best_heuristic_is_never_worse_than_it() -> None:
     assert cold.best_speedup >= placement_env(env).singles.fastest().speedup
 
 
+def test_annealing_goes_on_from_the_fastest_of_its_starts() -> None:
+    env = environment("tiny")
+    problem = placement_env(env).problem
+    starts = np.stack([problem.single(device) for device in range(2)])
+    for given in (starts, starts[::-1]):
+        search = Annealing(env, 0, starts=given.copy()).learn(2)
+        assert search.now.tolist() == search.assignment.tolist()
+
+
 def test_an_unknown_start_is_refused() -> None:
     with pytest.raises(ValueError, match="'random', 'best' or a placement"):
         annealing(environment(), 0, start="worst")

@@ -10,11 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fakes import diamond_costs, diamond_problem
+from rich.console import Console
 
 import placement_gym
 from placement_gym.bench import compare
 from placement_gym.cli.main import find_modules_in, main
 from placement_gym.cli.options import seeds
+from placement_gym.cli.tables import profile_table
 
 SIM = ["--env", "DevicePlacementSim-v0", "--model", "tiny"]
 
@@ -106,6 +109,16 @@ def test_a_value_that_cannot_be_read_is_named(
 )
 def test_seeds_are_numbers_and_ranges(text: str, expected: list[int]) -> None:
     assert seeds(text) == expected
+
+
+def test_a_profile_names_the_slowest_units_of_each_device() -> None:
+    problem = diamond_problem()
+    console = Console(width=120)
+    with console.capture() as captured:
+        console.print(profile_table(problem, diamond_costs(problem)))
+    (line,) = (line for line in captured.get().splitlines() if "GPU  " in line)
+    assert "11.00" in line  # the whole model
+    assert "d 5.00, c 3.00, b 2.00" in line
 
 
 def test_a_defect_shows_its_traceback(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -100,6 +100,12 @@ def test_m_topo_fills_devices_in_turn_along_the_graph() -> None:
     assert m_topo(problem, costs).tolist() == [0, 0, 0, 1, 1, 1]
 
 
+def test_m_topo_gives_a_device_without_limit_an_equal_share_and_the_largest_unit_more() -> None:
+    chain: Made = [(i, [i + 1]) for i in range(5)]
+    problem, costs = small(chain, [[2, 1]] * 6, [1.0] * 5)
+    assert m_topo(problem, costs).tolist() == [1, 1, 1, 1, 0, 0]
+
+
 def test_m_etf_starts_what_can_start_first() -> None:
     made: Made = [(0, [2])]
     problem, costs = small(made, [[1, 1], [1, 1], [1, 1]], [9.0])

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fakes import diamond_costs, diamond_problem
 
 from placement_gym.backends.measured.profile import sample_fit_placements
 from placement_gym.backends.simulated.build import build_simulated_problem
 from placement_gym.cli.main import main
-from placement_gym.tools.fidelity import compute_agreement, fidelity, sample_held_out
+from placement_gym.tools.fidelity import compute_agreement, fidelity, sample_held_out, slow_share
 
 
 def rows(measured: list[float], predicted: list[float]) -> list[dict[str, float]]:
@@ -51,6 +52,13 @@ def test_judged_placements_are_others_than_the_fitted_ones() -> None:
     judged = sample_held_out(problem, 40)
     assert len({split.tobytes() for split in judged}) == 40
     assert not known & {split.tobytes() for split in judged}
+
+
+def test_the_share_of_slow_work_is_counted_in_the_times_of_the_fastest_device() -> None:
+    problem = diamond_problem()
+    costs = diamond_costs(problem)  # 4, 4, 1 and 1 ms on the first device, which is the faster one
+    assert slow_share(problem, costs, np.array([0, 1, 1, 0])) == pytest.approx(5 / 10)
+    assert slow_share(problem, costs, problem.single(0)) == 0.0
 
 
 @pytest.mark.slow

@@ -46,6 +46,14 @@ def test_a_soft_limit_is_paid_again_when_finalists_are_measured_anew() -> None:
     assert searched.latency_ms > backend.evaluate_ignoring_limits(assignments[1]).latency_ms
 
 
+@pytest.mark.parametrize(("memory", "feasible"), [("off", True), ("static", False)])
+def test_a_throughput_counts_the_memory_that_its_schedule_counts(
+    memory: str, feasible: bool
+) -> None:
+    env = environment(devices=TIGHT, schedule={"memory": memory}, objective="throughput")
+    assert env.backend.evaluate(env.problem.single(1)).feasible == feasible
+
+
 @pytest.mark.parametrize("wrong", [[2] * 37, [-1] * 37, [256] * 37, [0, 1]])
 def test_indices_outside_of_the_problem_never_reach_a_kernel(wrong: list[int]) -> None:
     twin = build_simulated_problem("resnet", "cpu+dgpu")

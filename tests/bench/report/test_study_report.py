@@ -276,6 +276,18 @@ def test_latencies_of_slow_and_fast_moments_are_compared_by_their_speedups() -> 
     assert other["latency_ms"] == pytest.approx(15.0)
 
 
+def test_scores_elsewhere_are_relative_to_the_least_that_was_scored_there() -> None:
+    problem = json.dumps(["E", {}, "tiny", "a"])
+    one, other = (
+        {"problem": problem, "label": label, "seed": 0, "latency_ms": ms, "scored_ms": scored_ms}
+        for label, ms, scored_ms in (("one", 2.0, 9.0), ("other", 4.0, 6.0))
+    )
+    results = StudyResults([one, other], {problem: KnownLatencies(optimum_ms=1.0)})
+    assert results.scores("one").tolist() == [[1 / 2]]
+    assert results.scores("one", "scored_ms").tolist() == [[6 / 9]]
+    assert results.scores("other", "scored_ms").tolist() == [[1.0]]
+
+
 def test_simulated_latencies_stay_as_they_are(folder: Path) -> None:
     for before, after in zip(rows(folder), correct_drift(rows(folder)), strict=True):
         for field in ("latency_ms", "greedy_latency_ms"):

@@ -17,6 +17,7 @@ from typing import Any
 import gymnasium as gym
 import pytest
 import torch
+from studies import VALUES, study, timeless
 
 from placement_gym.bench.run import finalists
 from placement_gym.bench.run import rows as rows_file
@@ -34,7 +35,6 @@ from placement_gym.bench.study.executors import (
 from placement_gym.bench.study.runner import run_study
 from placement_gym.bench.study.spec import Study, Task
 from placement_gym.bench.study.worker import run_task
-from studies import VALUES, study, timeless
 
 
 @pytest.mark.parametrize(
@@ -213,8 +213,9 @@ def wait_until(condition: Any, seconds: float = 60.0) -> None:
 
 @pytest.mark.parametrize("executor", ["serial", "processes"])
 def test_every_executor_runs_with_one_thread_and_leaves_its_process_as_it_was(
-    executor: str, tmp_path: Path
+    executor: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
     before, threads = dict(os.environ), torch.get_num_threads()
     telling = study(models=["tiny"], agents=["failing_agent:tell_threads"], seeds=1)
     options = {"workers": 1} if executor == "processes" else {}

@@ -268,3 +268,14 @@ def test_finalists_are_scored_once_more_elsewhere(tmp_path: Path) -> None:
         assert row["scored_ms"] != pytest.approx(row["latency_ms"])
     plain = replace(changed, score_on={})
     assert {task.key for task in plain.tasks()}.isdisjoint(row["key"] for row in rows)
+
+
+def test_a_score_elsewhere_that_was_changed_does_not_hold(tmp_path: Path) -> None:
+    small = {"models": ["tiny"], "agents": ["random-blocks"], "seeds": 1}
+    scored = study(**small, score_on={"schedule": "placeto"})
+    (row,) = run_study(scored, tmp_path / "true", "serial", quiet=True)
+    changed = row | {"scored_ms": 1.1 * row["scored_ms"]}
+    rows_file.append_row(tmp_path / rows_file.ROWS, changed)
+    (kept,), (spoiled,) = (validate(out, quiet=True) for out in (tmp_path / "true", tmp_path))
+    assert kept.error == ""
+    assert "scored_ms" in spoiled.error
