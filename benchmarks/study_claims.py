@@ -18,7 +18,7 @@ from scipy.stats import gmean
 
 from placement_gym.bench.report.drift import correct_drift
 from placement_gym.bench.report.scores import StudyResults
-from placement_gym.bench.run.rows import Json, of_study
+from placement_gym.bench.run.rows import Json, load_runs
 from placement_gym.bench.study.spec import Study
 
 HALVES = ("post, CE only", "post, PPO only")
@@ -29,20 +29,26 @@ def main() -> None:
     parser.add_argument("--results", type=Path, default=Path("results"), help="folder of folders")
     folder = parser.parse_args().results
     console = Console(width=120)
-    console.print(transfer(found_in(folder, "transfer")))
-    console.print(halves([found_in(folder, name) for name in ("paper", "memory-limited")]))
+    console.print(compare_transfer(load_results(folder, "transfer")))
+    console.print(
+        compare_halves([load_results(folder, name) for name in ("paper", "memory-limited")])
+    )
 
 
-def found_in(folder: Path, name: str) -> StudyResults:
-    """The results of a study, agents called as it calls them."""
+def load_results(folder: Path, name: str) -> StudyResults:
+    """Load the results of a study, with its labels of agents.
+
+    Raises:
+        SystemExit: The folder has no results.
+    """
     study = Study.load(name)
-    rows = correct_drift(of_study(folder / name))
+    rows = correct_drift(load_runs(folder / name))
     if not rows:
         raise SystemExit(f"{folder / name} has no results: run the study first")
     return StudyResults([row | {"label": study.label(row)} for row in rows])
 
 
-def transfer(found: StudyResults) -> Table:
+def compare_transfer(found: StudyResults) -> Table:
     """Zero-shot Placeto against random blocks, for each training."""
     table = Table("seed", "geometric mean of the gain", "graphs on which it is faster")
     gains = found.scores("placeto, zero-shot") / found.scores("random-blocks")
@@ -52,7 +58,7 @@ def transfer(found: StudyResults) -> Table:
     return table
 
 
-def halves(studies: list[StudyResults]) -> Table:
+def compare_halves(studies: list[StudyResults]) -> Table:
     """When Post reaches what each of its halves finds within the budget."""
     table = Table("", "evaluations to its own best", "joint reaches that best after", "on problems")
     problems = [(found, problem) for found in studies for problem in found.problems]

@@ -17,6 +17,7 @@ from typing import Any
 import gymnasium as gym
 import pytest
 import torch
+from studies import VALUES, study, timeless
 
 from placement_gym.bench.run import finalists
 from placement_gym.bench.run import rows as rows_file
@@ -34,7 +35,6 @@ from placement_gym.bench.study.executors import (
 from placement_gym.bench.study.runner import run_study
 from placement_gym.bench.study.spec import Study, Task
 from placement_gym.bench.study.worker import run_task
-from studies import VALUES, study, timeless
 
 
 @pytest.mark.parametrize(

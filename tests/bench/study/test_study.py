@@ -11,6 +11,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
+from studies import VALUES, study, timeless
 
 from placement_gym.backends.cached import CachedBackend
 from placement_gym.bench.compare import compare
@@ -19,10 +20,9 @@ from placement_gym.bench.run.environment import BenchEnvs
 from placement_gym.bench.study.replay import validate
 from placement_gym.bench.study.runner import describe_study, run_study
 from placement_gym.bench.study.spec import Study, expand_variables
-from placement_gym.bench.study.worker import failed_row, run_task
+from placement_gym.bench.study.worker import make_failed_row, run_task
 from placement_gym.cli.main import main
 from placement_gym.env import placement_env
-from studies import VALUES, study, timeless
 
 SIM = "DevicePlacementSim-v0"
 
@@ -154,7 +154,7 @@ def test_an_environment_that_cannot_be_made_any_more_is_an_error_in_the_row(
 def test_failed_runs_are_done_again_only_if_asked(tmp_path: Path) -> None:
     path, (first, *others) = tmp_path / rows_file.ROWS, study(models=["tiny"], seeds=1).tasks()
     small = study(models=["tiny"], seeds=1)
-    rows_file.append_row(path, failed_row(first, "no power"))
+    rows_file.append_row(path, make_failed_row(first, "no power"))
     assert [row["error"] for row in run_study(small, tmp_path, "serial", quiet=True)] == [
         "no power",
         *("" for _ in others),
