@@ -18,8 +18,8 @@ from placement_gym.backends.measured.timing_protocol import TimingProtocol
 FLAGS = "-d CPU -hint none -nstreams 1 -nthreads 1 -infer_precision f32 -api sync"
 
 
-def benchmark_app_ms(path: Path, runs: int) -> float:
-    """Median latency that benchmark_app reports."""
+def run_benchmark_app(path: Path, runs: int) -> float:
+    """Run benchmark_app; returns the median latency that it reports, in ms."""
     command = [str(Path(sys.executable).parent / "benchmark_app"), "-m", str(path), *FLAGS.split()]
     done = subprocess.run(
         [*command, "-niter", str(runs)], capture_output=True, text=True, check=True
@@ -43,7 +43,7 @@ def main() -> None:
             ov.save_model(backend.model, path, compress_to_fp16=False)
             ours, theirs = [], []
             for _ in range(options.rounds):
-                theirs.append(benchmark_app_ms(path, options.runs))
+                theirs.append(run_benchmark_app(path, options.runs))
                 backend.__dict__.pop("reference_ms", None)
                 ours.append(backend.reference_ms)
         ratios = np.array(ours) / np.array(theirs)

@@ -80,17 +80,19 @@ def main() -> None:
     options = parser.parse_args()
     parts = options.parts.split(",")
     if "cuts" in parts:
-        cuts(options.data)
+        time_cuts(options.data)
     if "pipelines" in parts:
-        pipelines(options.data)
+        compare_pipelines(options.data)
     if "calls" in parts:
-        calls(options.data, options.time_limit)
+        compare_calls(options.data, options.time_limit)
     if "limited" in parts:
-        limited(options.data, [int(b) for b in options.budgets.split(",")], options.seeds)
+        compare_under_limits(
+            options.data, [int(b) for b in options.budgets.split(",")], options.seeds
+        )
 
 
-def cuts(data: Path) -> None:
-    """Time of a minimum cut."""
+def time_cuts(data: Path) -> None:
+    """Time minimum cuts."""
     workload = Workload.load(data / f"{LONG}.json")
     devices = parse_devices("cpu+dgpu")
     large = synthetic("synthetic-layered-80000")
@@ -99,21 +101,21 @@ def cuts(data: Path) -> None:
         (group(large, "op"), analytic(large, devices)),
     ]
     for units, costs in cases:
-        seconds = [timed(minimum_cut, units, costs)[1] for _ in range(3)]
+        seconds = [time_call(minimum_cut, units, costs)[1] for _ in range(3)]
         print(f"minimum cut of {len(units)} units: {1e3 * min(seconds):.1f} ms")
 
 
-def pipelines(data: Path) -> None:
-    """Contiguous pipelines and what annealing makes of them without contiguity."""
+def compare_pipelines(data: Path) -> None:
+    """Compare contiguous pipelines, and what annealing makes of them without contiguity."""
     table = Table("workload", "bound", "DP published", "ours", "s", "DPL published", "ours", "s")
     table.add_column("annealing 10k")
     table.title = "largest load in ms"
     for name, (dp_ms, dpl_ms) in track(PIPELINES.items(), "pipelines"):
         path = data / "throughput-inputs" / f"{name}.json"
-        env = made(path, objective="throughput")
+        env = make_workload_env(path, objective="throughput")
         problem, costs = env.problem, env.cost_table()
-        exact, exact_s = timed(exact_pipeline, problem, costs)
-        linear, linear_s = timed(linear_pipeline, problem, costs)
+        exact, exact_s = time_call(exact_pipeline, problem, costs)
+        linear, linear_s = time_call(linear_pipeline, problem, costs)
         search = Annealing(env, 0, starts=linear[None])
         search.learn(10_000)
         found = (env.backend.evaluate(a).latency_ms for a in (exact, linear, search.assignment))
@@ -124,7 +126,7 @@ def pipelines(data: Path) -> None:
     Console(width=130).print(table)
 
 
-def calls(data: Path, time_limit_s: float) -> None:
+def compare_calls(data: Path, time_limit_s: float) -> None:
     """The publication's latency: greedy filling, annealing from it, and the program from there.
 
     With one call of each accelerator the program proves bert_l-3 in half an hour:
@@ -136,7 +138,7 @@ def calls(data: Path, time_limit_s: float) -> None:
     table.title = "latency of calls in ms"
     for name, (greedy_ms, known_ms) in track(CALLS.items(), "calls"):
         path = data / "latency-inputs" / f"{name}.json"
-        env = made(path, schedule="tarnawski-latency")
+        env = make_workload_env(path, schedule="tarnawski-latency")
         problem, costs = env.problem, env.cost_table()
         forward = Forward.of(problem.units)
         theirs = greedy_fill(
@@ -146,7 +148,7 @@ def calls(data: Path, time_limit_s: float) -> None:
         search = Annealing(env, 0, starts=ours[None])
         search.learn(150_000)
         start = search.assignment
-        solved, seconds = timed(
+        solved, seconds = time_call(
             call_program, problem, costs, start, env.backend.schedule, time_limit_s
         )
         found = (theirs, ours, search.assignment, solved.assignment)
@@ -162,17 +164,19 @@ def calls(data: Path, time_limit_s: float) -> None:
     Console(width=130).print(table)
 
 
-def limited(data: Path, budgets: list[int], n_seeds: int) -> None:
-    """Placers under little memory."""
+def compare_under_limits(data: Path, budgets: list[int], n_seeds: int) -> None:
+    """Compare placers under little memory."""
     runs = [(AgentSpec(name), 0) for name in ONCE]
     runs += [(agent, budget) for budget in budgets for agent in SEARCHES]
     for devices, known_ms in KNOWN_MS.items():
-        table = Table("placer", "evaluations", *map(short, WORKLOADS), "geometric mean", "seconds")
+        table = Table(
+            "placer", "evaluations", *map(shorten, WORKLOADS), "geometric mean", "seconds"
+        )
         table.title = f"{devices}, list by rank: latency over the best known (median of seeds)"
         # nodes placed one by one, as for the best known values: colour classes are not kept
         by_rank = {"schedule": {"preset": "list", "order": "priority"}, "granularity": "op"}
         paths = [data / "latency-inputs" / f"{name}.json" for name in WORKLOADS]
-        envs = [made(path, devices=devices, **by_rank) for path in paths]
+        envs = [make_workload_env(path, devices=devices, **by_rank) for path in paths]
         for name, bound in BOUNDS.items():
             least = np.array([bound(env.problem, env.cost_table()) for env in envs]) / known_ms
             table.add_row(
@@ -180,7 +184,7 @@ def limited(data: Path, budgets: list[int], n_seeds: int) -> None:
             )
         for agent, budget in track(runs, devices):
             seeds = range(n_seeds if budget else 1)
-            found, seconds = timed(latencies, envs, agent, seeds, budget)
+            found, seconds = time_call(measure_latencies, envs, agent, seeds, budget)
             ratios = np.median(found, axis=1) / known_ms
             table.add_row(
                 agent.label,
@@ -192,30 +196,30 @@ def limited(data: Path, budgets: list[int], n_seeds: int) -> None:
         Console(width=130).print(table)
 
 
-def timed(function: Callable[..., Any], *arguments: Any) -> tuple[Any, float]:
-    """What it returns, and the seconds it took."""
+def time_call(function: Callable[..., Any], *arguments: Any) -> tuple[Any, float]:
+    """Call a function; returns its result and the seconds that it took."""
     started = perf_counter()
     return function(*arguments), perf_counter() - started
 
 
-def short(workload: str) -> str:
+def shorten(workload: str) -> str:
     kind, name = workload.split("/")
     return f"{kind.removesuffix('Graphs').lower()} {name.removesuffix('_inference')}"
 
 
-def made(path: Path, **kwargs: Any) -> DevicePlacementEnv:
+def make_workload_env(path: Path, **kwargs: Any) -> DevicePlacementEnv:
     return placement_env(gym.make("DevicePlacementSim-v0", model=str(path), **kwargs))
 
 
-def latencies(
+def measure_latencies(
     envs: Sequence[DevicePlacementEnv], agent: AgentSpec, seeds: Sequence[int], budget: int
 ) -> np.ndarray:
-    """(n_envs, n_seeds) of what the agent predicts after its budget of evaluations."""
-    return np.array([[latency(env, agent, seed, budget) for seed in seeds] for env in envs])
+    """(n_envs, n_seeds) latencies in ms; see ``measure_latency``."""
+    return np.array([[measure_latency(env, agent, seed, budget) for seed in seeds] for env in envs])
 
 
-def latency(env: DevicePlacementEnv, agent: AgentSpec, seed: int, budget: int) -> float:
-    """Of what the agent predicts after ``budget`` evaluations; infinite if it does not fit."""
+def measure_latency(env: DevicePlacementEnv, agent: AgentSpec, seed: int, budget: int) -> float:
+    """Latency in ms of the agent's prediction after ``budget`` evaluations; inf if infeasible."""
     placer = agent.make(env, seed)
     if budget:
         placer.learn(budget)

@@ -18,7 +18,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import torch
-from classic import KNOWN_MS, WORKLOADS, made, short
+from classic import KNOWN_MS, WORKLOADS, make_workload_env, shorten
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
@@ -26,7 +26,7 @@ from scipy.stats import gmean
 
 from agents.common.reinforce import REINFORCE
 from agents.hsdag.agent import make
-from placement_gym.bench.report.optimum import optimum_or_bound
+from placement_gym.bench.report.optimum import find_optimum_or_bound
 from placement_gym.bench.run.agents import AgentSpec
 from placement_gym.bench.run.budget import BudgetedBackend, BudgetReached
 from placement_gym.env import DevicePlacementEnv, placement_env
@@ -49,8 +49,7 @@ SPEED = {
     "resnet-fp16 raw": ({"model": "resnet-fp16", "graph": "raw"}, 7.0, 40.0),
     "bert-fp16 raw": ({"model": "bert-fp16", "graph": "raw"}, 15.0, 105.0),
 }
-"""Environment, our target in ms per placement, and the published code's time."""
-PAPER_EPISODES = {"n_epochs": 4, "elites": 0, "n_steps": 20, "baseline": "none"}
+"""Environment, ms a placement that we ask of ourselves, and ms of the published code."""
 
 
 def main() -> None:
@@ -63,52 +62,52 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)
     parts: dict[str, Callable[[argparse.Namespace], Table]] = {
-        "speed": speed,
-        "twins": twins,
-        "limited": limited,
+        "speed": time_placements,
+        "twins": compare_on_twins,
+        "limited": compare_under_limits,
     }
     for part in options.parts.split(","):
         Console(width=170).print(parts[part](options))
 
 
-def speed(options: argparse.Namespace) -> Table:
-    """Time per placement on one thread, with the paper's episodes: 20 steps, four epochs."""
-    table = Table("graph", "units", "form", "ms per placement", "target", "published code", "ratio")
+def time_placements(options: argparse.Namespace) -> Table:
+    """Time learning on one thread, in the paper's episodes: rollouts of 20 steps, four epochs."""
+    table = Table("graph", "units", "form", "ms a placement", "target", "published code", "ratio")
     for name, (kwargs, target_ms, published_ms) in SPEED.items():
-        env = simulated(**kwargs)
+        env = make_env(**kwargs)
         agent = make(env, 0, preset="paper")
-        ms = ms_per_placement(agent, 200)
+        ms = time_placement_ms(agent, 200)
         table.add_row(
             name, str(env.problem.n_units), "paper's episodes", f"{ms:.2f}", f"{target_ms:g}",
             f"{published_ms:g}", f"{published_ms / ms:.0f} x",
         )  # fmt: skip
     if options.data is not None:
         path = options.data / "latency-inputs" / "OperatorGraphs" / "bert_l-12_inference.json"
-        env = made(path, granularity="op")
+        env = make_workload_env(path, granularity="op")
         settings = {"envs": {"num_envs": 20}, "n_epochs": 1, "elites": 0}
         one_forward = make(env, 0, policy={"preset": "default"}, **settings)
-        ms = ms_per_placement(one_forward, 2000)
+        ms = time_placement_ms(one_forward, 2000)
         seconds = f"{ms:.2f} ({2 * ms:.2f} s for 100 updates)"
         table.add_row("bert_l-12", str(env.problem.n_units), "20 at once", seconds, "1.0", "-", "-")
     return table
 
 
-def ms_per_placement(agent: REINFORCE, placements: int) -> float:
-    """Time of learning per placement, after a first update."""
+def time_placement_ms(agent: REINFORCE, placements: int) -> float:
+    """Time learning after a first update; returns ms a placement."""
     agent.learn(agent.n_steps * agent.n_envs)
     started = perf_counter()
     agent.learn(placements, reset_num_timesteps=False)
     return (perf_counter() - started) / placements * 1e3
 
 
-def twins(options: argparse.Namespace) -> Table:
-    """The paper's three models, simulated with costs calibrated to its single-device latencies."""
+def compare_on_twins(options: argparse.Namespace) -> Table:
+    """Compare agents on the paper's three models, on a twin calibrated to its single devices."""
     table = Table("model", "agent", "ms", "gap closed", "worst seed", "greedy", "s")
     table.title = f"hsdag-paper, {BUDGET} placements, medians of {options.seeds} seeds"
     for model, published_s in PUBLISHED_S.items():
-        env = simulated(model=model, devices="hsdag-paper")
+        env = make_env(model=model, devices="hsdag-paper")
         single_ms = env.get_info()["best_single_ms"]
-        optimum_ms = optimum_or_bound(env, [])["optimum_ms"]
+        optimum_ms = find_optimum_or_bound(env, [])["optimum_ms"]
         assert optimum_ms is not None
 
         def closed(ms: Any, single_ms: float = single_ms, least: float = optimum_ms) -> Any:
@@ -123,7 +122,7 @@ def twins(options: argparse.Namespace) -> Table:
         table.add_row("", "published HSDAG", f"{published_ms:.4g}", published_gap, "", "", "")
         for name, agent in track(AGENTS.items(), model):
             found, greedy, seconds = np.array(
-                [run(env, agent, seed) for seed in range(options.seeds)]
+                [run_agent(env, agent, seed) for seed in range(options.seeds)]
             ).T
             table.add_row(
                 "", name, f"{np.median(found):.4g}", f"{np.median(closed(found)):.2f}",
@@ -133,18 +132,18 @@ def twins(options: argparse.Namespace) -> Table:
     return table
 
 
-def limited(options: argparse.Namespace) -> Table:
-    """Published workloads with tight memory limits, relative to the best known latencies."""
-    names = [*map(short, WORKLOADS), "geometric mean", "greedy", "s"]
+def compare_under_limits(options: argparse.Namespace) -> Table:
+    """Compare agents on published workloads with little memory, with the best known latencies."""
+    names = [*map(shorten, WORKLOADS), "geometric mean", "greedy", "s"]
     table = Table("devices", "agent", *names)
     table.title = f"latency over the best known, {BUDGET} placements"
     by_rank = {"schedule": {"preset": "list", "order": "priority"}, "granularity": "op"}
     for devices, known_ms in KNOWN_MS.items():
         paths = [options.data / "latency-inputs" / f"{name}.json" for name in WORKLOADS]
-        envs = [made(path, devices=devices, **by_rank) for path in paths]
+        envs = [make_workload_env(path, devices=devices, **by_rank) for path in paths]
         for name, agent in track(AGENTS.items(), devices):
             runs = np.array(
-                [[run(env, agent, seed) for seed in range(options.seeds)] for env in envs]
+                [[run_agent(env, agent, seed) for seed in range(options.seeds)] for env in envs]
             )
             ratios, greedy = (np.median(runs[:, :, part], axis=1) / known_ms for part in (0, 1))
             cells = [*ratios, gmean(ratios), gmean(greedy), runs[:, :, 2].mean()]
@@ -152,8 +151,11 @@ def limited(options: argparse.Namespace) -> Table:
     return table
 
 
-def run(env: DevicePlacementEnv, agent: AgentSpec, seed: int) -> tuple[float, float, float]:
-    """Best and greedy latency in ms, and seconds; infeasible placements keep their penalty."""
+def run_agent(env: DevicePlacementEnv, agent: AgentSpec, seed: int) -> tuple[float, float, float]:
+    """Learn once; returns best and greedy latency in ms, and seconds.
+
+    An infeasible placement has its penalty.
+    """
     counted = BudgetedBackend(env.backend, BUDGET)
     inner, env.backend = env.backend, counted
     try:
@@ -168,7 +170,7 @@ def run(env: DevicePlacementEnv, agent: AgentSpec, seed: int) -> tuple[float, fl
     return inner.evaluate(best[0]).latency_ms, greedy_ms, seconds
 
 
-def simulated(**kwargs: Any) -> DevicePlacementEnv:
+def make_env(**kwargs: Any) -> DevicePlacementEnv:
     return placement_env(gym.make("placement_gym:DevicePlacementSim-v0", **kwargs))
 
 

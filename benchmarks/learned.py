@@ -44,15 +44,15 @@ def main() -> None:
         train_on_raw(options.raw == "hdp")
         return
     parts: dict[str, Callable[[argparse.Namespace], Table]] = {
-        "speed": speed,
-        "memory": memory,
+        "speed": time_placeto,
+        "memory": measure_memory,
     }
     for part in options.parts.split(","):
         Console(width=120).print(parts[part](options))
 
 
-def speed(options: argparse.Namespace) -> Table:
-    """Time of Placeto on the 783 units of bert_l-12 on one thread, environment included."""
+def time_placeto(options: argparse.Namespace) -> Table:
+    """Time Placeto on the 783 nodes of bert_l-12, one thread, network and environment together."""
     if options.data is None:
         raise SystemExit("speed needs --data, the inputs of dnn-partitioning")
     table = Table("what", "s", "our target, s", title="Placeto, 783 units, one thread")
@@ -61,21 +61,21 @@ def speed(options: argparse.Namespace) -> Table:
     agent = placeto(env, 0)
     n_units = placement_env(env).problem.n_units
     agent.learn(n_units)
-    table.add_row("environment alone", f"{seconds(lambda: walk(env, n_units)):.2f}", "")
-    table.add_row("greedy rollout", f"{seconds(lambda: play_episode(env, agent)):.2f}", "2")
-    table.add_row("training episode", f"{seconds(lambda: agent.learn(n_units)):.2f}", "8")
+    table.add_row("environment alone", f"{median_s(lambda: step_through(env, n_units)):.2f}", "")
+    table.add_row("greedy rollout", f"{median_s(lambda: play_episode(env, agent)):.2f}", "2")
+    table.add_row("training episode", f"{median_s(lambda: agent.learn(n_units)):.2f}", "8")
     return table
 
 
-def walk(env: gym.Env[Any, Any], n_units: int) -> None:
+def step_through(env: gym.Env[Any, Any], n_units: int) -> None:
     """Play an episode without a network."""
     env.reset()
     for _ in range(n_units):
         env.step(1)
 
 
-def seconds(action: Callable[[], Any], repeats: int = 3) -> float:
-    """Median time of an action in seconds."""
+def median_s(action: Callable[[], Any], repeats: int = 3) -> float:
+    """Run an action several times; returns the median seconds."""
     times = []
     for _ in range(repeats):
         started = perf_counter()
@@ -84,9 +84,9 @@ def seconds(action: Callable[[], Any], repeats: int = 3) -> float:
     return float(np.median(times))
 
 
-def memory(options: argparse.Namespace) -> Table:
-    """Peak memory of the RNN placers on bert-8-fp16's raw graph, in separate processes."""
-    table = Table("agent", "units", "peak GiB", "s per update", "our target, GiB", "published")
+def measure_memory(options: argparse.Namespace) -> Table:
+    """Measure RNN placers' memory on bert-8-fp16's raw graph, each in a process of its own."""
+    table = Table("agent", "units", "peak GiB", "s an update", "our target, GiB", "published")
     for name in ("rnn", "hdp"):
         command = [sys.executable, __file__, "--raw", name]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
@@ -96,16 +96,16 @@ def memory(options: argparse.Namespace) -> Table:
 
 
 def train_on_raw(hierarchical: bool) -> None:
-    """Run two updates of ten placements; print units, peak GiB and seconds per update."""
-    env = simulated(model="bert-8-fp16", graph="raw", granularity="op")
+    """Make two updates of ten placements; prints units, peak GiB and seconds an update."""
+    env = make_env(model="bert-8-fp16", graph="raw", granularity="op")
     agent = rnn(env, 0, hierarchical=hierarchical)
     agent.learn(10)
-    update_s = seconds(lambda: agent.learn(10), repeats=1)
+    update_s = median_s(lambda: agent.learn(10), repeats=1)
     gib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     print(env.problem.n_units, f"{gib:.2f}", f"{update_s:.1f}")
 
 
-def simulated(**kwargs: Any) -> DevicePlacementEnv:
+def make_env(**kwargs: Any) -> DevicePlacementEnv:
     return placement_env(gym.make("DevicePlacementSim-v0", **kwargs))
 
 

@@ -11,11 +11,11 @@ from placement_gym.backends.measured.backend import MeasuredBackend
 from placement_gym.backends.measured.build import build_measured_backend
 
 
-def find_blocks(backend: MeasuredBackend, n_submodels: int) -> IntArray:
+def find_alternating_runs(backend: MeasuredBackend, n_submodels: int) -> IntArray:
     """Equal runs of units on alternating devices that make ``n_submodels`` submodels."""
     n_units = backend.problem.n_units
-    for n_blocks in range(n_submodels, n_units):
-        assignment = np.arange(n_units) * n_blocks // n_units % 2
+    for n_runs in range(n_submodels, n_units):
+        assignment = np.arange(n_units) * n_runs // n_units % 2
         if backend.compile(assignment).compilation.n_submodels == n_submodels:
             return assignment
     raise ValueError(f"no placement with {n_submodels} submodels was found")
@@ -34,7 +34,7 @@ def main() -> None:
     backend = build_measured_backend(options.model, "cpu-testbed")
     placements = {
         "CPU_FAST alone": backend.problem.single(1),
-        "four submodels": find_blocks(backend, 4),
+        "four submodels": find_alternating_runs(backend, 4),
     }
     print("spread (largest - smallest) / median over", options.times, "measurements")
     for name, assignment in placements.items():

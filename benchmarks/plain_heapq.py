@@ -1,4 +1,4 @@
-"""The event schedule as a short Python program: the base line of the kernels' speed."""
+"""The event schedule as a short Python program: the baseline of the kernels' speed."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ from placement_gym.costs.table import CostTable
 from placement_gym.graph.operators import OpGraph
 
 
-def plain_event(graph: OpGraph, costs: CostTable) -> Callable[[Sequence[int]], float]:
-    """Latency of a placement of operators: preset ``event``, without gaps, and nothing else."""
+def make_plain_event(graph: OpGraph, costs: CostTable) -> Callable[[Sequence[int]], float]:
+    """Make a function from operators' devices to the latency in ms under preset ``event``.
+
+    It has no gaps and nothing else that schedules can have.
+    """
     ms, transfer_ms = costs.operator_ms.tolist(), costs.transfer_ms.tolist()
     offsets, readers = graph.tensors.offsets.tolist(), graph.tensors.readers.tolist()
     made: list[list[tuple[int, list[int]]]] = [[] for _ in ms]

@@ -13,7 +13,7 @@ import gymnasium as gym
 import numpy as np
 import openvino as ov
 import openvino.opset13 as ops
-from plain_heapq import plain_event
+from plain_heapq import make_plain_event
 from rich.console import Console
 from rich.table import Table
 
@@ -63,17 +63,17 @@ def main() -> None:
     )
     options = parser.parse_args()
     if options.data:
-        published_values(options.data)
-        against_python(options.data)
+        compare_with_published(options.data)
+        compare_with_python(options.data)
     else:
         print("Without --data there are no published values and no comparison with plain heapq.")
-    growth()
-    overhead()
+    time_growth()
+    time_overhead()
     for model in options.fidelity:
         Console(width=120).print(fidelity_table(fidelity(model, "cpu-testbed", refresh=True)))
 
 
-def published_values(data: Path) -> None:
+def compare_with_published(data: Path) -> None:
     table = Table("workload", "placement", "published", "ours", title="dnn-partitioning")
     for name, (single, expert) in PUBLISHED.items():
         workload = Workload.load(data / f"{name}.json")
@@ -90,16 +90,16 @@ def published_values(data: Path) -> None:
     Console(width=120).print(table)
 
 
-def against_python(data: Path) -> None:
-    """Kernels and a short heapq program of the event schedule, in turns on the same placements.
+def compare_with_python(data: Path) -> None:
+    """Time kernels and a short heapq program of the event schedule, in turns on equal placements.
 
-    The oracle of the tests is no base line: it is written to be read, and several times slower.
+    The oracle of the tests is no baseline: it is written to be read, and several times slower.
     """
     workload = Workload.load(data / f"{BERT}.json")
     units, costs = workload.units("op"), workload.costs(make_devices(1, 1))
     placements = random_placements(len(units))
     lists = placements.tolist()
-    plain = plain_event(workload.graph, costs)
+    plain = make_plain_event(workload.graph, costs)
     known = Simulator(units, costs, PRESETS["event"]).latencies_ms(placements)
     assert [plain(one) for one in lists] == known.tolist()
     table = Table("schedule", "kernel, us", "ratio", "batched, us", "ratio", "bitwise equal")
@@ -107,9 +107,9 @@ def against_python(data: Path) -> None:
         simulator = Simulator(units, costs, PRESETS[name])
         single = np.array([simulator.latency_ms(placement) for placement in placements])
         equal = (simulator.latencies_ms(placements) == single).all()
-        slow, fast, batched = best_of(
-            each(plain, lists),
-            each(simulator.latency_ms, placements),
+        slow, fast, batched = time_best_us(
+            call_on_each(plain, lists),
+            call_on_each(simulator.latency_ms, placements),
             partial(simulator.latencies_ms, placements),
         )
         table.add_row(
@@ -124,8 +124,8 @@ def against_python(data: Path) -> None:
     Console(width=120).print(table)
 
 
-def growth() -> None:
-    """Time per operator on layered graphs of 1.6 edges an operator, and on a chain to extract."""
+def time_growth() -> None:
+    """Time an operator on layered graphs of 1.6 edges an operator, and on a chain to extract."""
     kinds = ("event", "list", "serial", "batched list", "submodels")
     once = ("extract", "group", "features")
     columns = (f"{kind}, us" for kind in once)
@@ -138,14 +138,14 @@ def growth() -> None:
         costs = analytic(graph, devices)
         twins = {kind: Simulator(units, costs, PRESETS[kind]) for kind in kinds[:3]}
         placements = random_placements(n, 32)
-        times = best_of(
-            *(each(twin.latency_ms, placements) for twin in twins.values()),
+        times = time_best_us(
+            *(call_on_each(twin.latency_ms, placements) for twin in twins.values()),
             partial(twins["list"].latencies_ms, placements),
-            each(twins["list"].submodels, placements),
+            call_on_each(twins["list"].submodels, placements),
         )
         per_placement = [time / len(placements) for time in times]
         problem = Problem(units, devices, costs.units_supported(units))
-        prepared = best_of(
+        prepared = time_best_us(
             partial(extract, chain(n)),
             partial(group, graph, "colocated"),
             partial(compute_node_features, problem, costs.unit_ms(units)),
@@ -157,8 +157,8 @@ def growth() -> None:
     Console(width=120).print(table)
 
 
-def overhead() -> None:
-    """What a step costs beyond what its backend computes for the info."""
+def time_overhead() -> None:
+    """Time what a step costs beyond what its backend computes for the info."""
     env = gym.make(
         "DevicePlacementSim-v0",
         model="synthetic-layered-800",
@@ -168,7 +168,9 @@ def overhead() -> None:
     env.reset(seed=0)
     backend = placement_env(env).backend
     actions = [env.action_space.sample() for _ in range(K)]
-    step, evaluate = best_of(each(env.step, actions), each(backend.evaluate, actions), rounds=15)
+    step, evaluate = time_best_us(
+        call_on_each(env.step, actions), call_on_each(backend.evaluate, actions), rounds=15
+    )
     print(
         f"800 units: a step {step / K:.1f} us, its evaluation {evaluate / K:.1f} us, "
         f"overhead {(step - evaluate) / K:.1f} us"
@@ -182,7 +184,7 @@ def overhead() -> None:
     )
     vector.reset(seed=0)
     batch: Any = vector.action_space.sample()
-    (together,) = best_of(partial(vector.step, batch), rounds=15)
+    (together,) = time_best_us(partial(vector.step, batch), rounds=15)
     print(f"{K} placements a step of the vector env: {together / K:.1f} us each")
 
 
@@ -198,8 +200,8 @@ def chain(n_operators: int) -> ov.Model:
     return ov.Model([last], [first], "chain")
 
 
-def each(function: Callable[[Any], object], items: Sequence[Any]) -> Callable[[], None]:
-    """Call a function on every item."""
+def call_on_each(function: Callable[[Any], object], items: Sequence[Any]) -> Callable[[], None]:
+    """Make a function that calls another one on every item."""
 
     def arm() -> None:
         for item in items:
@@ -208,8 +210,8 @@ def each(function: Callable[[Any], object], items: Sequence[Any]) -> Callable[[]
     return arm
 
 
-def best_of(*arms: Callable[[], object], rounds: int = 5) -> Sequence[float]:
-    """The shortest microseconds of each arm, run in turns after one run that warms up."""
+def time_best_us(*arms: Callable[[], object], rounds: int = 5) -> Sequence[float]:
+    """Run arms in turns after a warm-up; returns the shortest microseconds of each."""
     best = [float("inf")] * len(arms)
     for arm in arms:
         arm()

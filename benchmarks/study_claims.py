@@ -34,12 +34,18 @@ def main() -> None:
     )
     folder = parser.parse_args().results
     console = Console(width=120)
-    console.print(transfer(load_results(folder, "transfer")))
-    console.print(halves([load_results(folder, name) for name in ("paper", "memory-limited")]))
+    console.print(compare_transfer(load_results(folder, "transfer")))
+    console.print(
+        compare_halves([load_results(folder, name) for name in ("paper", "memory-limited")])
+    )
 
 
 def load_results(folder: Path, name: str) -> StudyResults:
-    """Load the results of a study, with the study's labels of agents."""
+    """Load the results of a study, with its labels of agents.
+
+    Raises:
+        SystemExit: The folder has no results.
+    """
     study = Study.load(name)
     rows = correct_drift(load_runs(folder / name))
     if not rows:
@@ -47,8 +53,8 @@ def load_results(folder: Path, name: str) -> StudyResults:
     return StudyResults([row | {"label": study.label(row)} for row in rows])
 
 
-def transfer(found: StudyResults) -> Table:
-    """Zero-shot Placeto relative to random blocks, per training seed."""
+def compare_transfer(found: StudyResults) -> Table:
+    """Zero-shot Placeto against random blocks, for each training."""
     table = Table("seed", "geometric mean of the gain", "graphs on which it is faster")
     gains = found.scores("placeto, zero-shot") / found.scores("random-blocks")
     for seed, row in zip(found.seeds, gains, strict=True):
@@ -57,8 +63,8 @@ def transfer(found: StudyResults) -> Table:
     return table
 
 
-def halves(studies: list[StudyResults]) -> Table:
-    """After how many evaluations Post reaches the best placement of each variant alone."""
+def compare_halves(studies: list[StudyResults]) -> Table:
+    """When Post reaches what each of its halves finds within the budget."""
     table = Table("", "evaluations to its own best", "joint reaches that best after", "on problems")
     problems = [(found, problem) for found in studies for problem in found.problems]
     for agent in ("post", *HALVES):

@@ -15,7 +15,7 @@ from placement_gym.version import VERSION
 
 if TYPE_CHECKING:
     from placement_gym.bench.compare import compare
-    from placement_gym.bench.report.comparison import terminal as comparison_table
+    from placement_gym.bench.report.comparison import comparison_table
     from placement_gym.bench.report.scores import StudyResults
     from placement_gym.bench.report.study import report_study
     from placement_gym.bench.study.replay import validate
@@ -73,7 +73,7 @@ SOURCES = {
     "UserError": "errors",
     "apply_placement": "deploy",
     "compare": "bench.compare",
-    "comparison_table": "bench.report.comparison:terminal",
+    "comparison_table": "bench.report.comparison",
     "compile_model": "deploy",
     "evaluate_placement": "tools.evaluate",
     "fidelity": "tools.fidelity",

@@ -224,7 +224,7 @@ def parse_device(item: str | Mapping[str, Any] | DeviceSpec) -> DeviceSpec:
     return DeviceSpec.from_json(item)
 
 
-def machine_devices(core: ov.Core, devices: DevicesArgument = None) -> tuple[DeviceSpec, ...]:
+def find_machine_devices(core: ov.Core, devices: DevicesArgument = None) -> tuple[DeviceSpec, ...]:
     """Return the devices to measure on, all of which this machine has.
 
     Args:

@@ -55,7 +55,7 @@ class MeasuredEnv(DevicePlacementEnv):
         horizon: See ``DevicePlacementEnv``.
         split: ``"alias"``, ``"hetero"`` or ``"auto"``, see ``placement_gym.compile_model``.
         warmup: Inferences before the first counted one.
-        repeats: Counted inferences of the candidate, and as many of the reference.
+        repeats: Counted inferences of the candidate and of the reference, each.
         cache: Whether a repeated placement is answered from memory.
         max_nodes: See ``DevicePlacementEnv``.
         max_edges: See ``DevicePlacementEnv``.

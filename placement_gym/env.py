@@ -266,5 +266,5 @@ def placement_env(env: gym.Env[Any, Any]) -> DevicePlacementEnv:
     """
     base = env.unwrapped
     if not isinstance(base, DevicePlacementEnv):
-        raise TypeError(f"not a placement environment: {base!r}")
+        raise TypeError(f"{base!r} is not a placement environment, as 'DevicePlacement-v0' is")
     return base

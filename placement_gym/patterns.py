@@ -41,7 +41,7 @@ def window(problem: Problem, interval: Interval, inside: int, outside: int) -> I
 
 
 def prefixes(problem: Problem) -> IntArray:
-    """(k, n_units) every prefix of ``cut_grid``, the whole included, on every ordered pair."""
+    """(k, n_units) every prefix of ``cut_grid``, all units included, on every ordered pair."""
     return windows_on_all_pairs(problem, [(0, cut) for cut in cut_grid(problem)[1:]])
 
 
@@ -96,7 +96,7 @@ def fill_runs(problem: Problem, cuts: IntArray, devices: IntArray) -> IntArray:
 def sample_placements(problem: Problem, n: int, rng: np.random.Generator) -> list[IntArray]:
     """``n`` distinct placements on several devices: half ``random_runs``, half ``random_units``.
 
-    Fewer where the problem does not have as many.
+    Fewer if the problem has fewer.
     """
     found: dict[bytes, IntArray] = {}
     for attempt in range(20 * n):

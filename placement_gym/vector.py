@@ -223,7 +223,7 @@ class SimulatedVectorEnv(PlacementVectorEnv):
 
     def evaluate(self) -> Outcomes:
         """Evaluate the current assignments, with noise as a single environment has it."""
-        latency_ms, feasible = self.simulated.exact_batch(self.assignments)
+        latency_ms, feasible = self.simulated.evaluate_batch_exactly(self.assignments)
         if self.simulated.noise:
             for i in np.flatnonzero(feasible):
                 noise = self.simulated.noise * self.noise_rngs[i].standard_normal()

@@ -15,9 +15,9 @@ from placement_gym.devices import (
     PRESETS,
     DeviceSpec,
     UnknownDeviceError,
+    find_machine_devices,
     has_mixed_precision,
     is_testbed,
-    machine_devices,
     parse_devices,
     register,
 )
@@ -236,7 +236,7 @@ def test_a_misspelt_preset_is_refused_with_the_nearest_one(misspelt: str, neares
 def test_unknown_device_is_refused_with_those_available(devices: str | list[str]) -> None:
     core = FakeCore("CPU", "GPU.0")
     with pytest.raises(UnknownDeviceError, match=r"'CPU', 'GPU.0'.*cpu-testbed"):
-        machine_devices(core, devices)
+        find_machine_devices(core, devices)
 
 
 @pytest.mark.parametrize(
@@ -244,17 +244,17 @@ def test_unknown_device_is_refused_with_those_available(devices: str | list[str]
 )
 def test_an_unknown_device_is_refused_with_the_nearest_name(misspelt: str, nearest: str) -> None:
     with pytest.raises(UnknownDeviceError, match=f"did you mean '{nearest}'"):
-        machine_devices(FakeCore("CPU", "GPU.0"), misspelt)
+        find_machine_devices(FakeCore("CPU", "GPU.0"), misspelt)
 
 
 def test_virtual_device_of_an_absent_plugin_is_refused() -> None:
     with pytest.raises(UnknownDeviceError, match="'GPU'"):
-        machine_devices(FakeCore("GPU"), [{"name": "CPU_FAST", "plugin": "CPU"}])
+        find_machine_devices(FakeCore("GPU"), [{"name": "CPU_FAST", "plugin": "CPU"}])
 
 
 def test_machine_with_one_device_warns_that_it_measures_on_a_test_bed() -> None:
     with pytest.warns(PlacementGymWarning, match=r"cpu-testbed.*never a claim about a GPU"):
-        devices = machine_devices(FakeCore("CPU"))
+        devices = find_machine_devices(FakeCore("CPU"))
     assert devices == PRESETS["cpu-testbed"]
 
 
@@ -270,22 +270,22 @@ def test_the_warning_is_one_line_without_a_path_and_is_shown_once() -> None:
 
 @pytest.mark.filterwarnings("error")
 def test_chosen_test_bed_needs_no_warning() -> None:
-    assert names(machine_devices(FakeCore("CPU"), "cpu-testbed")) == ["CPU", "CPU_FAST"]
+    assert names(find_machine_devices(FakeCore("CPU"), "cpu-testbed")) == ["CPU", "CPU_FAST"]
 
 
 @pytest.mark.filterwarnings("error")
 def test_machine_with_several_devices_uses_all_of_them() -> None:
-    assert names(machine_devices(FakeCore("CPU", "GPU", "NPU"))) == ["CPU", "GPU", "NPU"]
+    assert names(find_machine_devices(FakeCore("CPU", "GPU", "NPU"))) == ["CPU", "GPU", "NPU"]
 
 
 def test_memory_of_a_device_is_asked_of_openvino() -> None:
-    cpu, gpu = machine_devices(FakeCore("CPU", "GPU", memory=8 << 30))
+    cpu, gpu = find_machine_devices(FakeCore("CPU", "GPU", memory=8 << 30))
     assert (cpu.memory_bytes, gpu.memory_bytes) == (None, 8 << 30)
 
 
 def test_given_memory_is_kept() -> None:
     core = FakeCore("CPU", "GPU", memory=8 << 30)
-    gpu = machine_devices(core, [{"name": "GPU", "memory_bytes": 1000}])[0]
+    gpu = find_machine_devices(core, [{"name": "GPU", "memory_bytes": 1000}])[0]
     assert gpu.memory_bytes == 1000
 
 

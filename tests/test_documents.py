@@ -15,7 +15,7 @@ import yaml
 
 import placement_gym
 from placement_gym.bench.study.shipped import STUDIES
-from placement_gym.cli.main import parser
+from placement_gym.cli.main import make_parser
 
 ROOT = Path(__file__).parent.parent
 FOLDERS = ("agents", "docs", "placement_gym")
@@ -146,7 +146,7 @@ def commands(path: Path) -> list[str]:
     ids=str,
 )
 def test_documented_commands_can_be_typed(path: Path, command: str) -> None:
-    options = parser().parse_args(shlex.split(command))
+    options = make_parser().parse_args(shlex.split(command))
     assert callable(options.run)
 
 

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -220,3 +221,23 @@ def test_agents_do_not_import_each_other(name: str) -> None:
         for statement in statements(ast.parse(path.read_text())):
             if isinstance(statement, ast.ImportFrom) and str(statement.module).startswith("agents"):
                 assert str(statement.module).split(".")[1] in ("common", name), path
+
+
+def imported_names(path: Path) -> list[tuple[str, str]]:
+    """Module and name of every ``from placement_gym... import`` and ``from agents... import``."""
+    return [
+        (str(node.module), alias.name)
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ImportFrom)
+        and str(node.module).partition(".")[0] in ("placement_gym", "agents")
+        for alias in node.names
+    ]
+
+
+@pytest.mark.parametrize(
+    "path", sorted((ROOT.parent / "benchmarks").glob("*.py")), ids=lambda path: path.stem
+)
+def test_what_a_benchmark_imports_exists(path: Path) -> None:
+    for module, name in imported_names(path):
+        if not hasattr(import_module(module), name):
+            import_module(f"{module}.{name}")

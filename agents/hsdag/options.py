@@ -79,8 +79,8 @@ PRESETS = {
 """``"search"`` is the default with exploration for budgets of a few hundred placements."""
 
 
-def options(preset: str, changes: Mapping[str, Any]) -> Options:
-    """The options of a preset, with changes.
+def make_options(preset: str, changes: Mapping[str, Any]) -> Options:
+    """Make the options of a preset, with changes.
 
     Raises:
         ValueError: Unknown preset.

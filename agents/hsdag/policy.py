@@ -15,7 +15,7 @@ from agents.common.distribution import FORBIDDEN, UnitCategorical
 from agents.common.graphs import TensorDict
 from agents.common.policy import Decision, UnitPolicy
 from agents.hsdag.networks import Networks, States
-from agents.hsdag.options import options
+from agents.hsdag.options import make_options
 from agents.hsdag.rollout import Rollout
 
 MAX_FLIP_SHARE = 0.5
@@ -58,7 +58,7 @@ class HSDAGActor(UnitPolicy):
         optimizer_kwargs: dict[str, Any] | None = None,
         **changes: Any,
     ) -> None:
-        self.options = options(preset, changes)
+        self.options = make_options(preset, changes)
         self.greedy_first = self.options.greedy_first
         super().__init__(
             observation_space,

@@ -85,8 +85,9 @@ def make(
     """
     assert env.spec is not None
     kwargs = {key: value for key, value in env.spec.kwargs.items() if key != "render_mode"}
-    if kwargs.pop("model") in train_on:
-        raise UserError("train_on holds the model that is to be placed without having seen it")
+    model = kwargs.pop("model")
+    if model in train_on:
+        raise UserError(f"train_on holds the model to place, {model!r}: leave it out")
     sizes = {"max_nodes": max_nodes, "max_edges": max_edges, "observe_graph": False}
     like = json.dumps(kwargs | sizes | {"reward": "improvement"})
     policy = train_policy(tuple(train_on), like, evaluations, seed, json.dumps(settings))

@@ -140,7 +140,7 @@ class GroupedDevices:
         if deterministic:
             return self.vote()
         groups = self.grouper.sample()
-        devices = self.devices(groups)
+        devices = self.choose_devices(groups)
         self.memory.keep(self.graph, devices, groups)
         return devices
 
@@ -152,10 +152,10 @@ class GroupedDevices:
         device = self.mask.device
         with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
             torch.manual_seed(0)
-            votes = [self.devices(self.grouper.sample(), greedy=True) for _ in range(VOTES)]
+            votes = [self.choose_devices(self.grouper.sample(), greedy=True) for _ in range(VOTES)]
         return torch.stack(votes).mode(dim=0).values
 
-    def devices(self, groups: Tensor, greedy: bool = False) -> Tensor:
+    def choose_devices(self, groups: Tensor, greedy: bool = False) -> Tensor:
         """(B, N) devices of units in (B, N) groups."""
         place, taken = order_groups(groups, self.mask)
         return (

@@ -23,7 +23,7 @@ class CachedBackend(BackendWrapper):
         self.seen: dict[bytes, Measurement] = {}
 
     def evaluate(self, assignment: IntArray) -> Measurement:
-        """See ``Backend.evaluate``; ``cached`` says where the answer came from."""
+        """See ``Backend.evaluate``; ``cached`` tells repeated placements."""
         if self.infeasibility(assignment):
             return self.inner.evaluate(assignment)
         return self.evaluate_ignoring_limits(assignment)

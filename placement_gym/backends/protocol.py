@@ -1,4 +1,4 @@
-"""What a backend is: the questions it answers, and the form of its answers."""
+"""The interface of backends, and the form of their results."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Measurement:
         compile_s: Seconds to compile.
         measure_s: Seconds of the checked first inference, warm-up and measurement.
         error: Why the placement failed, or an empty string.
-        cached: Whether the measurement comes from memory.
+        cached: Whether the measurement was made for an earlier request.
     """
 
     latency_ms: float

@@ -10,7 +10,7 @@ from placement_gym.costs.table import CostTable
 
 
 class BackendWrapper:
-    """Passes every question on to ``inner``; subclasses change some of the answers."""
+    """Forwards every call to ``inner``; subclasses override some of them."""
 
     def __init__(self, inner: Backend) -> None:
         self.inner = inner

@@ -14,10 +14,10 @@ from rich.console import Console
 from placement_gym.bench.report import comparison
 from placement_gym.bench.report.drift import NOTE, correct_drift, median_device_ms
 from placement_gym.bench.report.known_latencies import find_known_latencies
-from placement_gym.bench.report.verdict import answer
+from placement_gym.bench.report.verdict import state_verdict
 from placement_gym.bench.run.agents import AgentSpec, check_labels
 from placement_gym.bench.run.environment import BenchEnv, BenchEnvs, to_portable
-from placement_gym.bench.run.rows import Json, load_runs, lock_folder, plain, remove_rows
+from placement_gym.bench.run.rows import Json, load_runs, lock_folder, remove_rows, to_plain
 from placement_gym.bench.study.executors import Serial
 from placement_gym.bench.study.runner import find_missing, run_tasks
 from placement_gym.bench.study.spec import Task
@@ -221,7 +221,8 @@ def find_stale_runs(bench_env: BenchEnv, runs: Sequence[Run], folder: Path) -> d
     by_key = {row["key"]: row for row in load_runs(folder)}
     stale = {}
     for run in runs:
-        row, key = by_key.get(run.task.key), run.task.key
+        key = run.task.key
+        row = by_key.get(key)
         if row is None:
             continue
         if row["error"]:
@@ -267,7 +268,7 @@ def summarize(bench_env: BenchEnv, rows: Sequence[Json]) -> Document:
     unlimited = base.singles.fastest(limited=False).speedup
     noise = [row["noise"] for row in rows if row["noise"]]
     notes = collect_cautions(problem.devices, bench_env.measured)
-    document: Document = plain(
+    document: Document = to_plain(
         {
             "env": bench_env.env_id,
             "env_kwargs": dict(bench_env.env_kwargs),
@@ -282,7 +283,7 @@ def summarize(bench_env: BenchEnv, rows: Sequence[Json]) -> Document:
             "bound_ms": known.bound_ms,
             "noise": float(np.median(noise)) if noise else None,
             "notes": [*notes, NOTE] if bench_env.measured else notes,
-            "verdict": answer(rows, bench_env.one_device_holds_the_model),
+            "verdict": state_verdict(rows, bench_env.one_device_holds_the_model),
             "rows": rows,
         }
     )

@@ -14,9 +14,9 @@ from placement_gym.cli.options import (
     add_json,
     add_model,
     add_out,
-    seeds,
+    parse_seeds,
+    parse_setting,
     set_command,
-    setting,
 )
 
 TABLE_WIDTH = 120
@@ -41,7 +41,7 @@ def add_compare(command: Command) -> None:
     )
     command.add_argument(
         "--seeds",
-        type=seeds,
+        type=parse_seeds,
         default="0",
         help="comma-separated seeds and ranges, as in 0,1,2 or 0-2 (default: %(default)s)",
     )
@@ -50,7 +50,7 @@ def add_compare(command: Command) -> None:
         action="append",
         default=[],
         metavar="KEY=VALUE",
-        type=setting,
+        type=parse_setting,
         help="a further argument of gym.make, as JSON or text; repeatable",
     )
     add_out(command)
@@ -64,7 +64,7 @@ def run_compare(options: argparse.Namespace) -> int:
     from rich.console import Console
 
     from placement_gym.bench.compare import compare
-    from placement_gym.bench.report.comparison import terminal
+    from placement_gym.bench.report.comparison import comparison_table
 
     document = compare(
         model=options.model,
@@ -80,7 +80,7 @@ def run_compare(options: argparse.Namespace) -> int:
         print(json.dumps(document))
     elif document["rows"]:
         wide = Console(width=None if sys.stdout.isatty() else TABLE_WIDTH)
-        wide.print(terminal(document))
+        wide.print(comparison_table(document))
         print(f"Rows, table, picture and placements are in {options.out}/")
     if document["interrupted"]:
         raise KeyboardInterrupt(

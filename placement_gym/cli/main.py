@@ -33,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         Exit status: 0; 1 if runs failed or rows are not valid; 2 after a user's error; 130 after
         an interrupt.
     """
-    options = parser().parse_args(arguments)
+    options = make_parser().parse_args(arguments)
     find_modules_in(Path.cwd())
     try:
         status: int = options.run(options)
@@ -58,7 +58,7 @@ def find_modules_in(folder: Path) -> None:
             sys.path.append(path)
 
 
-def parser() -> argparse.ArgumentParser:
+def make_parser() -> argparse.ArgumentParser:
     """The command line."""
     top = argparse.ArgumentParser(
         prog="placement-gym",

@@ -57,7 +57,7 @@ def set_command(command: Command, run: Callable[[argparse.Namespace], int], kept
     command.set_defaults(run=run, kept=kept)
 
 
-def setting(text: str) -> tuple[str, Any]:
+def parse_setting(text: str) -> tuple[str, Any]:
     """Read ``KEY=VALUE``; a value that is not valid JSON is text."""
     key, separator, value = text.partition("=")
     if not separator or not key:
@@ -70,7 +70,7 @@ def setting(text: str) -> tuple[str, Any]:
         return key, value
 
 
-def seeds(text: str) -> list[int]:
+def parse_seeds(text: str) -> list[int]:
     """Read comma-separated seeds and ranges of seeds: ``0,2,5-7`` means 0, 2, 5, 6 and 7."""
     found: list[int] = []
     for part in text.split(","):

@@ -60,12 +60,12 @@ def plan_table(document: Document) -> Group:
     lines += [Text(f"{row['label']}: {row['error']}", style="red") for row in failed]
     end = f"Done in {document['wall_s']:.0f} s. The plan is {document['file']}"
     return Group(
-        *lines, table, Text(document["verdict"]), Text(estimate(document) + end, style="dim")
+        *lines, table, Text(document["verdict"]), Text(describe_bound(document) + end, style="dim")
     )
 
 
-def estimate(document: Document) -> str:
-    """The bound of the profile's model, called an estimate, as measurements may lie below it."""
+def describe_bound(document: Document) -> str:
+    """State the bound of the profile's model as an estimate: measurements may lie below it."""
     if document["bound_ms"] is None:
         return ""
     bound_ms = f"{document['bound_ms']:.2f} ms"

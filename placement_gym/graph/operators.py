@@ -66,7 +66,7 @@ class OpGraph:
         types: (n,) OpenVINO type names.
         shapes: (n,) shape of the first output.
         element_types: (n,) element type of the first output, as in ``"f32"``.
-        members: (n,) names of the IR nodes that each operator stands for, its own included.
+        members: (n,) names of the IR nodes that each operator represents, its own included.
         weight_bytes: (n,) bytes of constants that the operator holds.
         flops: (n,) floating-point operations of one inference.
         edge_index: (2, n_edges) distinct producer and consumer pairs.

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     import openvino as ov
 
 
-def executed_primitives(
+def query_primitives(
     core: ov.Core, model: ov.Model, device: str, properties: dict[str, Any]
 ) -> dict[str, str]:
     """Compile a model; map each surviving IR node's friendly name to the name of its primitive.

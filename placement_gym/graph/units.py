@@ -56,7 +56,7 @@ def group(
         granularity: ``"op"``: each operator alone. ``"colocated"``: an only child joins its only
             parent (HSDAG, appendix G). ``"fused"``: what the device executes as one primitive.
         primitives: For ``"fused"``, the primitive of each IR node that is part of one
-            (``primitives.executed_primitives``).
+            (``primitives.query_primitives``).
 
     Raises:
         ValueError: The granularity is unknown, or ``"fused"`` without primitives.

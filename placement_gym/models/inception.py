@@ -16,7 +16,7 @@ def build(compressed: bool = False) -> ov.Model:
     """Inception-V3 for one 299 x 299 image; about 728 nodes as fp16 (HSDAG, Table 1)."""
     b = Builder(seed=3, compressed=compressed)
     image = b.parameter("image", (1, 3, 299, 299))
-    x = stem(b, normalise(b, image))
+    x = stem(b, normalize(b, image))
     for index, pool_features in enumerate((32, 64, 64)):
         x = block_a(b, f"a{index}", x, pool_features)
     x = reduction_a(b, "reduce_a", x)
@@ -28,7 +28,7 @@ def build(compressed: bool = False) -> ov.Model:
     return b.model("inception", {"logits": b.classifier("classifier", x, 1000)}, [image])
 
 
-def normalise(b: Builder, image: Tensor) -> ov.Node:
+def normalize(b: Builder, image: Tensor) -> ov.Node:
     """Convert ImageNet's per-channel scaling to Inception's, channel by channel."""
     scales, shifts = (0.458, 0.448, 0.45), (-0.03, -0.088, -0.188)
     channels = []

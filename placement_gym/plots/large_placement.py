@@ -20,8 +20,8 @@ def draw_large_placement(
 ) -> Figure:
     """Draw one lane per device and at most ``COLUMNS`` columns of similar depth.
 
-    A circle stands for the units of one column on one device; its area grows with their share of
-    the column's work. Lines stand for the edges between two circles.
+    A circle represents the units of one column on one device; its area grows with their share of
+    the column's work. Lines represent the edges between two circles.
 
     Args:
         problem: Units and devices.
@@ -71,7 +71,7 @@ def work_shares(
 
 
 def draw_group_edges(problem: Problem, group: IntArray) -> LineCollection:
-    """One line between two groups, as wide as there are edges between them.
+    """Draw one line between two groups, wider if there are more edges between them.
 
     Args:
         problem: Units and devices.

@@ -112,7 +112,7 @@ def load_ms(problem: Problem, costs: CostTable, time_limit_s: float = 60.0) -> f
     d = len(problem.devices)
     work: FloatArray = costs.unit_ms(problem.units).T
     program.require((x.T, work), (np.repeat(largest, d), -1.0), rows=d)
-    return program.minimise(time_limit_s).bound
+    return program.minimize(time_limit_s).bound
 
 
 def without_limits(problem: Problem) -> Problem:

@@ -91,7 +91,7 @@ def call_program(
         slot = number[start[tasks.unit]] * calls_each + call
         columns = [x[np.arange(len(x)), start], y[accelerated, slot[accelerated]]]
         begin = np.concatenate(columns), np.ones(sum(map(len, columns)))
-    found = program.minimise(time_limit_s, begin)
+    found = program.minimize(time_limit_s, begin)
     if found.values is not None:
         assignment = read_assignment(found.values, x)
         latency_ms = schedule(assignment)[0]

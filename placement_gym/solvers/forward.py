@@ -14,7 +14,7 @@ from placement_gym.graph.units import Units
 
 @dataclass(frozen=True, eq=False)
 class Forward:
-    """An acyclic graph whose nodes are units, or units that depend on each other in a circle.
+    """An acyclic graph whose nodes are units, or units that depend on each other in a cycle.
 
     Edges are those of the forward pass. A unit of backward operators only has the edges of these,
     reversed (Tarnawski et al. 2020, appendix).

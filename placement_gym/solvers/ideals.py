@@ -93,7 +93,7 @@ def enumerate_ideals(forward: Forward, max_ideals: int = MAX_IDEALS) -> BoolArra
 
 
 class Stages(NamedTuple):
-    """From which the costs of the difference of two ideals follow, for each kind of device.
+    """Arrays that give the costs of the difference of two ideals, for each kind of device.
 
     Attributes:
         words: (n_ideals, n_words) uint64, the units of each ideal as bits.
@@ -121,7 +121,7 @@ class Stages(NamedTuple):
     def of(
         cls, problem: Problem, costs: CostTable, inside: BoolArray, devices: list[int]
     ) -> Stages:
-        """From (n_ideals, n_units) ideals and one device of each kind."""
+        """Compute the arrays from (n_ideals, n_units) ideals and one device of each kind."""
         tasks = Tasks.of_units(problem.units, costs)
         tensor, reader = tasks.tensors.readings()
         shape = (problem.n_units, len(tasks.tensor))

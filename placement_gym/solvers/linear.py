@@ -104,7 +104,7 @@ class Linear:
         self.high.append(broadcast_flat(high, (rows,)))
         self.n_rows += rows
 
-    def minimise(
+    def minimize(
         self, time_limit_s: float = 60.0, start: tuple[IntArray, FloatArray] | None = None
     ) -> Optimum:
         """Minimise the objective; at the time limit return the best point so far and the bound.

@@ -34,7 +34,7 @@ def serial_program(problem: Problem, costs: CostTable, time_limit_s: float = 60.
     program, x = build_serial_program(problem, costs, tasks)
     best, best_ms = None, np.inf
     while True:
-        found = program.minimise(max(end - perf_counter(), 0.1))
+        found = program.minimize(max(end - perf_counter(), 0.1))
         bound_ms = min(found.bound, best_ms)
         if found.values is None or bound_ms >= best_ms * (1 - GAP):
             proven = best is not None and bound_ms >= best_ms * (1 - 2 * GAP)

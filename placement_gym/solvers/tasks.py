@@ -14,7 +14,7 @@ from placement_gym.graph.units import Units, merge_cycles
 
 @dataclass(frozen=True, eq=False)
 class Tasks:
-    """Units, or operators where units depend on each other in a circle.
+    """Units, or operators where units depend on each other in a cycle.
 
     Attributes:
         unit: (n_tasks,) the unit of each task.

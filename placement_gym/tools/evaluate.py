@@ -10,7 +10,7 @@ from typing import Any
 from placement_gym.bench.run.environment import BenchEnv
 from placement_gym.bench.run.finalist import Finalist
 from placement_gym.bench.run.finalists import choose_finalist
-from placement_gym.bench.run.rows import plain
+from placement_gym.bench.run.rows import to_plain
 from placement_gym.devices import collect_cautions
 from placement_gym.placement import Placement
 
@@ -57,7 +57,7 @@ def evaluate_placement(
 def summarize(finalist: Finalist) -> dict[str, Any]:
     """The values of a finalist that are returned and printed."""
     measurement = finalist.measurement
-    values: dict[str, Any] = plain(
+    values: dict[str, Any] = to_plain(
         {
             "latency_ms": measurement.latency_ms,
             "latency_p90_ms": measurement.latency_p90_ms,

@@ -17,7 +17,7 @@ from placement_gym.backends.measured.profile import load_or_measure, sample_fit_
 from placement_gym.backends.measured.timing_protocol import FOR_RANKING
 from placement_gym.backends.protocol import Measurement
 from placement_gym.backends.simulated.backend import SimulatedBackend
-from placement_gym.bench.run.rows import plain
+from placement_gym.bench.run.rows import to_plain
 from placement_gym.costs.table import CostTable
 from placement_gym.devices import collect_cautions
 from placement_gym.errors import EngineError, UserError
@@ -46,9 +46,9 @@ def fidelity(
     """Measure a spread of placements with OpenVINO, predict them with the profiled twin, compare.
 
     The profile was not fitted to any of the placements. Both latencies are speed-ups over the
-    reference device, times its median latency while measuring, so that a machine which has become
-    slower since it was profiled is no error of the twin. ``out`` gets ``fidelity-MODEL.json``
-    with every placement and ``fidelity-MODEL.png``, a scatter plot.
+    reference device, times its median latency while measuring, so that a machine that is slower
+    than when it was profiled does not count as an error of the twin. ``out`` gets
+    ``fidelity-MODEL.json`` with every placement and ``fidelity-MODEL.png``, a scatter plot.
 
     Args:
         model: As for ``gym.make``.
@@ -105,7 +105,7 @@ def fidelity(
     if len(rows) < MIN_PLACEMENTS:
         reasons = sorted({m.error for m in measured if m.error})
         raise EngineError(f"only {len(rows)} placements could be measured: {'; '.join(reasons)}")
-    document: Document = plain(
+    document: Document = to_plain(
         {
             "model": problem.units.graph.model,
             "devices": problem.device_names,

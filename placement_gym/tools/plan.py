@@ -18,7 +18,7 @@ from placement_gym.backends.measured.profile import load_or_measure
 from placement_gym.backends.measured.timing_protocol import QUICK
 from placement_gym.backends.protocol import Backend, Measurement
 from placement_gym.backends.simulated.backend import SimulatedBackend
-from placement_gym.bench.run.rows import plain
+from placement_gym.bench.run.rows import to_plain
 from placement_gym.bench.run.verdict import WITHIN_NOISE, YES, compare_with_best_single
 from placement_gym.devices import collect_cautions
 from placement_gym.errors import EngineError
@@ -107,7 +107,7 @@ def plan(
     rows = make_rows(candidates, measured, errors)
     label = choose(rows)
     name = f"plan-{problem.units.graph.model}"
-    document: Document = plain(
+    document: Document = to_plain(
         {
             "model": problem.units.graph.model,
             "devices": problem.device_names,
@@ -143,7 +143,7 @@ def propose_candidates(
         assert cut is not None  # there always is one
         named.append(("min-cut", cut))
     for label, placements in (("prefix", prefixes(problem)), ("window", windows(problem))):
-        latency_ms, feasible = twin.exact_batch(placements)
+        latency_ms, feasible = twin.evaluate_batch_exactly(placements)
         if feasible.any():
             named.append((label, placements[np.where(feasible, latency_ms, np.inf).argmin()]))
     distinct: dict[bytes, Candidate] = {}

@@ -114,7 +114,7 @@ def comparison_on_terminal(document: dict[str, Any]) -> str:
 
     console = Console(width=200)
     with console.capture() as captured:
-        console.print(comparison.terminal(document))
+        console.print(comparison.comparison_table(document))
     return " ".join(captured.get().split())
 
 

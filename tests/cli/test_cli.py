@@ -16,7 +16,7 @@ from rich.console import Console
 import placement_gym
 from placement_gym.bench import compare
 from placement_gym.cli.main import find_modules_in, main
-from placement_gym.cli.options import seeds
+from placement_gym.cli.options import parse_seeds
 from placement_gym.cli.tables import profile_table
 
 SIM = ["--env", "DevicePlacementSim-v0", "--model", "tiny"]
@@ -108,7 +108,7 @@ def test_a_value_that_cannot_be_read_is_named(
     ("text", "expected"), [("3", [3]), ("0-2", [0, 1, 2]), ("0, 4,2-4", [0, 4, 2, 3])]
 )
 def test_seeds_are_numbers_and_ranges(text: str, expected: list[int]) -> None:
-    assert seeds(text) == expected
+    assert parse_seeds(text) == expected
 
 
 def test_a_profile_names_the_slowest_units_of_each_device() -> None:
@@ -162,7 +162,7 @@ def test_a_failed_run_of_a_study_gives_exit_status_1(
         (["compare", *SIM], "bench.compare.compare", "the same command starts again there"),
         (["plan"], "tools.plan.plan", "a profile that was complete is kept"),
         (["fidelity"], "tools.fidelity.fidelity", "a profile that was complete is kept"),
-        (["profile"], "backends.measured.build.build_measured_backend", "measures again"),
+        (["profile"], "tools.granularity.build_backend_to_split", "measures again"),
         (
             ["evaluate", "--placement", "x.json"],
             "tools.evaluate.evaluate_placement",
@@ -307,7 +307,7 @@ def test_help_names_the_defaults_of_compare(capsys: pytest.CaptureFixture[str]) 
 def test_the_command_starts_without_heavy_modules() -> None:
     heavy = ("openvino", "torch", "matplotlib", "scipy", "numba", "rich")
     code = (
-        "import sys\nimport placement_gym.cli.main as command\ncommand.parser()\n"
+        "import sys\nimport placement_gym.cli.main as command\ncommand.make_parser()\n"
         f"print([name for name in {heavy} if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

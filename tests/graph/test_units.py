@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from placement_gym.graph.operators import OpGraph
-from placement_gym.graph.primitives import executed_primitives
+from placement_gym.graph.primitives import query_primitives
 from placement_gym.graph.units import GRANULARITIES, Units, group
 
 GraphOf = Callable[[str, str], OpGraph]
@@ -24,7 +24,7 @@ def units_of(built: Callable[[str], ov.Model], graph_of: GraphOf) -> UnitsOf:
         if granularity != "fused":
             return group(graph, granularity)
         properties = {"INFERENCE_PRECISION_HINT": "f32"}
-        return group(graph, "fused", executed_primitives(ov.Core(), built(name), "CPU", properties))
+        return group(graph, "fused", query_primitives(ov.Core(), built(name), "CPU", properties))
 
     return make
 
@@ -198,6 +198,6 @@ def test_primitives_are_told_for_every_convolution(
     built: Callable[[str], ov.Model], graph_of: GraphOf
 ) -> None:
     graph = graph_of("tiny", "folded")
-    found = executed_primitives(ov.Core(), built("tiny"), "CPU", {})
+    found = query_primitives(ov.Core(), built("tiny"), "CPU", {})
     convolutions = np.array(graph.names)[np.array(graph.types) == "Convolution"]
     assert len({found[name] for name in convolutions}) == len(convolutions) == 3

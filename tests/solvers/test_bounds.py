@@ -12,7 +12,7 @@ from by_hand import cost_table, grouped, made_graph, random_backend
 
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.bench.compare import compare
-from placement_gym.bench.report.optimum import optimum_or_bound
+from placement_gym.bench.report.optimum import find_optimum_or_bound
 from placement_gym.costs.semantics import PRESETS, Semantics
 from placement_gym.costs.table import CostTable
 from placement_gym.devices import DeviceSpec
@@ -34,7 +34,7 @@ def all_latencies(backend: SimulatedBackend) -> np.ndarray[Any, np.dtype[np.floa
     """Of every feasible placement."""
     problem = backend.problem
     every = np.array(list(product(range(len(problem.devices)), repeat=problem.n_units)))
-    latency_ms, feasible = backend.exact_batch(every)
+    latency_ms, feasible = backend.evaluate_batch_exactly(every)
     return latency_ms[feasible]
 
 
@@ -126,7 +126,7 @@ def test_the_price_of_soft_limits_counts_in_the_optimum() -> None:
     devices = (DeviceSpec("device0"), DeviceSpec("device1", memory_bytes=10))
     problem = Problem(units, devices, np.ones((3, 2), dtype=np.bool_), np.full(3, 10**9))
     soft = Semantics(memory_penalty_ms_per_gb=2000.0)
-    found = optimum_or_bound(DevicePlacementEnv(SimulatedBackend(problem, costs, soft)), [])
+    found = find_optimum_or_bound(DevicePlacementEnv(SimulatedBackend(problem, costs, soft)), [])
     assert found == {"optimum_ms": None, "bound_ms": pytest.approx(3.0)}
 
 

@@ -60,7 +60,7 @@ def test_no_placement_of_five_hundred_graphs_is_faster_than_the_minimum_cut(seed
 def check(backend: SimulatedBackend) -> None:
     found = minimum_cut(backend.problem.units, backend.costs)
     every = np.array(list(product(range(2), repeat=backend.problem.n_units)))
-    fastest = backend.exact_batch(every)[0].min()
+    fastest = backend.evaluate_batch_exactly(every)[0].min()
     assert found.assignment is not None
     assert backend.evaluate_ignoring_limits(found.assignment).latency_ms == pytest.approx(
         fastest, rel=1e-6
@@ -71,7 +71,7 @@ def check(backend: SimulatedBackend) -> None:
 def fastest_of_all(backend: SimulatedBackend) -> float:
     n_devices, n_units = len(backend.problem.devices), backend.problem.n_units
     every = np.array(list(product(range(n_devices), repeat=n_units)))
-    return float(backend.exact_batch(every)[0].min())
+    return float(backend.evaluate_batch_exactly(every)[0].min())
 
 
 @pytest.mark.parametrize("alike", [True, False])

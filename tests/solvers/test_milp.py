@@ -35,7 +35,7 @@ def check(backend: SimulatedBackend) -> None:
     problem = backend.problem
     solution = serial_program(problem, backend.costs)
     every = np.array(list(product(range(len(problem.devices)), repeat=problem.n_units)))
-    latency_ms, feasible = backend.exact_batch(every)
+    latency_ms, feasible = backend.evaluate_batch_exactly(every)
     fastest = latency_ms[feasible].min()
     assert solution.assignment is not None
     assert problem.infeasibility(solution.assignment) == ""

@@ -10,9 +10,9 @@ from placement_gym.backends.measured.lock import measurement_lock
 from placement_gym.backends.measured.profile import load_or_measure
 from placement_gym.backends.measured.support import query_support
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
-from placement_gym.devices import DevicesArgument, machine_devices, register
+from placement_gym.devices import DevicesArgument, find_machine_devices, register
 from placement_gym.graph.extract import extract
-from placement_gym.graph.primitives import executed_primitives
+from placement_gym.graph.primitives import query_primitives
 from placement_gym.graph.units import Units, group
 from placement_gym.models import load
 from placement_gym.problem import Problem
@@ -34,16 +34,16 @@ def build_measured_backend(
     import openvino as ov
 
     core = ov.Core()
-    specs = machine_devices(core, devices)
+    specs = find_machine_devices(core, devices)
     register(core, specs)
     loaded = load(model, sequence_length)
-    units = units_of(loaded, granularity, graph)
+    units = group_model(loaded, granularity, graph)
     problem = Problem(units, specs, query_support(core, loaded, units, specs))
     return MeasuredBackend(core, loaded, problem, split, protocol, load_or_measure)
 
 
-def units_of(model: ov.Model, granularity: str, view: str) -> Units:
-    """The units of a model; ``"fused"`` takes the primitives that the CPU executes."""
+def group_model(model: ov.Model, granularity: str, view: str) -> Units:
+    """Group the operators of a model; ``"fused"`` takes the primitives that the CPU executes."""
     graph = extract(model, view)
     if granularity != "fused":
         return group(graph, granularity)
@@ -51,5 +51,5 @@ def units_of(model: ov.Model, granularity: str, view: str) -> Units:
 
     precision = {"INFERENCE_PRECISION_HINT": "f32"}
     with measurement_lock():
-        primitives = executed_primitives(ov.Core(), model, "CPU", precision)
+        primitives = query_primitives(ov.Core(), model, "CPU", precision)
     return group(graph, granularity, primitives)

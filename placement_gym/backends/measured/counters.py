@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 WARMUP = 5
 
 
-def operator_times(
+def measure_operator_times(
     core: ov.Core,
     model: ov.Model,
     graph: OpGraph,

@@ -28,7 +28,7 @@ def lock_path() -> Path:
 
 
 def note_path() -> Path:
-    """Where the process that holds the lock says who it is."""
+    """The file in which the holder of the lock leaves its process number and command."""
     path = lock_path()
     return path.with_name(f"{path.name}.holder")
 
@@ -37,8 +37,8 @@ def note_path() -> Path:
 def measurement_lock() -> Iterator[None]:
     """Hold the lock while compiling and timing; the system frees it when its holder dies.
 
-    A thread may take it again while it holds it. Whoever waits for more than a second says on
-    standard error for which process.
+    A thread may take it again while it holds it. A process that waits for more than a second names
+    the holder on standard error.
     """
     lock = FileLock(lock_path(), mode=0o666, is_singleton=True)
     nested = lock.is_locked
@@ -58,7 +58,7 @@ def measurement_lock() -> Iterator[None]:
 
 
 def write_note(text: str) -> None:
-    """Write the note for those who wait, as far as the file system allows it."""
+    """Write the note that waiting processes read, if the file system allows it."""
     with suppress(OSError):
         descriptor = os.open(note_path(), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
         with os.fdopen(descriptor, "w") as note:
@@ -69,7 +69,7 @@ def write_note(text: str) -> None:
 
 
 def describe_holder() -> str:
-    """``process 123 (placement-gym plan)``, as far as the note of the holder tells."""
+    """``process 123 (placement-gym plan)``, or ``another process`` without a valid note."""
     try:
         process, _, command = note_path().read_text(errors="replace").partition(" ")
         alive = is_alive(int(process))

@@ -16,7 +16,7 @@ import numpy as np
 from scipy.optimize import lsq_linear
 
 from placement_gym.arrays import FloatArray, IntArray
-from placement_gym.backends.measured.counters import operator_times
+from placement_gym.backends.measured.counters import measure_operator_times
 from placement_gym.backends.measured.lock import measurement_lock
 from placement_gym.backends.measured.timing_protocol import FOR_FITTING, QUICK, TimingProtocol
 from placement_gym.backends.protocol import Measurement
@@ -42,14 +42,14 @@ SPARE_MEASUREMENTS = 2
 def load_or_measure(
     backend: MeasuredBackend, refresh: bool = False, quiet: bool = False, quick: bool = False
 ) -> CostTable:
-    """The profile that this machine keeps of the backend's problem; measured if there is none.
+    """Load the profile that this machine keeps of the backend's problem, or measure it.
 
     Args:
         backend: Its model, problem and way of splitting.
         refresh: Measure again.
         quiet: Show no progress.
-        quick: A rougher profile will do, in a fraction of the time; a full one is still taken
-            where there is one.
+        quick: Measure a rougher profile in a fraction of the time; a full one is preferred if
+            it is kept.
 
     Raises:
         UserError: The problem cannot be profiled; see ``check_can_be_profiled``.
@@ -101,7 +101,7 @@ def cache_path(backend: MeasuredBackend, quick: bool = False) -> Path:
 
 
 def check_can_be_profiled(problem: Problem) -> None:
-    """Refuse what cannot be profiled, before anything is measured.
+    """Raise if the problem cannot be profiled, before anything is measured.
 
     Raises:
         UserError: There is one device only, one does not run the whole model, or there are fewer
@@ -150,7 +150,7 @@ def measure_profile(
     for device in problem.devices:
         with measurement_lock():
             columns.append(
-                operator_times(
+                measure_operator_times(
                     backend.core,
                     backend.model,
                     problem.units.graph,

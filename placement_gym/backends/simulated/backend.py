@@ -46,14 +46,14 @@ class SimulatedBackend:
         self.simulator = Simulator(problem.units, costs, self.semantics)
         self.noise = noise
         self.rng = np.random.default_rng()
-        reference = self.placements(problem.single(problem.reference_device))
+        reference = self.check_and_convert(problem.single(problem.reference_device))
         self.reference_ms = self.simulator.latency_ms(reference)
 
     def evaluate(self, assignment: IntArray) -> Measurement:
         """Deterministic, or with seeded noise; see ``Backend.evaluate``."""
-        placement = self.placements(assignment)
+        placement = self.check_and_convert(assignment)
         used = self.memory_bytes(placement)
-        error, penalty_ms = self.limits(placement, used)
+        error, penalty_ms = self.check_limits(placement, used)
         if error:
             traffic = self.simulator.traffic(placement)
             return Measurement.failed(error, self.reference_ms, traffic, tuple(used.tolist()))
@@ -66,11 +66,11 @@ class SimulatedBackend:
 
     def evaluate_ignoring_limits(self, assignment: IntArray) -> Measurement:
         """As ``evaluate``, without memory limits and noise."""
-        placement = self.placements(assignment)
+        placement = self.check_and_convert(assignment)
         return self.evaluate_exactly(placement, self.memory_bytes(placement))
 
-    def limits(self, placement: UInt8, used: IntArray) -> tuple[str, float]:
-        """The reason why the placement is infeasible, or the penalty of its memory in ms.
+    def check_limits(self, placement: UInt8, used: IntArray) -> tuple[str, float]:
+        """Return why the placement is infeasible, or the penalty of its memory in ms.
 
         Args:
             placement: (n_units,) uint8.
@@ -90,8 +90,8 @@ class SimulatedBackend:
 
     def infeasibility(self, assignment: IntArray) -> str:
         """By the memory that the semantics count; see ``Backend.infeasibility``."""
-        placement = self.placements(assignment)
-        return self.limits(placement, self.memory_bytes(placement))[0]
+        placement = self.check_and_convert(assignment)
+        return self.check_limits(placement, self.memory_bytes(placement))[0]
 
     def memory_bytes(self, placement: UInt8) -> IntArray:
         """(n_devices,) bytes that the semantics count; weights if they count nothing."""
@@ -112,39 +112,39 @@ class SimulatedBackend:
 
     def evaluate_batch(self, assignments: IntArray) -> Batch:
         """See ``Backend.evaluate_batch``; bitwise equal to repeated ``evaluate``."""
-        latency_ms, feasible = self.exact_batch(assignments)
+        latency_ms, feasible = self.evaluate_batch_exactly(assignments)
         if self.noise:
             for k in np.flatnonzero(feasible):
                 latency_ms[k] *= np.exp(self.noise * self.rng.standard_normal())
         return Batch(self.reference_ms / latency_ms, feasible)
 
-    def placements(self, assignments: IntArray) -> UInt8:
+    def check_and_convert(self, assignments: IntArray) -> UInt8:
         """Check and convert one (n_units,) or (k, n_units) assignments for the kernels."""
         self.problem.check(assignments)
         return uint8(assignments)
 
-    def exact_batch(self, assignments: IntArray) -> tuple[FloatArray, BoolArray]:
+    def evaluate_batch_exactly(self, assignments: IntArray) -> tuple[FloatArray, BoolArray]:
         """(k,) latencies in ms without noise, and feasibility."""
-        placements = self.placements(assignments)
+        placements = self.check_and_convert(assignments)
         latency_ms = self.simulator.latencies_ms(placements)
         feasible = np.ones(len(assignments), dtype=np.bool_)
         if self.problem.limited or not self.problem.supports_all:
             for k, placement in enumerate(placements):
-                error, penalty_ms = self.limits(placement, self.memory_bytes(placement))
+                error, penalty_ms = self.check_limits(placement, self.memory_bytes(placement))
                 feasible[k] = not error
                 latency_ms[k] += penalty_ms
         return np.where(feasible, latency_ms, PENALTY * self.reference_ms), feasible
 
     def remeasure(self, assignments: Sequence[IntArray]) -> list[Measurement]:
         """Exact, relative to the first assignment; see ``Backend.remeasure``."""
-        placements = [self.placements(assignment) for assignment in assignments]
+        placements = [self.check_and_convert(assignment) for assignment in assignments]
         held = [(p, self.memory_bytes(p)) for p in placements]
-        exact = [self.evaluate_exactly(p, used, self.limits(p, used)[1]) for p, used in held]
+        exact = [self.evaluate_exactly(p, used, self.check_limits(p, used)[1]) for p, used in held]
         return [replace(one, reference_ms=exact[0].latency_ms) for one in exact]
 
     def schedule(self, assignment: IntArray) -> tuple[float, FloatArray, FloatArray]:
         """Latency, and (n_operators,) start and finish of each operator, in ms; limits ignored."""
-        return self.simulator.schedule(self.placements(assignment))
+        return self.simulator.schedule(self.check_and_convert(assignment))
 
     def start_ms(self, assignment: IntArray) -> FloatArray:
         """When each unit's first operator starts; see ``Backend.start_ms``."""

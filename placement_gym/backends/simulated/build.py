@@ -70,10 +70,10 @@ def build_units(
         if graph not in VIEWS:
             raise unknown_name("graph", graph, VIEWS)
         return group(synthetic(str(model)), "op" if granularity == "fused" else granularity)
-    from placement_gym.backends.measured.build import units_of as units_of_model
+    from placement_gym.backends.measured.build import group_model
     from placement_gym.models import load
 
-    return units_of_model(load(model, sequence_length), granularity, graph)
+    return group_model(load(model, sequence_length), granularity, graph)
 
 
 def build_workload_problem(

@@ -74,7 +74,7 @@ def format_known(known: KnownLatencies) -> list[list[str]]:
     ]
 
 
-def known_of(document: Document) -> KnownLatencies:
+def known_latencies_of(document: Document) -> KnownLatencies:
     """The known latencies of a document."""
     return KnownLatencies(document["best_single_ms"], document["optimum_ms"], document["bound_ms"])
 
@@ -98,13 +98,13 @@ def list_failures(document: Document) -> list[str]:
     return [f"{row['label']}: {row['error']}" for row in document["rows"] if row["error"]]
 
 
-def terminal(document: Document) -> Group:
-    """What the command prints."""
+def comparison_table(document: Document) -> Group:
+    """The table that the command prints, with notes, failures and the verdict."""
     table = Table(title=heading(document), title_justify="left", box=SIMPLE_HEAD)
     for column in COLUMNS:
         side: JustifyMethod = "left" if column == COLUMNS[0] else "right"
         table.add_column(fill(column, 10), justify=side, no_wrap=True)
-    known = known_of(document)
+    known = known_latencies_of(document)
     for row in document["rows"]:
         style = "bold" if row["beats_best_single"] == YES else ""
         table.add_row(*format_row(row, known), style=style)
@@ -122,9 +122,9 @@ def terminal(document: Document) -> Group:
     )
 
 
-def markdown(document: Document) -> str:
-    """The same table for a file."""
-    known = known_of(document)
+def format_markdown(document: Document) -> str:
+    """The same table as Markdown."""
+    known = known_latencies_of(document)
     rows = [format_row(row, known) for row in document["rows"]] + format_known(known)
     lines = [f"# {heading(document)}", ""]
     lines += [f"**{note}**\n" for note in document["notes"]]
@@ -158,7 +158,7 @@ def write_report(document: Document, folder: Path) -> None:
     from placement_gym.plots.style import save
 
     (folder / FILE).write_text(json.dumps(document, indent=1) + "\n")
-    (folder / "table.md").write_text(markdown(document))
+    (folder / "table.md").write_text(format_markdown(document))
     if any(row["latency_ms"] for row in document["rows"]):
         lines = [heading(document), *(fill(note, 92) for note in document["notes"])]
         figure = draw_comparison(_name_seeds(document["rows"]), "\n".join(lines))

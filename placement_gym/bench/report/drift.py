@@ -1,6 +1,6 @@
 """Correct latencies for the drift of the machine between measurements.
 
-A machine is not equally fast all day, so latencies of different moments cannot be compared. What
+The speed of a machine varies over time, so latencies of different moments cannot be compared. What
 can be compared is the speed-up over a device that was measured in the same interleaved run. The
 corrected latency of a row is the median latency of that device over all rows of the problem,
 divided by the row's own speed-up over it. Simulated latencies do not change.

@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 
 from placement_gym.bench.report.drift import group_by_problem, median_device_ms
-from placement_gym.bench.report.optimum import TOLERANCE, optimum_or_bound
+from placement_gym.bench.report.optimum import find_optimum_or_bound
 from placement_gym.bench.run.environment import BenchEnv, BenchEnvs
 from placement_gym.bench.run.rows import Json
 from placement_gym.bench.study.spec import Task
+from placement_gym.solvers.gap import TOLERANCE
 
 FILE = "references.json"
 
@@ -43,8 +44,8 @@ class KnownLatencies:
         }
         return {name: value for name, value in values.items() if value}
 
-    def proven_by(self, latencies_ms: Sequence[float]) -> KnownLatencies:
-        """With an optimum, if one of these latencies exceeds the bound by no more than rounding."""
+    def add_proof(self, latencies_ms: Sequence[float]) -> KnownLatencies:
+        """Add an optimum, if one of these latencies exceeds the bound by no more than rounding."""
         least = min(latencies_ms, default=np.inf)
         if self.optimum_ms or not self.bound_ms or least > self.bound_ms * (1 + TOLERANCE):
             return self
@@ -54,7 +55,7 @@ class KnownLatencies:
 def find_known_latencies(bench_env: BenchEnv, rows: Sequence[Json]) -> KnownLatencies:
     """The known latencies of the problem that corrected rows belong to."""
     known_ms = [row["latency_ms"] for row in rows if row["latency_ms"]]
-    found = optimum_or_bound(bench_env.base, known_ms)
+    found = find_optimum_or_bound(bench_env.base, known_ms)
     return KnownLatencies(_best_single_ms(bench_env, rows), **found)
 
 
@@ -94,8 +95,8 @@ def _known_of(rows: Sequence[Json], bench_env: BenchEnv, kept: dict[str, Any]) -
     row = rows[0]
     key = f"{row['model_fingerprint']} {row['costs_fingerprint']} {row['problem']}"
     if key not in kept:
-        kept[key] = optimum_or_bound(bench_env.base, known_ms)
-    return KnownLatencies(_best_single_ms(bench_env, rows), **kept[key]).proven_by(known_ms)
+        kept[key] = find_optimum_or_bound(bench_env.base, known_ms)
+    return KnownLatencies(_best_single_ms(bench_env, rows), **kept[key]).add_proof(known_ms)
 
 
 def _best_single_ms(bench_env: BenchEnv, rows: Sequence[Json]) -> float | None:

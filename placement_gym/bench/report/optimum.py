@@ -1,4 +1,4 @@
-"""How far a comparison's best is from the best there is."""
+"""The proven optimum of an environment's latency, or a lower bound of it."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.env import DevicePlacementEnv
 from placement_gym.solvers import gap
 
-TOLERANCE = gap.TOLERANCE
 
-
-def optimum_or_bound(env: DevicePlacementEnv, known_ms: Sequence[float]) -> dict[str, float | None]:
-    """``optimum_ms``, if some placement is proven to be optimal, and ``bound_ms``.
+def find_optimum_or_bound(
+    env: DevicePlacementEnv, known_ms: Sequence[float]
+) -> dict[str, float | None]:
+    """Find ``optimum_ms``, if some placement is proven to be optimal, and ``bound_ms``.
 
     Both for the environment's own latency, submodels and memory limits included; None where it is
-    measured, since a profile bounds nothing. See ``solvers.gap.optimum_or_bound``.
+    measured, as a profile gives no bound. See ``solvers.gap.optimum_or_bound``.
     """
     backend = env.backend
     if not isinstance(backend, SimulatedBackend):

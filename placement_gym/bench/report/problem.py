@@ -11,7 +11,7 @@ from placement_gym.bench.report.document import Block, Heading, Picture, Table, 
 from placement_gym.bench.report.formats import format_gap, format_ratio
 from placement_gym.bench.report.known_latencies import KnownLatencies, reopen_env
 from placement_gym.bench.report.scores import StudyResults
-from placement_gym.bench.report.verdict import answer, count_wins
+from placement_gym.bench.report.verdict import count_wins, state_verdict
 from placement_gym.bench.run.environment import BenchEnvs
 from placement_gym.bench.run.rows import Json
 from placement_gym.bench.study.spec import Task
@@ -61,7 +61,7 @@ def report_problem(
     return [
         Heading(results.names[problem]),
         Table(columns, cells),
-        Text(answer(rows, known == KnownLatencies() or known.best_single_ms is not None)),
+        Text(state_verdict(rows, known == KnownLatencies() or known.best_single_ms is not None)),
         *draw_best_placement(results, problem, task, envs),
     ]
 

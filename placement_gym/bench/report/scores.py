@@ -18,7 +18,7 @@ from placement_gym.bench.report.drift import (
     median_device_ms,
 )
 from placement_gym.bench.report.known_latencies import KnownLatencies
-from placement_gym.bench.report.stats import Estimate, interquartile_mean, with_interval
+from placement_gym.bench.report.stats import Estimate, bootstrap, interquartile_mean
 from placement_gym.bench.run.rows import Json, load_runs
 from placement_gym.errors import UserError
 
@@ -133,7 +133,7 @@ class StudyResults:
         fields = ["latency_ms", "greedy_latency_ms"]
         fields += ["scored_ms"] if self.scored_elsewhere else []
         return {
-            (agent, name): with_interval(interquartile_mean, self.scores(agent, name))
+            (agent, name): bootstrap(interquartile_mean, self.scores(agent, name))
             for agent in self.agents
             for name in fields
         }

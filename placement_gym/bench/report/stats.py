@@ -51,24 +51,24 @@ def performance_profile(scores: FloatArray, thresholds: FloatArray) -> FloatArra
     return reached
 
 
-def with_interval(statistic: Callable[..., float], *scores: FloatArray) -> Estimate:
-    """A statistic of scores with its stratified bootstrap interval.
+def bootstrap(statistic: Callable[..., float], *scores: FloatArray) -> Estimate:
+    """Compute a statistic of scores with its stratified bootstrap interval.
 
     Runs are resampled within each problem, independently for each agent.
 
     Args:
-        statistic: Of as many arrays as are given.
+        statistic: A function of one array for each of ``scores``.
         scores: (n_seeds, n_problems) of each agent.
     """
     rng = np.random.default_rng(0)
     value = statistic(*scores)
     if np.isnan(value):
         return Estimate(value, value, value)
-    drawn = [statistic(*(resampled(score, rng) for score in scores)) for _ in range(RESAMPLES)]
+    drawn = [statistic(*(resample(score, rng) for score in scores)) for _ in range(RESAMPLES)]
     low, high = np.nanpercentile(drawn, [2.5, 97.5])
     return Estimate(value, float(low), float(high))
 
 
-def resampled(scores: FloatArray, rng: np.random.Generator) -> FloatArray:
-    """As many runs of each problem as there are, drawn with replacement."""
+def resample(scores: FloatArray, rng: np.random.Generator) -> FloatArray:
+    """Draw the runs of each problem again, with replacement; the shape stays."""
     return np.take_along_axis(scores, rng.integers(len(scores), size=scores.shape), axis=0)

@@ -15,7 +15,7 @@ from placement_gym.bench.report.known_latencies import load_known_latencies
 from placement_gym.bench.report.plots import draw_curves, draw_intervals, draw_profiles
 from placement_gym.bench.report.problem import report_problem
 from placement_gym.bench.report.scores import StudyResults
-from placement_gym.bench.report.stats import Estimate, probability_of_improvement, with_interval
+from placement_gym.bench.report.stats import Estimate, bootstrap, probability_of_improvement
 from placement_gym.bench.run.environment import BenchEnvs
 from placement_gym.bench.run.rows import Json, load_runs
 from placement_gym.bench.study.spec import Study
@@ -53,25 +53,25 @@ def report_study(
         UserError: There are no results of this study.
     """
     folder, tasks = Path(folder), study.tasks()
-    keys = {task.key: place for place, task in enumerate(tasks)}
-    every = load_runs(folder)
-    rows = [row | {"label": study.label(row)} for row in every if row["key"] in keys]
+    order = {task.key: place for place, task in enumerate(tasks)}
+    runs = load_runs(folder)
+    rows = [row | {"label": study.label(row)} for row in runs if row["key"] in order]
     if not rows:
         raise UserError(f"{folder} has no results of this study: run it first")
-    rows.sort(key=lambda row: keys[row["key"]])
+    rows.sort(key=lambda row: order[row["key"]])
     rows = correct_drift(rows)
-    of_each = {task.problem: task for task in tasks}
+    task_of = {task.problem: task for task in tasks}
     n_problems = len({row["problem"] for row in rows})
     with BenchEnvs() as envs, progress_bar(2 * n_problems, "steps", quiet) as progress:
         steps = progress.task_ids[0]
         progress.update(steps, description="optima and bounds")
         advance = partial(progress.advance, steps)
-        known = load_known_latencies(rows, of_each, folder, envs, advance)
+        known = load_known_latencies(rows, task_of, folder, envs, advance)
         results = StudyResults(rows, known)
         progress.update(steps, description="tables and pictures")
-        blocks = report_overview(study, results, len(keys), command)
+        blocks = report_overview(study, results, len(order), command)
         for problem in results.problems:
-            blocks += report_problem(results, problem, of_each[problem], study.published, envs)
+            blocks += report_problem(results, problem, task_of[problem], study.published, envs)
             advance()
     failures = list_failures(results)
     if failures:
@@ -141,7 +141,7 @@ def summarize_agents(results: StudyResults) -> Table:
             "-"
             if floor is None or floor == agent
             else format_estimate(
-                with_interval(probability_of_improvement, scores, results.scores(floor)), 2
+                bootstrap(probability_of_improvement, scores, results.scores(floor)), 2
             )
         )
         estimate = results.estimates[agent, "latency_ms"]

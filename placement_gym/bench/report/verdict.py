@@ -12,8 +12,8 @@ from placement_gym.bench.run.verdict import WITHIN_NOISE, YES
 Rows = Sequence[Mapping[str, Any]]
 
 
-def answer(rows: Rows, one_device_holds_the_model: bool = True) -> str:
-    """Whether splitting the model pays, in one sentence.
+def state_verdict(rows: Rows, one_device_holds_the_model: bool = True) -> str:
+    """Say in one sentence whether splitting the model pays.
 
     An agent beats the best single device if its finalist does so by more than the noise in more
     than half of its runs; the gain is the median of those runs.

@@ -53,13 +53,18 @@ def run_agent(
             return replace(row, error=counted.explain_failure()), None
         finalist = choose_finalist(bench_env, candidates)
     except Exception as error:
-        # Whatever an agent does wrong ends its own run, not the comparison.
+        # An error of an agent ends its own run, not the comparison.
         failed = replace(row, evaluations=min(counted.evaluations, budget), wall_s=counted.wall_s)
-        return replace(failed, error=f"{type(error).__name__}: {error}"), None
+        return replace(failed, error=describe_error(error)), None
     finally:
         base.backend = counted.inner
     placement = Placement.of(base.problem, finalist.assignment, base.graph)
     return complete_row(row, finalist, placement), placement
+
+
+def describe_error(error: Exception) -> str:
+    """The error's class and message."""
+    return f"{type(error).__name__}: {error}"
 
 
 def run_search(

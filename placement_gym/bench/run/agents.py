@@ -45,7 +45,7 @@ class AgentSpec:
         """An agent from a name, ``{"name", "kwargs", "label"}``, a factory or an object.
 
         Raises:
-            ValueError: A mapping has other keys.
+            UserError: A mapping has other keys.
         """
         if isinstance(agent, AgentSpec):
             return agent
@@ -69,11 +69,11 @@ class AgentSpec:
 
     @property
     def learns(self) -> bool:
-        """Whether its ``learn`` is called, if it has one; an agent that is given only predicts."""
+        """Whether its ``learn`` is called, if it has one; one given as an object only predicts."""
         return not is_agent(self.load())
 
     def make(self, env: Any, seed: int) -> Any:
-        """Build the agent for an environment; an agent that is given is used as it is.
+        """Build the agent for an environment; an agent given as an object is used as it is.
 
         Raises:
             UnknownAgentError: The name is unknown or cannot be imported.
@@ -124,6 +124,11 @@ def registered_agents() -> dict[str, str]:
 
 
 def import_attribute(target: str) -> Any:
+    """Import the attribute that ``"module:attribute"`` names.
+
+    Raises:
+        UnknownAgentError: There is no such module or attribute.
+    """
     module, _, name = target.partition(":")
     try:
         return getattr(import_module(module), name)
@@ -133,7 +138,11 @@ def import_attribute(target: str) -> Any:
 
 
 def describe_origin(package: str) -> str:
-    """Which file a package came from: one of the same name elsewhere hides the one wanted."""
+    """Say where a package was imported from, as another one of its name may hide it.
+
+    Returns:
+        The end of an error message; an empty string if the package is not imported.
+    """
     found = sys.modules.get(package)
     if found is None:
         return ""

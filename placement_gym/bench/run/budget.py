@@ -22,7 +22,7 @@ class Evaluation(NamedTuple):
 
 
 class BudgetReached(Exception):  # noqa: N818  a signal, not an error
-    """The agent has evaluated as many placements as it may."""
+    """The agent has used its budget of evaluations."""
 
 
 class BudgetedBackend(BackendWrapper):

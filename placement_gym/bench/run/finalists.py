@@ -29,11 +29,11 @@ PACKAGE_ROOT = Path(__file__).parents[3]
 def choose_finalist(bench_env: BenchEnv, candidates: Sequence[IntArray]) -> Finalist:
     """Measure every candidate again and return the fastest; in a new process where noisy.
 
-    The fastest of several measurements is a lucky one. So a candidate that beats the best single
+    The fastest of several noisy measurements is biased. So a candidate that beats the best single
     device is measured once more, alone, and that measurement counts.
 
     Args:
-        bench_env: Where they were found.
+        bench_env: The environment that they were found in.
         candidates: Distinct feasible placements.
     """
     unknown = [one for one in candidates if one.tobytes() not in bench_env.finals]
@@ -51,19 +51,19 @@ def remeasure(bench_env: BenchEnv, candidates: Sequence[IntArray]) -> None:
     problem, best = bench_env.base.problem, bench_env.base.singles.best()
     reference = problem.single(problem.reference_device)
     single = reference if best is None else problem.single(best)
-    arms = {arm.tobytes(): arm for arm in (single, *candidates, reference)}
-    placements = list(arms.values())
+    by_key = {one.tobytes(): one for one in (single, *candidates, reference)}
+    placements = list(by_key.values())
     if bench_env.measured:
         measured = remeasure_in_new_process(bench_env, placements)
     else:
         measured = bench_env.base.backend.remeasure(placements)
-    by_arm = dict(zip(arms, measured, strict=True))
+    measurements = dict(zip(by_key, measured, strict=True))
     asked = {candidate.tobytes() for candidate in candidates}
-    for key, measurement in by_arm.items():
-        speedup = measurement.speedup / by_arm[reference.tobytes()].speedup
+    for key, measurement in measurements.items():
+        speedup = measurement.speedup / measurements[reference.tobytes()].speedup
         handicap = PENALTY if best is None else 1.0
         if key in asked or key not in bench_env.finals:
-            bench_env.finals[key] = Finalist(arms[key], measurement, speedup, handicap)
+            bench_env.finals[key] = Finalist(by_key[key], measurement, speedup, handicap)
 
 
 def remeasure_in_new_process(

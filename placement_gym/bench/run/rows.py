@@ -86,17 +86,17 @@ class Row:
     time: str = field(default_factory=lambda: datetime.now(UTC).isoformat("T", "seconds"))
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values; what is not finite becomes None."""
-        values: dict[str, Any] = plain(asdict(self))
+        """The row as ``to_plain`` converts it."""
+        values: dict[str, Any] = to_plain(asdict(self))
         return values
 
 
-def plain(value: Any) -> Any:
-    """The value as JSON can hold it: no tuples, no NaN, nothing infinite."""
+def to_plain(value: Any) -> Any:
+    """Convert a value to what JSON can hold: tuples to lists, NaN and infinite numbers to None."""
     if isinstance(value, Mapping):
-        return {key: plain(item) for key, item in value.items()}
+        return {key: to_plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
+        return [to_plain(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value
@@ -140,7 +140,7 @@ def load_rows(path: Path) -> list[Json]:
 def load_runs(folder: Path) -> list[Json]:
     """Read the rows of a folder's runs, without failed runs that were done again.
 
-    Rows that version 0.1.0 wrote of a comparison have no ``key`` and are left out.
+    Rows of comparisons that version 0.1.0 wrote have no ``key`` and are left out.
     """
     rows = [row for row in load_rows(folder / ROWS) if "key" in row]
     latest = {row["key"]: row for row in rows}

@@ -17,7 +17,7 @@ from placement_gym.bench.run.rows import Json
 from placement_gym.bench.run.threads import ONE_THREAD, limit_threads
 from placement_gym.bench.run.watchdog import exit_with_parent
 from placement_gym.bench.study.spec import Task
-from placement_gym.bench.study.worker import failed_row, run_task
+from placement_gym.bench.study.worker import make_failed_row, run_task
 from placement_gym.devices import usable_cores
 from placement_gym.errors import EngineError, UserError
 
@@ -74,7 +74,8 @@ def run_all(tasks: Sequence[Task], executor: Executor) -> Iterator[tuple[Task, J
                 if lost[task.key] < ATTEMPTS:
                     waiting.appendleft(task)
                 else:
-                    yield task, failed_row(task, f"its worker was lost {ATTEMPTS} times: {error}")
+                    message = f"its worker was lost {ATTEMPTS} times: {error}"
+                    yield task, make_failed_row(task, message)
 
 
 class Serial:
@@ -109,7 +110,7 @@ class Serial:
         return handle.result()
 
     def close(self) -> None:
-        """Nothing to end."""
+        """Do nothing: there are no workers to end."""
 
 
 class Processes:

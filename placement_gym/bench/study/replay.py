@@ -8,12 +8,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from placement_gym.bench.run.agent_run import describe_error
 from placement_gym.bench.run.environment import BenchEnvs
 from placement_gym.bench.run.finalist import Finalist
 from placement_gym.bench.run.finalists import choose_finalist
 from placement_gym.bench.run.rows import ROWS, Json, load_runs
 from placement_gym.bench.study.spec import Task
-from placement_gym.bench.study.worker import describe_error, score_elsewhere
+from placement_gym.bench.study.worker import score_elsewhere
 from placement_gym.errors import UserError
 from placement_gym.placement import Placement, parse_assignment
 from placement_gym.progress import progress_bar
@@ -80,7 +81,7 @@ def replay_row(row: Json, envs: BenchEnvs) -> str:
     """Why a row is not valid, or an empty string.
 
     Raises:
-        Exception: Whatever making the environment or evaluating the placement raises.
+        Exception: The environment cannot be made, or the placement not evaluated.
     """
     task = task_of(row)
     if task.key != row["key"]:

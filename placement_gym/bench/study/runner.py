@@ -123,7 +123,7 @@ def run_tasks(
         if not missing:
             return
         n_evaluations = 0
-        executor = make(partial(count_one, bar))
+        executor = make(partial(count_evaluation, bar))
         try:
             for task, row in run_all(missing, executor):
                 append_row(folder / ROWS, row)
@@ -146,7 +146,7 @@ def run_tasks(
             executor.close()
 
 
-def count_one(bar: ProgressTask) -> None:
+def count_evaluation(bar: ProgressTask) -> None:
     """Count an evaluation; so cheap that it does not show in the wall time of a run."""
     bar.fields["count"] += 1
 
@@ -159,7 +159,7 @@ def check_names(study: Study) -> None:
     """
     for spec in study.specs:
         spec.load()
-    for task in first_of_each(study.tasks()):
+    for task in first_of_each_problem(study.tasks()):
         _ = task.make_kwargs
     is_measured(study)
 
@@ -170,13 +170,13 @@ def make_every_environment(tasks: Sequence[Task], envs: BenchEnvs) -> None:
     Raises:
         UserError: An argument of an environment is wrong.
     """
-    for task in first_of_each(tasks):
+    for task in first_of_each_problem(tasks):
         envs.get(task.env, task.make_kwargs)
         if task.score_on:
             envs.get(task.score_env, task.score_kwargs)
 
 
-def first_of_each(tasks: Sequence[Task]) -> list[Task]:
+def first_of_each_problem(tasks: Sequence[Task]) -> list[Task]:
     """One task of each problem."""
     return list({task.problem: task for task in reversed(tasks)}.values())[::-1]
 
@@ -236,7 +236,9 @@ def describe_study(study: Study, out: str | Path, retry_failed: bool = False) ->
     tasks = study.tasks()
     n_done = len(tasks) - len(find_missing(tasks, Path(out), retry_failed))
     agents = ", ".join(spec.label for spec in study.specs)
-    problems = [f"{Path(task.model).stem} on {task.devices}" for task in first_of_each(tasks)]
+    problems = [
+        f"{Path(task.model).stem} on {task.devices}" for task in first_of_each_problem(tasks)
+    ]
     return "\n".join(
         [
             f"{len(tasks)} runs of {study.budget} evaluations, {n_done} already done",

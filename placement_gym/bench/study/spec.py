@@ -51,8 +51,8 @@ class Task:
     @property
     def key(self) -> str:
         """Sixteen hex digits of all fields: equal tasks are one run."""
-        decides = {name: value for name, value in vars(self).items() if value or name != "score_on"}
-        text = json.dumps(decides, sort_keys=True)
+        given = {name: value for name, value in vars(self).items() if value or name != "score_on"}
+        text = json.dumps(given, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     @property

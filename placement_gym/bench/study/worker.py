@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from placement_gym.bench.run.agent_run import run_agent
+from placement_gym.bench.run.agent_run import describe_error, run_agent
 from placement_gym.bench.run.agents import AgentSpec
 from placement_gym.bench.run.environment import BenchEnvs
 from placement_gym.bench.run.finalist import Finalist
@@ -26,9 +26,8 @@ def run_task(
 ) -> Json:
     """Run one task and return its row.
 
-    Nothing that was measured before is used. Whatever goes wrong is an ``error`` in the row: it
-    ends this run, not the study. A placement that was found is kept even if it could not be
-    scored elsewhere.
+    No earlier measurement is used. An exception becomes the ``error`` of the row: it ends this run,
+    not the study. A placement that was found is kept even if it could not be scored elsewhere.
 
     Args:
         task: What to run.
@@ -44,7 +43,7 @@ def run_task(
             agent = AgentSpec(task.agent, task.kwargs, (factories or {}).get(task.agent))
             row, placement = run_agent(bench_env, agent, task.seed, task.budget, on_evaluation)
         except Exception as error:
-            return failed_row(task, describe_error(error))
+            return make_failed_row(task, describe_error(error))
         if placement is None or not task.score_on:
             return complete_task_row(task, row)
         try:
@@ -52,11 +51,6 @@ def run_task(
         except Exception as error:
             error_text = f"scored elsewhere: {describe_error(error)}"
             return complete_task_row(task, replace(row, error=error_text))
-
-
-def describe_error(error: Exception) -> str:
-    """The error's class and message."""
-    return f"{type(error).__name__}: {error}"
 
 
 def complete_task_row(task: Task, row: Row, scored: Finalist | None = None) -> Json:
@@ -82,8 +76,8 @@ def score_elsewhere(task: Task, placement: Placement, envs: BenchEnvs) -> Finali
     return choose_finalist(bench_env, [placement.assignment(bench_env.base.problem)])
 
 
-def failed_row(task: Task, error: str) -> Json:
-    """The row of a task that could not begin."""
+def make_failed_row(task: Task, error: str) -> Json:
+    """Make the row of a task that has no result."""
     row = Row(
         agent=task.agent,
         label=AgentSpec(task.agent, task.kwargs).label,

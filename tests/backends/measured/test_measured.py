@@ -112,7 +112,7 @@ def test_a_model_without_finite_outputs_is_refused() -> None:
 def test_a_model_without_finite_outputs_is_refused_before_it_is_profiled(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(profile, "operator_times", lambda *_: pytest.fail("profiled"))
+    monkeypatch.setattr(profile, "measure_operator_times", lambda *_: pytest.fail("profiled"))
     tested = build_measured_backend(log_of_negative(), "cpu-testbed", "op")
     with pytest.raises(UserError, match="NaN or infinite"):
         profile.measure_profile(tested)

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from placement_gym.bench.report.stats import (
+    bootstrap,
     interquartile_mean,
     performance_profile,
     probability_of_improvement,
-    with_interval,
 )
 
 
@@ -47,7 +47,7 @@ def test_a_profile_is_the_share_of_runs_with_at_least_a_score() -> None:
 def test_an_interval_is_that_of_95_percent() -> None:
     """The bootstrap of a mean of many normal values is normal: 1.96 standard errors."""
     scores = np.random.default_rng(0).normal(size=(400, 1))
-    value, low, high = with_interval(lambda s: float(s.mean()), scores)
+    value, low, high = bootstrap(lambda s: float(s.mean()), scores)
     standard_error = scores.std() / np.sqrt(scores.size)
     assert high - value == pytest.approx(1.96 * standard_error, rel=0.08)
     assert value - low == pytest.approx(1.96 * standard_error, rel=0.08)
@@ -55,16 +55,16 @@ def test_an_interval_is_that_of_95_percent() -> None:
 
 def test_runs_are_drawn_within_problems() -> None:
     scores = np.tile([0.0, 1.0, 5.0], (6, 1))
-    value, low, high = with_interval(lambda s: float(s.mean()), scores)
+    value, low, high = bootstrap(lambda s: float(s.mean()), scores)
     assert low == value == high == pytest.approx(2.0)
 
 
 def test_equal_scores_make_equal_intervals() -> None:
     scores = np.random.default_rng(1).random((5, 3))
-    assert with_interval(interquartile_mean, scores) == with_interval(interquartile_mean, scores)
+    assert bootstrap(interquartile_mean, scores) == bootstrap(interquartile_mean, scores)
 
 
 def test_runs_of_different_problems_are_drawn_apart() -> None:
     opposite = np.array([[0.0, 1.0], [1.0, 0.0]] * 4)
-    _, low, high = with_interval(lambda s: float(s.mean()), opposite)
+    _, low, high = bootstrap(lambda s: float(s.mean()), opposite)
     assert low < 0.4 < 0.6 < high

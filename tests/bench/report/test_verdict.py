@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from placement_gym.bench.report.verdict import answer
+from placement_gym.bench.report.verdict import state_verdict
 
 SPLIT = {"a": "CPU", "b": "GPU"}
 ALONE = {"label": "single-device CPU", "placement": {"a": "CPU"}, "beats_best_single": "no"}
@@ -48,10 +48,10 @@ FAILED = {"label": "window", "placement": None, "beats_best_single": None}
 def test_the_verdict_counts_wins_beyond_the_noise_in_most_runs(
     rows: list[dict[str, Any]], sentence: str
 ) -> None:
-    assert answer([ALONE, *rows]).startswith(sentence)
+    assert state_verdict([ALONE, *rows]).startswith(sentence)
 
 
 def test_where_no_device_holds_the_model_the_fastest_split_is_named() -> None:
     rows = [run("window", 5.0, "yes"), run("prefix", 7.0, "yes")]
     expected = "No single device holds the model; prefix is the fastest split."
-    assert answer(rows, one_device_holds_the_model=False) == expected
+    assert state_verdict(rows, one_device_holds_the_model=False) == expected

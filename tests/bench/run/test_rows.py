@@ -25,7 +25,7 @@ def test_a_torn_last_line_costs_no_other_row(bench_env: BenchEnv, tmp_path: Path
 
 
 def test_values_that_are_not_finite_become_null() -> None:
-    assert rows_file.plain({"a": [float("nan"), 1.0], "b": float("inf")}) == {
+    assert rows_file.to_plain({"a": [float("nan"), 1.0], "b": float("inf")}) == {
         "a": [None, 1.0],
         "b": None,
     }

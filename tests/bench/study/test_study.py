@@ -20,7 +20,7 @@ from placement_gym.bench.run.environment import BenchEnvs
 from placement_gym.bench.study.replay import validate
 from placement_gym.bench.study.runner import describe_study, run_study
 from placement_gym.bench.study.spec import Study, expand_variables
-from placement_gym.bench.study.worker import failed_row, run_task
+from placement_gym.bench.study.worker import make_failed_row, run_task
 from placement_gym.cli.main import main
 from placement_gym.env import placement_env
 from placement_gym.errors import UserError
@@ -161,7 +161,7 @@ def test_an_environment_that_cannot_be_made_any_more_is_an_error_in_the_row(
 def test_failed_runs_are_done_again_only_if_asked(tmp_path: Path) -> None:
     path, (first, *others) = tmp_path / rows_file.ROWS, study(models=["tiny"], seeds=1).tasks()
     small = study(models=["tiny"], seeds=1)
-    rows_file.append_row(path, failed_row(first, "no power"))
+    rows_file.append_row(path, make_failed_row(first, "no power"))
     assert [row["error"] for row in run_study(small, tmp_path, "serial", quiet=True)] == [
         "no power",
         *("" for _ in others),
