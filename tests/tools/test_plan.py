@@ -36,7 +36,7 @@ from placement_gym.tools.plan import (
     measure,
     plan,
     propose_candidates,
-    summarise,
+    summarize,
 )
 
 ALONE, SPLIT = np.array([1, 1, 1, 1]), np.array([0, 1, 1, 1])
@@ -76,7 +76,7 @@ def test_a_split_is_the_plan_only_if_it_wins_beyond_its_noise(
 ) -> None:
     found = rows(single_ms, split_ms, noise)
     assert choose(found) == label
-    assert summarise(found, label) == said
+    assert summarize(found, label) == said
 
 
 def test_rows_are_relative_to_the_fastest_single_device_and_fastest_first() -> None:
@@ -235,7 +235,7 @@ def test_a_candidate_that_fails_to_run_is_left_out_and_named() -> None:
     assert errors == {"milp": "does not run: the device caught fire"}
     rows = make_rows(candidates, measured, errors)
     assert choose(rows) == "GPU alone"
-    assert summarise(rows, "GPU alone") == "No split beats GPU alone."
+    assert summarize(rows, "GPU alone") == "No split beats GPU alone."
 
 
 def test_where_every_candidate_fails_none_is_measured() -> None:
@@ -250,7 +250,8 @@ def test_candidates_that_memory_forbids_are_not_run() -> None:
     measured, errors = measure(backend, [Candidate("GPU alone", ALONE, 9.0)], quiet=True)
     assert not measured
     assert "GPU holds" in errors["GPU alone"]
-    assert not backend.asked("score")
+    assert not backend.calls_of("evaluate_ignoring_limits")
+    assert not backend.calls_of("remeasure")
 
 
 @pytest.mark.parametrize("interrupted_in", ["measure_profile", "remeasure"])
