@@ -250,7 +250,8 @@ def test_candidates_that_memory_forbids_are_not_run() -> None:
     measured, errors = measure(backend, [Candidate("GPU alone", ALONE, 9.0)], quiet=True)
     assert not measured
     assert "GPU holds" in errors["GPU alone"]
-    assert not backend.asked("score")
+    assert not backend.calls_of("evaluate_ignoring_limits")
+    assert not backend.calls_of("remeasure")
 
 
 @pytest.mark.parametrize("interrupted_in", ["measure_profile", "remeasure"])
