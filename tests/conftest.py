@@ -4,6 +4,8 @@ import os
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch, which small graphs slow down else
 
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -20,6 +22,22 @@ from placement_gym.costs.table import CostTable
 from placement_gym.graph.extract import extract
 from placement_gym.graph.operators import OpGraph
 from placement_gym.models import load
+
+SCHEDULES = (
+    ("serial", "list", "exprimo", "tarnawski-throughput"),
+    ("event", "giph", "tarnawski-latency", "placeto"),
+)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Compile the kernels once, on two cores, before the workers of pytest-xdist need them."""
+    if not getattr(config.option, "numprocesses", None) or hasattr(config, "workerinput"):
+        return
+    script = Path(__file__).parent / "support" / "compile_kernels.py"
+    processes = [subprocess.Popen([sys.executable, str(script), *names]) for names in SCHEDULES]
+    for process in processes:
+        process.wait()
+
 
 settings.register_profile("tests", deadline=None, max_examples=150)
 settings.load_profile("tests")

@@ -12,6 +12,7 @@ import openvino as ov
 import pytest
 
 import placement_gym
+from placement_gym.bench.report import stats
 from placement_gym.bench.report.study import report_study
 from placement_gym.bench.run import rows as rows_file
 from placement_gym.bench.study.replay import validate
@@ -128,7 +129,8 @@ def test_the_rows_of_a_study_are_valid(folder: Path) -> None:
     assert [replay.error for replay in replays] == [""] * 4
 
 
-def test_the_rows_of_a_study_are_reported(folder: Path) -> None:
+def test_the_rows_of_a_study_are_reported(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stats, "RESAMPLES", 100)
     study = Study.load(folder / "study.yaml")
     markdown, page = report_study(study, folder / "study", quiet=True)
     text = markdown.read_text()

@@ -231,6 +231,7 @@ def test_another_models_placement_is_refused(
     assert "'tiny'" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_simulated_placement_can_be_measured(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -6,6 +6,7 @@ import base64
 import html
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from io import BytesIO
 from pathlib import Path
 from string import Template
@@ -95,15 +96,17 @@ class Picture:
     caption: str
 
     def markdown(self, folder: Path) -> str:
-        (folder / self.name).write_bytes(self.png())
+        (folder / self.name).write_bytes(self.png)
         return f"![{self.caption}]({self.name})\n\n{self.caption}"
 
     def html(self) -> str:
-        data = base64.b64encode(self.png()).decode()
+        data = base64.b64encode(self.png).decode()
         caption = html.escape(self.caption)
         return f'<img alt="{caption}" src="data:image/png;base64,{data}"><p>{caption}</p>'
 
+    @cached_property
     def png(self) -> bytes:
+        """The picture as a file, drawn once for Markdown and HTML."""
         written = BytesIO()
         self.figure.savefig(written, format="png", dpi=110)
         return written.getvalue()

@@ -147,7 +147,7 @@ def running(marker: str) -> list[int]:
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs /proc")
 def test_a_killed_parent_leaves_no_worker_and_the_study_goes_on(tmp_path: Path) -> None:
     file = tmp_path / "study.yaml"
-    values = VALUES | {"agents": ["annealing", "random"], "seeds": 4, "budget": 2000}
+    values = VALUES | {"models": ["tiny"], "agents": ["annealing"], "seeds": 6, "budget": 1000}
     file.write_text(json.dumps(values))
     marker = f"STUDY_OF={tmp_path}"
     command = [
