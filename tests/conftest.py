@@ -23,6 +23,15 @@ from placement_gym.graph.extract import extract
 from placement_gym.graph.operators import OpGraph
 from placement_gym.models import load
 
+LONGEST_FILES = ("test_examples.py", "test_learners.py", "test_executors.py")
+"""They begin first."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the files that take longest, so that no worker waits for the other at the end."""
+    items.sort(key=lambda item: not item.nodeid.split("::")[0].endswith(LONGEST_FILES))
+
+
 SCHEDULES = (
     ("serial", "list", "exprimo", "tarnawski-throughput"),
     ("event", "giph", "tarnawski-latency", "placeto"),

@@ -107,8 +107,8 @@ def test_throughput_is_the_time_of_the_busiest_device() -> None:
 @pytest.mark.parametrize(
     ("arguments", "remedy"),
     [
-        ({"objective": "energy"}, "'latency' or 'throughput'"),
-        ({"noise": -0.1}, "noise must not be negative"),
+        ({"objective": "energy"}, "'latency', 'throughput'"),
+        ({"noise": -0.1}, "noise must be a number of at least 0"),
         ({"noise": float("nan")}, "noise"),
         ({"costs": "guessed"}, "'analytic', 'profiled'"),
         ({"schedule": "random"}, "tarnawski-latency"),
@@ -118,7 +118,7 @@ def test_throughput_is_the_time_of_the_busiest_device() -> None:
         ({"schedule": {"transfer": "twice"}}, "'dest', 'edge', 'output'"),
         ({"schedule": {"contention": "all"}}, "'none', 'source'"),
         ({"schedule": {"order": "random"}}, "'fifo', 'priority'"),
-        ({"schedule": {"memory": "swap"}}, "'off', 'static'"),
+        ({"schedule": {"memory": "swap"}}, "'off', 'outputs', 'static'"),
         ({"schedule": {"memory": "lifetime"}}, "needs schedule 'event' or 'list'"),
         (
             {"schedule": {"preset": "event", "transfer": "output", "contention": "dest"}},
