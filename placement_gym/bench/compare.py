@@ -54,7 +54,8 @@ def compare(
 ) -> Document:
     """Run agents under equal budgets, measure each finalist again and report.
 
-    Every device alone is always in the table. No run uses measurements of another. ``out`` gets
+    Every device alone is always in the table. Runs with different seeds share no
+    measurement. ``out`` gets
     ``results.jsonl`` (one line per run, appended as it ends), ``comparison.json``, ``table.md``,
     ``comparison.png`` and for each run its placement as a file and a picture.
 
@@ -112,7 +113,9 @@ def compare(
                 tasks,
                 missing,
                 folder,
-                lambda on_evaluation: Serial(envs, factories, on_evaluation),
+                lambda on_evaluation: Serial(
+                    envs, factories, on_evaluation, share_within_seed=True
+                ),
                 lambda task, row: comparison.save_placement(
                     bench_env, row | {"label": labels[task.key]}, folder
                 ),
@@ -188,7 +191,7 @@ def plan_runs(
         if runs_all
     ]
     pairs = [(spec, seeds[0]) for spec in alone]
-    pairs += [(spec, seed) for spec in agents for seed in seeds]
+    pairs += [(spec, seed) for seed in seeds for spec in agents]
     env_kwargs = {key: kwargs[key] for key in kwargs if key not in ("model", "devices")}
     return [
         Run(

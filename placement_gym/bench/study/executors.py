@@ -85,6 +85,8 @@ class Serial:
         envs: Environments that are open already; the caller closes them.
         factories: Agents that cannot be imported: name -> factory or agent.
         on_evaluation: Called after each evaluation.
+        share_within_seed: Whether consecutive runs with the same seed share measurements; runs
+            with different seeds never do.
     """
 
     slots = 1
@@ -94,14 +96,24 @@ class Serial:
         envs: BenchEnvs,
         factories: Mapping[str, Any] | None = None,
         on_evaluation: Callable[[], None] = lambda: None,
+        share_within_seed: bool = False,
     ) -> None:
         self.envs, self.factories, self.on_evaluation = envs, factories, on_evaluation
+        self.share_within_seed = share_within_seed
+        self.last_seed: int | None = None
 
     def submit(self, task: Task) -> Future[Json]:
         future: Future[Json] = Future()
         with limit_threads():
-            future.set_result(run_task(task, self.envs, self.factories, self.on_evaluation))
+            future.set_result(
+                run_task(task, self.envs, self.factories, self.on_evaluation, self._anew(task))
+            )
         return future
+
+    def _anew(self, task: Task) -> bool:
+        shared = self.share_within_seed and task.seed == self.last_seed
+        self.last_seed = task.seed
+        return not shared
 
     def wait(self, handles: Sequence[Future[Json]]) -> Iterable[Future[Json]]:
         return handles

@@ -23,6 +23,7 @@ def run_task(
     envs: BenchEnvs,
     factories: Mapping[str, Any] | None = None,
     on_evaluation: Callable[[], None] = lambda: None,
+    measure_anew: bool = True,
 ) -> Json:
     """Run one task and return its row.
 
@@ -34,12 +35,14 @@ def run_task(
         envs: Environments that are open already.
         factories: Agents that cannot be imported: name -> factory or agent.
         on_evaluation: Called after each evaluation.
+        measure_anew: Whether measurements of earlier runs are forgotten first.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         try:
             bench_env = envs.get(task.env, task.make_kwargs)
-            bench_env.clear_caches()
+            if measure_anew:
+                bench_env.clear_caches()
             agent = AgentSpec(task.agent, task.kwargs, (factories or {}).get(task.agent))
             row, placement = run_agent(bench_env, agent, task.seed, task.budget, on_evaluation)
         except Exception as error:

@@ -16,7 +16,8 @@ from studies import VALUES, study, timeless
 from placement_gym.backends.cached import CachedBackend
 from placement_gym.bench.compare import compare
 from placement_gym.bench.run import rows as rows_file
-from placement_gym.bench.run.environment import BenchEnvs
+from placement_gym.bench.run.environment import BenchEnv, BenchEnvs
+from placement_gym.bench.study.executors import Serial
 from placement_gym.bench.study.replay import validate
 from placement_gym.bench.study.runner import describe_study, run_study
 from placement_gym.bench.study.spec import Study, expand_variables
@@ -279,3 +280,17 @@ def test_a_score_elsewhere_that_was_changed_does_not_hold(tmp_path: Path) -> Non
     (kept,), (spoiled,) = (validate(out, quiet=True) for out in (tmp_path / "true", tmp_path))
     assert kept.error == ""
     assert "scored_ms" in spoiled.error
+
+
+def test_a_comparison_shares_measurements_within_a_seed_only(
+    envs: BenchEnvs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cleared: list[str] = []
+    monkeypatch.setattr(BenchEnv, "clear_caches", lambda bench_env: cleared.append("cleared"))
+    sharing, apart = Serial(envs, share_within_seed=True), Serial(envs)
+    first, second = study(models=["tiny"], agents=["single-device"], seeds=2).tasks()
+    for executor, expected in ((sharing, 2), (apart, 4)):
+        cleared.clear()
+        for task in (first, first, second, second):
+            executor.submit(task)
+        assert len(cleared) == expected
