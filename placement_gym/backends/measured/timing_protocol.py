@@ -26,7 +26,7 @@ class TimingProtocol:
     repeats: int = 10
     attempts: int = 2
     noise: float = float("inf")
-    final_repeats: int = 16
+    final_repeats: int = 12
     final_compiles: int = 4
     fit_placements: int = 24
     counter_inferences: int = 30

@@ -12,6 +12,9 @@ from placement_gym.backends.wrapper import BackendWrapper
 
 INFEASIBLE = "infeasible"
 
+CONTENDER_SHARE = 0.8
+"""A measured speed-up below this share of the best one is slower beyond any noise."""
+
 
 class Evaluation(NamedTuple):
     """An evaluated placement, and why it failed if it did."""
@@ -94,10 +97,17 @@ class BudgetedBackend(BackendWrapper):
         self.on_evaluation()
 
     def best(self, n: int) -> list[IntArray]:
-        """The ``n`` fastest distinct feasible placements of the history."""
+        """The ``n`` fastest distinct feasible placements of the history.
+
+        Placements slower than ``CONTENDER_SHARE`` of the fastest are left out.
+        """
         feasible = [one for one in self.history if not one.error]
         ranked = sorted(feasible, key=lambda one: -one.speedup)
-        distinct = {one.assignment.tobytes(): one.assignment for one in ranked}
+        distinct = {
+            one.assignment.tobytes(): one.assignment
+            for one in ranked
+            if one.speedup >= CONTENDER_SHARE * ranked[0].speedup
+        }
         return list(distinct.values())[:n]
 
     def explain_failure(self) -> str:

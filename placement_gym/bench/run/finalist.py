@@ -16,7 +16,7 @@ class Finalist:
     Attributes:
         assignment: (n_units,) device indices.
         measurement: Its own, relative to the fastest feasible single device.
-        speedup: Over the reference device, in the same interleaved run.
+        speedup: Over the reference device, which is measured with the first finalists.
         handicap: Factor of the speed-up over the single device: 1 where some device may run the
             model alone, else the penalty of an infeasible placement.
     """

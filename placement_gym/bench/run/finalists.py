@@ -47,11 +47,17 @@ def choose_finalist(bench_env: BenchEnv, candidates: Sequence[IntArray]) -> Fina
 
 
 def remeasure(bench_env: BenchEnv, candidates: Sequence[IntArray]) -> None:
-    """Measure placements beside the best single device and keep them in ``bench_env.finals``."""
+    """Measure placements beside the best single device and keep them in ``bench_env.finals``.
+
+    The reference device is measured with the first of them.
+    """
     problem, best = bench_env.base.problem, bench_env.base.singles.best()
     reference = problem.single(problem.reference_device)
     single = reference if best is None else problem.single(best)
-    by_key = {one.tobytes(): one for one in (single, *candidates, reference)}
+    by_key = {one.tobytes(): one for one in (single, *candidates)}
+    known = bench_env.finals.get(reference.tobytes())
+    if known is None:
+        by_key[reference.tobytes()] = reference
     placements = list(by_key.values())
     if bench_env.measured:
         measured = remeasure_in_new_process(bench_env, placements)
@@ -59,8 +65,9 @@ def remeasure(bench_env: BenchEnv, candidates: Sequence[IntArray]) -> None:
         measured = bench_env.base.backend.remeasure(placements)
     measurements = dict(zip(by_key, measured, strict=True))
     asked = {candidate.tobytes() for candidate in candidates}
+    of_reference = known.measurement if known else measurements[reference.tobytes()]
     for key, measurement in measurements.items():
-        speedup = measurement.speedup / measurements[reference.tobytes()].speedup
+        speedup = measurement.speedup / of_reference.speedup
         handicap = PENALTY if best is None else 1.0
         if key in asked or key not in bench_env.finals:
             bench_env.finals[key] = Finalist(by_key[key], measurement, speedup, handicap)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from placement_gym.bench.run.budget import BudgetedBackend, BudgetReached, Evaluation
+from placement_gym.bench.run.budget import BudgetedBackend, BudgetReached
 from placement_gym.bench.run.environment import BenchEnv
 
 SIM = "DevicePlacementSim-v0"
@@ -34,11 +34,19 @@ def test_the_best_placements_are_distinct_feasible_and_sorted(bench_env: BenchEn
     backend = BudgetedBackend(bench_env.base.backend, budget=10)
     problem = bench_env.base.problem
     slow, fast = problem.single(0), problem.single(1)
-    for assignment in (slow, fast, fast, slow):
-        backend.evaluate(assignment)
-    backend.history.append(Evaluation(np.ones(0), 9.0, "broken"))
+    for assignment, speedup in ((slow, 1.7), (fast, 2.0), (fast, 1.9), (slow, 1.8)):
+        backend.record(assignment, speedup, "")
+    backend.record(np.ones(0), 9.0, "broken")
     best = backend.best(3)
     assert [a.tolist() for a in best] == [fast.tolist(), slow.tolist()]
+
+
+def test_a_placement_that_is_slower_beyond_any_noise_is_no_contender(bench_env: BenchEnv) -> None:
+    backend = BudgetedBackend(bench_env.base.backend, budget=10)
+    fast, near, far = np.zeros(1, np.int64), np.ones(1, np.int64), np.full(1, 2)
+    for assignment, speedup in ((far, 1.59), (near, 1.6), (fast, 2.0)):
+        backend.record(assignment, speedup, "")
+    assert [one.tolist() for one in backend.best(3)] == [[0], [1]]
 
 
 def test_the_curve_holds_improvements_only(bench_env: BenchEnv) -> None:

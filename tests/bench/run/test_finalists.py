@@ -96,3 +96,29 @@ def test_a_winner_is_measured_once_more_and_that_counts(
     assert finalist.speedup_vs_best_single == pytest.approx(1.05)
     assert choose_finalist(bench_env, [single]).beats_best_single == "no"
     assert next(speedups, None) is None
+
+
+def test_the_reference_device_is_measured_with_the_first_finalists_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kwargs = {"model": "tiny", "devices": "cpu-testbed"}
+    bench_env = BenchEnv.make("DevicePlacement-v0", kwargs, tmp_path)
+    problem = bench_env.base.problem
+    reference, single, mixed = problem.single(0), problem.single(1), np.arange(problem.n_units) % 2
+    speedups = {
+        one.tobytes(): value for one, value in ((reference, 0.5), (single, 1), (mixed, 0.8))
+    }
+    measured: list[list[bytes]] = []
+
+    def remeasure(_: BenchEnv, assignments: list[Any]) -> list[Measurement]:
+        measured.append([one.tobytes() for one in assignments])
+        return [measurement(speedups[key]) for key in measured[-1]]
+
+    monkeypatch.setattr(finalists, "remeasure_in_new_process", remeasure)
+    monkeypatch.setattr(type(bench_env.base.singles), "best", lambda self, limited=True: 1)
+    assert choose_finalist(bench_env, [single]).speedup == 2.0
+    assert choose_finalist(bench_env, [mixed]).speedup == pytest.approx(1.6)
+    assert measured == [
+        [single.tobytes(), reference.tobytes()],
+        [single.tobytes(), mixed.tobytes()],
+    ]
