@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 import numpy as np
-from gymnasium.envs.registration import load_env_creator
+from gymnasium.envs.registration import EnvSpec, load_env_creator
 
 from placement_gym.arguments import check_flag, check_integer, check_not_negative
 from placement_gym.devices import DevicesArgument
@@ -253,18 +253,9 @@ def check_kwargs(env_id: str, kwargs: Mapping[str, Any]) -> None:
         kwargs: Further arguments of ``gym.make``; their values are not checked.
 
     Raises:
-        ValueError: The id or a keyword is unknown; the message suggests the nearest one.
+        UserError: The id or a keyword is unknown; the message suggests the nearest one.
     """
-    module, _, name = env_id.rpartition(":")
-    try:
-        if module:
-            import_module(module)
-        entry_point = gym.spec(name).entry_point
-    except gym.error.UnregisteredEnv:
-        ids = [known for known in gym.registry if known.startswith("DevicePlacement")]
-        raise unknown_name("env", name, ids) from None
-    except (gym.error.Error, ModuleNotFoundError) as error:
-        raise UserError(str(error)) from error
+    entry_point = find_env_spec(env_id).entry_point
     if entry_point is None:
         return
     creator = load_env_creator(entry_point) if isinstance(entry_point, str) else entry_point
@@ -272,6 +263,24 @@ def check_kwargs(env_id: str, kwargs: Mapping[str, Any]) -> None:
     for key in kwargs:
         if known is not None and key not in known:
             raise unknown_name(f"a keyword of {env_id}", key, known)
+
+
+def find_env_spec(env_id: str) -> EnvSpec:
+    """The registered spec of an id, with or without ``"module:"`` before it.
+
+    Raises:
+        UserError: The id is unknown; the message suggests the nearest one.
+    """
+    module, _, name = env_id.rpartition(":")
+    try:
+        if module:
+            import_module(module)
+        return gym.spec(name)
+    except gym.error.UnregisteredEnv:
+        ids = [known for known in gym.registry if known.startswith("DevicePlacement")]
+        raise unknown_name("env", name, ids) from None
+    except (gym.error.Error, ModuleNotFoundError) as error:
+        raise UserError(str(error)) from error
 
 
 def accepted_keywords(creator: Callable[..., Any]) -> set[str] | None:

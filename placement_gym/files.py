@@ -7,6 +7,9 @@ from pathlib import Path
 
 from placement_gym.errors import UserError
 
+IMPORT_ROOT = Path(__file__).resolve().parent.parent
+"""The folder that this package and ``agents`` are imported from."""
+
 
 def make_output_folder(path: str | Path) -> Path:
     """Create a folder for results and make sure that files can be written into it.

@@ -17,10 +17,8 @@ from placement_gym.cli.measure import (
     add_profile,
 )
 from placement_gym.errors import PlacementGymError
+from placement_gym.files import IMPORT_ROOT
 from placement_gym.version import VERSION
-
-ROOT = Path(__file__).parent.parent.parent
-"""The folder of the packages ``placement_gym`` and ``agents``."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -53,7 +51,7 @@ def find_modules_in(folder: Path) -> None:
     The folder comes last, so that nothing in it hides a module of this package or of Python. The
     package's own folder comes before it, because an editable install is not on ``sys.path``.
     """
-    for path in (str(ROOT), str(folder)):
+    for path in (str(IMPORT_ROOT), str(folder)):
         if path not in sys.path:
             sys.path.append(path)
 

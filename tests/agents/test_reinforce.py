@@ -1,4 +1,4 @@
-"""REINFORCE: credits, baselines, callbacks, checkpoints."""
+"""REINFORCE: credits, baselines, elites, environments."""
 
 from __future__ import annotations
 
@@ -10,35 +10,18 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch
-from learned import simulated, weights
+from learned import hsdag, simulated, vectorize_toy, weights
 from stable_baselines3.common.callbacks import ConvertCallback
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.evaluation import evaluate_policy
-from stable_baselines3.common.logger import configure
 from stable_baselines3.common.vec_env import DummyVecEnv
 
 from agents.common import REINFORCE
 from agents.common.baselines import BASELINES, MovingAverages, leave_one_out
-from agents.common.callbacks import Best, BestPlacementCallback
-from agents.common.checkpoint import Checkpoint, resume
 from agents.common.elites import Elites
-from agents.common.vec_env import PlacementVecEnv
 from agents.hsdag import HSDAGPolicy
-from placement_gym.placement import Placement
-from placement_gym.vector import PlacementVectorEnv
 
 PER_UNIT = "placement_gym:DevicePlacementPerUnitSim-v0"
-
-
-def vectorize_toy(n: int = 4, horizon: int = 1, **kwargs: Any) -> PlacementVecEnv:
-    envs = PlacementVectorEnv(simulated(**kwargs), n, horizon=horizon, observe_graph=False)
-    return PlacementVecEnv(envs)
-
-
-def hsdag(env: PlacementVecEnv, **kwargs: Any) -> REINFORCE:
-    policy = {"graphs": env.get_attr("graph_table")[0](), "hidden": 16, "cost_weight": 0.0}
-    settings = {"n_steps": 1, "seed": 0, "device": "cpu", **kwargs}
-    return REINFORCE(HSDAGPolicy, env, policy_kwargs=policy, **settings)
 
 
 def test_leave_one_out_is_the_mean_of_the_others_with_the_same_key() -> None:
@@ -237,105 +220,6 @@ def test_imitation_makes_the_best_placement_the_prediction() -> None:
     (best,) = next(iter(model.elites.best.values()))
     observation, _ = simulated().reset()
     np.testing.assert_array_equal(model.predict(observation, deterministic=True)[0], best.action)
-
-
-def test_the_best_placement_is_kept_saved_and_logged(tmp_path: Path) -> None:
-    model = hsdag(vectorize_toy(20))
-    model.set_logger(configure(str(tmp_path), ["csv", "tensorboard"]))
-    best = BestPlacementCallback(tmp_path / "best.json")
-    model.learn(200, best, log_interval=1)
-    assert best.best is not None
-    env = simulated()
-    placement = Placement.load(tmp_path / "best.json").assignment(env.problem)
-    assert env.backend.evaluate(placement).latency_ms == pytest.approx(best.best.latency_ms)
-    logged = (tmp_path / "progress.csv").read_text()
-    for name in ("placement/best_latency_ms", "placement/mean_speedup", "placement/feasible"):
-        assert name in logged
-    assert list(tmp_path.glob("events.out.tfevents*"))
-
-
-@pytest.mark.parametrize("own", [True, False])
-def test_the_best_placement_of_another_problem_is_forgotten(own: bool) -> None:
-    model = hsdag(vectorize_toy())
-    problem = simulated().problem.fingerprint() if own else "another"
-    model.best_placement = Best(np.zeros(7, dtype=np.int64), 1e9, 1e-9, problem)
-    callback = BestPlacementCallback()
-    model.learn(8, callback)
-    assert callback.best is not None
-    assert (callback.best.speedup == 1e9) == own
-    assert callback.best.problem == simulated().problem.fingerprint()
-
-
-def test_infeasible_placements_are_never_the_best() -> None:
-    best = BestPlacementCallback()
-    fast = {"feasible": False, "speedup": 9.0, "latency_ms": 1.0}
-    best.locals = {"new_obs": {"placement": np.zeros((1, 7), dtype=np.int64)}, "infos": [fast]}
-    assert best._on_step()
-    assert best.best is None
-
-
-def test_at_the_end_of_an_episode_the_best_is_its_last_placement() -> None:
-    env = make_vec_env(PER_UNIT, env_kwargs={"model": "tiny"})
-    model = REINFORCE("MultiInputPolicy", env, n_steps=7, baseline="per_step", device="cpu")
-    best = BestPlacementCallback()
-    best.init_callback(model)
-    last = {"placement": np.array([1, 1, 1, 1, 0, 0, 0])}
-    info = {"feasible": True, "speedup": 9.0, "latency_ms": 1.0, "terminal_observation": last}
-    best.locals = {"new_obs": {"placement": np.zeros((1, 7), dtype=np.int64)}, "infos": [info]}
-    assert best._on_step()
-    np.testing.assert_array_equal(best.best.assignment, last["placement"])
-
-
-def test_a_resumed_training_equals_an_uninterrupted_one(tmp_path: Path) -> None:
-    def train(path: Path, *stops: int) -> tuple[torch.Tensor, Any]:
-        for total in stops:
-            model = resume(hsdag(vectorize_toy(noise=0.1), elites=2, imitation=1.0), path)
-            best = BestPlacementCallback()
-            checkpoint = Checkpoint(path, every=40)
-            left = total - model.num_timesteps
-            model.learn(left, [best, checkpoint], reset_num_timesteps=False)
-        return weights(model), best.best
-
-    whole, best = train(tmp_path / "whole.zip", 200)
-    parts, best_of_parts = train(tmp_path / "parts.zip", 80, 200)
-    assert torch.equal(whole, parts)
-    np.testing.assert_array_equal(best.assignment, best_of_parts.assignment)
-
-
-def test_a_killed_training_goes_on_from_its_last_checkpoint(tmp_path: Path) -> None:
-    class KilledError(Exception):
-        pass
-
-    def kill(local: dict[str, Any], _: dict[str, Any]) -> bool:
-        if local["self"].num_timesteps >= 100:
-            raise KilledError
-        return True
-
-    path = tmp_path / "run.zip"
-    with pytest.raises(KilledError):
-        hsdag(vectorize_toy()).learn(200, [Checkpoint(path, every=40), ConvertCallback(kill)])
-    model = resume(hsdag(vectorize_toy()), path)
-    assert model.num_timesteps == 80
-    model.learn(120, Checkpoint(path, every=40), reset_num_timesteps=False)
-    whole = hsdag(vectorize_toy())
-    whole.learn(200, Checkpoint(tmp_path / "whole.zip", every=40))
-    assert torch.equal(weights(model), weights(whole))
-
-
-def test_a_checkpoint_that_fails_leaves_the_one_before(tmp_path: Path) -> None:
-    model, checkpoint = hsdag(vectorize_toy()), Checkpoint(tmp_path / "run.zip", every=4)
-    model.learn(8, checkpoint)
-    before = (tmp_path / "run.zip").read_bytes()
-
-    def fail(path: Path) -> None:
-        path.write_bytes(b"half of a model")
-        raise OSError("no space left")
-
-    model.save = fail
-    with pytest.raises(OSError, match="no space"):
-        checkpoint.save()
-    assert (tmp_path / "run.zip").read_bytes() == before
-    assert resume(hsdag(vectorize_toy()), tmp_path / "run.zip").num_timesteps == 8
 
 
 def test_the_vector_env_tells_how_episodes_ended() -> None:

@@ -9,7 +9,11 @@ import torch
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.vec_env import DummyVecEnv
 
+from agents.common import REINFORCE
+from agents.common.vec_env import PlacementVecEnv
+from agents.hsdag import HSDAGPolicy
 from placement_gym.env import DevicePlacementEnv, placement_env
+from placement_gym.vector import PlacementVectorEnv
 
 SIMULATED = "placement_gym:DevicePlacementSim-v0"
 TWO_MODELS = {"max_nodes": 80, "max_edges": 120}
@@ -29,3 +33,14 @@ def several(*models: str, **kwargs: Any) -> DummyVecEnv:
 def weights(model: BaseAlgorithm) -> torch.Tensor:
     """All weights of a model's policy as one vector."""
     return torch.nn.utils.parameters_to_vector(model.policy.parameters()).detach().clone()
+
+
+def vectorize_toy(n: int = 4, horizon: int = 1, **kwargs: Any) -> PlacementVecEnv:
+    envs = PlacementVectorEnv(simulated(**kwargs), n, horizon=horizon, observe_graph=False)
+    return PlacementVecEnv(envs)
+
+
+def hsdag(env: PlacementVecEnv, **kwargs: Any) -> REINFORCE:
+    policy = {"graphs": env.get_attr("graph_table")[0](), "hidden": 16, "cost_weight": 0.0}
+    settings = {"n_steps": 1, "seed": 0, "device": "cpu", **kwargs}
+    return REINFORCE(HSDAGPolicy, env, policy_kwargs=policy, **settings)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 from placement_gym.bench.run.rows import Json
@@ -16,6 +18,18 @@ VALUES: dict[str, Any] = {
     "seeds": 3,
     "budget": 12,
 }
+REPORTED = Study.of(
+    {
+        "about": "Two <models> & some agents",
+        "env": "DevicePlacementSim-v0",
+        "models": ["tiny", "resnet"],
+        "devices": ["hsdag-paper"],
+        "agents": ["single-device", "random-blocks", "annealing", "min-cut", "failing_agent:make"],
+        "seeds": 3,
+        "budget": 30,
+        "published": {"HSDAG": {"resnet": 7.66}},
+    }
+)
 TIMES = ("wall_s", "time", "curve")
 
 
@@ -27,3 +41,7 @@ def timeless(rows: Iterable[Json]) -> list[Json]:
     """Rows without what differs from run to run, in the order of their keys."""
     kept = [{key: value for key, value in row.items() if key not in TIMES} for row in rows]
     return sorted(kept, key=lambda row: str(row["key"]))
+
+
+def read_rows(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "results.jsonl").read_text().splitlines()]

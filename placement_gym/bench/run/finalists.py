@@ -9,7 +9,6 @@ import sys
 import warnings
 from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
 
 import gymnasium as gym
 import numpy as np
@@ -22,8 +21,7 @@ from placement_gym.bench.run.verdict import YES
 from placement_gym.bench.run.watchdog import exit_with_parent
 from placement_gym.env import placement_env
 from placement_gym.errors import EngineError
-
-PACKAGE_ROOT = Path(__file__).parents[3]
+from placement_gym.files import IMPORT_ROOT
 
 
 def choose_finalist(bench_env: BenchEnv, candidates: Sequence[IntArray]) -> Finalist:
@@ -90,7 +88,7 @@ def remeasure_in_new_process(
     }
     # -P: no file of the working folder hides a module of Python or of this package
     command = [sys.executable, "-P", "-m", __spec__.name]
-    paths = [str(PACKAGE_ROOT), os.environ.get("PYTHONPATH", "")]
+    paths = [str(IMPORT_ROOT), os.environ.get("PYTHONPATH", "")]
     done = subprocess.run(
         command,
         input=json.dumps(request),

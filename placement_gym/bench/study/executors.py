@@ -20,9 +20,9 @@ from placement_gym.bench.study.spec import Task
 from placement_gym.bench.study.worker import make_failed_row, run_task
 from placement_gym.devices import usable_cores
 from placement_gym.errors import EngineError, UserError
+from placement_gym.files import IMPORT_ROOT
 
 ATTEMPTS = 3
-PACKAGE_ROOT = Path(__file__).parents[3]
 
 
 class WorkerLost(Exception):  # noqa: N818  a signal, not an error
@@ -228,7 +228,7 @@ class Ray:
             raise UserError('Ray is not installed: pip install "placement-gym[ray]"') from error
         self.ray, self.owns_cluster = ray, not ray.is_initialized()
         if self.owns_cluster:
-            paths = filter(None, [os.environ.get("PYTHONPATH", ""), str(PACKAGE_ROOT)])
+            paths = filter(None, [os.environ.get("PYTHONPATH", ""), str(IMPORT_ROOT)])
             environment = {
                 "PYTHONPATH": os.pathsep.join(paths),
                 **ONE_THREAD,

@@ -6,10 +6,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-import gymnasium as gym
 from rich.progress import Task as ProgressTask
 
-from envs_registry import register_envs
 from placement_gym.bench.run.agents import AgentSpec
 from placement_gym.bench.run.environment import BenchEnvs
 from placement_gym.bench.run.rows import (
@@ -22,6 +20,7 @@ from placement_gym.bench.run.rows import (
 )
 from placement_gym.bench.study.executors import Executor, Processes, Ray, Serial, run_all
 from placement_gym.bench.study.spec import Study, Task
+from placement_gym.entry_points import find_env_spec
 from placement_gym.errors import UserError, unknown_name
 from placement_gym.files import make_output_folder
 from placement_gym.progress import progress_bar
@@ -187,13 +186,8 @@ def is_measured(study: Study) -> bool:
     Raises:
         UserError: An environment is unknown.
     """
-    register_envs()
     envs = {study.env, study.score_on.get("env", study.env)}
-    for env in sorted(envs):
-        if env not in gym.registry:
-            ids = [name for name in gym.registry if name.startswith("DevicePlacement")]
-            raise unknown_name("env", env, ids)
-    return any(gym.registry[env].nondeterministic for env in envs)
+    return any(find_env_spec(f"placement_gym:{env}").nondeterministic for env in sorted(envs))
 
 
 def choose_executor(study: Study, name: str, workers: int | None, address: str | None) -> str:

@@ -270,7 +270,7 @@ def working_threads(run: Callable[[], object]) -> int:
     for _ in range(20):
         run()
     spent = [after - before.get(task, 0) for task, after in thread_time_ns().items()]
-    return sum(time > 0.01 * sum(spent) for time in spent)
+    return sum(time > 0.1 * sum(spent) for time in spent)
 
 
 @needs_two_cores
