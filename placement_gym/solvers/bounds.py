@@ -13,6 +13,7 @@ from placement_gym.problem import Problem
 from placement_gym.solvers.cuts import minimum_cut
 from placement_gym.solvers.linear import Linear
 from placement_gym.solvers.milp import add_placement, serial_program
+from placement_gym.solvers.paths import earliest_finish_ms
 from placement_gym.solvers.solution import Solution
 from placement_gym.solvers.tasks import Tasks
 
@@ -65,35 +66,6 @@ def critical_path_ms(problem: Problem, costs: CostTable) -> float:
 def path_ms(problem: Problem, costs: CostTable) -> float:
     """The longest path, transfers included, if each of its operators could choose its device."""
     return float(earliest_finish_ms(problem, Tasks.of_operators(problem.units, costs)).max())
-
-
-def earliest_finish_ms(problem: Problem, tasks: Tasks) -> FloatArray:
-    """(n_tasks,) earliest possible finish of each task in any placement, ms.
-
-    finish[v, d] = ms[v, d] + max over inputs u of min over d' of finish[u, d'] + transfer; the
-    minimum over devices is returned.
-    """
-    finish = np.where(problem.possible[tasks.unit], tasks.ms, np.inf)
-    ready = np.zeros_like(finish)
-    tensor, reader = tasks.tensors.readings()
-    maker = tasks.tensors.source[tensor]
-    for r in np.argsort(maker, kind="stable"):
-        done = ready[maker[r]] + finish[maker[r]]
-        arrival = (done[:, None] + tasks.transfer_ms[tensor[r]]).min(axis=0)
-        ready[reader[r]] = np.maximum(ready[reader[r]], arrival)
-    least: FloatArray = (ready + finish).min(axis=1)
-    return least
-
-
-def remaining_ms(problem: Problem, tasks: Tasks) -> FloatArray:
-    """(n_tasks,) minimum time that any placement needs after each task has finished, ms."""
-    fastest = np.where(problem.possible[tasks.unit], tasks.ms, np.inf).min(axis=1)
-    rest = np.zeros(len(tasks))
-    tensor, reader = tasks.tensors.readings()
-    maker = tasks.tensors.source[tensor]
-    for r in np.argsort(-maker, kind="stable"):
-        rest[maker[r]] = max(rest[maker[r]], fastest[reader[r]] + rest[reader[r]])
-    return rest
 
 
 def call_tasks(problem: Problem, costs: CostTable) -> Tasks:
