@@ -1,4 +1,4 @@
-"""Interval load cuts: what runs on one device between two tasks takes its time one after another."""
+"""Interval load cuts: between two tasks, what is placed on one device takes its time in sum."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Cuts(NamedTuple):
     def worst(self, n: int) -> Cuts:
         """At most ``n`` of them, the most violated ones."""
         kept = np.argsort(-self.violation_ms, kind="stable")[:n]
-        return Cuts(*(values[kept] for values in self))
+        return Cuts(self.first[kept], self.last[kept], self.device[kept], self.violation_ms[kept])
 
 
 class LoadCuts:
