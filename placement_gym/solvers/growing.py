@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.sparse import coo_array
 
+from placement_gym.arrays import FloatArray, IntArray
 from placement_gym.solvers.linear import Linear, Optimum
 
 
@@ -19,6 +20,11 @@ class GrowingSolver:
         self.program = program
         self.solver = program.open(whole=False)
         self.passed = program.n_rows, len(program.rows), len(program.low)
+
+    def limit(self, rows: IntArray, high: FloatArray) -> None:
+        """Change the upper limits of rows, here only and not in the program."""
+        low = np.full(len(rows), -np.inf)
+        self.solver.changeRowsBounds(len(rows), rows.astype(np.int32), low, high)
 
     def minimize(self, time_limit_s: float) -> Optimum:
         """Minimise the objective of the program as it is now."""

@@ -28,11 +28,14 @@ class Optimum:
         bound: No feasible point has a lower objective, which is never negative; infinite if there
             is none.
         proven: Whether the best point reaches the bound, to the solver's gap.
+        prices: (n_rows,) change of the bound for each unit of a constraint's right side; None for
+            programs with integers.
     """
 
     values: FloatArray | None
     bound: float
     proven: bool
+    prices: FloatArray | None = None
 
 
 class Linear:
@@ -150,8 +153,10 @@ class Linear:
         else:
             bound = info.objective_function_value if proven else -np.inf
         found = info.primal_solution_status == FEASIBLE
-        best = np.array(solver.getSolution().col_value) if found else None
-        return Optimum(best, max(bound, 0.0), proven)
+        solution = solver.getSolution()
+        best = np.array(solution.col_value) if found else None
+        prices = np.array(solution.row_dual) if solution.dual_valid else None
+        return Optimum(best, max(bound, 0.0), proven, prices)
 
     def to_highs(self) -> highspy.HighsLp:
         """Convert to the form that HiGHS reads."""

@@ -56,6 +56,7 @@ class LoadCuts:
         self.reach = reachable(built.tasks)
         self.before = (self.reach | np.eye(len(self.reach), dtype=bool)).astype(np.float32)
         self.after = self.reach.astype(np.float32)
+        self.added: list[tuple[int, int, int, int]] = []
 
     def add_violated(self, values: FloatArray) -> int:
         """Add the worst cuts that a point of the program violates; returns their number."""
@@ -89,15 +90,20 @@ class LoadCuts:
             found.append(Cuts(first[kept], last[kept], device_of, violation[kept]))
         return Cuts(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
 
-    def add(self, program: Linear, first: int, last: int, device: int) -> None:
-        """Add one cut."""
-        built = self.built
+    def inside(self, first: int, last: int) -> BoolArray:
+        """(n_tasks,) the tasks between two, the last one included."""
         inside = np.ones(len(self.reach), dtype=bool)
         if first != START:
             inside &= self.reach[first]
         if last != END:
             inside &= self.before[:, last] > 0
-        tasks, ms = np.flatnonzero(inside), built.tasks.ms
+        return inside
+
+    def add(self, program: Linear, first: int, last: int, device: int) -> None:
+        """Add one cut; ``added`` keeps its first and last task, its device and its row."""
+        built = self.built
+        self.added.append((int(first), int(last), int(device), program.n_rows))
+        tasks, ms = np.flatnonzero(self.inside(first, last)), built.tasks.ms
         terms = [(built.on[tasks, device], ms[tasks, device])]
         end = built.total if last == END else built.finish[[last]]
         terms.append((end, -1.0))

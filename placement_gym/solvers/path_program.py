@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import defaultdict
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,9 @@ class PathProgram:
         total: (1,) column of the latency, ms.
         early: (n_tasks,) earliest finish of each task, ms.
         late: (n_tasks,) latest finish in a placement that is searched, ms; infinite if all are.
+        rows: Blocks of rows by what they are about: ``"load"`` devices, ``"first"`` tasks without
+            inputs, ``"last"`` tasks that nothing reads, ``"reading"`` readings; each with its
+            first row and the numbers that its rows are about.
     """
 
     tasks: Tasks
@@ -43,10 +47,16 @@ class PathProgram:
     total: IntArray
     early: FloatArray
     late: FloatArray
+    rows: dict[str, list[tuple[int, IntArray]]] = field(default_factory=lambda: defaultdict(list))
 
     @classmethod
     def build(
-        cls, problem: Problem, tasks: Tasks, upper_ms: float = np.inf, whole: bool = True
+        cls,
+        problem: Problem,
+        tasks: Tasks,
+        upper_ms: float = np.inf,
+        whole: bool = True,
+        windows: bool = True,
     ) -> PathProgram:
         """Build the program.
 
@@ -55,12 +65,13 @@ class PathProgram:
             tasks: Operators in topological order, as schedules run them.
             upper_ms: Only placements of at most this latency are searched.
             whole: Whether a unit must not be divided.
+            windows: Whether tasks have an earliest and a latest finish.
         """
         upper_ms *= 1.0 + ROUNDING
         program = Linear()
         x = add_placement(program, problem, whole=whole)
         early, rest = earliest_on_devices_ms(problem, tasks), remaining_ms(problem, tasks)
-        low = early.min(axis=1)
+        low = early.min(axis=1) * windows
         high = np.maximum(upper_ms - rest, low)
         finish = program.variables(len(tasks), lower=low, upper=high)
         total = program.variables(1, cost=1.0, lower=low.max(), upper=max(upper_ms, low.max()))
@@ -85,9 +96,14 @@ class PathProgram:
         columns = self.x[kept, assignment[kept]]
         self.program.require((columns, 1.0), rows=len(columns), low=1.0, high=1.0)
 
+    def note(self, what: str, about: IntArray) -> None:
+        """Note what the rows that are added next are about."""
+        self.rows[what].append((self.program.n_rows, about))
+
     def require_loads(self) -> None:
         """Let the latency be at least the time of all tasks on each device."""
         n_devices = self.x.shape[1]
+        self.note("load", np.arange(n_devices))
         self.program.require(
             (self.on.T, self.tasks.ms.T), (np.repeat(self.total, n_devices), -1.0), rows=n_devices
         )
@@ -98,13 +114,16 @@ class PathProgram:
         maker = self.tasks.tensors.source[tensor]
         n, on, ms = len(self.tasks), self.on, self.tasks.ms
         first = np.setdiff1d(np.arange(n), reader)
+        self.note("first", first)
         self.program.require((on[first], ms[first]), (self.finish[first], -1.0), rows=len(first))
         last = np.setdiff1d(np.arange(n), maker)
+        self.note("last", last)
         self.program.require(
             (self.finish[last], 1.0), (np.repeat(self.total, len(last)), -1.0), rows=len(last)
         )
         for rows, *terms in self.transfer_terms(tensor, maker, reader):
             after = (on[reader[rows]], ms[reader[rows]]), (self.finish[reader[rows]], -1.0)
+            self.note("reading", rows)
             self.program.require((self.finish[maker[rows]], 1.0), *after, *terms, rows=len(rows))
 
     def transfer_terms(self, tensor: IntArray, maker: IntArray, reader: IntArray) -> list[Any]:

@@ -2,54 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from itertools import product
-
 import numpy as np
 import pytest
-from by_hand import grouped, random_backend
+from overlapping import OVERLAPPING, all_placements, drawn
 
-from placement_gym.arrays import BoolArray, FloatArray, IntArray
-from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.costs.semantics import Semantics
-from placement_gym.problem import Problem
 from placement_gym.solvers.path_load import solve
 
 EXACT = 1.0 + 1e-6
-OVERLAPPING = [
-    Semantics("list", contention="none"),
-    Semantics("list", contention="none", order="priority"),
-    Semantics("list", transfer="edge", contention="both", op_gap_ms=0.1),
-    Semantics("event"),
-    Semantics("event", transfer="output", link_gap_ms=0.1),
-    Semantics("event", transfer="edge", contention="none"),
-    Semantics("event", contention="link", order="priority"),
-]
-
-
-def drawn(seed: int, semantics: Semantics, most: int = 7) -> SimulatedBackend:
-    """A random problem; every second one in units of any operators."""
-    backend = random_backend(seed, most=most)
-    rng = np.random.default_rng(seed)
-    problem, costs = backend.problem, backend.costs
-    if seed % 3 == 1:  # the form of published workloads
-        side = rng.random(len(costs.devices))
-        apart = ~np.eye(len(side), dtype=bool)
-        costs = replace(costs, link_ms=apart * 0.0, link_ms_per_size=(side[:, None] + side) * apart)
-    if seed % 2:
-        n = problem.n_units
-        units = grouped(
-            problem.units.graph, np.unique(rng.integers(0, n, n), return_inverse=True)[1]
-        )
-        supported = costs.units_supported(units)
-        problem = Problem(units, problem.devices, supported, problem.operator_bytes)
-    return SimulatedBackend(problem, costs, semantics)
-
-
-def all_placements(backend: SimulatedBackend) -> tuple[IntArray, FloatArray, BoolArray]:
-    problem = backend.problem
-    every = np.array(list(product(range(len(problem.devices)), repeat=problem.n_units)))
-    return every, *backend.evaluate_batch_exactly(every)
 
 
 @pytest.mark.parametrize("semantics", OVERLAPPING)
