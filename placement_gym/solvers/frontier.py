@@ -1,0 +1,174 @@
+"""Tasks in the order in which placements are built up, and the tasks that later ones still read."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from placement_gym.arrays import BoolArray, FloatArray, IntArray
+from placement_gym.problem import Problem
+from placement_gym.solvers.tasks import Tasks
+
+TINY = 1e-5
+NOTHING = -1
+
+
+class Frontier(NamedTuple):
+    """One step places one task; a slot holds a task that is placed and still read.
+
+    The operators of a unit are read by each other: only the first one chooses a device.
+
+    Attributes:
+        order: (n,) task of each step.
+        step: (n,) step of each task.
+        ms: (n, n_devices) time of the step's task; infinite where a device cannot run it.
+        held: (n,) bytes of the task's unit at its first task, else 0.
+        tiny: (n,) bool, tasks that take almost no time and do not wait for their device.
+        chain: (n,) slot of the unit's previous task, or ``NOTHING``.
+        slot: (n,) slot of the task, or ``NOTHING`` if nothing reads it.
+        first_read: (n + 1,) where each step's readings begin.
+        read_slot: (n_readings,) slot of the task that is read.
+        read_maker: (n_readings,) step of that task.
+        read_index: (n_readings,) index of the reading among those of the tasks' tensors.
+        read_ms: (n_readings, n_devices, n_devices) time to move what is read.
+        first_live: (n + 2,) where the slots in use before each step begin.
+        live: The slots in use, ascending.
+        waits: (n + 1,) bool, whether all later tasks wait for some task in a slot.
+        n_slots: Number of slots.
+    """
+
+    order: IntArray
+    step: IntArray
+    ms: FloatArray
+    held: FloatArray
+    tiny: BoolArray
+    chain: IntArray
+    slot: IntArray
+    first_read: IntArray
+    read_slot: IntArray
+    read_maker: IntArray
+    read_index: IntArray
+    read_ms: FloatArray
+    first_live: IntArray
+    live: IntArray
+    waits: BoolArray
+    n_slots: int
+
+    @classmethod
+    def of(
+        cls, problem: Problem, tasks: Tasks, order: IntArray, tiny: tuple[BoolArray, BoolArray]
+    ) -> Frontier:
+        """Lay out the steps.
+
+        Args:
+            problem: Units, support and memory.
+            tasks: What is placed.
+            order: (n_tasks,) a topological order of the tasks.
+            tiny: See ``find_tiny``.
+        """
+        n = len(tasks)
+        tensor, reader = tasks.tensors.readings()
+        maker = tasks.tensors.source[tensor]
+        order = move_tiny(order, maker, reader, *tiny)
+        step = np.empty(n, dtype=np.int64)
+        step[order] = np.arange(n)
+        previous = previous_of_unit(tasks.unit[order])
+        last = np.full(n, NOTHING)
+        np.maximum.at(last, step[maker], step[reader])
+        chained = np.flatnonzero(previous >= 0)
+        np.maximum.at(last, previous[chained], chained)
+        slot, first_live, live = assign_slots(last)
+        by_reader = np.argsort(step[reader], kind="stable")
+        is_source = np.bincount(reader, minlength=n) == 0
+        late = np.flatnonzero((is_source & ~tiny[0])[order]).max(initial=NOTHING)
+        return cls(
+            order=order,
+            step=step,
+            ms=np.where(problem.possible[tasks.unit], tasks.ms, np.inf)[order],
+            held=np.where(previous < 0, problem.unit_bytes[tasks.unit[order]], 0.0),
+            tiny=(tiny[0] | tiny[1])[order],
+            chain=np.where(previous >= 0, slot[previous], NOTHING),
+            slot=slot,
+            first_read=np.searchsorted(step[reader][by_reader], np.arange(n + 1)),
+            read_slot=slot[step[maker[by_reader]]],
+            read_maker=step[maker[by_reader]],
+            read_index=by_reader,
+            read_ms=tasks.transfer_ms[tensor[by_reader]],
+            first_live=first_live,
+            live=live,
+            waits=np.arange(n + 1) > late,
+            n_slots=int(slot.max(initial=NOTHING)) + 1,
+        )
+
+
+def find_tiny(tasks: Tasks) -> tuple[BoolArray, BoolArray]:
+    """(n_tasks,) tasks that take almost no time and have only such ancestors; descendants."""
+    tensor, reader = tasks.tensors.readings()
+    maker = tasks.tensors.source[tensor]
+    slowest = tasks.ms.max(axis=1)
+    first = slowest <= TINY * slowest.sum()
+    last = first.copy()
+    for r in np.argsort(reader, kind="stable"):
+        first[reader[r]] &= first[maker[r]]
+    for r in np.argsort(-maker, kind="stable"):
+        last[maker[r]] &= last[reader[r]]
+    return first, last & ~first
+
+
+def move_tiny(
+    order: IntArray, maker: IntArray, reader: IntArray, first: BoolArray, last: BoolArray
+) -> IntArray:
+    """Move tiny first tasks right before what reads them, tiny last ones right after their inputs.
+
+    In a list schedule that can only make placements faster, since such a task then does not wait.
+    """
+    n = len(order)
+    place = np.empty(n)
+    place[order] = np.arange(n)
+    soonest, latest = np.full(n, np.inf), np.full(n, -np.inf)
+    for r in np.argsort(reader, kind="stable"):
+        if not first[maker[r]]:
+            latest[reader[r]] = max(latest[reader[r]], place[maker[r]])
+            if last[reader[r]]:
+                place[reader[r]] = latest[reader[r]]
+    for r in np.argsort(-maker, kind="stable"):
+        soonest[maker[r]] = min(soonest[maker[r]], place[reader[r]])
+        if first[maker[r]]:
+            place[maker[r]] = soonest[maker[r]]
+    side = np.where(first, -1, np.where(last, 1, 0))
+    return np.lexsort((np.arange(n), side, place))
+
+
+def previous_of_unit(unit: IntArray) -> IntArray:
+    """(n,) step of the previous task of each step's unit, or ``NOTHING``."""
+    previous = np.full(len(unit), NOTHING)
+    seen: dict[int, int] = {}
+    for step, number in enumerate(unit.tolist()):
+        previous[step] = seen.get(number, NOTHING)
+        seen[number] = step
+    return previous
+
+
+def assign_slots(last: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+    """Assign the lowest free slot to each step that is read later.
+
+    Args:
+        last: (n,) last step that reads each step, or ``NOTHING``.
+
+    Returns:
+        (n,) slots; (n + 2,) where the slots in use before each step begin; these slots.
+    """
+    slot = np.full(len(last), NOTHING)
+    used: dict[int, int] = {}
+    first, live = [0], []
+    for step, end in enumerate(last.tolist()):
+        live += sorted(used)
+        first.append(len(live))
+        used = {number: until for number, until in used.items() if until > step}
+        if end > step:
+            slot[step] = min(set(range(len(used) + 1)) - set(used))
+            used[int(slot[step])] = end
+    live += sorted(used)
+    first.append(len(live))
+    return slot, np.array(first), np.array(live, dtype=np.int64)

@@ -1,0 +1,48 @@
+"""Small random problems under overlapping schedules, and all their placements."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+from by_hand import grouped, random_backend
+
+from placement_gym.arrays import BoolArray, FloatArray, IntArray
+from placement_gym.backends.simulated.backend import SimulatedBackend
+from placement_gym.costs.semantics import Semantics
+from placement_gym.problem import Problem
+
+OVERLAPPING = [
+    Semantics("list", contention="none"),
+    Semantics("list", contention="none", order="priority"),
+    Semantics("list", transfer="edge", contention="both", op_gap_ms=0.1),
+    Semantics("event"),
+    Semantics("event", transfer="output", link_gap_ms=0.1),
+    Semantics("event", transfer="edge", contention="none"),
+    Semantics("event", contention="link", order="priority"),
+]
+
+
+def drawn(seed: int, semantics: Semantics, most: int = 7) -> SimulatedBackend:
+    """A random problem; some with transfers as published workloads have, some in larger units."""
+    backend = random_backend(seed, most=most)
+    rng = np.random.default_rng(seed)
+    problem, costs = backend.problem, backend.costs
+    if seed % 3 == 1:
+        side = rng.random(len(costs.devices))
+        apart = ~np.eye(len(side), dtype=bool)
+        costs = replace(costs, link_ms=apart * 0.0, link_ms_per_size=(side[:, None] + side) * apart)
+    if seed % 2:
+        labels = rng.integers(0, problem.n_units, problem.n_units)
+        units = grouped(problem.units.graph, np.unique(labels, return_inverse=True)[1])
+        supported = costs.units_supported(units)
+        problem = Problem(units, problem.devices, supported, problem.operator_bytes)
+    return SimulatedBackend(problem, costs, semantics)
+
+
+def all_placements(backend: SimulatedBackend) -> tuple[IntArray, FloatArray, BoolArray]:
+    """Every placement, its latency in ms, and whether it is feasible."""
+    problem = backend.problem
+    every = np.array(list(product(range(len(problem.devices)), repeat=problem.n_units)))
+    return every, *backend.evaluate_batch_exactly(every)
