@@ -79,10 +79,10 @@ def compare(
     Returns:
         The comparison as one JSON-able document: ``env``, ``env_kwargs``, ``model``, ``devices``,
         ``n_units``, ``reference``, ``reference_ms``, ``best_single_ms``,
-        ``best_single_unlimited_ms``, ``optimum_ms``, ``bound_ms``, ``noise``, ``notes``,
-        ``verdict``, ``interrupted``, ``resumed`` (runs that ``out`` held before), ``replaced`` (a
-        sentence on what was replaced, or an empty string) and ``rows``. Latencies of measured rows
-        are corrected for drift; ``results.jsonl`` holds them as measured.
+        ``best_single_unlimited_ms``, ``optimum_ms``, ``bound_ms``, ``best_known_ms``, ``noise``,
+        ``notes``, ``verdict``, ``interrupted``, ``resumed`` (runs that ``out`` held before),
+        ``replaced`` (a sentence on what was replaced, or an empty string) and ``rows``. Latencies
+        of measured rows are corrected for drift; ``results.jsonl`` holds them as measured.
 
     Raises:
         UserError: An argument is wrong; nothing has run then.
@@ -284,6 +284,7 @@ def summarize(bench_env: BenchEnv, rows: Sequence[Json]) -> Document:
             "best_single_unlimited_ms": reference_ms / unlimited,
             "optimum_ms": known.optimum_ms,
             "bound_ms": known.bound_ms,
+            "best_known_ms": known.best_known_ms,
             "noise": float(np.median(noise)) if noise else None,
             "notes": [*notes, NOTE] if bench_env.measured else notes,
             "verdict": state_verdict(rows, bench_env.one_device_holds_the_model),

@@ -29,6 +29,7 @@ COLUMNS = (
     "evals",
     "wall s",
 )
+TRIVIAL = "Trivial: one device is as fast as any placement that is known, so it is in no average."
 
 
 def report_problem(
@@ -60,6 +61,7 @@ def report_problem(
     rows = [row for row in results.rows if row["problem"] == problem]
     return [
         Heading(results.names[problem]),
+        *([Text(TRIVIAL)] if results.yardsticks[problem].trivial else []),
         Table(columns, cells),
         Text(state_verdict(rows, known == KnownLatencies() or known.best_single_ms is not None)),
         *draw_best_placement(results, problem, task, envs),
