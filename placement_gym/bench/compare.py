@@ -15,6 +15,7 @@ from placement_gym.bench.report import comparison
 from placement_gym.bench.report.drift import NOTE, correct_drift, median_device_ms
 from placement_gym.bench.report.known_latencies import find_known_latencies
 from placement_gym.bench.report.verdict import state_verdict
+from placement_gym.bench.report.yardstick import TRIVIAL, choose_yardstick
 from placement_gym.bench.run.agents import AgentSpec, check_labels
 from placement_gym.bench.run.environment import BenchEnv, BenchEnvs, to_portable
 from placement_gym.bench.run.rows import Json, load_runs, lock_folder, remove_rows, to_plain
@@ -271,6 +272,8 @@ def summarize(bench_env: BenchEnv, rows: Sequence[Json]) -> Document:
     unlimited = base.singles.fastest(limited=False).speedup
     noise = [row["noise"] for row in rows if row["noise"]]
     notes = collect_cautions(problem.devices, bench_env.measured)
+    if choose_yardstick(known, rows).trivial:
+        notes.append(TRIVIAL)
     document: Document = to_plain(
         {
             "env": bench_env.env_id,

@@ -13,6 +13,7 @@ import numpy as np
 
 from placement_gym.arrays import IntArray
 from placement_gym.bench.known.identity import ProblemIdentity
+from placement_gym.bench.study.spec import describe_devices
 from placement_gym.errors import UserError
 from placement_gym.solvers.gap import TOLERANCE
 
@@ -122,7 +123,7 @@ def name_problem(problem: Sequence[Any]) -> str:
     _, env_kwargs, model, devices = problem
     path = Path(model)
     stem = f"{path.parent.name}/{path.stem}" if path.suffix else model
-    return ", ".join([f"{stem} on {devices}", *map(str, _leaves(env_kwargs))])
+    return ", ".join([f"{stem} on {describe_devices(devices)}", *map(str, _leaves(env_kwargs))])
 
 
 def _leaves(values: Mapping[str, Any]) -> Iterator[Any]:

@@ -8,7 +8,7 @@ from placement_gym.bench.study.roles import TEST, TRAIN, VALIDATION
 from placement_gym.bench.study.spec import Study
 
 COLUMNS = ("problem", "role", "1 is, ms", "found by", "bound / ms", "averaged")
-TRIVIAL = "no: trivial, one device is as fast"
+LEFT_OUT = "no: trivial, one device is as fast"
 
 
 def list_problems(results: StudyResults) -> Table:
@@ -27,7 +27,7 @@ def describe_problem(results: StudyResults, problem: str) -> list[str]:
         f"{yardstick.latency_ms:.6g}",
         yardstick.origin,
         describe_bound(results, problem),
-        TRIVIAL if yardstick.trivial else f"with {results.role(problem)} problems",
+        LEFT_OUT if yardstick.trivial else f"with {results.role(problem)} problems",
         *([elsewhere] if results.scored_elsewhere else []),
     ]
 

@@ -27,6 +27,7 @@ from placement_gym.bench.report.stats import (
 from placement_gym.bench.report.yardstick import Yardstick, choose_yardstick
 from placement_gym.bench.run.rows import Json, load_runs
 from placement_gym.bench.study.roles import TEST
+from placement_gym.bench.study.spec import describe_devices
 from placement_gym.errors import UserError
 
 
@@ -108,7 +109,7 @@ class StudyResults:
             path = Path(model)
             unique = stems[path.stem] == 1
             name = path.stem if unique else f"{path.parent.name}/{path.stem}"
-            names[problem] = f"{name} on {devices}" if several else name
+            names[problem] = f"{name} on {describe_devices(devices)}" if several else name
         return names
 
     def model(self, problem: str) -> str:

@@ -15,6 +15,7 @@ from placement_gym.bench.study.replay import ROUNDING
 ALONE = "this study alone"
 NEW = "new in this study"
 OPTIMUM = "proven optimum"
+TRIVIAL = "Trivial: one device is as fast as any placement that is known."
 
 
 @dataclass(frozen=True)

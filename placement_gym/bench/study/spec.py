@@ -95,6 +95,20 @@ def expand_variables(path: str) -> str:
     return os.path.expandvars(path)
 
 
+def describe_devices(devices: Any) -> str:
+    """Devices as one word, with the share of the model that each holds if that is limited."""
+    if not isinstance(devices, Sequence) or isinstance(devices, str):
+        return str(devices)
+    return "+".join(_describe_device(device) for device in devices)
+
+
+def _describe_device(device: Any) -> str:
+    if not isinstance(device, Mapping):
+        return str(device)
+    share = device.get("weight_share")
+    return f"{device['name']}@{share}" if share is not None else str(device["name"])
+
+
 @dataclass(frozen=True)
 class Study:
     """Agents x models x devices x seeds, at one budget.
