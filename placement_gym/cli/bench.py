@@ -13,6 +13,7 @@ def add_bench(command: Command) -> None:
     add_run(commands.add_parser("run", help="run a study, or what is missing of it"))
     add_report(commands.add_parser("report", help="write a study's report.md and report.html"))
     add_validate(commands.add_parser("validate", help="replay the placements of a study"))
+    add_publish(commands.add_parser("publish", help="compress a study's rows, to be committed"))
     add_known(commands.add_parser("known", help="list or update best known latencies"))
 
 
@@ -63,6 +64,13 @@ def add_validate(command: Command) -> None:
     set_command(
         command, run_validate, "the results in {out}/ are kept; the same command starts again"
     )
+
+
+def add_publish(command: Command) -> None:
+    add_study(command)
+    command.add_argument("--out", required=True, help="folder of the results")
+    command.add_argument("--to", required=True, help="folder for results.jsonl.xz")
+    set_command(command, run_publish, "the results in {out}/ are kept")
 
 
 def add_known(command: Command) -> None:
@@ -131,6 +139,15 @@ def run_validate(options: argparse.Namespace) -> int:
             print(f"{verdict.label} ({verdict.key}): {verdict.error}", flush=True)
     print(f"{rows - wrong} of {rows} rows hold")
     return 1 if wrong else 0
+
+
+def run_publish(options: argparse.Namespace) -> int:
+    from placement_gym.bench.study.publish import publish_rows
+    from placement_gym.bench.study.spec import Study
+
+    path, missing = publish_rows(Study.load(options.study), options.out, options.to)
+    print(f"{path}: {path.stat().st_size:,} bytes, {missing} runs of the study are missing")
+    return 0
 
 
 def run_known(options: argparse.Namespace) -> int:
