@@ -128,7 +128,10 @@ def name_problem(problem: Sequence[Any]) -> str:
 
 def _leaves(values: Mapping[str, Any]) -> Iterator[Any]:
     for _, value in sorted(values.items()):
-        yield from _leaves(value) if isinstance(value, Mapping) else [value]
+        if isinstance(value, Mapping):
+            yield from _leaves(value)
+        elif value is not None:
+            yield value
 
 
 def load_values(folder: Path) -> list[BestKnown]:
