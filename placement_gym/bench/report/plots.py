@@ -35,7 +35,7 @@ def rank_agents(results: StudyResults) -> list[str]:
 def draw_intervals(results: StudyResults) -> Figure:
     """Mean and interquartile mean scores of finalists, and of what is predicted after learning."""
     agents = rank_agents(results)
-    figure = Figure(figsize=(9, 1.2 + 0.28 * len(agents)), layout="constrained")
+    figure = Figure(figsize=(9, 1.5 + 0.28 * len(agents)), layout="constrained")
     axes = figure.add_subplot()
     fields = {"finalist": "latency_ms", "greedy": "greedy_latency_ms"}
     for shift, (label, field) in enumerate(fields.items()):
@@ -61,7 +61,7 @@ def draw_intervals(results: StudyResults) -> Figure:
     axes.invert_yaxis()
     axes.grid(axis="x", color="#dddddd", lw=0.6)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False)
+    figure.legend(loc="outside upper center", ncols=4, frameon=False, fontsize=9)
     return figure
 
 

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 from placement_gym.bench.report.document import Table
 from placement_gym.bench.report.scores import StudyResults
-from placement_gym.bench.study.roles import TEST, TRAIN, VALIDATION
-from placement_gym.bench.study.spec import Study
+from placement_gym.bench.study.roles import ROLES, TEST, TRAIN, VALIDATION
+from placement_gym.bench.study.spec import Study, describe_devices
 
-COLUMNS = ("problem", "role", "1 is, ms", "found by", "bound / ms", "averaged")
+COLUMNS = ("problem", "role", "ms of score 1", "found by", "bound / ms", "averaged")
 LEFT_OUT = "no: trivial, one device is as fast"
 
 
 def list_problems(results: StudyResults) -> Table:
     """A line for each problem."""
-    columns = [*COLUMNS, *(["1 elsewhere is, ms"] if results.scored_elsewhere else [])]
-    return Table(columns, [describe_problem(results, problem) for problem in results.problems])
+    columns = [*COLUMNS, *(["ms of score 1 elsewhere"] if results.scored_elsewhere else [])]
+    by_role = sorted(results.problems, key=lambda problem: ROLES.index(results.role(problem)))
+    return Table(columns, [describe_problem(results, problem) for problem in by_role])
 
 
 def describe_problem(results: StudyResults, problem: str) -> list[str]:
@@ -27,7 +31,7 @@ def describe_problem(results: StudyResults, problem: str) -> list[str]:
         f"{yardstick.latency_ms:.6g}",
         yardstick.origin,
         describe_bound(results, problem),
-        LEFT_OUT if yardstick.trivial else f"with {results.role(problem)} problems",
+        LEFT_OUT if yardstick.trivial else "yes",
         *([elsewhere] if results.scored_elsewhere else []),
     ]
 
@@ -43,21 +47,23 @@ def describe_bound(results: StudyResults, problem: str) -> str:
 
 
 def describe_roles(study: Study, results: StudyResults) -> str:
-    """On which problems settings were chosen, as far as the study says."""
-    named = [results.names[problem] for problem in results.problems]
-    chosen = [
-        results.names[problem]
-        for problem in results.problems
-        if results.role(problem) == VALIDATION
-    ]
-    trained = [str(entry) for entry in study.roles.get(TRAIN, ())]
-    parts = [f"Agents are trained on {', '.join(trained)}."] if trained else []
+    """On which problems agents are trained and settings are chosen, as far as the study says."""
+    trained, chosen = (join_entries(study.roles.get(role, ())) for role in (TRAIN, VALIDATION))
+    parts = [f"Agents are trained on {trained}."] if trained else []
     if not chosen:
-        unsaid = "The study names no validation problem: settings may have been chosen on any."
-        return " ".join([*parts, unsaid])
-    parts.append(f"Settings are chosen on {', '.join(chosen)}.")
-    if len(chosen) == len(named):
-        parts.append("There is no test problem: what follows says nothing about other problems.")
-    else:
-        parts.append(f"Averages are over {TEST} problems, on which nothing is chosen.")
+        parts.append("The study names no validation problem: settings may be chosen on any.")
+        return " ".join(parts)
+    parts.append(f"Settings are chosen on the validation problems, {chosen}.")
+    if not any(results.role(problem) == TEST for problem in results.problems):
+        parts.append("There is no test problem: nothing is said about other problems.")
     return " ".join(parts)
+
+
+def join_entries(entries: Sequence[Any]) -> str:
+    """The entries of a role in one line."""
+    return ", ".join(
+        f"{entry['model']} on {describe_devices(entry['devices'])}"
+        if isinstance(entry, Mapping)
+        else str(entry)
+        for entry in entries
+    )

@@ -109,20 +109,22 @@ def report_roles(results: StudyResults) -> list[Block]:
             continue
         blocks.append(summarize_agents(counted))
         if role == roles[0] and any(row["latency_ms"] for row in counted.rows):
-            blocks += draw_agents(counted)
+            blocks += draw_agents(counted, role)
     return blocks
 
 
-def draw_agents(results: StudyResults) -> list[Block]:
-    """Pictures of the agents over all problems of the results."""
+def draw_agents(results: StudyResults, role: str) -> list[Block]:
+    """Pictures of the agents over all problems of the results, which have one role."""
+    over = f"{role.capitalize()} problems:"
+    captions = {
+        "scores.png": f"{over} means over problems, and interquartile means with intervals.",
+        "profiles.png": f"{over} share of runs with at least a score.",
+        "curves.png": f"{over} best score so far, mean over all runs.",
+    }
+    figures = (draw_intervals(results), draw_profiles(results), draw_curves(results))
     return [
-        Picture(
-            draw_intervals(results),
-            "scores.png",
-            "Means over problems, and interquartile means with intervals.",
-        ),
-        Picture(draw_profiles(results), "profiles.png", "Share of runs with at least a score."),
-        Picture(draw_curves(results), "curves.png", "Best score so far, mean over all runs."),
+        Picture(figure, name, caption)
+        for figure, (name, caption) in zip(figures, captions.items(), strict=True)
     ]
 
 

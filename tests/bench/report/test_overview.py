@@ -125,7 +125,7 @@ def test_agents_are_averaged_over_the_problems_of_each_role(folder: Path, tmp_pa
     for part in (test, validation.split("## Problems")[0]):
         assert line_of(part, "annealing")[5] == "0 of 3"
     assert line_of(test, "annealing")[:2] != line_of(validation.split("## Pro")[0], "annealing")[:2]
-    assert "Settings are chosen on tiny. Averages are over test problems" in text
+    assert "Settings are chosen on the validation problems, tiny." in text
     assert "All validation problems" in page
 
 
