@@ -124,10 +124,13 @@ def find_recorded(rows: Sequence[Json]) -> dict[str, KnownLatencies]:
     for mine in group_by_problem(row for row in rows if row["placement"]):
         row = mine[0]
         value = find_best_known(identify_row(row))
+        if value is None:
+            continue
         elsewhere = find_best_known(identify_row(row, row["score_on"])) if row["score_on"] else None
-        if value is not None:
-            elsewhere_ms = elsewhere.latency_ms if elsewhere else None
-            known[row["problem"]] = replace(KnownLatencies.of(value), elsewhere_ms=elsewhere_ms)
+        found = KnownLatencies.of(value).add_proof([row["latency_ms"] for row in mine])
+        known[row["problem"]] = replace(
+            found, elsewhere_ms=elsewhere.latency_ms if elsewhere else None
+        )
     return known
 
 
