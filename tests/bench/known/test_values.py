@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
+import openvino as ov
 import pytest
 from published import DATA
 
@@ -21,9 +22,11 @@ SHIPPED = load_values(VALUES)
 
 
 @pytest.fixture(scope="module")
-def envs() -> Iterator[BenchEnvs]:
+def envs(built: Callable[[str], ov.Model]) -> Iterator[BenchEnvs]:
+    """Environments of built-in models that are built once, and of the workloads of the tests."""
     with pytest.MonkeyPatch.context() as patch, BenchEnvs() as opened:
         patch.setenv("DNN_PARTITIONING", str(DATA))
+        patch.setattr("placement_gym.models.load", lambda model, length: built(model))
         yield opened
 
 

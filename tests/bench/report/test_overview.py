@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from studies import REPORTED, read_rows
 
 from placement_gym.bench.known import best_known
@@ -28,9 +29,11 @@ ROLES = {"validation": ["tiny"]}
 
 
 @pytest.fixture(scope="module", autouse=True)
-def few_resamples() -> Iterator[None]:
+def quick_reports() -> Iterator[None]:
+    """Few resamples, and pictures that are made but not drawn."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(stats, "RESAMPLES", 100)
+        patch.setattr(Figure, "savefig", lambda *args, **kwargs: None)
         yield
 
 
