@@ -18,7 +18,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import torch
-from classic import KNOWN_MS, WORKLOADS, make_workload_env, shorten
+from classic import LIMITED, WORKLOADS, best_known_ms, make_workload_env, shorten
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
@@ -138,9 +138,10 @@ def compare_under_limits(options: argparse.Namespace) -> Table:
     table = Table("devices", "agent", *names)
     table.title = f"latency over the best known, {BUDGET} placements"
     by_rank = {"schedule": {"preset": "list", "order": "priority"}, "granularity": "op"}
-    for devices, known_ms in KNOWN_MS.items():
+    for devices in LIMITED:
         paths = [options.data / "latency-inputs" / f"{name}.json" for name in WORKLOADS]
         envs = [make_workload_env(path, devices=devices, **by_rank) for path in paths]
+        known_ms = np.array([best_known_ms(env) for env in envs])
         for name, agent in track(AGENTS.items(), devices):
             runs = np.array(
                 [[run_agent(env, agent, seed) for seed in range(options.seeds)] for env in envs]

@@ -1,8 +1,9 @@
 """Claims about studies beyond their reports: Placeto's transfer, and the two updates of Post.
 
-    python benchmarks/study_claims.py --results results
+    python benchmarks/study_claims.py
 
-Reads the results of the studies transfer, paper and memory-limited from folders of these names.
+Reads the rows of the studies transfer, paper and memory-limited from folders of these names, by
+default the published ones.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ def main() -> None:
     parser.add_argument(
         "--results",
         type=Path,
-        default=Path("results"),
-        help="folder that contains the studies' folders",
+        default=Path(__file__).parent.parent / "docs" / "results",
+        help="folder that contains the studies' folders (%(default)s)",
     )
     folder = parser.parse_args().results
     console = Console(width=120)

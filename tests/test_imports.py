@@ -41,6 +41,7 @@ LAYERS = (
     {"vector"},
     {"bench.run"},
     {"tools", "bench.study"},
+    {"bench.known"},
     {"bench.report"},
     {"bench.compare"},
     {"cli"},

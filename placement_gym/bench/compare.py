@@ -15,6 +15,7 @@ from placement_gym.bench.report import comparison
 from placement_gym.bench.report.drift import NOTE, correct_drift, median_device_ms
 from placement_gym.bench.report.known_latencies import find_known_latencies
 from placement_gym.bench.report.verdict import state_verdict
+from placement_gym.bench.report.yardstick import TRIVIAL, choose_yardstick
 from placement_gym.bench.run.agents import AgentSpec, check_labels
 from placement_gym.bench.run.environment import BenchEnv, BenchEnvs, to_portable
 from placement_gym.bench.run.rows import Json, load_runs, lock_folder, remove_rows, to_plain
@@ -79,10 +80,10 @@ def compare(
     Returns:
         The comparison as one JSON-able document: ``env``, ``env_kwargs``, ``model``, ``devices``,
         ``n_units``, ``reference``, ``reference_ms``, ``best_single_ms``,
-        ``best_single_unlimited_ms``, ``optimum_ms``, ``bound_ms``, ``noise``, ``notes``,
-        ``verdict``, ``interrupted``, ``resumed`` (runs that ``out`` held before), ``replaced`` (a
-        sentence on what was replaced, or an empty string) and ``rows``. Latencies of measured rows
-        are corrected for drift; ``results.jsonl`` holds them as measured.
+        ``best_single_unlimited_ms``, ``optimum_ms``, ``bound_ms``, ``best_known_ms``, ``noise``,
+        ``notes``, ``verdict``, ``interrupted``, ``resumed`` (runs that ``out`` held before),
+        ``replaced`` (a sentence on what was replaced, or an empty string) and ``rows``. Latencies
+        of measured rows are corrected for drift; ``results.jsonl`` holds them as measured.
 
     Raises:
         UserError: An argument is wrong; nothing has run then.
@@ -271,6 +272,8 @@ def summarize(bench_env: BenchEnv, rows: Sequence[Json]) -> Document:
     unlimited = base.singles.fastest(limited=False).speedup
     noise = [row["noise"] for row in rows if row["noise"]]
     notes = collect_cautions(problem.devices, bench_env.measured)
+    if choose_yardstick(known, rows).trivial:
+        notes.append(TRIVIAL)
     document: Document = to_plain(
         {
             "env": bench_env.env_id,
@@ -284,6 +287,7 @@ def summarize(bench_env: BenchEnv, rows: Sequence[Json]) -> Document:
             "best_single_unlimited_ms": reference_ms / unlimited,
             "optimum_ms": known.optimum_ms,
             "bound_ms": known.bound_ms,
+            "best_known_ms": known.best_known_ms,
             "noise": float(np.median(noise)) if noise else None,
             "notes": [*notes, NOTE] if bench_env.measured else notes,
             "verdict": state_verdict(rows, bench_env.one_device_holds_the_model),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from placement_gym.cli.options import Command, positive_integer, set_command
+from placement_gym.cli.options import Command, positive_integer, positive_seconds, set_command
 
 
 def add_bench(command: Command) -> None:
@@ -13,6 +13,8 @@ def add_bench(command: Command) -> None:
     add_run(commands.add_parser("run", help="run a study, or what is missing of it"))
     add_report(commands.add_parser("report", help="write a study's report.md and report.html"))
     add_validate(commands.add_parser("validate", help="replay the placements of a study"))
+    add_publish(commands.add_parser("publish", help="compress a study's rows, to be committed"))
+    add_known(commands.add_parser("known", help="list or update best known latencies"))
 
 
 def add_study(command: Command) -> None:
@@ -64,6 +66,32 @@ def add_validate(command: Command) -> None:
     )
 
 
+def add_publish(command: Command) -> None:
+    add_study(command)
+    command.add_argument("--out", required=True, help="folder of the results")
+    command.add_argument("--to", required=True, help="folder for results.jsonl.xz")
+    set_command(command, run_publish, "the results in {out}/ are kept")
+
+
+def add_known(command: Command) -> None:
+    changes = command.add_mutually_exclusive_group()
+    changes.add_argument(
+        "--update",
+        metavar="FOLDER",
+        help="take faster placements from this folder's results.jsonl, if a replay confirms them",
+    )
+    changes.add_argument(
+        "--bounds", action="store_true", help="compute all lower bounds again and keep higher ones"
+    )
+    command.add_argument(
+        "--time-limit",
+        type=positive_seconds,
+        default=10.0,
+        help="seconds for one lower bound (default: %(default)s)",
+    )
+    set_command(command, run_known, "every problem that was printed is kept")
+
+
 def run_run(options: argparse.Namespace) -> int:
     from rich.console import Console
 
@@ -111,3 +139,37 @@ def run_validate(options: argparse.Namespace) -> int:
             print(f"{verdict.label} ({verdict.key}): {verdict.error}", flush=True)
     print(f"{rows - wrong} of {rows} rows hold")
     return 1 if wrong else 0
+
+
+def run_publish(options: argparse.Namespace) -> int:
+    from placement_gym.bench.study.publish import publish_rows
+    from placement_gym.bench.study.spec import Study
+
+    path, missing = publish_rows(Study.load(options.study), options.out, options.to)
+    print(f"{path}: {path.stat().st_size:,} bytes, {missing} runs of the study are missing")
+    return 0
+
+
+def run_known(options: argparse.Namespace) -> int:
+    from rich.console import Console
+
+    from placement_gym.bench.known import best_known
+    from placement_gym.bench.known.table import describe_change, known_table
+    from placement_gym.bench.known.update import update_bounds, update_values
+
+    if not options.update and not options.bounds:
+        Console().print(known_table(best_known.load_values(best_known.VALUES)))
+        return 0
+    limit_s = options.time_limit
+    changes = (
+        update_bounds(time_limit_s=limit_s)
+        if options.bounds
+        else update_values(options.update, time_limit_s=limit_s)
+    )
+    seen = changed = 0
+    for change in changes:
+        seen, changed = seen + 1, changed + (change.after is not change.before)
+        for line in describe_change(change):
+            print(line, flush=True)
+    print(f"{changed} of {seen} problems changed in {best_known.VALUES}")
+    return 0

@@ -59,7 +59,12 @@ def build_simulated_problem(
     else:
         table = load_costs(costs, ("analytic", "profiled"))
         table.check(units.graph, tuple(device.name for device in specs))
-    return SimulatedProblem(make_problem(units, specs, table), table, "serial")
+    return SimulatedProblem(make_problem(units, specs, table), table, default_schedule(model))
+
+
+def default_schedule(model: object) -> str:
+    """The preset that a simulated environment of this model takes if none is named."""
+    return "list" if is_workload(model) else "serial"
 
 
 def build_units(
@@ -89,7 +94,7 @@ def build_workload_problem(
     else:
         table = load_costs(costs, tuple(SCALES))
         table.check(units.graph, tuple(device.name for device in specs))
-    return SimulatedProblem(make_problem(units, specs, table), table, "list")
+    return SimulatedProblem(make_problem(units, specs, table), table, default_schedule(path))
 
 
 def build_profiled_problem(
@@ -105,7 +110,7 @@ def build_profiled_problem(
     backend = build_measured_backend(
         model, devices, granularity, graph, sequence_length=sequence_length
     )
-    return SimulatedProblem(backend.problem, backend.cost_table(), "serial")
+    return SimulatedProblem(backend.problem, backend.cost_table(), default_schedule(model))
 
 
 def make_problem(units: Units, devices: tuple[DeviceSpec, ...], table: CostTable) -> Problem:

@@ -76,7 +76,12 @@ def format_known(known: KnownLatencies) -> list[list[str]]:
 
 def known_latencies_of(document: Document) -> KnownLatencies:
     """The known latencies of a document."""
-    return KnownLatencies(document["best_single_ms"], document["optimum_ms"], document["bound_ms"])
+    return KnownLatencies(
+        best_single_ms=document["best_single_ms"],
+        optimum_ms=document["optimum_ms"],
+        bound_ms=document["bound_ms"],
+        best_known_ms=document.get("best_known_ms"),  # 0.1.0 wrote none
+    )
 
 
 def heading(document: Document) -> str:

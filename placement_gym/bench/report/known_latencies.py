@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from placement_gym.bench.known.best_known import BestKnown, find_best_known
+from placement_gym.bench.known.identity import identify, identify_row
 from placement_gym.bench.report.drift import group_by_problem, median_device_ms
 from placement_gym.bench.report.optimum import find_optimum_or_bound
 from placement_gym.bench.run.environment import BenchEnv, BenchEnvs
@@ -28,11 +30,28 @@ class KnownLatencies:
         best_single_ms: The fastest device alone, its memory limit considered.
         optimum_ms: The proven optimum.
         bound_ms: A lower bound of all placements.
+        best_known_ms: The best known value that is kept with the package.
+        origin: Who found that value, from which commit and when.
+        elsewhere_ms: The best known value of the problem where finalists are scored a second time.
     """
 
     best_single_ms: float | None = None
     optimum_ms: float | None = None
     bound_ms: float | None = None
+    best_known_ms: float | None = None
+    origin: str = ""
+    elsewhere_ms: float | None = None
+
+    @classmethod
+    def of(cls, value: BestKnown) -> KnownLatencies:
+        """What a best known value says."""
+        return cls(
+            best_single_ms=value.best_single_ms,
+            optimum_ms=value.latency_ms if value.proven else None,
+            bound_ms=value.bound_ms,
+            best_known_ms=value.latency_ms,
+            origin=value.origin,
+        )
 
     @property
     def named(self) -> dict[str, float]:
@@ -40,6 +59,7 @@ class KnownLatencies:
         values = {
             "best single device": self.best_single_ms,
             "proven optimum": self.optimum_ms,
+            "best known": None if self.optimum_ms else self.best_known_ms,
             "bound below all placements": None if self.optimum_ms else self.bound_ms,
         }
         return {name: value for name, value in values.items() if value}
@@ -54,9 +74,12 @@ class KnownLatencies:
 
 def find_known_latencies(bench_env: BenchEnv, rows: Sequence[Json]) -> KnownLatencies:
     """The known latencies of the problem that corrected rows belong to."""
+    value = find_best_known(identify(bench_env.base.backend))
+    if value is not None:
+        return KnownLatencies.of(value)
     known_ms = [row["latency_ms"] for row in rows if row["latency_ms"]]
     found = find_optimum_or_bound(bench_env.base, known_ms)
-    return KnownLatencies(_best_single_ms(bench_env, rows), **found)
+    return KnownLatencies(_best_single_ms(bench_env, rows), found["optimum_ms"], found["bound_ms"])
 
 
 def load_known_latencies(
@@ -66,7 +89,10 @@ def load_known_latencies(
     envs: BenchEnvs,
     on_problem: Callable[[], None] = lambda: None,
 ) -> dict[str, KnownLatencies]:
-    """The known latencies of each problem; optima and bounds are kept in the folder.
+    """The known latencies of each problem.
+
+    They come from the best known values of the package, or else are computed and kept in the
+    folder.
 
     Args:
         rows: Corrected for drift.
@@ -77,15 +103,34 @@ def load_known_latencies(
     """
     path = folder / FILE
     kept: dict[str, Any] = json.loads(path.read_text()) if path.is_file() else {}
-    known = {}
+    known = find_recorded(rows)
     for mine in group_by_problem(rows):
         problem, found = mine[0]["problem"], [row for row in mine if row["latency_ms"]]
-        bench_env = reopen_env(tasks[problem], found, envs)
-        known[problem] = _known_of(found, bench_env, kept) if bench_env else KnownLatencies()
+        if problem not in known:
+            bench_env = reopen_env(tasks[problem], found, envs)
+            known[problem] = _known_of(found, bench_env, kept) if bench_env else KnownLatencies()
         on_problem()
+    if not kept:
+        return known
     part = path.with_suffix(".part")
     part.write_text(json.dumps(kept, indent=1))
     part.replace(path)
+    return known
+
+
+def find_recorded(rows: Sequence[Json]) -> dict[str, KnownLatencies]:
+    """What best known values say of the problems of rows; without those that have none."""
+    known = {}
+    for mine in group_by_problem(row for row in rows if row["placement"]):
+        row = mine[0]
+        value = find_best_known(identify_row(row))
+        if value is None:
+            continue
+        elsewhere = find_best_known(identify_row(row, row["score_on"])) if row["score_on"] else None
+        found = KnownLatencies.of(value).add_proof([row["latency_ms"] for row in mine])
+        known[row["problem"]] = replace(
+            found, elsewhere_ms=elsewhere.latency_ms if elsewhere else None
+        )
     return known
 
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
-import numpy as np
-
-from placement_gym.arrays import IntArray
 from placement_gym.backends.simulated.backend import SimulatedBackend
+from placement_gym.bench.known.evaluation import evaluate_ms
 from placement_gym.env import DevicePlacementEnv
 from placement_gym.solvers import gap
 
@@ -24,12 +23,11 @@ def find_optimum_or_bound(
     if not isinstance(backend, SimulatedBackend):
         return {"optimum_ms": None, "bound_ms": None}
 
-    def evaluate(assignment: IntArray) -> float:
-        if backend.infeasibility(assignment):
-            return np.inf
-        return backend.remeasure([assignment])[0].latency_ms
-
     optimum_ms, bound_ms = gap.optimum_or_bound(
-        backend.problem, backend.costs, backend.semantics, known_ms, evaluate
+        backend.problem,
+        backend.costs,
+        backend.semantics,
+        known_ms,
+        partial(evaluate_ms, backend),
     )
     return {"optimum_ms": optimum_ms, "bound_ms": bound_ms}

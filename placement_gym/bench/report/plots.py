@@ -29,28 +29,31 @@ def choose_looks(agents: list[str]) -> dict[str, Look]:
 
 def rank_agents(results: StudyResults) -> list[str]:
     """Agents with at least one score, best first."""
-    means = {agent: results.estimates[agent, "latency_ms"].value for agent in results.agents}
-    known = [agent for agent in results.agents if not np.isnan(means[agent])]
-    return sorted(known, key=lambda agent: -means[agent])
+    return [agent for agent in results.ranking if (results.scores(agent) > 0).any()]
 
 
 def draw_intervals(results: StudyResults) -> Figure:
-    """Interquartile mean scores of the finalists, and of what is predicted after learning."""
+    """Mean and interquartile mean scores of finalists, and of what is predicted after learning."""
     agents = rank_agents(results)
-    figure = Figure(figsize=(9, 1.2 + 0.28 * len(agents)), layout="constrained")
+    figure = Figure(figsize=(9, 1.5 + 0.28 * len(agents)), layout="constrained")
     axes = figure.add_subplot()
     fields = {"finalist": "latency_ms", "greedy": "greedy_latency_ms"}
     for shift, (label, field) in enumerate(fields.items()):
+        height = np.arange(len(agents)) + 0.25 * shift
         value, low, high = np.array([results.estimates[agent, field] for agent in agents]).T
         axes.errorbar(
             value,
-            np.arange(len(agents)) + 0.25 * shift,
+            height,
             xerr=[value - low, high - value],
             fmt="o" if not shift else "x",
             ms=5,
             capsize=3,
             color=COLOURS[shift],
-            label=label,
+            label=f"{label}, IQM",
+        )
+        means = [results.means[agent, field] for agent in agents]
+        axes.plot(
+            means, height, "d", ms=6, mfc="none", color=COLOURS[shift], label=f"{label}, mean"
         )
     axes.set(
         yticks=np.arange(len(agents)), yticklabels=agents, xlabel="score (1 is the best known)"
@@ -58,7 +61,7 @@ def draw_intervals(results: StudyResults) -> Figure:
     axes.invert_yaxis()
     axes.grid(axis="x", color="#dddddd", lw=0.6)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False)
+    figure.legend(loc="outside upper center", ncols=4, frameon=False, fontsize=9)
     return figure
 
 

@@ -12,6 +12,7 @@ from placement_gym.bench.report.formats import format_gap, format_ratio
 from placement_gym.bench.report.known_latencies import KnownLatencies, reopen_env
 from placement_gym.bench.report.scores import StudyResults
 from placement_gym.bench.report.verdict import count_wins, state_verdict
+from placement_gym.bench.report.yardstick import TRIVIAL
 from placement_gym.bench.run.environment import BenchEnvs
 from placement_gym.bench.run.rows import Json
 from placement_gym.bench.study.spec import Task
@@ -60,6 +61,7 @@ def report_problem(
     rows = [row for row in results.rows if row["problem"] == problem]
     return [
         Heading(results.names[problem]),
+        *([Text(f"{TRIVIAL} It is in no average.")] if results.yardsticks[problem].trivial else []),
         Table(columns, cells),
         Text(state_verdict(rows, known == KnownLatencies() or known.best_single_ms is not None)),
         *draw_best_placement(results, problem, task, envs),

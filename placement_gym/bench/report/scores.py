@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -17,9 +17,17 @@ from placement_gym.bench.report.drift import (
     group_by_problem,
     median_device_ms,
 )
-from placement_gym.bench.report.known_latencies import KnownLatencies
-from placement_gym.bench.report.stats import Estimate, bootstrap, interquartile_mean
+from placement_gym.bench.report.known_latencies import KnownLatencies, find_recorded
+from placement_gym.bench.report.stats import (
+    Estimate,
+    bootstrap,
+    interquartile_mean,
+    mean_of_medians,
+)
+from placement_gym.bench.report.yardstick import Yardstick, choose_yardstick
 from placement_gym.bench.run.rows import Json, load_runs
+from placement_gym.bench.study.roles import TEST
+from placement_gym.bench.study.spec import describe_devices
 from placement_gym.errors import UserError
 
 
@@ -30,14 +38,18 @@ class StudyResults:
     Attributes:
         rows: Rows of the results file, corrected for drift.
         known: Known latencies of each problem.
+        roles: What each problem is for: ``"test"`` if it is not named.
     """
 
     rows: Sequence[Json]
     known: Mapping[str, KnownLatencies] = field(default_factory=dict)
+    roles: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def load(cls, folder: str | Path) -> StudyResults:
-        """Read the results of a folder, corrected for drift, without optima and bounds.
+        """Read the results of a folder, corrected for drift, with the best known values.
+
+        Optima and bounds of other problems are not computed.
 
         Raises:
             UserError: The folder has no results.
@@ -45,7 +57,24 @@ class StudyResults:
         rows = load_runs(Path(folder))
         if not rows:
             raise UserError(f"{folder} has no results: run a study or a comparison first")
-        return cls(correct_drift(rows))
+        rows = correct_drift(rows)
+        return cls(rows, find_recorded(rows))
+
+    def only(self, problems: Collection[str]) -> StudyResults:
+        """The results on some of the problems."""
+        return replace(self, rows=[row for row in self.rows if row["problem"] in problems])
+
+    def role(self, problem: str) -> str:
+        """``"test"``, ``"validation"`` or ``"train"``."""
+        return self.roles.get(problem, TEST)
+
+    def counted(self, role: str) -> list[str]:
+        """The problems of a role that averages are over: all but trivial ones."""
+        return [
+            problem
+            for problem in self.problems
+            if self.role(problem) == role and not self.yardsticks[problem].trivial
+        ]
 
     @cached_property
     def problems(self) -> list[str]:
@@ -64,6 +93,10 @@ class StudyResults:
         """The runs of an agent on a problem."""
         return [row for row in self.rows if (row["label"], row["problem"]) == (agent, problem)]
 
+    def rows_of(self, agent: str) -> list[Json]:
+        """All runs of an agent."""
+        return [row for row in self.rows if row["label"] == agent]
+
     @cached_property
     def names(self) -> dict[str, str]:
         """The name of each problem: its model, and its devices where there are several."""
@@ -76,7 +109,7 @@ class StudyResults:
             path = Path(model)
             unique = stems[path.stem] == 1
             name = path.stem if unique else f"{path.parent.name}/{path.stem}"
-            names[problem] = f"{name} on {devices}" if several else name
+            names[problem] = f"{name} on {describe_devices(devices)}" if several else name
         return names
 
     def model(self, problem: str) -> str:
@@ -90,11 +123,28 @@ class StudyResults:
         return any(row["scored_ms"] for row in self.rows)
 
     @cached_property
+    def yardsticks(self) -> dict[str, Yardstick]:
+        """What the scores of each problem are relative to."""
+        return {
+            rows[0]["problem"]: choose_yardstick(
+                self.known.get(rows[0]["problem"], KnownLatencies()), rows
+            )
+            for rows in group_by_problem(self.rows)
+        }
+
+    @cached_property
     def least_ms(self) -> dict[str, float]:
-        """The proven optimum of each problem, or else the least latency that any run found."""
-        proven = {name: known.optimum_ms for name, known in self.known.items()}
-        found = {name: self.least_of(name, "latency_ms") for name in self.problems}
-        return {name: proven.get(name) or least_ms for name, least_ms in found.items()}
+        """The lowest latency of each problem that is known; see ``yardsticks``."""
+        return {problem: yardstick.latency_ms for problem, yardstick in self.yardsticks.items()}
+
+    @cached_property
+    def least_elsewhere_ms(self) -> dict[str, float]:
+        """The same where finalists are scored a second time."""
+        known = {problem: values.elsewhere_ms or np.inf for problem, values in self.known.items()}
+        return {
+            problem: float(np.fmin(self.least_of(problem, "scored_ms"), known.get(problem, np.inf)))
+            for problem in self.problems
+        }
 
     @cached_property
     def reference_ms(self) -> dict[str, float]:
@@ -111,15 +161,13 @@ class StudyResults:
         return min(found, default=np.nan)
 
     def scores(self, agent: str, field: str = "latency_ms") -> FloatArray:
-        """(n_seeds, n_problems) least latency divided by the run's; see ``stats``.
+        """(n_seeds, n_problems) lowest known latency divided by the run's; see ``stats``.
 
         Args:
             agent: Its label.
             field: ``"latency_ms"``, ``"greedy_latency_ms"`` or ``"scored_ms"``.
         """
-        least = self.least_ms
-        if field == "scored_ms":
-            least = {problem: self.least_of(problem, field) for problem in self.problems}
+        least = self.least_elsewhere_ms if field == "scored_ms" else self.least_ms
         scores = np.full((len(self.seeds), len(self.problems)), np.nan)
         for row in self.rows:
             if row["label"] == agent:
@@ -130,13 +178,31 @@ class StudyResults:
     @cached_property
     def estimates(self) -> dict[tuple[str, str], Estimate]:
         """Interquartile mean score with its interval, of each agent and field of ``scores``."""
-        fields = ["latency_ms", "greedy_latency_ms"]
-        fields += ["scored_ms"] if self.scored_elsewhere else []
         return {
             (agent, name): bootstrap(interquartile_mean, self.scores(agent, name))
             for agent in self.agents
-            for name in fields
+            for name in self.score_fields
         }
+
+    @cached_property
+    def means(self) -> dict[tuple[str, str], float]:
+        """Mean over problems of the median score, of each agent and field of ``scores``."""
+        return {
+            (agent, name): mean_of_medians(self.scores(agent, name))
+            for agent in self.agents
+            for name in self.score_fields
+        }
+
+    @property
+    def score_fields(self) -> list[str]:
+        further = ["scored_ms"] if self.scored_elsewhere else []
+        return ["latency_ms", "greedy_latency_ms", *further]
+
+    @cached_property
+    def ranking(self) -> list[str]:
+        """Agents by their means over problems, the best first; those without any come last."""
+        means = {agent: self.means[agent, "latency_ms"] for agent in self.agents}
+        return sorted(self.agents, key=lambda agent: -np.nan_to_num(means[agent], nan=-1.0))
 
     def curve(self, agent: str, grid: FloatArray, axis: int) -> FloatArray:
         """(runs, len(grid)) best score so far; 0 before the first feasible placement.

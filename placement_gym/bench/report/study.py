@@ -6,32 +6,33 @@ from functools import partial
 from pathlib import Path
 
 import gymnasium as gym
-import numpy as np
 
-from placement_gym.bench.report.document import Block, Heading, Picture, Table, Text, write_report
+from placement_gym.bench.report.agent_table import FLOORS, summarize_agents
+from placement_gym.bench.report.document import Block, Heading, Picture, Text, write_report
 from placement_gym.bench.report.drift import NOTE, correct_drift
 from placement_gym.bench.report.formats import GAP_LEGEND
 from placement_gym.bench.report.known_latencies import load_known_latencies
 from placement_gym.bench.report.plots import draw_curves, draw_intervals, draw_profiles
 from placement_gym.bench.report.problem import report_problem
+from placement_gym.bench.report.problem_table import describe_roles, list_problems
 from placement_gym.bench.report.scores import StudyResults
-from placement_gym.bench.report.stats import Estimate, bootstrap, probability_of_improvement
 from placement_gym.bench.run.environment import BenchEnvs
 from placement_gym.bench.run.rows import Json, load_runs
+from placement_gym.bench.study.roles import ROLES
 from placement_gym.bench.study.spec import Study
 from placement_gym.devices import DeviceSpec, collect_cautions
 from placement_gym.errors import UserError
 from placement_gym.progress import progress_bar
 
-FLOORS = ("random-blocks", "annealing")
 LEGEND = (
-    "A score is the least latency divided by the run's; the least is the proven optimum, or else "
-    "the least that any run found, so 1 is the best known. IQM is the mean of the middle half of "
-    "all runs but failed ones, with its 95 % interval by stratified bootstrap. Greedy: what the "
-    "agent predicts after learning; infeasible predictions are counted, not averaged. Better than "
-    "the floor: how often a run beats a run of random blocks or of annealing, whichever has the "
-    "higher IQM; a failed run loses. Failed runs are in the profiles and curves with score 0. "
-    f"In the tables of problems, {GAP_LEGEND}."
+    "A score is the lowest latency that is known, which the table of problems states, divided by "
+    "the run's; 1 is the best known. Mean: over problems, of the median of each problem's runs, "
+    "where a failed run counts 0. IQM: the mean of the middle half of all runs but failed ones, so "
+    "of the middle problems, with its 95 % interval by stratified bootstrap. Trivial problems are "
+    "in neither. Greedy: what the agent predicts after learning; an infeasible prediction counts "
+    "as a failed run. Better than the floor: how often a run beats a run of the best agent that "
+    f"needs no learning ({', '.join(FLOORS)}); a failed run loses. Failed runs are in the profiles "
+    f"and curves with score 0. In the tables of problems, {GAP_LEGEND}."
 )
 
 
@@ -67,7 +68,7 @@ def report_study(
         progress.update(steps, description="optima and bounds")
         advance = partial(progress.advance, steps)
         known = load_known_latencies(rows, task_of, folder, envs, advance)
-        results = StudyResults(rows, known)
+        results = StudyResults(rows, known, study.role_of)
         progress.update(steps, description="tables and pictures")
         blocks = report_overview(study, results, len(order), command)
         for problem in results.problems:
@@ -80,25 +81,51 @@ def report_study(
 
 
 def report_overview(study: Study, results: StudyResults, runs: int, command: str) -> list[Block]:
-    """What was run, and the agents over all problems, best first."""
+    """What was run, the problems, and the agents over those of each role, best first."""
     rows = results.rows
-    blocks: list[Block] = [
+    return [
         Heading(study.about or "A study", 1),
         *map(Text, list_cautions(study, results)),
         Text(f"{len(rows)} of {runs} runs. {describe_provenance(rows[0])}"),
         *([Text(f"Scored elsewhere: {dict(study.score_on)}")] if study.score_on else []),
         *([Text(f"Made by `{command}`")] if command else []),
-        Heading("All problems"),
-        summarize_agents(results),
-        Text(f"{LEGEND} {count_proofs(results)}"),
+        *report_roles(results),
+        Text(LEGEND),
+        Heading("Problems"),
+        list_problems(results),
+        Text(f"{describe_roles(study, results)} {count_proofs(results)}"),
     ]
-    if any(row["latency_ms"] for row in rows):
-        blocks += [
-            Picture(draw_intervals(results), "scores.png", "Interquartile means with intervals."),
-            Picture(draw_profiles(results), "profiles.png", "Share of runs with at least a score."),
-            Picture(draw_curves(results), "curves.png", "Best score so far, mean over all runs."),
-        ]
+
+
+def report_roles(results: StudyResults) -> list[Block]:
+    """The agents over the problems of each role; with pictures for the first one."""
+    roles = [role for role in ROLES if any(results.role(p) == role for p in results.problems)]
+    blocks: list[Block] = []
+    for role in roles:
+        counted = results.only(results.counted(role))
+        blocks.append(Heading(f"All {role} problems"))
+        if not counted.rows:
+            blocks.append(Text("Nothing to average: one device is as fast on each of them."))
+            continue
+        blocks.append(summarize_agents(counted))
+        if role == roles[0] and any(row["latency_ms"] for row in counted.rows):
+            blocks += draw_agents(counted, role)
     return blocks
+
+
+def draw_agents(results: StudyResults, role: str) -> list[Block]:
+    """Pictures of the agents over all problems of the results, which have one role."""
+    over = f"{role.capitalize()} problems:"
+    captions = {
+        "scores.png": f"{over} means over problems, and interquartile means with intervals.",
+        "profiles.png": f"{over} share of runs with at least a score.",
+        "curves.png": f"{over} best score so far, mean over all runs.",
+    }
+    figures = (draw_intervals(results), draw_profiles(results), draw_curves(results))
+    return [
+        Picture(figure, name, caption)
+        for figure, (name, caption) in zip(figures, captions.items(), strict=True)
+    ]
 
 
 def list_cautions(study: Study, results: StudyResults) -> list[str]:
@@ -128,62 +155,3 @@ def count_proofs(results: StudyResults) -> str:
     """For how many problems the optimum is known."""
     proven = sum(known.optimum_ms is not None for known in results.known.values())
     return f"The optimum is proven for {proven} of {len(results.problems)} problems."
-
-
-def summarize_agents(results: StudyResults) -> Table:
-    """A line for each agent over all problems, best first."""
-    floor = choose_floor(results)
-    lines = []
-    for agent in results.agents:
-        scores = results.scores(agent)
-        rows = [row for row in results.rows if row["label"] == agent]
-        chance = (
-            "-"
-            if floor is None or floor == agent
-            else format_estimate(
-                bootstrap(probability_of_improvement, scores, results.scores(floor)), 2
-            )
-        )
-        estimate = results.estimates[agent, "latency_ms"]
-        cells = [
-            agent,
-            format_estimate(estimate),
-            format_greedy(results, agent),
-            chance,
-            f"{sum(not row['latency_ms'] for row in rows)} of {len(rows)}",
-            f"{np.median([row['evaluations'] for row in rows]):.0f}",
-            f"{np.median([row['wall_s'] for row in rows]):.2f}",
-        ]
-        if results.scored_elsewhere:
-            cells.append(format_estimate(results.estimates[agent, "scored_ms"]))
-        lines.append((estimate.value, cells))
-    lines.sort(key=lambda line: -np.nan_to_num(line[0]))
-    columns = ["agent", "IQM score", "greedy", "better than the floor", "failed", "evals", "wall s"]
-    columns += ["scored elsewhere"] if results.scored_elsewhere else []
-    return Table(columns, [cells for _, cells in lines])
-
-
-def format_greedy(results: StudyResults, agent: str) -> str:
-    """The score of what is predicted after learning, and how often that is infeasible."""
-    scores = results.scores(agent, "greedy_latency_ms")
-    ended = results.scores(agent) > 0
-    infeasible = int((scores[ended] == 0).sum())
-    note = f" ({infeasible} of {ended.sum()} infeasible)" if infeasible else ""
-    return format_estimate(results.estimates[agent, "greedy_latency_ms"]) + note
-
-
-def choose_floor(results: StudyResults) -> str | None:
-    """The better of random blocks and annealing: what learning has to beat."""
-    means = {agent: results.estimates[agent, "latency_ms"].value for agent in results.agents}
-    known = [agent for agent in FLOORS if not np.isnan(means.get(agent, np.nan))]
-    return max(known, key=means.__getitem__, default=None)
-
-
-def format_estimate(estimate: Estimate, digits: int = 3) -> str:
-    """A number with its interval."""
-    value, low, high = estimate
-    if np.isnan(value):
-        return "-"
-    if low == high:
-        return f"{value:.{digits}f}"
-    return f"{value:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"

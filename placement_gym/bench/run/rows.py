@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import lzma
 import math
 import os
 from collections.abc import Collection, Iterator, Mapping
@@ -19,6 +20,8 @@ from placement_gym.errors import UserError
 
 Json = dict[str, Any]
 ROWS = "results.jsonl"
+PACKED_ROWS = "results.jsonl.xz"
+"""Published rows, compressed; they are only read."""
 
 
 @dataclass(frozen=True)
@@ -120,15 +123,15 @@ def cut_torn_line(path: Path) -> None:
 
 
 def load_rows(path: Path) -> list[Json]:
-    """Read the rows of a results file; a torn last line does not count.
+    """Read the rows of a results file, compressed or not; a torn last line does not count.
 
     Raises:
-        UserError: Another line is not valid JSON.
+        UserError: Another line is not valid JSON, or a compressed file is damaged.
     """
     if not path.is_file():
         return []
     rows = []
-    lines = path.read_bytes().split(b"\n")
+    lines = read_bytes(path).split(b"\n")
     for number, line in enumerate(lines[:-1], start=1):
         try:
             rows.append(json.loads(line))
@@ -137,12 +140,28 @@ def load_rows(path: Path) -> list[Json]:
     return rows
 
 
+def read_bytes(path: Path) -> bytes:
+    """Read a file, decompressed if its name ends in ``.xz``.
+
+    Raises:
+        UserError: A compressed file is damaged.
+    """
+    if path.suffix != ".xz":
+        return path.read_bytes()
+    try:
+        return lzma.decompress(path.read_bytes())
+    except lzma.LZMAError as error:
+        raise UserError(f"{path} is damaged or not compressed by xz: {error}") from error
+
+
 def load_runs(folder: Path) -> list[Json]:
     """Read the rows of a folder's runs, without failed runs that were done again.
 
-    Rows of comparisons that version 0.1.0 wrote have no ``key`` and are left out.
+    Published rows, ``results.jsonl.xz``, come before those that were added since. Rows of
+    comparisons that version 0.1.0 wrote have no ``key`` and are left out.
     """
-    rows = [row for row in load_rows(folder / ROWS) if "key" in row]
+    files = (folder / PACKED_ROWS, folder / ROWS)
+    rows = [row for file in files for row in load_rows(file) if "key" in row]
     latest = {row["key"]: row for row in rows}
     return [row for row in rows if not row["error"] or row is latest[row["key"]]]
 

@@ -13,7 +13,7 @@ from placement_gym.bench.run.environment import BenchEnvs
 from placement_gym.bench.run.finalist import Finalist
 from placement_gym.bench.run.finalists import choose_finalist
 from placement_gym.bench.run.rows import ROWS, Json, load_runs
-from placement_gym.bench.study.spec import Task
+from placement_gym.bench.study.spec import Task, expand_variables
 from placement_gym.bench.study.worker import score_elsewhere
 from placement_gym.errors import UserError
 from placement_gym.placement import Placement, parse_assignment
@@ -88,7 +88,7 @@ def replay_row(row: Json, envs: BenchEnvs) -> str:
         return "its key is not that of its agent, problem, seed and budget"
     if row["placement"] is None:
         return "" if row["error"] else "it has neither a placement nor an error"
-    bench_env = envs.get(row["env"], row["env_kwargs"])
+    bench_env = envs.get(row["env"], expand_model(row["env_kwargs"]))
     problem = bench_env.base.problem
     if problem.units.graph.fingerprint() != row["model_fingerprint"]:
         return "the model has changed"
@@ -112,6 +112,15 @@ def replay_row(row: Json, envs: BenchEnvs) -> str:
         if not math.isclose(value, row[field], rel_tol=ROUNDING)
     ]
     return ", ".join(wrong)
+
+
+def expand_model(env_kwargs: Json) -> Json:
+    """Arguments of ``gym.make``; variables in the model's path, as published, are replaced.
+
+    Raises:
+        UserError: Such a variable is not set.
+    """
+    return {**env_kwargs, "model": expand_variables(str(env_kwargs["model"]))}
 
 
 def task_of(row: Json) -> Task:

@@ -19,7 +19,7 @@ from placement_gym.bench.run.rows import (
     lock_folder,
 )
 from placement_gym.bench.study.executors import Executor, Processes, Ray, Serial, run_all
-from placement_gym.bench.study.spec import Study, Task
+from placement_gym.bench.study.spec import Study, Task, describe_devices
 from placement_gym.entry_points import find_env_spec
 from placement_gym.errors import UserError, unknown_name
 from placement_gym.files import make_output_folder
@@ -231,7 +231,8 @@ def describe_study(study: Study, out: str | Path, retry_failed: bool = False) ->
     n_done = len(tasks) - len(find_missing(tasks, Path(out), retry_failed))
     agents = ", ".join(spec.label for spec in study.specs)
     problems = [
-        f"{Path(task.model).stem} on {task.devices}" for task in first_of_each_problem(tasks)
+        f"{Path(task.model).stem} on {describe_devices(task.devices)}"
+        for task in first_of_each_problem(tasks)
     ]
     return "\n".join(
         [

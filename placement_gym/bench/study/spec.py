@@ -15,6 +15,7 @@ from typing import Any
 import yaml
 
 from placement_gym.bench.run.agents import AgentSpec, check_labels
+from placement_gym.bench.study.roles import assign_roles
 from placement_gym.bench.study.shipped import find_study
 from placement_gym.errors import UserError
 
@@ -94,6 +95,20 @@ def expand_variables(path: str) -> str:
     return os.path.expandvars(path)
 
 
+def describe_devices(devices: Any) -> str:
+    """Devices as one word, with the share of the model that each holds if that is limited."""
+    if not isinstance(devices, Sequence) or isinstance(devices, str):
+        return str(devices)
+    return "+".join(_describe_device(device) for device in devices)
+
+
+def _describe_device(device: Any) -> str:
+    if not isinstance(device, Mapping):
+        return str(device)
+    share = device.get("weight_share")
+    return f"{device['name']}@{share}" if share is not None else str(device["name"])
+
+
 @dataclass(frozen=True)
 class Study:
     """Agents x models x devices x seeds, at one budget.
@@ -108,6 +123,8 @@ class Study:
         seeds: Seeds of every agent; a number n means 0 to n - 1.
         env_kwargs: Further arguments of ``gym.make``.
         score_on: See ``Task``.
+        roles: ``train``, ``validation`` and ``test`` -> problems; see ``roles.assign_roles``. A
+            report averages over test problems.
         published: Label -> model -> latency in ms, for the report.
         about: One line for the report.
 
@@ -123,6 +140,7 @@ class Study:
     seeds: Sequence[int] | int = 5
     env_kwargs: Mapping[str, Any] = field(default_factory=dict)
     score_on: Mapping[str, Any] = field(default_factory=dict)
+    roles: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     published: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     about: str = ""
 
@@ -138,6 +156,7 @@ class Study:
                 f"seeds must be a number of seeds or a list of whole numbers, not {self.seeds!r}"
             )
         check_labels(self.specs)
+        assign_roles(self.roles, self.tasks())
 
     @classmethod
     def load(cls, path: str | Path) -> Study:
@@ -191,6 +210,11 @@ class Study:
         """The environment variables in the models' paths, with their values."""
         names = {name for model in self.models for name in VARIABLE.findall(str(model))}
         return {name: os.environ[name] for name in sorted(names) if name in os.environ}
+
+    @property
+    def role_of(self) -> dict[str, str]:
+        """The role of each problem, ``"test"`` where the study names none."""
+        return assign_roles(self.roles, self.tasks())
 
     def label(self, row: Mapping[str, Any]) -> str:
         """The study's label for the agent of a row."""

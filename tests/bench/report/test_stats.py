@@ -8,6 +8,7 @@ import pytest
 from placement_gym.bench.report.stats import (
     bootstrap,
     interquartile_mean,
+    mean_of_medians,
     performance_profile,
     probability_of_improvement,
 )
@@ -22,6 +23,19 @@ def test_failed_and_missing_runs_are_not_averaged() -> None:
     scores = np.array([[0.0, 1.0], [3.0, np.nan]])
     assert interquartile_mean(scores) == pytest.approx(2.0)
     assert np.isnan(interquartile_mean(np.full((2, 2), np.nan)))
+
+
+def test_the_mean_of_medians_counts_every_problem_alike() -> None:
+    """One bad problem of four is a quarter of the mean, and nothing of the interquartile mean."""
+    scores = np.array([[0.9, 0.9, 0.9, 0.1], [0.9, 0.9, 0.9, 0.1], [0.9, 0.9, 0.9, 0.9]])
+    assert mean_of_medians(scores) == pytest.approx((3 * 0.9 + 0.1) / 4)
+    assert interquartile_mean(scores) == pytest.approx(0.9)
+
+
+def test_failed_runs_count_0_in_medians_and_missing_ones_do_not() -> None:
+    scores = np.array([[0.0, 0.5, np.nan], [0.0, np.nan, np.nan], [0.9, 0.7, np.nan]])
+    assert mean_of_medians(scores) == pytest.approx((0.0 + 0.6) / 2)
+    assert np.isnan(mean_of_medians(np.full((2, 2), np.nan)))
 
 
 def test_ties_count_half_and_problems_count_alike() -> None:

@@ -1,0 +1,68 @@
+"""Placements of result rows that may be better than what is known, and their replay."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from placement_gym.backends.simulated.backend import SimulatedBackend
+from placement_gym.bench.known.evaluation import evaluate_ms
+from placement_gym.bench.run.rows import Json
+from placement_gym.bench.study.replay import ROUNDING, task_of
+from placement_gym.bench.study.spec import Task
+from placement_gym.placement import parse_assignment
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A placement that claims a latency on the problem of a task."""
+
+    task: Task
+    latency_ms: float
+    row: Json
+
+
+def group_candidates(rows: Sequence[Json]) -> list[list[Candidate]]:
+    """The placements of simulated runs by problem, the fastest first."""
+    groups: dict[str, list[Candidate]] = {}
+    for row in rows:
+        if row["placement"] and row["costs_fingerprint"] is not None:
+            for candidate in list_candidates(row):
+                groups.setdefault(candidate.task.problem, []).append(candidate)
+    return [sorted(group, key=lambda one: one.latency_ms) for group in groups.values()]
+
+
+def list_candidates(row: Json) -> list[Candidate]:
+    """A row's placement on its own problem, and on the one where it was scored a second time."""
+    task = task_of(row)
+    found = [Candidate(task, row["latency_ms"], row)]
+    if row["scored_ms"]:
+        kwargs = {"model": task.model, "devices": task.devices, **task.env_kwargs}
+        kwargs |= {name: value for name, value in task.score_on.items() if name != "env"}
+        model, devices = kwargs.pop("model"), kwargs.pop("devices")
+        elsewhere = replace(
+            task, env=task.score_env, env_kwargs=kwargs, model=model, devices=devices
+        )
+        found.append(Candidate(elsewhere, row["scored_ms"], row))
+    return found
+
+
+def confirm_first(
+    candidates: Sequence[Candidate], backend: SimulatedBackend, limit_ms: float
+) -> tuple[Candidate | None, str]:
+    """The first candidate below a limit whose latency a replay confirms.
+
+    Returns:
+        The candidate, None without any; and which ones were not confirmed.
+    """
+    wrong: list[str] = []
+    for candidate in candidates:
+        if candidate.latency_ms >= limit_ms * (1 - ROUNDING):
+            break
+        assignment = parse_assignment(candidate.row["placement"], backend.problem)
+        now_ms = evaluate_ms(backend, assignment)
+        if math.isclose(now_ms, candidate.latency_ms, rel_tol=ROUNDING):
+            return candidate, "; ".join(wrong)
+        wrong.append(f"{candidate.row['label']}: {candidate.latency_ms:.6g} ms is {now_ms:.6g} now")
+    return None, "; ".join(wrong)

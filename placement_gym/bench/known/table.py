@@ -1,0 +1,46 @@
+"""How best known values and their changes are printed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+
+from placement_gym.bench.known.best_known import BestKnown, name_problem
+from placement_gym.bench.known.update import Change
+
+
+def known_table(values: Sequence[BestKnown]) -> Table:
+    """A line for each problem."""
+    table = Table(box=SIMPLE_HEAD)
+    table.add_column("problem", overflow="fold")
+    for column in ("ms", "bound / ms", "best single, ms"):
+        table.add_column(column, justify="right")
+    table.add_column("found by", overflow="fold")
+    for value in values:
+        single = "none holds it" if value.best_single_ms is None else f"{value.best_single_ms:.6g}"
+        table.add_row(
+            value.name,
+            f"{value.latency_ms:.6g}",
+            describe_bound(value),
+            "trivial: one device" if value.trivial else single,
+            value.origin,
+        )
+    return table
+
+
+def describe_bound(value: BestKnown) -> str:
+    """The bound as a share of the latency, or that the latency is the optimum."""
+    return "optimal" if value.proven else f"{value.bound_ms / value.latency_ms:.3f}"
+
+
+def describe_change(change: Change) -> Iterator[str]:
+    """Lines on what became of a problem; none if nothing did."""
+    name, before, after = name_problem(change.problem), change.before, change.after
+    if after is not None and after is not before:
+        was = f"{before.latency_ms:.6g} ms, {describe_bound(before)}" if before else "not known"
+        now = f"{after.latency_ms:.6g} ms, {describe_bound(after)}, by {after.origin}"
+        yield f"{name}: was {was}; is {now}"
+    if change.note:
+        yield f"{name}: not taken: {change.note}"

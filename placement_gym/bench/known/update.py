@@ -1,0 +1,199 @@
+"""Better placements from result rows become best known values once a replay confirms them."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from placement_gym.backends.simulated.backend import SimulatedBackend
+from placement_gym.bench.known import best_known
+from placement_gym.bench.known.best_known import (
+    BestKnown,
+    encode_assignment,
+    find_best_known,
+    load_values,
+)
+from placement_gym.bench.known.candidates import Candidate, confirm_first, group_candidates
+from placement_gym.bench.known.evaluation import evaluate_ms, find_best_single_ms, find_bound
+from placement_gym.bench.known.identity import identify
+from placement_gym.bench.run.environment import BenchEnvs
+from placement_gym.bench.run.provenance import git_commit
+from placement_gym.bench.run.rows import ROWS, load_runs
+from placement_gym.bench.study.replay import ROUNDING
+from placement_gym.bench.study.spec import VARIABLE, expand_variables
+from placement_gym.errors import PlacementGymError, UserError
+from placement_gym.placement import parse_assignment
+from placement_gym.progress import progress_bar
+
+TIME_LIMIT_S = 10.0
+SOLVER = "solver of the bound"
+
+
+@dataclass(frozen=True)
+class Change:
+    """What became of one problem.
+
+    Attributes:
+        problem: As in ``BestKnown``.
+        before: Its best known value until now, if there was one.
+        after: Its best known value from now on, if there is one.
+        note: Why a candidate was not taken, or an empty string.
+    """
+
+    problem: Sequence[Any]
+    before: BestKnown | None
+    after: BestKnown | None
+    note: str = ""
+
+
+def update_values(
+    results: str | Path,
+    folder: Path | None = None,
+    time_limit_s: float = TIME_LIMIT_S,
+    quiet: bool = False,
+) -> Iterator[Change]:
+    """Take better placements from the rows of a folder into the best known values.
+
+    A placement counts only if the simulator computes the latency that its row states, in an
+    environment that is made again from the row. A new problem also gets a lower bound, whose
+    solver may find a better placement still.
+
+    Args:
+        results: Folder of result rows.
+        folder: Where values lie; None takes those of the package.
+        time_limit_s: Time limit for the bound of a new problem.
+        quiet: Show no progress.
+
+    Yields:
+        What became of each problem, after its file is written.
+
+    Raises:
+        UserError: There are no placements of simulated runs.
+    """
+    groups = group_candidates(load_runs(Path(results)))
+    if not groups:
+        raise UserError(f"{results} has no {ROWS} with placements of simulated runs")
+    folder = folder or best_known.VALUES
+    with BenchEnvs() as envs, progress_bar(len(groups), "problems", quiet) as progress:
+        for candidates in groups:
+            change = update_problem(candidates, folder, envs, time_limit_s)
+            save_change(change, folder)
+            progress.advance(progress.task_ids[0])
+            yield change
+
+
+def update_bounds(
+    folder: Path | None = None, time_limit_s: float = TIME_LIMIT_S, quiet: bool = False
+) -> Iterator[Change]:
+    """Compute the bounds of all best known values again and keep those that are higher.
+
+    Args:
+        folder: Where values lie; None takes those of the package.
+        time_limit_s: Time limit for each bound.
+        quiet: Show no progress.
+
+    Yields:
+        What became of each problem, after its file is written.
+    """
+    folder = folder or best_known.VALUES
+    values = load_values(folder)
+    with BenchEnvs() as envs, progress_bar(len(values), "problems", quiet) as progress:
+        for value in values:
+            change = update_bound(value, envs, time_limit_s)
+            save_change(change, folder)
+            progress.advance(progress.task_ids[0])
+            yield change
+
+
+def save_change(change: Change, folder: Path) -> None:
+    if change.after is not None and change.after is not change.before:
+        change.after.save(folder)
+
+
+def update_problem(
+    candidates: Sequence[Candidate], folder: Path, envs: BenchEnvs, time_limit_s: float
+) -> Change:
+    """The change that candidates for one problem, the fastest first, make to its value."""
+    problem = json.loads(candidates[0].task.problem)
+    try:
+        backend = open_backend(problem, envs)
+    except (PlacementGymError, OSError) as error:
+        return Change(problem, None, None, str(error))
+    before = find_best_known(identify(backend), folder)
+    chosen, note = confirm_first(candidates, backend, before.latency_ms if before else math.inf)
+    if chosen is None:
+        return Change(problem, before, before, note)
+    if before is None:
+        after = raise_bound(make_value(chosen, backend), backend, time_limit_s)
+    else:
+        after = replace(make_value(chosen, backend), bound_ms=before.bound_ms)
+    return Change(problem, before, after, note)
+
+
+def make_value(candidate: Candidate, backend: SimulatedBackend) -> BestKnown:
+    """The best known value that a confirmed candidate is, without a bound."""
+    row = candidate.row
+    identity = identify(backend)
+    assert identity is not None
+    assignment = parse_assignment(row["placement"], backend.problem)
+    return BestKnown(
+        identity=identity,
+        problem=json.loads(candidate.task.problem),
+        latency_ms=evaluate_ms(backend, assignment),
+        placement=encode_assignment(assignment),
+        best_single_ms=find_best_single_ms(backend),
+        bound_ms=0.0,
+        agent=row["label"],
+        commit=row["git"],
+        date=row["time"][:10],
+    )
+
+
+def raise_bound(value: BestKnown, backend: SimulatedBackend, time_limit_s: float) -> BestKnown:
+    """The value with a bound that may be higher, and the solver's placement if that is faster."""
+    solved = find_bound(backend, time_limit_s)
+    if solved.bound_ms > value.bound_ms:
+        value = replace(value, bound_ms=float(solved.bound_ms))
+    if solved.assignment is None:
+        return value
+    latency_ms = evaluate_ms(backend, solved.assignment)
+    if latency_ms >= value.latency_ms * (1 - ROUNDING):
+        return value
+    return replace(
+        value,
+        latency_ms=latency_ms,
+        placement=encode_assignment(solved.assignment),
+        agent=SOLVER,
+        commit=git_commit(),
+        date=datetime.now(UTC).date().isoformat(),
+    )
+
+
+def update_bound(value: BestKnown, envs: BenchEnvs, time_limit_s: float) -> Change:
+    """The change that computing the bound of a value again makes."""
+    try:
+        backend = open_backend(value.problem, envs)
+    except (PlacementGymError, OSError) as error:
+        return Change(value.problem, value, value, str(error))
+    return Change(value.problem, value, raise_bound(value, backend, time_limit_s))
+
+
+def open_backend(problem: Sequence[Any], envs: BenchEnvs) -> SimulatedBackend:
+    """The simulator of a problem that can be made on any machine.
+
+    Raises:
+        UserError: It cannot be made on every machine, or its latencies are measured.
+    """
+    env_id, env_kwargs, model, devices = problem
+    if Path(model).suffix and not VARIABLE.match(model):
+        raise UserError(f"{model} is a path of one machine: begin it with a variable, as ${{DATA}}")
+    kwargs = {"model": expand_variables(model), "devices": devices, **env_kwargs}
+    backend = envs.get(env_id, kwargs).base.backend
+    if not isinstance(backend, SimulatedBackend):
+        raise UserError("measured latencies are no yardstick: they belong to one machine")
+    return backend

@@ -1,0 +1,172 @@
+"""Best known values change only by placements that a replay confirms."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from studies import study
+
+from placement_gym.bench.known import best_known
+from placement_gym.bench.known.best_known import BestKnown, load_values
+from placement_gym.bench.known.update import SOLVER, Change, update_bounds, update_values
+from placement_gym.bench.run import rows as rows_file
+from placement_gym.bench.run.rows import Json
+from placement_gym.bench.study.runner import run_study
+from placement_gym.cli.main import main
+from placement_gym.errors import UserError
+
+EVENT = {"schedule": "event"}
+SLOW = study(models=["tiny"], agents=["single-device"], seeds=1, env_kwargs=EVENT)
+FAST = study(models=["tiny"], agents=["annealing"], seeds=1, env_kwargs=EVENT, budget=200)
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[Json, Json]:
+    """A row with a slow placement and one with a fast placement."""
+    out = tmp_path_factory.mktemp("ran")
+    (slow,), (fast,) = (run_study(one, out, "serial", quiet=True) for one in (SLOW, FAST))
+    assert fast["latency_ms"] < slow["latency_ms"]
+    return slow, fast
+
+
+@pytest.fixture
+def values(tmp_path: Path) -> Path:
+    folder = tmp_path / "values"
+    folder.mkdir()
+    return folder
+
+
+def update(rows: Sequence[Json], values: Path, **options: Any) -> list[Change]:
+    results = values.parent / "results"
+    results.mkdir(exist_ok=True)
+    (results / rows_file.ROWS).write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return list(update_values(results, values, quiet=True, **options))
+
+
+def test_a_faster_placement_replaces_a_slower_one_and_not_the_other_way(
+    ran: tuple[Json, Json], values: Path
+) -> None:
+    slow, fast = ran
+    (first,) = update([slow], values)
+    (known,) = load_values(values)
+    assert first.before is None
+    assert first.after == known
+    assert (known.latency_ms, known.agent) == (slow["latency_ms"], "single-device")
+    (second,) = update([slow, fast], values)
+    (better,) = load_values(values)
+    assert second.before == known
+    assert (better.latency_ms, better.agent) == (fast["latency_ms"], "annealing")
+    assert (better.commit, better.date) == (fast["git"], fast["time"][:10])
+    (third,) = update([slow], values)
+    assert third.after is third.before
+    assert load_values(values) == [better]
+
+
+def test_a_latency_that_a_replay_does_not_confirm_is_not_taken(
+    ran: tuple[Json, Json], values: Path
+) -> None:
+    slow, fast = ran
+    lie = slow | {"latency_ms": 0.5 * fast["latency_ms"], "label": "too good"}
+    (change,) = update([lie], values)
+    assert change.after is None
+    assert "too good" in change.note
+    assert not list(values.iterdir())
+    (change,) = update([lie, fast], values)
+    assert change.after is not None
+    assert change.after.latency_ms == fast["latency_ms"]
+    assert "too good" in change.note
+
+
+def test_an_infeasible_placement_is_not_taken(values: Path, tmp_path: Path) -> None:
+    limited = [["CPU", {"name": "GPU", "weight_share": 0.5}]]
+    small = study(models=["resnet"], agents=["random-blocks"], devices=limited, seeds=1)
+    (row,) = run_study(small, tmp_path / "ran", "serial", quiet=True)
+    everything = row | {"placement": dict.fromkeys(row["placement"], "GPU"), "latency_ms": 1.0}
+    (change,) = update([everything], values)
+    assert "inf" in change.note
+    assert not list(values.iterdir())
+
+
+def test_a_model_that_only_this_machine_has_is_refused(
+    ran: tuple[Json, Json], values: Path
+) -> None:
+    local = json.dumps(["DevicePlacementSim-v0", {}, "/home/me/net.xml", "cpu+igpu"])
+    (change,) = update([ran[1] | {"problem": local}], values)
+    assert "begin it with a variable" in change.note
+    assert not list(values.iterdir())
+
+
+def test_what_has_been_scored_elsewhere_is_a_candidate_there(values: Path, tmp_path: Path) -> None:
+    scored = study(models=["tiny"], agents=["heft"], seeds=1, score_on={"schedule": "placeto"})
+    (row,) = run_study(scored, tmp_path / "ran", "serial", quiet=True)
+    serial, event = sorted(update([row], values), key=lambda change: len(change.problem[1]))
+    assert event.problem[1] == {"schedule": "placeto"}
+    assert event.after is not None
+    assert event.after.latency_ms == row["scored_ms"]
+    assert serial.after is not None
+    assert serial.after.latency_ms <= row["latency_ms"]
+
+
+def test_the_solver_of_a_bound_may_find_the_optimum(values: Path, tmp_path: Path) -> None:
+    small = study(models=["tiny"], agents=["single-device"], seeds=1)
+    rows = run_study(small, tmp_path / "ran", "serial", quiet=True)
+    (change,) = update(rows, values)
+    assert change.after is not None
+    assert change.after.agent == SOLVER
+    assert change.after.proven
+    assert change.after.latency_ms < rows[0]["latency_ms"]
+    assert not change.after.trivial
+
+
+def test_bounds_only_rise(ran: tuple[Json, Json], values: Path) -> None:
+    update([ran[1]], values)
+    (known,) = load_values(values)
+    replace(known, bound_ms=0.0).save(values)
+    (change,) = update_bounds(values, quiet=True)
+    assert load_values(values) == [change.after] == [known]
+    high = replace(known, bound_ms=known.latency_ms)
+    high.save(values)
+    (change,) = update_bounds(values, quiet=True)
+    assert change.after == high
+
+
+def test_a_better_placement_keeps_the_bound(ran: tuple[Json, Json], values: Path) -> None:
+    update([ran[0]], values)
+    (known,) = load_values(values)
+    replace(known, bound_ms=known.bound_ms * 0.9).save(values)
+    update([ran[1]], values)
+    (better,) = load_values(values)
+    assert better.bound_ms == pytest.approx(known.bound_ms * 0.9)
+
+
+def test_there_must_be_placements(values: Path, ran: tuple[Json, Json]) -> None:
+    with pytest.raises(UserError, match="no results"):
+        update([ran[1] | {"costs_fingerprint": None}], values)
+
+
+def test_the_command_lists_and_updates(
+    ran: tuple[Json, Json],
+    values: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(best_known, "VALUES", values)
+    monkeypatch.setenv("COLUMNS", "200")
+    update([ran[0]], values)
+    results = values.parent / "results"
+    (results / rows_file.ROWS).write_text(json.dumps(ran[1]) + "\n")
+    assert main(["bench", "known", "--update", str(results)]) == 0
+    printed = capsys.readouterr().out
+    assert f"was {ran[0]['latency_ms']:.6g} ms" in printed
+    assert f"is {ran[1]['latency_ms']:.6g} ms" in printed
+    assert "1 of 1 problems changed" in printed
+    assert main(["bench", "known"]) == 0
+    assert f"{ran[1]['latency_ms']:.6g}" in capsys.readouterr().out
+    assert main(["bench", "known", "--bounds"]) == 0
+    assert "0 of 1 problems changed" in capsys.readouterr().out
+    assert isinstance(load_values(values)[0], BestKnown)

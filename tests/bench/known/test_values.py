@@ -1,0 +1,75 @@
+"""The best known values that come with the package."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import openvino as ov
+import pytest
+from published import DATA
+
+from placement_gym.bench.known.best_known import VALUES, BestKnown, find_best_known, load_values
+from placement_gym.bench.known.evaluation import evaluate_ms, find_best_single_ms
+from placement_gym.bench.known.identity import identify
+from placement_gym.bench.known.update import open_backend
+from placement_gym.bench.run.environment import BenchEnvs
+from placement_gym.bench.study.spec import Study
+from placement_gym.errors import UserError
+
+SHIPPED = load_values(VALUES)
+
+
+@pytest.fixture(scope="module")
+def envs(built: Callable[[str], ov.Model]) -> Iterator[BenchEnvs]:
+    """Environments of built-in models that are built once, and of the workloads of the tests."""
+    with pytest.MonkeyPatch.context() as patch, BenchEnvs() as opened:
+        patch.setenv("DNN_PARTITIONING", str(DATA))
+        patch.setattr("placement_gym.models.load", lambda model, length: built(model))
+        yield opened
+
+
+@pytest.mark.parametrize("value", SHIPPED, ids=lambda value: value.name)
+def test_every_value_is_what_its_placement_takes(value: BestKnown, envs: BenchEnvs) -> None:
+    backend = open_backend(value.problem, envs)
+    assert identify(backend) == value.identity
+    assert evaluate_ms(backend, value.assignment) == pytest.approx(value.latency_ms, rel=1e-9)
+    assert find_best_single_ms(backend) == pytest.approx(value.best_single_ms, rel=1e-9)
+    assert 0 <= value.bound_ms <= value.latency_ms * (1 + 1e-9)
+    assert find_best_known(value.identity) == value
+
+
+@pytest.mark.parametrize("name", ["paper", "memory-limited", "mismatch", "transfer"])
+def test_every_problem_of_a_simulated_study_has_a_value(name: str, envs: BenchEnvs) -> None:
+    study = Study.load(name)
+    for task in {task.problem: task for task in study.tasks()}.values():
+        assert find_best_known(identify(envs.get(task.env, task.make_kwargs).base.backend))
+        if task.score_on:
+            elsewhere = envs.get(task.score_env, task.score_kwargs)
+            assert find_best_known(identify(elsewhere.base.backend))
+
+
+def test_a_value_is_saved_as_it_was_read(tmp_path: Path) -> None:
+    value = SHIPPED[0]
+    path = value.save(tmp_path)
+    assert path.read_text() == (VALUES / value.file_name).read_text()
+    assert BestKnown.load(path) == value
+    assert [entry.name for entry in tmp_path.iterdir()] == [value.file_name]
+
+
+def test_a_damaged_file_is_named(tmp_path: Path) -> None:
+    (tmp_path / "odd-0.json").write_text('{"format": 2}')
+    with pytest.raises(UserError, match=r"odd-0\.json is not a file of a best known value"):
+        load_values(tmp_path)
+
+
+def test_one_device_as_fast_as_the_best_is_trivial_and_a_faster_split_is_not() -> None:
+    values = [value for value in SHIPPED if value.best_single_ms is not None]
+    for value in values:
+        alone = len(np.unique(value.assignment)) == 1
+        assert value.trivial or not alone
+        assert not value.trivial or value.best_single_ms == pytest.approx(
+            value.latency_ms, rel=1e-4
+        )
+    assert {value.trivial for value in values} == {True, False}

@@ -1,0 +1,180 @@
+"""The overview of a report: yardsticks, roles, trivial problems, and agents over the others."""
+
+from __future__ import annotations
+
+import lzma
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+from studies import REPORTED, read_rows
+
+from placement_gym.bench.known import best_known
+from placement_gym.bench.known.best_known import BestKnown, load_values
+from placement_gym.bench.known.update import update_values
+from placement_gym.bench.report import stats
+from placement_gym.bench.report.agent_table import choose_floor, summarize_agents
+from placement_gym.bench.report.known_latencies import KnownLatencies
+from placement_gym.bench.report.scores import StudyResults
+from placement_gym.bench.report.study import report_study
+from placement_gym.bench.run import rows as rows_file
+from placement_gym.bench.run.rows import Json
+from placement_gym.bench.study.replay import validate
+
+ROLES = {"validation": ["tiny"]}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quick_reports() -> Iterator[None]:
+    """Few resamples, and pictures that are made but not drawn."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stats, "RESAMPLES", 100)
+        patch.setattr(Figure, "savefig", lambda *args, **kwargs: None)
+        yield
+
+
+@pytest.fixture
+def values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder of best known values, which reports read."""
+    folder = tmp_path / "values"
+    folder.mkdir()
+    monkeypatch.setattr(best_known, "VALUES", folder)
+    return folder
+
+
+def copied(folder: Path, to: Path, rows: list[Json] | None = None) -> Path:
+    for row in read_rows(folder) if rows is None else rows:
+        rows_file.append_row(to / rows_file.ROWS, row)
+    return to
+
+
+def known_of(folder: Path, values: Path, model: str) -> BestKnown:
+    """The value that the results of a folder make."""
+    list(update_values(folder, values, quiet=True))
+    return next(value for value in load_values(values) if value.problem[2] == model)
+
+
+def line_of(text: str, name: str) -> list[str]:
+    (line,) = re.findall(rf"^\| {re.escape(name)} \| (.*) \|$", text, re.MULTILINE)
+    return [cell.strip() for cell in line.split("|")]
+
+
+def test_scores_are_relative_to_the_best_known_value(
+    folder: Path, tmp_path: Path, values: Path
+) -> None:
+    value = known_of(folder, values, "tiny")
+    before = StudyResults.load(folder).scores("annealing")
+    replace(value, latency_ms=value.latency_ms / 2, bound_ms=value.bound_ms / 4).save(values)
+    after = StudyResults.load(folder)
+    at = after.problems.index(next(p for p in after.problems if '"tiny"' in p))
+    np.testing.assert_allclose(after.scores("annealing")[:, at], before[:, at] / 2)
+    text = report_study(REPORTED, copied(folder, tmp_path))[0].read_text()
+    overview = text.split("## Problems")[1]
+    assert line_of(overview, "tiny")[1:4] == [
+        f"{value.latency_ms / 2:.6g}", value.origin, "0.500",
+    ]  # fmt: skip
+
+
+def test_a_better_placement_of_the_study_is_called_new(
+    folder: Path, tmp_path: Path, values: Path
+) -> None:
+    value = known_of(folder, values, "tiny")
+    old = replace(value, latency_ms=value.latency_ms * 2, bound_ms=value.bound_ms / 2)
+    old.save(values)
+    text = report_study(REPORTED, copied(folder, tmp_path))[0].read_text()
+    cells = line_of(text.split("## Problems")[1], "tiny")
+    assert cells[1] == f"{value.latency_ms:.6g}"
+    assert cells[2].startswith("new in this study: ")
+    assert "50 % below" in cells[2]
+    assert load_values(values) != [value]  # a report changes no value
+
+
+def test_a_trivial_problem_is_listed_and_in_no_average(
+    folder: Path, tmp_path: Path, values: Path
+) -> None:
+    value = known_of(folder, values, "tiny")
+    alone = replace(value, best_single_ms=value.latency_ms)
+    alone.save(values)
+    text = report_study(REPORTED, copied(folder, tmp_path))[0].read_text()
+    assert line_of(text.split("## Problems")[1], "tiny")[-1] == (
+        "no: trivial, one device is as fast"
+    )
+    assert "Trivial: one device is as fast" in text.split("\n## tiny")[1].split("\n## ")[0]
+    averaged = text.split("## Problems")[0]
+    assert line_of(averaged, "annealing")[5] == "0 of 3"  # three runs on resnet alone
+
+
+def test_a_study_of_trivial_problems_has_nothing_to_average(
+    folder: Path, tmp_path: Path, values: Path
+) -> None:
+    for model in ("tiny", "resnet"):
+        value = known_of(folder, values, model)
+        replace(value, best_single_ms=value.latency_ms).save(values)
+    text = report_study(REPORTED, copied(folder, tmp_path))[0].read_text()
+    assert "Nothing to average" in text
+    assert "scores.png" not in text
+
+
+def test_agents_are_averaged_over_the_problems_of_each_role(folder: Path, tmp_path: Path) -> None:
+    study = replace(REPORTED, roles=ROLES)
+    page = report_study(study, copied(folder, tmp_path))[1].read_text()
+    text = (tmp_path / "report.md").read_text()
+    test, validation = text.split("## All validation problems")
+    assert "## All test problems" in test
+    for part in (test, validation.split("## Problems")[0]):
+        assert line_of(part, "annealing")[5] == "0 of 3"
+    assert line_of(test, "annealing")[:2] != line_of(validation.split("## Pro")[0], "annealing")[:2]
+    assert "Settings are chosen on the validation problems, tiny." in text
+    assert "All validation problems" in page
+
+
+def test_a_study_without_validation_problems_says_so(folder: Path, tmp_path: Path) -> None:
+    text = report_study(REPORTED, copied(folder, tmp_path))[0].read_text()
+    assert "names no validation problem" in text
+    everything = replace(REPORTED, roles={"validation": ["tiny", "resnet"]})
+    assert "no test problem" in report_study(everything, tmp_path)[0].read_text()
+
+
+def test_mean_and_interquartile_mean_stand_side_by_side(folder: Path, tmp_path: Path) -> None:
+    results = StudyResults.load(folder)
+    table = summarize_agents(results)
+    assert list(table.columns[:5]) == ["agent", "mean", "IQM", "greedy mean", "greedy IQM"]
+    cells = {row[0]: row for row in table.rows}
+    medians = np.median(results.scores("annealing"), axis=0)
+    assert cells["annealing"][1] == f"{medians.mean():.3f}"
+    assert cells["failing_agent:make"][1:3] == ["0.000", "-"]
+    means = [float(row[1]) for row in table.rows]
+    assert means == sorted(means, reverse=True)
+
+
+def test_the_floor_is_the_best_agent_without_learning(folder: Path) -> None:
+    results = StudyResults.load(folder)
+    assert choose_floor(results) == max(
+        ("random-blocks", "annealing"), key=lambda agent: results.means[agent, "latency_ms"]
+    )
+    learned = StudyResults([row for row in results.rows if row["agent"] == "single-device"])
+    assert choose_floor(learned) is None
+
+
+def test_published_rows_are_reported_and_replayed_from_their_compressed_file(
+    folder: Path, tmp_path: Path
+) -> None:
+    packed = lzma.compress((folder / rows_file.ROWS).read_bytes())
+    (tmp_path / rows_file.PACKED_ROWS).write_bytes(packed)
+    plain, published = StudyResults.load(folder), StudyResults.load(tmp_path)
+    np.testing.assert_array_equal(published.scores("annealing"), plain.scores("annealing"))
+    assert "30 of 30 runs" in report_study(REPORTED, tmp_path, quiet=True)[0].read_text()
+    replays = list(validate(tmp_path, quiet=True))
+    assert len(replays) == 30
+    assert not [replay for replay in replays if replay.error]
+
+
+def test_scores_elsewhere_are_relative_to_the_best_known_value_there() -> None:
+    row = {"problem": "p", "label": "a", "seed": 0, "latency_ms": 2.0, "scored_ms": 6.0}
+    for known_ms, score in ((3.0, 0.5), (9.0, 1.0)):
+        results = StudyResults([row], {"p": KnownLatencies(elsewhere_ms=known_ms)})
+        assert results.scores("a", "scored_ms").tolist() == [[score]]
