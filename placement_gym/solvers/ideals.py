@@ -16,6 +16,8 @@ from placement_gym.arrays import BoolArray, Int32, IntArray
 from placement_gym.errors import UserError
 from placement_gym.solvers.forward import Forward
 
+MAX_BYTES = 2 * 2**30
+"""Memory that the dynamic programme may take."""
 MAX_IDEALS = 60_000
 """As many as the publication's program admits: two billion pairs, minutes if none is left out."""
 
@@ -71,17 +73,18 @@ def enumerate_ideals(forward: Forward, max_ideals: int = MAX_IDEALS) -> Ideals:
     """All ideals of a graph.
 
     Raises:
-        TooManyIdealsError: There are more than ``max_ideals``.
+        TooManyIdealsError: There are more than ``max_ideals``, or than ``MAX_BYTES`` hold.
     """
     order = forward.depth_first()
     source, target = np.argsort(order)[forward.edge_index]
     begin = np.concatenate([[0], np.cumsum(np.bincount(target, minlength=len(order)))])
-    if len(order) < max_ideals:
-        words, smaller, last, offsets = grow_ideals(begin, source[np.argsort(target)], max_ideals)
+    most = min(max_ideals, MAX_BYTES // (len(order) // 8 + 16))
+    if len(order) < most:
+        words, smaller, last, offsets = grow_ideals(begin, source[np.argsort(target)], most)
         if offsets[-1]:
             return Ideals(order, words, smaller, last, offsets)
     raise TooManyIdealsError(
-        f"the graph has more than {max_ideals} ideals: use the linear pipeline (dpl)"
+        f"the graph has more than {most} ideals: use the linear pipeline (dpl)"
     )
 
 

@@ -19,12 +19,10 @@ from placement_gym.costs.table import CostTable
 from placement_gym.errors import UserError
 from placement_gym.problem import Problem
 from placement_gym.solvers.forward import Forward
-from placement_gym.solvers.ideals import Ideals
+from placement_gym.solvers.ideals import MAX_BYTES, Ideals
 from placement_gym.solvers.touches import find_touch_sets
 
 FULL = np.uint64(2**64 - 1)
-MAX_BYTES = 2 * 2**30
-"""Memory that the dynamic programme may take."""
 
 
 class PipelineMemoryError(UserError):

@@ -13,7 +13,7 @@ from placement_gym.arrays import IntArray
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.devices import DeviceSpec
 from placement_gym.problem import Problem
-from placement_gym.solvers import pipeline, stages
+from placement_gym.solvers import contiguous
 from placement_gym.solvers.chains import extend_chains
 from placement_gym.solvers.ideals import TooManyIdealsError
 from placement_gym.solvers.pipeline import exact_pipeline, linear_pipeline
@@ -75,10 +75,18 @@ def test_training_of_inception_is_solved_which_the_published_program_does_not_fi
     assert load_ms(backend, exact_pipeline(problem, costs)) == pytest.approx(122.7616, rel=1e-6)
 
 
+@pytest.fixture(params=["all pairs", "cut-off"])
+def cut_off(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small problems with a cut-off, which only larger ones need, and without."""
+    if request.param == "cut-off":
+        monkeypatch.setattr(contiguous, "FEW", 0)
+
+
+@pytest.mark.usefixtures("cut_off")
 @pytest.mark.parametrize("axis", AXES)
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(6))
 def test_no_pipeline_has_a_smaller_largest_load(axis: str, seed: int) -> None:
-    backend = draw_backend(seed, n=1 + seed % 6, idle=0.2, **AXES[axis])
+    backend = draw_backend(seed, n=1 + seed, idle=0.2, **AXES[axis])
     problem, costs = backend.problem, backend.costs
     assert solve_ms(backend) == pytest.approx(least_load_ms(backend))
     if np.isfinite(solve_ms(backend)):
@@ -86,12 +94,25 @@ def test_no_pipeline_has_a_smaller_largest_load(axis: str, seed: int) -> None:
 
 
 @pytest.mark.parametrize("axis", AXES)
-def test_larger_problems_equal_the_published_recursion(axis: str) -> None:
-    for seed in range(3):
+def test_larger_problems_equal_the_published_recursion(
+    axis: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(contiguous, "FEW", 0)
+    for seed in range(2):
         backend = draw_backend(seed, n=9, **AXES[axis])
         assert solve_ms(backend) == pytest.approx(plain_pipeline_ms(backend))
 
 
+def test_a_split_is_found_where_one_order_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(contiguous, "FEW", 0)
+    for seed in (2, 5, 16, 24, 25):
+        backend = draw_backend(seed, n=6, kinds="BCC", limited=True, refused=0.5)
+        with pytest.raises(ValueError, match="no contiguous split fits"):
+            linear_pipeline(backend.problem, backend.costs)
+        assert solve_ms(backend) == pytest.approx(least_load_ms(backend))
+
+
+@pytest.mark.usefixtures("cut_off")
 @pytest.mark.parametrize("seed", range(20))
 def test_one_order_is_never_better(seed: int) -> None:
     backend = draw_backend(seed, n=14, training=seed % 2 > 0)
@@ -114,6 +135,7 @@ def test_leaves_join_under_limits_only_if_that_is_proven_to_lose_nothing() -> No
     assert sum("dpl" in outcome for outcome in outcomes) == 2
 
 
+@pytest.mark.usefixtures("cut_off")
 @pytest.mark.parametrize("seed", range(4))
 def test_threads_change_nothing(seed: int) -> None:
     backend = draw_backend(seed, n=12, kinds="ABBB")
@@ -166,7 +188,7 @@ def test_tables_that_would_not_fit_are_refused_before_they_are_made() -> None:
 
 
 def test_borders_that_would_not_fit_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pipeline, "BYTES_PER_ENTRY", stages.MAX_BYTES)
+    monkeypatch.setattr(contiguous, "BYTES_PER_ENTRY", contiguous.MAX_BYTES)
     backend = draw_backend(1, n=18)
     with pytest.raises(PipelineMemoryError, match="tensors on the borders"):
         exact_pipeline(backend.problem, backend.costs)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from itertools import product
 from pathlib import Path
 
@@ -160,6 +161,7 @@ def make_load(backend: SimulatedBackend, forward: Forward) -> Callable[[Ideal, i
     ]
     unit_ms = costs.unit_ms(problem.units)
 
+    @cache
     def load_ms(stage: Ideal, device: int) -> float:
         units = np.isin(forward.node, sorted(stage))
         fits = problem.unit_bytes[units].sum() <= problem.limits_bytes[device]
