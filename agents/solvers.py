@@ -17,8 +17,8 @@ from placement_gym.env import placement_env
 from placement_gym.errors import EngineError
 from placement_gym.problem import Problem
 from placement_gym.solvers import calls, cuts, list_scheduling
-from placement_gym.solvers.ideals import exact_pipeline, linear_pipeline
 from placement_gym.solvers.milp import serial_program
+from placement_gym.solvers.pipeline import exact_pipeline, linear_pipeline
 from placement_gym.solvers.solution import Solution
 
 Solver = Callable[[Problem, CostTable], IntArray]
@@ -63,12 +63,12 @@ def alpha_expansion(env: gym.Env[Any, Any], seed: int) -> Fixed:
 
 
 def dp(env: gym.Env[Any, Any], seed: int) -> Fixed:
-    """See ``solvers.ideals.exact_pipeline``."""
+    """See ``solvers.pipeline.exact_pipeline``."""
     return solve(env, exact_pipeline)
 
 
 def dpl(env: gym.Env[Any, Any], seed: int) -> Fixed:
-    """See ``solvers.ideals.linear_pipeline``."""
+    """See ``solvers.pipeline.linear_pipeline``."""
     return solve(env, linear_pipeline)
 
 

@@ -8,7 +8,7 @@ import networkx as nx
 import numpy as np
 
 from placement_gym.arrays import BoolArray, IntArray
-from placement_gym.graph.operators import BACKWARD
+from placement_gym.graph.operators import BACKWARD, distinct_edges
 from placement_gym.graph.units import Units
 
 
@@ -48,11 +48,20 @@ class Forward:
         whole.add_nodes_from(range(len(units)))
         whole.add_edges_from(edges.T.tolist())
         whole.remove_edges_from(list(nx.selfloop_edges(whole)))
-        merged = nx.condensation(whole)
-        part = np.array([merged.graph["mapping"][unit] for unit in range(len(units))])
-        number = np.argsort(np.argsort(np.unique(part, return_index=True)[1]))
-        edge_index = np.array(sorted(merged.edges), dtype=np.int64).reshape(-1, 2).T
-        return cls(number[part], number[edge_index])
+        merged = nx.condensation(whole).graph["mapping"]
+        return cls.contract(np.array([merged[unit] for unit in range(len(units))]), edges)
+
+    @classmethod
+    def contract(cls, part: IntArray, edges: IntArray) -> Forward:
+        """Make nodes of parts.
+
+        Args:
+            part: (n_units,) part of each unit.
+            edges: (2, n_edges) between units.
+        """
+        _, first, dense = np.unique(part, return_index=True, return_inverse=True)
+        node = np.argsort(np.argsort(first))[dense]
+        return cls(node, distinct_edges(node[edges]))
 
     def __len__(self) -> int:
         return int(self.node.max()) + 1

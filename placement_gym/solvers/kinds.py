@@ -1,0 +1,60 @@
+"""Devices that can be exchanged for one another, and how many of each kind are in use."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from placement_gym.arrays import IntArray
+from placement_gym.costs.table import CostTable
+from placement_gym.problem import Problem
+
+
+def interchangeable_devices(problem: Problem, costs: CostTable) -> list[list[int]]:
+    """Group devices of equal costs, support and memory."""
+    groups: dict[bytes, list[int]] = {}
+    for device in range(len(problem.devices)):
+        columns = costs.operator_ms, costs.boundary_ms, problem.supported
+        key = b"".join(column[:, device].tobytes() for column in columns)
+        groups.setdefault(key + problem.limits_bytes[device].tobytes(), []).append(device)
+    return list(groups.values())
+
+
+@dataclass(frozen=True, eq=False)
+class Kinds:
+    """Kinds of devices; a state is a number of devices in use of each kind.
+
+    Attributes:
+        devices: Devices of each kind.
+    """
+
+    devices: list[list[int]]
+
+    @property
+    def first(self) -> list[int]:
+        """One device of each kind."""
+        return [group[0] for group in self.devices]
+
+    @property
+    def counts(self) -> IntArray:
+        """(n_kinds,) number of devices."""
+        return np.array([len(group) for group in self.devices], dtype=np.int64)
+
+    @property
+    def n_states(self) -> int:
+        """Number of states: from no device in use, state 0, to all of them, the last."""
+        return int(np.prod([float(count + 1) for count in self.counts]))
+
+    @property
+    def stride(self) -> IntArray:
+        """(n_kinds,) distance to the state with one device of the kind less."""
+        sizes = self.counts + 1
+        return np.array([np.prod(sizes[k + 1 :], dtype=np.int64) for k in range(len(sizes))])
+
+    @property
+    def used(self) -> IntArray:
+        """(n_states, n_kinds) number of devices in use."""
+        return np.stack(
+            np.unravel_index(np.arange(self.n_states), tuple(self.counts + 1)), axis=1
+        ).astype(np.int64)

@@ -1,0 +1,173 @@
+"""Pipelines for tests: published and drawn problems, and two slow ways to the best split."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from itertools import product
+from pathlib import Path
+
+import networkx as nx
+import numpy as np
+from by_hand import cost_table, grouped, ints, made_graph
+
+from placement_gym.arrays import IntArray
+from placement_gym.backends.simulated.backend import SimulatedBackend
+from placement_gym.costs.semantics import PRESETS
+from placement_gym.costs.workloads import Workload, make_devices
+from placement_gym.devices import DeviceSpec
+from placement_gym.problem import Problem
+from placement_gym.solvers.forward import Forward
+
+THROUGHPUT = PRESETS["tarnawski-throughput"]
+
+
+def published(path: Path) -> SimulatedBackend:
+    """A published workload on one CPU core and the published accelerators."""
+    workload = Workload.load(path)
+    limit = {"memory_bytes": workload.accelerator_bytes}
+    devices = make_devices(1, workload.n_accelerators, **limit)
+    units, costs = workload.units(), workload.costs(devices)
+    problem = Problem(units, devices, costs.units_supported(units), costs.memory_bytes)
+    return SimulatedBackend(problem, costs, THROUGHPUT)
+
+
+def draw_backend(
+    seed: int,
+    n: int,
+    kinds: str = "ABB",
+    limited: bool = False,
+    refused: float = 0.0,
+    coloured: bool = False,
+    training: bool = False,
+    idle: float = 0.0,
+) -> SimulatedBackend:
+    """A drawn pipeline problem.
+
+    Args:
+        seed: Of the random numbers.
+        n: Number of operators.
+        kinds: A letter for each device; devices of one letter are alike, ``A`` is the host.
+        limited: Whether devices but the hosts have too little memory for the model.
+        refused: Share of units that a kind but the host's does not support.
+        coloured: Whether some operators are one unit, perhaps in a cycle with others.
+        training: Whether a part of the operators is a backward pass.
+        idle: Share of operators that take no time.
+    """
+    rng = np.random.default_rng(seed)
+    readers = [np.flatnonzero(rng.random(n) < 0.3) for _ in range(n)]
+    made = [(v, r[r > v].tolist()) for v, r in enumerate(readers)]
+    types = ["Backward" if training and 2 * v >= n else "Forward" for v in range(n)]
+    graph = made_graph(n, [(v, r) for v, r in made if r], types=types)
+    labels = rng.integers(0, n, n) if coloured else np.arange(n)
+    units = grouped(graph, np.unique(labels, return_inverse=True)[1])
+    letters = sorted(set(kinds))
+    column = [letters.index(kind) for kind in kinds]
+    ms = rng.integers(1, 9, (n, len(letters))) * (rng.random((n, 1)) >= idle)
+    host = [kind == "A" for kind in kinds]
+    costs = cost_table(graph, ms[:, column], 3 * rng.random(len(graph.tensors.source)), host=host)
+    share = 0.5 if limited else None
+    devices = tuple(
+        DeviceSpec(name, weight_share=None if is_host else share)
+        for name, is_host in zip(costs.devices, host, strict=True)
+    )
+    supported = rng.random((len(units), len(letters))) >= refused
+    supported[:, 0] = True
+    problem = Problem(units, devices, supported[:, column], rng.integers(0, 100, n))
+    return SimulatedBackend(problem, costs, THROUGHPUT)
+
+
+def is_pipeline(backend: SimulatedBackend, assignment: IntArray) -> bool:
+    """Whether devices can be put in an order in which nothing of the forward pass flows back.
+
+    Backward operators that no forward one accompanies flow in the reverse direction.
+    """
+    units = backend.problem.units
+    backward = np.array([kind == "Backward" for kind in units.graph.types])
+    alone = np.array([backward[units.of_operator == unit].all() for unit in range(len(units))])
+    flow = nx.DiGraph()
+    for source, target in units.graph.edge_index.T:
+        here, there = (int(assignment[units.of_operator[v]]) for v in (source, target))
+        mirrored = backward[source] and backward[target]
+        if mirrored and alone[units.of_operator[[source, target]]].any():
+            flow.add_edge(there, here)
+        elif not backward[source] and not backward[target]:
+            flow.add_edge(here, there)
+    flow.remove_edges_from(list(nx.selfloop_edges(flow)))
+    return nx.is_directed_acyclic_graph(flow)
+
+
+def least_load_ms(backend: SimulatedBackend) -> float:
+    """The smallest maximum load of all assignments that are pipelines; infinite without one."""
+    problem = backend.problem
+    every = (ints(one) for one in product(range(len(problem.devices)), repeat=problem.n_units))
+    possible = (
+        one for one in every if not problem.infeasibility(one) and is_pipeline(backend, one)
+    )
+    return min(
+        (backend.evaluate_ignoring_limits(one).latency_ms for one in possible), default=np.inf
+    )
+
+
+Ideal = frozenset[int]
+
+
+def all_ideals(forward: Forward) -> list[Ideal]:
+    """All ideals, smaller ones first."""
+    needs: list[set[int]] = [set() for _ in range(len(forward))]
+    for source, target in forward.edge_index.T.tolist():
+        needs[target].add(source)
+    found, layer = [], {frozenset[int]()}
+    while layer:
+        found += sorted(layer, key=sorted)
+        layer = {
+            ideal | {node}
+            for ideal in layer
+            for node in range(len(forward))
+            if node not in ideal and needs[node] <= ideal
+        }
+    return found
+
+
+def plain_pipeline_ms(backend: SimulatedBackend) -> float:
+    """The smallest maximum load by the published recursion, device by device, all pairs."""
+    problem = backend.problem
+    forward = Forward.of(problem.units)
+    ideals = all_ideals(forward)
+    load = make_load(backend, forward)
+    best: dict[tuple[int, Ideal], float] = {(0, ideals[0]): 0.0}
+    n_devices = len(problem.devices)
+    for used, larger in product(range(1, 1 << n_devices), ideals):
+        value = best.get((used, larger), np.inf)
+        for device in (d for d in range(n_devices) if used >> d & 1):
+            for smaller in ideals:
+                before = best.get((used & ~(1 << device), smaller), np.inf)
+                if smaller <= larger and before < value:
+                    value = min(value, max(before, load(larger - smaller, device)))
+        best[used, larger] = value
+    return best[(1 << n_devices) - 1, ideals[-1]]
+
+
+def make_load(backend: SimulatedBackend, forward: Forward) -> Callable[[Ideal, int], float]:
+    """A function that adds up the load of a set of nodes on a device, infinite if impossible."""
+    problem, costs = backend.problem, backend.costs
+    tensors = problem.units.graph.tensors
+    node = forward.node[problem.units.of_operator]
+    touched = [
+        {int(node[v]) for v in (source, *tensors.readers[first:stop])}
+        for source, first, stop in zip(
+            tensors.source, tensors.offsets, tensors.offsets[1:], strict=False
+        )
+    ]
+    unit_ms = costs.unit_ms(problem.units)
+
+    @cache
+    def load_ms(stage: Ideal, device: int) -> float:
+        units = np.isin(forward.node, sorted(stage))
+        fits = problem.unit_bytes[units].sum() <= problem.limits_bytes[device]
+        if not fits or not problem.supported[units, device].all():
+            return np.inf
+        crossing = [bool(nodes & stage) and not nodes <= stage for nodes in touched]
+        return float(unit_ms[units, device].sum() + costs.boundary_ms[crossing, device].sum())
+
+    return load_ms
