@@ -8,6 +8,7 @@ import numpy as np
 
 from placement_gym.arrays import BoolArray, FloatArray, IntArray
 from placement_gym.costs.table import CostTable
+from placement_gym.graph.operators import Tensors
 from placement_gym.graph.units import Units
 from placement_gym.problem import Problem
 from placement_gym.solvers.tasks import Tasks
@@ -29,14 +30,25 @@ class Links:
 
     @classmethod
     def of(cls, units: Units, costs: CostTable) -> Links:
-        """One link for each reading of a tensor; its readers share the price of the transfer."""
+        """By the times of transfers."""
         tasks = Tasks.of_units(units, costs)
-        tensor, reader = tasks.tensors.readings()
-        maker = tasks.tensors.source[tensor]
-        shared_ms = tasks.transfer_ms[tensor] / np.bincount(tensor)[tensor][:, None, None]
+        return cls.of_tensors(tasks.tensors, tasks.transfer_ms, len(units))
+
+    @classmethod
+    def by_bytes(cls, problem: Problem) -> Links:
+        """By the sizes of tensors, between any two devices."""
+        tensors, apart = problem.units.quotient.tensors, 1.0 - np.eye(len(problem.devices))
+        return cls.of_tensors(tensors, tensors.size_bytes[:, None, None] * apart, problem.n_units)
+
+    @classmethod
+    def of_tensors(cls, tensors: Tensors, transfer_ms: FloatArray, n_units: int) -> Links:
+        """One link for each reading of a tensor; its readers share the price of the transfer."""
+        tensor, reader = tensors.readings()
+        maker = tensors.source[tensor]
+        shared_ms = transfer_ms[tensor] / np.bincount(tensor)[tensor][:, None, None]
         own = np.concatenate([maker, reader])
         order = np.argsort(own, kind="stable")
-        first = np.concatenate([[0], np.cumsum(np.bincount(own, minlength=len(units)))])
+        first = np.concatenate([[0], np.cumsum(np.bincount(own, minlength=n_units))])
         ms = np.concatenate([shared_ms, shared_ms.transpose(0, 2, 1)])[order]
         other = np.concatenate([reader, maker])[order]
         return cls(first.astype(np.int64), other, np.ascontiguousarray(ms))
@@ -47,6 +59,26 @@ class Links:
         n_units, n_devices = problem.supported.shape
         zeros = np.zeros(n_units + 1, dtype=np.int64)
         return cls(zeros, zeros[:0], np.empty((0, n_devices, n_devices)))
+
+
+@dataclass(frozen=True, eq=False)
+class Prices:
+    """What a repair minimises.
+
+    Attributes:
+        unit_ms: (n_units, n_devices) time of each unit; None without a cost table.
+        links: What transfers cost.
+    """
+
+    unit_ms: FloatArray | None
+    links: Links
+
+    @classmethod
+    def of(cls, problem: Problem, costs: CostTable | None) -> Prices:
+        """By a cost table, or without one by the bytes that change device."""
+        if costs is None:
+            return cls(None, Links.by_bytes(problem))
+        return cls(costs.unit_ms(problem.units), Links.of(problem.units, costs))
 
 
 def repair(

@@ -49,6 +49,18 @@ class SimulatedBackend:
         reference = self.check_and_convert(problem.single(problem.reference_device))
         self.reference_ms = self.simulator.latency_ms(reference)
 
+    @property
+    def limits_weights(self) -> bool:
+        """See ``Backend.limits_weights``."""
+        counts = self.semantics.memory in ("static", "lifetime")
+        hard = self.semantics.memory_penalty_ms_per_gb is None
+        return self.problem.limited and counts and hard
+
+    @property
+    def known_costs(self) -> CostTable:
+        """See ``Backend.known_costs``."""
+        return self.costs
+
     def evaluate(self, assignment: IntArray) -> Measurement:
         """Deterministic, or with seeded noise; see ``Backend.evaluate``."""
         placement = self.check_and_convert(assignment)
