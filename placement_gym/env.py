@@ -199,19 +199,13 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         self.assignment = fitting[0]
         return self.measurement
 
-    def evaluate_batch(
-        self, assignments: IntArray, keep: BoolArray | None = None
-    ) -> tuple[IntArray, Batch]:
+    def evaluate_batch(self, assignments: IntArray) -> tuple[IntArray, Batch]:
         """Evaluate (k, n_units) assignments, repaired if need be; the current one stays.
-
-        Args:
-            assignments: (k, n_units) device indices.
-            keep: (k, n_units) bool, units that a repair moves only if it must.
 
         Returns:
             The placements that were evaluated, and their speed-ups and feasibility.
         """
-        fitting, _ = self.repair_proposals(assignments, keep)
+        fitting, _ = self.repair_proposals(assignments)
         return fitting, self.backend.evaluate_batch(fitting)
 
     def repair_proposals(

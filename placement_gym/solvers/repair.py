@@ -80,6 +80,18 @@ class Prices:
             return cls(None, Links.by_bytes(problem))
         return cls(costs.unit_ms(problem.units), Links.of(problem.units, costs))
 
+    def total_ms(self, assignments: IntArray) -> FloatArray:
+        """(k,) sums of times and transfers of (k, n_units) placements.
+
+        A tensor that some of its readers need on another device counts by their share.
+        """
+        from placement_gym.solvers.repair_kernel import price_batch
+
+        n_units, n_devices = len(self.links.first) - 1, self.links.ms.shape[1]
+        unit_ms = np.zeros((n_units, n_devices)) if self.unit_ms is None else self.unit_ms
+        links = self.links
+        return price_batch(assignments, unit_ms, links.first, links.other, links.ms)
+
 
 def repair(
     problem: Problem,

@@ -314,3 +314,22 @@ def cut_run(
         held += size[u]
         count += 1
     return (end - count, end, held) if part == 2 else (begin, begin + count, held)
+
+
+@njit(cache=True, nogil=True)
+def price_batch(
+    placements: IntArray,
+    price: FloatArray,
+    first: IntArray,
+    other: IntArray,
+    link_ms: FloatArray,
+) -> FloatArray:
+    """(k,) sums of the prices and links of (k, n_units) placements; each link is in both ends."""
+    total = np.zeros(len(placements))
+    for k in range(len(placements)):
+        place = placements[k]
+        for u in range(len(place)):
+            total[k] += price[u, place[u]]
+            for link in range(first[u], first[u + 1]):
+                total[k] += link_ms[link, place[u], place[other[link]]] / 2.0
+    return total
