@@ -14,7 +14,7 @@ AGENTS: dict[str, str] = {
     "hill-climb": "agents.search.annealing:hill_climb",
     "annealing": "agents.search.annealing:annealing",
     "cross-entropy": "agents.search.cross_entropy:CrossEntropy",
-    "genetic": "agents.search.genetic:Genetic",
+    "genetic": "agents.search.genetic:genetic",
     "heft": "agents.solvers:heft",
     "critical-path": "agents.solvers:critical_path",
     "m-topo": "agents.solvers:m_topo",

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from agents.search.annealing import Annealing, annealing, hill_climb
 from agents.search.cross_entropy import CrossEntropy
-from agents.search.genetic import Genetic
+from agents.search.genetic import Genetic, genetic
 from agents.search.search import Search
 
-__all__ = ["Annealing", "CrossEntropy", "Genetic", "Search", "annealing", "hill_climb"]
+__all__ = [
+    "Annealing",
+    "CrossEntropy",
+    "Genetic",
+    "Search",
+    "annealing",
+    "genetic",
+    "hill_climb",
+]

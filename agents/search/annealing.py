@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -10,11 +9,8 @@ import numpy as np
 
 from agents.search.moves import Moves
 from agents.search.search import UNFIT, Search
-from agents.search.starts import propose_heuristics
-from agents.static import saved
+from agents.search.starts import HEURISTICS, propose_starts
 from placement_gym.arrays import IntArray
-from placement_gym.env import placement_env
-from placement_gym.errors import UserError
 from placement_gym.patterns import random_blocks
 
 ATTEMPTS = 5
@@ -24,8 +20,9 @@ KICKS = 3
 class Annealing(Search):
     """Simulated annealing: accepts slower placements with a probability that falls over time.
 
-    Each batch samples moves of the current placement and accepts the first that passes, in order.
-    ``heat=(0, 0)`` makes it hill climbing.
+    Each batch holds new moves of the current placement and accepts the first that passes, in order.
+    When no move has helped for long, it goes on from a copy of the best placement after ``KICKS``
+    random moves. ``heat=(0, 0)`` makes it hill climbing.
 
     Args:
         env: As for ``Search``.
@@ -34,6 +31,8 @@ class Annealing(Search):
         starts: (k, n_units) placements, of which the fastest is the first; None samples one.
         heat: Temperature at the beginning and at the end, in log speed-up.
         batch: Moves that are evaluated together.
+        screen: See ``Moves``.
+        patience: Evaluations without a new best placement before a restart.
     """
 
     def __init__(
@@ -42,20 +41,19 @@ class Annealing(Search):
         seed: int,
         horizon: int | None = None,
         starts: IntArray | None = None,
-        heat: tuple[float, float] = (0.05, 0.0005),
+        heat: tuple[float, float] = (0.01, 0.0005),
         batch: int = 2,
-        patience: int = 300,
         screen: int = 10,
+        patience: int = 300,
     ) -> None:
         super().__init__(env, seed)
-        self.horizon, self.heat, self.batch = horizon, heat, batch
+        self.horizon, self.heat, self.batch, self.patience = horizon, heat, batch, patience
         self.starts = random_blocks(self.problem, self.rng)[None] if starts is None else starts
         self.moves = Moves(self.base, self.rng, screen)
-        self.patience = patience
         self.now: IntArray = self.starts[0]
         self.speedup = 0.0
-        self.record, self.since = 0.0, 0
         self.seen: set[bytes] = set()
+        self.record, self.record_at = 0.0, 0
 
     def learn(self, total_timesteps: int) -> Search:
         """Evaluate ``total_timesteps`` more placements."""
@@ -63,21 +61,20 @@ class Annealing(Search):
         return super().learn(total_timesteps)
 
     def improve(self, end: int) -> None:
-        """Evaluate one batch of moves."""
+        """Evaluate the starts, or one batch of moves."""
         if not self.speedup:
             tried, reached = self.evaluate(self.starts[: end - self.evaluations])
             self.now, self.speedup = tried[reached.argmax()], float(reached.max())
             return
-        k = min(self.batch, end - self.evaluations)
-        tried, reached = self.evaluate(self.propose(k))
+        tried, reached = self.evaluate(self.propose(min(self.batch, end - self.evaluations)))
         for candidate, speedup in zip(tried, reached, strict=True):
-            if self.accepts(speedup):
+            if self.accepts(float(speedup)):
                 self.now, self.speedup = candidate, float(speedup)
                 break
-        self.restart()
+        self.restart_if_stuck()
 
     def propose(self, k: int) -> IntArray:
-        """(k, n_units) moves of the current placement, as far as possible new ones."""
+        """At most ``k`` moves of the current placement, new ones if there are any."""
         new: dict[bytes, IntArray] = {}
         for _ in range(ATTEMPTS):
             for one in self.moves.propose(self.now, k - len(new)):
@@ -93,16 +90,15 @@ class Annealing(Search):
         loss, heat = np.log(self.speedup / speedup), self.temperature()
         return bool(loss <= 0 or (heat > 0 and self.rng.random() < np.exp(-loss / heat)))
 
-    def restart(self) -> None:
+    def restart_if_stuck(self) -> None:
         """Go on from a changed copy of the best placement if it has been the best for long."""
         if self.best_speedup > self.record:
-            self.record, self.since = self.best_speedup, self.evaluations
-        elif self.evaluations - self.since >= self.patience:
-            self.since = self.evaluations
-            self.now = self.assignment
+            self.record, self.record_at = self.best_speedup, self.evaluations
+        elif self.evaluations - self.record_at >= self.patience:
+            self.record_at = self.evaluations
+            self.now, self.speedup = self.assignment, UNFIT
             for _ in range(KICKS):
                 self.now = self.moves.change(self.now, 1)[0]
-            self.speedup = UNFIT
 
     def temperature(self) -> float:
         """The current temperature; it falls exponentially."""
@@ -113,14 +109,26 @@ class Annealing(Search):
         return float(first * (last / first) ** passed)
 
 
-def hill_climb(env: gym.Env[Any, Any], seed: int, start: str = "heuristics", **kwargs: Any) -> Annealing:
-    """Make annealing that never accepts a slower placement."""
+def annealing(
+    env: gym.Env[Any, Any], seed: int, start: str = HEURISTICS, **kwargs: Any
+) -> Annealing:
+    """Make simulated annealing; see ``Annealing``.
+
+    Args:
+        env: As for ``Search``.
+        seed: As for ``Search``.
+        start: See ``propose_starts``.
+        kwargs: Arguments of ``Annealing``.
+
+    Raises:
+        UserError: There is no such start.
+        PlacementMismatchError: The placement was made for something else.
+    """
+    return Annealing(env, seed, starts=propose_starts(env, start), **kwargs)
+
+
+def hill_climb(
+    env: gym.Env[Any, Any], seed: int, start: str = HEURISTICS, **kwargs: Any
+) -> Annealing:
+    """Make annealing that never accepts a slower placement, restarts aside; see ``annealing``."""
     return annealing(env, seed, start, heat=(0.0, 0.0), **kwargs)
-
-
-def annealing(env: gym.Env[Any, Any], seed: int, start: str = "heuristics", **kwargs: Any) -> Annealing:
-    if start == "random":
-        return Annealing(env, seed, **kwargs)
-    if start == "best" or start == "heuristics":
-        return Annealing(env, seed, starts=propose_heuristics(placement_env(env)), **kwargs)
-    return Annealing(env, seed, starts=saved(env, seed, start).assignment[None], **kwargs)

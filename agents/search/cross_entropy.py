@@ -1,4 +1,4 @@
-"""The cross-entropy method on devices of units."""
+"""The cross-entropy method on the devices of units."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ class CrossEntropy(Search):
         self.shares = supported / supported.sum(axis=1, keepdims=True)
 
     def improve(self, end: int) -> None:
-        """Evaluate one round and update the probabilities."""
+        """Evaluate one round and update the probabilities by what was evaluated."""
         k = min(self.batch, end - self.evaluations)
         above = self.draw_numbers(k)[:, :, None] > np.cumsum(self.shares, axis=1)
-        tried = np.minimum(above.sum(axis=2), len(self.problem.devices) - 1)
-        tried = np.stack([self.problem.where_supported(one) for one in tried])
-        best = np.argsort(-self.evaluate(tried), kind="stable")[: max(int(k * self.elite), 1)]
-        counts = np.stack([(tried[best] == d).mean(axis=0) for d in range(self.shares.shape[1])], 1)
+        drawn = np.minimum(above.sum(axis=2), len(self.problem.devices) - 1)
+        tried, reached = self.evaluate(self.problem.where_supported(drawn))
+        best = tried[np.argsort(-reached, kind="stable")[: max(int(k * self.elite), 1)]]
+        counts = np.stack([(best == d).mean(axis=0) for d in range(self.shares.shape[1])], 1)
         self.shares = self.smoothing * self.shares + (1.0 - self.smoothing) * counts
 
     def draw_numbers(self, k: int) -> FloatArray:

@@ -105,18 +105,27 @@ class Linear:
         self.n_rows += rows
 
     def minimize(
-        self, time_limit_s: float = 60.0, start: tuple[IntArray, FloatArray] | None = None
+        self,
+        time_limit_s: float = 60.0,
+        start: tuple[IntArray, FloatArray] | None = None,
+        gap: float = GAP,
+        max_nodes: int | None = None,
     ) -> Optimum:
         """Minimise the objective; at the time limit return the best point so far and the bound.
 
         Args:
             time_limit_s: Wall-clock limit.
             start: Columns and values of a point to start from, which the solver completes.
+            gap: Relative distance to the bound at which the solver stops.
+            max_nodes: Nodes of the search tree after which it stops; unlike a time limit this
+                gives the same result on every machine. None for no limit.
         """
         solver = highspy.Highs()
         solver.silent()
         solver.setOptionValue("time_limit", float(time_limit_s))
-        solver.setOptionValue("mip_rel_gap", GAP)
+        solver.setOptionValue("mip_rel_gap", gap)
+        if max_nodes is not None:
+            solver.setOptionValue("mip_max_nodes", max_nodes)
         solver.passModel(self.to_highs())
         if start is not None:
             columns, values = start

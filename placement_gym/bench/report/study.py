@@ -10,7 +10,7 @@ import numpy as np
 
 from placement_gym.bench.report.document import Block, Heading, Picture, Table, Text, write_report
 from placement_gym.bench.report.drift import NOTE, correct_drift
-from placement_gym.bench.report.formats import GAP_LEGEND
+from placement_gym.bench.report.formats import GAP_LEGEND, INFEASIBLE_LEGEND, format_infeasible
 from placement_gym.bench.report.known_latencies import load_known_latencies
 from placement_gym.bench.report.plots import draw_curves, draw_intervals, draw_profiles
 from placement_gym.bench.report.problem import report_problem
@@ -31,7 +31,7 @@ LEGEND = (
     "agent predicts after learning; infeasible predictions are counted, not averaged. Better than "
     "the floor: how often a run beats a run of random blocks or of annealing, whichever has the "
     "higher IQM; a failed run loses. Failed runs are in the profiles and curves with score 0. "
-    f"In the tables of problems, {GAP_LEGEND}."
+    f"{INFEASIBLE_LEGEND[0].upper()}{INFEASIBLE_LEGEND[1:]}. In the tables of problems, {GAP_LEGEND}."
 )
 
 
@@ -152,13 +152,15 @@ def summarize_agents(results: StudyResults) -> Table:
             chance,
             f"{sum(not row['latency_ms'] for row in rows)} of {len(rows)}",
             f"{np.median([row['evaluations'] for row in rows]):.0f}",
+            format_infeasible(rows),
             f"{np.median([row['wall_s'] for row in rows]):.2f}",
         ]
         if results.scored_elsewhere:
             cells.append(format_estimate(results.estimates[agent, "scored_ms"]))
         lines.append((estimate.value, cells))
     lines.sort(key=lambda line: -np.nan_to_num(line[0]))
-    columns = ["agent", "IQM score", "greedy", "better than the floor", "failed", "evals", "wall s"]
+    columns = ["agent", "IQM score", "greedy", "better than the floor", "failed", "evals"]
+    columns += ["infeas.", "wall s"]
     columns += ["scored elsewhere"] if results.scored_elsewhere else []
     return Table(columns, [cells for _, cells in lines])
 
