@@ -62,8 +62,8 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
     best_single_unlimited_ms, speedup, speedup_vs_best_single, latency_p90_ms, noise,
     n_submodels, n_submodels_expected, n_transfers, transfer_bytes, memory_bytes, compile_s,
     measure_s, cached, feasible, repaired, error, placement_hash, devices, testbed. The latencies
-    of single devices are relative to the reference latency of the same moment, so that slow drift of the
-    machine does not enter a comparison.
+    of single devices are relative to the reference latency of the same moment, so that slow drift
+    of the machine does not enter a comparison.
 
     ## Arguments
     ```python
@@ -222,9 +222,7 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         self.on_repair(repaired)
         return fitting, repaired
 
-    def repair_placements(
-        self, assignments: IntArray, keep: BoolArray | None = None
-    ) -> IntArray:
+    def repair_placements(self, assignments: IntArray, keep: BoolArray | None = None) -> IntArray:
         """Repair (k, n_units) placements by this environment's costs, see ``solvers.repair``.
 
         Where limits do not forbid a placement, only support is repaired.

@@ -134,4 +134,4 @@ def draw_length(rng: np.random.Generator, n_units: int) -> int:
 @njit(cache=True, nogil=True)
 def draw_other(rng: np.random.Generator, here: int, n_devices: int) -> int:
     """A device other than ``here``."""
-    return (here + rng.integers(1, n_devices)) % n_devices
+    return int((here + rng.integers(1, n_devices)) % n_devices)

@@ -58,9 +58,7 @@ class Moves:
 
         if self.n_devices == 1:
             return np.tile(assignment, (k, 1))
-        changed = change_batch(
-            self.rng, assignment, k, self.n_devices, self.first, self.neighbours
-        )
+        changed = change_batch(self.rng, assignment, k, self.n_devices, self.first, self.neighbours)
         if self.env.repair:
             return self.env.repair_placements(changed, keep=changed != assignment)
         return self.env.problem.where_supported(changed)

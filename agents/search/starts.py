@@ -13,8 +13,10 @@ import numpy as np
 from agents.static import saved
 from placement_gym import patterns
 from placement_gym.arrays import IntArray
+from placement_gym.costs.table import CostTable
 from placement_gym.env import DevicePlacementEnv, placement_env
 from placement_gym.errors import UserError
+from placement_gym.problem import Problem
 from placement_gym.solvers.list_scheduling import critical_path, heft, m_etf
 from placement_gym.solvers.milp import serial_program
 from placement_gym.solvers.repair import Prices
@@ -23,7 +25,7 @@ HEURISTICS, QUICK, RANDOM = "heuristics", "quick", "random"
 SAME = {"best": HEURISTICS}
 """What version 0.1.0 called them."""
 CELLS = 16
-PROGRAM = {"gap": 0.01, "max_nodes": 1, "time_limit_s": 10.0}
+PROGRAM_GAP, PROGRAM_NODES, PROGRAM_S = 0.01, 1, 10.0
 """Limits of the serial program: the first two end it at the same place on every machine."""
 MANY_UNITS = 2_000
 """Above this number only list scheduling in rank order and single devices are asked."""
@@ -75,11 +77,17 @@ def list_heuristics(env: DevicePlacementEnv, with_program: bool) -> Iterator[Int
     if problem.n_units <= MANY_UNITS:
         yield m_etf(problem, costs)
         yield from choose_patterns(env, Prices.of(problem, costs))
-        solved = serial_program(problem, costs, **PROGRAM).assignment if with_program else None
-        if solved is not None:
-            yield solved
+        if with_program:
+            yield from solve_serial_program(problem, costs)
     for device in range(len(problem.devices)):
         yield problem.where_supported(problem.single(device))
+
+
+def solve_serial_program(problem: Problem, costs: CostTable) -> Iterator[IntArray]:
+    """The serial program's placement at the root of its tree, if there is one."""
+    found = serial_program(problem, costs, PROGRAM_S, PROGRAM_GAP, PROGRAM_NODES).assignment
+    if found is not None:
+        yield found
 
 
 def choose_patterns(env: DevicePlacementEnv, prices: Prices) -> Iterator[IntArray]:

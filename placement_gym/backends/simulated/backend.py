@@ -149,7 +149,7 @@ class SimulatedBackend:
         n = len(placements)
         feasible, penalty_ms = np.ones(n, dtype=np.bool_), np.zeros(n)
         if not problem.supports_all:
-            feasible = problem.supported[np.arange(problem.n_units), placements].all(axis=1)
+            feasible &= problem.supported[np.arange(problem.n_units), placements].all(axis=1)
         if axes.memory == "off" or not problem.limited:
             return feasible, penalty_ms
         if axes.memory == "static":

@@ -31,7 +31,8 @@ LEGEND = (
     "agent predicts after learning; infeasible predictions are counted, not averaged. Better than "
     "the floor: how often a run beats a run of random blocks or of annealing, whichever has the "
     "higher IQM; a failed run loses. Failed runs are in the profiles and curves with score 0. "
-    f"{INFEASIBLE_LEGEND[0].upper()}{INFEASIBLE_LEGEND[1:]}. In the tables of problems, {GAP_LEGEND}."
+    f"{INFEASIBLE_LEGEND[0].upper()}{INFEASIBLE_LEGEND[1:]}. "
+    f"In the tables of problems, {GAP_LEGEND}."
 )
 
 
