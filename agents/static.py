@@ -32,7 +32,7 @@ class TryOut(Fixed):
     def __init__(self, env: gym.Env[Any, Any], proposals: Proposals) -> None:
         base = placement_env(env)
         super().__init__(base.problem.single(base.problem.reference_device))
-        self.env = env
+        self.env, self.base = env, base
         self.proposals = proposals
         self.best_speedup = 0.0
 
@@ -41,7 +41,7 @@ class TryOut(Fixed):
         for assignment in islice(self.proposals(total_timesteps), total_timesteps):
             info = play_episode(self.env, Fixed(assignment))
             if info["feasible"] and info["speedup"] > self.best_speedup:
-                self.assignment, self.best_speedup = assignment, info["speedup"]
+                self.assignment, self.best_speedup = self.base.assignment, info["speedup"]
         return self
 
 

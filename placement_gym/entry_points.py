@@ -60,6 +60,7 @@ class MeasuredEnv(DevicePlacementEnv):
         max_nodes: See ``DevicePlacementEnv``.
         max_edges: See ``DevicePlacementEnv``.
         observe_graph: See ``DevicePlacementEnv``.
+        repair: See ``DevicePlacementEnv``.
         render_mode: See ``DevicePlacementEnv``.
         sequence_length: Tokens of ``"bert"``, as an alternative to ``"bert-8"``.
 
@@ -84,6 +85,7 @@ class MeasuredEnv(DevicePlacementEnv):
         max_nodes: int | None = None,
         max_edges: int | None = None,
         observe_graph: bool = True,
+        repair: bool = False,
         render_mode: str | None = None,
         sequence_length: int | None = None,
     ) -> None:
@@ -106,6 +108,7 @@ class MeasuredEnv(DevicePlacementEnv):
             max_edges=max_edges,
             observe_graph=observe_graph,
             graph=graph,
+            repair=repair,
             render_mode=render_mode,
         )
 
@@ -157,6 +160,7 @@ class SimulatedEnv(DevicePlacementEnv):
         max_nodes: See ``DevicePlacementEnv``.
         max_edges: See ``DevicePlacementEnv``.
         observe_graph: See ``DevicePlacementEnv``.
+        repair: See ``DevicePlacementEnv``.
         render_mode: See ``DevicePlacementEnv``.
         sequence_length: Tokens of ``"bert"``, as an alternative to ``"bert-8"``.
 
@@ -181,6 +185,7 @@ class SimulatedEnv(DevicePlacementEnv):
         max_nodes: int | None = None,
         max_edges: int | None = None,
         observe_graph: bool = True,
+        repair: bool = False,
         render_mode: str | None = None,
         sequence_length: int | None = None,
     ) -> None:
@@ -201,6 +206,7 @@ class SimulatedEnv(DevicePlacementEnv):
             observe_graph=observe_graph,
             unit_ms=twin.costs.unit_ms(twin.problem.units),
             graph=graph,
+            repair=repair,
             render_mode=render_mode,
         )
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 import numpy as np
@@ -11,9 +13,9 @@ from gymnasium import spaces
 from numpy.typing import ArrayLike
 
 from placement_gym import rewards
-from placement_gym.arguments import check_integer
+from placement_gym.arguments import check_flag, check_integer
 from placement_gym.arrays import BoolArray, FloatArray, IntArray, UInt8
-from placement_gym.backends.protocol import Backend, Measurement
+from placement_gym.backends.protocol import Backend, Batch, Measurement
 from placement_gym.backends.single_devices import SingleDeviceResults
 from placement_gym.costs.table import CostTable
 from placement_gym.errors import UserError, unknown_name
@@ -21,6 +23,9 @@ from placement_gym.observation import Observation, Observer
 from placement_gym.placement import Placement
 from placement_gym.problem import Problem, assignment_hash
 from placement_gym.render import render_rgb, render_text
+
+if TYPE_CHECKING:
+    from placement_gym.solvers.repair import Prices
 
 
 class DevicePlacementEnv(gym.Env[Observation, IntArray]):
@@ -49,15 +54,16 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
 
     ## Episode End
     Terminates after ``horizon`` placements. An infeasible placement costs ten reference
-    latencies and does not end the episode.
+    latencies and does not end the episode; with ``repair`` the nearest one that fits is evaluated
+    in its place.
 
     ## Information
     The same keys after ``reset`` and every ``step``: latency_ms, reference_ms, best_single_ms,
     best_single_unlimited_ms, speedup, speedup_vs_best_single, latency_p90_ms, noise,
     n_submodels, n_submodels_expected, n_transfers, transfer_bytes, memory_bytes, compile_s,
-    measure_s, cached, feasible, error, placement_hash, devices, testbed. The latencies of single
-    devices are relative to the reference latency of the same moment, so that slow drift of the
-    machine does not enter a comparison.
+    measure_s, cached, feasible, repaired, error, placement_hash, devices, testbed. The latencies
+    of single devices are relative to the reference latency of the same moment, so that slow drift
+    of the machine does not enter a comparison.
 
     ## Arguments
     ```python
@@ -80,6 +86,8 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         observe_graph: False leaves the static graph out of the observation.
         unit_ms: (n_units, n_devices) times for the feature block ``cost``.
         graph: View of the problem's operators, kept in saved placements.
+        repair: Whether a placement that support or weights forbid is repaired before it is
+            evaluated, see ``solvers.repair``; the observed placement is the repaired one.
         render_mode: None, ``"ansi"``, ``"human"`` or ``"rgb_array"``.
 
     Raises:
@@ -101,9 +109,11 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         observe_graph: bool = True,
         unit_ms: FloatArray | None = None,
         graph: str = "folded",
+        repair: bool = False,
         render_mode: str | None = None,
     ) -> None:
         check_integer("horizon", horizon, 1)
+        check_flag("repair", repair)
         if render_mode is not None and render_mode not in self.metadata["render_modes"]:
             raise unknown_name("render_mode", render_mode, self.metadata["render_modes"])
         self.backend = backend
@@ -111,6 +121,8 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         self.reward = rewards.get_reward(reward)
         self.horizon = horizon
         self.graph = graph
+        self.repair = repair
+        self.on_repair: Callable[[BoolArray], None] = lambda repaired: None
         self.render_mode = render_mode
         self.observer = Observer(
             self.problem, horizon, max_nodes, max_edges, observe_graph, unit_ms
@@ -173,11 +185,61 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
             self.render()
         return observation, float(reward), terminated, False, self.get_info()
 
-    def evaluate(self, assignment: IntArray) -> Measurement:
-        """Evaluate an (n_units,) assignment and make it the current placement."""
-        self.measurement = self.backend.evaluate(assignment)
-        self.assignment = assignment
+    def evaluate(self, assignment: IntArray, keep: BoolArray | None = None) -> Measurement:
+        """Evaluate an (n_units,) assignment, repaired if need be; it becomes the current placement.
+
+        Args:
+            assignment: (n_units,) device indices.
+            keep: (n_units,) bool, units that a repair moves only if it must.
+        """
+        kept = None if keep is None else keep[None]
+        fitting, repaired = self.repair_proposals(assignment[None], kept)
+        measurement = self.backend.evaluate(fitting[0])
+        self.measurement = replace(measurement, repaired=True) if repaired[0] else measurement
+        self.assignment = fitting[0]
         return self.measurement
+
+    def evaluate_batch(self, assignments: IntArray) -> tuple[IntArray, Batch]:
+        """Evaluate (k, n_units) assignments, repaired if need be; the current one stays.
+
+        Returns:
+            The placements that were evaluated, and their speed-ups and feasibility.
+        """
+        fitting, _ = self.repair_proposals(assignments)
+        return fitting, self.backend.evaluate_batch(fitting)
+
+    def repair_proposals(
+        self, assignments: IntArray, keep: BoolArray | None = None
+    ) -> tuple[IntArray, BoolArray]:
+        """The placements to evaluate for proposed ones, and which of them are repaired.
+
+        ``on_repair`` is told about the latter; without ``repair`` nothing changes.
+        """
+        if not self.repair:
+            return assignments, np.zeros(len(assignments), dtype=np.bool_)
+        fitting = self.repair_placements(assignments, keep)
+        repaired: BoolArray = (fitting != assignments).any(axis=1)
+        self.on_repair(repaired)
+        return fitting, repaired
+
+    def repair_placements(self, assignments: IntArray, keep: BoolArray | None = None) -> IntArray:
+        """Repair (k, n_units) placements by this environment's costs, see ``solvers.repair``.
+
+        Where limits do not forbid a placement, only support is repaired.
+        """
+        from placement_gym.solvers.repair import repair
+
+        if not self.backend.limits_weights:
+            return self.problem.where_supported(assignments)
+        prices = self.repair_prices
+        return repair(self.problem, assignments, prices.unit_ms, prices.links, keep)
+
+    @cached_property
+    def repair_prices(self) -> Prices:
+        """What a repair minimises."""
+        from placement_gym.solvers.repair import Prices
+
+        return Prices.of(self.problem, self.backend.known_costs)
 
     def parse_action(self, action: ArrayLike) -> IntArray:
         """Return a copy of an action without padding; backends check the range of devices."""
@@ -216,6 +278,7 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
             "measure_s": last.measure_s,
             "cached": last.cached,
             "feasible": last.feasible,
+            "repaired": last.repaired,
             "error": last.error,
             "placement_hash": assignment_hash(self.assignment),
             "devices": problem.device_names,

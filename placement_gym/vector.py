@@ -30,11 +30,13 @@ class Outcomes:
         latency_ms: (num_envs,).
         reference_ms: Latency of the reference device.
         feasible: (num_envs,) bool.
+        repaired: (num_envs,) bool.
     """
 
     latency_ms: FloatArray
     reference_ms: float
     feasible: BoolArray
+    repaired: BoolArray
 
     @property
     def speedup(self) -> FloatArray:
@@ -46,8 +48,8 @@ class PlacementVectorEnv(VectorEnv[Observation, IntArray, NDArray[Any]]):
 
     The copies begin and end their episodes together, and are reset in the step that ends one
     (``AutoresetMode.SAME_STEP``); ``final_obs`` and ``final_info`` hold the end of the episode.
-    Infos hold latency_ms, reference_ms, best_single_ms, speedup, speedup_vs_best_single and
-    feasible, (num_envs,) each.
+    Infos hold latency_ms, reference_ms, best_single_ms, speedup, speedup_vs_best_single, feasible
+    and repaired, (num_envs,) each.
 
     Args:
         env: The environment; its problem, backend and settings are used.
@@ -93,6 +95,7 @@ class PlacementVectorEnv(VectorEnv[Observation, IntArray, NDArray[Any]]):
             np.full(self.num_envs, reference.latency_ms),
             reference.reference_ms,
             np.ones(self.num_envs, dtype=np.bool_),
+            np.zeros(self.num_envs, dtype=np.bool_),
         )
 
     def reset(
@@ -147,10 +150,11 @@ class PlacementVectorEnv(VectorEnv[Observation, IntArray, NDArray[Any]]):
         return observation, reward, terminated, np.zeros_like(terminated), info
 
     def evaluate(self) -> Outcomes:
-        """Evaluate the current assignments."""
+        """Evaluate the current assignments, repaired where the environment does."""
+        self.assignments, repaired = self.env.repair_proposals(self.assignments)
         speedup, feasible = self.env.backend.evaluate_batch(self.assignments)
         reference_ms = self.env.reference.reference_ms
-        return Outcomes(reference_ms / speedup, reference_ms, feasible)
+        return Outcomes(reference_ms / speedup, reference_ms, feasible, repaired)
 
     def parse_actions(self, actions: Any) -> IntArray:
         """Return (num_envs, n_units) assignments: a copy of the actions without padding."""
@@ -186,6 +190,7 @@ class PlacementVectorEnv(VectorEnv[Observation, IntArray, NDArray[Any]]):
             "speedup": last.speedup,
             "speedup_vs_best_single": last.speedup / best_single,
             "feasible": last.feasible.copy(),
+            "repaired": last.repaired.copy(),
         }
         return values | {f"_{key}": np.ones(self.num_envs, dtype=np.bool_) for key in values}
 
@@ -223,9 +228,10 @@ class SimulatedVectorEnv(PlacementVectorEnv):
 
     def evaluate(self) -> Outcomes:
         """Evaluate the current assignments, with noise as a single environment has it."""
+        self.assignments, repaired = self.env.repair_proposals(self.assignments)
         latency_ms, feasible = self.simulated.evaluate_batch_exactly(self.assignments)
         if self.simulated.noise:
             for i in np.flatnonzero(feasible):
                 noise = self.simulated.noise * self.noise_rngs[i].standard_normal()
                 latency_ms[i] *= np.exp(noise)
-        return Outcomes(latency_ms, self.simulated.reference_ms, feasible)
+        return Outcomes(latency_ms, self.simulated.reference_ms, feasible, repaired)

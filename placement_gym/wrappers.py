@@ -29,7 +29,8 @@ class PerUnit(
     placement is evaluated after each. The observation gains ``current_unit`` (1,) int64,
     ``visited`` (N,) int8 and ``start_ms`` (N,) float32, when each unit starts in the schedule of
     a simulated backend; zeros where none is known. ``horizon`` of the inner env has no meaning;
-    info describes the placement that was evaluated last.
+    info describes the placement that was evaluated last. If the inner env repairs placements, the
+    unit just placed stays, and the episode goes on from the repaired placement.
 
     Args:
         env: The environment to place in.
@@ -79,6 +80,7 @@ class PerUnit(
         self.assignment = self.choose_start()
         if self.start != "first" and not self.final_only:
             self.base.evaluate(self.assignment)
+            self.assignment = self.base.assignment
             info = self.base.get_info()
         if self.start == "first" or not self.final_only:  # else the start was not evaluated
             self.update_best(self.base.last_measurement)
@@ -100,12 +102,12 @@ class PerUnit(
         Raises:
             ValueError: The action is not a device index.
         """
-        observation = self.place(action)
+        self.move_current(action)
         done = self.current == self.base.problem.n_units
         reward = self.compute_reward(done)
         if self.base.render_mode == "human":
             self.base.render()
-        return observation, reward, done, False, self.base.get_info()
+        return self.observe(), reward, done, False, self.base.get_info()
 
     def place(self, action: Any) -> Observation:
         """Place the current unit without evaluating the placement.
@@ -113,6 +115,11 @@ class PerUnit(
         Raises:
             ValueError: The action is not a device index.
         """
+        self.move_current(action)
+        return self.observe()
+
+    def move_current(self, action: Any) -> None:
+        """Move the current unit to a device and go on to the next unit."""
         given = np.asarray(action)
         if given.dtype.kind not in "iu" or not self.action_space.contains(given.astype(np.int64)):
             last = len(self.base.problem.devices) - 1
@@ -120,14 +127,14 @@ class PerUnit(
         self.assignment = self.assignment.copy()  # ``base`` and ``best`` keep the one before
         self.assignment[self.current] = action
         self.current += 1
-        return self.observe()
 
     def compute_reward(self, done: bool) -> float:
         """Evaluate the placement if this step has a reward, and keep it if it is the fastest."""
         if self.final_only and not done:
             return 0.0
-        before = self.base.last_measurement
-        now = self.base.evaluate(self.assignment)
+        before, n_units = self.base.last_measurement, self.base.problem.n_units
+        now = self.base.evaluate(self.assignment, keep=np.arange(n_units) == self.current - 1)
+        self.assignment = self.base.assignment  # others may have made room
         self.update_best(now)
         reward = self.base.reward if self.final_only else rewards.improvement
         return float(reward(now, before))

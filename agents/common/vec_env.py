@@ -21,8 +21,8 @@ class PlacementVecEnv(VecEnv):
     """``PlacementVectorEnv`` for SB3's algorithms; see ``vectorize``.
 
     Infos hold, for each environment, latency_ms, reference_ms, best_single_ms, speedup,
-    speedup_vs_best_single and feasible; at the end of an episode also ``episode``, as SB3's
-    ``Monitor`` records it, and ``terminal_observation``.
+    speedup_vs_best_single, feasible and repaired; at the end of an episode also ``episode``, as
+    SB3's ``Monitor`` records it, and ``terminal_observation``.
 
     Args:
         envs: For instance ``PlacementVectorEnv(env, 20)`` or

@@ -35,6 +35,7 @@ class Measurement:
         measure_s: Seconds of the checked first inference, warm-up and measurement.
         error: Why the placement failed, or an empty string.
         cached: Whether the measurement was made for an earlier request.
+        repaired: Whether the placement that was proposed did not fit, and this one was evaluated.
     """
 
     latency_ms: float
@@ -50,6 +51,7 @@ class Measurement:
     measure_s: float = 0.0
     error: str = ""
     cached: bool = False
+    repaired: bool = False
 
     @property
     def feasible(self) -> bool:
@@ -110,6 +112,16 @@ class Backend(Protocol):
     """The interface of an engine or a simulator."""
 
     problem: Problem
+
+    @property
+    def limits_weights(self) -> bool:
+        """Whether weights that exceed a device's limit make a placement infeasible."""
+        ...
+
+    @property
+    def known_costs(self) -> CostTable | None:
+        """The cost table, if nothing has to be measured for it."""
+        ...
 
     def evaluate(self, assignment: IntArray) -> Measurement:
         """Evaluate an (n_units,) assignment; a placement that fails is data, not an exception.

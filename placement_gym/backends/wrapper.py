@@ -16,6 +16,16 @@ class BackendWrapper:
         self.inner = inner
         self.problem = inner.problem
 
+    @property
+    def limits_weights(self) -> bool:
+        """See ``Backend.limits_weights``."""
+        return self.inner.limits_weights
+
+    @property
+    def known_costs(self) -> CostTable | None:
+        """See ``Backend.known_costs``."""
+        return self.inner.known_costs
+
     def evaluate(self, assignment: IntArray) -> Measurement:
         """See ``Backend.evaluate``."""
         return self.inner.evaluate(assignment)

@@ -111,6 +111,7 @@ class Linear:
         self,
         time_limit_s: float = 60.0,
         start: tuple[IntArray, ArrayLike] | None = None,
+        gap: float = GAP,
         max_nodes: int | None = None,
     ) -> Optimum:
         """Minimise the objective; at a limit return the best point so far and the bound.
@@ -118,9 +119,11 @@ class Linear:
         Args:
             time_limit_s: Wall-clock limit.
             start: Columns and values of a point to start from, which the solver completes.
+            gap: Relative distance to the bound at which the solver stops.
             max_nodes: Limit of the nodes of the search tree, which unlike time is reproducible.
         """
         solver = self.open()
+        solver.setOptionValue("mip_rel_gap", gap)
         if start is not None:
             columns, values = start
             values = broadcast_flat(values, columns.shape)

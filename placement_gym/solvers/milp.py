@@ -16,7 +16,13 @@ from placement_gym.solvers.solution import Solution
 from placement_gym.solvers.tasks import Tasks
 
 
-def serial_program(problem: Problem, costs: CostTable, time_limit_s: float = 60.0) -> Solution:
+def serial_program(
+    problem: Problem,
+    costs: CostTable,
+    time_limit_s: float = 60.0,
+    gap: float = GAP,
+    max_nodes: int | None = None,
+) -> Solution:
     """Minimise the latency of a serial schedule under support and memory limits.
 
     Times and transfers, once per tensor and destination, are linear. The number of submodels is
@@ -28,13 +34,15 @@ def serial_program(problem: Problem, costs: CostTable, time_limit_s: float = 60.
         costs: Costs of the units' operators.
         time_limit_s: Wall-clock limit, after which the best placement so far and the bound are
             returned.
+        gap: See ``Linear.minimize``.
+        max_nodes: See ``Linear.minimize``.
     """
     end = perf_counter() + time_limit_s
     tasks = Tasks.of_units(problem.units, costs)
     program, x = build_serial_program(problem, costs, tasks)
     best, best_ms = None, np.inf
     while True:
-        found = program.minimize(max(end - perf_counter(), 0.1))
+        found = program.minimize(max(end - perf_counter(), 0.1), gap=gap, max_nodes=max_nodes)
         bound_ms = min(found.bound, best_ms)
         if found.values is None or bound_ms >= best_ms * (1 - GAP):
             proven = best is not None and bound_ms >= best_ms * (1 - 2 * GAP)

@@ -112,6 +112,14 @@ class FakeBackend:
     def reference_ms(self) -> float:
         return self.cost(self.problem.single(self.problem.reference_device))
 
+    @property
+    def limits_weights(self) -> bool:
+        return self.problem.limited
+
+    @property
+    def known_costs(self) -> None:
+        return None
+
     def calls_of(self, method: str) -> int:
         """How often a method was called."""
         return sum(name == method for name, _ in self.calls)

@@ -96,6 +96,15 @@ class MeasuredBackend:
         self.inputs = sample_inputs(model)
         register(core, problem.devices)
 
+    @property
+    def limits_weights(self) -> bool:
+        """See ``Backend.limits_weights``."""
+        return self.problem.limited
+
+    @property
+    def known_costs(self) -> None:
+        """None: a profile would have to be measured."""
+
     def evaluate(self, assignment: IntArray) -> Measurement:
         """Compile and time a placement beside the reference; see ``Backend.evaluate``."""
         error = self.infeasibility(assignment)

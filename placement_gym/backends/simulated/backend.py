@@ -9,6 +9,7 @@ import numpy as np
 
 from placement_gym.arrays import BoolArray, FloatArray, IntArray, UInt8
 from placement_gym.backends.protocol import PENALTY, Batch, Measurement
+from placement_gym.backends.simulated.kernels.held_bytes import held_bytes
 from placement_gym.backends.simulated.simulator import Simulator
 from placement_gym.costs.semantics import Semantics
 from placement_gym.costs.table import CostTable
@@ -48,6 +49,18 @@ class SimulatedBackend:
         self.rng = np.random.default_rng()
         reference = self.check_and_convert(problem.single(problem.reference_device))
         self.reference_ms = self.simulator.latency_ms(reference)
+
+    @property
+    def limits_weights(self) -> bool:
+        """See ``Backend.limits_weights``."""
+        counts = self.semantics.memory in ("static", "lifetime")
+        hard = self.semantics.memory_penalty_ms_per_gb is None
+        return self.problem.limited and counts and hard
+
+    @property
+    def known_costs(self) -> CostTable:
+        """See ``Backend.known_costs``."""
+        return self.costs
 
     def evaluate(self, assignment: IntArray) -> Measurement:
         """Deterministic, or with seeded noise; see ``Backend.evaluate``."""
@@ -127,13 +140,26 @@ class SimulatedBackend:
         """(k,) latencies in ms without noise, and feasibility."""
         placements = self.check_and_convert(assignments)
         latency_ms = self.simulator.latencies_ms(placements)
-        feasible = np.ones(len(assignments), dtype=np.bool_)
-        if self.problem.limited or not self.problem.supports_all:
-            for k, placement in enumerate(placements):
-                error, penalty_ms = self.check_limits(placement, self.memory_bytes(placement))
-                feasible[k] = not error
-                latency_ms[k] += penalty_ms
-        return np.where(feasible, latency_ms, PENALTY * self.reference_ms), feasible
+        feasible, penalty_ms = self.check_limits_of_batch(placements)
+        return np.where(feasible, latency_ms + penalty_ms, PENALTY * self.reference_ms), feasible
+
+    def check_limits_of_batch(self, placements: UInt8) -> tuple[BoolArray, FloatArray]:
+        """(k,) whether placements are feasible, and penalties in ms; see ``check_limits``."""
+        problem, axes = self.problem, self.semantics
+        n = len(placements)
+        feasible, penalty_ms = np.ones(n, dtype=np.bool_), np.zeros(n)
+        if not problem.supports_all:
+            feasible &= problem.supported[np.arange(problem.n_units), placements].all(axis=1)
+        if axes.memory == "off" or not problem.limited:
+            return feasible, penalty_ms
+        if axes.memory == "static":
+            used = held_bytes(placements, problem.unit_bytes, len(problem.devices))
+        else:
+            used = np.array([self.memory_bytes(one) for one in placements], dtype=np.float64)
+        excess = np.maximum(used.reshape(n, -1) - problem.limits_bytes, 0.0)
+        if axes.memory_penalty_ms_per_gb is None:
+            return feasible & ~excess.any(axis=1), penalty_ms
+        return feasible, axes.memory_penalty_ms_per_gb * excess.sum(axis=1) / 1e9
 
     def remeasure(self, assignments: Sequence[IntArray]) -> list[Measurement]:
         """Exact, relative to the first assignment; see ``Backend.remeasure``."""

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from placement_gym.bench.report.document import Table
+from placement_gym.bench.report.formats import format_infeasible
 from placement_gym.bench.report.scores import StudyResults
 from placement_gym.bench.report.stats import Estimate, bootstrap, probability_of_improvement
 
@@ -74,6 +75,7 @@ COLUMNS = (
     Column("better than the floor", format_chance),
     Column("failed", count_failed),
     Column("evals", lambda results, agent: format_median(results, agent, "evaluations", 0)),
+    Column("infeas.", lambda results, agent: format_infeasible(results.rows_of(agent))),
     Column("wall s", lambda results, agent: format_median(results, agent, "wall_s", 2)),
 )
 ELSEWHERE = (

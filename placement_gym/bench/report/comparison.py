@@ -14,7 +14,13 @@ from rich.console import Group, JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
-from placement_gym.bench.report.formats import GAP_LEGEND, format_gap, format_ratio
+from placement_gym.bench.report.formats import (
+    GAP_LEGEND,
+    INFEASIBLE_LEGEND,
+    format_gap,
+    format_infeasible,
+    format_ratio,
+)
 from placement_gym.bench.report.known_latencies import KnownLatencies
 from placement_gym.bench.run.environment import BenchEnv
 from placement_gym.bench.run.rows import Json
@@ -35,6 +41,7 @@ COLUMNS = (
     "faster",
     "subm.",
     "evals",
+    "infeas.",
     "wall s",
 )
 
@@ -42,14 +49,15 @@ LEGEND = (
     "ms, p90: median and 90th percentile of the finalist, measured again after the search; "
     f"{GAP_LEGEND}; x: speed-up over the reference device and over the best single device; faster: "
     "whether it beats the best single device by more than the noise; subm.: submodels that the "
-    "engine made (expected, if different); evals: placements evaluated in the search"
+    "engine made (expected, if different); evals: placements evaluated in the search; "
+    f"{INFEASIBLE_LEGEND}"
 )
 
 
 def format_row(row: Json, known: KnownLatencies) -> list[str]:
     """A result row as the columns of the table."""
     agent = [row["label"], str(row["seed"])]
-    spent = [str(row["evaluations"]), f"{row['wall_s']:.1f}"]
+    spent = [str(row["evaluations"]), format_infeasible([row]), f"{row['wall_s']:.1f}"]
     if row["latency_ms"] is None:
         return [*agent, *["-"] * 5, "failed", "-", *spent]
     expected, made = row["n_submodels_expected"], row["n_submodels"]

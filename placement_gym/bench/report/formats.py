@@ -2,12 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from placement_gym.bench.report.known_latencies import KnownLatencies
+from placement_gym.bench.run.rows import Json
 
 GAP_LEGEND = (
     "gap: how far a latency is above the proven optimum, or with ≤ at most, above a bound that no "
     "placement is below"
 )
+
+INFEASIBLE_LEGEND = (
+    "infeas.: share of the evaluations whose placement did not fit or run; in brackets, of those "
+    "whose placement did not fit as proposed and was repaired first"
+)
+
+
+def format_infeasible(rows: Sequence[Json]) -> str:
+    """The share of infeasible evaluations of some runs, and of repaired ones if there are any.
+
+    A dash where rows do not count them, as those of earlier versions.
+    """
+    counted = [row for row in rows if row.get("infeasible") is not None]
+    evaluations = sum(row["evaluations"] for row in counted)
+    if not evaluations:
+        return "-"
+    infeasible, repaired = (
+        sum(row[field] or 0 for row in counted) / evaluations
+        for field in ("infeasible", "repaired")
+    )
+    return f"{infeasible:.0%}" + (f" ({repaired:.0%})" if repaired else "")
 
 
 def format_ratio(speedup: float, noise: float) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 
 from placement_gym.arrays import FloatArray
 from placement_gym.bench.report.document import Block, Heading, Picture, Table, Text
-from placement_gym.bench.report.formats import format_gap, format_ratio
+from placement_gym.bench.report.formats import format_gap, format_infeasible, format_ratio
 from placement_gym.bench.report.known_latencies import KnownLatencies, reopen_env
 from placement_gym.bench.report.scores import StudyResults
 from placement_gym.bench.report.verdict import count_wins, state_verdict
@@ -28,6 +28,7 @@ COLUMNS = (
     "failed",
     "greedy ms",
     "evals",
+    "infeas.",
     "wall s",
 )
 
@@ -89,6 +90,7 @@ def summarize_agent(results: StudyResults, problem: str, agent: str) -> tuple[fl
         failed,
         format_greedy(rows),
         f"{np.median(known_values(rows, 'evaluations')):.0f}",
+        format_infeasible(rows),
         f"{np.median(known_values(rows, 'wall_s')):.2f}",
         *([f"{np.median(scored):.4g}"] if len(scored) else []),
     ]

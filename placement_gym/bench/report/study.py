@@ -10,7 +10,7 @@ import gymnasium as gym
 from placement_gym.bench.report.agent_table import FLOORS, summarize_agents
 from placement_gym.bench.report.document import Block, Heading, Picture, Text, write_report
 from placement_gym.bench.report.drift import NOTE, correct_drift
-from placement_gym.bench.report.formats import GAP_LEGEND
+from placement_gym.bench.report.formats import GAP_LEGEND, INFEASIBLE_LEGEND
 from placement_gym.bench.report.known_latencies import load_known_latencies
 from placement_gym.bench.report.plots import draw_curves, draw_intervals, draw_profiles
 from placement_gym.bench.report.problem import report_problem
@@ -32,7 +32,9 @@ LEGEND = (
     "in neither. Greedy: what the agent predicts after learning; an infeasible prediction counts "
     "as a failed run. Better than the floor: how often a run beats a run of the best agent that "
     f"needs no learning ({', '.join(FLOORS)}); a failed run loses. Failed runs are in the profiles "
-    f"and curves with score 0. In the tables of problems, {GAP_LEGEND}."
+    "and curves with score 0. "
+    f"{INFEASIBLE_LEGEND[0].upper()}{INFEASIBLE_LEGEND[1:]}. "
+    f"In the tables of problems, {GAP_LEGEND}."
 )
 
 

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from placement_gym.arrays import IntArray
-from placement_gym.bench.run.agents import AgentSpec
+from placement_gym.bench.run.agents import REPAIR, UNCHANGED, AgentSpec
 from placement_gym.bench.run.budget import BudgetedBackend, BudgetReached
 from placement_gym.bench.run.environment import BenchEnv
 from placement_gym.bench.run.finalist import Finalist
@@ -46,7 +46,9 @@ def run_agent(
     base = bench_env.base
     counted = BudgetedBackend(base.backend, budget, on_evaluation)
     row = start_row(bench_env, agent, seed, budget)
+    repaired, before = decide_repair(bench_env, agent), (base.repair, base.on_repair)
     base.backend = counted
+    base.repair, base.on_repair = repaired, counted.note_repairs
     try:
         row, candidates = run_search(bench_env, agent, counted, row)
         if not candidates:
@@ -58,8 +60,23 @@ def run_agent(
         return replace(failed, error=describe_error(error)), None
     finally:
         base.backend = counted.inner
+        base.repair, base.on_repair = before
     placement = Placement.of(base.problem, finalist.assignment, base.graph)
     return complete_row(row, finalist, placement), placement
+
+
+def decide_repair(bench_env: BenchEnv, agent: AgentSpec) -> bool:
+    """Whether an agent's placements are repaired.
+
+    As its option says, or else as the environment was made; by default where limits are hard,
+    unless the agent is a fixed choice.
+    """
+    if agent.repair is not None:
+        return agent.repair
+    made = bench_env.env_kwargs.get(REPAIR)
+    if made is not None:
+        return bool(made)
+    return bench_env.base.backend.limits_weights and agent.name not in UNCHANGED
 
 
 def describe_error(error: Exception) -> str:
@@ -81,11 +98,14 @@ def run_search(
         with suppress(BudgetReached):
             policy.learn(row.budget)
     spent, best, curve = counted.evaluations, counted.best(N_FINALISTS), list(counted.curve)
+    infeasible, repaired = counted.n_infeasible, counted.n_repaired
     counted.budget = max(row.budget, spent + bench_env.max_episode_evaluations)
     info = play_episode(bench_env.env, policy, deterministic=True, seed=row.seed)
     row = replace(
         row,
         evaluations=spent or counted.evaluations,
+        infeasible=infeasible if spent else counted.n_infeasible,
+        repaired=repaired if spent else counted.n_repaired,
         wall_s=counted.wall_s,
         curve=curve or counted.curve,
         greedy_latency_ms=float(info["latency_ms"]) if info["feasible"] else None,

@@ -9,9 +9,15 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
+from placement_gym.arguments import check_flag
 from placement_gym.errors import UserError, unknown_name
 
 REGISTRY = "agents:AGENTS"
+
+REPAIR = "repair"
+"""An option of every agent that the harness takes: whether its placements are repaired."""
+UNCHANGED = ("single-device", "saved", "openvino-hetero", "openvino-auto", "fill-in-order")
+"""Fixed choices that a repair would turn into another one."""
 
 
 class UnknownAgentError(UserError):
@@ -24,7 +30,8 @@ class AgentSpec:
 
     Attributes:
         name: A registered name, or ``"module:attribute"``.
-        kwargs: Given to the agent's ``make(env, seed, **kwargs)``.
+        kwargs: Given to the agent's ``make(env, seed, **kwargs)``, but ``repair``: whether the
+            harness repairs its placements.
         factory: The factory or the agent itself, where no name can be imported.
         alias: Name in tables; empty takes ``name`` with its options.
     """
@@ -37,8 +44,25 @@ class AgentSpec:
     @property
     def label(self) -> str:
         """The alias, or the name followed by its options."""
-        options = " ".join(str(value) for value in self.kwargs.values())
-        return self.alias or f"{self.name} {options}".strip()
+        options = " ".join(str(value) for value in self.make_kwargs.values())
+        repaired = {None: "", True: ", repaired", False: ", no repair"}[self.repair]
+        return self.alias or f"{self.name} {options}".strip() + repaired
+
+    @property
+    def repair(self) -> bool | None:
+        """Whether its placements are to be repaired; None if it does not say.
+
+        Raises:
+            UserError: The option is neither True nor False.
+        """
+        if REPAIR in self.kwargs:
+            check_flag(REPAIR, self.kwargs[REPAIR])
+        return self.kwargs.get(REPAIR)
+
+    @property
+    def make_kwargs(self) -> dict[str, Any]:
+        """The options of its factory."""
+        return {key: value for key, value in self.kwargs.items() if key != REPAIR}
 
     @classmethod
     def of(cls, agent: str | Mapping[str, Any] | AgentSpec | Any) -> AgentSpec:
@@ -80,7 +104,7 @@ class AgentSpec:
             TypeError: The factory returned something without ``predict``.
         """
         found = self.load()
-        agent = found if is_agent(found) else found(env, seed, **self.kwargs)
+        agent = found if is_agent(found) else found(env, seed, **self.make_kwargs)
         if not hasattr(agent, "predict"):
             raise TypeError(f"agent {self.name!r} has no predict(obs, state, episode_start, ...)")
         return agent

@@ -6,7 +6,9 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import NamedTuple
 
-from placement_gym.arrays import IntArray
+import numpy as np
+
+from placement_gym.arrays import BoolArray, IntArray
 from placement_gym.backends.protocol import Backend, Batch, Measurement
 from placement_gym.backends.wrapper import BackendWrapper
 
@@ -47,6 +49,7 @@ class BudgetedBackend(BackendWrapper):
         self.on_evaluation = on_evaluation
         self.history: list[Evaluation] = []
         self.curve: list[tuple[int, float, float]] = []
+        self.repaired: list[int] = []
         self.started = perf_counter()
 
     @property
@@ -57,6 +60,20 @@ class BudgetedBackend(BackendWrapper):
     @property
     def evaluations(self) -> int:
         return len(self.history)
+
+    @property
+    def n_infeasible(self) -> int:
+        """Evaluations whose placement did not fit or run."""
+        return sum(bool(one.error) for one in self.history)
+
+    @property
+    def n_repaired(self) -> int:
+        """Evaluations whose placement did not fit as proposed and was repaired first."""
+        return sum(at < self.evaluations for at in self.repaired)
+
+    def note_repairs(self, repaired: BoolArray) -> None:
+        """Take which of the placements that are evaluated next were repaired."""
+        self.repaired += (self.evaluations + np.flatnonzero(repaired)).tolist()
 
     def evaluate(self, assignment: IntArray) -> Measurement:
         """See ``Backend.evaluate``.

@@ -41,6 +41,9 @@ class Row:
         seed: Seed of the run.
         budget: Evaluations allowed.
         evaluations: Evaluations used.
+        infeasible: Those of them whose placement did not fit or run, after any repair; None in
+            rows of earlier versions.
+        repaired: Those of them whose placement did not fit as proposed and was repaired first.
         latency_ms: Median of the finalist, measured again.
         latency_p90_ms: 90th percentile of the same.
         greedy_latency_ms: Median of ``predict(deterministic=True)`` after learning.
@@ -68,6 +71,8 @@ class Row:
     seed: int
     budget: int
     evaluations: int = 0
+    infeasible: int | None = None
+    repaired: int | None = None
     costs_fingerprint: str | None = None
     latency_ms: float | None = None
     latency_p90_ms: float | None = None

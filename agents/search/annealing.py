@@ -1,0 +1,134 @@
+"""Simulated annealing and hill climbing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from agents.search.moves import Moves
+from agents.search.search import UNFIT, Search
+from agents.search.starts import HEURISTICS, propose_starts
+from placement_gym.arrays import IntArray
+from placement_gym.patterns import random_blocks
+
+ATTEMPTS = 5
+KICKS = 3
+
+
+class Annealing(Search):
+    """Simulated annealing: accepts slower placements with a probability that falls over time.
+
+    Each batch holds new moves of the current placement and accepts the first that passes, in order.
+    When no move has helped for long, it goes on from a copy of the best placement after ``KICKS``
+    random moves. ``heat=(0, 0)`` makes it hill climbing.
+
+    Args:
+        env: As for ``Search``.
+        seed: As for ``Search``.
+        horizon: Evaluations over which it cools down; None takes those of the first ``learn``.
+        starts: (k, n_units) placements, of which the fastest is the first; None samples one.
+        heat: Temperature at the beginning and at the end, in log speed-up.
+        batch: Moves that are evaluated together.
+        screen: See ``Moves``.
+        patience: Evaluations without a new best placement before a restart.
+    """
+
+    def __init__(
+        self,
+        env: gym.Env[Any, Any],
+        seed: int,
+        horizon: int | None = None,
+        starts: IntArray | None = None,
+        heat: tuple[float, float] = (0.01, 0.0005),
+        batch: int = 2,
+        screen: int = 10,
+        patience: int = 300,
+    ) -> None:
+        super().__init__(env, seed)
+        self.horizon, self.heat, self.batch, self.patience = horizon, heat, batch, patience
+        self.starts = random_blocks(self.problem, self.rng)[None] if starts is None else starts
+        self.moves = Moves(self.base, self.rng, screen)
+        self.now: IntArray = self.starts[0]
+        self.speedup = 0.0
+        self.seen: set[bytes] = set()
+        self.record, self.record_at = 0.0, 0
+
+    def learn(self, total_timesteps: int) -> Search:
+        """Evaluate ``total_timesteps`` more placements."""
+        self.horizon = self.horizon or total_timesteps
+        return super().learn(total_timesteps)
+
+    def improve(self, end: int) -> None:
+        """Evaluate the starts, or one batch of moves."""
+        if not self.speedup:
+            tried, reached = self.evaluate(self.starts[: end - self.evaluations])
+            self.now, self.speedup = tried[reached.argmax()], float(reached.max())
+            return
+        tried, reached = self.evaluate(self.propose(min(self.batch, end - self.evaluations)))
+        for candidate, speedup in zip(tried, reached, strict=True):
+            if self.accepts(float(speedup)):
+                self.now, self.speedup = candidate, float(speedup)
+                break
+        self.restart_if_stuck()
+
+    def propose(self, k: int) -> IntArray:
+        """At most ``k`` moves of the current placement, new ones if there are any."""
+        new: dict[bytes, IntArray] = {}
+        for _ in range(ATTEMPTS):
+            for one in self.moves.propose(self.now, k - len(new)):
+                if one.tobytes() not in self.seen:
+                    new[one.tobytes()] = one
+            if len(new) == k:
+                break
+        self.seen.update(new)
+        return np.stack(list(new.values())) if new else self.moves.propose(self.now, k)
+
+    def accepts(self, speedup: float) -> bool:
+        """Whether the search goes on from a placement of that speed-up."""
+        loss, heat = np.log(self.speedup / speedup), self.temperature()
+        return bool(loss <= 0 or (heat > 0 and self.rng.random() < np.exp(-loss / heat)))
+
+    def restart_if_stuck(self) -> None:
+        """Go on from a changed copy of the best placement if it has been the best for long."""
+        if self.best_speedup > self.record:
+            self.record, self.record_at = self.best_speedup, self.evaluations
+        elif self.evaluations - self.record_at >= self.patience:
+            self.record_at = self.evaluations
+            self.now, self.speedup = self.assignment, UNFIT
+            for _ in range(KICKS):
+                self.now = self.moves.change(self.now, 1)[0]
+
+    def temperature(self) -> float:
+        """The current temperature; it falls exponentially."""
+        first, last = self.heat
+        if not first:
+            return 0.0
+        passed = min(self.evaluations / (self.horizon or 1), 1.0)
+        return float(first * (last / first) ** passed)
+
+
+def annealing(
+    env: gym.Env[Any, Any], seed: int, start: str = HEURISTICS, **kwargs: Any
+) -> Annealing:
+    """Make simulated annealing; see ``Annealing``.
+
+    Args:
+        env: As for ``Search``.
+        seed: As for ``Search``.
+        start: See ``propose_starts``.
+        kwargs: Arguments of ``Annealing``.
+
+    Raises:
+        UserError: There is no such start.
+        PlacementMismatchError: The placement was made for something else.
+    """
+    return Annealing(env, seed, starts=propose_starts(env, start), **kwargs)
+
+
+def hill_climb(
+    env: gym.Env[Any, Any], seed: int, start: str = HEURISTICS, **kwargs: Any
+) -> Annealing:
+    """Make annealing that never accepts a slower placement, restarts aside; see ``annealing``."""
+    return annealing(env, seed, start, heat=(0.0, 0.0), **kwargs)

@@ -1,0 +1,61 @@
+"""What searches share: batches of placements, and the best of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from agents.common.fixed import Fixed
+from placement_gym.arrays import FloatArray, IntArray
+from placement_gym.env import placement_env
+from placement_gym.problem import Problem
+
+UNFIT = 1e-9
+
+
+class Search(Fixed):
+    """Predicts the fastest feasible placement it has seen.
+
+    Placements are evaluated in batches, which a simulated environment computes at once. Calling
+    ``learn`` again continues the search.
+
+    Args:
+        env: The environment that evaluates placements, and repairs them if it was made to.
+        seed: Seed of all random numbers.
+    """
+
+    def __init__(self, env: gym.Env[Any, Any], seed: int) -> None:
+        self.base = placement_env(env)
+        self.problem: Problem = self.base.problem
+        super().__init__(self.problem.single(self.problem.reference_device))
+        self.rng = np.random.default_rng(seed)
+        self.best_speedup = 0.0
+        self.evaluations = 0
+
+    def learn(self, total_timesteps: int) -> Search:
+        """Evaluate ``total_timesteps`` more placements."""
+        end = self.evaluations + total_timesteps
+        while self.evaluations < end:
+            self.improve(end)
+        return self
+
+    def improve(self, end: int) -> None:
+        """Evaluate one batch, up to ``end`` evaluations in total."""
+        raise NotImplementedError
+
+    def evaluate(self, assignments: IntArray) -> tuple[IntArray, FloatArray]:
+        """Evaluate (k, n_units) placements.
+
+        Returns:
+            (k, n_units) the placements that were evaluated, and (k,) their speed-ups; infeasible
+            ones get ``UNFIT``.
+        """
+        evaluated, (speedup, feasible) = self.base.evaluate_batch(assignments)
+        self.evaluations += len(evaluated)
+        reached = np.where(feasible, speedup, UNFIT)
+        if feasible.any() and reached.max() > self.best_speedup:
+            self.best_speedup = float(reached.max())
+            self.assignment = evaluated[reached.argmax()].copy()
+        return evaluated, reached

@@ -1,0 +1,100 @@
+"""First placements of a search: what heuristics propose from the cost table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from agents.static import saved
+from placement_gym import patterns
+from placement_gym.arrays import IntArray
+from placement_gym.costs.table import CostTable
+from placement_gym.env import DevicePlacementEnv, placement_env
+from placement_gym.errors import UserError
+from placement_gym.problem import Problem
+from placement_gym.solvers.list_scheduling import critical_path, heft, m_etf
+from placement_gym.solvers.milp import serial_program
+from placement_gym.solvers.repair import Prices
+
+HEURISTICS, QUICK, RANDOM = "heuristics", "quick", "random"
+SAME = {"best": HEURISTICS}
+"""What version 0.1.0 called them."""
+CELLS = 16
+PROGRAM_GAP, PROGRAM_NODES, PROGRAM_S = 0.01, 1, 10.0
+"""Limits of the serial program: the first two end it at the same place on every machine."""
+MANY_UNITS = 2_000
+"""Above this number only list scheduling in rank order and single devices are asked."""
+
+
+def propose_starts(env: gym.Env[Any, Any], start: str = HEURISTICS) -> IntArray | None:
+    """(k, n_units) placements that a search evaluates first; None for random ones.
+
+    Args:
+        env: The environment; nothing is evaluated.
+        start: ``"heuristics"``, see ``propose_heuristics``, which ``"best"`` also means;
+            ``"quick"``: those that need no program; ``"random"``; or a placement file.
+
+    Raises:
+        UserError: It is none of these.
+        PlacementMismatchError: The placement was made for something else.
+    """
+    start = SAME.get(start, start)
+    if start == RANDOM:
+        return None
+    if start in (HEURISTICS, QUICK):
+        return propose_heuristics(placement_env(env), with_program=start == HEURISTICS)
+    if not Path(start).is_file():
+        raise UserError(
+            f"start must be 'heuristics', 'quick', 'random' or a placement file, not {start!r}"
+        )
+    return saved(env, 0, start).assignment[None]
+
+
+def propose_heuristics(env: DevicePlacementEnv, with_program: bool = True) -> IntArray:
+    """(k, n_units) distinct placements, repaired if the environment repairs.
+
+    List schedulers, the best prefix and window by the sum of times and transfers, every single
+    device, and with ``with_program`` the serial program as far as the root of its tree, which takes
+    up to some seconds. They need no evaluation, but in a measured environment its profile.
+    """
+    proposed = np.stack(list(list_heuristics(env, with_program)))
+    if env.repair:
+        proposed = env.repair_placements(proposed)
+    distinct = {one.tobytes(): one for one in proposed}
+    return np.stack(list(distinct.values()))
+
+
+def list_heuristics(env: DevicePlacementEnv, with_program: bool) -> Iterator[IntArray]:
+    """The placements of ``propose_heuristics``."""
+    problem, costs = env.problem, env.cost_table()
+    yield heft(problem, costs)
+    yield critical_path(problem, costs)
+    if problem.n_units <= MANY_UNITS:
+        yield m_etf(problem, costs)
+        yield from choose_patterns(env, Prices.of(problem, costs))
+        if with_program:
+            yield from solve_serial_program(problem, costs)
+    for device in range(len(problem.devices)):
+        yield problem.where_supported(problem.single(device))
+
+
+def solve_serial_program(problem: Problem, costs: CostTable) -> Iterator[IntArray]:
+    """The serial program's placement at the root of its tree, if there is one."""
+    found = serial_program(problem, costs, PROGRAM_S, PROGRAM_GAP, PROGRAM_NODES).assignment
+    if found is not None:
+        yield found
+
+
+def choose_patterns(env: DevicePlacementEnv, prices: Prices) -> Iterator[IntArray]:
+    """The cheapest prefix and the cheapest window, after repair if the environment repairs."""
+    cuts = patterns.cut_grid(env.problem, CELLS)
+    for intervals in ([(0, cut) for cut in cuts[1:]], list(combinations(cuts[1:], 2))):
+        tried = patterns.windows_on_all_pairs(env.problem, intervals)
+        if len(tried):
+            tried = env.repair_placements(tried) if env.repair else tried
+            yield tried[prices.total_ms(tried).argmin()]

@@ -1,0 +1,145 @@
+"""Repair: units leave devices that hold more than their limit, for the next best with room."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from placement_gym.arrays import BoolArray, FloatArray, IntArray
+from placement_gym.costs.table import CostTable
+from placement_gym.graph.operators import Tensors
+from placement_gym.graph.units import Units
+from placement_gym.problem import Problem
+from placement_gym.solvers.tasks import Tasks
+
+
+@dataclass(frozen=True, eq=False)
+class Links:
+    """What it costs that two units are on different devices, from the view of each of them.
+
+    Attributes:
+        first: (n_units + 1,) where each unit's links begin.
+        other: (n_links,) the unit at the other end.
+        ms: (n_links, n_devices, n_devices) by own device and the other's.
+    """
+
+    first: IntArray
+    other: IntArray
+    ms: FloatArray
+
+    @classmethod
+    def of(cls, units: Units, costs: CostTable) -> Links:
+        """By the times of transfers."""
+        tasks = Tasks.of_units(units, costs)
+        return cls.of_tensors(tasks.tensors, tasks.transfer_ms, len(units))
+
+    @classmethod
+    def by_bytes(cls, problem: Problem) -> Links:
+        """By the sizes of tensors, between any two devices."""
+        tensors, apart = problem.units.quotient.tensors, 1.0 - np.eye(len(problem.devices))
+        return cls.of_tensors(tensors, tensors.size_bytes[:, None, None] * apart, problem.n_units)
+
+    @classmethod
+    def of_tensors(cls, tensors: Tensors, transfer_ms: FloatArray, n_units: int) -> Links:
+        """One link for each reading of a tensor; its readers share the price of the transfer."""
+        tensor, reader = tensors.readings()
+        maker = tensors.source[tensor]
+        shared_ms = transfer_ms[tensor] / np.bincount(tensor)[tensor][:, None, None]
+        own = np.concatenate([maker, reader])
+        order = np.argsort(own, kind="stable")
+        first = np.concatenate([[0], np.cumsum(np.bincount(own, minlength=n_units))])
+        ms = np.concatenate([shared_ms, shared_ms.transpose(0, 2, 1)])[order]
+        other = np.concatenate([reader, maker])[order]
+        return cls(first.astype(np.int64), other, np.ascontiguousarray(ms))
+
+    @classmethod
+    def none(cls, problem: Problem) -> Links:
+        """No links: transfers are ignored."""
+        n_units, n_devices = problem.supported.shape
+        zeros = np.zeros(n_units + 1, dtype=np.int64)
+        return cls(zeros, zeros[:0], np.empty((0, n_devices, n_devices)))
+
+
+@dataclass(frozen=True, eq=False)
+class Prices:
+    """What a repair minimises.
+
+    Attributes:
+        unit_ms: (n_units, n_devices) time of each unit; None without a cost table.
+        links: What transfers cost.
+    """
+
+    unit_ms: FloatArray | None
+    links: Links
+
+    @classmethod
+    def of(cls, problem: Problem, costs: CostTable | None) -> Prices:
+        """By a cost table, or without one by the bytes that change device."""
+        if costs is None:
+            return cls(None, Links.by_bytes(problem))
+        return cls(costs.unit_ms(problem.units), Links.of(problem.units, costs))
+
+    def total_ms(self, assignments: IntArray) -> FloatArray:
+        """(k,) sums of times and transfers of (k, n_units) placements.
+
+        A tensor that some of its readers need on another device counts by their share.
+        """
+        from placement_gym.solvers.regrets import price_batch
+
+        n_units, n_devices = len(self.links.first) - 1, self.links.ms.shape[1]
+        unit_ms = np.zeros((n_units, n_devices)) if self.unit_ms is None else self.unit_ms
+        links = self.links
+        return price_batch(assignments, unit_ms, links.first, links.other, links.ms)
+
+
+def repair(
+    problem: Problem,
+    assignments: IntArray,
+    prices: FloatArray | None = None,
+    links: Links | None = None,
+    keep: BoolArray | None = None,
+) -> IntArray:
+    """Make placements feasible by moving units away from devices that hold too much.
+
+    Units that their device does not run go to their cheapest device with room. Then, while a
+    device holds more than its limit, the unit, the run of adjacent units, or the shortest end of a
+    run, that has the least regret for each byte leaves it for its next best device with room. The
+    regret is the difference of prices and of transfers to where its neighbours are now. Units
+    without bytes stay unless their run moves. If nothing more fits, units are placed anew, largest
+    first, as far as that lowers the overload; so the result is feasible where such a greedy filling
+    is.
+
+    A feasible placement is returned unchanged, and so is the result of an earlier repair. One that
+    cannot be repaired comes back with the least overload that was found, never more than it had.
+
+    Args:
+        problem: Units, devices, support and memory limits.
+        assignments: (k, n_units) placements.
+        prices: (n_units, n_devices) ms that each unit costs on each device; None takes zeros.
+        links: What transfers cost; None ignores them.
+        keep: (k, n_units) bool, units that leave only if all others cannot; None for none.
+
+    Returns:
+        (k, n_units) placements; the given ones are not changed.
+
+    Raises:
+        UserError: An assignment is invalid; see ``Problem.check``.
+    """
+    from placement_gym.solvers.repair_kernel import Terms, repair_batch
+
+    problem.check(assignments)
+    links = links or Links.none(problem)
+    price = np.zeros(problem.supported.shape) if prices is None else prices
+    terms = Terms(
+        problem.unit_bytes,
+        problem.limits_bytes,
+        np.where(problem.supported, price, np.inf),
+        links.first,
+        links.other,
+        links.ms,
+        np.argsort(-problem.unit_bytes, kind="stable"),
+    )
+    none = np.zeros((1, problem.n_units), dtype=np.bool_)
+    placements = np.ascontiguousarray(assignments, dtype=np.int64)
+    return repair_batch(terms, placements, none if keep is None else keep)

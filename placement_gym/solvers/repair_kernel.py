@@ -1,0 +1,205 @@
+"""The kernel of ``solvers.repair``: units and runs leave full devices, least regret first."""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from placement_gym.arrays import BoolArray, FloatArray, IntArray
+from placement_gym.solvers.regrets import choose_run, choose_target
+
+
+class Terms(NamedTuple):
+    """What decides which unit goes where.
+
+    Attributes:
+        size: (n_units,) bytes.
+        limit: (n_devices,) bytes, infinite without a limit.
+        price: (n_units, n_devices) ms, infinite where the device does not run the unit.
+        first: (n_units + 1,) where each unit's links begin.
+        other: (n_links,) the unit at the other end.
+        link_ms: (n_links, n_devices, n_devices) transfer by own device and the other's.
+        by_size: (n_units,) units, largest first.
+    """
+
+    size: FloatArray
+    limit: FloatArray
+    price: FloatArray
+    first: IntArray
+    other: IntArray
+    link_ms: FloatArray
+    by_size: IntArray
+
+
+@njit(cache=True, nogil=True)
+def repair_batch(terms: Terms, placements: IntArray, keep: BoolArray) -> IntArray:
+    """(k, n_units) repaired copies of (k, n_units) placements.
+
+    Args:
+        terms: Units, devices and prices.
+        placements: (k, n_units) devices.
+        keep: (k, n_units) bool, units that leave only if all others cannot; or (1, n_units).
+    """
+    repaired = placements.copy()
+    for k in range(len(repaired)):
+        repair_one(terms, repaired[k], keep[min(k, len(keep) - 1)])
+    return repaired
+
+
+@njit(cache=True, nogil=True)
+def repair_one(terms: Terms, place: IntArray, keep: BoolArray) -> None:
+    """Repair one (n_units,) placement in place."""
+    room = move_to_supported(terms, place)
+    if room.min() >= 0:
+        return
+    empty_full_devices(terms, place, room, keep)
+    while room.min() < 0:
+        other = place.copy()
+        other_room = refill(terms, other)
+        empty_full_devices(terms, other, other_room, keep)
+        if overload(other_room) >= overload(room):
+            return
+        place[:], room[:] = other, other_room
+
+
+@njit(cache=True, nogil=True)
+def overload(room: FloatArray) -> float:
+    """Bytes that devices hold beyond their limits."""
+    return -np.minimum(room, 0.0).sum()
+
+
+@njit(cache=True, nogil=True)
+def move_to_supported(terms: Terms, place: IntArray) -> FloatArray:
+    """Move units that their device does not run; returns the (n_devices,) room that is left."""
+    room = terms.limit.copy()
+    n = len(place)
+    for u in range(n):
+        if np.isfinite(terms.price[u, place[u]]):
+            room[place[u]] -= terms.size[u]
+    for u in range(n):
+        if not np.isfinite(terms.price[u, place[u]]):
+            place[u] = choose_device(terms, u, room)
+            room[place[u]] -= terms.size[u]
+    return room
+
+
+@njit(cache=True, nogil=True)
+def choose_device(terms: Terms, u: int, room: FloatArray) -> int:
+    """The cheapest device that runs a unit and has room, or else the one with the most room."""
+    best, widest = -1, -1
+    for d in range(len(room)):
+        if np.isfinite(terms.price[u, d]):
+            if widest < 0 or room[d] > room[widest]:
+                widest = d
+            if terms.size[u] <= room[d] and (best < 0 or terms.price[u, d] < terms.price[u, best]):
+                best = d
+    return widest if best < 0 else best
+
+
+@njit(cache=True, nogil=True)
+def refill(terms: Terms, place: IntArray) -> FloatArray:
+    """Place units anew, largest first: where they are if they fit, else as ``choose_device``."""
+    room = terms.limit.copy()
+    for u in terms.by_size:
+        if terms.size[u] > 0.0 and terms.size[u] > room[place[u]]:
+            place[u] = choose_device(terms, u, room)
+        room[place[u]] -= terms.size[u]
+    return room
+
+
+@njit(cache=True, nogil=True)
+def empty_full_devices(terms: Terms, place: IntArray, room: FloatArray, keep: BoolArray) -> None:
+    """Move units and runs from full devices to where they fit, until that helps no more.
+
+    ``place`` and ``room`` change. Runs are considered at the beginning and whenever a run has
+    moved or a device has become feasible, units at every move.
+    """
+    # single arrays: a tuple of them would be counted as referenced at every call
+    size, price, first, other, link_ms = (
+        terms.size,
+        terms.price,
+        terms.first,
+        terms.other,
+        terms.link_ms,
+    )
+    for everyone in range(2):
+        may_leave = (size > 0.0) & ((everyone == 1) | ~keep)
+        waiting = list_units(place, room, may_leave, size, price, first, other, link_ms)
+        while len(waiting):
+            begin, end, there, rank = choose_run(
+                place, room, may_leave, size, price, first, other, link_ms
+            )
+            if there >= 0 and rank <= waiting[0][0]:
+                for u in range(begin, end):
+                    move(u, there, place, room, size)
+            else:
+                move_units(waiting, place, room, may_leave, size, price, first, other, link_ms)
+            waiting = list_units(place, room, may_leave, size, price, first, other, link_ms)
+
+
+@njit(cache=True, nogil=True)
+def list_units(
+    place: IntArray,
+    room: FloatArray,
+    may_leave: BoolArray,
+    size: FloatArray,
+    price: FloatArray,
+    first: IntArray,
+    other: IntArray,
+    link_ms: FloatArray,
+) -> list[tuple[float, int]]:
+    """A heap of (rank, unit) of the units that can leave a full device."""
+    waiting = [(0.0, 0) for _ in range(0)]
+    for u in range(len(place)):
+        if may_leave[u] and room[place[u]] < 0.0:
+            rank, there = choose_target(u, place, room, size, price, first, other, link_ms)
+            if there >= 0:
+                heappush(waiting, (rank, u))
+    return waiting
+
+
+@njit(cache=True, nogil=True)
+def move_units(
+    waiting: list[tuple[float, int]],
+    place: IntArray,
+    room: FloatArray,
+    may_leave: BoolArray,
+    size: FloatArray,
+    price: FloatArray,
+    first: IntArray,
+    other: IntArray,
+    link_ms: FloatArray,
+) -> None:
+    """Move units of the heap, least rank first, until a device has become feasible.
+
+    Ranks rise where other devices fill, which is seen when a unit is next; they fall only where a
+    neighbour has moved, which is then added again.
+    """
+    while len(waiting):
+        rank, u = heappop(waiting)
+        now, there = choose_target(u, place, room, size, price, first, other, link_ms)
+        if there < 0 or room[place[u]] >= 0.0:
+            continue
+        if now > rank:
+            heappush(waiting, (now, u))
+            continue
+        here = place[u]
+        move(u, there, place, room, size)
+        if room[here] >= 0.0:
+            return
+        for link in range(first[u], first[u + 1]):
+            v = other[link]
+            if may_leave[v] and room[place[v]] < 0.0:
+                rank, there = choose_target(v, place, room, size, price, first, other, link_ms)
+                if there >= 0:
+                    heappush(waiting, (rank, v))
+
+
+@njit(cache=True, nogil=True)
+def move(u: int, there: int, place: IntArray, room: FloatArray, size: FloatArray) -> None:
+    room[place[u]] += size[u]
+    room[there] -= size[u]
+    place[u] = there

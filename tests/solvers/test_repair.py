@@ -1,0 +1,140 @@
+"""Repair of infeasible placements: what it promises, and what a slow one does."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from graphs import op_graph
+from slow_repair import SlowRepair
+
+from placement_gym.arrays import IntArray
+from placement_gym.devices import DeviceSpec
+from placement_gym.graph.units import group
+from placement_gym.problem import Problem
+from placement_gym.solvers.repair import Links, Prices, repair
+
+CASES = range(60)
+
+
+def random_case(seed: int, slack: float | None = None) -> tuple[Problem, Prices, IntArray]:
+    """A small problem with whole numbers for prices, and 20 random placements."""
+    rng = np.random.default_rng(seed)
+    n, n_devices = int(rng.integers(2, 14)), int(rng.integers(2, 5))
+    pairs = [(a, b) for b in range(n) for a in range(b) if rng.random() < 0.25]
+    graph = op_graph(n, pairs)
+    sizes = rng.integers(0, 6, n) * (rng.random(n) < 0.8)
+    graph = replace(graph, weight_bytes=sizes * 100)
+    share = rng.uniform(0.15, 1.2, n_devices) if slack is None else np.full(n_devices, slack)
+    devices = tuple(
+        DeviceSpec(f"GPU.{d}", memory_bytes=max(int(sizes.sum() * 100 * share[d]), 1))
+        for d in range(n_devices)
+    )
+    supported = rng.random((n, n_devices)) < 0.9
+    supported[:, 0] = True
+    problem = Problem(group(graph, "op"), devices, supported)
+    links = Links.by_bytes(problem)
+    # whole numbers have exact sums: up to 12 readers share a price of 27720
+    links = replace(links, ms=np.round(links.ms * 27.72) * rng.integers(0, 3))
+    prices = Prices(rng.integers(0, 9, (n, n_devices)) * 10_000.0, links)
+    blocks = np.sort(rng.integers(0, n_devices, (20, n)), axis=1)
+    scattered = rng.integers(0, n_devices, (20, n))
+    return problem, prices, np.where(rng.random((20, 1)) < 0.5, blocks, scattered)
+
+
+def excess(problem: Problem, assignment: IntArray) -> float:
+    held = np.bincount(assignment, problem.unit_bytes, len(problem.devices))
+    return float(np.maximum(held - problem.limits_bytes, 0.0).sum())
+
+
+def fix(problem: Problem, prices: Prices, assignments: IntArray, **kwargs: object) -> IntArray:
+    return repair(problem, assignments, prices.unit_ms, prices.links, **kwargs)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("seed", CASES)
+def test_a_repair_is_that_of_the_slow_oracle(seed: int) -> None:
+    problem, prices, assignments = random_case(seed)
+    keep = np.random.default_rng(seed).random(assignments.shape) < 0.3
+    slow = SlowRepair(problem, prices)
+    assert fix(problem, prices, assignments).tolist() == [slow(a).tolist() for a in assignments]
+    kept = [slow(a, k).tolist() for a, k in zip(assignments, keep, strict=True)]
+    assert fix(problem, prices, assignments, keep=keep).tolist() == kept
+
+
+@pytest.mark.parametrize("seed", CASES)
+def test_a_repair_helps_or_changes_nothing(seed: int) -> None:
+    problem, prices, assignments = random_case(seed)
+    repaired = fix(problem, prices, assignments)
+    slow = SlowRepair(problem, prices)
+    for before, after in zip(assignments, repaired, strict=True):
+        assert problem.unsupported(after) == ""
+        if not problem.infeasibility(before):
+            assert (after == before).all()
+        if not problem.unsupported(before):
+            assert excess(problem, after) <= excess(problem, before)
+            if excess(problem, slow.refill(before)) == 0:
+                assert excess(problem, after) == 0
+    assert (fix(problem, prices, repaired) == repaired).all()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_batch_is_repaired_as_its_members_are(seed: int) -> None:
+    problem, prices, assignments = random_case(seed)
+    before = assignments.copy()
+    together = fix(problem, prices, assignments)
+    alone = [fix(problem, prices, one[None])[0] for one in assignments]
+    assert (together == np.stack(alone)).all()
+    assert (assignments == before).all()
+    assert fix(problem, prices, assignments[:0]).shape == (0, problem.n_units)
+
+
+def chain_problem(limits: list[int], sizes: list[int]) -> Problem:
+    graph = op_graph(len(sizes), [(i, i + 1) for i in range(len(sizes) - 1)])
+    graph = replace(graph, weight_bytes=np.array(sizes))
+    devices = tuple(DeviceSpec(f"GPU.{d}", memory_bytes=m) for d, m in enumerate(limits))
+    return Problem(group(graph, "op"), devices, np.ones((len(sizes), len(limits)), dtype=bool))
+
+
+def test_the_end_of_a_run_leaves_and_not_its_middle() -> None:
+    problem = chain_problem([300, 350], [100] * 6)
+    repaired = repair(problem, np.zeros((1, 6), dtype=np.int64), None, Links.by_bytes(problem))
+    assert repaired[0].tolist() in ([0, 0, 0, 1, 1, 1], [1, 1, 1, 0, 0, 0])
+
+
+def test_the_unit_with_the_least_regret_a_byte_leaves() -> None:
+    problem = chain_problem([250, 1000], [100, 100, 100])
+    prices = np.array([[0.0, 5.0], [0.0, 1.0], [0.0, 3.0]])
+    assert repair(problem, np.zeros((1, 3), dtype=np.int64), prices)[0].tolist() == [0, 1, 0]
+
+
+def test_units_that_are_kept_leave_last() -> None:
+    problem = chain_problem([250, 1000], [100, 100, 100])
+    prices = np.array([[0.0, 5.0], [0.0, 1.0], [0.0, 3.0]])
+    keep = np.array([[False, True, False]])
+    zeros = np.zeros((1, 3), dtype=np.int64)
+    assert repair(problem, zeros, prices, keep=keep)[0].tolist() == [0, 0, 1]
+    assert repair(problem, zeros, prices, keep=np.ones((1, 3), dtype=bool))[0].tolist() == [0, 1, 0]
+
+
+def test_units_without_bytes_stay() -> None:
+    problem = chain_problem([100, 1000], [0, 300, 0])
+    repaired = repair(problem, np.zeros((1, 3), dtype=np.int64), np.array([[0.0, 1.0]] * 3))
+    assert repaired[0].tolist() == [0, 1, 0]
+
+
+def test_what_fits_nowhere_comes_back_with_less_overload() -> None:
+    problem = chain_problem([100, 150], [100, 100, 100])
+    repaired = repair(problem, np.zeros((1, 3), dtype=np.int64))
+    assert excess(problem, repaired[0]) == 50.0
+
+
+def test_an_invalid_placement_is_refused() -> None:
+    with pytest.raises(ValueError, match="3 device indices from 0 to 1"):
+        repair(chain_problem([100, 100], [1, 1, 1]), np.full((1, 3), 2))
+
+
+def test_a_price_is_the_serial_sum_where_every_tensor_has_one_reader() -> None:
+    problem = chain_problem([100, 100], [1, 1, 1])
+    prices = Prices(np.array([[1.0, 2.0], [4.0, 8.0], [16.0, 32.0]]), Links.by_bytes(problem))
+    assert prices.total_ms(np.array([[0, 1, 1], [0, 1, 0]])).tolist() == [1041.0, 2025.0]
