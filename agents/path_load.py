@@ -7,7 +7,8 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from agents.search import Annealing, propose_heuristics
+from agents.search.annealing import Annealing
+from agents.search.starts import propose_heuristics
 from placement_gym.env import placement_env
 from placement_gym.problem import Problem
 from placement_gym.solvers import path_load
@@ -34,7 +35,7 @@ def make(
         kwargs: Arguments of ``Annealing``.
     """
     base = placement_env(env)
-    heuristics = propose_heuristics(env)
+    heuristics = propose_heuristics(base)
     solved = path_load.solve(
         base.problem,
         base.cost_table(),

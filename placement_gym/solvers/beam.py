@@ -27,7 +27,7 @@ from placement_gym.solvers.expansion import (
     find_undominated,
 )
 from placement_gym.solvers.frontier import Frontier, find_tiny
-from placement_gym.solvers.ideals import interchangeable_devices
+from placement_gym.solvers.kinds import interchangeable_devices
 from placement_gym.solvers.linear import GAP
 from placement_gym.solvers.load_cuts import MAX_TASKS
 from placement_gym.solvers.potentials import Potentials

@@ -10,7 +10,7 @@ import numpy as np
 from placement_gym.arrays import FloatArray, IntArray
 from placement_gym.costs.table import CostTable
 from placement_gym.problem import Problem
-from placement_gym.solvers.ideals import interchangeable_devices
+from placement_gym.solvers.kinds import interchangeable_devices
 from placement_gym.solvers.linear import GAP, Linear
 from placement_gym.solvers.milp import read_assignment
 from placement_gym.solvers.solution import Solution
