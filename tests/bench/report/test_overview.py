@@ -127,7 +127,10 @@ def test_agents_are_averaged_over_the_problems_of_each_role(folder: Path, tmp_pa
     assert "## All test problems" in test
     for part in (test, validation.split("## Problems")[0]):
         assert line_of(part, "annealing")[5] == "0 of 3"
-    assert line_of(test, "annealing")[:2] != line_of(validation.split("## Pro")[0], "annealing")[:2]
+    assert (
+        line_of(test, "random-blocks")[:2]
+        != line_of(validation.split("## Pro")[0], "random-blocks")[:2]
+    )
     assert "Settings are chosen on the validation problems, tiny." in text
     assert "All validation problems" in page
 
