@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 
@@ -18,14 +19,7 @@ from placement_gym.costs.rank import upward_rank
 from placement_gym.costs.semantics import Semantics
 from placement_gym.costs.table import CostTable
 from placement_gym.problem import Problem
-from placement_gym.solvers.expansion import (
-    COMPARED,
-    MAX_DEVICES,
-    MAX_SLOTS,
-    Layer,
-    expand,
-    find_undominated,
-)
+from placement_gym.solvers.expansion import MAX_DEVICES, MAX_SLOTS, Layer, expand, merge_alike
 from placement_gym.solvers.frontier import Frontier, find_tiny
 from placement_gym.solvers.kinds import interchangeable_devices
 from placement_gym.solvers.linear import GAP
@@ -36,6 +30,7 @@ from placement_gym.solvers.solution import Solution
 from placement_gym.solvers.tasks import Tasks
 
 WIDTHS = (1_000, 4_000, 16_000, 64_000)
+MERGED = 3e-6
 MAX_STATES = 100_000
 
 
@@ -50,12 +45,21 @@ class Beam:
         costs: Costs of the units' operators.
         semantics: What the latency means.
         end: When to stop, by ``perf_counter``.
+        merged: Partial placements are merged if none of the times and bytes of one exceeds the
+            other's by more than this share of the latency or limit. Bounds fall little by that;
+            zero keeps the latency exact.
     """
 
     def __init__(
-        self, problem: Problem, costs: CostTable, semantics: Semantics, end: float
+        self,
+        problem: Problem,
+        costs: CostTable,
+        semantics: Semantics,
+        end: float,
+        merged: float = 0.0,
     ) -> None:
         self.problem = problem
+        self.merged = merged
         self.ordered = semantics.schedule == "list"
         tasks = Tasks.of_operators(problem.units, costs)
         order = list_order(tasks, semantics.order)
@@ -89,7 +93,8 @@ class Beam:
             end: When to stop, by ``perf_counter``.
         """
         assert self.potentials is not None
-        layer, dropped_ms, layers = self.first_layer(), upper_ms, []
+        layer, dropped_ms = self.first_layer(), upper_ms
+        layers: list[tuple[Any, Any]] = []
         for step in range(len(self.tasks)):
             if perf_counter() > end:
                 return Solution(None, min(dropped_ms, layer.bound.min()), proven=False)
@@ -99,8 +104,11 @@ class Beam:
                 return Solution(None, dropped_ms, proven=False)
             layers.append((layer.parent, layer.device))
         best = int(layer.bound.argmin())
-        bound_ms = min(dropped_ms, float(layer.bound[best]))
-        return Solution(self.read(layers, best), bound_ms, proven=bound_ms >= layer.bound[best])
+        bound_ms, least_ms = min(dropped_ms, float(layer.bound[best])), float(layer.bound[best])
+        assignment = self.read(layers, best)
+        if self.problem.infeasibility(assignment):
+            return Solution(None, bound_ms, proven=False)
+        return Solution(assignment, bound_ms, proven=bound_ms >= least_ms and not self.merged)
 
     def first_layer(self) -> Layer:
         """The empty placement."""
@@ -118,6 +126,7 @@ class Beam:
 
     def advance(self, step: int, layer: Layer, width: int, upper_ms: float) -> tuple[Layer, float]:
         """Place one more task; returns the best partial placements and the least bound dropped."""
+        assert self.potentials is not None
         count, grown = expand(
             self.frontier,
             self.potentials,
@@ -129,15 +138,28 @@ class Beam:
             layer,
             upper_ms,
         )
-        grown = Layer(*(values[:count] for values in grown))
+        grown = grown.take(slice(count))
         by_code = np.lexsort((grown.bound, grown.code))
-        worse = np.ascontiguousarray(grown.values[:, self.compared])
-        kept = np.flatnonzero(find_undominated(grown.code, worse, by_code, COMPARED))
+        n_times, memory = self.tail.shape[1] + len(self.alike), self.potentials.memory
+        slack = self.slack(grown)
+        remain = merge_alike(grown, by_code, self.compared, slack, memory, n_times)
+        kept = np.flatnonzero(remain)
         dropped_ms = np.inf
         if len(kept) > width:
             kept = kept[np.argsort(grown.bound[kept], kind="stable")]
             dropped_ms, kept = float(grown.bound[kept[width]]), kept[:width]
-        return Layer(*(values[kept] for values in grown)), dropped_ms
+        return grown.take(kept), dropped_ms
+
+    def slack(self, layer: Layer) -> FloatArray:
+        """(n_values,) how much of each value does not matter."""
+        n_slots, n_devices = self.tail.shape[1:]
+        slack = np.zeros(layer.values.shape[1])
+        slack[: n_slots + n_devices] = self.bound_ms
+        slack[n_slots + 2 * n_devices] = self.bound_ms
+        limits = self.problem.limits_bytes
+        in_use = slack[n_slots + n_devices : n_slots + 2 * n_devices]
+        in_use[:] = np.where(np.isfinite(limits), limits, 0.0)
+        return self.merged * slack
 
     @property
     def compared(self) -> IntArray:
@@ -148,7 +170,7 @@ class Beam:
         latest = memory_at + n_devices
         return np.concatenate([np.arange(memory_at), memory_at + limited, [latest]])
 
-    def read(self, layers: list[tuple[IntArray, IntArray]], best: int) -> IntArray:
+    def read(self, layers: list[tuple[Any, Any]], best: int) -> IntArray:
         """(n_units,) the assignment of a partial placement of the last layer."""
         assignment = np.empty(self.problem.n_units, dtype=np.int64)
         for step in range(len(layers) - 1, -1, -1):
@@ -177,16 +199,27 @@ def solve(
         widths: Partial placements that are kept, one number for each search.
     """
     end = perf_counter() + time_limit_s
-    beam = Beam(problem, costs, semantics, end)
+    return widen(Beam(problem, costs, semantics, end), widths, upper_ms, end)
+
+
+def widen(beam: Beam, widths: tuple[int, ...], upper_ms: float, end: float) -> Solution:
+    """Search with one width after another until the bound is reached or the time is up.
+
+    Args:
+        beam: What searches.
+        widths: Partial placements that are kept, one number for each search.
+        upper_ms: As for ``solve``.
+        end: When to stop, by ``perf_counter``.
+    """
     best, bound_ms = None, min(beam.bound_ms, upper_ms)
     for width in widths if beam.potentials is not None else ():
+        if perf_counter() > end:
+            break
         found = beam.search(width, upper_ms, end)
         bound_ms = max(bound_ms, found.bound_ms)
         best = best if found.assignment is None else found.assignment
         if found.proven or bound_ms >= upper_ms * (1.0 - GAP):
             return Solution(best, bound_ms, found.proven)
-        if perf_counter() > end:
-            break
     return Solution(best, bound_ms, proven=False)
 
 

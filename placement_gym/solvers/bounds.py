@@ -12,9 +12,10 @@ from placement_gym.costs.semantics import Semantics
 from placement_gym.costs.table import CostTable
 from placement_gym.problem import Problem
 from placement_gym.solvers import path_load
+from placement_gym.solvers.beam import MERGED, WIDTHS, Beam, widen
 from placement_gym.solvers.cuts import minimum_cut
 from placement_gym.solvers.grouped_load import grouped_load
-from placement_gym.solvers.linear import Linear
+from placement_gym.solvers.linear import GAP, Linear
 from placement_gym.solvers.milp import add_placement, serial_program
 from placement_gym.solvers.paths import earliest_finish_ms
 from placement_gym.solvers.solution import Solution
@@ -22,6 +23,7 @@ from placement_gym.solvers.tasks import Tasks
 
 HARD_LIMITS = ("static", "lifetime")
 MAX_READINGS = 20_000
+BEAM_SHARE = 0.4
 
 
 def lower_bound(
@@ -33,10 +35,10 @@ def lower_bound(
 ) -> Solution:
     """Compute the best bound available for a schedule, with a placement where the solver has one.
 
-    Serial: a minimum cut, or the mixed-integer program. Overlapping schedules: the path-load
-    program; the longer of the path with transfers and the balanced load, if it is too large. Calls:
-    that path. Loads: the program of grouped devices, or the balanced load. The placement of an
-    overlapping schedule is the program's: its latency may be longer than the bound.
+    Serial: a minimum cut, or the mixed-integer program. Overlapping schedules: beams and the
+    path-load program; of large graphs the longer of the path with transfers and the balanced load.
+    Calls: that path. Loads: the program of grouped devices, or the balanced load. The latency of
+    the placement of an overlapping schedule may be longer than the bound.
 
     Args:
         problem: Units, devices, support and memory limits.
@@ -62,10 +64,31 @@ def lower_bound(
     if len(problem.units.graph.moved.readers) > MAX_READINGS or left_s < 0.0:
         return Solution(None, bound_ms, proven=False)
     if overlaps:
-        found = path_load.solve(problem, costs, left_s, upper_ms=upper_ms)
+        found = bound_overlapping(problem, costs, semantics, left_s, upper_ms)
     else:
         found = grouped_load(problem, costs, left_s, upper_ms)
     return replace(found, bound_ms=max(bound_ms, found.bound_ms), proven=False)
+
+
+def bound_overlapping(
+    problem: Problem, costs: CostTable, semantics: Semantics, time_limit_s: float, upper_ms: float
+) -> Solution:
+    """Bound an event or list schedule by narrow beams, the path-load program, and wide beams."""
+    started = perf_counter()
+    end = started + time_limit_s
+    beam = Beam(problem, costs, semantics, end, MERGED)
+    best = widen(beam, WIDTHS[:2], upper_ms, started + BEAM_SHARE * time_limit_s)
+    for attempt in ("program", "wide"):
+        left_s = end - perf_counter()
+        if best.bound_ms >= upper_ms * (1.0 - GAP) or left_s <= 0.0:
+            break
+        if attempt == "program":
+            found = path_load.solve(problem, costs, left_s / 2, upper_ms=upper_ms)
+        else:
+            found = widen(beam, WIDTHS[2:], upper_ms, end)
+        assignment = found.assignment if best.assignment is None else best.assignment
+        best = Solution(assignment, max(best.bound_ms, found.bound_ms), proven=False)
+    return best
 
 
 def solve_serial(problem: Problem, costs: CostTable, time_limit_s: float) -> Solution:

@@ -37,6 +37,11 @@ class Layer(NamedTuple):
     parent: NDArray[np.int32]
     device: NDArray[np.int8]
 
+    def take(self, kept: IntArray | slice) -> Layer:
+        """Those of an index array or a slice."""
+        code, values, bound = self.code[kept], self.values[kept], self.bound[kept]
+        return Layer(code, values, bound, self.parent[kept], self.device[kept])
+
 
 @njit(cache=True, nogil=True)
 def expand(
@@ -101,9 +106,10 @@ def expand(
             if chain >= 0:
                 if np.int64(before >> np.uint64(BITS * chain)) & 7 != here:
                     continue
-            elif alike[here] >= 0:
-                if not before >> np.uint64(BITS * MAX_SLOTS + alike[here]) & np.uint64(1):
-                    continue
+            elif alike[here] >= 0 and not (
+                before >> np.uint64(BITS * MAX_SLOTS + alike[here]) & np.uint64(1)
+            ):
+                continue
             if layer.values[i, memory_at + here] + held > limits[here]:
                 continue
             row = values[count]
@@ -140,14 +146,14 @@ def expand(
             for at in range(potentials.first_begin[k], potentials.first_begin[k + 1]):
                 row[cut_at + potentials.begin[at]] = finish
             least = row[latest_at]
-            index = 0
+            index = np.int64(0)
             for at in range(len(live) - 1, -1, -1):
                 s = live[at]
                 there = np.int64(after >> np.uint64(BITS * s)) & 7
                 index = index * d + there
                 least = max(least, row[s] + tail[k + 1, s, there])
-            for there in range(d):
-                least = max(least, row[free_at + there])
+            for other in range(d):
+                least = max(least, row[free_at + other])
             for j in range(n_sets):
                 row[done_at + j] += potentials.last[j, k] * finish
                 total = potentials.constant[j] + row[done_at + j]
@@ -156,9 +162,9 @@ def expand(
                     total += potentials.finish[j, k + 1, s] * row[s]
                 for c in range(n_cuts):
                     total += potentials.cut[j, k + 1, c] * row[cut_at + c]
-                for there in range(d):
-                    total += potentials.load[j, there] * row[free_at + there]
-                    total += potentials.memory[j, there] * row[memory_at + there]
+                for other in range(d):
+                    total += potentials.load[j, other] * row[free_at + other]
+                    total += potentials.memory[j, other] * row[memory_at + other]
                 least = max(least, total)
             least = max(least, layer.bound[i])
             if least >= upper:
@@ -167,8 +173,8 @@ def expand(
                 soonest = np.inf
                 for s in live:
                     soonest = min(soonest, row[s])
-                for there in range(d):
-                    row[free_at + there] = max(row[free_at + there], soonest)
+                for other in range(d):
+                    row[free_at + other] = max(row[free_at + other], soonest)
             code[count], bound[count] = after, least
             parent[count], device[count] = i, here
             count += 1
@@ -176,35 +182,67 @@ def expand(
 
 
 @njit(cache=True, nogil=True)
-def find_undominated(
-    code: NDArray[np.uint64], values: FloatArray, order: IntArray, width: int
+def merge_alike(
+    layer: Layer,
+    order: IntArray,
+    compared: IntArray,
+    slack: FloatArray,
+    memory: FloatArray,
+    n_times: int,
 ) -> BoolArray:
-    """(k,) whether no other partial placement of the same code is nowhere worse.
+    """Merge partial placements into others of the same code that are nowhere much worse.
+
+    The other one then takes the lesser of both values, and what is derived from them falls by as
+    much, so that its bound holds for the completions of both. Without slack only what is dominated
+    goes, and nothing changes.
 
     Args:
-        code: (k,) see ``Layer``.
-        values: (k, n) what makes a partial placement worse.
+        layer: Partial placements; its values and bounds change.
         order: (k,) by code, then by bound.
-        width: How many of a code are compared with at most.
+        compared: Columns of values that make a partial placement worse.
+        slack: (n_values,) how much worse the other one may be.
+        memory: (n_sets, n_devices) see ``Potentials``.
+        n_times: Times are the first columns and one after bytes; what follows derives from times.
+
+    Returns:
+        (k,) which remain.
     """
+    code, values, n_devices = layer.code, layer.values, memory.shape[1]
+    latest = n_times + n_devices
+    before = values.copy() if slack.any() else values
     kept = np.ones(len(code), np.bool_)
     chosen = np.empty(len(code), np.int64)
-    n, count, last = values.shape[1], 0, np.uint64(0)
+    count = 0
     for position in range(len(order)):
         i = order[position]
-        if position == 0 or code[i] != last:
-            count, last = 0, code[i]
-        for c in range(min(count, width)):
+        if position == 0 or code[i] != code[order[position - 1]]:
+            count = 0
+        for c in range(min(count, COMPARED)):
             j = chosen[c]
             better = True
-            for v in range(n):
-                if values[j, v] > values[i, v]:
+            for v in compared:
+                if before[j, v] > before[i, v] + slack[v]:
                     better = False
                     break
             if better:
                 kept[i] = False
+                for v in compared:
+                    values[j, v] = min(values[j, v], before[i, v])
                 break
         if kept[i]:
             chosen[count] = i
             count += 1
+    for i in range(len(code)):
+        lowered = before[i, latest] - values[i, latest]
+        for v in range(n_times):
+            lowered = max(lowered, before[i, v] - values[i, v])
+        for v in range(latest + 1, values.shape[1]):
+            values[i, v] -= lowered
+        most = 0.0
+        for j in range(len(memory)):
+            less = 0.0
+            for d in range(n_devices):
+                less += memory[j, d] * (before[i, n_times + d] - values[i, n_times + d])
+            most = max(most, less)
+        layer.bound[i] -= lowered + most
     return kept

@@ -56,7 +56,7 @@ class Potentials(NamedTuple):
         cls, problem: Problem, frontier: Frontier, cuts: LoadCuts, sets: list[Prices]
     ) -> Potentials:
         """Compute the weights from sets of prices of the same cuts."""
-        n, d = frontier.ms.shape
+        d = frontier.ms.shape[1]
         ms = np.where(np.isfinite(frontier.ms), frontier.ms, 0.0)
         intervals = CutSlots.of(frontier, cuts, sets)
         reading = np.stack([one.reading[frontier.read_index] for one in sets])
@@ -88,7 +88,7 @@ class Potentials(NamedTuple):
 def sum_readings(frontier: Frontier, weight: FloatArray) -> FloatArray:
     """(n,) sum of (n_readings,) weights over what each step reads."""
     reader = np.repeat(np.arange(len(frontier.order)), np.diff(frontier.first_read))
-    return np.bincount(reader, weight, len(frontier.order))
+    return np.bincount(reader, weight, len(frontier.order)).astype(np.float64)
 
 
 def weigh_finishes(frontier: Frontier, reading: FloatArray) -> FloatArray:

@@ -76,6 +76,18 @@ def test_without_time_there_is_a_bound_still() -> None:
     assert 0.0 <= found.bound_ms <= latency_ms[feasible].min() * EXACT
 
 
+@pytest.mark.parametrize("merged", [1e-3, 0.05])
+@pytest.mark.parametrize("seed", range(30))
+def test_merged_placements_keep_the_bound_below_all(seed: int, merged: float) -> None:
+    backend = drawn(seed, LISTS[seed % 2])
+    _, latency_ms, feasible = all_placements(backend)
+    beam = Beam(backend.problem, backend.costs, LISTS[seed % 2], np.inf, merged)
+    for width in (5, 10_000):
+        found = beam.search(width, np.inf, np.inf)
+        assert found.bound_ms <= latency_ms[feasible].min() * EXACT
+        assert found.bound_ms >= latency_ms[feasible].min() * 0.5
+
+
 def published(name: str, devices: str) -> SimulatedBackend:
     workload = Workload.load(DATA / f"latency-inputs/{name}.json")
     specs = parse_counts(devices)
