@@ -67,12 +67,13 @@ class Level(NamedTuple):
         forward = source < self.readers
         key = source[forward] * n + self.readers[forward]
         pairs, index = np.unique(key, return_inverse=True)
-        return np.stack([pairs // n, pairs % n]), np.bincount(index, saved[forward], len(pairs))
+        saved_by_pair = np.bincount(index, saved[forward], len(pairs)).astype(np.float64)
+        return np.stack([pairs // n, pairs % n]), saved_by_pair
 
     def contract(self, labels: IntArray) -> Level:
         """The level whose clusters are ``labels``: (n,) numbers from 0, producers first."""
         n = int(labels.max()) + 1
-        ms = np.stack([np.bincount(labels, ms, n) for ms in self.ms.T], axis=1)
+        ms = np.stack([np.bincount(labels, ms, n) for ms in self.ms.T], axis=1).astype(np.float64)
         impossible = np.stack([np.bincount(labels, ~ok, n) for ok in self.possible.T], axis=1)
         source, (tensor, reader) = labels[self.source], self.readings()
         pairs = np.stack([tensor, labels[reader]])[:, source[tensor] != labels[reader]]
@@ -84,7 +85,7 @@ class Level(NamedTuple):
         np.add.at(merged, same, transfer_ms)
         stays = np.isin(tensor, first)
         tensor = np.searchsorted(first, tensor[stays])
-        held = np.bincount(labels, self.held, n)
+        held = np.bincount(labels, self.held, n).astype(np.float64)
         return make_level(ms, held, impossible == 0, source[first], (tensor, reader[stays]), merged)
 
     def readings(self) -> tuple[IntArray, IntArray]:

@@ -9,12 +9,9 @@ evaluations.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
-from time import perf_counter
-
 import numpy as np
 
-from placement_gym.arrays import FloatArray, IntArray
+from placement_gym.arrays import IntArray
 from placement_gym.costs.table import CostTable
 from placement_gym.problem import Problem
 from placement_gym.solvers.anneal import Groups, anneal
@@ -22,10 +19,8 @@ from placement_gym.solvers.coarsen import Hierarchy, coarsen
 from placement_gym.solvers.list_scheduling import critical_path, heft, m_etf
 from placement_gym.solvers.models import Operators, choose_model
 from placement_gym.solvers.pricing import Pricing, Terms
+from placement_gym.solvers.proposals import Evaluate, Found, Proposals, Report, run_search
 from placement_gym.solvers.refine import Prices, make_state
-
-Search = Generator[IntArray, FloatArray, None]
-"""Yields (k, n_units) placements to evaluate and is sent their (k,) latencies in ms."""
 
 TRANSFERS = (1.0, 0.3, 0.1, 0.03, 0.01)
 POWERS = (0.0, 1.0, 3.0, 8.0)
@@ -47,46 +42,31 @@ LOST = 1.05
 def multilevel(
     problem: Problem,
     costs: CostTable,
-    evaluate: Callable[[IntArray], FloatArray],
+    evaluate: Evaluate,
     evaluations: int,
     seed: int = 0,
     time_limit_s: float = np.inf,
-    report: Callable[[int, float], None] | None = None,
+    report: Report | None = None,
 ) -> IntArray:
     """Place units by a multilevel search; see ``search``.
 
     Args:
         problem: Units, devices, support and memory limits.
         costs: Costs of the units' operators.
-        evaluate: (k, n_units) placements to (k,) latencies in ms, infinite where infeasible.
+        evaluate: (k, n_units) placements to their (k,) latencies, infinite where infeasible.
         evaluations: How many placements may be evaluated.
         seed: Of all random choices.
         time_limit_s: Wall-clock limit, checked between evaluations.
-        report: Is told the evaluations so far and the least latency in ms.
+        report: Is told the evaluations so far and the least latency.
 
     Returns:
         (n_units,) the fastest placement that was evaluated.
     """
-    end = perf_counter() + time_limit_s
     proposals = search(problem, costs, np.random.default_rng(seed), evaluations)
-    best, best_ms, done = problem.single(problem.reference_device), np.inf, 0
-    placements = next(proposals)
-    while done < evaluations and perf_counter() < end:
-        placements = placements[: evaluations - done]
-        latency_ms = evaluate(placements)
-        done += len(placements)
-        if latency_ms.min() < best_ms:
-            best, best_ms = placements[latency_ms.argmin()].copy(), float(latency_ms.min())
-        if report is not None:
-            report(done, best_ms)
-        if len(latency_ms):
-            placements = proposals.send(latency_ms)
-    return best
+    return run_search(problem, proposals, evaluate, evaluations, time_limit_s, report)
 
 
-def search(
-    problem: Problem, costs: CostTable, rng: np.random.Generator, horizon: int
-) -> Search:
+def search(problem: Problem, costs: CostTable, rng: np.random.Generator, horizon: int) -> Proposals:
     """Propose placements and learn their latencies, without end.
 
     Args:
@@ -103,36 +83,13 @@ def search(
         found.add((placements := np.stack(heuristics)), (yield placements))
     charged: list[tuple[float, Terms]] = []
     for terms in (Terms(t, p) for p in POWERS for t in TRANSFERS):
-        latency_ms = yield (placements := pricing.place(terms)[None])
-        found.add(placements, latency_ms)
-        charged.append((float(latency_ms[0]), terms))
+        latencies = yield (placements := pricing.place(terms)[None])
+        found.add(placements, latencies)
+        charged.append((float(latencies[0]), terms))
     steps = int(np.clip(WORK / len(problem.units.graph), *STEPS))
     if steps == STEPS[0]:
         yield from vary_terms(pricing, found, charged, rng, horizon // 2)
     yield from anneal_chains(problem, costs, hierarchy, found, rng, horizon, steps)
-
-
-class Found:
-    """Placements that were evaluated, of which the best are kept."""
-
-    def __init__(self) -> None:
-        self.placements: list[IntArray] = []
-        self.latency_ms: list[float] = []
-        self.evaluations = 0
-
-    def add(self, placements: IntArray, latency_ms: FloatArray) -> None:
-        """Add evaluated placements; the first may have been cut off at a budget."""
-        self.evaluations += len(latency_ms)
-        for placement, ms in zip(placements, latency_ms.tolist(), strict=False):
-            self.placements.append(placement)
-            self.latency_ms.append(ms)
-
-    def best(self, k: int) -> list[int]:
-        """Indices of the ``k`` fastest distinct placements, or fewer."""
-        chosen: dict[bytes, int] = {}
-        for i in np.argsort(self.latency_ms, kind="stable").tolist():
-            chosen.setdefault(self.placements[i].tobytes(), i)
-        return list(chosen.values())[:k]
 
 
 def vary_terms(
@@ -141,15 +98,15 @@ def vary_terms(
     charged: list[tuple[float, Terms]],
     rng: np.random.Generator,
     until: int,
-) -> Search:
+) -> Proposals:
     """Refine from the coarsest level again, under terms close to the best so far."""
-    while found.evaluations < until:
-        best_ms, best = min(charged, key=lambda item: item[0])
+    while len(found) < until:
+        best = min(charged, key=lambda item: item[0])[1]
         change = rng.normal(size=2) * SPREAD
         terms = Terms(best.transfer * float(np.exp(change[0])), max(best.power + change[1], 0.0))
-        latency_ms = yield (placements := pricing.place(terms)[None])
-        found.add(placements, latency_ms)
-        charged.append((float(latency_ms[0]), terms))
+        latencies = yield (placements := pricing.place(terms)[None])
+        found.add(placements, latencies)
+        charged.append((float(latencies[0]), terms))
 
 
 def anneal_chains(
@@ -160,14 +117,18 @@ def anneal_chains(
     rng: np.random.Generator,
     horizon: int,
     steps: int,
-) -> Search:
+) -> Proposals:
     """Anneal the best placements in the model that agrees with their latencies."""
-    level, groups, operators = hierarchy.levels[0], Groups.of(hierarchy), Operators.of(problem, costs)
-    model = choose_model(operators, np.stack(found.placements), np.array(found.latency_ms))
-    limits, first = problem.limits_bytes, found.evaluations
+    level, groups, operators = (
+        hierarchy.levels[0],
+        Groups.of(hierarchy),
+        Operators.of(problem, costs),
+    )
+    model = choose_model(operators, np.stack(found.placements), np.array(found.latencies))
+    limits, first = problem.limits_bytes, len(found)
     prices = Prices(np.zeros(len(limits)), 1.0, 0.0, 1.0)
     starts = found.best(CHAINS)
-    best_ms, best = found.latency_ms[starts[0]], found.placements[starts[0]]
+    best_ms, best = found.latencies[starts[0]], found.placements[starts[0]]
     states = [make_state(level, found.placements[i].copy(), limits) for i in starts]
     done = 0
     while True:
@@ -178,10 +139,10 @@ def anneal_chains(
             for state, seed in zip(states, rng.integers(2**31, size=len(states)), strict=True)
         ]
         placements = np.stack([placement for _, placement in ends])
-        latency_ms = yield placements
-        done += len(latency_ms)
-        if latency_ms.min() < best_ms:
-            best_ms, best = float(latency_ms.min()), placements[latency_ms.argmin()]
-        for i, ms in enumerate(latency_ms.tolist()):
+        latencies = yield placements
+        done += len(latencies)
+        if latencies.min() < best_ms:
+            best_ms, best = float(latencies.min()), placements[latencies.argmin()]
+        for i, ms in enumerate(latencies.tolist()):
             if ms > LOST * best_ms:
                 states[i] = make_state(level, best.copy(), limits)

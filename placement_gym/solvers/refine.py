@@ -27,13 +27,13 @@ class State(NamedTuple):
 
     Attributes:
         place: (n,) device of each cluster.
-        count: (n_tensors, n_devices) readers of each tensor on each device.
+        readers_on: (n_tensors, n_devices) readers of each tensor on each device.
         room: (n_devices,) bytes left, negative where too many are held.
         load: (n_devices,) sum of times, ms.
     """
 
     place: IntArray
-    count: IntArray
+    readers_on: IntArray
     room: FloatArray
     load: FloatArray
 
@@ -77,7 +77,7 @@ def serial_ms(level: Level, place: IntArray) -> float:
         total += level.ms[u, place[u]]
     for t in range(len(level.source)):
         for there in range(level.ms.shape[1]):
-            if state.count[t, there] > 0:
+            if state.readers_on[t, there] > 0:
                 total += level.transfer_ms[t, place[level.source[t]], there]
     return total
 
@@ -85,7 +85,7 @@ def serial_ms(level: Level, place: IntArray) -> float:
 @njit(cache=True, nogil=True)
 def price_devices(level: Level, state: State, u: int, prices: Prices, cost: FloatArray) -> None:
     """Fill in what a cluster costs on each device while all others stay; infinite if impossible."""
-    place, count, transfer_ms = state.place, state.count, level.transfer_ms
+    place, count, transfer_ms = state.place, state.readers_on, level.transfer_ms
     d, here = len(cost), place[u]
     cost[:] = 0.0
     for i in range(level.first_incident[u], level.first_incident[u + 1]):
@@ -126,8 +126,8 @@ def move(level: Level, state: State, u: int, device: int) -> None:
     for i in range(level.first_incident[u], level.first_incident[u + 1]):
         t = level.incident[i]
         if level.source[t] != u:
-            state.count[t, here] -= 1
-            state.count[t, device] += 1
+            state.readers_on[t, here] -= 1
+            state.readers_on[t, device] += 1
 
 
 @njit(cache=True, nogil=True)
@@ -148,9 +148,9 @@ def descend(level: Level, state: State, prices: Prices, order: IntArray, hard: b
         here = state.place[u]
         best = here
         for device in range(len(cost)):
-            if cost[device] < cost[best] - TINY:
-                if not hard or level.held[u] <= state.room[device]:
-                    best = device
+            fits = not hard or level.held[u] <= state.room[device]
+            if fits and cost[device] < cost[best] - TINY:
+                best = device
         if best != here:
             move(level, state, u, best)
             moves += 1
@@ -190,9 +190,7 @@ def relieve(level: Level, state: State, prices: Prices, kept: BoolArray) -> bool
 
 
 @njit(cache=True, nogil=True)
-def leave_for_room(
-    level: Level, state: State, prices: Prices, u: int, cost: FloatArray
-) -> None:
+def leave_for_room(level: Level, state: State, prices: Prices, u: int, cost: FloatArray) -> None:
     """Move a cluster to its cheapest other device that has room, if any."""
     price_devices(level, state, u, prices, cost)
     best = -1
@@ -206,9 +204,7 @@ def leave_for_room(
 
 
 @njit(cache=True, nogil=True)
-def exchange(
-    level: Level, state: State, prices: Prices, order: IntArray, draws: FloatArray
-) -> int:
+def exchange(level: Level, state: State, prices: Prices, order: IntArray, draws: FloatArray) -> int:
     """Swap clusters that a full device keeps out for some of its own; returns how many swaps.
 
     Args:
@@ -218,7 +214,7 @@ def exchange(
         order: Clusters in the order in which they are visited.
         draws: (n_order, ``TRIES``) uniform numbers that choose partners.
     """
-    n, d = level.ms.shape
+    d = level.ms.shape[1]
     cost, back = np.empty(d), np.empty(d)
     by_device = np.argsort(state.place, kind="mergesort")
     begin = np.searchsorted(state.place[by_device], np.arange(d + 1))
