@@ -27,6 +27,7 @@ AGENTS: dict[str, str] = {
     "dpl": "agents.solvers:dpl",
     "greedy-fill": "agents.solvers:greedy_fill",
     "call-milp": "agents.solvers:call_milp",
+    "path-load": "agents.path_load:make",
     "hsdag": "agents.hsdag.agent:make",
     "placeto": "agents.placeto.agent:make",
     "placeto-transfer": "agents.placeto.transfer:make",

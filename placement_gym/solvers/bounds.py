@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from time import perf_counter
 
 import numpy as np
 
@@ -10,41 +11,61 @@ from placement_gym.arrays import FloatArray
 from placement_gym.costs.semantics import Semantics
 from placement_gym.costs.table import CostTable
 from placement_gym.problem import Problem
+from placement_gym.solvers import path_load
 from placement_gym.solvers.cuts import minimum_cut
+from placement_gym.solvers.grouped_load import grouped_load
 from placement_gym.solvers.linear import Linear
 from placement_gym.solvers.milp import add_placement, serial_program
+from placement_gym.solvers.paths import earliest_finish_ms
 from placement_gym.solvers.solution import Solution
 from placement_gym.solvers.tasks import Tasks
 
 HARD_LIMITS = ("static", "lifetime")
+MAX_READINGS = 20_000
 
 
 def lower_bound(
-    problem: Problem, costs: CostTable, semantics: Semantics, time_limit_s: float = 10.0
+    problem: Problem,
+    costs: CostTable,
+    semantics: Semantics,
+    time_limit_s: float = 10.0,
+    upper_ms: float = np.inf,
 ) -> Solution:
-    """Compute the best bound available for a schedule; for serial ones with its placement.
+    """Compute the best bound available for a schedule, with a placement where the solver has one.
 
-    Serial: a minimum cut, or the mixed-integer program. Overlapping schedules: the longer of the
-    path with transfers and the balanced load. Calls: that path. Loads: the balanced load.
+    Serial: a minimum cut, or the mixed-integer program. Overlapping schedules: the path-load
+    program; the longer of the path with transfers and the balanced load, if it is too large. Calls:
+    that path. Loads: the program of grouped devices, or the balanced load. The placement of an
+    overlapping schedule is the program's: its latency may be longer than the bound.
 
     Args:
         problem: Units, devices, support and memory limits.
         costs: Costs of the units' operators.
         semantics: What the latency means.
-        time_limit_s: Time limit of the mixed-integer program.
+        time_limit_s: Time limit of the programs.
+        upper_ms: A latency that some placement reaches; the bound does not exceed it.
     """
     if semantics.memory not in HARD_LIMITS or semantics.memory_penalty_ms_per_gb is not None:
         problem = without_limits(problem)
     if semantics.schedule == "serial":
         return solve_serial(problem, costs, time_limit_s)
-    bounds = []
-    if semantics.schedule in ("event", "list", "load"):
-        bounds.append(load_ms(problem, costs, time_limit_s))
-    if semantics.schedule in ("event", "list"):
-        bounds.append(path_ms(problem, costs))
     if semantics.schedule == "calls":
-        bounds.append(float(earliest_finish_ms(problem, call_tasks(problem, costs)).max()))
-    return Solution(None, max(bounds), proven=False)
+        least_ms = float(earliest_finish_ms(problem, call_tasks(problem, costs)).max())
+        return Solution(None, least_ms, proven=False)
+    started = perf_counter()
+    simple_ms = load_ms(problem, costs, time_limit_s)
+    overlaps = semantics.schedule in ("event", "list")
+    if overlaps:
+        simple_ms = max(simple_ms, path_ms(problem, costs))
+    bound_ms = min(simple_ms, upper_ms)
+    left_s = time_limit_s - (perf_counter() - started)
+    if len(problem.units.graph.moved.readers) > MAX_READINGS or left_s < 0.0:
+        return Solution(None, bound_ms, proven=False)
+    if overlaps:
+        found = path_load.solve(problem, costs, left_s, upper_ms=upper_ms)
+    else:
+        found = grouped_load(problem, costs, left_s, upper_ms)
+    return replace(found, bound_ms=max(bound_ms, found.bound_ms), proven=False)
 
 
 def solve_serial(problem: Problem, costs: CostTable, time_limit_s: float) -> Solution:
@@ -65,35 +86,6 @@ def critical_path_ms(problem: Problem, costs: CostTable) -> float:
 def path_ms(problem: Problem, costs: CostTable) -> float:
     """The longest path, transfers included, if each of its operators could choose its device."""
     return float(earliest_finish_ms(problem, Tasks.of_operators(problem.units, costs)).max())
-
-
-def earliest_finish_ms(problem: Problem, tasks: Tasks) -> FloatArray:
-    """(n_tasks,) earliest possible finish of each task in any placement, ms.
-
-    finish[v, d] = ms[v, d] + max over inputs u of min over d' of finish[u, d'] + transfer; the
-    minimum over devices is returned.
-    """
-    finish = np.where(problem.possible[tasks.unit], tasks.ms, np.inf)
-    ready = np.zeros_like(finish)
-    tensor, reader = tasks.tensors.readings()
-    maker = tasks.tensors.source[tensor]
-    for r in np.argsort(maker, kind="stable"):
-        done = ready[maker[r]] + finish[maker[r]]
-        arrival = (done[:, None] + tasks.transfer_ms[tensor[r]]).min(axis=0)
-        ready[reader[r]] = np.maximum(ready[reader[r]], arrival)
-    least: FloatArray = (ready + finish).min(axis=1)
-    return least
-
-
-def remaining_ms(problem: Problem, tasks: Tasks) -> FloatArray:
-    """(n_tasks,) minimum time that any placement needs after each task has finished, ms."""
-    fastest = np.where(problem.possible[tasks.unit], tasks.ms, np.inf).min(axis=1)
-    rest = np.zeros(len(tasks))
-    tensor, reader = tasks.tensors.readings()
-    maker = tasks.tensors.source[tensor]
-    for r in np.argsort(-maker, kind="stable"):
-        rest[maker[r]] = max(rest[maker[r]], fastest[reader[r]] + rest[reader[r]])
-    return rest
 
 
 def call_tasks(problem: Problem, costs: CostTable) -> Tasks:

@@ -12,11 +12,12 @@ import numpy as np
 from placement_gym.arrays import FloatArray, IntArray
 from placement_gym.costs.table import CostTable
 from placement_gym.problem import Problem
-from placement_gym.solvers.bounds import call_tasks, earliest_finish_ms, remaining_ms
+from placement_gym.solvers.bounds import call_tasks
 from placement_gym.solvers.cuts import TOLERANCE
 from placement_gym.solvers.ideals import interchangeable_devices
 from placement_gym.solvers.linear import Linear
 from placement_gym.solvers.milp import add_placement, read_assignment
+from placement_gym.solvers.paths import earliest_finish_ms, remaining_ms
 from placement_gym.solvers.solution import Solution
 from placement_gym.solvers.tasks import Tasks
 

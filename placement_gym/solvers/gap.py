@@ -40,8 +40,8 @@ def optimum_or_bound(
     Returns:
         The optimum in ms, None if it is not proven; and the bound in ms.
     """
-    solved = lower_bound(problem, costs, semantics, time_limit_s)
     best_ms = min(known_ms, default=inf)
+    solved = lower_bound(problem, costs, semantics, time_limit_s, best_ms)
     if solved.assignment is not None:
         best_ms = min(best_ms, evaluate(solved.assignment))
     proven = best_ms < inf and best_ms <= solved.bound_ms * (1 + TOLERANCE)

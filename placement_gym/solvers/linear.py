@@ -105,28 +105,47 @@ class Linear:
         self.n_rows += rows
 
     def minimize(
-        self, time_limit_s: float = 60.0, start: tuple[IntArray, FloatArray] | None = None
+        self,
+        time_limit_s: float = 60.0,
+        start: tuple[IntArray, ArrayLike] | None = None,
+        max_nodes: int | None = None,
     ) -> Optimum:
-        """Minimise the objective; at the time limit return the best point so far and the bound.
+        """Minimise the objective; at a limit return the best point so far and the bound.
 
         Args:
             time_limit_s: Wall-clock limit.
             start: Columns and values of a point to start from, which the solver completes.
+            max_nodes: Limit of the nodes of the search tree, which unlike time is reproducible.
         """
-        solver = highspy.Highs()
-        solver.silent()
-        solver.setOptionValue("time_limit", float(time_limit_s))
-        solver.setOptionValue("mip_rel_gap", GAP)
-        solver.passModel(self.to_highs())
+        solver = self.open()
         if start is not None:
             columns, values = start
+            values = broadcast_flat(values, columns.shape)
             solver.setSolution(len(columns), columns.astype(np.int32), values)
+        if max_nodes is not None:
+            solver.setOptionValue("mip_max_nodes", max_nodes)
+        return self.run(solver, time_limit_s)
+
+    def open(self, whole: bool = True) -> highspy.Highs:
+        """Hand the program to a new solver, with integers or without."""
+        solver = highspy.Highs()
+        solver.silent()
+        solver.setOptionValue("mip_rel_gap", GAP)
+        program = self.to_highs()
+        if not whole:
+            program.integrality_ = []
+        solver.passModel(program)
+        return solver
+
+    def run(self, solver: highspy.Highs, time_limit_s: float, whole: bool = True) -> Optimum:
+        """Run a solver that ``open`` has made."""
+        solver.setOptionValue("time_limit", solver.getRunTime() + float(time_limit_s))
         solver.run()
         info, status = solver.getInfo(), solver.getModelStatus()
         if status in NOTHING_FEASIBLE:
             return Optimum(None, np.inf, proven=False)
         proven = status == highspy.HighsModelStatus.kOptimal
-        if self.has_integers:
+        if whole and self.has_integers:
             bound = info.mip_dual_bound
         else:
             bound = info.objective_function_value if proven else -np.inf

@@ -21,12 +21,11 @@ from placement_gym.problem import Problem
 from placement_gym.solvers.bounds import (
     call_tasks,
     critical_path_ms,
-    earliest_finish_ms,
     load_ms,
     lower_bound,
     path_ms,
-    remaining_ms,
 )
+from placement_gym.solvers.paths import earliest_finish_ms, remaining_ms
 from placement_gym.solvers.tasks import Tasks
 
 

@@ -13,7 +13,8 @@ from placement_gym.devices import DeviceSpec
 from placement_gym.problem import Problem
 from placement_gym.solvers.gap import optimum_or_bound
 
-SERIAL, LIST = Semantics(), Semantics("list", contention="none")
+SERIAL, CALLS = Semantics(), Semantics("calls")
+LIST = Semantics("list", contention="none")
 
 
 def row_of_two() -> tuple[Problem, CostTable]:
@@ -56,8 +57,17 @@ def test_an_infeasible_placement_is_no_optimum() -> None:
 def test_a_known_latency_is_the_optimum_if_it_reaches_a_bound_without_placement(
     known_ms: list[float], optimum_ms: float | None
 ) -> None:
-    found = optimum_or_bound(*row_of_two(), LIST, known_ms, never_called)
+    found = optimum_or_bound(*row_of_two(), CALLS, known_ms, never_called)
     assert found == (optimum_ms, pytest.approx(4.0))
+
+
+def test_the_placement_of_a_relaxed_schedule_is_the_optimum_if_its_latency_reaches_the_bound() -> (
+    None
+):
+    problem, costs = row_of_two()
+    for latency_ms, optimum_ms in ((4.0, 4.0), (4.1, None)):
+        found = optimum_or_bound(problem, costs, LIST, [], lambda _, ms=latency_ms: ms)
+        assert found == (optimum_ms, pytest.approx(4.0))
 
 
 def test_where_nothing_is_feasible_nothing_is_optimal() -> None:

@@ -1,0 +1,54 @@
+"""The integer path-load program as a placer, whose placement hill climbing improves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from agents.search import Annealing, propose_heuristics
+from placement_gym.env import placement_env
+from placement_gym.problem import Problem
+from placement_gym.solvers import path_load
+
+
+def make(
+    env: gym.Env[Any, Any],
+    seed: int,
+    time_limit_s: float = 60.0,
+    max_nodes: int | None = None,
+    heat: tuple[float, float] = (0.0, 0.0),
+    **kwargs: Any,
+) -> Annealing:
+    """Make a search that starts from the program's placement; without evaluations predicts it.
+
+    Heuristics are evaluated after it. Where the program finds nothing in time, they come first.
+
+    Args:
+        env: The environment that evaluates placements.
+        seed: Seed of the search.
+        time_limit_s: Wall-clock limit of the program.
+        max_nodes: Limit of its search tree; unlike a wall-clock limit it makes runs reproducible.
+        heat: Temperatures of the search: hill climbing, unless given.
+        kwargs: Arguments of ``Annealing``.
+    """
+    base = placement_env(env)
+    heuristics = propose_heuristics(env)
+    solved = path_load.solve(
+        base.problem,
+        base.cost_table(),
+        time_limit_s,
+        start=first_feasible(base.problem, heuristics),
+        max_nodes=max_nodes,
+    )
+    found = solved.assignment
+    starts = heuristics if found is None else np.concatenate([found[None], heuristics])
+    search = Annealing(env, seed, starts=starts, heat=heat, **kwargs)
+    search.assignment = starts[0]
+    return search
+
+
+def first_feasible(problem: Problem, assignments: np.ndarray[Any, Any]) -> Any:
+    """The first of (k, n_units) assignments that is feasible, or None."""
+    return next((one for one in assignments if not problem.infeasibility(one)), None)

@@ -1,0 +1,130 @@
+"""Lower bounds on the load of a pipeline: equal devices in groups, whose number grows."""
+
+from __future__ import annotations
+
+from time import perf_counter
+from typing import NamedTuple
+
+import numpy as np
+
+from placement_gym.arrays import FloatArray, IntArray
+from placement_gym.costs.table import CostTable
+from placement_gym.problem import Problem
+from placement_gym.solvers.ideals import interchangeable_devices
+from placement_gym.solvers.linear import GAP, Linear
+from placement_gym.solvers.milp import read_assignment
+from placement_gym.solvers.solution import Solution
+from placement_gym.solvers.tasks import Tasks
+
+ROUNDING = 1e-9
+
+
+class Group(NamedTuple):
+    """Equal devices whose loads are added up."""
+
+    kind: int
+    devices: list[int]
+
+
+def grouped_load(
+    problem: Problem, costs: CostTable, time_limit_s: float = 60.0, upper_ms: float = np.inf
+) -> Solution:
+    """Bound the maximum load of every placement, contiguous or not.
+
+    The devices of a kind, sorted by compute, are cut into groups. The program places units in
+    groups: a tensor that crosses the border of a group is paid for by some member, what moves
+    within is free, and the largest load of a member is at least the mean. The largest group is
+    divided until every device is alone, where the program is exact, or the time is up.
+
+    Args:
+        problem: Units, devices, support and memory limits.
+        costs: Costs of the units' operators.
+        time_limit_s: Wall-clock limit of all programs together.
+        upper_ms: A load that some placement reaches: only smaller ones are searched, and the bound
+            does not exceed it.
+    """
+    end = perf_counter() + time_limit_s
+    groups = first_groups(problem, costs)
+    bound_ms = 0.0
+    while True:
+        exact = max(len(group.devices) for group in groups) == 1
+        left_s = end - perf_counter()
+        program, x = build_program(problem, costs, groups, bound_ms, upper_ms)
+        found = program.minimize(max(left_s if exact else left_s / 2, 0.1))
+        bound_ms = min(max(bound_ms, found.bound), upper_ms)
+        if exact and found.values is not None:
+            device = np.array([group.devices[0] for group in groups])
+            assignment = device[read_assignment(found.values, x)]
+            if not problem.infeasibility(assignment):
+                return Solution(assignment, bound_ms, found.proven)
+        if exact or bound_ms >= upper_ms * (1.0 - GAP) or perf_counter() > end:
+            return Solution(None, bound_ms, proven=False)
+        groups = split_largest(groups)
+
+
+def first_groups(problem: Problem, costs: CostTable) -> list[Group]:
+    """One group for each kind of host, and two for other kinds: one device, and the others."""
+    groups = []
+    for kind, devices in enumerate(interchangeable_devices(problem, costs)):
+        pays = costs.boundary_ms[:, devices[0]].any()
+        parts = [devices[:1], devices[1:]] if pays else [devices]
+        groups += [Group(kind, part) for part in parts if part]
+    return groups
+
+
+def split_largest(groups: list[Group]) -> list[Group]:
+    """Halve the largest group, the last one of its size."""
+    sizes = [len(group.devices) for group in groups]
+    at = len(sizes) - 1 - int(np.argmax(sizes[::-1]))
+    kind, devices = groups[at]
+    half = len(devices) // 2
+    parts = [Group(kind, devices[:half]), Group(kind, devices[half:])]
+    return [*groups[:at], *parts, *groups[at + 1 :]]
+
+
+def build_program(
+    problem: Problem, costs: CostTable, groups: list[Group], lower_ms: float, upper_ms: float
+) -> tuple[Linear, IntArray]:
+    """Build the program; returns it with the (n_units, n_groups) columns x that place a unit."""
+    tasks = Tasks.of_units(problem.units, costs)
+    device = np.array([group.devices[0] for group in groups])
+    size = np.array([len(group.devices) for group in groups])
+    n, g = problem.n_units, len(groups)
+    program = Linear()
+    x = program.variables(n, g, upper=problem.possible[:, device], whole=True)
+    upper_ms = max(upper_ms * (1.0 + ROUNDING), lower_ms)
+    total = program.variables(1, cost=1.0, lower=lower_ms, upper=upper_ms)
+    program.require((x, 1.0), rows=n, low=1.0, high=1.0)
+    limit = problem.limits_bytes[device] * size
+    limited = np.flatnonzero(np.isfinite(limit))
+    scale = max(problem.unit_bytes.max(), 1.0)
+    held = problem.unit_bytes / scale
+    program.require((x.T[limited], held), rows=len(limited), high=limit[limited] / scale)
+    work = tasks.ms[:, device]
+    terms = [(x.T, work.T), (np.repeat(total, g), -size.astype(np.float64))]
+    border_ms = costs.boundary_ms[tasks.tensor][:, device]
+    program.require(*terms, (add_borders(program, x, tasks, border_ms).T, border_ms.T), rows=g)
+    for first in range(g - 1):
+        if groups[first].kind == groups[first + 1].kind:
+            pair = x[:, [first, first + 1]].T, work[:, [first, first + 1]].T
+            require_order(program, *pair, size[[first, first + 1]])
+    return program, x
+
+
+def add_borders(program: Linear, x: IntArray, tasks: Tasks, border_ms: FloatArray) -> IntArray:
+    """(n_tensors, n_groups) columns that are 1 where a tensor crosses the border of a group."""
+    tensor, reader = tasks.tensors.readings()
+    maker = tasks.tensors.source[tensor]
+    crosses = program.variables(*border_ms.shape, upper=1.0)
+    paying = np.flatnonzero(border_ms.any(axis=0))
+    for sign in (1.0, -1.0):
+        made, read, crossing = (x[maker], x[reader], crosses[tensor])
+        parts = [block[:, paying] for block in (made, read, crossing)]
+        program.require((parts[0], sign), (parts[1], -sign), (parts[2], -1.0), rows=parts[0].size)
+    return crosses
+
+
+def require_order(program: Linear, x: IntArray, work: FloatArray, size: IntArray) -> None:
+    """Let the mean compute of the first of two groups, (2, n_units), be at least the second's."""
+    first, second = work[0] / size[0], work[1] / size[1]
+    program.require((x[0], -first), (x[1], second), rows=1)

@@ -1,0 +1,44 @@
+"""Earliest finish times and remaining times of tasks, whatever the placement."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from placement_gym.arrays import FloatArray
+from placement_gym.problem import Problem
+from placement_gym.solvers.tasks import Tasks
+
+
+def earliest_finish_ms(problem: Problem, tasks: Tasks) -> FloatArray:
+    """(n_tasks,) earliest possible finish of each task in any placement, ms."""
+    least: FloatArray = earliest_on_devices_ms(problem, tasks).min(axis=1)
+    return least
+
+
+def earliest_on_devices_ms(problem: Problem, tasks: Tasks) -> FloatArray:
+    """(n_tasks, n_devices) earliest possible finish of each task on each device, ms.
+
+    finish[v, d] = ms[v, d] + max over inputs u of min over d' of finish[u, d'] + transfer; infinite
+    where the device cannot run the task.
+    """
+    finish = np.where(problem.possible[tasks.unit], tasks.ms, np.inf)
+    ready = np.zeros_like(finish)
+    tensor, reader = tasks.tensors.readings()
+    maker = tasks.tensors.source[tensor]
+    for r in np.argsort(maker, kind="stable"):
+        done = ready[maker[r]] + finish[maker[r]]
+        arrival = (done[:, None] + tasks.transfer_ms[tensor[r]]).min(axis=0)
+        ready[reader[r]] = np.maximum(ready[reader[r]], arrival)
+    earliest: FloatArray = ready + finish
+    return earliest
+
+
+def remaining_ms(problem: Problem, tasks: Tasks) -> FloatArray:
+    """(n_tasks,) minimum time that any placement needs after each task has finished, ms."""
+    fastest = np.where(problem.possible[tasks.unit], tasks.ms, np.inf).min(axis=1)
+    rest = np.zeros(len(tasks))
+    tensor, reader = tasks.tensors.readings()
+    maker = tasks.tensors.source[tensor]
+    for r in np.argsort(-maker, kind="stable"):
+        rest[maker[r]] = max(rest[maker[r]], fastest[reader[r]] + rest[reader[r]])
+    return rest
