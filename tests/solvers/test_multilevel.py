@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import product
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
@@ -87,7 +87,7 @@ def test_progress_is_reported_and_never_rises() -> None:
         report=lambda done, ms: told.append((done, ms)),
     )
     assert told[-1][0] == 50
-    assert all(b[1] <= a[1] for a, b in zip(told, told[1:], strict=False))
+    assert all(b[1] <= a[1] for a, b in pairwise(told))
 
 
 @pytest.mark.parametrize("name", SCHEDULES)

@@ -1,4 +1,4 @@
-"""Random problems for solvers that coarsen: some tensors with several readers, limits and support."""
+"""Random problems of any size, with limits, support and tensors of several readers."""
 
 from __future__ import annotations
 
