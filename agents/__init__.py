@@ -23,6 +23,7 @@ AGENTS: dict[str, str] = {
     "milp": "agents.solvers:milp",
     "alpha-expansion": "agents.solvers:alpha_expansion",
     "multilevel": "agents.multilevel:Multilevel",
+    "neighbourhood": "agents.neighbourhood:Neighbourhood",
     "dp": "agents.solvers:dp",
     "dpl": "agents.solvers:dpl",
     "greedy-fill": "agents.solvers:greedy_fill",

@@ -95,18 +95,24 @@ def estimate_serial_ms(operators: Operators, place: IntArray) -> float:
     return total
 
 
-def choose_model(operators: Operators, places: IntArray, latency_ms: FloatArray) -> int:
-    """The model that comes closest to known latencies, up to a common factor.
+def choose_model(
+    operators: Operators, places: IntArray, latency_ms: FloatArray
+) -> tuple[int, float]:
+    """Choose the model that comes closest to known latencies, up to a common factor.
 
     Args:
         operators: What the models compute with.
         places: (k, n_units) placements.
         latency_ms: (k,) their latencies; infinite ones do not count.
+
+    Returns:
+        The model, and the mean error of its estimates as a share of them.
     """
     known = np.isfinite(latency_ms)
-    spreads = []
+    errors = []
     for model in (BY_RANK, BY_NUMBER, SERIAL):
         estimates = np.array([estimate_ms(operators, model, place) for place in places[known]])
         ratio = np.log(latency_ms[known] / np.maximum(estimates, 1e-12))
-        spreads.append((round(float(np.abs(ratio - np.median(ratio)).mean()), 9), model))
-    return min(spreads, key=lambda spread: spread[0])[1]
+        error = float(np.abs(ratio - np.median(ratio)).mean()) if known.any() else 0.0
+        errors.append((model, round(error, 9)))
+    return min(errors, key=lambda item: item[1])

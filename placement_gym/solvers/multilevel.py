@@ -124,7 +124,8 @@ def anneal_chains(
         Groups.of(hierarchy),
         Operators.of(problem, costs),
     )
-    model = choose_model(operators, np.stack(found.placements), np.array(found.latencies))
+    latencies = np.array(found.latencies)
+    model, _ = choose_model(operators, np.stack(found.placements), latencies)
     limits, first = problem.limits_bytes, len(found)
     prices = Prices(np.zeros(len(limits)), 1.0, 0.0, 1.0)
     starts = found.best(CHAINS)

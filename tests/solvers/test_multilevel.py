@@ -99,7 +99,7 @@ def test_models_are_the_simulated_schedules_and_are_recognised(seed: int, name: 
     exact = np.array([backend.evaluate_ignoring_limits(place).latency_ms for place in places])
     estimates = [estimate_ms(operators, SCHEDULES[name], place) for place in places]
     assert estimates == pytest.approx(exact.tolist(), rel=1e-12)
-    assert choose_model(operators, places, 3.0 * exact) == SCHEDULES[name]
+    assert choose_model(operators, places, 3.0 * exact) == (SCHEDULES[name], 0.0)
 
 
 @pytest.mark.parametrize("terms", [Terms(1.0, 0.0), Terms(0.1, 3.0)])
