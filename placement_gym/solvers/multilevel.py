@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from placement_gym.arrays import IntArray
+from placement_gym.arrays import FloatArray, IntArray
 from placement_gym.costs.table import CostTable
 from placement_gym.problem import Problem
 from placement_gym.solvers.anneal import Groups, anneal
@@ -32,11 +32,12 @@ WORK = 200_000
 """Operators that the model schedules for one evaluation."""
 STEPS = (4, 200)
 """Least and most moves in the model for one evaluation."""
-CHAINS = 4
+CHAINS = (1.0, 1.0, 1.0, 1.0)
+"""Temperature of each chain, over the common one."""
 HEAT = (0.02, 0.0003)
 """First and last temperature, in log latency."""
-LOST = 1.05
-"""A chain this far behind the best placement goes on from there."""
+LOST = 2.5
+"""A chain goes on from the best placement if it is behind by so many temperatures."""
 
 
 def multilevel(
@@ -89,7 +90,8 @@ def search(problem: Problem, costs: CostTable, rng: np.random.Generator, horizon
     steps = int(np.clip(WORK / len(problem.units.graph), *STEPS))
     if steps == STEPS[0]:
         yield from vary_terms(pricing, found, charged, rng, horizon // 2)
-    yield from anneal_chains(problem, costs, hierarchy, found, rng, horizon, steps)
+    chains = Chains(problem, costs, hierarchy, found, rng)
+    yield from anneal_chains(chains, horizon - len(found), steps)
 
 
 def vary_terms(
@@ -109,41 +111,74 @@ def vary_terms(
         charged.append((float(latencies[0]), terms))
 
 
-def anneal_chains(
-    problem: Problem,
-    costs: CostTable,
-    hierarchy: Hierarchy,
-    found: Found,
-    rng: np.random.Generator,
-    horizon: int,
-    steps: int,
-) -> Proposals:
-    """Anneal the best placements in the model that agrees with their latencies."""
-    level, groups, operators = (
-        hierarchy.levels[0],
-        Groups.of(hierarchy),
-        Operators.of(problem, costs),
-    )
-    latencies = np.array(found.latencies)
-    model, _ = choose_model(operators, np.stack(found.placements), latencies)
-    limits, first = problem.limits_bytes, len(found)
-    prices = Prices(np.zeros(len(limits)), 1.0, 0.0, 1.0)
-    starts = found.best(CHAINS)
-    best_ms, best = found.latencies[starts[0]], found.placements[starts[0]]
-    states = [make_state(level, found.placements[i].copy(), limits) for i in starts]
+class Chains:
+    """Placements that are annealed side by side in a model, at different temperatures.
+
+    Args:
+        problem: Units, devices, support and memory limits.
+        costs: Costs of the units' operators.
+        hierarchy: Its levels.
+        found: Placements and their latencies; chains start at the best.
+        rng: Source of all random choices.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        costs: CostTable,
+        hierarchy: Hierarchy,
+        found: Found,
+        rng: np.random.Generator,
+    ) -> None:
+        self.level, self.groups = hierarchy.levels[0], Groups.of(hierarchy)
+        self.operators, self.limits = Operators.of(problem, costs), problem.limits_bytes
+        latencies = np.array(found.latencies)
+        self.model, _ = choose_model(self.operators, np.stack(found.placements), latencies)
+        self.rng = rng
+        starts = found.best(len(CHAINS))
+        self.best, self.best_ms = found.placements[starts[0]], found.latencies[starts[0]]
+        self.states = [
+            make_state(self.level, found.placements[starts[i % len(starts)]].copy(), self.limits)
+            for i in range(len(CHAINS))
+        ]
+
+    def propose(self, heat: float, steps: int) -> IntArray:
+        """(k, n_units) the best placement that each chain meets in some steps."""
+        prices = Prices(np.zeros(len(self.limits)), 1.0, 0.0, 1.0)
+        seeds = self.rng.integers(2**31, size=len(CHAINS))
+        ends = [
+            anneal(
+                self.level,
+                self.groups,
+                self.operators,
+                self.model,
+                state,
+                prices,
+                steps,
+                heat * factor,
+                seed,
+            )
+            for state, seed, factor in zip(self.states, seeds, CHAINS, strict=True)
+        ]
+        return np.stack([placement for _, placement in ends])
+
+    def learn(self, heat: float, placements: IntArray, latencies: FloatArray) -> None:
+        """Let chains that are far behind go on from the best placement."""
+        if latencies.min() < self.best_ms:
+            self.best_ms = float(latencies.min())
+            self.best = placements[latencies.argmin()]
+        behind = np.log(latencies / self.best_ms)
+        for i, factor in enumerate(CHAINS[: len(latencies)]):
+            if behind[i] > LOST * heat * factor:
+                self.states[i] = make_state(self.level, self.best.copy(), self.limits)
+
+
+def anneal_chains(chains: Chains, horizon: int, steps: int) -> Proposals:
+    """Anneal chains for some steps an evaluation, and cool down over some evaluations."""
     done = 0
     while True:
-        passed = min(done / max(horizon - first, 1), 1.0)
+        passed = min(done / max(horizon, 1), 1.0)
         heat = HEAT[0] * (HEAT[1] / HEAT[0]) ** passed
-        ends = [
-            anneal(level, groups, operators, model, state, prices, steps, heat, seed)
-            for state, seed in zip(states, rng.integers(2**31, size=len(states)), strict=True)
-        ]
-        placements = np.stack([placement for _, placement in ends])
-        latencies = yield placements
+        latencies = yield (placements := chains.propose(heat, steps))
+        chains.learn(heat, placements, latencies)
         done += len(latencies)
-        if latencies.min() < best_ms:
-            best_ms, best = float(latencies.min()), placements[latencies.argmin()]
-        for i, ms in enumerate(latencies.tolist()):
-            if ms > LOST * best_ms:
-                states[i] = make_state(level, best.copy(), limits)

@@ -34,11 +34,11 @@ TERMS = (Terms(1.0, 0.0), Terms(0.3, 0.0), Terms(0.3, 1.0), Terms(0.3, 3.0), Ter
 WINDOW, TWO_WINDOWS = 0.5, 0.8
 """Shares of blocks that are a window, and of those that are one or two; others are random."""
 FIRST_SHARE = 0.15
-SHARES = (0.02, 0.6)
+SHARES = (0.02, 1.0)
 LARGER, SMALLER = 1.1, 0.85
 CONFIDENCE = 2.0
 """A rebuilt block is evaluated if its estimate is slower by at most so many errors of the model."""
-MOST_UNEVALUATED = 100
+MOST_UNEVALUATED = 20
 """Rebuilds in turn that may go without an evaluation, so that a budget of these ends the search."""
 
 
@@ -204,12 +204,13 @@ class Rebuilder:
         self.problem, self.operators, self.model = problem, operators, model
         self.error, self.program, self.settings, self.rng = error, program, settings, rng
         self.level = Level.of_units(problem, costs)
-        self.solving_s = 0.0
+        self.solving_s, self.optimal = 0.0, False
 
     @property
     def may_solve(self) -> bool:
-        """Whether there is a program, and time for it."""
-        return self.program is not None and self.solving_s < self.settings.programs_s
+        """Whether there is a program, time for it, and no proof that nothing is better."""
+        in_time = self.solving_s < self.settings.programs_s
+        return self.program is not None and in_time and not self.optimal
 
     def rebuild(self, place: IntArray, free: BoolArray) -> IntArray | None:
         """The block after list scheduling; None if the model sees no chance of a gain."""
@@ -226,12 +227,14 @@ class Rebuilder:
         assert self.program is not None
         started = perf_counter()
         upper_ms = estimate_ms(self.operators, self.model, place)
-        solution = self.program(place, blocks.draw(), upper_ms)
+        free = blocks.draw()
+        solution = self.program(place, free, upper_ms)
         self.solving_s += perf_counter() - started
         found = solution.assignment
         if found is not None and (found != place).any():
             return found
         proven = solution.proven or solution.bound_ms >= upper_ms * (1.0 - 1e-6)
+        self.optimal = proven and bool(free.all())
         blocks.resize(LARGER if proven else SMALLER)
         return None
 

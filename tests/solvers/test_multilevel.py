@@ -7,10 +7,10 @@ from itertools import pairwise, product
 import numpy as np
 import pytest
 from by_hand import random_backend
-from levels import random_problem
+from levels import random_problem, scorer
 from published import DATA
 
-from placement_gym.arrays import FloatArray, IntArray
+from placement_gym.arrays import IntArray
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.backends.simulated.build import build_simulated_problem
 from placement_gym.costs.semantics import PRESETS
@@ -33,16 +33,6 @@ SCHEDULES = {"serial": SERIAL, "list": BY_NUMBER, "by rank": BY_RANK}
 def backend_of(name: str, seed: int, n: int) -> SimulatedBackend:
     schedule = {"preset": "list", "order": "priority"} if name == "by rank" else name
     return random_problem(seed, n, schedule=schedule)
-
-
-def scorer(backend: SimulatedBackend, seen: list[IntArray] | None = None):
-    def evaluate(placements: IntArray) -> FloatArray:
-        if seen is not None:
-            seen.extend(placements)
-        ms, feasible = backend.evaluate_batch_exactly(placements)
-        return np.where(feasible, ms, np.inf)
-
-    return evaluate
 
 
 @pytest.mark.parametrize("seed", range(20))

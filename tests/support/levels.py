@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from by_hand import cost_table, made_graph
 
-from placement_gym.arrays import IntArray
+from placement_gym.arrays import FloatArray, IntArray
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.costs.semantics import parse_schedule
 from placement_gym.devices import DeviceSpec
@@ -46,3 +48,17 @@ def random_problem(
 def random_places(rng: np.random.Generator, possible: np.ndarray, k: int) -> IntArray:
     """(k, n) random devices that are possible."""
     return (rng.random((k, *possible.shape)) * possible).argmax(axis=2)
+
+
+def scorer(
+    backend: SimulatedBackend, seen: list[IntArray] | None = None
+) -> Callable[[IntArray], FloatArray]:
+    """A function from (k, n_units) placements, which ``seen`` gets, to latencies or infinity."""
+
+    def evaluate(placements: IntArray) -> FloatArray:
+        if seen is not None:
+            seen.extend(placements)
+        ms, feasible = backend.evaluate_batch_exactly(placements)
+        return np.where(feasible, ms, np.inf)
+
+    return evaluate
