@@ -22,6 +22,8 @@ AGENTS: dict[str, str] = {
     "min-cut": "agents.solvers:min_cut",
     "milp": "agents.solvers:milp",
     "alpha-expansion": "agents.solvers:alpha_expansion",
+    "multilevel": "agents.multilevel:Multilevel",
+    "neighbourhood": "agents.neighbourhood:Neighbourhood",
     "dp": "agents.solvers:dp",
     "dpl": "agents.solvers:dpl",
     "greedy-fill": "agents.solvers:greedy_fill",

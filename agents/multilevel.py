@@ -1,0 +1,18 @@
+"""The multilevel placer as an agent."""
+
+from __future__ import annotations
+
+from agents.proposals import ProposalSearch
+from placement_gym.solvers import multilevel
+from placement_gym.solvers.proposals import Proposals
+
+
+class Multilevel(ProposalSearch):
+    """Coarsens, places and refines; see ``solvers.multilevel``.
+
+    Arguments are those of ``ProposalSearch``.
+    """
+
+    def propose(self, horizon: int) -> Proposals:
+        """Begin the solver's search."""
+        return multilevel.search(self.problem, self.base.cost_table(), self.rng, horizon)

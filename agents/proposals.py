@@ -1,0 +1,71 @@
+"""What searches share whose placements a solver proposes."""
+
+from __future__ import annotations
+
+from time import perf_counter
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from agents.search import Search
+from placement_gym.arrays import FloatArray, IntArray
+from placement_gym.solvers.proposals import Proposals
+
+
+class ProposalSearch(Search):
+    """Evaluates what a solver proposes and tells it the latencies.
+
+    Args:
+        env: As for ``Search``.
+        seed: As for ``Search``.
+        horizon: Evaluations over which the solver cools down; None takes those of the first
+            ``learn``.
+        time_limit_s: ``learn`` ends after this time, checked between batches; None: no limit.
+    """
+
+    def __init__(
+        self,
+        env: gym.Env[Any, Any],
+        seed: int,
+        horizon: int | None = None,
+        time_limit_s: float | None = None,
+    ) -> None:
+        super().__init__(env, seed)
+        self.horizon, self.time_limit_s = horizon, time_limit_s
+        self.proposals: Proposals | None = None
+        self.proposed = np.empty((0, self.problem.n_units), dtype=np.int64)
+        self.latencies = np.empty(0)
+
+    def propose(self, horizon: int) -> Proposals:
+        """Begin the solver's search."""
+        raise NotImplementedError
+
+    def learn(self, total_timesteps: int) -> ProposalSearch:
+        """Evaluate ``total_timesteps`` more placements, or as many as the time allows."""
+        end = self.evaluations + total_timesteps
+        stop = np.inf if self.time_limit_s is None else perf_counter() + self.time_limit_s
+        if self.proposals is None:
+            self.proposals = self.propose(self.horizon or total_timesteps)
+            self.proposed = next(self.proposals)
+        while self.evaluations < end and perf_counter() < stop:
+            self.improve(end)
+        return self
+
+    def improve(self, end: int) -> None:
+        """Evaluate what is proposed, or as much of it as may be; then take the next proposals."""
+        assert self.proposals is not None
+        waiting = self.proposed[len(self.latencies) :][: end - self.evaluations]
+        self.latencies = np.concatenate([self.latencies, self.measure(waiting)])
+        if len(self.latencies) == len(self.proposed):
+            self.proposed, self.latencies = self.proposals.send(self.latencies), np.empty(0)
+
+    def measure(self, assignments: IntArray) -> FloatArray:
+        """(k,) latencies over the reference's, infinite where a placement is infeasible."""
+        speedup, feasible = self.base.backend.evaluate_batch(assignments)
+        self.evaluations += len(assignments)
+        best = int(np.where(feasible, speedup, 0.0).argmax())
+        if feasible[best] and speedup[best] > self.best_speedup:
+            self.best_speedup = float(speedup[best])
+            self.assignment = assignments[best].copy()
+        return np.where(feasible, 1.0 / speedup, np.inf)

@@ -1,0 +1,257 @@
+"""Large-neighbourhood search: a block of units is freed and rebuilt, and kept if that is faster.
+
+Shaw 1998. Blocks are windows of the rank order or random units. They are rebuilt by noisy list
+scheduling until that helps no more, and then by a program, which may also prove that nothing better
+exists: blocks grow where it does, and shrink where it runs into its limit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from time import perf_counter
+
+import numpy as np
+
+from placement_gym.arrays import BoolArray, IntArray
+from placement_gym.costs.table import CostTable
+from placement_gym.problem import Problem
+from placement_gym.solvers.coarsen import coarsen
+from placement_gym.solvers.levels import Level
+from placement_gym.solvers.list_scheduling import critical_path, heft, m_etf
+from placement_gym.solvers.models import BY_RANK, Operators, choose_model, estimate_ms
+from placement_gym.solvers.pricing import Pricing, Terms
+from placement_gym.solvers.proposals import Evaluate, Found, Proposals, Report, run_search
+from placement_gym.solvers.rebuild import (
+    MAX_OPERATORS,
+    Program,
+    make_program,
+    rebuild_greedily,
+)
+
+FEW_UNITS = 2_000
+"""Above, list schedules in Python take longer than all else."""
+TERMS = (Terms(1.0, 0.0), Terms(0.3, 0.0), Terms(0.3, 1.0), Terms(0.3, 3.0), Terms(0.03, 3.0))
+WINDOW, TWO_WINDOWS = 0.5, 0.8
+"""Shares of blocks that are a window, and of those that are one or two; others are random."""
+FIRST_SHARE = 0.15
+SHARES = (0.02, 1.0)
+LARGER, SMALLER = 1.1, 0.85
+CONFIDENCE = 2.0
+"""A rebuilt block is evaluated if its estimate is slower by at most so many errors of the model."""
+MOST_UNEVALUATED = 20
+"""Rebuilds in turn that may go without an evaluation, so that a budget of these ends the search."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How blocks are rebuilt.
+
+    Attributes:
+        time_limit_s: Limit of one program; where it ends a program, seeds do not reproduce.
+        max_nodes: Limit of the search tree of one program; None: no limit.
+        programs_s: Time after which no more programs are solved.
+        patience: Rebuilds by list scheduling without gain before a program.
+        samples: List schedules for one rebuild.
+    """
+
+    time_limit_s: float = 3.0
+    max_nodes: int | None = 200
+    programs_s: float = 60.0
+    patience: int = 8
+    samples: int = 30
+
+
+DEFAULT = Settings()
+
+
+def neighbourhood(
+    problem: Problem,
+    costs: CostTable,
+    evaluate: Evaluate,
+    evaluations: int,
+    seed: int = 0,
+    settings: Settings = DEFAULT,
+    time_limit_s: float = np.inf,
+    report: Report | None = None,
+) -> IntArray:
+    """Place units by large-neighbourhood search; see ``search``.
+
+    Args:
+        problem: Units, devices, support and memory limits.
+        costs: Costs of the units' operators.
+        evaluate: (k, n_units) placements to their (k,) latencies, infinite where infeasible.
+        evaluations: How many placements may be evaluated.
+        seed: Of all random choices.
+        settings: How blocks are rebuilt.
+        time_limit_s: Wall-clock limit, checked between evaluations.
+        report: Is told the evaluations so far and the least latency.
+
+    Returns:
+        (n_units,) the fastest placement that was evaluated.
+    """
+    proposals = search(problem, costs, np.random.default_rng(seed), settings)
+    return run_search(problem, proposals, evaluate, evaluations, time_limit_s, report)
+
+
+def search(
+    problem: Problem,
+    costs: CostTable,
+    rng: np.random.Generator,
+    settings: Settings = DEFAULT,
+    program: Program | None = None,
+) -> Proposals:
+    """Propose heuristics, then rebuilt placements, without end.
+
+    Args:
+        problem: Units, devices, support and memory limits.
+        costs: Costs of the units' operators.
+        rng: Source of all random choices.
+        settings: How blocks are rebuilt.
+        program: Rebuilds blocks; None takes the program of the model that agrees best with the
+            heuristics' latencies.
+    """
+    starts = propose_starts(problem, costs, rng)
+    latencies = yield starts
+    operators = Operators.of(problem, costs)
+    model, error = choose_model(operators, starts, latencies)
+    if program is None and len(operators.unit) <= MAX_OPERATORS:
+        limits = settings.time_limit_s, settings.max_nodes
+        program = make_program(problem, costs, operators, model, *limits)
+    found = Found()
+    found.add(starts, latencies)
+    best = found.best(1)[0]
+    yield from improve(
+        Blocks(problem, operators, rng),
+        Rebuilder(problem, costs, operators, model, error, program, settings, rng),
+        found.placements[best],
+        found.latencies[best],
+    )
+
+
+def propose_starts(problem: Problem, costs: CostTable, rng: np.random.Generator) -> IntArray:
+    """(k, n_units) placements of list schedulers and at prices of memory."""
+    pricing = Pricing(coarsen(problem, costs, rng), problem.limits_bytes, rng)
+    placements = [pricing.place(terms) for terms in TERMS]
+    if problem.n_units <= FEW_UNITS:
+        placements += [solver(problem, costs) for solver in (heft, m_etf, critical_path)]
+    return np.stack(placements)
+
+
+class Blocks:
+    """Draws blocks of units; their share of all units follows what rebuilding them achieves.
+
+    Args:
+        problem: The units.
+        operators: Their operators in rank order.
+        rng: Source of all random choices.
+    """
+
+    def __init__(self, problem: Problem, operators: Operators, rng: np.random.Generator) -> None:
+        self.rng, self.share = rng, FIRST_SHARE
+        position = np.full(problem.n_units, len(operators.unit))
+        order = operators.orders[BY_RANK - 1]
+        np.minimum.at(position, operators.unit[order], np.arange(len(order)))
+        self.order = np.argsort(position, kind="stable")
+
+    def draw(self) -> BoolArray:
+        """(n_units,) bool, a window of the rank order, two windows, or random units."""
+        n, kind = len(self.order), self.rng.random()
+        size = min(max(int(self.share * n), 2), n)
+        free = np.zeros(n, dtype=np.bool_)
+        if kind < WINDOW:
+            free[self.window(size)] = True
+        elif kind < TWO_WINDOWS:
+            free[self.window(size // 2)] = free[self.window(size - size // 2)] = True
+        else:
+            free[self.rng.permutation(n)[:size]] = True
+        return free
+
+    def window(self, size: int) -> IntArray:
+        """(size,) consecutive units of the rank order."""
+        begin = int(self.rng.integers(len(self.order) - size + 1))
+        return self.order[begin : begin + size]
+
+    def resize(self, factor: float) -> None:
+        """Change the share, within its limits."""
+        self.share = float(np.clip(self.share * factor, *SHARES))
+
+
+class Rebuilder:
+    """Rebuilds blocks, by list scheduling or by a program.
+
+    Args:
+        problem: Units, devices, support and memory limits.
+        costs: Costs of the units' operators.
+        operators: What the model computes with.
+        model: The model of the latency.
+        error: Its mean error as a share of the latency.
+        program: Rebuilds blocks; None: there is none.
+        settings: See there.
+        rng: Source of all random choices.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        costs: CostTable,
+        operators: Operators,
+        model: int,
+        error: float,
+        program: Program | None,
+        settings: Settings,
+        rng: np.random.Generator,
+    ) -> None:
+        self.problem, self.operators, self.model = problem, operators, model
+        self.error, self.program, self.settings, self.rng = error, program, settings, rng
+        self.level = Level.of_units(problem, costs)
+        self.solving_s, self.optimal = 0.0, False
+
+    @property
+    def may_solve(self) -> bool:
+        """Whether there is a program, time for it, and no proof that nothing is better."""
+        in_time = self.solving_s < self.settings.programs_s
+        return self.program is not None and in_time and not self.optimal
+
+    def rebuild(self, place: IntArray, free: BoolArray) -> IntArray | None:
+        """The block after list scheduling; None if the model sees no chance of a gain."""
+        limits, samples = self.problem.limits_bytes, self.settings.samples
+        found, found_ms = rebuild_greedily(
+            self.level, self.operators, self.model, place, free, limits, samples, self.rng
+        )
+        now_ms = estimate_ms(self.operators, self.model, place)
+        hopeless = found_ms > now_ms * (1.0 + CONFIDENCE * self.error)
+        return None if hopeless or (found == place).all() else found
+
+    def solve(self, place: IntArray, blocks: Blocks) -> IntArray | None:
+        """A block that the program has rebuilt; None if it found nothing better."""
+        assert self.program is not None
+        started = perf_counter()
+        upper_ms = estimate_ms(self.operators, self.model, place)
+        free = blocks.draw()
+        solution = self.program(place, free, upper_ms)
+        self.solving_s += perf_counter() - started
+        found = solution.assignment
+        if found is not None and (found != place).any():
+            return found
+        proven = solution.proven or solution.bound_ms >= upper_ms * (1.0 - 1e-6)
+        self.optimal = proven and bool(free.all())
+        blocks.resize(LARGER if proven else SMALLER)
+        return None
+
+
+def improve(blocks: Blocks, rebuilder: Rebuilder, place: IntArray, latency: float) -> Proposals:
+    """Rebuild block after block, and keep what is not slower."""
+    fruitless = unevaluated = 0
+    while True:
+        found = rebuilder.rebuild(place, blocks.draw())
+        if found is None and fruitless >= rebuilder.settings.patience and rebuilder.may_solve:
+            found = rebuilder.solve(place, blocks)
+        if found is None and unevaluated < MOST_UNEVALUATED:
+            fruitless, unevaluated = fruitless + 1, unevaluated + 1
+            continue
+        unevaluated = 0
+        found = place if found is None else found
+        reached = float((yield found[None])[0])
+        fruitless = 0 if reached < latency else fruitless + 1
+        if reached <= latency:
+            place, latency = found, reached
