@@ -106,7 +106,7 @@ def place(
     cuts = LoadCuts(built) if len(built.tasks) <= MAX_TASKS else None
     while True:
         first = None if start is None else (built.x[np.arange(len(start)), start], 1.0)
-        found = built.program.minimize(max(end - perf_counter(), 0.1), first, max_nodes)
+        found = built.program.minimize(max(end - perf_counter(), 0.1), first, max_nodes=max_nodes)
         bound_ms = min(max(found.bound, bound_ms), upper_ms)
         if found.values is not None:
             start = read_assignment(found.values, built.x)

@@ -55,7 +55,7 @@ def make_program(
         fixed = np.flatnonzero(~free)
         program.require((x[fixed, place[fixed]], 1.0), rows=len(fixed), low=1.0, high=1.0)
         start = x[np.arange(len(place)), place]
-        found = program.minimize(time_limit_s, (start, np.ones(len(place))), max_nodes)
+        found = program.minimize(time_limit_s, (start, 1.0), max_nodes=max_nodes)
         best = None if found.values is None else read_assignment(found.values, x)
         return Solution(best, found.bound, found.proven)
 
