@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -11,13 +10,59 @@ from typing import TYPE_CHECKING, Any
 
 from placement_gym.arguments import check_integer, check_not_negative
 from placement_gym.errors import UserError, suggest, unknown_name, warn_user
+from placement_gym.files import FileError
 
 if TYPE_CHECKING:
     import openvino as ov
 
 PRECISIONS = ("f32", "f16", "bf16")
+MAX_DEVICES = 256
+"""Of a problem; hashes of placements have eight bits for a device."""
+MAX_NAME = 64
+MAX_THREADS = 4096
 NATIVE_PRECISION = {"NPU": "f16"}
 MEMORY_PROPERTIES = ("GPU_DEVICE_TOTAL_MEM_SIZE", "NPU_DEVICE_TOTAL_MEM_SIZE")
+
+PROPERTIES = frozenset(
+    {
+        "ACTIVATIONS_SCALE_FACTOR",
+        "COMPILATION_NUM_THREADS",
+        "CPU_DENORMALS_OPTIMIZATION",
+        "CPU_SPARSE_WEIGHTS_DECOMPRESSION_RATE",
+        "DYNAMIC_QUANTIZATION_GROUP_SIZE",
+        "ENABLE_CPU_PINNING",
+        "ENABLE_CPU_RESERVATION",
+        "ENABLE_HYPER_THREADING",
+        "ENABLE_TENSOR_PARALLEL",
+        "EXCLUSIVE_ASYNC_REQUESTS",
+        "EXECUTION_MODE_HINT",
+        "GPU_DISABLE_WINOGRAD_CONVOLUTION",
+        "GPU_ENABLE_LOOP_UNROLLING",
+        "GPU_ENABLE_SDPA_OPTIMIZATION",
+        "GPU_HOST_TASK_PRIORITY",
+        "GPU_QUEUE_PRIORITY",
+        "GPU_QUEUE_THROTTLE",
+        "INFERENCE_NUM_THREADS",
+        "INFERENCE_PRECISION_HINT",
+        "KEY_CACHE_GROUP_SIZE",
+        "KEY_CACHE_PRECISION",
+        "KV_CACHE_PRECISION",
+        "MODEL_DISTRIBUTION_POLICY",
+        "MODEL_PRIORITY",
+        "NPU_MAX_TILES",
+        "NPU_TILES",
+        "NPU_TURBO",
+        "NUM_STREAMS",
+        "PERFORMANCE_HINT",
+        "PERFORMANCE_HINT_NUM_REQUESTS",
+        "PERF_COUNT",
+        "SCHEDULING_CORE_TYPE",
+        "TBB_PARTITIONER",
+        "VALUE_CACHE_GROUP_SIZE",
+        "VALUE_CACHE_PRECISION",
+    }
+)
+"""Compile properties that a device may state: none of them writes or reads a file."""
 
 DevicesArgument = str | Sequence["str | Mapping[str, Any] | DeviceSpec"] | None
 
@@ -38,7 +83,7 @@ class DeviceSpec:
         threads: CPU threads; None means all cores this process may use.
         memory_bytes: Bytes of weights that the device holds; None means no limit.
         weight_share: The same limit as a share of the model's weights, between 0 and 1.
-        properties: Further OpenVINO compile properties.
+        properties: Further OpenVINO compile properties, of ``PROPERTIES``.
         roofline: Shipped constants that simulated environments use for the device, a key of
             ``costs.rooflines.ROOFLINES``; by default those of its kind. A simulated device may
             have any name if its roofline is stated.
@@ -60,7 +105,12 @@ class DeviceSpec:
     def __post_init__(self) -> None:
         for key in ("name", "plugin", "roofline"):
             if not isinstance(getattr(self, key), str):
-                raise UserError(f"a device's {key} must be text, not {getattr(self, key)!r}")
+                raise UserError(f"a device's {key} must be text, not {getattr(self, key)!r:.60}")
+            if len(getattr(self, key)) > MAX_NAME or not getattr(self, key).isprintable():
+                raise UserError(
+                    f"a device's {key} must be at most {MAX_NAME} printable characters, not "
+                    f"{getattr(self, key)!r:.80}"
+                )
         if self.precision not in PRECISIONS:
             raise unknown_name(f"{self.name}: precision", self.precision, PRECISIONS)
         if self.virtual and self.plugin != "CPU":
@@ -80,6 +130,7 @@ class DeviceSpec:
                 raise UserError(f"{self.name}: weight_share must be at most 1")
         if not isinstance(self.properties, Mapping):
             raise UserError(f"{self.name}: properties must be a mapping, not {self.properties!r}")
+        check_properties(self.name, self.properties)
 
     @property
     def virtual(self) -> bool:
@@ -134,11 +185,29 @@ class DeviceSpec:
         """
         known = [item.name for item in fields(cls)]
         if not isinstance(values, Mapping) or "name" not in values:
-            raise UserError(f"a device needs 'name' and takes {known}, not {values!r}")
+            raise UserError(f"a device needs 'name' and takes {known}, not {values!r:.200}")
         for key in values:
             if key not in known:
                 raise unknown_name(f"device {values['name']!r}: a key", key, known)
         return cls(**values)
+
+
+def check_properties(name: str, properties: Mapping[str, Any]) -> None:
+    """Raise unless all compile properties are known to change speed alone.
+
+    Others write files, read them or change what is computed, and device files come from anywhere.
+
+    Raises:
+        UserError: A property is not in ``PROPERTIES``, or its value is neither text nor a number.
+    """
+    for key, value in properties.items():
+        if key not in PROPERTIES:
+            raise UserError(
+                f"{name}: property {key!r:.60} is not allowed{suggest(key, PROPERTIES)}; those of "
+                "devices.PROPERTIES are, others go into the config of placement_gym.compile_model"
+            )
+        if not isinstance(value, (str, int, float)) or len(str(value)) > MAX_NAME:
+            raise UserError(f"{name}: property {key} must be text or a number, not {value!r:.60}")
 
 
 TESTBED = (DeviceSpec("CPU", threads=1), DeviceSpec("CPU_FAST", plugin="CPU"))
@@ -188,19 +257,28 @@ def parse_devices(devices: DevicesArgument) -> tuple[DeviceSpec, ...]:
 
 
 def load_devices(path: Path) -> tuple[DeviceSpec, ...]:
-    """Device specifications from a JSON file; errors name the file."""
+    """Device specifications from a JSON file.
+
+    Raises:
+        FileError: The file cannot be read.
+        UserError: It holds no list of devices; the message names the file.
+    """
+    from placement_gym.schemas.reading import load_json
+
     try:
-        return parse_list(json.loads(path.read_text()))
+        return parse_list(load_json(path, megabytes=1))
+    except FileError:
+        raise
     except UserError as error:
         raise UserError(f"{path}: {error}") from error
-    except ValueError as error:  # no JSON, or no text at all
-        raise UserError(f"{path} is not a valid JSON file: {error}") from error
 
 
 def parse_list(items: Any) -> tuple[DeviceSpec, ...]:
     """Distinct device specifications from a list of names, mappings or specifications."""
     if isinstance(items, str) or not isinstance(items, Sequence):
-        raise UserError(f"devices must be a list, not {items!r}")
+        raise UserError(f"devices must be a list, not {items!r:.200}")
+    if len(items) > MAX_DEVICES:
+        raise UserError(f"there are {len(items)} devices, more than {MAX_DEVICES}")
     specs = tuple(parse_device(item) for item in items)
     names = [spec.name for spec in specs]
     strange = [name for name in names if not set("+@%").isdisjoint(name)]
@@ -210,7 +288,7 @@ def parse_list(items: Any) -> tuple[DeviceSpec, ...]:
             f"{suggest(strange[0], PRESETS)}"
         )
     if not all(names) or not names or len(set(names)) < len(names):
-        raise UserError(f"devices must be one or more distinct names, not {items!r}")
+        raise UserError(f"devices must be one or more distinct names, not {items!r:.200}")
     return specs
 
 

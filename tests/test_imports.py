@@ -23,6 +23,8 @@ LAYERS = (
         "arguments",
         "errors",
         "files",
+        "texts",
+        "schemas",
         "version",
         "progress",
         "devices",
@@ -159,6 +161,7 @@ def test_importing_the_package_stays_light() -> None:
         "agents",
         "scipy",
         "matplotlib",
+        "pydantic",
     )
     assert (
         run_python(f"import sys, placement_gym; print([m for m in {heavy} if m in sys.modules])")
