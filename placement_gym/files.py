@@ -49,7 +49,7 @@ def replace_file(path: str | Path) -> Iterator[Path]:
             if target.is_file():
                 new.chmod(target.stat().st_mode)
             _sync(new)
-            os.replace(new, target)
+            new.replace(target)
             _sync(target.parent)
         finally:
             new.unlink(missing_ok=True)

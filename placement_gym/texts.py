@@ -11,7 +11,7 @@ BLOCK = re.compile(r"^([#+=-]|\d+[.)](?= ))")
 
 
 def make_printable(text: object) -> str:
-    """The text in one line, with control characters as escapes such as ``\\x1b``."""
+    """The text in one line; control characters become escapes, as ``ascii`` writes them."""
     words = " ".join(str(text).split())
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in words)
 
@@ -25,8 +25,13 @@ def make_lines_printable(text: object) -> str:
 
 
 def escape_markdown(text: object) -> str:
-    """One line of Markdown that shows the text as it is."""
-    escaped = MARKS.sub(_escape_mark, make_printable(text))
+    """Markdown within a line, as in a cell, that shows the text as it is."""
+    return MARKS.sub(_escape_mark, make_printable(text))
+
+
+def escape_paragraph(text: object) -> str:
+    """As ``escape_markdown``, where the text begins a line."""
+    escaped = escape_markdown(text)
     return BLOCK.sub(lambda found: f"{found[0][:-1]}\\{found[0][-1]}", escaped)
 
 

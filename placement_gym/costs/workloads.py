@@ -28,7 +28,6 @@ SCALES = {"published": 1.0, "published-x1000": 1000.0}
 COUNTS = re.compile(r"(?P<cpus>[0-9]+)cpu\+(?P<accs>[0-9]+)acc(@(?P<share>[0-9.]+))?")
 
 
-
 class WorkloadError(UserError):
     """The file is not a valid workload; the message says what is wrong."""
 
@@ -94,11 +93,11 @@ class Workload:
         graph = OpGraph(
             model=name,
             names=tuple(str(key) for key in order),
-            types=tuple(BACKWARD if row.isBackwardNode else "Forward" for row in rows),
+            types=tuple(BACKWARD if row.backward else "Forward" for row in rows),
             shapes=((),) * len(order),
             element_types=("",) * len(order),
             members=tuple((str(key),) for key in order),
-            weight_bytes=np.array([int(row.size) for row in rows], dtype=np.int64),
+            weight_bytes=np.array([int(row.size_bytes) for row in rows], dtype=np.int64),
             flops=np.zeros(len(order)),
             edge_index=edges,
             tensors=node_outputs(fields.edges, edges, order),
@@ -106,13 +105,13 @@ class Workload:
         )
         return cls(
             graph=graph,
-            colours=colour_classes([row.colorClass for row in rows]),
-            host_ms=np.array([row.cpuLatency for row in rows], dtype=np.float64),
-            accelerator_ms=np.array([row.fpgaLatency for row in rows], dtype=np.float64),
-            supported=np.array([bool(row.supportedOnFpga) for row in rows]),
+            colours=colour_classes([row.colour for row in rows]),
+            host_ms=np.array([row.host_ms for row in rows], dtype=np.float64),
+            accelerator_ms=np.array([row.accelerator_ms for row in rows], dtype=np.float64),
+            supported=np.array([bool(row.supported) for row in rows]),
             transfer_ms=np.array([costs[order[source]] for source in sources], dtype=np.float64),
-            n_accelerators=fields.maxFPGAs,
-            accelerator_bytes=int(fields.maxSizePerFPGA),
+            n_accelerators=fields.n_accelerators,
+            accelerator_bytes=int(fields.accelerator_bytes),
         )
 
     def units(self, granularity: str = "colocated") -> Units:
@@ -203,9 +202,9 @@ def sort_nodes(fields: WorkloadFields) -> tuple[list[int], IntArray, dict[int, f
     graph.add_nodes_from(sorted(node.id for node in fields.nodes))
     costs: dict[int, float] = {}
     for edge in fields.edges:
-        graph.add_edge(edge.sourceId, edge.destId)
-        if costs.setdefault(edge.sourceId, edge.cost) != edge.cost:
-            raise WorkloadError(f"edges of node {edge.sourceId} differ in cost")
+        graph.add_edge(edge.source, edge.target)
+        if costs.setdefault(edge.source, edge.transfer_ms) != edge.transfer_ms:
+            raise WorkloadError(f"edges of node {edge.source} differ in cost")
     if len(graph) != len(fields.nodes):
         raise WorkloadError("an edge names an unknown node, or two nodes have the same id")
     try:
@@ -219,7 +218,7 @@ def sort_nodes(fields: WorkloadFields) -> tuple[list[int], IntArray, dict[int, f
 
 def node_outputs(stated: Sequence[EdgeFields], edges: IntArray, order: list[int]) -> Tensors:
     """One tensor per node, read by all its successors; bytes as stated in the file."""
-    size_bytes = {edge.sourceId: int(edge.size) for edge in stated}
+    size_bytes = {edge.source: int(edge.size_bytes) for edge in stated}
     sources, counts = np.unique(edges[0], return_counts=True)
     return Tensors(
         source=sources,
@@ -230,7 +229,7 @@ def node_outputs(stated: Sequence[EdgeFields], edges: IntArray, order: list[int]
     )
 
 
-def colour_classes(colours: Sequence[int | str | None]) -> IntArray:
+def colour_classes(colours: Sequence[int | None]) -> IntArray:
     """(n,) class of each node by first appearance; a node without a colour is its own class."""
     numbers: dict[Any, int] = {}
     keys = [("own", node) if c is None else ("class", c) for node, c in enumerate(colours)]

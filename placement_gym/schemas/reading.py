@@ -104,7 +104,7 @@ def describe(error: ErrorDetails, schema: type[BaseModel]) -> str:
         return f"{field} is not known among {sorted(known)}{nearest}"
     if error["type"] == "value_error":  # of a check of our own
         return f"{field}: {error['ctx']['error']}" if error["loc"] else str(error["ctx"]["error"])
-    message = error["msg"].removeprefix("Input ").removeprefix("should ")
+    message = error["msg"].partition("should ")[2] or error["msg"]
     return f"{field} must {message}, not {shorten(error['input'])}"
 
 
@@ -134,7 +134,9 @@ def check_plain(value: Any) -> Any:
         item, depth = waiting.pop()
         left -= 1
         if left < 0 or depth > MAX_DEPTH:
-            raise ValueError(f"it has more than {MAX_NODES} values, or more than {MAX_DEPTH} levels")
+            raise ValueError(
+                f"it has more than {MAX_NODES} values, or more than {MAX_DEPTH} levels"
+            )
         if isinstance(item, Mapping):
             strange = [key for key in item if not isinstance(key, str)]
             if strange:

@@ -58,7 +58,7 @@ class RowFields(Fields):
     n_submodels_expected: int | None
     wall_s: FiniteFloat
     beats_best_single: Name | None
-    curve: list[Annotated[list[FiniteFloat], Field(min_length=3, max_length=3)]]
+    curve: list[Annotated[list[Number], Field(min_length=3)]]
     placement: dict[str, str] | None
     error: str
     versions: dict[str, str]

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import FailFast, Field, FiniteFloat, model_validator
 
 from placement_gym.devices import MAX_DEVICES
-from placement_gym.schemas.reading import MAX_BYTES, Fields, Name
+from placement_gym.schemas.reading import MAX_BYTES, Fields
 
 MAX_MS = 1e15
 """Of one time, and of the sum of all."""
@@ -23,28 +23,28 @@ class NodeFields(Fields):
     """A node with its times and the memory that it holds."""
 
     id: Id
-    supportedOnFpga: Flag
-    cpuLatency: Milliseconds
-    fpgaLatency: Milliseconds
-    isBackwardNode: Flag
-    size: Amount
-    colorClass: Id | Name | None = None
+    supported: Flag = Field(alias="supportedOnFpga")
+    host_ms: Milliseconds = Field(alias="cpuLatency")
+    accelerator_ms: Milliseconds = Field(alias="fpgaLatency")
+    backward: Flag = Field(alias="isBackwardNode")
+    size_bytes: Amount = Field(alias="size")
+    colour: Id | None = Field(None, alias="colorClass")
 
 
 class EdgeFields(Fields):
     """An edge with the time of its tensor's transfer."""
 
-    sourceId: Id
-    destId: Id
-    cost: Milliseconds
-    size: Amount = 0.0
+    source: Id = Field(alias="sourceId")
+    target: Id = Field(alias="destId")
+    transfer_ms: Milliseconds = Field(alias="cost")
+    size_bytes: Amount = Field(0.0, alias="size")
 
 
 class WorkloadFields(Fields):
     """A workload."""
 
-    maxFPGAs: Annotated[int, Field(ge=0, le=MAX_DEVICES - 1)]
-    maxSizePerFPGA: Amount
+    n_accelerators: Annotated[int, Field(ge=0, le=MAX_DEVICES - 1)] = Field(alias="maxFPGAs")
+    accelerator_bytes: Amount = Field(alias="maxSizePerFPGA")
     nodes: Annotated[list[NodeFields], FailFast(), Field(min_length=1)]
     edges: Annotated[list[EdgeFields], FailFast()]
 
@@ -52,11 +52,11 @@ class WorkloadFields(Fields):
     def check_sums(self) -> WorkloadFields:
         """Refuse numbers whose sums a simulation could not hold."""
         columns = {
-            "cpuLatency": ([node.cpuLatency for node in self.nodes], MAX_MS),
-            "fpgaLatency": ([node.fpgaLatency for node in self.nodes], MAX_MS),
-            "cost": ([edge.cost for edge in self.edges], MAX_MS),
-            "size": ([node.size for node in self.nodes], MAX_BYTES),
-            "size of edges": ([edge.size for edge in self.edges], MAX_BYTES),
+            "cpuLatency": ([node.host_ms for node in self.nodes], MAX_MS),
+            "fpgaLatency": ([node.accelerator_ms for node in self.nodes], MAX_MS),
+            "cost": ([edge.transfer_ms for edge in self.edges], MAX_MS),
+            "size": ([node.size_bytes for node in self.nodes], MAX_BYTES),
+            "size of edges": ([edge.size_bytes for edge in self.edges], MAX_BYTES),
         }
         for name, (values, most) in columns.items():
             if fsum(values) > most:

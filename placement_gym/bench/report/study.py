@@ -8,7 +8,15 @@ from pathlib import Path
 import gymnasium as gym
 import numpy as np
 
-from placement_gym.bench.report.document import Block, Heading, Picture, Table, Text, write_report
+from placement_gym.bench.report.document import (
+    Block,
+    Code,
+    Heading,
+    Picture,
+    Table,
+    Text,
+    write_report,
+)
 from placement_gym.bench.report.drift import NOTE, correct_drift
 from placement_gym.bench.report.formats import GAP_LEGEND
 from placement_gym.bench.report.known_latencies import load_known_latencies
@@ -87,7 +95,7 @@ def report_overview(study: Study, results: StudyResults, runs: int, command: str
         *map(Text, list_cautions(study, results)),
         Text(f"{len(rows)} of {runs} runs. {describe_provenance(rows[0])}"),
         *([Text(f"Scored elsewhere: {dict(study.score_on)}")] if study.score_on else []),
-        *([Text(f"Made by `{command}`")] if command else []),
+        *([Code("Made by", command)] if command else []),
         Heading("All problems"),
         summarize_agents(results),
         Text(f"{LEGEND} {count_proofs(results)}"),

@@ -52,12 +52,26 @@ class AgentSpec:
         if isinstance(agent, str):
             return cls(agent)
         if isinstance(agent, Mapping):
-            if not {"name"} <= set(agent) <= {"name", "kwargs", "label"}:
-                raise UserError(f"an agent is {{name, kwargs, label}}, not {sorted(agent)}")
-            return cls(agent["name"], agent.get("kwargs") or {}, alias=agent.get("label") or "")
+            return cls.of_json(agent)
         if is_agent(agent):
             return cls(type(agent).__name__, factory=agent)
         return cls(getattr(agent, "__name__", repr(agent)), factory=agent)
+
+    @classmethod
+    def of_json(cls, values: Mapping[str, Any]) -> AgentSpec:
+        """An agent from ``{"name", "kwargs", "label"}``.
+
+        Raises:
+            UserError: A key is unknown or wrong.
+        """
+        from placement_gym.schemas.reading import check
+        from placement_gym.schemas.studies import AgentFields
+
+        try:
+            fields = check(AgentFields, values)
+        except UserError as error:
+            raise UserError(f"an agent is {{name, kwargs, label}}: {error}") from error
+        return cls(fields.name, fields.kwargs or {}, alias=fields.label or "")
 
     def load(self) -> Any:
         """Import the factory of the agent, or the agent itself.

@@ -69,13 +69,16 @@ def test_a_study_file_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("env: E\nmodels: [tiny]\nagents: [random]\nbudget: 1e3", "whole number"),
+        (
+            "env: E\nmodels: [tiny]\nagents: [random]\nbudget: 1e3",
+            "'budget' must be a valid integer, not '1e3'",
+        ),
         ("env: E\nmodels: [tiny]\nagents: [random]\nbudget: 3\nseeds: '5'", "seeds"),
         ("env: E\nmodels: [tiny]\nagents: [a, {name: a}]\nbudget: 3", "two agents"),
-        ("models: [tiny]", "needs"),
-        ("[1, 2]", "needs"),
+        ("models: [tiny]", "'env' is missing"),
+        ("[1, 2]", r"needs an object with the keys .*'budget'"),
         ("a: [", "YAML"),
-        ("env: E\nmodels: tiny\nagents: [random]\nbudget: 3", "models"),
+        ("env: E\nmodels: tiny\nagents: [random]\nbudget: 3", "'models'"),
         ("env: E\nmodels: [tiny]\nagents: []\nbudget: 3", "agents"),
         ("env: E\nmodels: [tiny]\nagents: [random]\nbudget: 0", "budget"),
         ("env: E\nmodels: [tiny]\nagents: [random]\nbudget: 3\ncolour: red", "colour"),
@@ -111,7 +114,7 @@ def test_what_cannot_run_is_refused_before_anything_does(
 
 def test_a_binary_study_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "study.yaml").write_bytes(b"\xff\xfe\x00\x80")
-    with pytest.raises(UserError, match=r"study\.yaml is not valid YAML"):
+    with pytest.raises(UserError, match=r"study\.yaml is no study: not valid YAML"):
         Study.load(tmp_path / "study.yaml")
 
 
