@@ -15,7 +15,8 @@ from rich.console import Console
 
 import placement_gym
 from placement_gym.bench import compare
-from placement_gym.cli.main import find_modules_in, main
+from placement_gym.bench.run.agents import find_modules_in
+from placement_gym.cli.main import main
 from placement_gym.cli.options import parse_seeds
 from placement_gym.cli.tables import profile_table
 
@@ -260,7 +261,7 @@ def test_modules_of_the_users_folder_are_found_and_hide_no_others(
     script.write_text("import sys\nfrom placement_gym.cli.main import main\nsys.exit(main())\n")
     command = [str(script)] if start == "script" else ["-m", "placement_gym"]
     done = subprocess.run(
-        [sys.executable, *command, "bench", "run", "study.yaml", "--out", "results"],
+        [sys.executable, *command, "bench", "run", "study.yaml", "--out", "results", "--trust"],
         cwd=tmp_path,
         capture_output=True,
         text=True,

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from placement_gym.errors import UserError, unknown_name
+from placement_gym.files import IMPORT_ROOT
 
 REGISTRY = "agents:AGENTS"
+IMPORTABLE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
+"""``"module:attribute"``."""
 
 
 class UnknownAgentError(UserError):
@@ -128,11 +133,25 @@ def load_agent(name: str) -> Any:
     if ":" not in target:
         unknown = unknown_name("agent", name, known)
         raise UnknownAgentError(f"{unknown}; your own agent is 'module:attribute'")
+    if name not in known:
+        find_modules_in(Path.cwd())
     return import_attribute(target)
+
+
+def find_modules_in(folder: str | Path) -> None:
+    """Let ``my_module:make`` be found in a folder, which comes last on the module path.
+
+    Nothing in it hides a module of Python or of this package, whose own folder comes before it: an
+    editable install is not on ``sys.path``.
+    """
+    for path in (str(IMPORT_ROOT), str(folder)):
+        if path not in sys.path:
+            sys.path.append(path)
 
 
 def registered_agents() -> dict[str, str]:
     """The registered agents: name -> ``"module:attribute"``."""
+    find_modules_in(IMPORT_ROOT)
     agents: dict[str, str] = import_attribute(REGISTRY)
     return agents
 
@@ -143,6 +162,8 @@ def import_attribute(target: str) -> Any:
     Raises:
         UnknownAgentError: There is no such module or attribute.
     """
+    if not IMPORTABLE.fullmatch(target):
+        raise UnknownAgentError(f"your own agent is 'module:attribute', not {target!r:.80}")
     module, _, name = target.partition(":")
     try:
         return getattr(import_module(module), name)

@@ -112,8 +112,8 @@ def append_row(path: Path, row: Json) -> None:
     Raises:
         FileError: It cannot be written; the lines before are kept.
     """
+    cut_torn_line(path)
     try:
-        cut_torn_line(path)
         with path.open("ab") as file:
             file.write(json.dumps(row).encode() + b"\n")
             file.flush()
@@ -123,13 +123,20 @@ def append_row(path: Path, row: Json) -> None:
 
 
 def cut_torn_line(path: Path) -> None:
-    """Cut off a last line that a kill has torn; make the file if there is none."""
-    with path.open("ab+") as file:
-        end = file.seek(0, os.SEEK_END)
-        file.seek(max(end - 1, 0))
-        if file.read() not in (b"", b"\n"):
-            file.seek(0)
-            file.truncate(file.read().rfind(b"\n") + 1)
+    """Cut off a last line that a kill has torn; make the file if there is none.
+
+    Raises:
+        FileError: The file cannot be written.
+    """
+    try:
+        with path.open("ab+") as file:
+            end = file.seek(0, os.SEEK_END)
+            file.seek(max(end - 1, 0))
+            if file.read() not in (b"", b"\n"):
+                file.seek(0)
+                file.truncate(file.read().rfind(b"\n") + 1)
+    except OSError as error:
+        raise FileError(f"cannot write {str(path)!r}: {error.strerror or error}") from error
 
 
 def load_rows(path: Path) -> list[Json]:
@@ -144,9 +151,10 @@ def load_rows(path: Path) -> list[Json]:
     rows, damaged = read_lines(path)
     if damaged:
         shown = "; ".join(f"line {number}: {reason}" for number, _, reason in damaged[:3])
+        lines = f"{len(damaged)} damaged line{'s' * (len(damaged) > 1)}"
         warn_user(
-            f"{path} has {len(damaged)} damaged lines, which are left out ({shown}): the same "
-            f"study runs again what they held, and keeps them in {path.with_name(DAMAGED).name}"
+            f"{path} has {lines}, left out ({shown}): the same study runs again what they held, "
+            f"and keeps them in {DAMAGED}"
         )
     return rows
 
