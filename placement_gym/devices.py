@@ -129,7 +129,9 @@ class DeviceSpec:
             if self.weight_share > 1.0:
                 raise UserError(f"{self.name}: weight_share must be at most 1")
         if not isinstance(self.properties, Mapping):
-            raise UserError(f"{self.name}: properties must be a mapping, not {self.properties!r}")
+            raise UserError(
+                f"{self.name}: properties must be a mapping, not {self.properties!r:.80}"
+            )
         check_properties(self.name, self.properties)
 
     @property
@@ -188,7 +190,7 @@ class DeviceSpec:
             raise UserError(f"a device needs 'name' and takes {known}, not {values!r:.200}")
         for key in values:
             if key not in known:
-                raise unknown_name(f"device {values['name']!r}: a key", key, known)
+                raise unknown_name(f"device {values['name']!r:.80}: a key", key, known)
         return cls(**values)
 
 

@@ -112,9 +112,11 @@ def test_a_checkpoint_of_ours_holds_numbers_alone(tmp_path: Path) -> None:
 
 
 def test_a_checkpoint_of_another_model_changes_nothing(tmp_path: Path) -> None:
-    save_checkpoint(hsdag(vectorize_toy()), tmp_path / "model.zip")
+    model = hsdag(vectorize_toy(), elites=2, imitation=1.0)
+    model.learn(8)
+    save_checkpoint(model, tmp_path / "model.zip")
     for other in (
-        hsdag(vectorize_toy(model="resnet", horizon=2)),
+        hsdag(vectorize_toy(model="resnet"), elites=2, imitation=1.0),
         REINFORCE("MultiInputPolicy", vectorize_toy()),
     ):
         before = weights(other)

@@ -262,7 +262,8 @@ def parse_counts(text: str) -> tuple[DeviceSpec, ...] | None:
     if share is not None and share.count(".") + (share == ".") > 1:
         raise UserError(f"{text!r}: the share must be a number, as in '1cpu+2acc@0.3'")
     limit = {} if share is None else {"weight_share": float(share)}
-    return make_devices(*map(int, counts), **limit)
+    n_hosts, n_accelerators = map(int, counts)
+    return make_devices(n_hosts, n_accelerators, **limit)
 
 
 def is_workload(model: object) -> bool:

@@ -49,8 +49,9 @@ def parse_json(content: bytes | str) -> Any:
     Raises:
         UserError: It is not valid JSON; the message has the line.
     """
+    raw = content.encode(errors="surrogatepass") if isinstance(content, str) else content
     try:
-        return from_json(content, allow_inf_nan=False)
+        return from_json(raw, allow_inf_nan=False)
     except ValueError as error:
         raise UserError(f"invalid JSON, {error}") from error
 
@@ -110,7 +111,7 @@ def describe(error: ErrorDetails, schema: type[BaseModel]) -> str:
 
 def name_field(path: tuple[int | str, ...]) -> str:
     """``'nodes'[3].'size'`` as a reader finds it in the file."""
-    parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
+    parts = (f"[{part}]" if isinstance(part, int) else f".{part:.{SHOWN_LENGTH}}" for part in path)
     return repr("".join(parts).removeprefix("."))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, FiniteFloat
@@ -24,10 +23,10 @@ def check_problem(text: str) -> str:
         parts = parse_json(text)
     except UserError as error:
         raise ValueError(str(error)) from error
-    kinds = (str, Mapping, str, object)
-    if not isinstance(parts, list) or len(parts) != len(kinds):
+    if not isinstance(parts, list) or len(parts) != 4:
         raise ValueError("it must be a list of environment, arguments, model and devices")
-    if not all(map(isinstance, parts, kinds)):
+    env, env_kwargs, model, _ = parts
+    if not (isinstance(env, str) and isinstance(env_kwargs, dict) and isinstance(model, str)):
         raise ValueError("environment and model must be text, arguments an object")
     return text
 

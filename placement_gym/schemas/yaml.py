@@ -43,11 +43,12 @@ def check_events(text: str) -> None:
             depth += 1
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
-        line = event.start_mark.line + 1
+        line = getattr(event.start_mark, "line", 0) + 1
         if depth > MAX_DEPTH:
             raise UserError(f"not valid here: more than {MAX_DEPTH} levels in line {line}")
-        if getattr(event, "tag", None) is not None:
-            raise UserError(f"not valid here: the tag {event.tag!r:.60} in line {line}")
+        tag = getattr(event, "tag", None)
+        if tag is not None:
+            raise UserError(f"not valid here: the tag {tag!r:.60} in line {line}")
 
 
 def count_values(root: yaml.Node | None) -> None:

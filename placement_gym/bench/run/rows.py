@@ -184,6 +184,10 @@ def parse_row(line: bytes) -> Json:
 
     row = parse_json(line)
     check(RunFields if isinstance(row, Mapping) and "key" in row else RowFields, row)
+    try:
+        json.dumps(row, allow_nan=False)
+    except ValueError as error:  # 1e400 is infinite
+        raise UserError(f"a number is not finite: {error}") from error
     return dict(row)
 
 

@@ -186,7 +186,7 @@ class Study:
         objects = [agent for agent in self.agents if not isinstance(agent, (str, Mapping))]
         if objects:
             raise UserError(
-                f"a study names its agents, as in 'module:attribute', not {objects[0]!r}"
+                f"a study names its agents, as in 'module:attribute', not {objects[0]!r:.200}"
             )
         return [AgentSpec.of(agent) for agent in self.agents]
 
