@@ -182,6 +182,7 @@ def restore(model: Algorithm, path: str | Path) -> Algorithm:
             then.
     """
     policy: Any = model.policy
+    algorithm: Any = model
     try:
         fields = check(CheckpointFields, read_archive(path))
         names = type(model).__name__, type(policy).__name__
@@ -190,8 +191,8 @@ def restore(model: Algorithm, path: str | Path) -> Algorithm:
         weights = to_tensors(fields.weights, policy.state_dict())
         moments = read_moments(fields.optimizer, policy)
         best = None if fields.best_placement is None else Best(**vars(fields.best_placement))
-        if isinstance(model, HasTrainingState):
-            model.set_training_state(fields.training)
+        if isinstance(algorithm, HasTrainingState):
+            algorithm.set_training_state(fields.training)
     except FileError:
         raise
     except UserError as error:
@@ -267,5 +268,5 @@ def resume(model: Algorithm, path: str | Path, trust: bool = False) -> Algorithm
     if is_archive(file):
         return restore(model, file)
     check_trust(file, trust)
-    trusted = {"trust": True} if isinstance(model, LoadsTrustedFiles) else {}
-    return type(model).load(file, env=model.get_env(), device=model.device, **trusted)
+    ours: dict[str, Any] = {"trust": True} if isinstance(model, LoadsTrustedFiles) else {}
+    return type(model).load(file, env=model.get_env(), device=model.device, **ours)

@@ -129,13 +129,12 @@ class Post(LoadsTrustedFiles, OnPolicyAlgorithm):
     def set_training_state(self, state: dict[str, Any]) -> None:
         """See ``agents.common.checkpoint``."""
         actions, returns = state.get("actions"), state.get("returns")
-        listed = isinstance(actions, list) and isinstance(returns, list)
-        fits = listed and len(actions) == len(returns) < self.population
-        fits = fits and all(isinstance(value, float) for value in returns)
+        if not isinstance(actions, list) or not isinstance(returns, list):
+            raise UserError("it has no population")
         shape = self.action_space.shape
-        if not fits or not all(
-            isinstance(one, np.ndarray) and one.shape == shape for one in actions
-        ):
+        fits = all(isinstance(one, np.ndarray) and one.shape == shape for one in actions)
+        fits = fits and all(isinstance(value, float) for value in returns)
+        if not fits or not len(actions) == len(returns) < self.population:
             raise UserError("its population does not fit the spaces of the environment")
         self.actions, self.returns = actions, returns
 

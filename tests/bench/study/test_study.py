@@ -11,6 +11,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
+from disks import full_disk
 from studies import VALUES, study, timeless
 
 from placement_gym.backends.cached import CachedBackend
@@ -24,7 +25,7 @@ from placement_gym.bench.study.spec import Study, expand_variables
 from placement_gym.bench.study.worker import make_failed_row, run_task
 from placement_gym.cli.main import main
 from placement_gym.env import placement_env
-from placement_gym.errors import UserError
+from placement_gym.errors import PlacementGymWarning, UserError
 
 SIM = "DevicePlacementSim-v0"
 
@@ -152,6 +153,38 @@ def test_a_torn_line_is_done_again(tmp_path: Path) -> None:
     again = run_study(study(), tmp_path, "serial", quiet=True)
     assert timeless(again) == timeless(whole)
     assert len(rows_file.load_rows(path)) == len(whole)
+
+
+def test_a_damaged_line_costs_its_own_run_alone(tmp_path: Path) -> None:
+    path, small = tmp_path / rows_file.ROWS, study(models=["tiny"], seeds=1)
+    whole = run_study(small, tmp_path, "serial", quiet=True)
+    lines = path.read_bytes().splitlines()
+    path.write_bytes(b"\n".join([lines[0], lines[1][:200] + b"\xff", lines[2], b""]))
+    with pytest.warns(PlacementGymWarning, match=r"results\.jsonl has 1 damaged line.*line 2"):
+        again = run_study(small, tmp_path, "serial", quiet=True)
+    assert timeless(again) == timeless(whole)
+    kept = path.read_bytes().splitlines()
+    assert kept[:2] == [lines[0], lines[2]]
+    assert len(kept) == 3
+    assert lines[1][:200] in (tmp_path / rows_file.DAMAGED).read_bytes()
+
+
+def test_what_a_full_disk_cannot_hold_is_returned(tmp_path: Path) -> None:
+    small = study(models=["tiny"], seeds=1)
+    with full_disk(4000), pytest.warns(PlacementGymWarning, match="a result could not be kept"):
+        rows = run_study(small, tmp_path, "serial", quiet=True)
+    assert len(rows) == 3
+    assert all(row["latency_ms"] for row in rows)
+    kept = rows_file.load_runs(tmp_path)
+    assert 0 < len(kept) < 3
+    assert run_study(small, tmp_path, "serial", quiet=True)[: len(kept)] == kept
+
+
+def test_a_comparison_on_a_full_disk_is_returned(tmp_path: Path) -> None:
+    with full_disk(4000), pytest.warns(PlacementGymWarning, match="could not be kept"):
+        document = compare("tiny", ["random"], SIM, "hsdag-paper", 12, out=tmp_path, quiet=True)
+    assert len(document["rows"]) == 3
+    assert all(row["latency_ms"] for row in document["rows"])
 
 
 def test_an_environment_that_cannot_be_made_any_more_is_an_error_in_the_row(
