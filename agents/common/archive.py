@@ -19,7 +19,10 @@ from placement_gym.schemas.reading import MAX_DEPTH, Fields, check, parse_json
 
 CONTENTS = "contents.json"
 FORMAT = 1
-TYPES = ("bool", "int8", "uint8", "int32", "int64", "float32", "float64")
+TYPES = (
+    *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+    *("float16", "float32", "float64"),
+)
 ARRAY = "array"
 """Key of an object that stands for an array, whose value is the array's index."""
 MAX_JSON_BYTES = 2**28

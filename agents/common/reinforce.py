@@ -165,9 +165,8 @@ class REINFORCE(LoadsTrustedFiles, OnPolicyAlgorithm):
 
     def set_training_state(self, state: dict[str, Any]) -> None:
         """See ``agents.common.checkpoint``."""
-        assert self.env is not None
         averages = read_averages(state.get("averages"))
-        self.elites.set_state(state.get("elites"), self.env.observation_space, self.action_space)
+        self.elites.set_state(state.get("elites"), self.observation_space, self.action_space)
         self.averages.known = averages
 
     def train(self) -> None:

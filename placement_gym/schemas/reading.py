@@ -30,7 +30,7 @@ Schema = TypeVar("Schema", bound=BaseModel)
 class Fields(BaseModel):
     """The base of all schemas: no conversions between types, and keys of later versions ignored."""
 
-    model_config = ConfigDict(strict=True, extra="ignore")
+    model_config = ConfigDict(strict=True, extra="ignore", protected_namespaces=())
 
 
 def load_json(path: str | Path, megabytes: int = 256) -> Any:
