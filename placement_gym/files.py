@@ -82,6 +82,14 @@ def _sync(path: Path) -> None:
         os.close(descriptor)
 
 
+def is_path(text: object) -> bool:
+    """Whether text names something that exists; False where it can name nothing, as it is long."""
+    try:
+        return Path(str(text)).exists()
+    except (OSError, ValueError):
+        return False
+
+
 def read_bytes(path: str | Path, limit: int) -> bytes:
     """Read a file of at most ``limit`` bytes.
 

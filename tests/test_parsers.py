@@ -231,8 +231,7 @@ def test_ten_thousand_changed_files_are_read_or_refused(checkpoint: bytes, tmp_p
     parser = Parser("model.zip", checkpoint, partial(read_checkpoint, model=model))
     for one in (parser, entries_changed(parser, tmp_path)):
         accepted[one.name] = check_parser(one, 1, SLOW // 2, tmp_path)
-    print(accepted)
-    assert all(0 < n < SLOW for n in accepted.values())
+    assert all(accepted.values()), "a file that is always refused tests nothing"
 
 
 @pytest.mark.parametrize(

@@ -282,6 +282,23 @@ def test_the_users_folder_comes_after_this_package_wherever_that_is(
     assert sys.path == ["first", str(Path(placement_gym.__file__).parent.parent), str(tmp_path)]
 
 
+@pytest.mark.parametrize("option", ["--model", "--devices"])
+def test_a_name_that_is_too_long_for_a_path_is_a_users_error(
+    option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for text in ("x" * 5000, "x" * 5000 + ".json"):
+        command = ["compare", "--env", "DevicePlacementSim-v0", option, text]
+        assert main([*command, "--out", str(tmp_path)]) == 2
+        assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_a_study_that_is_too_long_for_a_path_is_a_users_error(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["bench", "run", "x" * 5000, "--out", "never"]) == 2
+    assert "a study that is not a file must be one of" in capsys.readouterr().err
+
+
 def test_a_file_that_openvino_cannot_read_is_a_users_error(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
