@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from placement_gym.arguments import check_integer, check_not_negative
 from placement_gym.errors import UserError, suggest, unknown_name, warn_user
 from placement_gym.files import FileError
+from placement_gym.properties import check_properties
 
 if TYPE_CHECKING:
     import openvino as ov
@@ -22,47 +23,6 @@ MAX_NAME = 64
 MAX_THREADS = 4096
 NATIVE_PRECISION = {"NPU": "f16"}
 MEMORY_PROPERTIES = ("GPU_DEVICE_TOTAL_MEM_SIZE", "NPU_DEVICE_TOTAL_MEM_SIZE")
-
-PROPERTIES = frozenset(
-    {
-        "ACTIVATIONS_SCALE_FACTOR",
-        "COMPILATION_NUM_THREADS",
-        "CPU_DENORMALS_OPTIMIZATION",
-        "CPU_SPARSE_WEIGHTS_DECOMPRESSION_RATE",
-        "DYNAMIC_QUANTIZATION_GROUP_SIZE",
-        "ENABLE_CPU_PINNING",
-        "ENABLE_CPU_RESERVATION",
-        "ENABLE_HYPER_THREADING",
-        "ENABLE_TENSOR_PARALLEL",
-        "EXCLUSIVE_ASYNC_REQUESTS",
-        "EXECUTION_MODE_HINT",
-        "GPU_DISABLE_WINOGRAD_CONVOLUTION",
-        "GPU_ENABLE_LOOP_UNROLLING",
-        "GPU_ENABLE_SDPA_OPTIMIZATION",
-        "GPU_HOST_TASK_PRIORITY",
-        "GPU_QUEUE_PRIORITY",
-        "GPU_QUEUE_THROTTLE",
-        "INFERENCE_NUM_THREADS",
-        "INFERENCE_PRECISION_HINT",
-        "KEY_CACHE_GROUP_SIZE",
-        "KEY_CACHE_PRECISION",
-        "KV_CACHE_PRECISION",
-        "MODEL_DISTRIBUTION_POLICY",
-        "MODEL_PRIORITY",
-        "NPU_MAX_TILES",
-        "NPU_TILES",
-        "NPU_TURBO",
-        "NUM_STREAMS",
-        "PERFORMANCE_HINT",
-        "PERFORMANCE_HINT_NUM_REQUESTS",
-        "PERF_COUNT",
-        "SCHEDULING_CORE_TYPE",
-        "TBB_PARTITIONER",
-        "VALUE_CACHE_GROUP_SIZE",
-        "VALUE_CACHE_PRECISION",
-    }
-)
-"""Compile properties that a device may state: none of them writes or reads a file."""
 
 DevicesArgument = str | Sequence["str | Mapping[str, Any] | DeviceSpec"] | None
 
@@ -83,7 +43,7 @@ class DeviceSpec:
         threads: CPU threads; None means all cores this process may use.
         memory_bytes: Bytes of weights that the device holds; None means no limit.
         weight_share: The same limit as a share of the model's weights, between 0 and 1.
-        properties: Further OpenVINO compile properties, of ``PROPERTIES``.
+        properties: Further OpenVINO compile properties, of ``properties.PROPERTIES``.
         roofline: Shipped constants that simulated environments use for the device, a key of
             ``costs.rooflines.ROOFLINES``; by default those of its kind. A simulated device may
             have any name if its roofline is stated.
@@ -192,24 +152,6 @@ class DeviceSpec:
             if key not in known:
                 raise unknown_name(f"device {values['name']!r:.80}: a key", key, known)
         return cls(**values)
-
-
-def check_properties(name: str, properties: Mapping[str, Any]) -> None:
-    """Raise unless all compile properties are known to change speed alone.
-
-    Others write files, read them or change what is computed, and device files come from anywhere.
-
-    Raises:
-        UserError: A property is not in ``PROPERTIES``, or its value is neither text nor a number.
-    """
-    for key, value in properties.items():
-        if key not in PROPERTIES:
-            raise UserError(
-                f"{name}: property {key!r:.60} is not allowed{suggest(key, PROPERTIES)}; those of "
-                "devices.PROPERTIES are, others go into the config of placement_gym.compile_model"
-            )
-        if not isinstance(value, (str, int, float)) or len(str(value)) > MAX_NAME:
-            raise UserError(f"{name}: property {key} must be text or a number, not {value!r:.60}")
 
 
 TESTBED = (DeviceSpec("CPU", threads=1), DeviceSpec("CPU_FAST", plugin="CPU"))

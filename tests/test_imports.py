@@ -25,6 +25,7 @@ LAYERS = (
         "files",
         "texts",
         "schemas",
+        "properties",
         "version",
         "progress",
         "devices",
