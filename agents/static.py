@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import combinations, islice, permutations
-from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -16,6 +15,7 @@ from placement_gym.arrays import IntArray
 from placement_gym.env import DevicePlacementEnv, placement_env
 from placement_gym.episode import play_episode
 from placement_gym.errors import UserError, unknown_name
+from placement_gym.files import is_path
 from placement_gym.placement import Placement
 
 Proposals = Callable[[int], Iterable[IntArray]]
@@ -67,7 +67,7 @@ def saved(env: gym.Env[Any, Any], seed: int, file: str) -> Fixed:
         ValueError: There is no such file, or it is not a placement file.
         PlacementMismatchError: The placement was made for something else.
     """
-    if not Path(file).is_file():
+    if not is_path(file):
         raise UserError(f"no placement file {file!r}; placement-gym plan writes one")
     return Fixed(Placement.load(file).assignment(placement_env(env).problem))
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from placement_gym.cli.main import main
-
 if sys.path[0] == str(Path.cwd()):  # python -m puts it first, where it hides other modules
     del sys.path[0]
+
+from placement_gym.cli.main import main
+
 sys.exit(main())

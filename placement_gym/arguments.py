@@ -11,17 +11,17 @@ from placement_gym.errors import UserError
 def check_integer(name: str, value: Any, least: int) -> None:
     """Raise unless the value is an integer of at least ``least``."""
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-        raise UserError(f"{name} must be an integer of at least {least}, not {value!r}")
+        raise UserError(f"{name} must be an integer of at least {least}, not {value!r:.80}")
 
 
 def check_not_negative(name: str, value: Any) -> None:
     """Raise unless the value is a finite number that is not negative."""
     number = isinstance(value, Real) and not isinstance(value, bool)
     if not number or not 0.0 <= value < float("inf"):
-        raise UserError(f"{name} must be a number of at least 0, not {value!r}")
+        raise UserError(f"{name} must be a number of at least 0, not {value!r:.80}")
 
 
 def check_flag(name: str, value: Any) -> None:
     """Raise unless the value is True or False."""
     if not isinstance(value, bool):
-        raise UserError(f"{name} must be True or False, not {value!r}")
+        raise UserError(f"{name} must be True or False, not {value!r:.80}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -11,11 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 from placement_gym.arguments import check_integer, check_not_negative
 from placement_gym.errors import UserError, suggest, unknown_name, warn_user
+from placement_gym.files import FileError
+from placement_gym.properties import check_properties
 
 if TYPE_CHECKING:
     import openvino as ov
 
 PRECISIONS = ("f32", "f16", "bf16")
+MAX_DEVICES = 256
+"""Of a problem; hashes of placements have eight bits for a device."""
+MAX_NAME = 64
+MAX_THREADS = 4096
 NATIVE_PRECISION = {"NPU": "f16"}
 MEMORY_PROPERTIES = ("GPU_DEVICE_TOTAL_MEM_SIZE", "NPU_DEVICE_TOTAL_MEM_SIZE")
 
@@ -38,7 +43,7 @@ class DeviceSpec:
         threads: CPU threads; None means all cores this process may use.
         memory_bytes: Bytes of weights that the device holds; None means no limit.
         weight_share: The same limit as a share of the model's weights, between 0 and 1.
-        properties: Further OpenVINO compile properties.
+        properties: Further OpenVINO compile properties, of ``properties.PROPERTIES``.
         roofline: Shipped constants that simulated environments use for the device, a key of
             ``costs.rooflines.ROOFLINES``; by default those of its kind. A simulated device may
             have any name if its roofline is stated.
@@ -60,7 +65,12 @@ class DeviceSpec:
     def __post_init__(self) -> None:
         for key in ("name", "plugin", "roofline"):
             if not isinstance(getattr(self, key), str):
-                raise UserError(f"a device's {key} must be text, not {getattr(self, key)!r}")
+                raise UserError(f"a device's {key} must be text, not {getattr(self, key)!r:.60}")
+            if len(getattr(self, key)) > MAX_NAME or not getattr(self, key).isprintable():
+                raise UserError(
+                    f"a device's {key} must be at most {MAX_NAME} printable characters, not "
+                    f"{getattr(self, key)!r:.80}"
+                )
         if self.precision not in PRECISIONS:
             raise unknown_name(f"{self.name}: precision", self.precision, PRECISIONS)
         if self.virtual and self.plugin != "CPU":
@@ -79,7 +89,10 @@ class DeviceSpec:
             if self.weight_share > 1.0:
                 raise UserError(f"{self.name}: weight_share must be at most 1")
         if not isinstance(self.properties, Mapping):
-            raise UserError(f"{self.name}: properties must be a mapping, not {self.properties!r}")
+            raise UserError(
+                f"{self.name}: properties must be a mapping, not {self.properties!r:.80}"
+            )
+        check_properties(self.name, self.properties)
 
     @property
     def virtual(self) -> bool:
@@ -134,10 +147,10 @@ class DeviceSpec:
         """
         known = [item.name for item in fields(cls)]
         if not isinstance(values, Mapping) or "name" not in values:
-            raise UserError(f"a device needs 'name' and takes {known}, not {values!r}")
+            raise UserError(f"a device needs 'name' and takes {known}, not {values!r:.200}")
         for key in values:
             if key not in known:
-                raise unknown_name(f"device {values['name']!r}: a key", key, known)
+                raise unknown_name(f"device {values['name']!r:.80}: a key", key, known)
         return cls(**values)
 
 
@@ -188,19 +201,28 @@ def parse_devices(devices: DevicesArgument) -> tuple[DeviceSpec, ...]:
 
 
 def load_devices(path: Path) -> tuple[DeviceSpec, ...]:
-    """Device specifications from a JSON file; errors name the file."""
+    """Device specifications from a JSON file.
+
+    Raises:
+        FileError: The file cannot be read.
+        UserError: It holds no list of devices; the message names the file.
+    """
+    from placement_gym.schemas.reading import load_json
+
     try:
-        return parse_list(json.loads(path.read_text()))
+        return parse_list(load_json(path, megabytes=1))
+    except FileError:
+        raise
     except UserError as error:
         raise UserError(f"{path}: {error}") from error
-    except ValueError as error:  # no JSON, or no text at all
-        raise UserError(f"{path} is not a valid JSON file: {error}") from error
 
 
 def parse_list(items: Any) -> tuple[DeviceSpec, ...]:
     """Distinct device specifications from a list of names, mappings or specifications."""
     if isinstance(items, str) or not isinstance(items, Sequence):
-        raise UserError(f"devices must be a list, not {items!r}")
+        raise UserError(f"devices must be a list, not {items!r:.200}")
+    if len(items) > MAX_DEVICES:
+        raise UserError(f"there are {len(items)} devices, more than {MAX_DEVICES}")
     specs = tuple(parse_device(item) for item in items)
     names = [spec.name for spec in specs]
     strange = [name for name in names if not set("+@%").isdisjoint(name)]
@@ -210,7 +232,7 @@ def parse_list(items: Any) -> tuple[DeviceSpec, ...]:
             f"{suggest(strange[0], PRESETS)}"
         )
     if not all(names) or not names or len(set(names)) < len(names):
-        raise UserError(f"devices must be one or more distinct names, not {items!r}")
+        raise UserError(f"devices must be one or more distinct names, not {items!r:.200}")
     return specs
 
 

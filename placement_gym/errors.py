@@ -6,6 +6,8 @@ import warnings
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+from placement_gym.texts import make_lines_printable
+
 
 class PlacementGymError(Exception):
     """Any error that this package raises on purpose; its message is for the user."""
@@ -26,7 +28,7 @@ class PlacementGymWarning(UserWarning):
 def warn_user(message: str) -> None:
     """Warn in one line, without the path and the source line of a caller inside the package."""
     warnings.warn_explicit(
-        message,
+        make_lines_printable(message),
         PlacementGymWarning,
         filename="placement_gym",
         lineno=1,
@@ -44,11 +46,11 @@ def unknown_name(kind: str, name: object, known: Iterable[str]) -> UserError:
         known: The names that exist.
     """
     names = sorted(known)
-    return UserError(f"{kind} must be one of {names}, not {name!r}{suggest(name, names)}")
+    return UserError(f"{kind} must be one of {names}, not {name!r:.200}{suggest(name, names)}")
 
 
 def suggest(name: object, known: Iterable[str]) -> str:
     """``"; did you mean 'x'?"`` with the nearest known name, or an empty string."""
     names = {one.lower(): one for one in known}
-    nearest = get_close_matches(str(name).lower(), names, n=1)
+    nearest = get_close_matches(str(name)[:100].lower(), names, n=1)
     return f"; did you mean {names[nearest[0]]!r}?" if nearest else ""

@@ -11,21 +11,13 @@ from typing import Any
 import numpy as np
 
 from placement_gym.arrays import IntArray
-from placement_gym.devices import DeviceSpec
+from placement_gym.devices import DeviceSpec, parse_list
 from placement_gym.errors import UserError
+from placement_gym.files import FileError, write_text
 from placement_gym.graph.operators import OpGraph
 from placement_gym.problem import Problem
 
 FORMAT = 1
-CONTENTS = {
-    "model": str,
-    "fingerprint": str,
-    "graph": str,
-    "devices": list,
-    "units": dict,
-    "members": dict,
-}
-"""Keys of a placement file besides ``format``, and the types of their values."""
 
 
 class PlacementMismatchError(UserError):
@@ -92,6 +84,11 @@ class Placement:
         of_node = {
             node: index[self.units[unit]] for unit, nodes in self.members.items() for node in nodes
         }
+        absent = [name for name in graph.names if name not in of_node]
+        if absent:
+            raise PlacementMismatchError(
+                f"no unit of the placement has the node {absent[0]!r}: save it again"
+            )
         return np.array([of_node[name] for name in graph.names], dtype=np.int64)
 
     def check(self, graph: OpGraph) -> None:
@@ -117,47 +114,51 @@ class Placement:
         }
 
     def save(self, path: str | Path) -> None:
-        """Write the placement as JSON."""
-        Path(path).write_text(json.dumps(self.to_json(), indent=1) + "\n")
+        """Write the placement as JSON.
+
+        Raises:
+            FileError: It cannot be written; the file that was there is unchanged.
+        """
+        write_text(path, json.dumps(self.to_json(), indent=1) + "\n")
 
     @classmethod
     def load(cls, path: str | Path) -> Placement:
         """Read a placement that ``save`` wrote.
 
         Raises:
-            ValueError: The file is not a placement file, or of another format; the message says
-                what is wrong with it.
+            FileError: The file cannot be read.
+            UserError: It is not a placement file, or of another format; the message names the
+                field.
         """
+        from placement_gym.schemas.reading import load_json
+
         try:
-            values = json.loads(Path(path).read_text())
-            check_contents(values)
-            return cls(
-                model=values["model"],
-                fingerprint=values["fingerprint"],
-                graph=values["graph"],
-                devices=tuple(DeviceSpec.from_json(device) for device in values["devices"]),
-                units=values["units"],
-                members={unit: tuple(nodes) for unit, nodes in values["members"].items()},
-            )
+            return cls.of_json(load_json(path))
+        except FileError:
+            raise
         except UserError as error:
             raise UserError(f"{path} is not a placement file: {error}") from error
-        except ValueError as error:  # no JSON, or no text at all
-            raise UserError(f"{path} is not a placement file: invalid JSON, {error}") from error
 
+    @classmethod
+    def of_json(cls, values: Any) -> Placement:
+        """The inverse of ``to_json``.
 
-def check_contents(values: Any) -> None:
-    """Raise unless the contents of a placement file have this version's form."""
-    if not isinstance(values, dict) or "format" not in values:
-        raise UserError("it needs an object with the key 'format'")
-    if values["format"] != FORMAT:
-        raise UserError(f"its format is {values['format']!r}, this version reads {FORMAT}")
-    for key, kind in CONTENTS.items():
-        if not isinstance(values.get(key), kind):
-            raise UserError(f"{key!r} is missing or has another type than {kind.__name__}")
-    if not all(isinstance(device, str) for device in values["units"].values()):
-        raise UserError("'units' must hold the name of a device for each unit")
-    if not all(isinstance(nodes, list) for nodes in values["members"].values()):
-        raise UserError("'members' must hold a list of IR nodes for each unit")
+        Raises:
+            UserError: The contents are not valid; the message names the field.
+        """
+        from placement_gym.schemas.files import PlacementFields
+        from placement_gym.schemas.reading import check, check_format
+
+        check_format(values, FORMAT)
+        fields = check(PlacementFields, values)
+        return cls(
+            model=fields.model,
+            fingerprint=fields.fingerprint,
+            graph=fields.graph,
+            devices=parse_list([DeviceSpec.from_json(device) for device in fields.devices]),
+            units=fields.units,
+            members={unit: tuple(nodes) for unit, nodes in fields.members.items()},
+        )
 
 
 def parse_assignment(units: Mapping[str, str], problem: Problem) -> IntArray:

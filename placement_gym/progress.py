@@ -7,7 +7,25 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TextColumn,
+    TimeElapsedColumn,
+)
+from rich.text import Text
+
+from placement_gym.texts import make_printable
+
+
+class Description(ProgressColumn):
+    """What is done now, which may be the name of a model: brackets in it are no markup."""
+
+    def render(self, task: Task) -> Text:
+        return Text(f"{make_printable(task.description):<24}")
 
 
 @contextmanager
@@ -23,7 +41,7 @@ def progress_bar(
         counted: What the task's field ``count`` counts beside the steps; empty shows no count.
     """
     columns = (
-        TextColumn("{task.description:<24}"),
+        Description(),
         BarColumn(),
         MofNCompleteColumn(),
         TextColumn(unit),

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from string import ascii_uppercase
+from string import ascii_lowercase, ascii_uppercase, digits
 
 import numpy as np
 
 from placement_gym.arrays import IntArray, UInt8
 from placement_gym.backends.protocol import Measurement
 from placement_gym.problem import Problem
+from placement_gym.texts import make_printable
 
 LINE = 72
+LETTERS = ascii_uppercase + ascii_lowercase + digits
+"""Of devices, from the first again after the last."""
 
 
 def render_text(problem: Problem, assignment: IntArray, measurement: Measurement) -> str:
@@ -20,18 +23,18 @@ def render_text(problem: Problem, assignment: IntArray, measurement: Measurement
     width = max(len(name) for name in problem.device_names)
     lines = [make_title(problem, measurement)]
     for index, name in enumerate(problem.device_names):
-        letter = ascii_uppercase[index]
+        letter = LETTERS[index % len(LETTERS)]
         lines.append(f"{letter} {name:<{width}} {units[index]:4d} units {memory[index]:8.1f} MB")
-    letters = "".join(ascii_uppercase[device] for device in assignment)
+    letters = "".join(LETTERS[device % len(LETTERS)] for device in assignment)
     lines += [letters[start : start + LINE] for start in range(0, len(letters), LINE)]
     return "\n".join(lines)
 
 
 def make_title(problem: Problem, measurement: Measurement) -> str:
-    name = problem.units.graph.model
+    name = make_printable(problem.units.graph.model)
     note = " (test bed)" if problem.testbed else ""
     if not measurement.feasible:
-        return f"{name}: infeasible, {measurement.error}{note}"
+        return f"{name}: infeasible, {make_printable(measurement.error)}{note}"
     reference = problem.device_names[problem.reference_device]
     return (
         f"{name}: {measurement.latency_ms:.3f} ms, {measurement.speedup:.2f} x {reference}, "

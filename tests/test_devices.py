@@ -28,7 +28,7 @@ SPECS = [
     DeviceSpec("CPU", threads=2, precision="bf16"),
     DeviceSpec("CPU_FAST", plugin="CPU", weight_share=0.5),
     DeviceSpec("NPU", precision="f16", memory_bytes=1 << 20),
-    DeviceSpec("GPU", properties={"CACHE_DIR": "", "NUM_STREAMS": 2}),
+    DeviceSpec("GPU", properties={"PERF_COUNT": True, "NUM_STREAMS": 2}),
 ]
 
 
@@ -142,9 +142,9 @@ def test_gpu_is_compiled_without_cpu_properties() -> None:
 
 
 def test_own_properties_win_over_the_fixed_ones() -> None:
-    own = DeviceSpec("CPU", properties={"NUM_STREAMS": 2, "CACHE_DIR": "cache"})
+    own = DeviceSpec("CPU", properties={"NUM_STREAMS": 2, "PERF_COUNT": True})
     assert own.compile_properties()["NUM_STREAMS"] == 2
-    assert own.compile_properties()["CACHE_DIR"] == "cache"
+    assert own.compile_properties()["PERF_COUNT"] is True
 
 
 @pytest.mark.parametrize("preset", sorted(PRESETS))
@@ -213,8 +213,8 @@ def test_no_device_and_repeated_devices_are_refused(devices: str | list[Any]) ->
         (b"[5]", ": a device needs 'name'"),
         (b'[{"name": "CPU", "threads": "two"}]', ": CPU: threads"),
         (b'["CPU", "CPU"]', ": devices must be one or more distinct names"),
-        (b'["CPU"', " is not a valid JSON file"),
-        (b"\xff\xfe", " is not a valid JSON file"),
+        (b'["CPU"', ": invalid JSON, .* line 1"),
+        (b"\xff\xfe", ": invalid JSON, .* line 1"),
     ],
 )
 def test_a_broken_file_is_refused_by_its_name(tmp_path: Path, content: bytes, fault: str) -> None:

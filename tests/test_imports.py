@@ -23,6 +23,9 @@ LAYERS = (
         "arguments",
         "errors",
         "files",
+        "texts",
+        "schemas",
+        "properties",
         "version",
         "progress",
         "devices",
@@ -160,6 +163,7 @@ def test_importing_the_package_stays_light() -> None:
         "agents",
         "scipy",
         "matplotlib",
+        "pydantic",
     )
     assert (
         run_python(f"import sys, placement_gym; print([m for m in {heavy} if m in sys.modules])")

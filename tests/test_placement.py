@@ -136,11 +136,11 @@ def test_a_file_of_another_kind_is_refused_by_its_name(
 @pytest.mark.parametrize(
     ("key", "value", "fault"),
     [
-        ("model", None, "'model' is missing or has another type than str"),
-        ("units", ["CPU"], "'units' is missing or has another type than dict"),
-        ("units", {"a": 0}, "'units' must hold the name of a device"),
-        ("members", {"a": "a"}, "'members' must hold a list"),
-        ("devices", "CPU", "'devices' is missing or has another type than list"),
+        ("model", None, "'model' must be a valid string, not None"),
+        ("units", ["CPU"], "'units' must be a valid dictionary, not list of 1"),
+        ("units", {"a": 0}, "'units.a' must be a valid string, not 0"),
+        ("members", {"a": "a"}, "'members.a' must be a valid list, not 'a'"),
+        ("devices", "CPU", "'devices' must be a valid list, not 'CPU'"),
         ("devices", ["CPU"], "a device needs 'name'"),
     ],
 )

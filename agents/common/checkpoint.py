@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.utils import set_random_seed
 
-Algorithm = TypeVar("Algorithm", bound=BaseAlgorithm)
+from agents.common.archive import is_archive
+from agents.common.saving import Algorithm, restore, save
+from agents.common.trust import LoadsTrustedFiles, check_trust
+
+__all__ = ["Checkpoint", "restore", "resume", "save"]
 
 
 class Checkpoint(BaseCallback):
@@ -25,7 +29,7 @@ class Checkpoint(BaseCallback):
         model.learn(left, Checkpoint("run.zip", every=100), reset_num_timesteps=False)
 
     Args:
-        path: A ``.zip`` file, replaced by each checkpoint.
+        path: A ``.zip`` file, replaced by each checkpoint; see ``save``.
         every: Minimum number of steps between two checkpoints.
         verbose: As for SB3's callbacks.
     """
@@ -60,9 +64,7 @@ class Checkpoint(BaseCallback):
         """Replace the file; if the process is killed meanwhile, the old file stays intact."""
         self.saved_at = self.model.num_timesteps
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        new = self.path.with_name(f"new-{self.path.name}")
-        self.model.save(new)
-        new.replace(self.path)
+        save(self.model, self.path)
 
 
 def with_zip_suffix(path: str | Path) -> Path:
@@ -82,9 +84,25 @@ def restart(model: BaseAlgorithm) -> None:
     model._last_episode_starts = np.ones(env.num_envs, dtype=np.bool_)
 
 
-def resume(model: Algorithm, path: str | Path) -> Algorithm:
-    """Load the checkpoint with the environment of ``model``; without a file, return ``model``."""
+def resume(model: Algorithm, path: str | Path, trust: bool = False) -> Algorithm:
+    """Continue from a checkpoint with the environment of ``model``.
+
+    Args:
+        model: Made as the one that was saved.
+        path: A file of ``Checkpoint`` or ``save``; if there is none, ``model`` is returned.
+        trust: Whether a file of SB3's ``save``, as version 0.1.0 wrote checkpoints, may run the
+            code that it holds.
+
+    Raises:
+        FileError: The file cannot be read.
+        UntrustedFileError: SB3 wrote the file, and ``trust`` is not True.
+        UserError: It is damaged, or was saved from another kind of model.
+    """
     file = with_zip_suffix(path)
     if not file.is_file():
         return model
-    return type(model).load(file, env=model.get_env(), device=model.device)
+    if is_archive(file):
+        return restore(model, file)
+    check_trust(file, trust)
+    ours: dict[str, Any] = {"trust": True} if isinstance(model, LoadsTrustedFiles) else {}
+    return type(model).load(file, env=model.get_env(), device=model.device, **ours)

@@ -12,11 +12,12 @@ from stable_baselines3.common.type_aliases import Schedule
 from torch import Tensor, nn
 
 from agents.common.graphs import Graphs
+from agents.common.trust import LoadsTrustedFiles
 
 GraphTable = Mapping[int, Mapping[str, Any]]
 
 
-class GraphPolicy:
+class GraphPolicy(LoadsTrustedFiles):
     """A mixin for ``ActorCriticPolicy`` and its variants.
 
     Subclasses make their networks in ``build``.

@@ -24,11 +24,12 @@ from stable_baselines3.common.type_aliases import (
 from stable_baselines3.common.utils import obs_as_tensor
 from torch.nn import functional
 
-from agents.common.baselines import BASELINES, MovingAverages, leave_one_out
+from agents.common.baselines import BASELINES, MovingAverages, leave_one_out, read_averages
 from agents.common.elites import Elites
 from agents.common.graph_policy import GraphPolicy
 from agents.common.policy import UnitPolicy
 from agents.common.threads import limit_threads
+from agents.common.trust import LoadsTrustedFiles
 from placement_gym.arrays import FloatArray, IntArray
 from placement_gym.errors import UserError, unknown_name
 
@@ -37,7 +38,7 @@ RETURNS = ("to_go", "immediate")
 LOSSES = ("policy_loss", "entropy_loss", "value_loss")
 
 
-class REINFORCE(OnPolicyAlgorithm):
+class REINFORCE(LoadsTrustedFiles, OnPolicyAlgorithm):
     """Policy gradient with a choice of returns and baselines (Williams 1992).
 
     Args:
@@ -157,6 +158,16 @@ class REINFORCE(OnPolicyAlgorithm):
         if completed and self.baseline == "self_critical":
             self.greedy_returns = self.play_greedy_episode()
         return completed
+
+    def get_training_state(self) -> dict[str, Any]:
+        """Elites and moving averages, for ``agents.common.checkpoint``."""
+        return {"elites": self.elites.get_state(), "averages": self.averages.known}
+
+    def set_training_state(self, state: dict[str, Any]) -> None:
+        """See ``agents.common.checkpoint``."""
+        averages = read_averages(state.get("averages"))
+        self.elites.set_state(state.get("elites"), self.observation_space, self.action_space)
+        self.averages.known = averages
 
     def train(self) -> None:
         """Update the policy on the rollout."""

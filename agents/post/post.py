@@ -14,6 +14,7 @@ from stable_baselines3.common.utils import obs_as_tensor
 from torch import Tensor
 
 from agents.common.threads import limit_threads
+from agents.common.trust import LoadsTrustedFiles
 from agents.post.policy import LogitsPolicy
 from placement_gym.arrays import IntArray
 from placement_gym.errors import UserError, unknown_name
@@ -21,7 +22,7 @@ from placement_gym.errors import UserError, unknown_name
 VARIANTS = ("joint", "cross_entropy", "ppo")
 
 
-class Post(OnPolicyAlgorithm):
+class Post(LoadsTrustedFiles, OnPolicyAlgorithm):
     """Cross-entropy minimisation and PPO together (Gao, Chen and Li 2018, Algorithm 1).
 
     Every ``n_steps`` placements of each environment are followed by clipped-PPO steps on them.
@@ -120,6 +121,22 @@ class Post(OnPolicyAlgorithm):
                 f"population must be a multiple of n_steps times the number of environments, "
                 f"{rollout}, not {self.population}"
             )
+
+    def get_training_state(self) -> dict[str, Any]:
+        """The placements of the population so far, for ``agents.common.checkpoint``."""
+        return {"actions": self.actions, "returns": self.returns}
+
+    def set_training_state(self, state: dict[str, Any]) -> None:
+        """See ``agents.common.checkpoint``."""
+        actions, returns = state.get("actions"), state.get("returns")
+        if not isinstance(actions, list) or not isinstance(returns, list):
+            raise UserError("it has no population")
+        shape = self.action_space.shape
+        fits = all(isinstance(one, np.ndarray) and one.shape == shape for one in actions)
+        fits = fits and all(isinstance(value, float) for value in returns)
+        if not fits or not len(actions) == len(returns) < self.population:
+            raise UserError("its population does not fit the spaces of the environment")
+        self.actions, self.returns = actions, returns
 
     def train(self) -> None:
         """Update by PPO on the rollout, and by cross-entropy when the population is complete."""

@@ -24,8 +24,9 @@ from placement_gym.bench.study.runner import find_missing, run_tasks
 from placement_gym.bench.study.spec import Task
 from placement_gym.devices import collect_cautions
 from placement_gym.errors import UserError
-from placement_gym.files import make_output_folder
+from placement_gym.files import keep_if_possible, make_output_folder
 from placement_gym.graph.units import FEW_UNITS, FINER, count_units
+from placement_gym.texts import make_printable
 
 DEFAULT_ENV = "DevicePlacement-v0"
 SINGLE_DEVICE = "single-device"
@@ -108,9 +109,9 @@ def compare(
         if not quiet:
             announce(bench_env, tasks, missing, notes)
         factories = {spec.name: spec.factory for spec in chosen if spec.factory is not None}
-        interrupted = False
+        interrupted, new_rows = False, list[Json]()
         try:
-            run_tasks(
+            new_rows = run_tasks(
                 tasks,
                 missing,
                 folder,
@@ -124,7 +125,7 @@ def compare(
             )
         except KeyboardInterrupt:
             interrupted = True
-        document = summarize(bench_env, load_rows_of(runs, folder)) | {
+        document = summarize(bench_env, load_rows_of(runs, folder, new_rows)) | {
             "interrupted": interrupted,
             "resumed": len(tasks) - len(missing),
         }
@@ -132,7 +133,8 @@ def compare(
         document["replaced"] = " ".join(
             [*set(stale.values()), *comparison.describe_replaced(document, folder)]
         )
-        comparison.write_report(document, folder)
+        with keep_if_possible("the comparison's table"):
+            comparison.write_report(document, folder)
         new = {task.key for task in missing}
         document["notes"] += comparison.draw_placements(bench_env, document["rows"], new, folder)
     return document
@@ -246,18 +248,25 @@ def announce(
     before = f", {done} of them in the folder already" if done else ""
     console = Console(stderr=True)
     for note in notes:
-        console.print(note, highlight=False)
+        console.print(make_printable(note), highlight=False, markup=False)
     console.print(
-        f"{problem.units.graph.model}: {problem.n_units} units on "
+        f"{make_printable(problem.units.graph.model)}: {problem.n_units} units on "
         f"{', '.join(problem.device_names)}; {len(tasks)} runs of {tasks[0].budget} evaluations"
         f"{before}",
         highlight=False,
+        markup=False,
     )
 
 
-def load_rows_of(runs: Sequence[Run], folder: Path) -> list[Json]:
-    """The rows of finished runs, labelled as the caller labels the agents."""
-    by_key = {row["key"]: row for row in load_runs(folder)}
+def load_rows_of(runs: Sequence[Run], folder: Path, new: Sequence[Json]) -> list[Json]:
+    """The rows of finished runs, labelled as the caller labels the agents.
+
+    Args:
+        runs: All of them.
+        folder: Of the results.
+        new: Rows of this time, which the folder lacks if it could not be written.
+    """
+    by_key = {row["key"]: row for row in (*load_runs(folder), *new)}
     return [
         by_key[run.task.key] | {"label": run.agent.label} for run in runs if run.task.key in by_key
     ]

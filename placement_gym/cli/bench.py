@@ -44,6 +44,11 @@ def add_run(command: Command) -> None:
         "--retry-failed", action="store_true", help="run failed runs again; the new rows count"
     )
     command.add_argument("--dry-run", action="store_true", help="only print what would be run")
+    command.add_argument(
+        "--trust",
+        action="store_true",
+        help="run the code that a study names as module:attribute: read it first",
+    )
     set_command(
         command,
         run_run,
@@ -97,13 +102,20 @@ def run_run(options: argparse.Namespace) -> int:
 
     from placement_gym.bench.study.runner import describe_study, run_study
     from placement_gym.bench.study.spec import Study
+    from placement_gym.errors import UserError
+    from placement_gym.texts import make_lines_printable
 
     study = Study.load(options.study)
-    Console(stderr=True).print(
-        describe_study(study, options.out, options.retry_failed), highlight=False
-    )
+    about = make_lines_printable(describe_study(study, options.out, options.retry_failed))
+    Console(stderr=True).print(about, highlight=False, markup=False)
     if options.dry_run:
         return 0
+    if study.code and not options.trust:
+        raise UserError(
+            f"the study {options.study} runs code that does not come with this package, "
+            f"{', '.join(study.code)}, from this folder or an installed package: read it, then "
+            "add --trust"
+        )
     rows = run_study(
         study,
         options.out,
@@ -130,13 +142,15 @@ def run_report(options: argparse.Namespace) -> int:
 
 def run_validate(options: argparse.Namespace) -> int:
     from placement_gym.bench.study.replay import validate
+    from placement_gym.texts import make_printable
 
     rows = wrong = 0
     for verdict in validate(options.out):
         rows += 1
         if verdict.error:
             wrong += 1
-            print(f"{verdict.label} ({verdict.key}): {verdict.error}", flush=True)
+            line = f"{verdict.label} ({verdict.key}): {verdict.error}"
+            print(make_printable(line), flush=True)
     print(f"{rows - wrong} of {rows} rows hold")
     return 1 if wrong else 0
 

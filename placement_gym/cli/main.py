@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 from placement_gym.cli.bench import add_bench
 from placement_gym.cli.compare import add_compare
@@ -17,7 +16,7 @@ from placement_gym.cli.measure import (
     add_profile,
 )
 from placement_gym.errors import PlacementGymError
-from placement_gym.files import IMPORT_ROOT
+from placement_gym.texts import make_lines_printable
 from placement_gym.version import VERSION
 
 
@@ -32,28 +31,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         an interrupt.
     """
     options = make_parser().parse_args(arguments)
-    find_modules_in(Path.cwd())
     try:
         status: int = options.run(options)
         return status
-    except (PlacementGymError, OSError) as error:
-        print(f"placement-gym: {error}", file=sys.stderr)
+    except PlacementGymError as error:
+        print(f"placement-gym: {make_lines_printable(error)}", file=sys.stderr)
         return 2
     except KeyboardInterrupt as interrupt:
         kept = str(interrupt) or options.kept.format(**vars(options))
-        print(f"placement-gym: interrupted: {kept}", file=sys.stderr)
+        print(f"placement-gym: interrupted: {make_lines_printable(kept)}", file=sys.stderr)
         return 130
-
-
-def find_modules_in(folder: Path) -> None:
-    """Let ``--agents my_module:make`` find modules in a folder, here and in worker processes.
-
-    The folder comes last, so that nothing in it hides a module of this package or of Python. The
-    package's own folder comes before it, because an editable install is not on ``sys.path``.
-    """
-    for path in (str(IMPORT_ROOT), str(folder)):
-        if path not in sys.path:
-            sys.path.append(path)
 
 
 def make_parser() -> argparse.ArgumentParser:

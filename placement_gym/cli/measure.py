@@ -87,6 +87,7 @@ def run_evaluate(options: argparse.Namespace) -> int:
     from rich.console import Console
     from rich.table import Table
 
+    from placement_gym.cli.tables import show
     from placement_gym.tools.evaluate import evaluate_placement
 
     values = evaluate_placement(options.model, options.placement, options.split)
@@ -95,7 +96,8 @@ def run_evaluate(options: argparse.Namespace) -> int:
         return 0
     table = Table(show_header=False)
     for key, value in values.items():
-        table.add_row(key, f"{value:.4g}" if isinstance(value, float) else str(value))
+        shown = f"{value:.4g}" if isinstance(value, float) else str(value)
+        table.add_row(key, show(shown))
     Console().print(table)
     return 0
 
@@ -124,7 +126,7 @@ def run_plan(options: argparse.Namespace) -> int:
 def run_profile(options: argparse.Namespace) -> int:
     from rich.console import Console
 
-    from placement_gym.backends.measured.profile import cache_path, load_or_measure
+    from placement_gym.backends.measured.profile import kept_profile, load_or_measure
     from placement_gym.cli.tables import profile_table
     from placement_gym.files import check_output_file
     from placement_gym.tools.granularity import build_backend_to_split
@@ -135,10 +137,10 @@ def run_profile(options: argparse.Namespace) -> int:
     backend, _ = build_backend_to_split(options.model, options.devices, options.granularity)
     with closing(backend), explain_interrupt(backend):
         costs = load_or_measure(backend, options.refresh)
+    Console().print(profile_table(backend.problem, costs))
     if options.out:
         costs.save(options.out)
-    Console().print(profile_table(backend.problem, costs))
-    print(f"The cost table is {options.out or cache_path(backend)}")
+    print(f"The cost table is {options.out or kept_profile(backend) or 'not kept'}")
     return 0
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
+import re
 from collections.abc import Callable
 from typing import Any
 
 Command = argparse.ArgumentParser
+MAX_SEEDS = 100_000
+WHOLE = re.compile("[0-9]{1,10}")
 
 
 def add_model(command: Command) -> None:
@@ -64,9 +66,12 @@ def parse_setting(text: str) -> tuple[str, Any]:
         raise argparse.ArgumentTypeError(
             f"{text!r} is not of the form KEY=VALUE, as in granularity=op"
         )
+    from placement_gym.errors import UserError
+    from placement_gym.schemas.reading import parse_json
+
     try:
-        return key, json.loads(value)
-    except json.JSONDecodeError:
+        return key, parse_json(value)
+    except UserError:
         return key, value
 
 
@@ -76,18 +81,22 @@ def parse_seeds(text: str) -> list[int]:
     for part in text.split(","):
         first, separator, last = part.strip().partition("-")
         last = last if separator else first
-        if not (first.isdecimal() and last.isdecimal() and int(first) <= int(last)):
+        numbers = WHOLE.fullmatch(first) and WHOLE.fullmatch(last)
+        if not numbers or int(first) > int(last):
             raise argparse.ArgumentTypeError(
-                f"seeds are whole numbers and ranges of them, as in 0,1,2 or 0-2, not {text!r}"
+                "seeds are whole numbers of at most ten digits and ranges of them, as in 0,1,2 or "
+                f"0-2, not {text!r:.80}"
             )
+        if int(last) - int(first) >= MAX_SEEDS - len(found):
+            raise argparse.ArgumentTypeError(f"more than {MAX_SEEDS} seeds in {text!r:.60}")
         found += range(int(first), int(last) + 1)
     return list(dict.fromkeys(found))
 
 
 def positive_integer(text: str) -> int:
     """Read a whole number of at least 1."""
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"must be a whole number of at least 1, not {text!r}")
+    if not WHOLE.fullmatch(text) or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be a whole number of at least 1, not {text!r:.80}")
     return int(text)
 
 

@@ -13,22 +13,29 @@ from rich.text import Text
 from placement_gym.bench.report.formats import format_ratio
 from placement_gym.costs.table import CostTable
 from placement_gym.problem import Problem
+from placement_gym.texts import make_printable
 
 Document = Mapping[str, Any]
 
 
+def show(text: str, style: str = "") -> Text:
+    """Text that the terminal shows as it is: brackets are no markup, escapes no commands."""
+    return Text(make_printable(text), style=style)
+
+
 def profile_table(problem: Problem, costs: CostTable) -> Group:
     """The times of each device alone, and what cuts cost, by a profile."""
-    table = Table(title=f"{problem.units.graph.model}, {costs.source}", title_justify="left")
+    title = show(f"{problem.units.graph.model}, {costs.source}")
+    table = Table(title=title, title_justify="left")
     for column in ("device", "whole model, ms", "slowest units"):
         table.add_column(column)
     unit_ms = costs.unit_ms(problem.units)
     for device, name in enumerate(costs.devices):
         slowest = unit_ms[:, device].argsort()[::-1][:3]
         shown = (f"{problem.units.names[unit]} {unit_ms[unit, device]:.2f}" for unit in slowest)
-        table.add_row(name, f"{unit_ms[:, device].sum():.2f}", ", ".join(shown))
+        table.add_row(show(name), f"{unit_ms[:, device].sum():.2f}", show(", ".join(shown)))
     lines = [
-        Text(
+        show(
             f"{a} and {b}: {costs.link_ms[i, j]:.3f} ms a transfer, "
             f"{costs.link_ms_per_size[i, j]:.3f} ms a megabyte"
         )
@@ -42,25 +49,25 @@ def profile_table(problem: Problem, costs: CostTable) -> Group:
 def plan_table(document: Document) -> Group:
     """The latencies of the candidates, and which one is the plan."""
     title = f"{document['model']} on {', '.join(document['devices'])}"
-    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD)
+    table = Table(title=show(title), title_justify="left", box=SIMPLE_HEAD)
     for column in ("candidate", "predicted ms", "measured ms", "x best single", "submodels"):
         table.add_column(column, justify="left" if column == "candidate" else "right")
     for row in document["rows"]:
         measured, speedup = row["measured_ms"], row["speedup"]
         table.add_row(
-            row["label"],
+            show(row["label"]),
             f"{row['predicted_ms']:.2f}",
             "-" if measured is None else f"{measured:.2f}",
             "-" if speedup is None else format_ratio(speedup, row["noise"]),
             "-" if measured is None else str(row["n_submodels"]),
             style="bold" if row["label"] == document["plan"] else "",
         )
-    lines = [Text(note, style="yellow") for note in document["notes"]]
+    lines = [show(note, "yellow") for note in document["notes"]]
     failed = [row for row in document["rows"] if row["error"]]
-    lines += [Text(f"{row['label']}: {row['error']}", style="red") for row in failed]
+    lines += [show(f"{row['label']}: {row['error']}", "red") for row in failed]
     end = f"Done in {document['wall_s']:.0f} s. The plan is {document['file']}"
     return Group(
-        *lines, table, Text(document["verdict"]), Text(describe_bound(document) + end, style="dim")
+        *lines, table, show(document["verdict"]), show(describe_bound(document) + end, "dim")
     )
 
 
@@ -75,7 +82,7 @@ def describe_bound(document: Document) -> str:
 def fidelity_table(document: Document) -> Group:
     """How well the twin and the plain share of slow work predict measurements."""
     title = f"{document['model']} on {', '.join(document['devices'])}"
-    table = Table(title=f"{title}: {len(document['rows'])} placements", title_justify="left")
+    table = Table(title=show(f"{title}: {len(document['rows'])} placements"), title_justify="left")
     for column in ("", "Spearman", "Kendall", "in the fastest third", "median error", "largest"):
         table.add_column(column, justify="right")
     for key, label in (("twin", "profiled twin"), ("slow_share", "share of slow work")):
@@ -90,7 +97,7 @@ def fidelity_table(document: Document) -> Group:
     drift = document["reference_ms"] / document["profiled_reference_ms"]
     noise = f"{failed}noise of a measurement ±{100 * document['noise']:.1f} %"
     return Group(
-        *(Text(note, style="yellow") for note in document["notes"]),
+        *(show(note, "yellow") for note in document["notes"]),
         table,
         Text(f"{noise}; the reference device took {drift:.2f} x its profiled time meanwhile"),
     )

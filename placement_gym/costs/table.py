@@ -13,11 +13,15 @@ import numpy as np
 
 from placement_gym.arrays import BoolArray, FloatArray, IntArray
 from placement_gym.errors import UserError, unknown_name
+from placement_gym.files import FileError, compute_checksum, write_text
 from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.units import Units
 
 FORMAT = 2
 UNITS = ("MB", "ms")
+MAX_MEGABYTES = 1024
+MAX_SUM = float(2**62)
+"""Of the bytes, the times or the sizes of a table, so that no sum of them overflows."""
 RENAMED = {"volume": "transfer_size", "link_ms_per_volume": "link_ms_per_size"}
 """Keys of format 1, and what they are called now."""
 
@@ -86,6 +90,11 @@ class CostTable:
         numbers = [getattr(self, name) for name in ARRAYS if ARRAYS[name] is not np.bool_]
         if not all(np.isfinite(array).all() and (array >= 0).all() for array in numbers):
             raise UserError("costs must be finite and not negative")
+        if any(
+            array.max(initial=0) > MAX_SUM or array.sum(dtype=np.float64) > MAX_SUM
+            for array in numbers
+        ):
+            raise UserError(f"costs must not exceed {MAX_SUM:.3g}, in one entry or in their sum")
         if np.diagonal(self.link_ms).any() or np.diagonal(self.link_ms_per_size).any():
             raise UserError("a transfer within a device costs nothing: the diagonal must be zero")
 
@@ -155,8 +164,9 @@ class CostTable:
         return digest.hexdigest()[:16]
 
     def to_json(self) -> dict[str, Any]:
+        """The contents of the table's file, with a checksum of them."""
         arrays = {name: getattr(self, name).tolist() for name in ARRAYS}
-        return {
+        values = {
             "format": FORMAT,
             "source": self.source,
             "graph": self.graph,
@@ -165,45 +175,77 @@ class CostTable:
             "transfer_unit": self.transfer_unit,
             **arrays,
         }
+        return values | {"checksum": compute_checksum(values)}
 
     def save(self, path: str | Path) -> None:
-        """Write the table as one JSON file, rows in the order of ``operators``."""
-        Path(path).write_text(json.dumps(self.to_json()) + "\n")
+        """Write the table as one JSON file, rows in the order of ``operators``.
+
+        Raises:
+            FileError: It cannot be written; the file that was there is unchanged.
+        """
+        write_text(path, json.dumps(self.to_json()) + "\n")
 
     @classmethod
     def load(cls, path: str | Path) -> CostTable:
         """Read a table that ``save`` wrote, in this version or in 0.1.0.
 
         Raises:
-            ValueError: The file is not a valid cost table, or has an unknown format.
+            FileError: The file cannot be read.
+            UserError: It is not a valid cost table, or has an unknown format; the message names
+                the field.
         """
+        from placement_gym.schemas.reading import load_json
+
         try:
-            values = json.loads(Path(path).read_text())
-            if values["format"] == 1:
-                values = upgrade(values)
-            if values["format"] != FORMAT:
-                raise UserError(f"format {values['format']}, this version reads 1 to {FORMAT}")
-            arrays: dict[str, Any] = {
-                name: np.array(values[name], dtype=kind) for name, kind in ARRAYS.items()
-            }
-            if not values["operators"]:
-                raise UserError("it has no operators")
-            return cls(
-                source=values["source"],
-                graph=values["graph"],
-                operators=tuple(values["operators"]),
-                devices=tuple(values["devices"]),
-                transfer_unit=values["transfer_unit"],
-                **arrays,
-            )
-        except (KeyError, TypeError, ValueError) as error:
+            return cls.of(load_json(path, MAX_MEGABYTES))
+        except FileError:
+            raise
+        except UserError as error:
             raise UserError(f"{path} is not a valid cost table: {error}") from error
+
+    @classmethod
+    def of(cls, values: Any) -> CostTable:
+        """The inverse of ``to_json``.
+
+        Raises:
+            UserError: The contents are not valid; the message names the field.
+        """
+        from placement_gym.schemas.files import CostFields
+        from placement_gym.schemas.reading import check, check_format
+
+        values = upgrade(values) if check_format(values, FORMAT) == 1 else values
+        fields = check(CostFields, values)
+        arrays: dict[str, Any] = {
+            name: make_array(name, getattr(fields, name), kind) for name, kind in ARRAYS.items()
+        }
+        table = cls(
+            source=fields.source,
+            graph=fields.graph,
+            operators=tuple(fields.operators),
+            devices=tuple(fields.devices),
+            transfer_unit=fields.transfer_unit,
+            **arrays,
+        )
+        if fields.checksum not in (None, compute_checksum(values)):
+            raise UserError(
+                "its contents do not fit its checksum: make it again, or if the change is yours, "
+                "remove the key 'checksum'"
+            )
+        return table
+
+
+def make_array(name: str, values: list[Any], kind: type) -> Any:
+    """An array from nested lists of one type."""
+    try:
+        return np.array(values, dtype=kind)
+    except ValueError:
+        raise UserError(f"the rows of {name} differ in length") from None
 
 
 def upgrade(values: dict[str, Any]) -> dict[str, Any]:
     """Convert a table of format 1, which did not state the unit: published times were in ms."""
     renamed = {RENAMED.get(key, key): value for key, value in values.items()}
-    unit = "ms" if values["source"].startswith("published") else "MB"
+    unit = "ms" if str(values.get("source")).startswith("published") else "MB"
     return {**renamed, "format": 2, "transfer_unit": unit}
 
 

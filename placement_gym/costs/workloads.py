@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import networkx as nx
 import numpy as np
@@ -15,14 +14,18 @@ import numpy as np
 from placement_gym.arrays import BoolArray, FloatArray, IntArray
 from placement_gym.costs.rooflines import check_kind
 from placement_gym.costs.table import CostTable
-from placement_gym.devices import DeviceSpec
+from placement_gym.devices import MAX_DEVICES, DeviceSpec
 from placement_gym.errors import UserError
+from placement_gym.files import FileError
 from placement_gym.graph.operators import BACKWARD, OpGraph, Tensors
 from placement_gym.graph.units import Units, contract, merge_cycles, sort_labels
 
+if TYPE_CHECKING:
+    from placement_gym.schemas.workloads import EdgeFields, WorkloadFields
+
 ACCELERATOR = "ACC"
 SCALES = {"published": 1.0, "published-x1000": 1000.0}
-COUNTS = re.compile(r"(?P<cpus>\d+)cpu\+(?P<accs>\d+)acc(@(?P<share>[\d.]+))?")
+COUNTS = re.compile(r"(?P<cpus>[0-9]+)cpu\+(?P<accs>[0-9]+)acc(@(?P<share>[0-9.]+))?")
 
 
 class WorkloadError(UserError):
@@ -61,45 +64,54 @@ class Workload:
         Raises:
             WorkloadError: A field is missing or invalid, or the graph is not acyclic.
         """
+        from placement_gym.schemas.reading import load_json
+
         try:
-            return cls.of(json.loads(Path(path).read_text()), Path(path).stem)
-        except WorkloadError as error:
-            raise WorkloadError(f"{path}: {error}") from error
-        except (KeyError, TypeError, ValueError, OverflowError, nx.NetworkXUnfeasible) as error:
+            return cls.of(load_json(path), Path(path).stem)
+        except FileError:
+            raise
+        except UserError as error:
             raise WorkloadError(
-                f"{path} is not a valid dnn-partitioning workload file: {error!r}"
+                f"{path} is not a valid dnn-partitioning workload file: {error}"
             ) from error
 
     @classmethod
-    def of(cls, values: dict[str, Any], name: str) -> Workload:
-        """Make a workload from the contents of a file."""
-        check_values(values)
-        order, edges, costs = sort_nodes(values)
-        nodes = {node["id"]: node for node in values["nodes"]}
+    def of(cls, values: Any, name: str) -> Workload:
+        """Make a workload from the contents of a file.
+
+        Raises:
+            UserError: A field is missing or invalid, or the graph is not acyclic.
+        """
+        from placement_gym.schemas.reading import check
+        from placement_gym.schemas.workloads import WorkloadFields
+
+        fields = check(WorkloadFields, values)
+        order, edges, costs = sort_nodes(fields)
+        nodes = {node.id: node for node in fields.nodes}
         rows = [nodes[key] for key in order]
         sources = np.unique(edges[0])
         graph = OpGraph(
             model=name,
             names=tuple(str(key) for key in order),
-            types=tuple(BACKWARD if row["isBackwardNode"] else "Forward" for row in rows),
+            types=tuple(BACKWARD if row.backward else "Forward" for row in rows),
             shapes=((),) * len(order),
             element_types=("",) * len(order),
             members=tuple((str(key),) for key in order),
-            weight_bytes=np.array([int(row["size"]) for row in rows], dtype=np.int64),
+            weight_bytes=np.array([int(row.size_bytes) for row in rows], dtype=np.int64),
             flops=np.zeros(len(order)),
             edge_index=edges,
-            tensors=node_outputs(edges, values, order),
+            tensors=node_outputs(fields.edges, edges, order),
             inputs=(),
         )
         return cls(
             graph=graph,
-            colours=colour_classes([row.get("colorClass") for row in rows]),
-            host_ms=np.array([float(row["cpuLatency"]) for row in rows]),
-            accelerator_ms=np.array([float(row["fpgaLatency"]) for row in rows]),
-            supported=np.array([bool(row["supportedOnFpga"]) for row in rows]),
-            transfer_ms=np.array([costs[order[source]] for source in sources]),
-            n_accelerators=int(values["maxFPGAs"]),
-            accelerator_bytes=int(values["maxSizePerFPGA"]),
+            colours=colour_classes([row.colour for row in rows]),
+            host_ms=np.array([row.host_ms for row in rows], dtype=np.float64),
+            accelerator_ms=np.array([row.accelerator_ms for row in rows], dtype=np.float64),
+            supported=np.array([bool(row.supported) for row in rows]),
+            transfer_ms=np.array([costs[order[source]] for source in sources], dtype=np.float64),
+            n_accelerators=fields.n_accelerators,
+            accelerator_bytes=int(fields.accelerator_bytes),
         )
 
     def units(self, granularity: str = "colocated") -> Units:
@@ -123,14 +135,22 @@ class Workload:
         Raises:
             WorkloadError: The file is not a valid split of this workload.
         """
+        from placement_gym.schemas.reading import check, load_json
+        from placement_gym.schemas.workloads import SplitFields
+
         try:
-            values = json.loads(Path(path).read_text())
-            parts = [part["nodes"] for part in (*values["cpus"], *values["fpgas"])]
-            device = {str(key): number for number, part in enumerate(parts) for key in part}
+            fields = check(SplitFields, load_json(path))
+            parts = (*fields.cpus, *fields.fpgas)
+            device = {str(key): number for number, part in enumerate(parts) for key in part.nodes}
+            absent = [name for name in self.graph.names if name not in device]
+            if absent:
+                raise UserError(f"node {absent[0]} is on no device")
             return np.array([device[name] for name in self.graph.names], dtype=np.int64)
-        except (KeyError, TypeError, ValueError) as error:
+        except FileError:
+            raise
+        except UserError as error:
             raise WorkloadError(
-                f"{path} is not a valid split of {self.graph.model}: {error!r}"
+                f"{path} is not a valid split of {self.graph.model}: {error}"
             ) from error
 
     def devices(self) -> tuple[DeviceSpec, ...]:
@@ -172,52 +192,38 @@ class Workload:
         )
 
 
-def check_values(values: dict[str, Any]) -> None:
-    """Raise if there are no nodes, or a number is negative or not finite.
+def sort_nodes(fields: WorkloadFields) -> tuple[list[int], IntArray, dict[int, float]]:
+    """Sort nodes; returns ids in order, (2, n_edges) indices into them, each source's cost.
 
     Raises:
-        WorkloadError: The message names the node or edge.
+        WorkloadError: An edge names an unknown node, costs differ, or there is a cycle.
     """
-    if not values["nodes"]:
-        raise WorkloadError("there are no nodes")
-    for node in values["nodes"]:
-        for key in ("cpuLatency", "fpgaLatency", "size"):
-            if not 0.0 <= float(node[key]) < float("inf"):
-                raise WorkloadError(f"{key} of node {node['id']} is {node[key]}")
-    for edge in values["edges"]:
-        if not 0.0 <= float(edge["cost"]) < float("inf"):
-            raise WorkloadError(f"cost of an edge of node {edge['sourceId']} is {edge['cost']}")
-    for key in ("maxFPGAs", "maxSizePerFPGA"):
-        if not 0.0 <= float(values[key]) < float("inf"):
-            raise WorkloadError(f"{key} is {values[key]}")
-
-
-def sort_nodes(values: dict[str, Any]) -> tuple[list[int], IntArray, dict[int, float]]:
-    """Sort nodes; returns ids in order, (2, n_edges) indices into them, each source's cost."""
     graph = nx.DiGraph()
-    graph.add_nodes_from(sorted(node["id"] for node in values["nodes"]))
+    graph.add_nodes_from(sorted(node.id for node in fields.nodes))
     costs: dict[int, float] = {}
-    for edge in values["edges"]:
-        graph.add_edge(edge["sourceId"], edge["destId"])
-        cost = float(edge["cost"])
-        if costs.setdefault(edge["sourceId"], cost) != cost:
-            raise WorkloadError(f"edges of node {edge['sourceId']} differ in cost")
-    if len(graph) != len(values["nodes"]):
+    for edge in fields.edges:
+        graph.add_edge(edge.source, edge.target)
+        if costs.setdefault(edge.source, edge.transfer_ms) != edge.transfer_ms:
+            raise WorkloadError(f"edges of node {edge.source} differ in cost")
+    if len(graph) != len(fields.nodes):
         raise WorkloadError("an edge names an unknown node, or two nodes have the same id")
-    order = list(nx.lexicographical_topological_sort(graph))
+    try:
+        order = list(nx.lexicographical_topological_sort(graph))
+    except nx.NetworkXUnfeasible:
+        raise WorkloadError("its edges form a cycle") from None
     index = {key: position for position, key in enumerate(order)}
     pairs = sorted((index[a], index[b]) for a, b in graph.edges)
     return order, np.array(pairs, dtype=np.int64).reshape(-1, 2).T, costs
 
 
-def node_outputs(edges: IntArray, values: dict[str, Any], order: list[int]) -> Tensors:
+def node_outputs(stated: Sequence[EdgeFields], edges: IntArray, order: list[int]) -> Tensors:
     """One tensor per node, read by all its successors; bytes as stated in the file."""
-    stated = {edge["sourceId"]: int(edge.get("size", 0)) for edge in values["edges"]}
+    size_bytes = {edge.source: int(edge.size_bytes) for edge in stated}
     sources, counts = np.unique(edges[0], return_counts=True)
     return Tensors(
         source=sources,
         port=np.zeros(len(sources), dtype=np.int64),
-        size_bytes=np.array([stated[order[source]] for source in sources], dtype=np.int64),
+        size_bytes=np.array([size_bytes[order[source]] for source in sources], dtype=np.int64),
         offsets=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
         readers=edges[1],
     )
@@ -242,16 +248,22 @@ def parse_counts(text: str) -> tuple[DeviceSpec, ...] | None:
     Returns None if the text has another form.
 
     Raises:
-        ValueError: The counts are zero, or the share is invalid.
+        ValueError: The counts are zero or too large, or the share is invalid.
     """
     match = COUNTS.fullmatch(text)
     if not match:
         return None
-    if not int(match["cpus"]) + int(match["accs"]):
+    counts = [match[kind].lstrip("0") or "0" for kind in ("cpus", "accs")]
+    if max(map(len, counts)) > len(str(MAX_DEVICES)) or sum(map(int, counts)) > MAX_DEVICES:
+        raise UserError(f"{text[:60]!r} has more devices than {MAX_DEVICES}")
+    if not sum(map(int, counts)):
         raise UserError(f"{text!r} has no devices: count at least one")
     share = match["share"]
+    if share is not None and share.count(".") + (share == ".") > 1:
+        raise UserError(f"{text!r}: the share must be a number, as in '1cpu+2acc@0.3'")
     limit = {} if share is None else {"weight_share": float(share)}
-    return make_devices(int(match["cpus"]), int(match["accs"]), **limit)
+    n_hosts, n_accelerators = map(int, counts)
+    return make_devices(n_hosts, n_accelerators, **limit)
 
 
 def is_workload(model: object) -> bool:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from placement_gym.errors import UserError
+from placement_gym.files import is_path
 
 if TYPE_CHECKING:
     import openvino as ov
@@ -48,7 +49,7 @@ def load(model: str | Path | ov.Model, sequence_length: int | None = None) -> ov
         raise UserError("sequence_length is an option of 'bert' alone; 'bert-8' says the same")
     if isinstance(model, ov.Model):
         return prepare(model.clone())
-    if not Path(model).exists():
+    if not is_path(model):
         raise ModelNotFoundError(
             f"no model {str(model)!r}: give a file that OpenVINO reads, or one of {BUILT_IN} "
             "('bert-8' for 8 tokens, '-fp16' for compressed weights)"

@@ -9,6 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from placement_gym.plots.style import COLOURS
+from placement_gym.texts import escape_figure_text
 
 
 def draw_comparison(rows: Sequence[dict[str, Any]], title: str) -> Figure:
@@ -36,9 +37,9 @@ def draw_comparison(rows: Sequence[dict[str, Any]], title: str) -> Figure:
     for row, end, place in zip(measured, ends, position, strict=True):
         text = f"{row['latency_ms']:.2f} ms"
         axes.annotate(text, (end, place), (5, 0), textcoords="offset points", va="center", size=8)
-    axes.set(yticks=position, yticklabels=[row["label"] for row in measured])
+    axes.set(yticks=position, yticklabels=[escape_figure_text(row["label"]) for row in measured])
     axes.set(xlabel="speed-up over the best single device", xlim=(0, float(ends.max()) * 1.15))
-    axes.set_title(title, fontsize=10, loc="left")
+    axes.set_title(escape_figure_text(title), fontsize=10, loc="left")
     axes.invert_yaxis()
     axes.spines[["top", "right"]].set_visible(False)
     return figure

@@ -9,6 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from placement_gym.plots.style import COLOURS
+from placement_gym.texts import escape_figure_text
 
 
 def draw_fidelity(document: Mapping[str, Any]) -> Figure:
@@ -50,5 +51,6 @@ def draw_fidelity(document: Mapping[str, Any]) -> Figure:
         fontsize=10,
         loc="left",
     )
-    figure.suptitle(f"{document['model']} on {', '.join(document['devices'])}", fontsize=11)
+    title = f"{document['model']} on {', '.join(document['devices'])}"
+    figure.suptitle(escape_figure_text(title), fontsize=11)
     return figure

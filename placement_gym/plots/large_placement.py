@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 from placement_gym.arrays import FloatArray, IntArray
 from placement_gym.plots.style import COLOURS, CROSSING, WITHIN
 from placement_gym.problem import Problem
+from placement_gym.texts import escape_figure_text
 
 COLUMNS = 40
 LARGEST_AREA = 220.0
@@ -39,11 +40,18 @@ def draw_large_placement(
     for index in range(n_devices):
         here = np.flatnonzero(shares[:, index])
         area = LARGEST_AREA * shares[here, index]
-        axes.scatter(here, np.full(len(here), index), area, COLOURS[index], zorder=2, clip_on=False)
+        axes.scatter(
+            here,
+            np.full(len(here), index),
+            area,
+            COLOURS[index % len(COLOURS)],
+            zorder=2,
+            clip_on=False,
+        )
     counts = np.bincount(assignment, minlength=n_devices)
     axes.set(yticks=range(n_devices), ylim=(n_devices - 0.4, -0.6), xticks=[])
     axes.set_yticklabels(
-        f"{name}: {count / len(depth):.0%} of units"
+        f"{escape_figure_text(name)}: {count / len(depth):.0%} of units"
         for name, count in zip(problem.device_names, counts, strict=True)
     )
     axes.set_xlabel(
@@ -51,7 +59,7 @@ def draw_large_placement(
         "area: share of the column's work; lines: edges, black where the device changes",
         fontsize=8,
     )
-    axes.set_title(title, fontsize=10)
+    axes.set_title(escape_figure_text(title), fontsize=10)
     axes.spines[:].set_visible(False)
     axes.tick_params(length=0)
     return figure

@@ -11,6 +11,7 @@ from placement_gym.graph.operators import OpGraph
 from placement_gym.plots.large_placement import draw_large_placement
 from placement_gym.plots.style import COLOURS, CROSSING, WITHIN
 from placement_gym.problem import Problem
+from placement_gym.texts import escape_figure_text
 
 MAX_EDGES = 2_000
 """Larger graphs are drawn in groups of units."""
@@ -44,8 +45,9 @@ def draw_placement(problem: Problem, assignment: IntArray, title: str) -> Figure
     for index, name in enumerate(problem.device_names):
         here = assignment == index
         points = (across[here], down[here], area[here])
-        axes.scatter(*points, COLOURS[index], label=name, zorder=2, clip_on=False)
-    axes.set_title(title, fontsize=10)
+        colour, label = COLOURS[index % len(COLOURS)], escape_figure_text(name)
+        axes.scatter(*points, colour, label=label, zorder=2, clip_on=False)
+    axes.set_title(escape_figure_text(title), fontsize=10)
     axes.set_ylim(down.min() - 0.9, down.max() + 0.9)
     axes.set_axis_off()
     legend = figure.legend(loc="outside lower center", ncols=len(problem.devices), frameon=False)

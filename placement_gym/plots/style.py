@@ -6,6 +6,8 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
+from placement_gym.files import replace_file
+
 COLOURS = (
     *("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#777777", "#222222"),
     *("#99ddff", "#ffaabb", "#aaaa00", "#dddddd", "#ee8866", "#004488", "#bbcc33", "#997700"),
@@ -16,5 +18,10 @@ WITHIN, CROSSING = "#bbbbbb", "#000000"
 
 
 def save(figure: Figure, path: Path) -> None:
-    """Write a figure as PNG."""
-    figure.savefig(path, dpi=150)
+    """Write a figure as PNG.
+
+    Raises:
+        FileError: It cannot be written; the file that was there is unchanged.
+    """
+    with replace_file(path) as new:
+        figure.savefig(new, dpi=150)

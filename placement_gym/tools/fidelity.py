@@ -21,7 +21,7 @@ from placement_gym.bench.run.rows import to_plain
 from placement_gym.costs.table import CostTable
 from placement_gym.devices import collect_cautions
 from placement_gym.errors import EngineError, UserError
-from placement_gym.files import make_output_folder
+from placement_gym.files import keep_if_possible, make_output_folder, safe_name, write_text
 from placement_gym.patterns import sample_placements
 from placement_gym.problem import Problem
 from placement_gym.progress import progress_bar
@@ -119,7 +119,8 @@ def fidelity(
             "rows": rows,
         }
     )
-    write_report(document, folder)
+    with keep_if_possible("the report"):
+        write_report(document, folder)
     return document
 
 
@@ -190,6 +191,6 @@ def write_report(document: Document, folder: Path) -> None:
     from placement_gym.plots.fidelity import draw_fidelity
     from placement_gym.plots.style import save
 
-    name = f"fidelity-{document['model']}"
-    (folder / f"{name}.json").write_text(json.dumps(document, indent=1) + "\n")
+    name = f"fidelity-{safe_name(document['model'])}"
+    write_text(folder / f"{name}.json", json.dumps(document, indent=1) + "\n")
     save(draw_fidelity(document), folder / f"{name}.png")

@@ -22,7 +22,7 @@ from placement_gym.bench.run.rows import to_plain
 from placement_gym.bench.run.verdict import WITHIN_NOISE, YES, compare_with_best_single
 from placement_gym.devices import collect_cautions
 from placement_gym.errors import EngineError
-from placement_gym.files import make_output_folder
+from placement_gym.files import keep_if_possible, make_output_folder, safe_name, write_text
 from placement_gym.patterns import prefixes, windows
 from placement_gym.placement import Placement
 from placement_gym.problem import Problem
@@ -106,7 +106,7 @@ def plan(
     problem = backend.problem
     rows = make_rows(candidates, measured, errors)
     label = choose(rows)
-    name = f"plan-{problem.units.graph.model}"
+    name = f"plan-{safe_name(problem.units.graph.model)}"
     document: Document = to_plain(
         {
             "model": problem.units.graph.model,
@@ -121,7 +121,8 @@ def plan(
         }
     )
     chosen = next(candidate for candidate in candidates if candidate.label == label)
-    write_report(document, problem, chosen.assignment, folder)
+    with keep_if_possible("the plan's report"):
+        write_report(document, problem, chosen.assignment, folder)
     return document
 
 
@@ -269,8 +270,8 @@ def write_report(document: Document, problem: Problem, assignment: IntArray, fol
     from placement_gym.plots.placement import draw_placement
     from placement_gym.plots.style import save
 
-    name = f"plan-{document['model']}"
+    name = Path(document["file"]).stem
     Placement.of(problem, assignment).save(document["file"])
     title = [f"{document['model']}: {document['verdict']}", *collect_cautions(problem.devices)]
     save(draw_placement(problem, assignment, "\n".join(title)), folder / f"{name}.png")
-    (folder / f"{name}-report.json").write_text(json.dumps(document, indent=1) + "\n")
+    write_text(folder / f"{name}-report.json", json.dumps(document, indent=1) + "\n")

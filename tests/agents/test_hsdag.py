@@ -9,7 +9,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch
-from learned import SIMULATED, several, simulated, weights
+from learned import SIMULATED, load_trusted, several, simulated, weights
 from sb3_contrib import MaskablePPO
 from stable_baselines3 import A2C, PPO
 from stable_baselines3.common.base_class import BaseAlgorithm
@@ -237,9 +237,9 @@ def test_saving_keeps_predictions(algorithm: type[BaseAlgorithm], tmp_path: Path
     model = learner(algorithm)
     model.learn(80)
     model.save(tmp_path / "model.zip")
-    loaded = algorithm.load(tmp_path / "model.zip", env=vectorize_toy())
+    loaded = load_trusted(algorithm, tmp_path / "model.zip", env=vectorize_toy())
     model.policy.save(tmp_path / "policy.pt")
-    alone = HSDAGPolicy.load(tmp_path / "policy.pt")
+    alone = load_trusted(HSDAGPolicy, tmp_path / "policy.pt")
     observation, _ = simulated().reset()
     expected, _ = model.predict(observation, deterministic=True)
     for other in (loaded, alone):

@@ -10,7 +10,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch
-from learned import TWO_MODELS, several, simulated, weights
+from learned import TWO_MODELS, load_trusted, several, simulated, weights
 from stable_baselines3 import PPO
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.callbacks import ConvertCallback
@@ -18,7 +18,7 @@ from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.utils import obs_as_tensor
 from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
 
-from agents.common import REINFORCE
+from agents.common import REINFORCE, checkpoint
 from agents.common.vec_env import vectorize
 from agents.placeto import PlacetoPolicy
 from agents.post import Post
@@ -172,14 +172,43 @@ def test_equal_seeds_make_equal_weights(name: str, algorithm: type[BaseAlgorithm
 
 
 @pytest.mark.parametrize(("name", "algorithm"), LEARNERS)
+def test_a_checkpoint_keeps_weights_optimizer_and_predictions(
+    name: str, algorithm: type[BaseAlgorithm], tmp_path: Path
+) -> None:
+    model = trained_a_while(name, algorithm).model
+    checkpoint.save(model, tmp_path / "model.zip")
+    fresh = checkpoint.restore(learner(name, algorithm), tmp_path / "model.zip")
+    assert torch.equal(weights(fresh), weights(model))
+    assert fresh.num_timesteps == model.num_timesteps
+    before, after = (
+        torch.cat([moment["exp_avg"].flatten() for moment in state["state"].values()])
+        for state in (model.policy.optimizer.state_dict(), fresh.policy.optimizer.state_dict())
+    )
+    assert torch.equal(before, after)
+    observation, _ = env_for(name).reset()
+    expected, _ = model.predict(observation, deterministic=True)
+    np.testing.assert_array_equal(fresh.predict(observation, deterministic=True)[0], expected)
+
+
+def test_a_checkpoint_keeps_the_population_of_post(tmp_path: Path) -> None:
+    model = learner("post", Post)
+    model.learn(60)
+    assert 0 < len(model.returns) < model.population
+    checkpoint.save(model, tmp_path / "model.zip")
+    fresh = checkpoint.restore(learner("post", Post), tmp_path / "model.zip")
+    assert fresh.returns == model.returns
+    np.testing.assert_array_equal(fresh.actions, model.actions)
+
+
+@pytest.mark.parametrize(("name", "algorithm"), LEARNERS)
 def test_saving_keeps_weights_and_predictions(
     name: str, algorithm: type[BaseAlgorithm], tmp_path: Path
 ) -> None:
     model = trained_a_while(name, algorithm).model
     model.save(tmp_path / "model.zip")
-    loaded = algorithm.load(tmp_path / "model.zip", env=toy(name))
+    loaded = load_trusted(algorithm, tmp_path / "model.zip", env=toy(name))
     model.policy.save(tmp_path / "policy.pt")
-    alone = type(model.policy).load(tmp_path / "policy.pt")
+    alone = load_trusted(type(model.policy), tmp_path / "policy.pt")
     observation, _ = env_for(name).reset()
     expected, _ = model.predict(observation, deterministic=True)
     for other in (loaded, alone):

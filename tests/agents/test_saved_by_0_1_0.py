@@ -15,7 +15,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
-from learned import simulated
+from learned import load_trusted, simulated
 from stable_baselines3 import PPO
 from stable_baselines3.common.base_class import BaseAlgorithm
 
@@ -50,7 +50,7 @@ def test_every_saved_model_is_tried() -> None:
 def test_a_saved_model_predicts_what_it_predicted(name: str) -> None:
     algorithm, env_id = SAVED[name]
     env = gym.make(env_id, model="tiny")
-    model = algorithm.load(FOLDER / f"{name}.zip", device="cpu")
+    model = load_trusted(algorithm, FOLDER / f"{name}.zip", device="cpu")
     observation, _ = env.reset(seed=0)
     for expected in ACTIONS[name]:
         action, _ = model.predict(observation, deterministic=True)
@@ -62,7 +62,7 @@ def test_a_saved_model_predicts_what_it_predicted(name: str) -> None:
 def test_a_saved_model_learns_on(name: str) -> None:
     algorithm, env_id = SAVED[name]
     env = gym.make(env_id, model="tiny", observe_graph=name != "placeto_agent")
-    model = algorithm.load(FOLDER / f"{name}.zip", env, device="cpu")
+    model = load_trusted(algorithm, FOLDER / f"{name}.zip", env=env, device="cpu")
     steps = model.num_timesteps
     model.learn(70, reset_num_timesteps=False)
     assert model.num_timesteps == steps + 70
@@ -70,7 +70,7 @@ def test_a_saved_model_learns_on(name: str) -> None:
 
 def test_training_goes_on_from_a_checkpoint_and_keeps_the_best_placement(tmp_path: Path) -> None:
     shutil.copy(FOLDER / "checkpoint.zip", tmp_path / "model.zip")
-    model = resume(make(simulated(), 0), tmp_path / "model.zip")
+    model = resume(make(simulated(), 0), tmp_path / "model.zip", trust=True)
     best: Best = model.best_placement
     assert model.num_timesteps == 60
     assert best.assignment.tolist() == [1, 1, 1, 1, 0, 0, 0]
@@ -79,7 +79,8 @@ def test_training_goes_on_from_a_checkpoint_and_keeps_the_best_placement(tmp_pat
     model.learn(20, [callback, checkpoint], reset_num_timesteps=False)
     assert callback.best is not None
     assert callback.best.speedup >= best.speedup
-    assert resume(make(simulated(), 0), tmp_path / "model.zip").num_timesteps == 80
+    again = resume(make(simulated(), 0), FOLDER / "checkpoint.zip", trust=True)
+    assert resume(again, tmp_path / "model.zip").num_timesteps == 80
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,8 @@ from rich.console import Console
 
 import placement_gym
 from placement_gym.bench import compare
-from placement_gym.cli.main import find_modules_in, main
+from placement_gym.bench.run.agents import find_modules_in
+from placement_gym.cli.main import main
 from placement_gym.cli.options import parse_seeds
 from placement_gym.cli.tables import profile_table
 
@@ -260,7 +261,7 @@ def test_modules_of_the_users_folder_are_found_and_hide_no_others(
     script.write_text("import sys\nfrom placement_gym.cli.main import main\nsys.exit(main())\n")
     command = [str(script)] if start == "script" else ["-m", "placement_gym"]
     done = subprocess.run(
-        [sys.executable, *command, "bench", "run", "study.yaml", "--out", "results"],
+        [sys.executable, *command, "bench", "run", "study.yaml", "--out", "results", "--trust"],
         cwd=tmp_path,
         capture_output=True,
         text=True,
@@ -279,6 +280,23 @@ def test_the_users_folder_comes_after_this_package_wherever_that_is(
     find_modules_in(tmp_path)
     find_modules_in(tmp_path)
     assert sys.path == ["first", str(Path(placement_gym.__file__).parent.parent), str(tmp_path)]
+
+
+@pytest.mark.parametrize("option", ["--model", "--devices"])
+def test_a_name_that_is_too_long_for_a_path_is_a_users_error(
+    option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for text in ("x" * 5000, "x" * 5000 + ".json"):
+        command = ["compare", "--env", "DevicePlacementSim-v0", option, text]
+        assert main([*command, "--out", str(tmp_path)]) == 2
+        assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_a_study_that_is_too_long_for_a_path_is_a_users_error(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["bench", "run", "x" * 5000, "--out", "never"]) == 2
+    assert "a study that is not a file must be one of" in capsys.readouterr().err
 
 
 def test_a_file_that_openvino_cannot_read_is_a_users_error(

@@ -137,6 +137,14 @@ def with_nan(values: dict[str, Any]) -> None:
     values["operator_ms"][2][1] = float("nan")
 
 
+def of_a_changed_time(values: dict[str, Any]) -> None:
+    values["operator_ms"][2][1] += 1.0
+
+
+def of_an_infinite_sum(values: dict[str, Any]) -> None:
+    values["operator_ms"] = [[1e308, 1e308] for _ in values["operator_ms"]]
+
+
 def short_of_a_row(values: dict[str, Any]) -> None:
     del values["operator_ms"][0]
 
@@ -149,8 +157,10 @@ def transposed(values: dict[str, Any]) -> None:
     ("damage", "reason"),
     [
         (without_devices, "devices"),
-        (of_the_future, "format 99"),
-        (with_nan, "finite"),
+        (of_the_future, "format is 99"),
+        (with_nan, "invalid JSON, .* line 1"),
+        (of_a_changed_time, "checksum"),
+        (of_an_infinite_sum, "in their sum"),
         (short_of_a_row, "operator_ms has shape"),
         (transposed, "operator_ms has shape"),
     ],

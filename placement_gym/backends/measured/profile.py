@@ -22,7 +22,8 @@ from placement_gym.backends.measured.timing_protocol import FOR_FITTING, QUICK, 
 from placement_gym.backends.protocol import Measurement
 from placement_gym.costs.table import CostTable
 from placement_gym.devices import usable_cores
-from placement_gym.errors import EngineError, UserError
+from placement_gym.errors import EngineError, UserError, warn_user
+from placement_gym.files import keep_if_possible, safe_name, set_aside
 from placement_gym.patterns import sample_placements
 from placement_gym.problem import Problem
 from placement_gym.progress import progress_bar
@@ -55,9 +56,9 @@ def load_or_measure(
         UserError: The problem cannot be profiled; see ``check_can_be_profiled``.
         EngineError: Too few of the placements could be measured.
     """
-    kept = None if refresh else kept_profile(backend, quick)
+    kept = None if refresh else load_kept_profile(backend, quick)
     if kept is not None:
-        return CostTable.load(kept)
+        return kept
     check_can_be_profiled(backend.problem)
     protocol = QUICK if quick else FOR_FITTING
     total = n_measurements(backend.problem, protocol)
@@ -69,15 +70,32 @@ def load_or_measure(
         progress.update(task, description="profiling")
         table = measure_profile(profiled, step=lambda: progress.advance(task))
     path = cache_path(backend, quick)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    table.save(path)
+    with keep_if_possible("the profile"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        table.save(path)
     return table
+
+
+def load_kept_profile(backend: MeasuredBackend, quick: bool = False) -> CostTable | None:
+    """The profile that this machine keeps; a damaged one is renamed, and the next one is tried."""
+    problem = backend.problem
+    while (path := kept_profile(backend, quick)) is not None:
+        try:
+            table = CostTable.load(path)
+            table.check(problem.units.graph, problem.device_names)
+            return table
+        except UserError as error:
+            aside = set_aside(path)
+            warn_user(f"{error}: it is {f'now {aside}' if aside else 'ignored'}, and made again")
+            if aside is None:
+                return None
+    return None
 
 
 def kept_profile(backend: MeasuredBackend, quick: bool = False) -> Path | None:
     """The file of a profile that this machine keeps, a full one first; None if there is none."""
     paths = [cache_path(backend), cache_path(backend, quick)]
-    return next((path for path in paths if path.exists()), None)
+    return next((path for path in paths if path.is_file()), None)
 
 
 def cache_path(backend: MeasuredBackend, quick: bool = False) -> Path:
@@ -95,7 +113,7 @@ def cache_path(backend: MeasuredBackend, quick: bool = False) -> Path:
     }
     digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    name = "".join(c if c.isalnum() or c in "-_" else "-" for c in problem.units.graph.model)
+    name = safe_name(problem.units.graph.model)
     kind = "quick-profile" if quick else "profile"
     return cache / "placement_gym" / f"{kind}-{name}-{digest}.json"
 

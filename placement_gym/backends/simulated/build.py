@@ -11,6 +11,7 @@ from placement_gym.costs.table import CostTable
 from placement_gym.costs.workloads import SCALES, Workload, is_workload, parse_counts
 from placement_gym.devices import DevicesArgument, DeviceSpec, parse_devices
 from placement_gym.errors import UserError, unknown_name
+from placement_gym.files import is_path
 from placement_gym.graph.extract import VIEWS
 from placement_gym.graph.synthetic import is_synthetic, synthetic
 from placement_gym.graph.units import Units, group
@@ -124,6 +125,6 @@ def load_costs(costs: str | Path, names: tuple[str, ...]) -> CostTable:
     Raises:
         ValueError: The file does not exist or is not a valid cost table.
     """
-    if not Path(costs).is_file():
+    if not is_path(costs):
         raise UserError(f"costs must be one of {names} or the file of a cost table, not {costs!r}")
     return CostTable.load(costs)

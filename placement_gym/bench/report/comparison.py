@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from textwrap import fill
@@ -25,7 +24,10 @@ from placement_gym.bench.report.known_latencies import KnownLatencies
 from placement_gym.bench.run.environment import BenchEnv
 from placement_gym.bench.run.rows import Json
 from placement_gym.bench.run.verdict import YES
+from placement_gym.errors import UserError
+from placement_gym.files import keep_if_possible, safe_name, write_text
 from placement_gym.placement import Placement, parse_assignment
+from placement_gym.texts import escape_markdown, escape_paragraph, make_printable
 
 Document = Mapping[str, Any]
 FILE = "comparison.json"
@@ -113,55 +115,68 @@ def list_failures(document: Document) -> list[str]:
 
 def comparison_table(document: Document) -> Group:
     """The table that the command prints, with notes, failures and the verdict."""
-    table = Table(title=heading(document), title_justify="left", box=SIMPLE_HEAD)
+    title = Text(make_printable(heading(document)))
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD)
     for column in COLUMNS:
         side: JustifyMethod = "left" if column == COLUMNS[0] else "right"
         table.add_column(fill(column, 10), justify=side, no_wrap=True)
     known = known_latencies_of(document)
     for row in document["rows"]:
         style = "bold" if row["beats_best_single"] == YES else ""
-        table.add_row(*format_row(row, known), style=style)
+        table.add_row(*map(plain_cell, format_row(row, known)), style=style)
     for line in format_known(known):
         table.add_row(*line, style="dim")
     notes = [*document["notes"], *([document["replaced"]] if document["replaced"] else [])]
     if document["resumed"]:
         notes.append(f"{document['resumed']} runs were done before and are taken as they are.")
     return Group(
-        *(Text(note, style="yellow") for note in notes),
+        *(Text(make_printable(note), style="yellow") for note in notes),
         table,
         Text(LEGEND, style="dim"),
-        *(Text(line, style="red") for line in list_failures(document)),
-        Text(conclusion(document)),
+        *(Text(make_printable(line), style="red") for line in list_failures(document)),
+        Text(make_printable(conclusion(document))),
     )
+
+
+def plain_cell(text: str) -> Text:
+    """A cell of a terminal's table, in which brackets are no markup."""
+    return Text(make_printable(text))
 
 
 def format_markdown(document: Document) -> str:
     """The same table as Markdown."""
     known = known_latencies_of(document)
     rows = [format_row(row, known) for row in document["rows"]] + format_known(known)
-    lines = [f"# {heading(document)}", ""]
-    lines += [f"**{note}**\n" for note in document["notes"]]
+    lines = [f"# {escape_markdown(heading(document))}", ""]
+    lines += [f"**{escape_markdown(note)}**\n" for note in document["notes"]]
     lines += [_markdown_line(COLUMNS), "|" + " --- |" * len(COLUMNS)]
     lines += [_markdown_line(cells) for cells in rows]
-    lines += ["", LEGEND, "", *(f"- {line}" for line in list_failures(document))]
-    return "\n".join([*lines, "", conclusion(document), ""])
+    failures = map(escape_paragraph, list_failures(document))
+    lines += ["", LEGEND, "", *(f"- {line}" for line in failures)]
+    return "\n".join([*lines, "", escape_paragraph(conclusion(document)), ""])
 
 
 def _markdown_line(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cell or ' ' for cell in cells)} |"
+    return f"| {' | '.join(escape_markdown(cell) or ' ' for cell in cells)} |"
 
 
 def describe_replaced(document: Document, folder: Path) -> list[str]:
     """A sentence about the comparison whose table the folder holds, if it is another one."""
+    from placement_gym.schemas.comparisons import ComparisonFields
+    from placement_gym.schemas.reading import check, load_json
+
     if not (folder / FILE).is_file():
         return []
-    before = json.loads((folder / FILE).read_text())
+    try:
+        before = check(ComparisonFields, load_json(folder / FILE))
+    except UserError as error:
+        return [f"{FILE} was damaged and is replaced ({error}); its rows stay in results.jsonl."]
     keys = {row["key"] for row in document["rows"]}
-    if {row["key"] for row in before["rows"]} <= keys:
+    if {row.key for row in before.rows} <= keys:
         return []
     return [
-        f"The table and pictures replace those of {before['model']} on "
-        f"{', '.join(before['devices'])} ({before['env']}), whose rows stay in results.jsonl."
+        f"The table and pictures replace those of {before.model} on "
+        f"{', '.join(before.devices)} ({before.env}), whose rows stay in results.jsonl."
     ]
 
 
@@ -170,8 +185,8 @@ def write_report(document: Document, folder: Path) -> None:
     from placement_gym.plots.comparison import draw_comparison
     from placement_gym.plots.style import save
 
-    (folder / FILE).write_text(json.dumps(document, indent=1) + "\n")
-    (folder / "table.md").write_text(format_markdown(document))
+    write_text(folder / FILE, json.dumps(document, indent=1) + "\n")
+    write_text(folder / "table.md", format_markdown(document))
     if any(row["latency_ms"] for row in document["rows"]):
         lines = [heading(document), *(fill(note, 92) for note in document["notes"])]
         figure = draw_comparison(_name_seeds(document["rows"]), "\n".join(lines))
@@ -194,7 +209,8 @@ def save_placement(bench_env: BenchEnv, row: Json, folder: Path) -> None:
         return
     base = bench_env.base
     assignment = parse_assignment(row["placement"], base.problem)
-    Placement.of(base.problem, assignment, base.graph).save(_file_of(row, folder, ".json"))
+    with keep_if_possible("a placement"):
+        Placement.of(base.problem, assignment, base.graph).save(_file_of(row, folder, ".json"))
 
 
 def draw_placements(
@@ -230,5 +246,5 @@ def draw_placements(
 
 
 def _file_of(row: Json, folder: Path, suffix: str) -> Path:
-    name = re.sub(r"[^\w-]+", "-", f"{row['model']}-{row['label']}-seed{row['seed']}")
+    name = safe_name(f"{row['model']}-{row['label']}-seed{row['seed']}".replace(".", "-"))
     return folder / f"{name}{suffix}"

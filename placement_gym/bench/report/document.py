@@ -13,6 +13,9 @@ from string import Template
 
 from matplotlib.figure import Figure
 
+from placement_gym.files import safe_name, write_bytes, write_text
+from placement_gym.texts import code_span, escape_markdown, escape_paragraph, make_printable
+
 PAGE = Template("""<!doctype html>
 <html lang="en">
 <head>
@@ -46,10 +49,10 @@ class Heading:
     level: int = 2
 
     def markdown(self, folder: Path) -> str:
-        return f"{'#' * self.level} {self.text}"
+        return f"{'#' * self.level} {escape_markdown(self.text)}"
 
     def html(self) -> str:
-        return f"<h{self.level}>{html.escape(self.text)}</h{self.level}>"
+        return f"<h{self.level}>{escape_html(self.text)}</h{self.level}>"
 
 
 @dataclass(frozen=True)
@@ -59,10 +62,25 @@ class Text:
     text: str
 
     def markdown(self, folder: Path) -> str:
-        return self.text
+        return escape_paragraph(self.text)
 
     def html(self) -> str:
-        return f'<p class="note">{html.escape(self.text)}</p>'
+        return f'<p class="note">{escape_html(self.text)}</p>'
+
+
+@dataclass(frozen=True)
+class Code:
+    """A few words and a command."""
+
+    text: str
+    command: str
+
+    def markdown(self, folder: Path) -> str:
+        return f"{escape_paragraph(self.text)} {code_span(self.command)}"
+
+    def html(self) -> str:
+        command = escape_html(self.command)
+        return f'<p class="note">{escape_html(self.text)} <code>{command}</code></p>'
 
 
 @dataclass(frozen=True)
@@ -74,14 +92,15 @@ class Table:
 
     def markdown(self, folder: Path) -> str:
         sides = " --- |" + " ---: |" * (len(self.columns) - 1)
-        lines = [f"| {' | '.join(self.columns)} |", f"|{sides}"]
-        lines += [f"| {' | '.join(cell or ' ' for cell in row)} |" for row in self.rows]
+        first, *rows = (map(escape_markdown, row) for row in (self.columns, *self.rows))
+        lines = [f"| {' | '.join(first)} |", f"|{sides}"]
+        lines += [f"| {' | '.join(cell or ' ' for cell in row)} |" for row in rows]
         return "\n".join(lines)
 
     def html(self) -> str:
-        head = "".join(f"<th>{html.escape(column)}</th>" for column in self.columns)
+        head = "".join(f"<th>{escape_html(column)}</th>" for column in self.columns)
         rows = "".join(
-            "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>\n"
+            "<tr>" + "".join(f"<td>{escape_html(cell)}</td>" for cell in row) + "</tr>\n"
             for row in self.rows
         )
         return f'<div class="table"><table><tr>{head}</tr>\n{rows}</table></div>'
@@ -96,12 +115,13 @@ class Picture:
     caption: str
 
     def markdown(self, folder: Path) -> str:
-        (folder / self.name).write_bytes(self.png)
-        return f"![{self.caption}]({self.name})\n\n{self.caption}"
+        name, caption = safe_name(self.name), escape_markdown(self.caption)
+        write_bytes(folder / name, self.png)
+        return f"![{caption}]({name})\n\n{escape_paragraph(self.caption)}"
 
     def html(self) -> str:
         data = base64.b64encode(self.png).decode()
-        caption = html.escape(self.caption)
+        caption = escape_html(self.caption)
         return f'<img alt="{caption}" src="data:image/png;base64,{data}"><p>{caption}</p>'
 
     @cached_property
@@ -112,14 +132,19 @@ class Picture:
         return written.getvalue()
 
 
-Block = Heading | Text | Table | Picture
+Block = Heading | Text | Code | Table | Picture
+
+
+def escape_html(text: str) -> str:
+    """The text as HTML shows it, without control characters."""
+    return html.escape(make_printable(text))
 
 
 def write_report(blocks: Sequence[Block], folder: Path) -> tuple[Path, Path]:
     """Write ``report.md`` with its pictures and ``report.html``, which holds all of it."""
     markdown, page = folder / "report.md", folder / "report.html"
-    markdown.write_text("\n\n".join(block.markdown(folder) for block in blocks) + "\n")
+    write_text(markdown, "\n\n".join(block.markdown(folder) for block in blocks) + "\n")
     title = next(block.text for block in blocks if isinstance(block, Heading))
     body = "\n".join(block.html() for block in blocks)
-    page.write_text(PAGE.substitute(title=html.escape(title), body=body))
+    write_text(page, PAGE.substitute(title=escape_html(title), body=body))
     return markdown, page

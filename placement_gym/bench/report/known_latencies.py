@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -15,11 +14,15 @@ from placement_gym.bench.known.identity import identify, identify_row
 from placement_gym.bench.report.drift import group_by_problem, median_device_ms
 from placement_gym.bench.report.optimum import find_optimum_or_bound
 from placement_gym.bench.run.environment import BenchEnv, BenchEnvs
-from placement_gym.bench.run.rows import Json
+from placement_gym.bench.run.rows import Json, to_plain
 from placement_gym.bench.study.spec import Task
+from placement_gym.errors import UserError, warn_user
+from placement_gym.files import FileError, keep_if_possible, set_aside, write_text
 from placement_gym.solvers.gap import TOLERANCE
 
 FILE = "references.json"
+References = dict[str, dict[str, float | None]]
+"""``optimum_ms`` and ``bound_ms`` by model, costs and problem."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +105,7 @@ def load_known_latencies(
         on_problem: Called after each problem.
     """
     path = folder / FILE
-    kept: dict[str, Any] = json.loads(path.read_text()) if path.is_file() else {}
+    kept = load_references(path)
     known = find_recorded(rows)
     for mine in group_by_problem(rows):
         problem, found = mine[0]["problem"], [row for row in mine if row["latency_ms"]]
@@ -112,9 +115,8 @@ def load_known_latencies(
         on_problem()
     if not kept:
         return known
-    part = path.with_suffix(".part")
-    part.write_text(json.dumps(kept, indent=1))
-    part.replace(path)
+    with keep_if_possible("optima and bounds"):
+        write_text(path, json.dumps(to_plain(kept), indent=1))
     return known
 
 
@@ -134,14 +136,37 @@ def find_recorded(rows: Sequence[Json]) -> dict[str, KnownLatencies]:
     return known
 
 
-def _known_of(rows: Sequence[Json], bench_env: BenchEnv, kept: dict[str, Any]) -> KnownLatencies:
+def load_references(path: Path) -> References:
+    """Optima and bounds that a folder holds; a damaged file is renamed, and they are found again.
+
+    Raises:
+        FileError: The file cannot be read.
+    """
+    from placement_gym.schemas.comparisons import ReferencesFile
+    from placement_gym.schemas.reading import check, load_json
+
+    if not path.is_file():
+        return {}
+    try:
+        return check(ReferencesFile, load_json(path)).model_dump()
+    except FileError:
+        raise
+    except UserError as error:
+        aside = set_aside(path)
+        warn_user(f"{path} is damaged ({error}): {f'it is now {aside}' if aside else 'ignored'}")
+        return {}
+
+
+def _known_of(rows: Sequence[Json], bench_env: BenchEnv, kept: References) -> KnownLatencies:
     """The known latencies of rows with a latency; a new optimum or bound is added to ``kept``."""
     known_ms = [row["latency_ms"] for row in rows]
     row = rows[0]
     key = f"{row['model_fingerprint']} {row['costs_fingerprint']} {row['problem']}"
     if key not in kept:
         kept[key] = find_optimum_or_bound(bench_env.base, known_ms)
-    return KnownLatencies(_best_single_ms(bench_env, rows), **kept[key]).add_proof(known_ms)
+    optimum_ms, bound_ms = kept[key]["optimum_ms"], kept[key]["bound_ms"]
+    found = KnownLatencies(_best_single_ms(bench_env, rows), optimum_ms, bound_ms)
+    return found.add_proof(known_ms)
 
 
 def _best_single_ms(bench_env: BenchEnv, rows: Sequence[Json]) -> float | None:

@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 
 from placement_gym.bench.report.stats import performance_profile
 from placement_gym.plots.style import COLOURS
+from placement_gym.texts import escape_figure_text
 
 if TYPE_CHECKING:
     from placement_gym.bench.report.scores import StudyResults
@@ -56,7 +57,9 @@ def draw_intervals(results: StudyResults) -> Figure:
             means, height, "d", ms=6, mfc="none", color=COLOURS[shift], label=f"{label}, mean"
         )
     axes.set(
-        yticks=np.arange(len(agents)), yticklabels=agents, xlabel="score (1 is the best known)"
+        yticks=np.arange(len(agents)),
+        yticklabels=[escape_figure_text(agent) for agent in agents],
+        xlabel="score (1 is the best known)",
     )
     axes.invert_yaxis()
     axes.grid(axis="x", color="#dddddd", lw=0.6)
@@ -74,7 +77,8 @@ def draw_profiles(results: StudyResults) -> Figure:
     thresholds = np.linspace(max(scores[scores > 0].min() - 0.02, 1e-3), 1.0, POINTS)
     for agent, look in choose_looks(agents).items():
         profile = performance_profile(results.scores(agent), thresholds)
-        axes.plot(thresholds, profile, drawstyle="steps-pre", label=agent, lw=1.4, **look)  # type: ignore[arg-type]
+        name = escape_figure_text(agent)
+        axes.plot(thresholds, profile, drawstyle="steps-pre", label=name, lw=1.4, **look)  # type: ignore[arg-type]
     axes.set(xlabel="score", ylabel="share of runs", ylim=(-0.02, 1.02))
     axes.spines[["top", "right"]].set_visible(False)
     figure.legend(loc="outside right upper", frameon=False, fontsize=8)
@@ -96,7 +100,8 @@ def draw_curves(results: StudyResults) -> Figure:
     ):
         for agent, look in choose_looks(agents).items():
             curves = results.curve(agent, grid, axis)
-            axes.plot(grid, curves.mean(axis=0), label=agent if not axis else None, lw=1.4, **look)
+            name = None if axis else escape_figure_text(agent)
+            axes.plot(grid, curves.mean(axis=0), label=name, lw=1.4, **look)
         axes.set(xscale="log", xlabel=label)
         axes.spines[["top", "right"]].set_visible(False)
     sides[0].set_ylabel("best score so far")

@@ -8,7 +8,14 @@ from pathlib import Path
 import gymnasium as gym
 
 from placement_gym.bench.report.agent_table import FLOORS, summarize_agents
-from placement_gym.bench.report.document import Block, Heading, Picture, Text, write_report
+from placement_gym.bench.report.document import (
+    Block,
+    Code,
+    Heading,
+    Picture,
+    Text,
+    write_report,
+)
 from placement_gym.bench.report.drift import NOTE, correct_drift
 from placement_gym.bench.report.formats import GAP_LEGEND, INFEASIBLE_LEGEND
 from placement_gym.bench.report.known_latencies import load_known_latencies
@@ -90,7 +97,7 @@ def report_overview(study: Study, results: StudyResults, runs: int, command: str
         *map(Text, list_cautions(study, results)),
         Text(f"{len(rows)} of {runs} runs. {describe_provenance(rows[0])}"),
         *([Text(f"Scored elsewhere: {dict(study.score_on)}")] if study.score_on else []),
-        *([Text(f"Made by `{command}`")] if command else []),
+        *([Code("Made by", command)] if command else []),
         *report_roles(results),
         Text(LEGEND),
         Heading("Problems"),

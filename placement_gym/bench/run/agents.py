@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from placement_gym.arguments import check_flag
 from placement_gym.errors import UserError, unknown_name
+from placement_gym.files import IMPORT_ROOT
 
 REGISTRY = "agents:AGENTS"
+IMPORTABLE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
+"""``"module:attribute"``."""
 
 REPAIR = "repair"
 """An option of every agent that the harness takes: whether its placements are repaired."""
@@ -76,12 +81,26 @@ class AgentSpec:
         if isinstance(agent, str):
             return cls(agent)
         if isinstance(agent, Mapping):
-            if not {"name"} <= set(agent) <= {"name", "kwargs", "label"}:
-                raise UserError(f"an agent is {{name, kwargs, label}}, not {sorted(agent)}")
-            return cls(agent["name"], agent.get("kwargs") or {}, alias=agent.get("label") or "")
+            return cls.of_json(agent)
         if is_agent(agent):
             return cls(type(agent).__name__, factory=agent)
         return cls(getattr(agent, "__name__", repr(agent)), factory=agent)
+
+    @classmethod
+    def of_json(cls, values: Mapping[str, Any]) -> AgentSpec:
+        """An agent from ``{"name", "kwargs", "label"}``.
+
+        Raises:
+            UserError: A key is unknown or wrong.
+        """
+        from placement_gym.schemas.reading import check
+        from placement_gym.schemas.studies import AgentFields
+
+        try:
+            fields = check(AgentFields, values)
+        except UserError as error:
+            raise UserError(f"an agent is {{name, kwargs, label}}: {error}") from error
+        return cls(fields.name, fields.kwargs or {}, alias=fields.label or "")
 
     def load(self) -> Any:
         """Import the factory of the agent, or the agent itself.
@@ -138,11 +157,25 @@ def load_agent(name: str) -> Any:
     if ":" not in target:
         unknown = unknown_name("agent", name, known)
         raise UnknownAgentError(f"{unknown}; your own agent is 'module:attribute'")
+    if name not in known:
+        find_modules_in(Path.cwd())
     return import_attribute(target)
+
+
+def find_modules_in(folder: str | Path) -> None:
+    """Let ``my_module:make`` be found in a folder, which comes last on the module path.
+
+    Nothing in it hides a module of Python or of this package, whose own folder comes before it: an
+    editable install is not on ``sys.path``.
+    """
+    for path in (str(IMPORT_ROOT), str(folder)):
+        if path not in sys.path:
+            sys.path.append(path)
 
 
 def registered_agents() -> dict[str, str]:
     """The registered agents: name -> ``"module:attribute"``."""
+    find_modules_in(IMPORT_ROOT)
     agents: dict[str, str] = import_attribute(REGISTRY)
     return agents
 
@@ -153,6 +186,8 @@ def import_attribute(target: str) -> Any:
     Raises:
         UnknownAgentError: There is no such module or attribute.
     """
+    if not IMPORTABLE.fullmatch(target):
+        raise UnknownAgentError(f"your own agent is 'module:attribute', not {target!r:.80}")
     module, _, name = target.partition(":")
     try:
         return getattr(import_module(module), name)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 
@@ -18,6 +18,10 @@ from placement_gym.bench.run.finalist import Finalist
 from placement_gym.devices import DeviceSpec
 from placement_gym.entry_points import check_kwargs
 from placement_gym.env import DevicePlacementEnv, placement_env
+from placement_gym.files import replace_file, safe_name
+
+if TYPE_CHECKING:
+    import openvino as ov
 
 
 @dataclass(frozen=True)
@@ -122,14 +126,27 @@ class BenchEnvs:
         self.close()
 
 
+def save_model(model: ov.Model, folder: Path) -> Path:
+    """Save a model in memory under a safe form of its name, without compression; returns the path.
+
+    Raises:
+        FileError: It cannot be written.
+    """
+    import openvino as ov
+
+    path = folder / f"{safe_name(model.get_friendly_name())}.xml"
+    with replace_file(path.with_suffix(".bin")) as weights, replace_file(path) as new:
+        ov.save_model(model, new, compress_to_fp16=False)
+        new.with_suffix(".bin").rename(weights)
+    return path
+
+
 def to_portable(value: Any, folder: Path) -> Any:
     """A make argument as JSON can hold it; a model in memory is saved into the folder."""
     import openvino as ov
 
     if isinstance(value, ov.Model):
-        path = folder / f"{value.get_friendly_name()}.xml"
-        ov.save_model(value, path, compress_to_fp16=False)
-        return str(path)
+        return str(save_model(value, folder))
     if isinstance(value, Path):
         return str(value)
     if isinstance(value, DeviceSpec):

@@ -6,7 +6,7 @@ import json
 import lzma
 import math
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -16,12 +16,16 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from placement_gym.bench.run.provenance import git_commit, host, versions
-from placement_gym.errors import UserError
+from placement_gym.errors import UserError, warn_user
+from placement_gym.files import FileError, read_bytes, write_bytes, write_text
 
 Json = dict[str, Any]
 ROWS = "results.jsonl"
 PACKED_ROWS = "results.jsonl.xz"
 """Published rows, compressed; they are only read."""
+DAMAGED = "results.damaged.txt"
+"""Beside the results: lines that were no rows, each under its number and its fault."""
+MAX_BYTES = 2**34
 
 
 @dataclass(frozen=True)
@@ -111,52 +115,131 @@ def to_plain(value: Any) -> Any:
 
 
 def append_row(path: Path, row: Json) -> None:
-    """Add one line to a results file; a last line that a kill has torn is cut off first."""
+    """Add one line to a results file; a last line that a kill has torn is cut off first.
+
+    Raises:
+        FileError: It cannot be written; the lines before are kept.
+    """
     cut_torn_line(path)
-    with path.open("ab") as file:
-        file.write(json.dumps(row).encode() + b"\n")
+    try:
+        with path.open("ab") as file:
+            file.write(json.dumps(row).encode() + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        raise FileError(f"cannot write {str(path)!r}: {error.strerror or error}") from error
 
 
 def cut_torn_line(path: Path) -> None:
-    """Cut off a last line that a kill has torn; make the file if there is none."""
-    with path.open("ab+") as file:
-        end = file.seek(0, os.SEEK_END)
-        file.seek(max(end - 1, 0))
-        if file.read() not in (b"", b"\n"):
-            file.seek(0)
-            file.truncate(file.read().rfind(b"\n") + 1)
+    """Cut off a last line that a kill has torn; make the file if there is none.
+
+    Raises:
+        FileError: The file cannot be written.
+    """
+    try:
+        with path.open("ab+") as file:
+            end = file.seek(0, os.SEEK_END)
+            file.seek(max(end - 1, 0))
+            if file.read() not in (b"", b"\n"):
+                file.seek(0)
+                file.truncate(file.read().rfind(b"\n") + 1)
+    except OSError as error:
+        raise FileError(f"cannot write {str(path)!r}: {error.strerror or error}") from error
 
 
 def load_rows(path: Path) -> list[Json]:
     """Read the rows of a results file, compressed or not; a torn last line does not count.
 
+    Damaged lines are left out, with a warning that has their numbers; ``set_damaged_lines_aside``
+    moves them.
+
     Raises:
-        UserError: Another line is not valid JSON, or a compressed file is damaged.
+        UserError: The file cannot be read, or a compressed one is damaged.
     """
-    if not path.is_file():
-        return []
-    rows = []
-    lines = read_bytes(path).split(b"\n")
-    for number, line in enumerate(lines[:-1], start=1):
-        try:
-            rows.append(json.loads(line))
-        except json.JSONDecodeError as error:
-            raise UserError(f"{path}, line {number} is not valid JSON: {error}") from error
+    rows, damaged = read_lines(path)
+    if damaged:
+        shown = "; ".join(f"line {number}: {reason}" for number, _, reason in damaged[:3])
+        lines = f"{len(damaged)} damaged line{'s' * (len(damaged) > 1)}"
+        warn_user(
+            f"{path} has {lines}, left out ({shown}): the same study runs again what they held, "
+            f"and keeps them in {DAMAGED}"
+        )
     return rows
 
 
-def read_bytes(path: Path) -> bytes:
-    """Read a file, decompressed if its name ends in ``.xz``.
+def read_lines(path: Path) -> tuple[list[Json], list[tuple[int, bytes, str]]]:
+    """The rows of a results file; and number, content and fault of each damaged line."""
+    if not path.is_file():
+        return [], []
+    rows, damaged = [], []
+    lines = unpack(path).split(b"\n")
+    for number, line in enumerate(lines[:-1], start=1):
+        try:
+            rows.append(parse_row(line))
+        except UserError as error:
+            damaged.append((number, line, str(error)))
+    return rows, damaged
+
+
+def parse_row(line: bytes) -> Json:
+    """A row from one line.
 
     Raises:
-        UserError: A compressed file is damaged.
+        UserError: It is not valid JSON, or a field is missing or wrong.
     """
-    if path.suffix != ".xz":
-        return path.read_bytes()
+    from placement_gym.schemas.reading import check, parse_json
+    from placement_gym.schemas.rows import RowFields, RunFields
+
+    row = parse_json(line)
+    check(RunFields if isinstance(row, Mapping) and "key" in row else RowFields, row)
     try:
-        return lzma.decompress(path.read_bytes())
+        json.dumps(row, allow_nan=False)
+    except ValueError as error:  # 1e400 is infinite
+        raise UserError(f"a number is not finite: {error}") from error
+    return dict(row)
+
+
+def set_damaged_lines_aside(path: Path) -> None:
+    """Move damaged lines, with their numbers, into ``DAMAGED`` beside the file.
+
+    Raises:
+        FileError: A file cannot be written; the lines are still where they were then.
+    """
+    rows, damaged = read_lines(path)
+    if not damaged:
+        return
+    aside = path.with_name(DAMAGED)
+    before = read_bytes(aside, MAX_BYTES) if aside.is_file() else b""
+    entries = [
+        f"# line {number}: {reason}\n".encode() + line + b"\n" for number, line, reason in damaged
+    ]
+    write_bytes(aside, before + b"".join(entries))
+    write_rows(path, rows)
+
+
+def write_rows(path: Path, rows: Iterable[Json]) -> None:
+    """Replace a results file as a whole."""
+    write_text(path, "".join(json.dumps(row) + "\n" for row in rows))
+
+
+def unpack(path: Path) -> bytes:
+    """Read a results file, decompressed if its name ends in ``.xz``.
+
+    Raises:
+        FileError: The file cannot be read.
+        UserError: A compressed file is damaged or too large.
+    """
+    content = read_bytes(path, MAX_BYTES)
+    if path.suffix != ".xz":
+        return content
+    unpacking = lzma.LZMADecompressor()
+    try:
+        unpacked = unpacking.decompress(content, max_length=MAX_BYTES)
     except lzma.LZMAError as error:
         raise UserError(f"{path} is damaged or not compressed by xz: {error}") from error
+    if not unpacking.eof:
+        raise UserError(f"{path} is damaged: it is cut off, or has more than {MAX_BYTES} bytes")
+    return unpacked
 
 
 def load_runs(folder: Path) -> list[Json]:
@@ -173,11 +256,10 @@ def load_runs(folder: Path) -> list[Json]:
 
 def remove_rows(folder: Path, keys: Collection[str]) -> None:
     """Remove the rows of some runs; the file is replaced as a whole."""
-    path = folder / ROWS
-    kept = [row for row in load_rows(path) if row.get("key") not in keys]
-    part = path.with_suffix(".part")
-    part.write_text("".join(json.dumps(row) + "\n" for row in kept))
-    part.replace(path)
+    if keys:
+        set_damaged_lines_aside(folder / ROWS)
+        kept = [row for row in load_rows(folder / ROWS) if row.get("key") not in keys]
+        write_rows(folder / ROWS, kept)
 
 
 @contextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -12,6 +11,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Protocol
 
+from placement_gym.bench.run.agents import find_modules_in
 from placement_gym.bench.run.environment import BenchEnvs
 from placement_gym.bench.run.rows import Json
 from placement_gym.bench.run.threads import ONE_THREAD, limit_threads
@@ -198,10 +198,10 @@ def run_in_worker(task: Task, folder: str = "") -> Json:
 
     Args:
         task: What to run.
-        folder: Where agents may be imported from; it comes last, so that it hides no module.
+        folder: Where an agent that is ``module:attribute`` may be imported from.
     """
-    if folder and folder not in sys.path:
-        sys.path.append(folder)
+    if folder and ":" in task.agent:
+        find_modules_in(folder)
     return run_task(task, _WORKER_ENVS)
 
 

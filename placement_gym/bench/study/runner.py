@@ -17,12 +17,13 @@ from placement_gym.bench.run.rows import (
     cut_torn_line,
     load_runs,
     lock_folder,
+    set_damaged_lines_aside,
 )
 from placement_gym.bench.study.executors import Executor, Processes, Ray, Serial, run_all
 from placement_gym.bench.study.spec import Study, Task, describe_devices
 from placement_gym.entry_points import find_env_spec
 from placement_gym.errors import UserError, unknown_name
-from placement_gym.files import make_output_folder
+from placement_gym.files import keep_if_possible, make_output_folder
 from placement_gym.progress import progress_bar
 
 EXECUTORS = ("auto", "serial", "processes", "ray")
@@ -71,14 +72,14 @@ def run_study(
     with BenchEnvs() as envs:
         if kind != "ray":
             make_every_environment(missing, envs)
-        run_tasks(
+        new = run_tasks(
             tasks,
             missing,
             folder,
             lambda on_evaluation: make_executor(kind, study, envs, workers, address, on_evaluation),
             quiet=quiet,
         )
-    by_key = {row["key"]: row for row in load_runs(folder)}
+    by_key = {row["key"]: row for row in (*load_runs(folder), *new)}
     return [by_key[task.key] for task in tasks]
 
 
@@ -96,8 +97,11 @@ def run_tasks(
     make: MakeExecutor,
     on_row: Callable[[Task, Json], None] = lambda task, row: None,
     quiet: bool = False,
-) -> None:
+) -> list[Json]:
     """Run tasks and add each row to the folder's results as it ends.
+
+    A row that cannot be written, as on a full disk, is a warning: it is among the rows returned,
+    and the next run is tried.
 
     Args:
         tasks: All tasks, for the progress.
@@ -107,11 +111,14 @@ def run_tasks(
         on_row: Called after a row has been written.
         quiet: Show no progress.
 
+    Returns:
+        The new rows.
+
     Raises:
         UserError: Another process is writing into the folder.
         KeyboardInterrupt: The run was interrupted; the message says what is kept.
     """
-    n_done = len(tasks) - len(missing)
+    n_done, rows = len(tasks) - len(missing), list[Json]()
     with (
         lock_folder(folder),
         progress_bar(len(tasks), "runs", quiet, counted="evaluations") as progress,
@@ -119,13 +126,16 @@ def run_tasks(
         bar = progress.tasks[0]
         progress.update(bar.id, completed=n_done)
         cut_torn_line(folder / ROWS)
+        set_damaged_lines_aside(folder / ROWS)
         if not missing:
-            return
+            return rows
         n_evaluations = 0
         executor = make(partial(count_evaluation, bar))
         try:
             for task, row in run_all(missing, executor):
-                append_row(folder / ROWS, row)
+                rows.append(row)
+                with keep_if_possible("a result"):
+                    append_row(folder / ROWS, row)
                 n_done += 1
                 n_evaluations += row["evaluations"]
                 label = AgentSpec(task.agent, task.kwargs).label
@@ -143,6 +153,7 @@ def run_tasks(
             ) from None
         finally:
             executor.close()
+    return rows
 
 
 def count_evaluation(bar: ProgressTask) -> None:
@@ -234,11 +245,13 @@ def describe_study(study: Study, out: str | Path, retry_failed: bool = False) ->
         f"{Path(task.model).stem} on {describe_devices(task.devices)}"
         for task in first_of_each_problem(tasks)
     ]
+    code = [f"code of its own that it runs: {', '.join(study.code)}"] if study.code else []
     return "\n".join(
         [
             f"{len(tasks)} runs of {study.budget} evaluations, {n_done} already done",
             f"agents: {agents}",
             f"problems ({study.env}): {'; '.join(problems)}",
             f"seeds: {', '.join(map(str, study.all_seeds))}",
+            *code,
         ]
     )

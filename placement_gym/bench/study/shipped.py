@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from placement_gym.errors import unknown_name
+from placement_gym.files import is_path
 
 STUDIES = Path(__file__).parent.parent / "studies"
 
@@ -16,7 +17,7 @@ def find_study(study: str | Path) -> Path:
         UserError: It is neither; the message lists the names.
     """
     path = Path(study)
-    if path.is_file():
+    if is_path(path) and not path.is_dir():
         return path
     shipped = {file.stem: file for file in STUDIES.glob("*.yaml")}
     name = str(study).removeprefix("studies/").removesuffix(".yaml")  # as 0.1.0 named them

@@ -7,18 +7,18 @@ import json
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
 from typing import Any
-
-import yaml
 
 from placement_gym.bench.run.agents import AgentSpec, check_labels
 from placement_gym.bench.study.roles import assign_roles
 from placement_gym.bench.study.shipped import find_study
 from placement_gym.errors import UserError
+from placement_gym.files import read_bytes
 
+MAX_FILE_BYTES = 2**20
 VARIABLE = re.compile(r"\$\{?(\w+)\}?")
 
 
@@ -145,16 +145,10 @@ class Study:
     about: str = ""
 
     def __post_init__(self) -> None:
-        for name in ("models", "agents", "devices"):
-            value = getattr(self, name)
-            if isinstance(value, str) or not value:
-                raise UserError(f"{name} must be a list with at least one entry, not {value!r}")
-        if not isinstance(self.budget, int) or self.budget < 1:
-            raise UserError(f"budget must be a whole number of at least 1, not {self.budget!r}")
-        if not self.all_seeds or not all(isinstance(seed, int) for seed in self.all_seeds):
-            raise UserError(
-                f"seeds must be a number of seeds or a list of whole numbers, not {self.seeds!r}"
-            )
+        from placement_gym.schemas.reading import check
+        from placement_gym.schemas.studies import StudyFields
+
+        check(StudyFields, vars(self))
         check_labels(self.specs)
         assign_roles(self.roles, self.tasks())
 
@@ -163,28 +157,38 @@ class Study:
         """Read a study's YAML file, or one that comes with the package by its name.
 
         Raises:
-            UserError: The file is missing or not valid YAML, or a field is unknown or missing.
+            FileError: It cannot be read.
+            UserError: There is no such study, it is not valid YAML, or a field is wrong or
+                missing; the message names the file and the field or line.
         """
-        path = find_study(path)
+        from placement_gym.schemas.yaml import parse_yaml
+
+        file = find_study(path)
+        content = read_bytes(file, MAX_FILE_BYTES)
         try:
-            values = yaml.safe_load(path.read_text())
-        except (yaml.YAMLError, UnicodeDecodeError) as error:
-            raise UserError(f"{path} is not valid YAML: {error}") from error
-        return cls.of(values, str(path))
+            return cls.of(parse_yaml(content))
+        except UserError as error:
+            raise UserError(f"{file} is no study: {error}") from error
 
     @classmethod
-    def of(cls, values: Any, name: str = "the study") -> Study:
-        """A study from plain values.
+    def of(cls, values: Any) -> Study:
+        """A study from plain values; a field that is None is as if left out.
 
         Raises:
-            UserError: A field is unknown or missing.
+            UserError: A field is wrong, unknown or missing.
         """
-        known = {entry.name for entry in fields(cls)}
-        needed = {"env", "models", "agents", "budget"}
-        if not isinstance(values, Mapping) or not needed <= set(values) <= known:
-            given = sorted(values) if isinstance(values, Mapping) else values
-            raise UserError(f"{name} needs {sorted(needed)} among {sorted(known)}, not {given}")
-        return cls(**{name: value for name, value in values.items() if value is not None})
+        from placement_gym.schemas.reading import check
+        from placement_gym.schemas.studies import StudyFields
+
+        if isinstance(values, Mapping):
+            values = {name: value for name, value in values.items() if value is not None}
+        check(StudyFields, values)
+        return cls(**values)
+
+    @property
+    def code(self) -> list[str]:
+        """The agents that are code of their own, ``"module:attribute"``, and not registered."""
+        return sorted({spec.name for spec in self.specs if ":" in spec.name})
 
     @property
     def all_seeds(self) -> list[int]:
@@ -201,7 +205,7 @@ class Study:
         objects = [agent for agent in self.agents if not isinstance(agent, (str, Mapping))]
         if objects:
             raise UserError(
-                f"a study names its agents, as in 'module:attribute', not {objects[0]!r}"
+                f"a study names its agents, as in 'module:attribute', not {objects[0]!r:.200}"
             )
         return [AgentSpec.of(agent) for agent in self.agents]
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import openvino as ov
 import pytest
+from disks import full_disk
 from fakes import diamond_problem
 from openvino import opset13 as ops
 
@@ -21,7 +23,7 @@ from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.backends.simulated.build import build_simulated_problem
 from placement_gym.costs.table import CostTable
 from placement_gym.devices import DeviceSpec
-from placement_gym.errors import UserError
+from placement_gym.errors import PlacementGymWarning, UserError
 from placement_gym.graph.submodels import acyclic_submodels
 from placement_gym.patterns import sample_placements
 from placement_gym.problem import Problem
@@ -173,6 +175,46 @@ def test_a_quick_profile_is_measured_only_where_there_is_no_full_one(
     profile.load_or_measure(backend, quiet=True, quick=True)
     assert measured == [QUICK, FOR_FITTING]
     assert profile.kept_profile(backend, quick=True) == profile.cache_path(backend)
+
+
+@pytest.mark.usefixtures("own_cache")
+def test_a_damaged_profile_is_set_aside_reported_and_made_again(
+    measured: list[TimingProtocol],
+) -> None:
+    backend = build_measured_backend("tiny", "cpu-testbed")
+    profile.load_or_measure(backend, quiet=True)
+    path = profile.cache_path(backend)
+    good = path.read_text()
+    damaged = (good[: len(good) // 2], re.sub(r"\d\.\d", "9.9", good), "")
+    for number, content in enumerate(damaged):
+        path.write_text(content)
+        with pytest.warns(PlacementGymWarning, match=rf"{path.name}.*it is now .*damaged"):
+            again = profile.load_or_measure(backend, quiet=True)
+        assert measured == [FOR_FITTING] * (number + 2)
+        assert CostTable.load(path).fingerprint == again.fingerprint
+    aside = sorted(path.parent.glob("*.damaged*"))
+    assert sorted(file.read_text() for file in aside) == sorted(damaged)
+
+
+@pytest.mark.usefixtures("own_cache")
+def test_a_damaged_full_profile_leaves_the_quick_one(measured: list[TimingProtocol]) -> None:
+    backend = build_measured_backend("tiny", "cpu-testbed")
+    quick = profile.load_or_measure(backend, quiet=True, quick=True)
+    profile.cache_path(backend).write_text("{")
+    with pytest.warns(PlacementGymWarning, match="it is now"):
+        found = profile.load_or_measure(backend, quiet=True, quick=True)
+    assert found.fingerprint == quick.fingerprint
+    assert measured == [QUICK]
+
+
+@pytest.mark.usefixtures("own_cache")
+def test_a_profile_that_cannot_be_kept_is_returned(measured: list[TimingProtocol]) -> None:
+    backend = build_measured_backend("tiny", "cpu-testbed")
+    with full_disk(), pytest.warns(PlacementGymWarning, match="the profile could not be kept"):
+        costs = profile.load_or_measure(backend, quiet=True)
+    assert costs.source == "profiled"
+    assert profile.kept_profile(backend) is None
+    assert measured == [FOR_FITTING]
 
 
 def test_one_device_is_refused_with_the_remedy() -> None:

@@ -12,6 +12,7 @@ import pytest
 from studies import study
 
 from placement_gym.bench.known import best_known
+from placement_gym.bench.known import update as update_module
 from placement_gym.bench.known.best_known import BestKnown, load_values
 from placement_gym.bench.known.update import SOLVER, Change, update_bounds, update_values
 from placement_gym.bench.run import rows as rows_file
@@ -19,6 +20,7 @@ from placement_gym.bench.run.rows import Json
 from placement_gym.bench.study.runner import run_study
 from placement_gym.cli.main import main
 from placement_gym.errors import UserError
+from placement_gym.solvers.solution import Solution
 
 EVENT = {"schedule": "event"}
 SLOW = study(models=["tiny"], agents=["single-device"], seeds=1, env_kwargs=EVENT)
@@ -41,6 +43,12 @@ def values(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.fixture
+def bound_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The solver of the bound has no placement."""
+    monkeypatch.setattr(update_module, "find_bound", lambda *_: Solution(None, 0.1, proven=False))
+
+
 def update(rows: Sequence[Json], values: Path, **options: Any) -> list[Change]:
     results = values.parent / "results"
     results.mkdir(exist_ok=True)
@@ -48,6 +56,7 @@ def update(rows: Sequence[Json], values: Path, **options: Any) -> list[Change]:
     return list(update_values(results, values, quiet=True, **options))
 
 
+@pytest.mark.usefixtures("bound_alone")
 def test_a_faster_placement_replaces_a_slower_one_and_not_the_other_way(
     ran: tuple[Json, Json], values: Path
 ) -> None:
@@ -149,6 +158,7 @@ def test_there_must_be_placements(values: Path, ran: tuple[Json, Json]) -> None:
         update([ran[1] | {"costs_fingerprint": None}], values)
 
 
+@pytest.mark.usefixtures("bound_alone")
 def test_the_command_lists_and_updates(
     ran: tuple[Json, Json],
     values: Path,

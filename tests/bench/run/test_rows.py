@@ -8,12 +8,14 @@ from pathlib import Path
 
 import openvino as ov
 import pytest
+from disks import full_disk
 
 from placement_gym.bench.run import rows as rows_file
 from placement_gym.bench.run.agent_run import run_agent
 from placement_gym.bench.run.agents import AgentSpec
 from placement_gym.bench.run.environment import BenchEnv
-from placement_gym.errors import UserError
+from placement_gym.errors import PlacementGymWarning, UserError
+from placement_gym.files import FileError
 
 
 def test_a_torn_last_line_costs_no_other_row(bench_env: BenchEnv, tmp_path: Path) -> None:
@@ -41,33 +43,90 @@ def test_rows_carry_what_made_them(bench_env: BenchEnv) -> None:
     assert (values["seed"], values["budget"]) == (4, 2)
 
 
-def test_removed_rows_leave_the_others_as_they_are(tmp_path: Path) -> None:
+@pytest.fixture
+def row(bench_env: BenchEnv) -> rows_file.Json:
+    made, _ = run_agent(bench_env, AgentSpec("random"), seed=0, budget=2)
+    return made.to_json()
+
+
+def keyed(row: rows_file.Json, key: str) -> rows_file.Json:
+    """The row as one of a study."""
+    problem = json.dumps([row["env"], {}, row["model"], None])
+    scored = {"score_on": {}, "scored_ms": None, "scored_speedup": None}
+    return {"key": key, "problem": problem, **scored, **row}
+
+
+def test_removed_rows_leave_the_others_as_they_are(row: rows_file.Json, tmp_path: Path) -> None:
     path = tmp_path / rows_file.ROWS
     for key in "abc":
-        rows_file.append_row(path, {"key": key, "value": 0.1})
+        rows_file.append_row(path, keyed(row, key))
     before = path.read_text().splitlines()
     rows_file.remove_rows(tmp_path, ["b"])
     assert path.read_text().splitlines() == [before[0], before[2]]
 
 
-def test_a_line_that_is_not_json_names_its_file(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("line", "fault"),
+    [
+        (b"{broken", "invalid JSON"),
+        (b"[1, 2]", "needs an object"),
+        (b'{"key": "a"}', "'agent' is missing"),
+        (b"\xff\xfe\x00", "invalid JSON"),
+        (b"[" * 100_000, "recursion limit"),
+    ],
+)
+def test_a_damaged_line_is_set_aside_with_its_number(
+    line: bytes, fault: str, row: rows_file.Json, tmp_path: Path
+) -> None:
     path = tmp_path / rows_file.ROWS
-    path.write_text(json.dumps({"key": "a"}) + "\n{broken\n")
-    with pytest.raises(ValueError, match=r"results\.jsonl, line 2 is not valid JSON"):
-        rows_file.load_rows(path)
+    rows_file.append_row(path, keyed(row, "a"))
+    path.write_bytes(path.read_bytes() + line + b"\n")
+    rows_file.append_row(path, keyed(row, "b"))
+    with pytest.warns(PlacementGymWarning, match=f"1 damaged line.*line 2: .*{fault}"):
+        rows = rows_file.load_rows(path)
+    assert [found["key"] for found in rows] == ["a", "b"]
+    rows_file.set_damaged_lines_aside(path)
+    aside = (tmp_path / rows_file.DAMAGED).read_bytes()
+    assert aside.startswith(b"# line 2: ")
+    assert line in aside
+    assert rows_file.load_rows(path) == rows
 
 
-def test_published_rows_are_read_compressed_and_added_to(tmp_path: Path) -> None:
-    rows = [{"key": key, "error": "", "value": 0.1} for key in "abc"]
-    packed = "".join(json.dumps(row) + "\n" for row in rows[:2]).encode()
+def test_a_row_with_a_wrong_field_is_damaged(row: rows_file.Json, tmp_path: Path) -> None:
+    path = tmp_path / rows_file.ROWS
+    for change in ({"latency_ms": "fast"}, {"curve": [[1]]}, {"problem": "[1, 2]"}, {"seed": 0.5}):
+        rows_file.append_row(path, keyed(row, "a") | change)
+    with pytest.warns(PlacementGymWarning, match=r"4 damaged lines.*'latency_ms'.*'curve"):
+        assert rows_file.load_rows(path) == []
+
+
+def test_a_full_disk_costs_the_new_row_alone(row: rows_file.Json, tmp_path: Path) -> None:
+    path = tmp_path / rows_file.ROWS
+    rows_file.append_row(path, keyed(row, "a"))
+    before = path.read_bytes()
+    with full_disk(len(before) + 100), pytest.raises(FileError, match=r"results\.jsonl"):
+        rows_file.append_row(path, keyed(row, "b"))
+    assert [found["key"] for found in rows_file.load_rows(path)] == ["a"]
+    rows_file.append_row(path, keyed(row, "c"))
+    assert [found["key"] for found in rows_file.load_rows(path)] == ["a", "c"]
+    assert path.read_bytes().startswith(before)
+
+
+def test_published_rows_are_read_compressed_and_added_to(
+    row: rows_file.Json, tmp_path: Path
+) -> None:
+    rows = [keyed(row, key) for key in "abc"]
+    packed = "".join(json.dumps(one) + "\n" for one in rows[:2]).encode()
     (tmp_path / rows_file.PACKED_ROWS).write_bytes(lzma.compress(packed))
     assert rows_file.load_runs(tmp_path) == rows[:2]
     rows_file.append_row(tmp_path / rows_file.ROWS, rows[2])
     assert rows_file.load_runs(tmp_path) == rows
 
 
-def test_a_published_run_that_failed_is_replaced_by_a_later_one(tmp_path: Path) -> None:
-    failed, done = ({"key": "a", "error": error} for error in ("no power", ""))
+def test_a_published_run_that_failed_is_replaced_by_a_later_one(
+    row: rows_file.Json, tmp_path: Path
+) -> None:
+    failed, done = (keyed(row, "a") | {"error": error} for error in ("no power", ""))
     packed = (json.dumps(failed) + "\n").encode()
     (tmp_path / rows_file.PACKED_ROWS).write_bytes(lzma.compress(packed))
     rows_file.append_row(tmp_path / rows_file.ROWS, done)
@@ -75,6 +134,7 @@ def test_a_published_run_that_failed_is_replaced_by_a_later_one(tmp_path: Path) 
 
 
 def test_a_damaged_compressed_file_is_named(tmp_path: Path) -> None:
-    (tmp_path / rows_file.PACKED_ROWS).write_bytes(b"not xz")
-    with pytest.raises(UserError, match=r"results\.jsonl\.xz is damaged"):
-        rows_file.load_runs(tmp_path)
+    for content in (b"not xz", lzma.compress(b"{}" * 1000)[:60]):
+        (tmp_path / rows_file.PACKED_ROWS).write_bytes(content)
+        with pytest.raises(UserError, match=r"results\.jsonl\.xz is damaged"):
+            rows_file.load_runs(tmp_path)

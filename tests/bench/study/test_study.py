@@ -11,6 +11,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
+from disks import full_disk
 from studies import VALUES, study, timeless
 
 from placement_gym.backends.cached import CachedBackend
@@ -24,7 +25,7 @@ from placement_gym.bench.study.spec import Study, expand_variables
 from placement_gym.bench.study.worker import make_failed_row, run_task
 from placement_gym.cli.main import main
 from placement_gym.env import placement_env
-from placement_gym.errors import UserError
+from placement_gym.errors import PlacementGymWarning, UserError
 
 SIM = "DevicePlacementSim-v0"
 
@@ -69,13 +70,16 @@ def test_a_study_file_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("env: E\nmodels: [tiny]\nagents: [random]\nbudget: 1e3", "whole number"),
+        (
+            "env: E\nmodels: [tiny]\nagents: [random]\nbudget: 1e3",
+            "'budget' must be a valid integer, not '1e3'",
+        ),
         ("env: E\nmodels: [tiny]\nagents: [random]\nbudget: 3\nseeds: '5'", "seeds"),
         ("env: E\nmodels: [tiny]\nagents: [a, {name: a}]\nbudget: 3", "two agents"),
-        ("models: [tiny]", "needs"),
-        ("[1, 2]", "needs"),
+        ("models: [tiny]", "'env' is missing"),
+        ("[1, 2]", r"needs an object with the keys .*'budget'"),
         ("a: [", "YAML"),
-        ("env: E\nmodels: tiny\nagents: [random]\nbudget: 3", "models"),
+        ("env: E\nmodels: tiny\nagents: [random]\nbudget: 3", "'models'"),
         ("env: E\nmodels: [tiny]\nagents: []\nbudget: 3", "agents"),
         ("env: E\nmodels: [tiny]\nagents: [random]\nbudget: 0", "budget"),
         ("env: E\nmodels: [tiny]\nagents: [random]\nbudget: 3\ncolour: red", "colour"),
@@ -111,7 +115,7 @@ def test_what_cannot_run_is_refused_before_anything_does(
 
 def test_a_binary_study_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "study.yaml").write_bytes(b"\xff\xfe\x00\x80")
-    with pytest.raises(UserError, match=r"study\.yaml is not valid YAML"):
+    with pytest.raises(UserError, match=r"study\.yaml is no study: not valid YAML"):
         Study.load(tmp_path / "study.yaml")
 
 
@@ -149,6 +153,38 @@ def test_a_torn_line_is_done_again(tmp_path: Path) -> None:
     again = run_study(study(), tmp_path, "serial", quiet=True)
     assert timeless(again) == timeless(whole)
     assert len(rows_file.load_rows(path)) == len(whole)
+
+
+def test_a_damaged_line_costs_its_own_run_alone(tmp_path: Path) -> None:
+    path, small = tmp_path / rows_file.ROWS, study(models=["tiny"], seeds=1)
+    whole = run_study(small, tmp_path, "serial", quiet=True)
+    lines = path.read_bytes().splitlines()
+    path.write_bytes(b"\n".join([lines[0], lines[1][:200] + b"\xff", lines[2], b""]))
+    with pytest.warns(PlacementGymWarning, match=r"results\.jsonl has 1 damaged line.*line 2"):
+        again = run_study(small, tmp_path, "serial", quiet=True)
+    assert timeless(again) == timeless(whole)
+    kept = path.read_bytes().splitlines()
+    assert kept[:2] == [lines[0], lines[2]]
+    assert len(kept) == 3
+    assert lines[1][:200] in (tmp_path / rows_file.DAMAGED).read_bytes()
+
+
+def test_what_a_full_disk_cannot_hold_is_returned(tmp_path: Path) -> None:
+    small = study(models=["tiny"], seeds=1)
+    with full_disk(4000), pytest.warns(PlacementGymWarning, match="a result could not be kept"):
+        rows = run_study(small, tmp_path, "serial", quiet=True)
+    assert len(rows) == 3
+    assert all(row["latency_ms"] for row in rows)
+    kept = rows_file.load_runs(tmp_path)
+    assert 0 < len(kept) < 3
+    assert run_study(small, tmp_path, "serial", quiet=True)[: len(kept)] == kept
+
+
+def test_a_comparison_on_a_full_disk_is_returned(tmp_path: Path) -> None:
+    with full_disk(4000), pytest.warns(PlacementGymWarning, match="could not be kept"):
+        document = compare("tiny", ["random"], SIM, "hsdag-paper", 12, out=tmp_path, quiet=True)
+    assert len(document["rows"]) == 3
+    assert all(row["latency_ms"] for row in document["rows"])
 
 
 def test_an_environment_that_cannot_be_made_any_more_is_an_error_in_the_row(

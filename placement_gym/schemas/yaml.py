@@ -1,0 +1,68 @@
+"""YAML as plain values, within bounds: nested aliases and deep nesting cost no time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+
+from placement_gym.errors import UserError
+from placement_gym.schemas.reading import MAX_DEPTH, MAX_NODES
+
+LOADER: type[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+def parse_yaml(content: bytes) -> Any:
+    """Plain values from one YAML document without tags.
+
+    Raises:
+        UserError: It is not valid YAML, too deep or too large with its aliases; the message has
+            the line.
+    """
+    try:
+        text = content.decode()
+        check_events(text)
+        loader = LOADER(text)
+        try:
+            node = loader.get_single_node()
+            count_values(node)
+            return None if node is None else loader.construct_document(node)
+        finally:
+            loader.dispose()
+    except UserError:
+        raise
+    except (yaml.YAMLError, ValueError, OverflowError) as error:  # 2001-99-99 is a ValueError
+        raise UserError(f"not valid YAML: {error}") from error
+
+
+def check_events(text: str) -> None:
+    """Raise if the text is too deep to be composed, or has tags, which name Python types."""
+    depth = 0
+    for event in yaml.parse(text, LOADER):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        line = getattr(event.start_mark, "line", 0) + 1
+        if depth > MAX_DEPTH:
+            raise UserError(f"not valid here: more than {MAX_DEPTH} levels in line {line}")
+        tag = getattr(event, "tag", None)
+        if tag is not None:
+            raise UserError(f"not valid here: the tag {tag!r:.60} in line {line}")
+
+
+def count_values(root: yaml.Node | None) -> None:
+    """Raise if there are too many values or levels, those of an alias counted at each use."""
+    left, waiting = MAX_NODES, [(root, 0)]
+    while waiting:
+        node, depth = waiting.pop()
+        left -= 1
+        if left < 0 or depth > MAX_DEPTH:
+            raise UserError(
+                f"not valid here: with its aliases it has more than {MAX_NODES} values, or more "
+                f"than {MAX_DEPTH} levels"
+            )
+        if isinstance(node, yaml.MappingNode):
+            waiting += [(part, depth + 1) for pair in node.value for part in pair]
+        elif isinstance(node, yaml.SequenceNode):
+            waiting += [(part, depth + 1) for part in node.value]

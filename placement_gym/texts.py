@@ -1,0 +1,53 @@
+"""Foreign text, from models, labels and errors, as terminals, Markdown and figures show it."""
+
+from __future__ import annotations
+
+import re
+
+MARKS = re.compile(r"[\\`*\[\]<>|&~$]|(?<![^\W_])_|_(?![^\W_])")
+"""What begins a mark of Markdown, HTML or mathematics anywhere in a line."""
+BLOCK = re.compile(r"^([#+=-]|\d+[.)](?= ))")
+"""What begins a heading, a list or a line of Markdown."""
+
+
+def make_printable(text: object) -> str:
+    """The text in one line; control characters become escapes, as ``ascii`` writes them."""
+    words = " ".join(str(text).split())
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in words)
+
+
+def make_lines_printable(text: object) -> str:
+    """As ``make_printable``, line by line."""
+    return "\n".join(
+        "".join(c if c.isprintable() else ascii(c)[1:-1] for c in line)
+        for line in str(text).splitlines()
+    )
+
+
+def escape_markdown(text: object) -> str:
+    """Markdown within a line, as in a cell, that shows the text as it is."""
+    return MARKS.sub(_escape_mark, make_printable(text))
+
+
+def escape_paragraph(text: object) -> str:
+    """As ``escape_markdown``, where the text begins a line."""
+    escaped = escape_markdown(text)
+    return BLOCK.sub(lambda found: f"{found[0][:-1]}\\{found[0][-1]}", escaped)
+
+
+def _escape_mark(found: re.Match[str]) -> str:
+    entities = {"<": "&lt;", ">": "&gt;", "&": "&amp;"}
+    return entities.get(found[0], f"\\{found[0]}")
+
+
+def code_span(text: object) -> str:
+    """One line of Markdown that shows the text as code."""
+    shown = make_printable(text)
+    fence = "`" * (max((len(run) for run in re.findall("`+", shown)), default=0) + 1)
+    space = " " if "`" in shown else ""
+    return f"{fence}{space}{shown}{space}{fence}"
+
+
+def escape_figure_text(text: object) -> str:
+    """Text that matplotlib shows as it is, without mathematics; lines stay."""
+    return make_lines_printable(text).replace("$", r"\$")

@@ -1,0 +1,249 @@
+"""Six attacks by files from elsewhere: none runs code, writes elsewhere or forges what is shown."""
+
+from __future__ import annotations
+
+import io
+import json
+import pickle
+import sys
+import zipfile
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import openvino as ov
+import pytest
+from learned import hsdag, vectorize_toy, weights
+from markdown_it import MarkdownIt
+from rich.console import Console
+
+import placement_gym
+from agents.common import REINFORCE
+from agents.common.checkpoint import restore, resume
+from agents.common.checkpoint import save as save_checkpoint
+from agents.common.trust import UntrustedFileError
+from agents.hsdag import HSDAGPolicy
+from agents.post import Post
+from placement_gym.bench.report.comparison import comparison_table, format_markdown
+from placement_gym.bench.report.document import Code, Heading, Table, Text, write_report
+from placement_gym.bench.run.environment import BenchEnv
+from placement_gym.cli.main import main
+from placement_gym.devices import DeviceSpec, parse_devices
+from placement_gym.errors import UserError
+from placement_gym.models import load
+from placement_gym.placement import Placement
+
+ENV = "DevicePlacementSim-v0"
+CODE = "import pathlib\npathlib.Path({marker!r}).touch()\ndef make(env, seed):\n    return None\n"
+FORGED = "[red]x[/] <img src=x onerror=alert(1)> | ![a](b) `c` \x1b]0;own\x07\n# top"
+
+
+class Bomb:
+    """An object whose unpickling makes a file."""
+
+    def __init__(self, marker: Path) -> None:
+        self.marker = marker
+
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
+        return Path.touch, (self.marker,)
+
+
+@pytest.fixture
+def marker(tmp_path: Path) -> Path:
+    """A file that code of an attacker makes."""
+    return tmp_path / "pwned"
+
+
+@pytest.fixture
+def own_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A working folder, and a module path that is put back."""
+    folder = tmp_path / "work"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    yield folder
+    sys.modules.pop("evil", None)
+
+
+def pickled_model(path: Path, marker: Path) -> Path:
+    """A model of SB3 whose file runs code when SB3 loads it."""
+    hsdag(vectorize_toy()).save(path)
+    with zipfile.ZipFile(path) as opened:
+        entries = {name: opened.read(name) for name in opened.namelist()}
+    data = json.loads(entries["data"])
+    code = pickle.dumps(Bomb(marker))
+    data["policy_class"][":serialized:"] = __import__("base64").b64encode(code).decode()
+    entries["data"] = json.dumps(data).encode()
+    with zipfile.ZipFile(path, "w") as opened:
+        for name, content in entries.items():
+            opened.writestr(name, content)
+    return path
+
+
+def test_a_strangers_checkpoint_runs_no_code(tmp_path: Path, marker: Path) -> None:
+    path = pickled_model(tmp_path / "model.zip", marker)
+    model = hsdag(vectorize_toy())
+    for load_it in (lambda: resume(model, path), lambda: REINFORCE.load(path)):
+        with pytest.raises(UntrustedFileError, match=r"runs the code.*trust=True"):
+            load_it()
+    for kind in (Post, HSDAGPolicy):
+        with pytest.raises(UntrustedFileError):
+            kind.load(path)
+    with pytest.raises(UserError):
+        restore(model, path)
+    assert not marker.exists()
+    with pytest.raises(Exception, match=r".*"):
+        resume(model, path, trust=True)
+    assert marker.exists()  # else nothing was tried
+
+
+def test_a_checkpoint_of_ours_holds_numbers_alone(tmp_path: Path) -> None:
+    model = hsdag(vectorize_toy(), elites=2, imitation=1.0)
+    model.learn(8)
+    save_checkpoint(model, tmp_path / "model.zip")
+    with zipfile.ZipFile(tmp_path / "model.zip") as opened:
+        assert not any(b"\x80\x04" in opened.read(name)[:2] for name in opened.namelist())
+        json.loads(opened.read("contents.json"))
+    other = restore(hsdag(vectorize_toy(), elites=2, imitation=1.0), tmp_path / "model.zip")
+    assert (weights(other) == weights(model)).all()
+    assert other.elites.best.keys() == model.elites.best.keys()
+
+
+def test_a_checkpoint_of_another_model_changes_nothing(tmp_path: Path) -> None:
+    model = hsdag(vectorize_toy(), elites=2, imitation=1.0)
+    model.learn(8)
+    save_checkpoint(model, tmp_path / "model.zip")
+    for other in (
+        hsdag(vectorize_toy(model="resnet"), elites=2, imitation=1.0),
+        REINFORCE("MultiInputPolicy", vectorize_toy()),
+    ):
+        before = weights(other)
+        with pytest.raises(UserError, match=r"model\.zip is no checkpoint of this model"):
+            restore(other, tmp_path / "model.zip")
+        assert (weights(other) == before).all()
+
+
+def test_the_working_folder_is_searched_for_named_code_alone(
+    own_path: Path, marker: Path, tmp_path: Path
+) -> None:
+    """A module that some library looks for and does not find must not come from this folder."""
+    (own_path / "evil.py").write_text(CODE.format(marker=str(marker)))
+    out = ["--out", str(tmp_path / "out")]
+    compare = ["compare", "--env", ENV, "--model", "tiny", "--budget", "2", *out]
+    assert main([*compare, "--agents", "random"]) == 0
+    assert str(own_path) not in sys.path
+    assert not marker.exists()
+    main([*compare, "--agents", "evil:make"])
+    assert sys.path[-1] == str(own_path)
+    assert marker.exists()
+
+
+def test_a_study_runs_no_code_that_is_not_trusted(
+    own_path: Path, marker: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (own_path / "evil.py").write_text(CODE.format(marker=str(marker)))
+    study = own_path / "study.yaml"
+    study.write_text(f"env: {ENV}\nmodels: [tiny]\nagents: ['evil:make']\nbudget: 2\nseeds: 1\n")
+    command = ["bench", "run", str(study), "--out", str(tmp_path / "out")]
+    assert main(command) == 2
+    printed = " ".join(capsys.readouterr().err.split())
+    assert "code of its own that it runs: evil:make" in printed
+    assert "--trust" in printed
+    assert main([*command, "--dry-run"]) == 0
+    assert not marker.exists()
+    assert main([*command, "--trust", "--executor", "serial"]) == 1  # the agent has no predict
+    assert marker.exists()
+
+
+@pytest.mark.parametrize("study", ["!!python/object/apply:os.system [id]", "!!python/name:os.a ''"])
+def test_a_study_names_no_python_objects(study: str, tmp_path: Path) -> None:
+    (tmp_path / "study.yaml").write_text(f"env: {study}\n")
+    with pytest.raises(UserError, match=r"tag .*python.* in line 1"):
+        placement_gym.Study.load(tmp_path / "study.yaml")
+
+
+@pytest.mark.parametrize("name", ["../../X", "/X", "a/b", "..", "\x1b[2J", "x" * 5000])
+def test_a_models_name_leaves_no_folder(name: str, tmp_path: Path) -> None:
+    model = load("tiny")
+    model.set_friendly_name(name)
+    out = tmp_path / "a" / "b" / "out"
+    document = placement_gym.compare(
+        model, ["random"], ENV, "cpu+igpu", budget=2, out=out, quiet=True
+    )
+    assert len(document["rows"]) == 3
+    inside = {path for path in tmp_path.rglob("*") if path.is_file()}
+    assert inside == {path for path in out.iterdir() if path.is_file()}
+    bench_env = BenchEnv.make(ENV, {"model": model}, out)
+    assert Path(bench_env.env_kwargs["model"]).parent == out
+
+
+def test_a_saved_model_is_the_one_in_memory(tmp_path: Path) -> None:
+    bench_env = BenchEnv.make(ENV, {"model": load("tiny")}, tmp_path)
+    again = ov.Core().read_model(bench_env.env_kwargs["model"])
+    assert len(again.get_ops()) == len(load("tiny").get_ops())
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["tiny.bin", "tiny.xml"]
+
+
+@pytest.mark.parametrize("key", ["CACHE_DIR", "WEIGHTS_PATH", "CONFIG_FILE", "LOG_LEVEL", "x"])
+def test_a_placement_sets_no_property_that_names_a_file(key: str, tmp_path: Path) -> None:
+    env = gym.make(f"placement_gym:{ENV}", model="tiny", devices="cpu-testbed")
+    placement = placement_gym.placement_env(env).placement()
+    values = placement.to_json()
+    values["devices"][0]["properties"] = {key: str(tmp_path)}
+    (tmp_path / "plan.json").write_text(json.dumps(values))
+    with pytest.raises(UserError, match=rf"plan\.json.*CPU: property '{key}' is not allowed"):
+        Placement.load(tmp_path / "plan.json")
+    (tmp_path / "devices.json").write_text(json.dumps(values["devices"]))
+    with pytest.raises(UserError, match="is not allowed"):
+        parse_devices(str(tmp_path / "devices.json"))
+
+
+@pytest.mark.parametrize("value", [{"a": 1}, ["x"], None, "x" * 1000])
+def test_a_property_is_a_short_word_or_a_number(value: Any) -> None:
+    with pytest.raises(UserError, match="NUM_STREAMS"):
+        DeviceSpec("CPU", properties={"NUM_STREAMS": value})
+
+
+class Tags(HTMLParser):
+    """The tags of a page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: set[str] = set()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.add(tag)
+
+
+def test_a_report_shows_forged_names_as_text(tmp_path: Path) -> None:
+    blocks = [Heading(FORGED, 1), Text(FORGED), Table(["a"], [[FORGED]]), Code("by", FORGED)]
+    markdown, page = write_report(blocks, tmp_path)
+    tokens = MarkdownIt("commonmark", {"html": True}).enable("table").parse(markdown.read_text())
+    kinds = {child.type for token in tokens for child in token.children or []}
+    assert kinds <= {"text", "text_special", "code_inline"}
+    assert sum(token.type == "heading_open" for token in tokens) == 1
+    tags = Tags()
+    tags.feed(page.read_text())
+    assert not tags.found & {"img", "script", "a"}
+    for file in (markdown, page):
+        assert "\x1b" not in file.read_text()
+
+
+def test_a_terminal_shows_forged_names_as_text(tmp_path: Path) -> None:
+    agent = {"name": "random", "label": FORGED}
+    document = placement_gym.compare("tiny", [agent], ENV, budget=2, out=tmp_path, quiet=True)
+    document["rows"][-1]["error"] = document["verdict"] = FORGED
+    screen = io.StringIO()
+    Console(file=screen, width=300, force_terminal=True).print(comparison_table(document))
+    assert "[red]x[/]" in screen.getvalue()
+    assert "\x1b]0" not in screen.getvalue()
+    tokens = MarkdownIt("commonmark").enable("table").parse(format_markdown(document))
+    kinds = {child.type for token in tokens for child in token.children or []}
+    assert not kinds & {"image", "link_open", "html_inline", "code_inline"}
+
+
+def test_an_error_message_moves_no_cursor(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["evaluate", "--model", "tiny", "--placement", "\x1b[2Jplan.json"]) == 2
+    assert "\x1b" not in capsys.readouterr().err

@@ -1,0 +1,274 @@
+"""Every parser, given files that someone has changed: documented errors only, and at once."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import warnings
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from random import Random
+from time import thread_time
+from typing import Any
+
+import numpy as np
+import pytest
+from learned import hsdag, vectorize_toy
+from mutations import YAML_BOMB, mutate
+from published import DATA
+
+from agents.common.checkpoint import resume
+from agents.common.checkpoint import save as save_checkpoint
+from placement_gym.bench.report.comparison import FILE as COMPARISON
+from placement_gym.bench.report.comparison import describe_replaced
+from placement_gym.bench.report.known_latencies import FILE as REFERENCES
+from placement_gym.bench.report.known_latencies import load_references
+from placement_gym.bench.run.rows import ROWS, load_rows, load_runs, set_damaged_lines_aside
+from placement_gym.bench.study.spec import Study
+from placement_gym.cli.options import parse_seeds, parse_setting, positive_integer, positive_seconds
+from placement_gym.costs.table import CostTable
+from placement_gym.costs.workloads import Workload, parse_counts
+from placement_gym.devices import parse_devices
+from placement_gym.errors import UserError
+from placement_gym.placement import Placement
+
+SAVED = Path(__file__).parent / "data" / "0.1.0"
+WORKLOAD = DATA / "latency-inputs" / "LayerGraphs" / "resnet50_inference.json"
+SPLIT = DATA / "human-experts" / "resnet50_inference_expert.json"
+DEVICES = [
+    "CPU",
+    {"name": "GPU", "roofline": "iGPU", "memory_bytes": 4e9, "properties": {"NUM_STREAMS": 2}},
+    {"name": "CPU_FAST", "plugin": "CPU", "threads": 2, "weight_share": 0.5},
+]
+STUDY = {
+    "env": "E",
+    "models": ["a"],
+    "agents": ["heft", {"name": "random", "kwargs": {"a": [1, {"b": 2}]}, "label": "mine"}],
+    "seeds": [1, 2],
+    "budget": 3,
+    "devices": [None, DEVICES],
+    "env_kwargs": {"horizon": 2},
+    "published": {"x": {"a": 1.5}},
+}
+LIMIT_S = 2.0
+MAX_MESSAGE = 5_000
+DOCUMENTED = (UserError, argparse.ArgumentTypeError)
+FAST, SLOW = 30, 770
+"""Inputs for each of thirteen parsers: 390 and 10,010."""
+
+
+@dataclass(frozen=True)
+class Parser:
+    """What reads a file, and a valid one.
+
+    Attributes:
+        name: Of the file.
+        content: A valid file.
+        read: Reads a path and uses what it finds.
+    """
+
+    name: str
+    content: bytes
+    read: Callable[[Path], Any]
+
+
+def read_workload(path: Path) -> None:
+    workload = Workload.load(path)
+    workload.units()
+    table = workload.costs(workload.devices() or parse_devices("CPU"))
+    assert np.isfinite(table.transfer_ms).all()
+
+
+def read_costs(path: Path) -> None:
+    table = CostTable.load(path)
+    assert np.isfinite(table.transfer_ms).all()
+    assert table.fingerprint
+
+
+def read_study(path: Path) -> None:
+    study = Study.load(path)
+    for task in study.tasks()[:10]:
+        assert task.key
+        assert task.problem
+
+
+def read_rows(path: Path) -> None:
+    rows = load_rows(path)
+    set_damaged_lines_aside(path)
+    assert load_rows(path) == rows
+    for row in load_runs(path.parent):
+        json.loads(row["problem"])
+
+
+def read_references(path: Path) -> None:
+    for known in load_references(path).values():
+        assert set(known) == {"optimum_ms", "bound_ms"}
+
+
+def read_words(path: Path) -> None:
+    """Arguments of the command line and of ``gym.make``, a word of the file for each."""
+    text = path.read_text(errors="surrogateescape")
+    for word in text.replace("\0", " ").split("\n")[:8]:
+        for parse in (
+            *(parse_seeds, parse_setting, positive_integer, positive_seconds),
+            *(parse_counts, parse_devices),
+        ):
+            try:
+                parse(word)
+            except DOCUMENTED:
+                continue
+
+
+def costs(table_format: int) -> bytes:
+    """A cost table as this version or 0.1.0 wrote it, without its checksum."""
+    table = SAVED / "analytic-costs.json"
+    values = CostTable.load(table).to_json()
+    del values["checksum"]
+    return table.read_bytes() if table_format == 1 else json.dumps(values).encode()
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """A small checkpoint, with elites and a best placement."""
+    path = tmp_path_factory.mktemp("checkpoint") / "model.zip"
+    model = hsdag(vectorize_toy(), elites=2, imitation=1.0)
+    model.learn(8)
+    save_checkpoint(model, path)
+    return path.read_bytes()
+
+
+PARSERS = (
+    Parser("plan.json", (SAVED / "tiny-placement.json").read_bytes(), Placement.load),
+    Parser("costs-1.json", costs(1), read_costs),
+    Parser("costs-2.json", costs(2), read_costs),
+    Parser("workload.json", WORKLOAD.read_bytes(), read_workload),
+    Parser("split.json", SPLIT.read_bytes(), Workload.load(WORKLOAD).read_split),
+    Parser("devices.json", json.dumps(DEVICES).encode(), lambda path: parse_devices(str(path))),
+    Parser("study.yaml", (SAVED / "study.yaml").read_bytes(), read_study),
+    Parser("study.json.yaml", json.dumps(STUDY).encode(), read_study),
+    Parser(ROWS, (SAVED / "study" / ROWS).read_bytes(), read_rows),
+    Parser(REFERENCES, b'{"a b c": {"optimum_ms": 1.5, "bound_ms": null}}', read_references),
+    Parser(
+        COMPARISON,
+        b'{"env": "E", "model": "tiny", "devices": ["CPU"], "rows": [{"key": "a"}]}',
+        lambda path: describe_replaced({"rows": []}, path.parent),
+    ),
+    Parser(
+        "words.txt",
+        b'0,2,5-7\nkey={"a": [1, 2]}\n12\n3.5\n1cpu+2acc@0.3\nCPU,GPU\ncpu+igpu\n',
+        read_words,
+    ),
+)
+
+
+def check_parser(parser: Parser, seed: int, n: int, folder: Path) -> int:
+    """Read ``n`` changed files; returns how many were accepted.
+
+    A file is read for at most ``LIMIT_S`` seconds of this thread, and any error is documented.
+    """
+    random, accepted, messages = Random(seed), 0, [""]
+    path = folder / parser.name
+    for number in range(n):
+        path.write_bytes(mutate(parser.content, random))
+        before = thread_time()
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                parser.read(path)
+            accepted += 1
+        except DOCUMENTED as error:
+            messages.append(str(error))
+        except Exception as error:
+            raise AssertionError(f"{parser.name}, seed {seed}, number {number}") from error
+        took_s = thread_time() - before
+        assert took_s < LIMIT_S, f"{parser.name}, seed {seed}, number {number}: {took_s:.1f} s"
+    assert max(map(len, messages)) < MAX_MESSAGE
+    return accepted
+
+
+def read_checkpoint(path: Path, model: Any) -> None:
+    assert resume(model, path) is model
+
+
+@pytest.mark.parametrize("parser", PARSERS, ids=lambda parser: parser.name)
+def test_a_changed_file_is_read_or_refused(parser: Parser, tmp_path: Path) -> None:
+    (tmp_path / parser.name).write_bytes(parser.content)
+    parser.read(tmp_path / parser.name)
+    check_parser(parser, 0, FAST, tmp_path)
+
+
+def test_a_changed_checkpoint_is_read_or_refused(checkpoint: bytes, tmp_path: Path) -> None:
+    model = hsdag(vectorize_toy(), elites=2, imitation=1.0)
+    parser = Parser("model.zip", checkpoint, partial(read_checkpoint, model=model))
+    check_parser(parser, 0, FAST, tmp_path)
+    check_parser(entries_changed(parser, tmp_path), 0, FAST, tmp_path)
+
+
+def entries_changed(parser: Parser, folder: Path) -> Parser:
+    """The parser of a checkpoint whose JSON is what is changed."""
+    source = folder / "source.zip"
+    source.write_bytes(parser.content)
+    with zipfile.ZipFile(source) as opened:
+        entries = {name: opened.read(name) for name in opened.namelist()}
+
+    def read(path: Path) -> None:
+        with zipfile.ZipFile(folder / "model.zip", "w") as opened:
+            for name, content in {**entries, "contents.json": path.read_bytes()}.items():
+                opened.writestr(name, content)
+        parser.read(folder / "model.zip")
+
+    return Parser("contents.json", entries["contents.json"], read)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_ten_thousand_changed_files_are_read_or_refused(checkpoint: bytes, tmp_path: Path) -> None:
+    accepted = {parser.name: check_parser(parser, 1, SLOW, tmp_path) for parser in PARSERS}
+    model = hsdag(vectorize_toy(), elites=2, imitation=1.0)
+    parser = Parser("model.zip", checkpoint, partial(read_checkpoint, model=model))
+    for one in (parser, entries_changed(parser, tmp_path)):
+        accepted[one.name] = check_parser(one, 1, SLOW // 2, tmp_path)
+    assert all(accepted.values()), "a file that is always refused tests nothing"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "fault"),
+    [
+        ("study.yaml", YAML_BOMB, "with its aliases it has more than"),
+        ("study.yaml", b"a: &a {b: *a}\n", "levels"),
+        ("study.yaml", b"[" * 500_000, "levels in line 1"),
+        ("study.yaml", b"- " * 500_000, "levels in line 1"),
+        ("study.yaml", b"x" * 2_000_000, "more than 1048576 bytes"),
+        ("study.yaml", b"env: E\nmodels: [a]\nagents: [b]\nbudget: 3\nseeds: 4000000000", "runs"),
+        ("study.yaml", b"env: E\nmodels: [a]\nagents: [b]\nbudget: 1e40", "budget"),
+        ("plan.json", b"[" * 10_000_000, "recursion limit exceeded at line 1"),
+        ("plan.json", b'{"format": 1e400}', "format"),
+    ],
+)
+def test_a_bomb_is_refused_in_milliseconds(
+    name: str, content: bytes, fault: str, tmp_path: Path
+) -> None:
+    load: Callable[[Path], Any] = Study.load if name == "study.yaml" else Placement.load
+    load(SAVED / ("study.yaml" if name == "study.yaml" else "tiny-placement.json"))
+    (tmp_path / name).write_bytes(content)
+    before = thread_time()
+    with pytest.raises(UserError, match=fault):
+        load(tmp_path / name)
+    assert thread_time() - before < 0.5
+
+
+@pytest.mark.parametrize(
+    "text", ["1cpu+" + "9" * 40 + "acc", "9" * 100_000 + "cpu+1acc", "200cpu+200acc"]
+)
+def test_more_devices_than_there_are_bits_for_are_refused(text: str) -> None:
+    with pytest.raises(UserError, match="more devices than 256"):
+        parse_counts(text)
+
+
+def test_many_seeds_are_refused() -> None:
+    for text in ("0-9999999999", "0-99999,0-99999,5", "9" * 100_000):
+        with pytest.raises(argparse.ArgumentTypeError, match="seeds"):
+            parse_seeds(text)
