@@ -15,6 +15,7 @@ AGENTS: dict[str, str] = {
     "annealing": "agents.search:annealing",
     "cross-entropy": "agents.search:CrossEntropy",
     "genetic": "agents.search:Genetic",
+    "list-sampling": "agents.list_sampling:ListSampling",
     "heft": "agents.solvers:heft",
     "critical-path": "agents.solvers:critical_path",
     "m-topo": "agents.solvers:m_topo",
