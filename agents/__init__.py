@@ -16,6 +16,7 @@ AGENTS: dict[str, str] = {
     "cross-entropy": "agents.search:CrossEntropy",
     "genetic": "agents.search:Genetic",
     "list-sampling": "agents.list_sampling:ListSampling",
+    "fill-in-order": "agents.solvers:fill_in_order",
     "heft": "agents.solvers:heft",
     "critical-path": "agents.solvers:critical_path",
     "m-topo": "agents.solvers:m_topo",

@@ -82,7 +82,8 @@ def draw_noise(decoder: Decoder, rng: np.random.Generator, samples: int) -> Nois
     run = np.cumsum(cut.ravel()).reshape(cut.shape) - 1
     scale = np.repeat(np.exp(rng.normal(size=samples) - 1.0), cut.sum(axis=1))
     gumbel = rng.gumbel(size=(len(scale), n_devices)) * scale[:, None]
-    price = len(decoder.unit_ms) * np.exp(rng.uniform(*np.log(PRICES), size=samples))
+    least, greatest = PRICES
+    price = len(decoder.unit_ms) * least * (greatest / least) ** rng.random(samples)
     return Noise(run.astype(np.uint32), gumbel, price)
 
 
