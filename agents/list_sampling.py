@@ -7,32 +7,35 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from agents.search import Search
-from placement_gym.arrays import IntArray
-from placement_gym.problem import assignment_hash
+from agents.common.fixed import Fixed
+from placement_gym.arrays import FloatArray, IntArray
+from placement_gym.env import placement_env
+from placement_gym.problem import Problem, assignment_hash
 from placement_gym.solvers.decoder import Decoder
 from placement_gym.solvers.list_sampling import (
     decode_noise,
     draw_noise,
-    keep_where_room,
-    list_sampling,
+    draw_prices,
     rebuild_windows,
+    silence_first,
+    vary_prices,
 )
 
 PATIENCE = 20
 """Batches without any new placement after which the search ends."""
+INHERITED = 0.8
+"""Share of samples whose price of memory is near that of one of the fastest placements."""
 
 
-class ListSampling(Search):
-    """Samples list schedules, and changes the fastest placements so far.
+class ListSampling(Fixed):
+    """Samples list schedules, and rebuilds parts of the fastest placements so far.
 
-    Half of the changes sample a window of the rank order anew, half move a run of units; both keep
-    what has room. No placement is evaluated twice, so that ``learn`` may end early on a small
-    problem.
+    No placement is evaluated twice, so ``learn`` may end early on a small problem. Calling it again
+    continues the search.
 
     Args:
-        env: As for ``Search``.
-        seed: As for ``Search``.
+        env: The environment that evaluates placements.
+        seed: Seed of all random numbers.
         batch: Placements that are evaluated together.
         changes: Share of a batch that changes earlier placements; 0 only samples.
         parents: How many of the fastest placements are changed.
@@ -46,51 +49,75 @@ class ListSampling(Search):
         changes: float = 0.5,
         parents: int = 4,
     ) -> None:
-        super().__init__(env, seed)
+        self.base = placement_env(env)
+        self.problem: Problem = self.base.problem
+        super().__init__(self.problem.single(self.problem.reference_device))
+        self.rng = np.random.default_rng(seed)
         self.batch, self.changes, self.n_parents = batch, changes, parents
         self.decoder = Decoder.of(self.problem, self.base.cost_table())
         self.tried: set[str] = set()
         self.parents = np.empty((0, self.problem.n_units), dtype=np.int64)
-        self.speedups = np.empty(0)
+        self.prices, self.speedups = np.empty(0), np.empty(0)
+
+    @property
+    def evaluations(self) -> int:
+        """Placements evaluated so far."""
+        return len(self.tried)
+
+    @property
+    def best_speedup(self) -> float:
+        """The speed-up of the fastest placement so far; 0 before any is feasible."""
+        return float(self.speedups[0]) if len(self.speedups) else 0.0
 
     def learn(self, total_timesteps: int) -> ListSampling:
         """Evaluate ``total_timesteps`` more placements, or all that it finds if they are fewer."""
         end = self.evaluations + total_timesteps
         fruitless = 0
         while self.evaluations < end and fruitless < PATIENCE:
-            before = self.evaluations
-            self.improve(end)
-            fruitless = fruitless + 1 if self.evaluations == before else 0
+            placements, prices = self.propose(min(self.batch, end - self.evaluations))
+            fresh = self.find_untried(placements)
+            fruitless = 0 if fresh else fruitless + 1
+            if fresh:
+                self.evaluate(placements[fresh], prices[fresh])
         return self
 
-    def improve(self, end: int) -> None:
-        """Evaluate one batch of new placements and keep the fastest as parents."""
-        fresh = self.leave_out_tried(self.propose(min(self.batch, end - self.evaluations)))
-        if not len(fresh):
-            return
-        known = np.concatenate([self.parents, fresh])
-        speedups = np.concatenate([self.speedups, self.evaluate(fresh)])
-        best = np.argsort(-speedups, kind="stable")[: self.n_parents]
-        self.parents, self.speedups = known[best], speedups[best]
+    def propose(self, k: int) -> tuple[IntArray, FloatArray]:
+        """(k, n_units) placements and the (k,) prices of memory that they were made with.
 
-    def propose(self, k: int) -> IntArray:
-        """(k, n_units) placements; the very first is the list schedule without noise."""
+        The very first is the list schedule without noise and price.
+        """
+        n_changed = int(k * self.changes) if len(self.parents) else 0
+        chosen = self.rng.integers(max(len(self.parents), 1), size=k)
+        prices = self.draw_prices(chosen)
+        changed, sampled = np.split(prices, [n_changed])
+        noise = draw_noise(self.decoder, self.rng, sampled)
         if not self.tried:
-            return list_sampling(self.problem, self.base.cost_table(), self.rng, k)
-        n_changed = int(k * self.changes)
-        sampled = decode_noise(self.decoder, draw_noise(self.decoder, self.rng, k - n_changed))
-        parents = self.parents[self.rng.integers(len(self.parents), size=n_changed)]
-        rebuilt = rebuild_windows(self.decoder, parents[: n_changed // 2], self.rng)
-        moved = [self.move_run(parent) for parent in parents[n_changed // 2 :]]
-        wanted = np.array(moved, dtype=np.int64).reshape(-1, self.problem.n_units)
-        return np.concatenate([sampled, rebuilt, keep_where_room(self.decoder, wanted)])
+            silence_first(noise)
+        parents = self.parents[chosen[:n_changed]]
+        rebuilt = rebuild_windows(self.decoder, parents, changed, self.rng)
+        return np.concatenate([rebuilt, decode_noise(self.decoder, noise)]), prices
 
-    def leave_out_tried(self, placements: IntArray) -> IntArray:
-        """Those of (k, n_units) placements that have not been tried yet, each once."""
-        fresh = []
-        for placement in placements:
-            key = assignment_hash(placement)
-            if key not in self.tried:
-                self.tried.add(key)
-                fresh.append(placement)
-        return np.array(fresh, dtype=np.int64).reshape(-1, placements.shape[1])
+    def draw_prices(self, chosen: IntArray) -> FloatArray:
+        """(k,) prices of memory, ``INHERITED`` of them near those of (k,) parents."""
+        drawn = draw_prices(self.decoder, self.rng, len(chosen))
+        if not len(self.parents):
+            return drawn
+        near = vary_prices(self.prices[chosen], self.rng)
+        return np.where(self.rng.random(len(chosen)) < INHERITED, near, drawn)
+
+    def find_untried(self, placements: IntArray) -> list[int]:
+        """Which of (k, n_units) placements have not been tried yet, each of them once."""
+        keys = [assignment_hash(placement) for placement in placements]
+        return [i for i, key in enumerate(keys) if key not in self.tried and key not in keys[:i]]
+
+    def evaluate(self, placements: IntArray, prices: FloatArray) -> None:
+        """Evaluate (k, n_units) placements and keep the fastest feasible ones as parents."""
+        speedups, feasible = self.base.backend.evaluate_batch(placements)
+        self.tried.update(map(assignment_hash, placements))
+        reached = np.concatenate([self.speedups, speedups[feasible]])
+        best = np.argsort(-reached, kind="stable")[: self.n_parents]
+        self.speedups = reached[best]
+        self.parents = np.concatenate([self.parents, placements[feasible]])[best]
+        self.prices = np.concatenate([self.prices, prices[feasible]])[best]
+        if len(best):
+            self.assignment = self.parents[0]

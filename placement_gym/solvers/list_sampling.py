@@ -3,7 +3,8 @@
 A list scheduler makes many small choices that are almost even. Independent noise would split what
 belongs together, so noise is drawn for runs of the rank order: some samples cut it into a few runs,
 others between all tasks. And it fills the fastest device with what comes first, whatever that
-saves; a price of memory, another one for each sample, leaves room for what gains most per byte.
+saves; a price of memory leaves room for what gains most per byte. The right price differs between
+problems, so samples draw theirs, or take it from good earlier ones.
 """
 
 from __future__ import annotations
@@ -12,13 +13,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from placement_gym.arrays import FloatArray, IntArray, UInt32
+from placement_gym.arrays import BoolArray, FloatArray, IntArray, UInt32
 from placement_gym.costs.table import CostTable
 from placement_gym.problem import Problem
 from placement_gym.solvers.decoder import Decoder, decode
 
-PRICES = (0.01, 3.0)
+PRICES = (0.01, 1.0)
 """Least and greatest price of a device's memory, in the time of all units at mean costs."""
+SPREAD = 0.3
+"""Standard deviation of the logarithm of a price around the one that it is taken from."""
 CERTAIN = 1e12
 """A preference that outweighs every finish."""
 
@@ -58,9 +61,8 @@ def list_sampling(
         (k, n_units) devices. Limits hold wherever a unit finds room in rank order.
     """
     decoder = Decoder.of(problem, costs)
-    noise = draw_noise(decoder, rng, samples)
-    noise.price[:1] = 0.0
-    noise.preference[noise.run[:1]] = 0.0
+    noise = draw_noise(decoder, rng, draw_prices(decoder, rng, samples))
+    silence_first(noise)
     return decode_noise(decoder, noise, offset)
 
 
@@ -70,44 +72,68 @@ def decode_noise(decoder: Decoder, noise: Noise, offset: FloatArray | None = Non
     return decode(decoder, noise.run, noise.preference, noise.price, added)
 
 
-def draw_noise(decoder: Decoder, rng: np.random.Generator, samples: int) -> Noise:
-    """Draw Gumbel noise that is constant over runs of the rank order, and prices of memory.
+def draw_prices(decoder: Decoder, rng: np.random.Generator, samples: int) -> FloatArray:
+    """(k,) prices of memory, log-uniform within ``PRICES``."""
+    least, greatest = PRICES
+    return len(decoder.unit_ms) * least * (greatest / least) ** rng.random(samples)
 
-    Each sample has its own probability of a cut, n to the power of minus a uniform number; its own
-    scale, exp of a normal number minus 1; and its own price, log-uniform within ``PRICES``.
+
+def vary_prices(prices: FloatArray, rng: np.random.Generator) -> FloatArray:
+    """(k,) prices near (k,) given ones."""
+    return prices * np.exp(SPREAD * rng.normal(size=len(prices)))
+
+
+def draw_noise(decoder: Decoder, rng: np.random.Generator, price: FloatArray) -> Noise:
+    """Draw Gumbel noise that is constant over runs of the rank order, for (k,) prices.
+
+    Each sample has its own probability of a cut, n to the power of minus a uniform number, and its
+    own scale, exp of a normal number minus 1.
     """
-    n, n_devices = decoder.ms.shape
-    cut = rng.random((samples, n)) < n ** -rng.random((samples, 1))
+    k, (n, n_devices) = len(price), decoder.ms.shape
+    cut = rng.random((k, n)) < n ** -rng.random((k, 1))
     cut[:, 0] = True
     run = np.cumsum(cut.ravel()).reshape(cut.shape) - 1
-    scale = np.repeat(np.exp(rng.normal(size=samples) - 1.0), cut.sum(axis=1))
+    scale = np.repeat(np.exp(rng.normal(size=k) - 1.0), cut.sum(axis=1))
     gumbel = rng.gumbel(size=(len(scale), n_devices)) * scale[:, None]
-    least, greatest = PRICES
-    price = len(decoder.unit_ms) * least * (greatest / least) ** rng.random(samples)
     return Noise(run.astype(np.uint32), gumbel, price)
 
 
-def keep_where_room(decoder: Decoder, wanted: IntArray) -> IntArray:
-    """Let (k, n_units) placements keep their devices as far as those support and hold the units.
+def silence_first(noise: Noise) -> None:
+    """Take noise and price from the first sample, in place."""
+    noise.price[:1] = 0.0
+    noise.preference[noise.run[:1]] = 0.0
 
-    In rank order, a unit without room goes where it finishes first.
+
+def rebuild_windows(
+    decoder: Decoder, placements: IntArray, price: FloatArray, rng: np.random.Generator
+) -> IntArray:
+    """Decide anew, with noise, in one or two random windows of the rank order.
+
+    The other units keep their devices where there is room.
+
+    Args:
+        decoder: The problem.
+        placements: (k, n_units) devices.
+        price: (k,) price of memory inside the windows.
+        rng: Source of windows and noise.
+
+    Returns:
+        (k, n_units) devices.
     """
-    run = wanted[:, decoder.unit].astype(np.uint32)
-    certain = CERTAIN * np.eye(decoder.ms.shape[1])
-    return decode_noise(decoder, Noise(run, certain, np.zeros(len(wanted))))
-
-
-def rebuild_windows(decoder: Decoder, placements: IntArray, rng: np.random.Generator) -> IntArray:
-    """Sample the devices in a random window of the rank order anew in each of (k, n_units).
-
-    The other units keep their devices where there is room. The lengths of windows are log-uniform.
-    """
-    k, (n, n_devices) = len(placements), decoder.ms.shape
-    noise = draw_noise(decoder, rng, k)
+    noise = draw_noise(decoder, rng, price)
+    inside = draw_windows(decoder, rng, len(price))
+    inside |= draw_windows(decoder, rng, len(price)) & (rng.random((len(price), 1)) < 0.5)
     kept = placements[:, decoder.unit] + len(noise.preference)
+    run = np.where(inside, noise.run, kept).astype(np.uint32)
+    certain = CERTAIN * np.eye(decoder.ms.shape[1])
+    preference = np.concatenate([noise.preference, certain])
+    return decode_noise(decoder, Noise(run, preference, price))
+
+
+def draw_windows(decoder: Decoder, rng: np.random.Generator, k: int) -> BoolArray:
+    """(k, n_tasks) bool, a window of the rank order each; lengths are log-uniform."""
+    n = len(decoder.unit)
     length = np.ceil(n ** rng.random((k, 1))).astype(np.int64)
     begin = np.maximum(rng.integers(1 - length, n), 0)
-    inside = (np.arange(n) >= begin) & (np.arange(n) < begin + length)
-    preference = np.concatenate([noise.preference, CERTAIN * np.eye(n_devices)])
-    run = np.where(inside, noise.run, kept).astype(np.uint32)
-    return decode_noise(decoder, Noise(run, preference, noise.price))
+    inside: BoolArray = (np.arange(n) >= begin) & (np.arange(n) < begin + length)
+    return inside

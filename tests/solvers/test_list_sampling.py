@@ -12,11 +12,14 @@ from placement_gym.backends.simulated.build import SimulatedProblem, build_simul
 from placement_gym.solvers.decoder import Decoder
 from placement_gym.solvers.list_sampling import (
     PRICES,
+    SPREAD,
     decode_noise,
     draw_noise,
-    keep_where_room,
+    draw_prices,
+    draw_windows,
     list_sampling,
     rebuild_windows,
+    vary_prices,
 )
 from placement_gym.solvers.list_scheduling import critical_path
 
@@ -67,7 +70,7 @@ def test_offsets_reach_every_sample() -> None:
 
 def test_noise_is_constant_over_few_long_or_many_short_runs(twin: SimulatedProblem) -> None:
     decoder, rng = Decoder.of(twin.problem, twin.costs), np.random.default_rng(0)
-    noise = draw_noise(decoder, rng, 400)
+    noise = draw_noise(decoder, rng, np.ones(400))
     n = len(decoder.unit)
     runs = noise.run.max(axis=1) - noise.run.min(axis=1) + 1
     assert noise.run[-1, -1] == len(noise.preference) - 1
@@ -80,7 +83,7 @@ def test_noise_is_constant_over_few_long_or_many_short_runs(twin: SimulatedProbl
 
 def test_gumbel_noise_of_a_sample_has_one_scale(twin: SimulatedProblem) -> None:
     decoder, rng = Decoder.of(twin.problem, twin.costs), np.random.default_rng(1)
-    noise = draw_noise(decoder, rng, 300)
+    noise = draw_noise(decoder, rng, np.ones(300))
     rows = [noise.preference[np.unique(run)] for run in noise.run]
     scales = [row.std() * np.sqrt(6) / np.pi for row in rows if len(row) > 60]
     assert np.log(scales).mean() == pytest.approx(-1.0, abs=0.3)
@@ -90,58 +93,65 @@ def test_gumbel_noise_of_a_sample_has_one_scale(twin: SimulatedProblem) -> None:
 
 def test_prices_are_log_uniform(twin: SimulatedProblem) -> None:
     decoder, rng = Decoder.of(twin.problem, twin.costs), np.random.default_rng(2)
-    prices = draw_noise(decoder, rng, 1000).price / twin.problem.n_units
+    prices = draw_prices(decoder, rng, 1000) / twin.problem.n_units
     assert prices.min() >= PRICES[0]
     assert prices.max() <= PRICES[1]
     assert np.median(prices) == pytest.approx(np.sqrt(PRICES[0] * PRICES[1]), rel=0.25)
 
 
-def test_what_has_room_stays_where_it_is(twin: SimulatedProblem) -> None:
-    decoder = Decoder.of(twin.problem, twin.costs)
-    fitting = sample(twin, 5, 10)
-    assert (keep_where_room(decoder, fitting) == fitting).all()
-
-
-def test_what_has_no_room_moves() -> None:
+def test_a_rebuilt_placement_that_does_not_fit_is_made_to_fit() -> None:
     for seed in range(30):
         problem, costs = drawn_problem(seed)
-        wanted = np.random.default_rng(seed).integers(0, len(problem.devices), (4, problem.n_units))
-        kept = keep_where_room(Decoder.of(problem, costs), wanted)
-        for placement in kept:
+        rng = np.random.default_rng(seed)
+        overfull = rng.integers(0, len(problem.devices), (4, problem.n_units))
+        for placement in rebuild_windows(Decoder.of(problem, costs), overfull, np.ones(4), rng):
             assert problem.unsupported(placement) == ""
             assert fits_in_rank_order(problem, costs, placement)
 
 
-def test_a_rebuilt_window_leaves_the_rest_alone() -> None:
+def test_one_or_two_windows_are_rebuilt_and_the_rest_is_left_alone() -> None:
     twin = build_simulated_problem(str(BERT), "1cpu+2acc", "op")
     decoder, rng = Decoder.of(twin.problem, twin.costs), np.random.default_rng(0)
-    n = twin.problem.n_units
-    parents = rng.integers(0, 3, (200, n))
-    children = rebuild_windows(decoder, parents, rng)
+    parents = rng.integers(0, 3, (400, twin.problem.n_units))
+    children = rebuild_windows(decoder, parents, np.zeros(400), rng)
     in_rank_order = (children != parents)[:, decoder.unit]
-    changed = [np.flatnonzero(row) for row in in_rank_order if row.any()]
-    spans = [places[-1] - places[0] + 1 for places in changed]
-    assert len(spans) > 100
-    # lengths of windows are log-uniform, and two thirds of a window change by chance
-    assert np.mean(spans) == pytest.approx(n / np.log(n), rel=0.35)
-    assert sum(map(len, changed)) / sum(spans) == pytest.approx(2 / 3, abs=0.1)
+    # one and a half windows on average, of which two thirds change by chance
+    inside = draw_windows(decoder, rng, 4000).mean()
+    assert in_rank_order.mean() == pytest.approx(1.5 * 2 / 3 * inside, rel=0.15)
+    unchanged = ~in_rank_order.any(axis=1)
+    assert 0 < unchanged.sum() < 200
+
+
+def test_windows_are_runs_of_log_uniform_length(twin: SimulatedProblem) -> None:
+    decoder, rng = Decoder.of(twin.problem, twin.costs), np.random.default_rng(0)
+    inside = draw_windows(decoder, rng, 500)
+    borders = np.diff(inside.astype(int), axis=1, prepend=0, append=0)
+    assert (np.count_nonzero(borders, axis=1) == 2).all()
+    assert np.median(inside.sum(axis=1)) == pytest.approx(np.sqrt(235), rel=0.25)
 
 
 def test_rebuilt_placements_are_sampled_and_keep_to_limits(twin: SimulatedProblem) -> None:
-    decoder = Decoder.of(twin.problem, twin.costs)
+    decoder, rng = Decoder.of(twin.problem, twin.costs), np.random.default_rng(0)
     parents = np.repeat(sample(twin, 0, 1), 60, axis=0)
-    children = rebuild_windows(decoder, parents, np.random.default_rng(0))
+    children = rebuild_windows(decoder, parents, draw_prices(decoder, rng, 60), rng)
     assert len(np.unique(children, axis=0)) > 30
     assert not any(twin.problem.infeasibility(placement) for placement in children)
-    assert rebuild_windows(decoder, parents[:0], np.random.default_rng(0)).shape == (0, 235)
+    assert rebuild_windows(decoder, parents[:0], np.empty(0), rng).shape == (0, 235)
 
 
-def test_a_price_of_memory_pays_where_memory_is_scarce() -> None:
-    path = DATA / "latency-inputs/LayerGraphs/resnet50_inference.json"
-    twin = build_simulated_problem(str(path), "1cpu+1acc@0.5", "op")
+def test_varied_prices_are_near_the_given_ones() -> None:
+    varied = vary_prices(np.full(2000, 7.0), np.random.default_rng(0))
+    assert np.median(varied) == pytest.approx(7.0, rel=0.05)
+    assert np.log(varied).std() == pytest.approx(SPREAD, rel=0.1)
+
+
+def test_a_high_price_of_memory_empties_limited_devices(twin: SimulatedProblem) -> None:
     decoder, rng = Decoder.of(twin.problem, twin.costs), np.random.default_rng(0)
-    noise = draw_noise(decoder, rng, 200)
+    noise = draw_noise(decoder, rng, np.zeros(100))
     held = twin.problem.unit_bytes > 0
-    free = decode_noise(decoder, noise._replace(price=np.zeros(200)))
-    priced = decode_noise(decoder, noise)
-    assert (priced[:, held] == 1).mean() < (free[:, held] == 1).mean()
+    shares = [
+        (decode_noise(decoder, noise._replace(price=np.full(100, price)))[:, held] > 0).mean()
+        for price in (0.0, 1e15)
+    ]
+    assert shares[0] > 0.3
+    assert shares[1] == 0.0
