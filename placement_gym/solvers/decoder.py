@@ -117,8 +117,10 @@ def decode(
                     arrival = finish[maker] + decoder.transfer_ms[tensor, there, d]
                     ready[d] = max(ready[d], arrival)
             if device[unit] == NOWHERE:
-                wanted[:] = preference[run[sample, task]] + offset[unit]
-                wanted -= price[sample] * decoder.fill[unit]
+                row = run[sample, task]
+                for d in range(n_devices):
+                    wanted[d] = preference[row, d] + offset[unit, d]
+                    wanted[d] -= price[sample] * decoder.fill[unit, d]
                 device[unit] = choose(decoder, unit, ready, used, wanted)
                 used[device[unit]] += decoder.unit_bytes[unit]
             here = device[unit]
