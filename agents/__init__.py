@@ -15,6 +15,8 @@ AGENTS: dict[str, str] = {
     "annealing": "agents.search.annealing:annealing",
     "cross-entropy": "agents.search.cross_entropy:CrossEntropy",
     "genetic": "agents.search.genetic:genetic",
+    "list-sampling": "agents.list_sampling:ListSampling",
+    "fill-in-order": "agents.solvers:fill_in_order",
     "heft": "agents.solvers:heft",
     "critical-path": "agents.solvers:critical_path",
     "m-topo": "agents.solvers:m_topo",

@@ -16,7 +16,7 @@ from placement_gym.costs.table import CostTable
 from placement_gym.env import placement_env
 from placement_gym.errors import EngineError
 from placement_gym.problem import Problem
-from placement_gym.solvers import calls, cuts, list_scheduling
+from placement_gym.solvers import calls, cuts, fill, list_scheduling
 from placement_gym.solvers.milp import serial_program
 from placement_gym.solvers.pipeline import exact_pipeline, linear_pipeline
 from placement_gym.solvers.solution import Solution
@@ -28,6 +28,15 @@ def solve(env: gym.Env[Any, Any], solver: Solver) -> Fixed:
     """Solve the environment's problem with its costs."""
     base = placement_env(env)
     return Fixed(solver(base.problem, base.cost_table()))
+
+
+def fill_in_order(env: gym.Env[Any, Any], seed: int, shares: str = "full") -> Fixed:
+    """See ``solvers.fill.fill_in_order``.
+
+    Raises:
+        ValueError: ``shares`` is unknown.
+    """
+    return solve(env, lambda problem, costs: fill.fill_in_order(problem, costs, shares))
 
 
 def heft(env: gym.Env[Any, Any], seed: int) -> Fixed:
