@@ -31,6 +31,7 @@ AGENTS: dict[str, str] = {
     "greedy-fill": "agents.solvers:greedy_fill",
     "call-milp": "agents.solvers:call_milp",
     "path-load": "agents.path_load:make",
+    "beam": "agents.beam:make",
     "hsdag": "agents.hsdag.agent:make",
     "placeto": "agents.placeto.agent:make",
     "placeto-transfer": "agents.placeto.transfer:make",

@@ -1,4 +1,4 @@
-"""The agent of the path-load program."""
+"""The agents of the path-load program and of beams."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import gymnasium as gym
 import pytest
 from published import DATA
 
+from agents import beam
 from agents.path_load import make
 from placement_gym.env import placement_env
 
@@ -46,4 +47,21 @@ def test_without_time_it_searches_from_the_heuristics() -> None:
 def test_it_survives_one_device(devices: list[str]) -> None:
     env = gym.make("placement_gym:DevicePlacementSim-v0", model="tiny", devices=devices)
     agent = make(env, 0, time_limit_s=5.0).learn(10)
+    assert env.action_space.contains(agent.predict(env.reset(seed=0)[0])[0])
+
+
+def test_a_beam_predicts_the_optimum_of_a_small_workload() -> None:
+    env = published()
+    agent = beam.make(env, 0, width=2_000)
+    found = placement_env(env).backend.evaluate(agent.assignment)
+    assert agent.evaluations == 0
+    assert found.latency_ms == pytest.approx(287.221, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("model", "devices"), [("tiny", ["CPU"]), ("synthetic-layered-1100", ["CPU", "GPU"])]
+)
+def test_a_beam_survives_one_device_and_large_graphs(model: str, devices: list[str]) -> None:
+    env = gym.make("placement_gym:DevicePlacementSim-v0", model=model, devices=devices)
+    agent = beam.make(env, 0, width=10).learn(5)
     assert env.action_space.contains(agent.predict(env.reset(seed=0)[0])[0])

@@ -1,0 +1,48 @@
+"""The best partial placements of a list schedule as a placer, whose placement search improves."""
+
+from __future__ import annotations
+
+from time import perf_counter
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from agents.search import Annealing, propose_heuristics
+from placement_gym.costs.semantics import Semantics
+from placement_gym.env import placement_env
+from placement_gym.solvers.beam import MERGED, Beam
+
+
+def make(
+    env: gym.Env[Any, Any],
+    seed: int,
+    width: int = 3_000,
+    order: str = "priority",
+    time_limit_s: float = 60.0,
+    heat: tuple[float, float] = (0.0, 0.0),
+    **kwargs: Any,
+) -> Annealing:
+    """Make a search that starts from the beam's placement; without evaluations predicts it.
+
+    Heuristics are evaluated after it. Where the beam finds nothing, they come first.
+
+    Args:
+        env: The environment that evaluates placements.
+        seed: Seed of the search.
+        width: Partial placements that are kept; unlike time it makes runs reproducible.
+        order: In which operators are placed, as the axis of a schedule.
+        time_limit_s: Wall-clock limit of the beam.
+        heat: Temperatures of the search: hill climbing, unless given.
+        kwargs: Arguments of ``Annealing``.
+    """
+    base = placement_env(env)
+    end = perf_counter() + time_limit_s
+    schedule = Semantics("list", contention="none", order=order)
+    beam = Beam(base.problem, base.cost_table(), schedule, end, MERGED)
+    found = beam.search(width, np.inf, end).assignment if beam.potentials is not None else None
+    heuristics = propose_heuristics(env)
+    starts = heuristics if found is None else np.concatenate([found[None], heuristics])
+    search = Annealing(env, seed, starts=starts, heat=heat, **kwargs)
+    search.assignment = starts[0]
+    return search
