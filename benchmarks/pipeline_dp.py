@@ -22,21 +22,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter, process_time, sleep
 
-from rich.console import Console
-from rich.progress import track
-from rich.table import Table
-
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.costs.semantics import PRESETS
 from placement_gym.costs.workloads import Workload, make_devices
 from placement_gym.problem import Problem
+from placement_gym.progress import progress_bar
 from placement_gym.solvers.forward import Forward
 from placement_gym.solvers.ideals import enumerate_ideals
 from placement_gym.solvers.leaves import merge_leaves
 from placement_gym.solvers.pipeline import exact_pipeline
 
-COLUMNS = ("input", "nodes", "ideals", "load", "published")
-TIMES = ("s", "published", "ratio", "wall s", "published", "2 threads", "MB", "published")
+COLUMNS = (
+    *("input", "nodes", "ideals", "load", "theirs"),
+    *("s", "theirs", "ratio", "wall s", "theirs", "2 threads", "MB", "theirs"),
+)
 
 
 @dataclass(frozen=True)
@@ -95,15 +94,15 @@ def change_counts(path: Path, counts: str, folder: Path) -> Path:
 
 
 def compare(inputs: list[Path], program: Path | None, time_limit_s: int) -> None:
-    """Print a row for each input."""
-    table = Table(*COLUMNS, *TIMES)
-    table.title = "largest load in ms of the best contiguous split"
-    for path in track(inputs, "inputs"):
+    """Print a row of a Markdown table for each input."""
+    print("largest load in ms of the best contiguous split")
+    for row in (COLUMNS, ["---"] * len(COLUMNS)):
+        print("|", " | ".join(row), "|")
+    for path in inputs:
         ours = solve_apart(path, 1)
         theirs = run_published(program, path, time_limit_s) if program else None
-        both = solve_apart(path, 2)
-        table.add_row(*describe(path, ours, theirs, both))
-    Console(width=170).print(table)
+        row = describe(path, ours, theirs, solve_apart(path, 2))
+        print("|", " | ".join(row), "|", flush=True)
 
 
 def describe(path: Path, ours: Run, theirs: Run | None, both: Run) -> list[str]:
@@ -157,9 +156,14 @@ def solve(path: Path, threads: int) -> Run:
     problem, costs = backend.problem, backend.costs
     warm_up()
     base_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    started, cpu_started = perf_counter(), process_time()
-    assignment = exact_pipeline(problem, costs, threads=threads)
-    cpu_s, wall_s = process_time() - cpu_started, perf_counter() - started
+    with progress_bar(None, "ideals", quiet=not sys.stderr.isatty()) as progress:
+
+        def show(done: int, total: int) -> None:
+            progress.update(progress.task_ids[0], completed=done, total=total)
+
+        started, cpu_started = perf_counter(), process_time()
+        assignment = exact_pipeline(problem, costs, threads=threads, report=show)
+        cpu_s, wall_s = process_time() - cpu_started, perf_counter() - started
     peak_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     assert not problem.infeasibility(assignment)
     merged, _ = merge_leaves(Forward.of(problem.units), problem, costs)

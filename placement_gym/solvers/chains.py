@@ -26,7 +26,6 @@ class Plan(NamedTuple):
     """What chains may use, and what they have to leave.
 
     Attributes:
-        smaller: (n_ideals,) int32, an ideal with one node less, see ``Ideals``.
         used: (n_states, n_kinds) number of devices of each kind in use.
         stride: (n_kinds,) distance to the state with one device of the kind less.
         left: (n_ideals,) priced work of the units outside of each ideal.
@@ -34,7 +33,6 @@ class Plan(NamedTuple):
         cutoff_ms: Only chains of a smaller maximum load are looked for.
     """
 
-    smaller: Int32
     used: IntArray
     stride: IntArray
     left: FloatArray

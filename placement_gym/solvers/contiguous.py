@@ -146,7 +146,7 @@ class Search:
             left = total[-1] - total
             room = cutoff_ms * ((self.kinds.counts - used) @ prices)
             room += ROUNDING * (cutoff_ms + total[-1])
-        return Plan(ideals.smaller, used, self.kinds.stride, left, room, cutoff_ms)
+        return Plan(used, self.kinds.stride, left, room, cutoff_ms)
 
     def read_split(self, forward: Forward, ideals: Ideals, chains: Chains) -> Split:
         """Follow the links of the best chain back."""

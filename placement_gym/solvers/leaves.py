@@ -23,50 +23,69 @@ def merge_leaves(forward: Forward, problem: Problem, costs: CostTable) -> tuple[
         A graph of fewer nodes; (n_units,) bool, the units that have joined others.
     """
     n = len(forward)
-    idle, support = describe_nodes(forward, problem, costs)
-    holders = [set(nodes) for nodes in find_touch_sets(problem, costs, forward.node)]
-    touched: list[set[int]] = [set() for _ in range(n)]
-    for t, nodes in enumerate(holders):
-        for node in nodes:
-            touched[node].add(t)
-    neighbours: list[set[int]] = [set() for _ in range(n)]
-    for source, target in forward.edge_index.T.tolist():
-        neighbours[source].add(target)
-        neighbours[target].add(source)
+    graph = Shrinking(forward, problem, costs)
     into = np.arange(n)
     waiting = list(range(n))
     while waiting:
         leaf = waiting.pop()
-        if not idle[leaf] or len(neighbours[leaf]) != 1:
-            continue
-        (host,) = neighbours[leaf]
-        if touched[leaf] <= touched[host] and (support[leaf] >= support[host]).all():
+        host = graph.find_host(leaf)
+        if host is not None:
+            graph.join(leaf, host)
             into[leaf] = host
-            for t in touched[leaf]:
-                holders[t].remove(leaf)
-            touched[host] -= {t for t in touched[leaf] if len(holders[t]) == 1}
-            neighbours[host].remove(leaf)
-            neighbours[leaf].clear()
             waiting.append(host)
-    joined = np.flatnonzero(into != np.arange(n))
+    joined = np.isin(forward.node, np.flatnonzero(into != np.arange(n)))
     while (into != into[into]).any():
         into = into[into]
-    edges = first_units(forward)[forward.edge_index]
-    return Forward.contract(into[forward.node], edges), np.isin(forward.node, joined)
+    first_unit = np.unique(forward.node, return_index=True)[1]
+    return Forward.contract(into[forward.node], first_unit[forward.edge_index]), joined
 
 
-def first_units(forward: Forward) -> IntArray:
-    """(n,) the first unit of each node."""
-    return np.unique(forward.node, return_index=True)[1]
+class Shrinking:
+    """A graph that loses leaves.
+
+    Attributes:
+        idle: (n,) bool, whether a node takes no time anywhere.
+        support: (n, n_devices) bool, whether a device supports it.
+        neighbours: Nodes before and behind each node.
+        holders: Nodes that touch each tensor.
+        touched: Tensors that each node and others touch.
+    """
+
+    def __init__(self, forward: Forward, problem: Problem, costs: CostTable) -> None:
+        n = len(forward)
+        works = (costs.unit_ms(problem.units) > 0) & problem.supported
+        self.idle: BoolArray = ~any_unit(works, forward.node, n).max(axis=1)
+        self.support = ~any_unit(~problem.supported, forward.node, n)
+        self.neighbours: list[set[int]] = [set() for _ in range(n)]
+        for source, target in forward.edge_index.T.tolist():
+            self.neighbours[source].add(target)
+            self.neighbours[target].add(source)
+        self.holders = [set(nodes) for nodes in find_touch_sets(problem, costs, forward.node)]
+        self.touched: list[set[int]] = [set() for _ in range(n)]
+        for tensor, nodes in enumerate(self.holders):
+            for node in nodes:
+                self.touched[node].add(tensor)
+
+    def find_host(self, leaf: int) -> int | None:
+        """The neighbour that a node can join without loss; None if there is none."""
+        if not self.idle[leaf] or len(self.neighbours[leaf]) != 1:
+            return None
+        (host,) = self.neighbours[leaf]
+        supported = (self.support[leaf] >= self.support[host]).all()
+        return host if supported and self.touched[leaf] <= self.touched[host] else None
+
+    def join(self, leaf: int, host: int) -> None:
+        """Remove a leaf; tensors that only its host still touches no longer count."""
+        self.neighbours[host].remove(leaf)
+        self.neighbours[leaf].clear()
+        for tensor in self.touched[leaf]:
+            self.holders[tensor].remove(leaf)
+            if len(self.holders[tensor]) == 1:
+                self.touched[host].remove(tensor)
 
 
-def describe_nodes(
-    forward: Forward, problem: Problem, costs: CostTable
-) -> tuple[BoolArray, BoolArray]:
-    """(n,) whether a node takes no time anywhere; (n, n_devices) whether a device supports it."""
-    idle = np.ones(len(forward), dtype=np.bool_)
-    support = np.ones((len(forward), len(problem.devices)), dtype=np.bool_)
-    works = (costs.unit_ms(problem.units) > 0) & problem.supported
-    np.logical_and.at(idle, forward.node, ~works.any(axis=1))
-    np.logical_and.at(support, forward.node, problem.supported)
-    return idle, support
+def any_unit(values: BoolArray, node: IntArray, n: int) -> BoolArray:
+    """(n, n_devices) whether any unit of a node has a true value."""
+    result = np.zeros((n, values.shape[1]), dtype=np.bool_)
+    np.logical_or.at(result, node, values)
+    return result
