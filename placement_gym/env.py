@@ -239,7 +239,7 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         """What a repair minimises."""
         from placement_gym.solvers.repair import Prices
 
-        return Prices.of(self.problem, self.backend.known_costs)
+        return Prices.of(self.problem, self.backend.rough_costs)
 
     def parse_action(self, action: ArrayLike) -> IntArray:
         """Return a copy of an action without padding; backends check the range of devices."""

@@ -24,6 +24,7 @@ from placement_gym.errors import UserError
 from placement_gym.placement import Placement
 
 INFO_KEYS = {
+    "repaired",
     "latency_ms",
     "reference_ms",
     "best_single_ms",

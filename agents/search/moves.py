@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from placement_gym.arrays import IntArray
+from placement_gym.arrays import FloatArray, IntArray
 from placement_gym.env import DevicePlacementEnv
 
 SCREENED = 0.9
@@ -22,7 +22,8 @@ class Moves:
 
     Of every ``screen`` random moves the one is proposed whose result, repaired, has the lowest sum
     of times and transfers. That is not the latency where devices work at the same time, but it
-    leaves out what is certainly bad. Without known costs every random move is proposed.
+    leaves out what is certainly bad. Where placements are not repaired, those that do not fit are
+    left out, too. Without any costs every random move is proposed.
 
     Args:
         env: The environment; nothing is evaluated.
@@ -32,7 +33,7 @@ class Moves:
 
     def __init__(self, env: DevicePlacementEnv, rng: np.random.Generator, screen: int = 10) -> None:
         self.env, self.rng = env, rng
-        self.screen = 1 if env.backend.known_costs is None else screen
+        self.screen = 1 if env.backend.rough_costs is None else screen
         self.n_units, self.n_devices = env.problem.supported.shape
         edges = env.problem.units.quotient.edge_index
         own = np.concatenate([edges[0], edges[1]])
@@ -45,12 +46,18 @@ class Moves:
         changed = self.change(assignment, k * self.screen)
         if self.screen == 1:
             return changed
-        price = self.env.repair_prices.total_ms(changed)
-        price[(changed == assignment).all(axis=1)] = np.inf
-        groups = price.reshape(k, self.screen)
+        groups = self.price(changed, assignment).reshape(k, self.screen)
         cheapest = np.where(self.rng.random(k) < SCREENED, groups.argmin(axis=1), 0)
         chosen: IntArray = changed[np.arange(k) * self.screen + cheapest]
         return chosen
+
+    def price(self, changed: IntArray, assignment: IntArray) -> FloatArray:
+        """(k,) prices in ms; infinite where nothing has changed or the placement does not fit."""
+        price = self.env.repair_prices.total_ms(changed)
+        price[(changed == assignment).all(axis=1)] = np.inf
+        if not self.env.repair and self.env.backend.limits_weights:
+            price[[bool(self.env.backend.infeasibility(one)) for one in changed]] = np.inf
+        return price
 
     def change(self, assignment: IntArray, k: int) -> IntArray:
         """(k, n_units) randomly changed copies of an (n_units,) placement, repaired."""

@@ -119,8 +119,8 @@ class Backend(Protocol):
         ...
 
     @property
-    def known_costs(self) -> CostTable | None:
-        """The cost table, if nothing has to be measured for it."""
+    def rough_costs(self) -> CostTable | None:
+        """Costs that need no measurement: the table, or an analytic one; None without either."""
         ...
 
     def evaluate(self, assignment: IntArray) -> Measurement:

@@ -22,9 +22,9 @@ class BackendWrapper:
         return self.inner.limits_weights
 
     @property
-    def known_costs(self) -> CostTable | None:
-        """See ``Backend.known_costs``."""
-        return self.inner.known_costs
+    def rough_costs(self) -> CostTable | None:
+        """See ``Backend.rough_costs``."""
+        return self.inner.rough_costs
 
     def evaluate(self, assignment: IntArray) -> Measurement:
         """See ``Backend.evaluate``."""

@@ -77,7 +77,7 @@ def choose_run(
     other: IntArray,
     link_ms: FloatArray,
 ) -> tuple[int, int, int, float]:
-    """The whole run, or shortest end of one that frees enough, of least rank.
+    """The whole run that frees no more than enough, or shortest end that does, of least rank.
 
     Returns:
         Its first unit, the unit after its last, its best device with room (-1 if there is none)
@@ -93,7 +93,8 @@ def choose_run(
         if excess > 0.0 and end - begin > 1:
             for part in range(3):
                 i, j, held = cut_run(begin, end, part, excess, may_leave, size)
-                if held < RUN_SHARE * excess or held == 0.0:
+                too_much = part == 0 and held > excess
+                if held == 0.0 or held < RUN_SHARE * excess or too_much:
                     continue
                 for d in range(len(room)):
                     if d != place[begin] and held <= room[d]:

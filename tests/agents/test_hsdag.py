@@ -78,7 +78,7 @@ def rewards_of(model: Any) -> float:
 
 
 @pytest.mark.parametrize("algorithm", [PPO, A2C, REINFORCE, MaskablePPO])
-def test_known_costs_lead_to_the_toys_optimum_and_learning_keeps_it(
+def test_rough_costs_lead_to_the_toys_optimum_and_learning_keeps_it(
     algorithm: type[BaseAlgorithm],
 ) -> None:
     model = learner(algorithm)
@@ -88,7 +88,7 @@ def test_known_costs_lead_to_the_toys_optimum_and_learning_keeps_it(
 
 
 @pytest.mark.parametrize("algorithm", [PPO, REINFORCE])
-def test_the_optimum_is_found_without_known_costs(algorithm: type[BaseAlgorithm]) -> None:
+def test_the_optimum_is_found_without_rough_costs(algorithm: type[BaseAlgorithm]) -> None:
     model = learner(algorithm, cost_weight=0.0, learning_rate=1e-3, ent_coef=0.2)
     assert play_episode(simulated(), model)["speedup"] != pytest.approx(optimal_speedup())
     model.learn(8_000 if algorithm is PPO else 16_000)
@@ -97,7 +97,7 @@ def test_the_optimum_is_found_without_known_costs(algorithm: type[BaseAlgorithm]
 
 @pytest.mark.parametrize("algorithm", [PPO, A2C, REINFORCE, MaskablePPO])
 @pytest.mark.parametrize("options", [{"preset": "paper"}, {"cost_weight": 0.0}])
-def test_the_reward_rises_without_known_costs(
+def test_the_reward_rises_without_rough_costs(
     algorithm: type[BaseAlgorithm], options: dict[str, Any]
 ) -> None:
     model = learner(algorithm, learning_rate=2e-3, **options)

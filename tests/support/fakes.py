@@ -117,7 +117,7 @@ class FakeBackend:
         return self.problem.limited
 
     @property
-    def known_costs(self) -> None:
+    def rough_costs(self) -> None:
         return None
 
     def calls_of(self, method: str) -> int:

@@ -122,7 +122,8 @@ class SlowRepair:
                 continue
             heads = [i for i in range(begin, end + 1) if self.size[begin:i].sum() >= excess]
             tails = [i for i in range(end, begin - 1, -1) if self.size[i:end].sum() >= excess]
-            parts = [(begin, end), (begin, min(heads, default=end))]
+            whole = [(begin, end)] if self.size[begin:end].sum() <= excess else []
+            parts = [*whole, (begin, min(heads, default=end))]
             parts += [(max(tails, default=begin), end)]
             for (i, j), d in product(parts, range(len(room))):
                 held, number = self.size[i:j].sum(), number + 1

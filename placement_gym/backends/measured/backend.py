@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from time import perf_counter
@@ -23,6 +24,7 @@ from placement_gym.backends.measured.outputs import (
 )
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
 from placement_gym.backends.protocol import Batch, Measurement
+from placement_gym.costs.analytic import analytic
 from placement_gym.costs.table import CostTable
 from placement_gym.devices import register
 from placement_gym.errors import EngineError, UserError
@@ -101,9 +103,12 @@ class MeasuredBackend:
         """See ``Backend.limits_weights``."""
         return self.problem.limited
 
-    @property
-    def known_costs(self) -> None:
-        """None: a profile would have to be measured."""
+    @cached_property
+    def rough_costs(self) -> CostTable | None:
+        """The analytic costs, if the devices are of known kinds; see ``Backend.rough_costs``."""
+        with suppress(UserError):
+            return analytic(self.problem.units.graph, self.problem.devices)
+        return None
 
     def evaluate(self, assignment: IntArray) -> Measurement:
         """Compile and time a placement beside the reference; see ``Backend.evaluate``."""

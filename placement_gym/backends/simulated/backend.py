@@ -58,8 +58,8 @@ class SimulatedBackend:
         return self.problem.limited and counts and hard
 
     @property
-    def known_costs(self) -> CostTable:
-        """See ``Backend.known_costs``."""
+    def rough_costs(self) -> CostTable:
+        """See ``Backend.rough_costs``."""
         return self.costs
 
     def evaluate(self, assignment: IntArray) -> Measurement:
