@@ -8,7 +8,8 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from agents.search import Annealing, propose_heuristics
+from agents.search.annealing import Annealing
+from agents.search.starts import propose_heuristics
 from placement_gym.costs.semantics import Semantics
 from placement_gym.env import placement_env
 from placement_gym.solvers.beam import MERGED, Beam
@@ -41,7 +42,7 @@ def make(
     schedule = Semantics("list", contention="none", order=order)
     beam = Beam(base.problem, base.cost_table(), schedule, end, MERGED)
     found = beam.search(width, np.inf, end).assignment if beam.potentials is not None else None
-    heuristics = propose_heuristics(env)
+    heuristics = propose_heuristics(base)
     starts = heuristics if found is None else np.concatenate([found[None], heuristics])
     search = Annealing(env, seed, starts=starts, heat=heat, **kwargs)
     search.assignment = starts[0]
