@@ -25,6 +25,7 @@ LAYERS = (
         "files",
         "version",
         "progress",
+        "processes",
         "devices",
         "models",
         "rewards",

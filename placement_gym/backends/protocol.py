@@ -35,6 +35,10 @@ class Measurement:
         measure_s: Seconds of the checked first inference, warm-up and measurement.
         error: Why the placement failed, or an empty string.
         cached: Whether the measurement was made for an earlier request.
+        doubt: Why the sample is doubtful, or an empty string: the machine was busy, or the
+            reference moved. No verdict rests on such a sample.
+        noise_floor: Half-width of the uncertainty of a speed-up that measurements of this session
+            usually have, as a fraction.
     """
 
     latency_ms: float
@@ -50,6 +54,8 @@ class Measurement:
     measure_s: float = 0.0
     error: str = ""
     cached: bool = False
+    doubt: str = ""
+    noise_floor: float = 0.0
 
     @property
     def feasible(self) -> bool:

@@ -15,12 +15,12 @@ from typing import Any, Protocol
 from placement_gym.bench.run.environment import BenchEnvs
 from placement_gym.bench.run.rows import Json
 from placement_gym.bench.run.threads import ONE_THREAD, limit_threads
-from placement_gym.bench.run.watchdog import exit_with_parent
 from placement_gym.bench.study.spec import Task
 from placement_gym.bench.study.worker import make_failed_row, run_task
 from placement_gym.devices import usable_cores
 from placement_gym.errors import EngineError, UserError
 from placement_gym.files import IMPORT_ROOT
+from placement_gym.processes.watchdog import exit_with_parent
 
 ATTEMPTS = 3
 
