@@ -21,6 +21,7 @@ from placement_gym.processes.pulse import Pulse
 Json = dict[str, Any]
 START_S = 120.0
 """Seconds in which a child has to be ready, imports included."""
+STARTING = "starting"
 MAX_LOG_BYTES = 1_000_000
 
 
@@ -56,7 +57,7 @@ class Child:
 
     Args:
         module: What it runs.
-        start: The first message, which says what to serve.
+        start: The first message, which says what to serve; it is not waited for.
         keep_log: Whether its standard error is kept for the message about its end, instead of
             being that of this process.
     """
@@ -82,7 +83,8 @@ class Child:
         )
         self._finalizer = weakref.finalize(self, end_process, self.process, self.owner)
         os.set_blocking(self.pipe_in.fileno(), False)
-        self.call(start, START_S)
+        self.pulse.beat(STARTING)
+        self.send(start, START_S)
 
     @property
     def pipe_in(self) -> IO[bytes]:
@@ -132,7 +134,8 @@ class Child:
             )
         if self.log is not None and os.fstat(self.log.fileno()).st_size > MAX_LOG_BYTES:
             self.log.truncate(0)
-        self.pulse.beat("a request")
+        if self.pulse.read()[2] != STARTING:
+            self.pulse.beat("a request")
         rest = memoryview(json.dumps(request).encode() + b"\n")
         while rest:
             self.check_life(timeout_s)
@@ -188,6 +191,8 @@ class Child:
             ChildHungError: None are left, and nothing lies in the pipe; the child is ended.
         """
         silent_s, _, stage = self.pulse.read()
+        if stage == STARTING:
+            timeout_s = max(timeout_s, START_S)
         if silent_s > timeout_s and not select.select([self.pipe_out], [], [], 0)[0]:
             self.end()
             raise ChildHungError(f"{stage or 'a step'} took more than {timeout_s:g} s")

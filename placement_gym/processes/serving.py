@@ -53,17 +53,22 @@ def serve(make_handle: Callable[[Json, Parent], Handle]) -> None:
     """Answer the requests of the parent that started this process as a ``Child``.
 
     Args:
-        make_handle: Makes what answers, from the first message.
+        make_handle: Makes what answers, from the first message; if it fails, the first request
+            gets the error and the process ends.
     """
     parent = Parent(Pulse(int(sys.argv[1])))
     exit_with_parent(int(sys.argv[2]))
-    handle: list[Handle] = []
-
-    def begin(start: Json) -> None:
-        handle.append(make_handle(start, parent))
-
+    start = parent.next_request()
+    if start is None:
+        return
+    try:
+        handle = make_handle(start, parent)
+    except (Exception, SystemExit) as error:
+        parent.tell(error=describe(error))
+        return
+    parent.pulse.beat("a request")
     while (request := parent.next_request()) is not None:
-        answer_request(parent, handle[0] if handle else begin, request)
+        answer_request(parent, handle, request)
 
 
 def answer_request(parent: Parent, handle: Handle, request: Json) -> None:

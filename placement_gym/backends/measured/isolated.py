@@ -27,6 +27,7 @@ from placement_gym.processes.child import Child, ChildLostError, RemoteError
 WORKER = "placement_gym.backends.measured.worker"
 TIMEOUT_S = 120.0
 """Seconds that one step may take: a compilation, an inference."""
+READY = {"method": "ready", "protocol": {}, "arguments": []}
 
 
 class Engine:
@@ -76,6 +77,7 @@ class Engine:
                     "command": f"worker of process {os.getpid()}: {command}",
                 }
                 self.child = Child(self.module, start)
+                self.child.call(READY, self.timeout_s)
         return self.child
 
     def end(self) -> None:

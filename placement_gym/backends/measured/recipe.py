@@ -110,7 +110,6 @@ class Recipe:
         core = ov.Core()
         devices = tuple(DeviceSpec.from_json(values) for values in self.devices)
         register(core, devices)
-        reporter.beat("loading the model")
         model = load(**source)
         model.set_friendly_name(self.name)
         graph = extract(model, self.view)

@@ -38,6 +38,9 @@ class Worker:
         answer: Callable[..., Any] = getattr(self, request["method"])
         return answer(*request["arguments"])
 
+    def ready(self) -> None:
+        """Nothing is left to do when the backend is made."""
+
     def measure_once(self, assignment: list[int]) -> Json:
         return asdict(self.backend.measure_once(np.array(assignment, dtype=np.int64)))
 

@@ -15,7 +15,8 @@ def choose_finalist(bench_env: BenchEnv, candidates: Sequence[IntArray]) -> Fina
     """Measure every candidate again and return the fastest; where noisy in a new process.
 
     The fastest of several noisy measurements is biased. So a candidate that beats the best single
-    device is measured once more, alone, and that measurement counts.
+    device is measured once more, alone, and that measurement counts; so is one whose measurement
+    is doubtful, and if it still is, it decides nothing.
 
     Args:
         bench_env: The environment that they were found in.
@@ -26,7 +27,8 @@ def choose_finalist(bench_env: BenchEnv, candidates: Sequence[IntArray]) -> Fina
         remeasure(bench_env, unknown)
     finals = [bench_env.finals[candidate.tobytes()] for candidate in candidates]
     chosen = max(finals, key=lambda final: final.speedup_vs_best_single)
-    if bench_env.measured and unknown and chosen.beats_best_single == YES:
+    uncertain = chosen.beats_best_single == YES or chosen.measurement.doubt
+    if bench_env.measured and unknown and uncertain:
         remeasure(bench_env, [chosen.assignment])
     return bench_env.finals[chosen.assignment.tobytes()]
 
