@@ -47,7 +47,7 @@ POLICIES = {
     Kind.INFEASIBLE: Policy(),
     Kind.TRANSIENT: Policy((0.5, 2.0, 8.0, 30.0), restart=True, is_result=False),
     Kind.DEAD: Policy((0.0,), restart=True, remembered=True),
-    Kind.NONSENSE: Policy((0.0, 0.5), restart=True, remembered=True),
+    Kind.NONSENSE: Policy((0.0, 0.5), remembered=True),
 }
 
 PATTERNS = (

@@ -66,7 +66,10 @@ class Engine:
             raise translate(error) from error
 
     def running(self) -> Child:
-        """The worker, started if there is none."""
+        """The worker, started if there is none; a fork of this process gets one of its own."""
+        if self.child is not None and self.child.owner != os.getpid():
+            self.child.end()
+            self.child = None
         if self.child is None or not self.child.alive:
             self.end()
             command = " ".join([Path(sys.argv[0]).name, *sys.argv[1:]])
