@@ -87,11 +87,12 @@ def corrupt(worker: Worker, fault: str) -> Iterator[None]:
 
 class FaultyWorker(Worker):
     def measure_once(self, assignment: list[int]) -> Json:
-        self.check_reference()
-        fault = take_fault()
-        strike(fault)
-        with corrupt(self, fault):
-            return super().measure_once(assignment)
+        with self.backend.lock():  # it strikes while it holds the lock
+            self.check_reference()
+            fault = take_fault()
+            strike(fault)
+            with corrupt(self, fault):
+                return super().measure_once(assignment)
 
 
 def make(start: Json, parent: Parent) -> Any:
