@@ -65,7 +65,7 @@ class Child:
     def __init__(self, module: str, start: Json, keep_log: bool = True) -> None:
         self.owner = os.getpid()
         self.pulse = Pulse()
-        self.log = tempfile.TemporaryFile("w+b", buffering=0) if keep_log else None  # noqa: SIM115
+        self.log = open_unnamed_file() if keep_log else None
         self.received = b""
         self.answer: Json | None = None
         paths = [str(IMPORT_ROOT), os.environ.get("PYTHONPATH", "")]
@@ -81,7 +81,9 @@ class Child:
             # and ends those members of the group that are stopped.
             process_group=0,
         )
-        self._finalizer = weakref.finalize(self, end_process, self.process, self.owner)
+        self._finalizer = weakref.finalize(
+            self, end_process, self.process, self.owner, self.pulse, self.log
+        )
         os.set_blocking(self.pipe_in.fileno(), False)
         self.pulse.beat(STARTING)
         self.send(start, START_S)
@@ -132,8 +134,9 @@ class Child:
                 "this one is a fork: make the environment in the process that uses it, or start "
                 "that one by 'spawn'"
             )
-        if self.log is not None and os.fstat(self.log.fileno()).st_size > MAX_LOG_BYTES:
-            self.log.truncate(0)
+        if self.log is not None and os.fstat(self.log).st_size > MAX_LOG_BYTES:
+            os.ftruncate(self.log, 0)
+            os.lseek(self.log, 0, os.SEEK_SET)  # the child writes at the same position
         if self.pulse.read()[2] != STARTING:
             self.pulse.beat("a request")
         rest = memoryview(json.dumps(request).encode() + b"\n")
@@ -221,24 +224,25 @@ class Child:
         """The last line of its standard error, if that is kept."""
         if self.log is None:
             return ""
-        size = self.log.seek(0, os.SEEK_END)
-        self.log.seek(max(size - 2000, 0))
-        lines = self.log.read().decode(errors="replace").strip().splitlines()
+        start = max(os.fstat(self.log).st_size - 2000, 0)
+        lines = os.pread(self.log, 2000, start).decode(errors="replace").strip().splitlines()
         return lines[-1][:300] if lines else ""
 
     def end(self) -> None:
         """End the child, whatever it is doing; nothing happens if that is done."""
-        if not self._finalizer.alive:
-            return
         self._finalizer()
-        if os.getpid() == self.owner:
-            self.pulse.close()
-            if self.log is not None:
-                self.log.close()
 
 
-def end_process(process: subprocess.Popen[bytes], owner: int) -> None:
-    """Kill a process and close its pipes; a fork of its owner closes them only."""
+def open_unnamed_file() -> int:
+    """Descriptor of a file that is gone when it is closed."""
+    with tempfile.TemporaryFile() as file:
+        return os.dup(file.fileno())
+
+
+def end_process(
+    process: subprocess.Popen[bytes], owner: int, pulse: Pulse, log: int | None
+) -> None:
+    """Kill a process and close what it shares with its owner; a fork of that one only closes."""
     if os.getpid() == owner:
         process.kill()
         process.wait()
@@ -246,6 +250,9 @@ def end_process(process: subprocess.Popen[bytes], owner: int) -> None:
         if pipe is not None:
             with suppress(OSError):
                 pipe.close()
+    pulse.close()
+    if log is not None:
+        os.close(log)
 
 
 def describe_exit(status: int | None) -> str:

@@ -58,6 +58,18 @@ def test_a_child_answers_again_and_again_whatever_it_prints_and_however_long(
     assert ask(child, "count") == 4
 
 
+def test_what_a_child_prints_for_a_night_does_not_fill_the_disk(
+    child: Child, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("placement_gym.processes.child.MAX_LOG_BYTES", 1000)
+    for _ in range(5):
+        ask(child, "chatter", "x" * 700)
+    assert child.log is not None
+    assert os.fstat(child.log).st_size < 3000
+    with pytest.raises(ChildLostError, match="last words"):
+        ask(child, "die", "SIGABRT")
+
+
 def test_warnings_and_messages_of_a_child_reach_the_user(
     child: Child, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -196,19 +196,19 @@ def test_a_hanging_engine_is_ended_at_its_deadline(fault: str, faults: Path) -> 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_run_survives_many_faults_of_each_kind_and_keeps_no_wrong_value(
+def test_a_run_survives_faults_of_each_kind_and_keeps_no_wrong_value(
     fault: str, faults: Path
 ) -> None:
     backend = faulty(timeout_s=2.0)
     rng = np.random.default_rng(0)
     refused = 0
-    for step in range(30):
+    for step in range(12):
         placed = rng.integers(0, 2, N_TINY)
         found = evaluate_with(backend, faults, [fault] * (step % 3 == 0), placed)
         refused += bool(found.error)
         assert 0.0 < found.latency_ms < np.inf
         assert 0.0 < found.reference_ms < np.inf
-    assert refused == (10 if fault in REFUSALS else 0)
+    assert refused == (4 if fault in REFUSALS else 0)
     assert not backend.session.failures
     backend.close()
 
