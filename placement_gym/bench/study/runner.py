@@ -19,14 +19,8 @@ from placement_gym.bench.run.rows import (
     load_runs,
     lock_folder,
 )
-from placement_gym.bench.study.executors import (
-    TASK_TIMEOUT_S,
-    Executor,
-    Processes,
-    Ray,
-    Serial,
-    run_all,
-)
+from placement_gym.bench.study.executors import Executor, Ray, Serial, run_all
+from placement_gym.bench.study.processes import TASK_TIMEOUT_S, Processes
 from placement_gym.bench.study.spec import Study, Task
 from placement_gym.entry_points import find_env_spec
 from placement_gym.errors import UserError, unknown_name

@@ -244,3 +244,28 @@ def test_a_fork_of_what_measures_in_its_own_process_is_told_so() -> None:
     said = answer_of_fork(make().backend)
     assert "is a fork" in said
     assert "'spawn'" in said
+
+
+@pytest.mark.slow
+def test_hundreds_of_measurements_and_restarts_leave_memory_and_descriptors_as_they_were() -> None:
+    def resources() -> tuple[int, int]:
+        descriptors = len(list(Path("/proc/self/fd").iterdir()))
+        threads = len(list(Path("/proc/self/task").iterdir()))
+        return descriptors, threads
+
+    def worker_mb(backend: IsolatedBackend) -> float:
+        pages = int(Path(f"/proc/{pid_of(backend)}/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+    backend, rng = build(), np.random.default_rng(0)
+    for step in range(300):
+        assert backend.evaluate(rng.integers(0, 2, N_TINY)).error == ""
+        if step == 100:
+            before, used_mb = resources(), worker_mb(backend)
+    assert resources() == before
+    assert worker_mb(backend) < 1.05 * used_mb
+    for _ in range(5):
+        backend.restart()
+        assert backend.evaluate(backend.problem.single(1)).error == ""
+    assert resources() == before
+    backend.close()

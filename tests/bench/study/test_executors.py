@@ -23,11 +23,11 @@ from placement_gym.bench.study import runner
 from placement_gym.bench.study.executors import (
     ATTEMPTS,
     Executor,
-    Processes,
     Serial,
     WorkerLost,
     run_all,
 )
+from placement_gym.bench.study.processes import Processes
 from placement_gym.bench.study.runner import run_study
 from placement_gym.bench.study.spec import Study, Task
 from placement_gym.bench.study.worker import run_task
@@ -161,6 +161,48 @@ def running(marker: str) -> list[int]:
         except OSError:
             continue
     return found
+
+
+MEASURED = {
+    "env": "DevicePlacement-v0",
+    "env_kwargs": {"warmup": 0, "repeats": 2},
+    "models": ["tiny"],
+    "devices": ["cpu-testbed"],
+    "seeds": 1,
+    "budget": 3,
+}
+
+
+@pytest.mark.slow
+def test_measured_tasks_that_crash_hang_and_leave_are_error_rows_too(tmp_path: Path) -> None:
+    agents = ["fatal_agent:crash", "fatal_agent:hang", "random", "fatal_agent:leave", "window"]
+    rows = run_study(study(**MEASURED, agents=agents), tmp_path, quiet=True, timeout_s=40.0)
+    errors = [row["error"] for row in rows]
+    assert "killed by SIGSEGV" in errors[0]
+    assert "took more than 40 s" in errors[1]
+    assert errors[3] == "SystemExit: 3"
+    assert (errors[2], errors[4]) == ("", "")
+    assert all(row["noise"] > 0 for row in (rows[2], rows[4]))
+
+
+@pytest.mark.slow
+def test_a_measured_study_that_is_killed_leaves_no_process_and_goes_on(tmp_path: Path) -> None:
+    file = tmp_path / "study.yaml"
+    values = VALUES | MEASURED | {"agents": ["random", "window"], "seeds": 2}
+    file.write_text(json.dumps(values))
+    command = [sys.executable, "-m", "placement_gym", "bench", "run", str(file)]
+    command += ["--out", str(tmp_path / "out")]
+    for seconds in (3.0, 6.0, 9.0, 12.0):
+        parent = subprocess.Popen(
+            command, env={**os.environ, "STUDY_OF": str(tmp_path)}, stderr=subprocess.DEVNULL
+        )
+        time.sleep(seconds)
+        parent.kill()
+        parent.wait()
+        wait_until(lambda: not running(f"STUDY_OF={tmp_path}"), seconds=5.0)
+    rows = run_study(Study.load(file), tmp_path / "out", quiet=True)
+    assert len(rows) == len({row["key"] for row in rows}) == 4
+    assert not any(row["error"] for row in rows)
 
 
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs /proc")
