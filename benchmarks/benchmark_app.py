@@ -37,7 +37,7 @@ def main() -> None:
     options = parser.parse_args()
     for model in options.models.split(","):
         protocol = TimingProtocol(repeats=options.runs)
-        backend = build_measured_backend(model, "cpu-testbed", protocol=protocol)
+        backend = build_measured_backend(model, "cpu-testbed", protocol=protocol, isolate=False)
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / f"{model}.xml"
             ov.save_model(backend.model, path, compress_to_fp16=False)

@@ -7,11 +7,11 @@ import argparse
 import numpy as np
 
 from placement_gym.arrays import IntArray
-from placement_gym.backends.measured.backend import MeasuredBackend
 from placement_gym.backends.measured.build import build_measured_backend
+from placement_gym.backends.measured.measuring import MeasuringBackend
 
 
-def find_alternating_runs(backend: MeasuredBackend, n_submodels: int) -> IntArray:
+def find_alternating_runs(backend: MeasuringBackend, n_submodels: int) -> IntArray:
     """Equal runs of units on alternating devices that make ``n_submodels`` submodels."""
     n_units = backend.problem.n_units
     for n_runs in range(n_submodels, n_units):

@@ -74,7 +74,7 @@ def main() -> None:
     parser.add_argument("--model", default="resnet", help="built-in model or file")
     parser.add_argument("--placements", type=int, default=12, help="placements to try")
     options = parser.parse_args()
-    env = gym.make("DevicePlacement-v0", model=options.model, devices="cpu-testbed")
+    env = gym.make("DevicePlacement-v0", model=options.model, devices="cpu-testbed", isolate=False)
     base = placement_env(env)
     backend = base.backend.inner  # type: ignore[attr-defined]
     backend.protocol = replace(backend.protocol, attempts=1)

@@ -21,7 +21,7 @@ def main() -> None:
     models = options.models.split(",")
     rng = np.random.default_rng(0)
     for model in models:
-        backend = build_measured_backend(model, "cpu-testbed")
+        backend = build_measured_backend(model, "cpu-testbed", isolate=False)
         n_units = backend.problem.n_units
         errors, submodels, failures = [], [], Counter[str]()
         exact = 0

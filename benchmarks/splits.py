@@ -19,7 +19,7 @@ def main() -> None:
     options = parser.parse_args()
     for model in options.models.split(","):
         alias, plain = (
-            build_measured_backend(model, "cpu-testbed", split=split)
+            build_measured_backend(model, "cpu-testbed", split=split, isolate=False)
             for split in ("alias", "hetero")
         )
         n_units = alias.problem.n_units

@@ -21,6 +21,13 @@ def check_not_negative(name: str, value: Any) -> None:
         raise UserError(f"{name} must be a number of at least 0, not {value!r:.80}")
 
 
+def check_positive(name: str, value: Any) -> None:
+    """Raise unless the value is a finite number above 0."""
+    check_not_negative(name, value)
+    if not value:
+        raise UserError(f"{name} must be above 0")
+
+
 def check_flag(name: str, value: Any) -> None:
     """Raise unless the value is True or False."""
     if not isinstance(value, bool):

@@ -12,7 +12,12 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.envs.registration import EnvSpec, load_env_creator
 
-from placement_gym.arguments import check_flag, check_integer, check_not_negative
+from placement_gym.arguments import (
+    check_flag,
+    check_integer,
+    check_not_negative,
+    check_positive,
+)
 from placement_gym.devices import DevicesArgument
 from placement_gym.env import DevicePlacementEnv
 from placement_gym.errors import UserError, unknown_name
@@ -57,6 +62,11 @@ class MeasuredEnv(DevicePlacementEnv):
         warmup: Inferences before the first counted one.
         repeats: Counted inferences of the candidate and of the reference, each.
         cache: Whether a repeated placement is answered from memory.
+        isolate: Whether OpenVINO runs in a process of its own, which starts with the first
+            measurement: a placement that crashes or hangs it is tried once more and then is
+            infeasible, and the run goes on. False measures in this process.
+        timeout_s: Seconds that one step of that process, as a compilation or an inference, may
+            take before it counts as hung.
         max_nodes: See ``DevicePlacementEnv``.
         max_edges: See ``DevicePlacementEnv``.
         observe_graph: See ``DevicePlacementEnv``.
@@ -82,6 +92,8 @@ class MeasuredEnv(DevicePlacementEnv):
         warmup: int = 5,
         repeats: int = 10,
         cache: bool = True,
+        isolate: bool = True,
+        timeout_s: float = 120.0,
         max_nodes: int | None = None,
         max_edges: int | None = None,
         observe_graph: bool = True,
@@ -96,9 +108,19 @@ class MeasuredEnv(DevicePlacementEnv):
         check_integer("warmup", warmup, 0)
         check_integer("repeats", repeats, 2)
         check_flag("cache", cache)
+        check_flag("isolate", isolate)
+        check_positive("timeout_s", timeout_s)
         protocol = TimingProtocol(warmup=warmup, repeats=repeats)
         backend = build_measured_backend(
-            model, devices, granularity, graph, split, protocol, sequence_length
+            model,
+            devices,
+            granularity,
+            graph,
+            split,
+            protocol,
+            sequence_length,
+            isolate,
+            timeout_s,
         )
         super().__init__(
             CachedBackend(backend) if cache else backend,

@@ -59,11 +59,12 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
 
     ## Information
     The same keys after ``reset`` and every ``step``: latency_ms, reference_ms, best_single_ms,
-    best_single_unlimited_ms, speedup, speedup_vs_best_single, latency_p90_ms, noise,
-    n_submodels, n_submodels_expected, n_transfers, transfer_bytes, memory_bytes, compile_s,
+    best_single_unlimited_ms, speedup, speedup_vs_best_single, latency_p90_ms, noise, noise_floor,
+    doubt, n_submodels, n_submodels_expected, n_transfers, transfer_bytes, memory_bytes, compile_s,
     measure_s, cached, feasible, repaired, error, placement_hash, devices, testbed. The latencies
     of single devices are relative to the reference latency of the same moment, so that slow drift
-    of the machine does not enter a comparison.
+    of the machine does not enter a comparison. ``noise_floor`` is the usual noise of the session,
+    and ``doubt`` says why a sample should decide nothing.
 
     ## Arguments
     ```python
@@ -269,6 +270,8 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
             "speedup_vs_best_single": speedup / best,
             "latency_p90_ms": last.latency_p90_ms,
             "noise": last.noise,
+            "noise_floor": last.noise_floor,
+            "doubt": last.doubt,
             "n_submodels": last.n_submodels,
             "n_submodels_expected": last.n_submodels_expected,
             "n_transfers": last.n_transfers,

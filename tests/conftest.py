@@ -64,7 +64,7 @@ def own_profiles(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 @pytest.fixture(scope="session")
 def tiny_profile(own_profiles: None) -> CostTable:
     """A quick profile of the toy on the CPU test bed, kept as if it were a full one."""
-    backend = build_measured_backend("tiny", "cpu-testbed", protocol=QUICK)
+    backend = build_measured_backend("tiny", "cpu-testbed", protocol=QUICK, isolate=False)
     costs = measure_profile(backend)
     path = cache_path(backend)
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -33,6 +33,8 @@ INFO_KEYS = {
     "speedup_vs_best_single",
     "latency_p90_ms",
     "noise",
+    "noise_floor",
+    "doubt",
     "n_submodels",
     "n_submodels_expected",
     "n_transfers",

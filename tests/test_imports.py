@@ -28,6 +28,7 @@ LAYERS = (
         "properties",
         "version",
         "progress",
+        "processes",
         "devices",
         "models",
         "rewards",

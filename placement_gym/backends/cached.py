@@ -12,7 +12,7 @@ from placement_gym.backends.wrapper import BackendWrapper
 class CachedBackend(BackendWrapper):
     """Answers a repeated placement from memory, together with the reference measured beside it.
 
-    Failures are not kept: they may be transient.
+    Failures are kept too: a backend does not report a transient one.
 
     Args:
         inner: The backend that evaluates; ``remeasure`` always reaches it.
@@ -38,6 +38,5 @@ class CachedBackend(BackendWrapper):
         if key in self.seen:
             return replace(self.seen[key], cached=True, compile_s=0.0, measure_s=0.0)
         measurement = self.inner.evaluate_ignoring_limits(assignment)
-        if measurement.feasible:
-            self.seen[key] = measurement
+        self.seen[key] = measurement
         return measurement

@@ -36,6 +36,10 @@ class Measurement:
         error: Why the placement failed, or an empty string.
         cached: Whether the measurement was made for an earlier request.
         repaired: Whether the placement that was proposed did not fit, and this one was evaluated.
+        doubt: Why the sample is doubtful, or an empty string: the machine was busy, or the
+            reference moved. No verdict rests on such a sample.
+        noise_floor: Half-width of the uncertainty of a speed-up that measurements of this session
+            usually have, as a fraction.
     """
 
     latency_ms: float
@@ -52,6 +56,8 @@ class Measurement:
     error: str = ""
     cached: bool = False
     repaired: bool = False
+    doubt: str = ""
+    noise_floor: float = 0.0
 
     @property
     def feasible(self) -> bool:

@@ -31,8 +31,8 @@ def add_run(command: Command) -> None:
     command.add_argument(
         "--executor",
         default="auto",
-        help="serial, processes or ray; auto takes processes for simulated latencies and serial "
-        "for measured ones (default: %(default)s)",
+        help="serial, processes or ray; auto takes processes, a single one where latencies are "
+        "measured (default: %(default)s)",
     )
     command.add_argument(
         "--workers", type=positive_integer, help="number of processes (default: all cores)"

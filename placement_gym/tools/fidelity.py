@@ -12,7 +12,7 @@ import numpy as np
 from scipy.stats import kendalltau, spearmanr
 
 from placement_gym.arrays import FloatArray, IntArray
-from placement_gym.backends.measured.backend import MeasuredBackend
+from placement_gym.backends.measured.measuring import MeasuringBackend
 from placement_gym.backends.measured.profile import load_or_measure, sample_fit_placements
 from placement_gym.backends.measured.timing_protocol import FOR_RANKING
 from placement_gym.backends.protocol import Measurement
@@ -125,7 +125,7 @@ def fidelity(
 
 
 def measure(
-    backend: MeasuredBackend, placements: Sequence[IntArray], quiet: bool
+    backend: MeasuringBackend, placements: Sequence[IntArray], quiet: bool
 ) -> list[Measurement]:
     """Measure placements one by one, as exactly as a ranking needs; limits are ignored."""
     with (

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from placement_gym.backends.measured.backend import MeasuredBackend
 from placement_gym.backends.measured.build import build_measured_backend
+from placement_gym.backends.measured.measuring import MeasuringBackend
 from placement_gym.backends.measured.profile import check_can_be_profiled
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
 from placement_gym.errors import UserError
@@ -21,7 +21,7 @@ def build_backend_to_split(
     granularity: str = DEFAULT_GRANULARITY,
     protocol: TimingProtocol | None = None,
     quiet: bool = False,
-) -> tuple[MeasuredBackend, list[str]]:
+) -> tuple[MeasuringBackend, list[str]]:
     """A measured backend with at least four units, where a finer granularity can make them.
 
     A plain chain of layers is a single unit under ``"colocated"``: no placement would split it.

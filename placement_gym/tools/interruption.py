@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from placement_gym.backends.measured.backend import MeasuredBackend
+from placement_gym.backends.measured.measuring import MeasuringBackend
 from placement_gym.backends.measured.profile import kept_profile
 
 
 @contextmanager
-def explain_interrupt(backend: MeasuredBackend, quick: bool = False) -> Iterator[None]:
+def explain_interrupt(backend: MeasuringBackend, quick: bool = False) -> Iterator[None]:
     """Give an interrupt a message that says whether there is a profile to continue from.
 
     Args:

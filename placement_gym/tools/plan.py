@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from placement_gym.arrays import IntArray
-from placement_gym.backends.measured.backend import MeasuredBackend
+from placement_gym.backends.measured.measuring import MeasuringBackend
 from placement_gym.backends.measured.profile import load_or_measure
 from placement_gym.backends.measured.timing_protocol import QUICK
 from placement_gym.backends.protocol import Backend, Measurement
@@ -155,8 +155,8 @@ def propose_candidates(
 
 
 def with_enough_repeats(
-    backend: MeasuredBackend, candidates: Sequence[Candidate]
-) -> MeasuredBackend:
+    backend: MeasuringBackend, candidates: Sequence[Candidate]
+) -> MeasuringBackend:
     """The backend with as many inferences of each candidate as there is time for."""
     round_ms = max(sum(c.predicted_ms for c in candidates), 1e-3) * QUICK.final_compiles
     repeats = int(np.clip(MEASURED_MS / round_ms, QUICK.final_repeats, MAX_REPEATS))

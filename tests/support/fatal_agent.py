@@ -1,6 +1,9 @@
 """Agents that do what none should, and one that is an object."""
 
 import os
+import signal
+import sys
+import time
 from types import SimpleNamespace
 from typing import Any, NoReturn
 
@@ -10,6 +13,22 @@ import numpy as np
 def make(env: Any, seed: int) -> NoReturn:
     """Ends its process."""
     os._exit(9)
+
+
+def crash(env: Any, seed: int) -> None:
+    """Crashes its process."""
+    os.kill(os.getpid(), signal.SIGSEGV)
+
+
+def hang(env: Any, seed: int) -> None:
+    """Never returns."""
+    while True:
+        time.sleep(1)
+
+
+def leave(env: Any, seed: int) -> NoReturn:
+    """Takes its own end for that of the program."""
+    sys.exit(3)
 
 
 def first_device(observation: Any, *_: Any, **__: Any) -> tuple[Any, None]:

@@ -19,7 +19,7 @@ from testbed import outputs, worst_relative
 
 from placement_gym.arrays import IntArray
 from placement_gym.backends.measured import profile
-from placement_gym.backends.measured.backend import MeasuredBackend
+from placement_gym.backends.measured.isolated import IsolatedBackend
 from placement_gym.backends.protocol import Measurement
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.cli.main import main
@@ -264,9 +264,9 @@ def test_an_interrupted_plan_says_what_is_kept_and_how_to_go_on(
     def interrupt(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    closed: list[MeasuredBackend] = []
-    monkeypatch.setattr(MeasuredBackend, "close", lambda backend: closed.append(backend))
-    monkeypatch.setattr(MeasuredBackend, "remeasure", interrupt)
+    closed: list[IsolatedBackend] = []
+    monkeypatch.setattr(IsolatedBackend, "close", lambda backend: closed.append(backend))
+    monkeypatch.setattr(IsolatedBackend, "remeasure", interrupt)
     monkeypatch.setattr(profile, "measure_profile", interrupt)
     if interrupted_in == "measure_profile":
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))

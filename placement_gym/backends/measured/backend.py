@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from time import perf_counter
@@ -14,24 +15,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from placement_gym.arrays import FloatArray, IntArray
-from placement_gym.backends.measured import hetero, own_choice, timing
+from placement_gym.backends.failures import EngineFailureError, Kind, check_values, classify
+from placement_gym.backends.measured import counters, hetero, own_choice, timing
+from placement_gym.backends.measured.health import Session, mark_busy
 from placement_gym.backends.measured.lock import measurement_lock
+from placement_gym.backends.measured.measuring import MakeCosts, MeasuringBackend
 from placement_gym.backends.measured.outputs import (
     all_finite,
-    relative_error,
+    compare_outputs,
     sample_inputs,
     tolerance,
 )
+from placement_gym.backends.measured.reporter import Reporter
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
-from placement_gym.backends.protocol import Batch, Measurement
-from placement_gym.costs.analytic import analytic
-from placement_gym.costs.table import CostTable
+from placement_gym.backends.protocol import Measurement
 from placement_gym.devices import register
 from placement_gym.errors import EngineError, UserError
 from placement_gym.problem import Problem
 
 if TYPE_CHECKING:
     import openvino as ov
+
+Remeasure = Callable[[Sequence[IntArray], TimingProtocol], list[Measurement]]
 
 
 @dataclass(frozen=True)
@@ -52,16 +57,18 @@ class Candidate:
 
     request: ov.InferRequest
     compilation: Compilation
+    reporter: Reporter
 
     def run(self) -> None:
+        self.reporter.beat("an inference")
         self.request.infer()
 
     def outputs(self) -> list[NDArray[Any]]:
         return [tensor.data.copy() for tensor in self.request.output_tensors]
 
 
-class MeasuredBackend:
-    """Compiles and times placements of one model.
+class MeasuredBackend(MeasuringBackend):
+    """Compiles and times placements of one model, in this process.
 
     Every arm, the single-device reference included, is compiled by HETERO with the same settings
     and run with the same inputs by one synchronous request.
@@ -73,6 +80,9 @@ class MeasuredBackend:
         split: See ``placement_gym.compile_model``.
         protocol: How often things run.
         make_costs: Profiles the backend when its cost table is first needed.
+        remeasure_elsewhere: Measures finalists in a new process; None measures them in this one.
+        session: What earlier measurements have shown.
+        reporter: Is told of every step.
 
     Raises:
         UserError: Unknown split, or one that the devices do not allow.
@@ -85,70 +95,76 @@ class MeasuredBackend:
         problem: Problem,
         split: str = "auto",
         protocol: TimingProtocol | None = None,
-        make_costs: Callable[[MeasuredBackend], CostTable] | None = None,
+        make_costs: MakeCosts | None = None,
+        remeasure_elsewhere: Remeasure | None = None,
+        session: Session | None = None,
+        reporter: Reporter | None = None,
     ) -> None:
+        alias = hetero.uses_aliases(split, problem.devices)
+        super().__init__(problem, alias, protocol or TimingProtocol(), make_costs, session)
         self.core = core
         self.model = model
-        self.problem = problem
         self.split = split
-        self.alias = hetero.uses_aliases(split, problem.devices)
-        self.protocol = protocol or TimingProtocol()
-        self.make_costs = make_costs
+        self.remeasure_elsewhere = remeasure_elsewhere
+        self.reporter = reporter or Reporter()
         self.tolerance = tolerance(problem.devices)
         self.inputs = sample_inputs(model)
+        self.owner = os.getpid()
         register(core, problem.devices)
 
-    @property
-    def limits_weights(self) -> bool:
-        """See ``Backend.limits_weights``."""
-        return self.problem.limited
+    def lock(self) -> AbstractContextManager[None]:
+        """The measurement lock.
 
-    @cached_property
-    def rough_costs(self) -> CostTable | None:
-        """The analytic costs, if the devices are of known kinds; see ``Backend.rough_costs``."""
-        with suppress(UserError):
-            return analytic(self.problem.units.graph, self.problem.devices)
-        return None
+        Raises:
+            EngineError: This process is a fork of the one that made the backend.
+        """
+        if os.getpid() != self.owner:
+            raise EngineError(
+                f"this environment was made by process {self.owner}, of which this one is a fork, "
+                "and OpenVINO's threads do not survive a fork: make the environment in the "
+                "process that uses it, or start that one by 'spawn'"
+            )
+        return measurement_lock(self.reporter)
 
-    def evaluate(self, assignment: IntArray) -> Measurement:
-        """Compile and time a placement beside the reference; see ``Backend.evaluate``."""
-        error = self.infeasibility(assignment)
-        if error:
-            return self.failure(error, assignment)
-        return self.evaluate_ignoring_limits(assignment)
-
-    def evaluate_batch(self, assignments: IntArray) -> Batch:
-        """See ``Backend.evaluate_batch``."""
-        return Batch.of(self.evaluate, assignments)
-
-    def evaluate_ignoring_limits(self, assignment: IntArray) -> Measurement:
-        """As ``evaluate``, memory limits ignored."""
-        with measurement_lock():
+    def measure_once(self, assignment: IntArray) -> Measurement:
+        """See ``MeasuringBackend.measure_once``."""
+        with self.lock():
             self.check_reference()  # compiled first, so that compile_s is the candidate's
             started = perf_counter()
             try:
                 candidate = self.compile_and_check(assignment)
                 reference, times = self.time_until_steady(candidate)
-            except RuntimeError as error:
-                return self.failure(hetero.last_line(error), assignment)
+            except Exception as error:
+                raise classify(error) from error
             measure_s = perf_counter() - started - candidate.compilation.compile_s
-            return summarize(candidate.compilation, reference, times, measure_s)
+            return check_values(summarize(candidate.compilation, reference, times, measure_s))
+
+    def restart(self) -> None:
+        """Drop the compiled reference; the process stays."""
+        self.close()
 
     def remeasure(self, assignments: Sequence[IntArray]) -> list[Measurement]:
         """Several compilations of each, all interleaved; the first is the others' reference.
 
         Raises:
-            RuntimeError: One of them does not run; finalists are placements that did.
+            EngineError: One of them does not run; finalists are placements that did.
         """
-        with measurement_lock():
-            rounds = [
-                self.run_round(assignments, later_first=bool(index % 2))
-                for index in range(self.protocol.final_compiles)
-            ]
+        if self.remeasure_elsewhere is not None:
+            return self.remeasure_elsewhere(assignments, self.protocol)
+        with self.lock():
+            try:
+                rounds = [
+                    self.run_round(assignments, later_first=bool(index % 2))
+                    for index in range(self.protocol.final_compiles)
+                ]
+            except UserError:
+                raise
+            except Exception as error:
+                raise classify(error) from error
         samples = np.stack([times for _, times in rounds], axis=1)
         compilations = rounds[-1][0]
         return [
-            summarize(compilation, samples[0], times)
+            mark_busy(check_values(summarize(compilation, samples[0], times)))
             for compilation, times in zip(compilations, samples, strict=True)
         ]
 
@@ -188,26 +204,25 @@ class MeasuredBackend:
         """Compile, run once and compare the outputs with those of the reference device.
 
         Raises:
-            RuntimeError: OpenVINO refused, failed, or computed something else.
+            EngineError: OpenVINO refused, failed, or computed something else.
         """
         candidate = self.compile(assignment)
-        error = relative_error(candidate.outputs(), self.expected_outputs)
-        if not error <= self.tolerance:
-            raise EngineError(
-                f"outputs differ from the reference by {error:.1e} relative, "
-                f"more than {self.tolerance:.0e}"
-            )
+        difference = compare_outputs(candidate.outputs(), self.expected_outputs, self.tolerance)
+        if difference:
+            raise EngineFailureError(Kind.INFEASIBLE, difference)
         return candidate
 
     def compile(self, assignment: IntArray) -> Candidate:
         """Compile a placement, set the inputs and run it once."""
         units = self.problem.units
+        self.reporter.beat("compiling")
         started = perf_counter()
         partition = hetero.Partition.of(
             units.graph, assignment[units.of_operator], self.problem.devices, self.alias
         )
         compiled = hetero.compile_partition(self.core, self.model, units.graph, partition)
         compile_s = perf_counter() - started
+        self.reporter.beat("the first inference")
         request = compiled.create_infer_request()
         request.infer(dict(enumerate(self.inputs)))
         compilation = Compilation(
@@ -217,7 +232,7 @@ class MeasuredBackend:
             tuple(self.problem.memory_bytes(assignment).tolist()),
             compile_s,
         )
-        return Candidate(request, compilation)
+        return Candidate(request, compilation, self.reporter)
 
     @cached_property
     def reference(self) -> Candidate:
@@ -248,56 +263,60 @@ class MeasuredBackend:
         return outputs
 
     def check_reference(self) -> None:
-        """Compile the reference device unless that is done, and check its outputs.
-
-        Raises:
-            UserError: They are not finite.
-        """
-        _ = self.expected_outputs
+        """See ``MeasuringBackend.check_reference``."""
+        try:
+            _ = self.expected_outputs
+        except UserError:
+            raise
+        except Exception as error:
+            failure = classify(error)
+            if not failure.policy.is_result:
+                raise failure from error
+            raise EngineError(f"the reference device does not run: {failure}") from error
 
     @cached_property
     def reference_ms(self) -> float:
-        """Median latency of the reference device, timed alone when first needed."""
-        with measurement_lock():
+        """See ``MeasuringBackend.reference_ms``."""
+        with self.lock():
+            self.check_reference()
             self.warm_up([self.reference])
             samples = timing.time_interleaved([self.reference.run], self.protocol.repeats)
             return float(np.median(samples))
 
-    def failure(self, error: str, assignment: IntArray) -> Measurement:
-        """The measurement of a placement that was not run or failed."""
-        traffic, held = self.problem.traffic(assignment), self.problem.memory_bytes(assignment)
-        return Measurement.failed(error, self.reference_ms, traffic, tuple(held.tolist()))
-
-    def infeasibility(self, assignment: IntArray) -> str:
-        """See ``Backend.infeasibility``."""
-        return self.problem.infeasibility(assignment)
-
-    def start_ms(self, assignment: IntArray) -> FloatArray:
-        """Not known; see ``Backend.start_ms``."""
-        return np.zeros(len(assignment))
+    def measure_operators(self, device: int) -> FloatArray:
+        """See ``MeasuringBackend.measure_operators``."""
+        with self.lock():
+            self.reporter.beat("counting operators' times")
+            return counters.measure_operator_times(
+                self.core,
+                self.model,
+                self.problem.units.graph,
+                self.problem.devices[device],
+                self.inputs,
+                self.protocol.counter_inferences,
+            )
 
     def own_choice(self, plugin: str) -> IntArray:
-        """The placement that OpenVINO's ``"HETERO"`` or ``"AUTO"`` chooses; see ``Backend``."""
+        """See ``MeasuringBackend.own_choice``."""
         place = own_choice.place_by_hetero if plugin == "HETERO" else own_choice.place_by_auto
-        with measurement_lock():
+        with self.lock():
+            self.reporter.beat("OpenVINO's own choice")
             chosen = place(self.core, self.model, self.problem)
         return np.array([chosen[name] for name in self.problem.units.names], dtype=np.int64)
 
     def with_protocol(self, protocol: TimingProtocol) -> MeasuredBackend:
-        """A backend of the same problem with another protocol; close both."""
+        """See ``MeasuringBackend.with_protocol``."""
         return MeasuredBackend(
-            self.core, self.model, self.problem, self.split, protocol, self.make_costs
+            self.core,
+            self.model,
+            self.problem,
+            self.split,
+            protocol,
+            self.make_costs,
+            self.remeasure_elsewhere,
+            self.session,
+            self.reporter,
         )
-
-    def cost_table(self) -> CostTable:
-        """This machine's profile of the problem; see ``profile.load_or_measure``.
-
-        Raises:
-            UserError: The backend was made without ``make_costs``.
-        """
-        if self.make_costs is None:
-            raise UserError("this backend has no costs: make it by build_measured_backend")
-        return self.make_costs(self)
 
     def close(self) -> None:
         """Drop the compiled reference."""

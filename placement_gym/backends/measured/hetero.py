@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from placement_gym.arrays import IntArray
+from placement_gym.backends.failures import last_line
 from placement_gym.backends.measured.static_values import separate_static_values
 from placement_gym.devices import DeviceSpec, register
 from placement_gym.errors import EngineError, UserError, unknown_name
@@ -155,11 +156,6 @@ def compile_partition(
             f"the placement names {sorted(partition.devices)}, HETERO runs on {sorted(running)}"
         )
     return compiled
-
-
-def last_line(error: BaseException) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[-1] if lines else type(error).__name__
 
 
 def count_submodels(compiled: ov.CompiledModel) -> int:

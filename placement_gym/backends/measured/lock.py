@@ -8,8 +8,13 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from time import monotonic
 
 from filelock import FileLock, Timeout
+
+from placement_gym.backends.failures import EngineFailureError, Kind
+from placement_gym.backends.measured.reporter import Reporter
+from placement_gym.errors import EngineError
 
 PATH_VARIABLE = "PLACEMENT_GYM_LOCK"
 """Environment variable with the path of the lock; processes that share it take turns."""
@@ -19,6 +24,10 @@ DEFAULT_PATH = (
 ) / "placement_gym.measure.lock"
 """The same for every process of the machine, whatever its TMPDIR."""
 SILENT_S = 1.0
+STOPPED_S = 5.0
+"""Seconds after which a holder that is stopped loses the lock."""
+LONGEST_S = 1800.0
+"""Seconds for which one measurement may hold the lock before those that wait give up."""
 MAX_COMMAND = 120
 
 
@@ -34,27 +43,94 @@ def note_path() -> Path:
 
 
 @contextmanager
-def measurement_lock() -> Iterator[None]:
+def measurement_lock(reporter: Reporter | None = None) -> Iterator[None]:
     """Hold the lock while compiling and timing; the system frees it when its holder dies.
 
-    A thread may take it again while it holds it. A process that waits for more than a second names
-    the holder on standard error.
+    A thread may take it again while it holds it. A process that waits for more than a second says
+    for whom.
+
+    Args:
+        reporter: Is told of the wait; by default on standard error.
+
+    Raises:
+        EngineError: One holder did not free it in ``LONGEST_S``; the message names it.
+        EngineFailureError: This process was stopped for so long that another one took the lock.
     """
     lock = FileLock(lock_path(), mode=0o666, is_singleton=True)
     nested = lock.is_locked
-    try:
-        lock.acquire(timeout=SILENT_S)
-    except Timeout:
-        print(f"waiting for {describe_holder()} to finish measuring", file=sys.stderr, flush=True)
-        lock.acquire()
+    wait_for(lock, reporter or Reporter())
+    held = identify(lock_path())
     try:
         if not nested:
             write_note(f"{os.getpid()} {' '.join([Path(sys.argv[0]).name, *sys.argv[1:]])}")
         yield
+        if identify(lock_path()) != held:
+            raise EngineFailureError(
+                Kind.TRANSIENT, "stopped while measuring, and another process measures now"
+            )
     finally:
-        if not nested:
+        if not nested and identify(lock_path()) == held:
             write_note("")
         lock.release()
+
+
+def wait_for(lock: FileLock, reporter: Reporter) -> None:
+    """Acquire the lock, from a stopped holder too.
+
+    Raises:
+        EngineError: One holder did not free it in ``LONGEST_S``.
+    """
+    turn, since, announced, stopped_since = "", monotonic(), False, float("inf")
+    while True:
+        reporter.beat("waiting for the lock")
+        try:
+            lock.acquire(timeout=SILENT_S)
+        except Timeout:
+            pass
+        else:
+            return
+        if not announced:
+            reporter.say(f"waiting for {describe_holder()} to finish measuring")
+            announced = True
+        if turn != (turn := identify_turn()):
+            since = monotonic()
+        stopped_since = min(stopped_since, monotonic()) if is_stopped(holder()) else float("inf")
+        if monotonic() - stopped_since >= STOPPED_S:
+            reporter.say(f"{describe_holder()} is stopped: measuring without waiting for it")
+            take_over()
+        if monotonic() - since > LONGEST_S:
+            raise EngineError(
+                f"{describe_holder()} has been measuring for {LONGEST_S:.0f} s: end it, or set "
+                f"{PATH_VARIABLE} to another path if it does not share this machine's cores"
+            )
+
+
+def identify(path: Path) -> tuple[int, int] | None:
+    """Device and inode of a file, or None if there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def identify_turn() -> str:
+    """Changes whenever another measurement begins to hold the lock."""
+    try:
+        return f"{note_path().stat().st_mtime_ns}"
+    except OSError:
+        return ""
+
+
+def take_over() -> None:
+    """Replace the file of a lock whose holder is stopped; it notices when it goes on.
+
+    Whoever waits takes the new one. Another user's file in a shared folder cannot be replaced.
+    """
+    with suppress(OSError), FileLock(f"{lock_path()}.replacing", mode=0o666).acquire(timeout=1.0):
+        if is_stopped(holder()):
+            lock_path().unlink()
+            write_note("")
 
 
 def write_note(text: str) -> None:
@@ -68,14 +144,24 @@ def write_note(text: str) -> None:
             note.write(text)
 
 
-def describe_holder() -> str:
-    """``process 123 (placement-gym plan)``, or ``another process`` without a valid note."""
+def read_note() -> tuple[int, str]:
+    """Process number and command of the holder; 0 without a valid note of a live process."""
     try:
         process, _, command = note_path().read_text(errors="replace").partition(" ")
-        alive = is_alive(int(process))
+        return (int(process), command) if is_alive(int(process)) else (0, "")
     except (OSError, ValueError):
-        alive = False
-    if not alive:
+        return 0, ""
+
+
+def holder() -> int:
+    """Process number of the holder, or 0 if it is not known."""
+    return read_note()[0]
+
+
+def describe_holder() -> str:
+    """``process 123 (placement-gym plan)``, or ``another process`` without a valid note."""
+    process, command = read_note()
+    if not process:
         return "another process"
     shown = "".join(character for character in command if character.isprintable())[:MAX_COMMAND]
     return f"process {process} ({shown})"
@@ -90,3 +176,12 @@ def is_alive(process: int) -> bool:
     except (ProcessLookupError, OverflowError):
         return False
     return process > 0
+
+
+def is_stopped(process: int) -> bool:
+    """Whether a process is stopped by a signal or a debugger; False where that is not known."""
+    try:
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return False
+    return fields[0] in ("T", "t")

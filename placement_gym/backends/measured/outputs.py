@@ -41,6 +41,27 @@ def sample_input(port: ov.Output, rng: np.random.Generator) -> NDArray[Any]:
     return rng.integers(0, 2, shape).astype(dtype)
 
 
+def compare_outputs(
+    outputs: Sequence[NDArray[Any]], expected: Sequence[NDArray[Any]], limit: float
+) -> str:
+    """How outputs differ from those of the reference device, or an empty string.
+
+    Args:
+        outputs: Of a placement.
+        expected: Of the reference device.
+        limit: Largest relative error.
+    """
+    shapes, wanted = ([array.shape for array in arrays] for arrays in (outputs, expected))
+    if shapes != wanted:
+        return f"outputs have shapes {shapes}, on the reference device {wanted}"
+    if not all_finite(outputs):
+        return "outputs differ from the reference: they are NaN or infinite"
+    error = relative_error(outputs, expected)
+    if error <= limit:
+        return ""
+    return f"outputs differ from the reference by {error:.1e} relative, more than {limit:.0e}"
+
+
 def relative_error(outputs: Sequence[NDArray[Any]], expected: Sequence[NDArray[Any]]) -> float:
     """Largest difference relative to the largest value, over all outputs; inf if not finite."""
     if not all_finite(outputs):

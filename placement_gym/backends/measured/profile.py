@@ -16,8 +16,6 @@ import numpy as np
 from scipy.optimize import lsq_linear
 
 from placement_gym.arrays import FloatArray, IntArray
-from placement_gym.backends.measured.counters import measure_operator_times
-from placement_gym.backends.measured.lock import measurement_lock
 from placement_gym.backends.measured.timing_protocol import FOR_FITTING, QUICK, TimingProtocol
 from placement_gym.backends.protocol import Measurement
 from placement_gym.costs.table import CostTable
@@ -29,7 +27,7 @@ from placement_gym.problem import Problem
 from placement_gym.progress import progress_bar
 
 if TYPE_CHECKING:
-    from placement_gym.backends.measured.backend import MeasuredBackend
+    from placement_gym.backends.measured.measuring import MeasuringBackend
 
 SEED = 20_202
 METHOD = 2
@@ -41,7 +39,7 @@ SPARE_MEASUREMENTS = 2
 
 
 def load_or_measure(
-    backend: MeasuredBackend, refresh: bool = False, quiet: bool = False, quick: bool = False
+    backend: MeasuringBackend, refresh: bool = False, quiet: bool = False, quick: bool = False
 ) -> CostTable:
     """Load the profile that this machine keeps of the backend's problem, or measure it.
 
@@ -76,7 +74,7 @@ def load_or_measure(
     return table
 
 
-def load_kept_profile(backend: MeasuredBackend, quick: bool = False) -> CostTable | None:
+def load_kept_profile(backend: MeasuringBackend, quick: bool = False) -> CostTable | None:
     """The profile that this machine keeps; a damaged one is renamed, and the next one is tried."""
     problem = backend.problem
     while (path := kept_profile(backend, quick)) is not None:
@@ -92,13 +90,13 @@ def load_kept_profile(backend: MeasuredBackend, quick: bool = False) -> CostTabl
     return None
 
 
-def kept_profile(backend: MeasuredBackend, quick: bool = False) -> Path | None:
+def kept_profile(backend: MeasuringBackend, quick: bool = False) -> Path | None:
     """The file of a profile that this machine keeps, a full one first; None if there is none."""
     paths = [cache_path(backend), cache_path(backend, quick)]
     return next((path for path in paths if path.is_file()), None)
 
 
-def cache_path(backend: MeasuredBackend, quick: bool = False) -> Path:
+def cache_path(backend: MeasuringBackend, quick: bool = False) -> Path:
     """Where this machine keeps the profile of a backend's problem and way of splitting."""
     import openvino as ov
 
@@ -147,7 +145,7 @@ def check_can_be_profiled(problem: Problem) -> None:
 
 
 def measure_profile(
-    backend: MeasuredBackend, step: Callable[[], object] = lambda: None
+    backend: MeasuringBackend, step: Callable[[], object] = lambda: None
 ) -> CostTable:
     """Measure a cost table, calling ``step`` after each measurement.
 
@@ -162,21 +160,10 @@ def measure_profile(
     """
     problem = backend.problem
     check_can_be_profiled(problem)
-    with measurement_lock():
-        backend.check_reference()
+    backend.check_reference()
     columns = []
-    for device in problem.devices:
-        with measurement_lock():
-            columns.append(
-                measure_operator_times(
-                    backend.core,
-                    backend.model,
-                    problem.units.graph,
-                    device,
-                    backend.inputs,
-                    backend.protocol.counter_inferences,
-                )
-            )
+    for device in range(len(problem.devices)):
+        columns.append(backend.measure_operators(device))
         step()
     singles = [problem.single(device) for device in range(len(problem.devices))]
     placements = [*singles, *sample_fit_placements(problem, backend.protocol)]

@@ -235,7 +235,9 @@ def draw_placements(
         path = _file_of(row, folder, ".png")
         if row["placement"] is None or (path.exists() and row["key"] not in new):
             continue
-        ratio = f"{row['speedup_vs_best_single']:.3f} x the best single device"
+        ratio = "failed"
+        if row["speedup_vs_best_single"] is not None:
+            ratio = f"{row['speedup_vs_best_single']:.3f} x the best single device"
         try:
             assignment = parse_assignment(row["placement"], problem)
             title = f"{row['model']}, {row['label']}: {ratio}"

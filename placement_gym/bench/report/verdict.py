@@ -22,7 +22,8 @@ def state_verdict(rows: Rows, one_device_holds_the_model: bool = True) -> str:
         rows: All runs on one problem.
         one_device_holds_the_model: Whether some device may run the model alone.
     """
-    splits = [row for row in rows if len(set((row["placement"] or {}).values())) > 1]
+    mixed = [row for row in rows if len(set((row["placement"] or {}).values())) > 1]
+    splits = [row for row in mixed if row["speedup_vs_best_single"] is not None]
     if not splits:
         return "No split was measured."
     fastest = max(splits, key=lambda row: row["speedup_vs_best_single"])

@@ -13,6 +13,7 @@ from placement_gym.bench.run.environment import BenchEnv
 from placement_gym.bench.run.finalist import Finalist
 from placement_gym.bench.run.finalists import choose_finalist
 from placement_gym.bench.run.rows import Row
+from placement_gym.env import DevicePlacementEnv
 from placement_gym.episode import play_episode
 from placement_gym.placement import Placement
 
@@ -41,7 +42,8 @@ def run_agent(
 
     Returns:
         The result row, and the finalist's placement if there is one. A failure of the engine or
-        of the agent is an ``error`` in the row.
+        of the agent, ``sys.exit`` included, is an ``error`` in the row, which then holds the best
+        placement that was evaluated.
     """
     base = bench_env.base
     counted = BudgetedBackend(base.backend, budget, on_evaluation)
@@ -54,10 +56,9 @@ def run_agent(
         if not candidates:
             return replace(row, error=counted.explain_failure()), None
         finalist = choose_finalist(bench_env, candidates)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         # An error of an agent ends its own run, not the comparison.
-        failed = replace(row, evaluations=min(counted.evaluations, budget), wall_s=counted.wall_s)
-        return replace(failed, error=describe_error(error)), None
+        return fail_row(row, counted, base, describe_error(error)), None
     finally:
         base.backend = counted.inner
         base.repair, base.on_repair = before
@@ -79,7 +80,21 @@ def decide_repair(bench_env: BenchEnv, agent: AgentSpec) -> bool:
     return bench_env.base.backend.limits_weights and agent.name not in UNCHANGED
 
 
-def describe_error(error: Exception) -> str:
+def fail_row(row: Row, counted: BudgetedBackend, base: DevicePlacementEnv, error: str) -> Row:
+    """The row of a run that failed, with the best placement that it had found until then."""
+    best = counted.best(1)
+    placement = Placement.of(base.problem, best[0], base.graph) if best else None
+    return replace(
+        row,
+        evaluations=min(counted.evaluations, row.budget),
+        wall_s=counted.wall_s,
+        curve=row.curve or list(counted.curve),
+        placement=dict(placement.units) if placement else None,
+        error=error,
+    )
+
+
+def describe_error(error: BaseException) -> str:
     """The error's class and message."""
     return f"{type(error).__name__}: {error}"
 
@@ -145,5 +160,6 @@ def complete_row(row: Row, finalist: Finalist, placement: Placement) -> Row:
         n_submodels=measurement.n_submodels,
         n_submodels_expected=measurement.n_submodels_expected,
         beats_best_single=finalist.beats_best_single,
+        doubt=measurement.doubt,
         placement=dict(placement.units),
     )

@@ -38,4 +38,5 @@ class Finalist:
     @property
     def beats_best_single(self) -> str:
         """``"yes"``, ``"no"`` or ``"within noise"``."""
-        return compare_with_best_single(self.speedup_vs_best_single, self.noise)
+        doubt = self.measurement.doubt
+        return compare_with_best_single(self.speedup_vs_best_single, self.noise, doubt)

@@ -60,7 +60,8 @@ class Row:
         wall_s: Seconds of search.
         beats_best_single: ``"yes"``, ``"no"`` or ``"within noise"``.
         curve: (evaluations, seconds, best speed-up) at each improvement.
-        placement: Unit -> device of the finalist.
+        doubt: Why the finalist's measurement decides nothing, or an empty string.
+        placement: Unit -> device of the finalist; of a run that failed, of the best evaluation.
         error: Why there is no latency, or an empty string.
     """
 
@@ -90,6 +91,7 @@ class Row:
     wall_s: float = 0.0
     beats_best_single: str | None = None
     curve: list[tuple[int, float, float]] = field(default_factory=list)
+    doubt: str = ""
     placement: Mapping[str, str] | None = None
     error: str = ""
     versions: Mapping[str, str] = field(default_factory=versions)

@@ -5,13 +5,18 @@ from __future__ import annotations
 YES, NO, WITHIN_NOISE = "yes", "no", "within noise"
 
 
-def compare_with_best_single(ratio: float, noise: float) -> str:
+def compare_with_best_single(ratio: float, noise: float, doubt: str = "") -> str:
     """``"yes"`` or ``"no"``, or ``"within noise"`` where the measurement cannot tell.
 
     Args:
         ratio: Speed-up over the fastest feasible single device.
         noise: Half-width of the uncertainty of ``ratio``, as a fraction of it.
+        doubt: Why the measurement decides nothing, or an empty string.
     """
-    if ratio == 1.0 or ratio * (1 + noise) < 1.0:
+    if ratio == 1.0:
+        return NO
+    if doubt:
+        return WITHIN_NOISE
+    if ratio * (1 + noise) < 1.0:
         return NO
     return YES if ratio * (1 - noise) > 1.0 else WITHIN_NOISE

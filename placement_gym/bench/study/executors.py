@@ -1,13 +1,11 @@
-"""Where the runs of a study happen: in this process, in processes, or on a Ray cluster."""
+"""Where the runs of a study happen: in this process or on a Ray cluster; see also ``processes``."""
 
 from __future__ import annotations
 
 import os
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
-from multiprocessing import get_context
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -15,11 +13,9 @@ from placement_gym.bench.run.agents import find_modules_in
 from placement_gym.bench.run.environment import BenchEnvs
 from placement_gym.bench.run.rows import Json
 from placement_gym.bench.run.threads import ONE_THREAD, limit_threads
-from placement_gym.bench.run.watchdog import exit_with_parent
 from placement_gym.bench.study.spec import Task
 from placement_gym.bench.study.worker import make_failed_row, run_task
-from placement_gym.devices import usable_cores
-from placement_gym.errors import EngineError, UserError
+from placement_gym.errors import UserError
 from placement_gym.files import IMPORT_ROOT
 
 ATTEMPTS = 3
@@ -123,70 +119,6 @@ class Serial:
 
     def close(self) -> None:
         """Do nothing: there are no workers to end."""
-
-
-class Processes:
-    """In processes of this machine, one thread each.
-
-    Every slot has a pool of its own, so that a process that dies takes one task with it.
-
-    Args:
-        workers: Number of processes; None takes the cores that this process may use.
-
-    Raises:
-        EngineError: Processes cannot start, as in a script without a main guard.
-    """
-
-    def __init__(self, workers: int | None = None) -> None:
-        self.slots = workers or usable_cores()
-        self.idle = [make_pool() for _ in range(self.slots)]
-        self.busy: dict[Future[Json], ProcessPoolExecutor] = {}
-        try:
-            with limit_threads():
-                self.idle[0].submit(os.getpid).result()
-        except BrokenProcessPool:
-            raise EngineError(
-                "workers end as they start; a script that runs a study needs "
-                "if __name__ == '__main__': around what it does"
-            ) from None
-
-    def submit(self, task: Task) -> Future[Json]:
-        pool = self.idle.pop()
-        with limit_threads():  # a pool starts its process with its first task
-            try:
-                future = pool.submit(run_in_worker, task)
-            except BrokenProcessPool:
-                pool = make_pool()
-                future = pool.submit(run_in_worker, task)
-        self.busy[future] = pool
-        return future
-
-    def wait(self, handles: Sequence[Future[Json]]) -> Iterable[Future[Json]]:
-        return wait(handles, return_when=FIRST_COMPLETED).done
-
-    def result(self, handle: Future[Json]) -> Json:
-        pool = self.busy.pop(handle)
-        try:
-            row = handle.result()
-        except BrokenProcessPool as error:
-            self.idle.append(make_pool())
-            raise WorkerLost(str(error)) from error
-        self.idle.append(pool)
-        return row
-
-    def close(self) -> None:
-        """End all workers, whatever they are doing."""
-        for pool in [*self.idle, *self.busy.values()]:
-            for process in list((pool._processes or {}).values()):
-                process.terminate()
-            pool.shutdown(wait=True, cancel_futures=True)
-
-
-def make_pool() -> ProcessPoolExecutor:
-    """A pool of one process, which starts with its first task."""
-    return ProcessPoolExecutor(
-        1, mp_context=get_context("spawn"), initializer=exit_with_parent, initargs=(os.getpid(),)
-    )
 
 
 _WORKER_ENVS = BenchEnvs()

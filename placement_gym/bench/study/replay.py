@@ -86,7 +86,7 @@ def replay_row(row: Json, envs: BenchEnvs) -> str:
     task = task_of(row)
     if task.key != row["key"]:
         return "its key is not that of its agent, problem, seed and budget"
-    if row["placement"] is None:
+    if row["placement"] is None or row["latency_ms"] is None:
         return "" if row["error"] else "it has neither a placement nor an error"
     bench_env = envs.get(row["env"], expand_model(row["env_kwargs"]))
     problem = bench_env.base.problem

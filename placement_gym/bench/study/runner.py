@@ -8,6 +8,7 @@ from pathlib import Path
 
 from rich.progress import Task as ProgressTask
 
+from placement_gym.arguments import check_positive
 from placement_gym.bench.run.agents import AgentSpec
 from placement_gym.bench.run.environment import BenchEnvs
 from placement_gym.bench.run.rows import (
@@ -19,7 +20,8 @@ from placement_gym.bench.run.rows import (
     lock_folder,
     set_damaged_lines_aside,
 )
-from placement_gym.bench.study.executors import Executor, Processes, Ray, Serial, run_all
+from placement_gym.bench.study.executors import Executor, Ray, Serial, run_all
+from placement_gym.bench.study.processes import TASK_TIMEOUT_S, Processes
 from placement_gym.bench.study.spec import Study, Task, describe_devices
 from placement_gym.entry_points import find_env_spec
 from placement_gym.errors import UserError, unknown_name
@@ -40,6 +42,7 @@ def run_study(
     address: str | None = None,
     retry_failed: bool = False,
     quiet: bool = False,
+    timeout_s: float = TASK_TIMEOUT_S,
 ) -> list[Json]:
     """Run what is missing of a study; only this process writes.
 
@@ -49,12 +52,15 @@ def run_study(
     Args:
         study: What to run.
         out: Folder of the results.
-        executor: ``"serial"``, ``"processes"`` or ``"ray"``; ``"auto"`` means processes where
-            latencies are simulated, serial where they are measured.
+        executor: ``"serial"`` (in this process, which a task that crashes takes with it),
+            ``"processes"`` or ``"ray"``; ``"auto"`` means processes, a single one where latencies
+            are measured.
         workers: Processes; None takes the cores that this one may use.
         address: Of a running Ray cluster; None starts a local one.
         retry_failed: Run those again whose rows have an error; the new row counts.
         quiet: Show no progress.
+        timeout_s: Seconds without an evaluation after which a task in a process of its own counts
+            as hung and gets an error row.
 
     Returns:
         The study's rows, in its order.
@@ -66,7 +72,8 @@ def run_study(
             many.
     """
     check_names(study)
-    kind = choose_executor(study, executor, workers, address)
+    kind, workers = choose_executor(study, executor, workers, address)
+    check_positive("timeout_s", timeout_s)
     tasks, folder = study.tasks(), make_output_folder(out)
     missing = find_missing(tasks, folder, retry_failed)
     with BenchEnvs() as envs:
@@ -76,7 +83,9 @@ def run_study(
             tasks,
             missing,
             folder,
-            lambda on_evaluation: make_executor(kind, study, envs, workers, address, on_evaluation),
+            lambda on_evaluation: make_executor(
+                kind, study, envs, workers, address, on_evaluation, timeout_s
+            ),
             quiet=quiet,
         )
     by_key = {row["key"]: row for row in (*load_runs(folder), *new)}
@@ -201,25 +210,30 @@ def is_measured(study: Study) -> bool:
     return any(find_env_spec(f"placement_gym:{env}").nondeterministic for env in sorted(envs))
 
 
-def choose_executor(study: Study, name: str, workers: int | None, address: str | None) -> str:
-    """The executor's name, where ``"auto"`` depends on whether the study is measured.
+def choose_executor(
+    study: Study, name: str, workers: int | None, address: str | None
+) -> tuple[str, int | None]:
+    """The executor's name and its processes, of which a measured study has one.
 
     Raises:
         UserError: The name is unknown, or an option does not go with it.
     """
     if name not in EXECUTORS:
         raise unknown_name("executor", name, EXECUTORS)
-    if name == "auto":
-        name = "serial" if is_measured(study) else "processes"
-    if name == "processes" and is_measured(study):
-        raise UserError("processes disturb each other's measurements: take 'serial' or 'ray'")
     if workers is not None and workers < 1:
         raise UserError(f"workers must be at least 1, not {workers}")
+    if name == "auto":
+        name, workers = "processes", workers or (1 if is_measured(study) else None)
+    if name == "processes" and workers != 1 and is_measured(study):
+        raise UserError(
+            "processes disturb each other's measurements: take 'auto' (one process), 'serial' or "
+            "'ray'"
+        )
     if workers is not None and name != "processes":
         raise UserError(f"workers are for executor 'processes', not for {name!r}")
     if address is not None and name != "ray":
         raise UserError(f"an address is for executor 'ray', not for {name!r}")
-    return name
+    return name, workers
 
 
 def make_executor(
@@ -229,11 +243,14 @@ def make_executor(
     workers: int | None,
     address: str | None,
     on_evaluation: Callable[[], None],
+    timeout_s: float,
 ) -> Executor:
     """The executor of that name."""
     if name == "ray":
         return Ray(address, study.variables)
-    return Processes(workers) if name == "processes" else Serial(envs, None, on_evaluation)
+    if name == "processes":
+        return Processes(workers, on_evaluation, timeout_s)
+    return Serial(envs, None, on_evaluation)
 
 
 def describe_study(study: Study, out: str | Path, retry_failed: bool = False) -> str:

@@ -45,13 +45,13 @@ def run_task(
                 bench_env.clear_caches()
             agent = AgentSpec(task.agent, task.kwargs, (factories or {}).get(task.agent))
             row, placement = run_agent(bench_env, agent, task.seed, task.budget, on_evaluation)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             return make_failed_row(task, describe_error(error))
         if placement is None or not task.score_on:
             return complete_task_row(task, row)
         try:
             return complete_task_row(task, row, score_elsewhere(task, placement, envs))
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             error_text = f"scored elsewhere: {describe_error(error)}"
             return complete_task_row(task, replace(row, error=error_text))
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import select
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,9 +19,13 @@ from testbed import (
 
 from placement_gym.backends.measured import lock
 from placement_gym.backends.measured.lock import measurement_lock
+from placement_gym.backends.measured.reporter import Reporter
+from placement_gym.errors import EngineError
 
 ENTERING_CHILD = """
 from placement_gym.backends.measured.lock import measurement_lock
+from placement_gym.backends.measured.reporter import Reporter
+from placement_gym.errors import EngineError
 with measurement_lock():
     print("entered", flush=True)
     input()
@@ -129,3 +134,64 @@ def test_the_lock_is_free_again_when_its_holder_dies(capfd: pytest.CaptureFixtur
         with measurement_lock():
             pass
     assert WAITING_FOR not in capfd.readouterr().err
+
+
+def test_a_stopped_holder_loses_the_lock_and_notices_when_it_goes_on(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(lock, "STOPPED_S", 0.0)
+    with child() as holder:
+        assert read_line(holder, "stdout") == "entered\n"
+        os.kill(holder.pid, signal.SIGSTOP)
+        with measurement_lock():
+            assert f"process {os.getpid()}" in lock.describe_holder()
+            os.kill(holder.pid, signal.SIGCONT)
+            _, error = holder.communicate("\n", timeout=60)
+            assert "another process measures now" in error.splitlines()[-1]
+            assert f"process {os.getpid()}" in lock.describe_holder()
+    assert f"process {holder.pid} (-c) is stopped" in capfd.readouterr().err
+    assert lock.describe_holder() == "another process"
+
+
+def test_a_holder_that_works_keeps_the_lock_however_often_others_try_to_take_it() -> None:
+    with child() as holder:
+        assert read_line(holder, "stdout") == "entered\n"
+        before = lock.identify(lock.lock_path())
+        lock.take_over()
+        assert lock.identify(lock.lock_path()) == before
+
+
+def test_a_holder_that_never_ends_is_named_by_those_that_give_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(lock, "LONGEST_S", 0.5)
+    monkeypatch.setattr(lock, "SILENT_S", 0.1)
+    with child() as holder:
+        assert read_line(holder, "stdout") == "entered\n"
+        with (
+            pytest.raises(EngineError, match=rf"process {holder.pid} \(-c\) has been measuring"),
+            measurement_lock(),
+        ):
+            pytest.fail("it entered")
+
+
+def test_a_wait_gives_signs_of_life_and_starts_anew_with_each_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Many short measurements of others are no reason to give up."""
+    monkeypatch.setattr(lock, "LONGEST_S", 0.5)
+    monkeypatch.setattr(lock, "SILENT_S", 0.1)
+    beats: list[str] = []
+
+    def next_turn(stage: str) -> None:
+        beats.append(stage)
+        os.utime(lock.note_path(), ns=(len(beats), len(beats)))
+        if len(beats) == 12:
+            holder.kill()
+            holder.wait()
+
+    with child() as holder:
+        assert read_line(holder, "stdout") == "entered\n"
+        with measurement_lock(Reporter(beat=next_turn)):
+            assert set(beats) == {"waiting for the lock"}
+            assert len(beats) >= 12

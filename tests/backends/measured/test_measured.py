@@ -21,7 +21,7 @@ from testbed import (
 )
 
 from placement_gym.arrays import IntArray
-from placement_gym.backends.measured import profile, timing
+from placement_gym.backends.measured import counters, profile, timing
 from placement_gym.backends.measured.backend import Candidate, Compilation
 from placement_gym.backends.measured.build import build_measured_backend
 from placement_gym.backends.measured.outputs import tolerance
@@ -112,8 +112,8 @@ def test_a_model_without_finite_outputs_is_refused() -> None:
 def test_a_model_without_finite_outputs_is_refused_before_it_is_profiled(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(profile, "measure_operator_times", lambda *_: pytest.fail("profiled"))
-    tested = build_measured_backend(log_of_negative(), "cpu-testbed", "op")
+    monkeypatch.setattr(counters, "measure_operator_times", lambda *_: pytest.fail("profiled"))
+    tested = build_measured_backend(log_of_negative(), "cpu-testbed", "op", isolate=False)
     with pytest.raises(UserError, match="NaN or infinite"):
         profile.measure_profile(tested)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -111,3 +112,37 @@ def test_a_placement_beyond_the_budget_is_no_finalist(bench_env: BenchEnv) -> No
 def test_a_ready_object_only_predicts(bench_env: BenchEnv) -> None:
     row, _ = run_agent(bench_env, AgentSpec.of(Greedy(bench_env.env, 0)), seed=0, budget=5)
     assert row.evaluations == 1
+
+
+@pytest.mark.parametrize("error", [KeyError("a mistake"), SystemExit(3), MemoryError()])
+def test_a_failed_run_keeps_its_best_placement_curve_and_evaluations(
+    bench_env: BenchEnv, error: BaseException
+) -> None:
+    class Failing(Greedy):
+        def learn(self, total_timesteps: int) -> None:
+            for device in (0, 1, 0):
+                self.env.reset()
+                self.env.step(np.full(7, device))
+            raise error
+
+    row, placement = run_agent(bench_env, AgentSpec.of(Failing), seed=0, budget=9)
+    assert placement is None
+    assert type(error).__name__ in row.error
+    assert (row.evaluations, row.latency_ms) == (3, None)
+    assert row.placement is not None
+    assert set(row.placement.values()) == {"GPU"}
+    assert [evaluations for evaluations, _, _ in row.curve] == [1, 2]
+
+
+def test_a_comparison_reports_runs_that_failed_with_a_placement(tmp_path: Path) -> None:
+    class Torn(Greedy):
+        def learn(self, total_timesteps: int) -> None:
+            self.env.reset()
+            self.env.step(np.arange(7) % 2)
+            sys.exit("enough")
+
+    document = placement_gym.compare("tiny", [Torn], SIM, budget=5, out=tmp_path, quiet=True)
+    assert "enough" in document["rows"][-1]["error"]
+    assert document["rows"][-1]["placement"]
+    assert document["verdict"] == "No split was measured."
+    assert (tmp_path / "tiny-Torn-seed0.json").is_file()

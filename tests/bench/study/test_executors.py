@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import io
 import itertools
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -14,12 +12,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import gymnasium as gym
 import pytest
 import torch
 from studies import VALUES, study, timeless
 
-from placement_gym.bench.run import finalists
 from placement_gym.bench.run import rows as rows_file
 from placement_gym.bench.run.environment import BenchEnvs
 from placement_gym.bench.run.rows import Json
@@ -27,11 +23,11 @@ from placement_gym.bench.study import runner
 from placement_gym.bench.study.executors import (
     ATTEMPTS,
     Executor,
-    Processes,
     Serial,
     WorkerLost,
     run_all,
 )
+from placement_gym.bench.study.processes import Processes
 from placement_gym.bench.study.runner import run_study
 from placement_gym.bench.study.spec import Study, Task
 from placement_gym.bench.study.worker import run_task
@@ -102,8 +98,7 @@ def test_a_killed_worker_loses_no_run() -> None:
     try:
         for _, row in run_all(tasks, executor):
             if not rows:
-                for pid in list(next(iter(executor.busy.values()))._processes):
-                    os.kill(pid, signal.SIGKILL)
+                executor.busy[0].child.process.kill()
             rows.append(row)
     finally:
         executor.close()
@@ -124,12 +119,36 @@ def test_a_task_that_kills_its_worker_takes_no_other_with_it() -> None:
         assert ("lost 3 times" in row["error"]) == (row["agent"] == "fatal_agent:make")
 
 
-def test_a_script_without_a_main_guard_is_told_so(tmp_path: Path) -> None:
+def test_tasks_that_crash_hang_and_leave_are_error_rows_and_the_others_complete(
+    tmp_path: Path,
+) -> None:
+    agents = ["fatal_agent:crash", "fatal_agent:hang", "fatal_agent:leave", "random"]
+    fatal = study(models=["tiny"], agents=agents, seeds=1)
+    rows = run_study(fatal, tmp_path, "processes", workers=1, quiet=True, timeout_s=3.0)
+    crashed, hung, left, good = [row["error"] for row in rows]
+    assert "lost 3 times: killed by SIGSEGV" in crashed
+    assert "took more than 3 s" in hung
+    assert left == "SystemExit: 3"
+    assert good == ""
+
+
+SCRIPT = """
+import json, sys
+from placement_gym import Study, run_study
+values = json.loads({values!r})
+print(len(run_study(Study.of(values), {out!r}, "processes", 1, quiet=True)))
+"""
+
+
+@pytest.mark.parametrize("way", ["script", "standard input"])
+def test_a_study_in_processes_needs_no_main_guard(way: str, tmp_path: Path) -> None:
+    values = VALUES | {"models": ["tiny"], "agents": ["random"], "seeds": 1}
+    code = SCRIPT.format(values=json.dumps(values), out=str(tmp_path / "out"))
     script = tmp_path / "script.py"
-    script.write_text("from placement_gym.bench.study.executors import Processes\nProcesses(1)\n")
-    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True)
-    assert done.returncode
-    assert "__main__" in done.stderr.splitlines()[-1]
+    script.write_text(code)
+    file, text = (str(script), "") if way == "script" else ("-", code)
+    done = subprocess.run([sys.executable, file], input=text, capture_output=True, text=True)
+    assert done.stdout.strip() == "1", done.stderr
 
 
 def running(marker: str) -> list[int]:
@@ -142,6 +161,48 @@ def running(marker: str) -> list[int]:
         except OSError:
             continue
     return found
+
+
+MEASURED = {
+    "env": "DevicePlacement-v0",
+    "env_kwargs": {"warmup": 0, "repeats": 2},
+    "models": ["tiny"],
+    "devices": ["cpu-testbed"],
+    "seeds": 1,
+    "budget": 3,
+}
+
+
+@pytest.mark.slow
+def test_measured_tasks_that_crash_hang_and_leave_are_error_rows_too(tmp_path: Path) -> None:
+    agents = ["fatal_agent:crash", "fatal_agent:hang", "random", "fatal_agent:leave", "window"]
+    rows = run_study(study(**MEASURED, agents=agents), tmp_path, quiet=True, timeout_s=40.0)
+    errors = [row["error"] for row in rows]
+    assert "killed by SIGSEGV" in errors[0]
+    assert "took more than 40 s" in errors[1]
+    assert errors[3] == "SystemExit: 3"
+    assert (errors[2], errors[4]) == ("", "")
+    assert all(row["noise"] > 0 for row in (rows[2], rows[4]))
+
+
+@pytest.mark.slow
+def test_a_measured_study_that_is_killed_leaves_no_process_and_goes_on(tmp_path: Path) -> None:
+    file = tmp_path / "study.yaml"
+    values = VALUES | MEASURED | {"agents": ["random", "window"], "seeds": 2}
+    file.write_text(json.dumps(values))
+    command = [sys.executable, "-m", "placement_gym", "bench", "run", str(file)]
+    command += ["--out", str(tmp_path / "out")]
+    for seconds in (3.0, 6.0, 9.0, 12.0):
+        parent = subprocess.Popen(
+            command, env={**os.environ, "STUDY_OF": str(tmp_path)}, stderr=subprocess.DEVNULL
+        )
+        time.sleep(seconds)
+        parent.kill()
+        parent.wait()
+        wait_until(lambda: not running(f"STUDY_OF={tmp_path}"), seconds=5.0)
+    rows = run_study(Study.load(file), tmp_path / "out", quiet=True)
+    assert len(rows) == len({row["key"] for row in rows}) == 4
+    assert not any(row["error"] for row in rows)
 
 
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs /proc")
@@ -178,7 +239,7 @@ def test_a_killed_parent_leaves_no_worker_and_the_study_goes_on(tmp_path: Path) 
 
 def test_a_process_ends_with_its_parent(tmp_path: Path) -> None:
     child = (
-        "import os, time; from placement_gym.bench.run.watchdog import exit_with_parent;"
+        "import os, time; from placement_gym.processes.watchdog import exit_with_parent;"
         "exit_with_parent(os.getppid()); print(os.getpid(), flush=True); time.sleep(60)"
     )
     code = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])"
@@ -192,16 +253,6 @@ def test_a_process_ends_with_its_parent(tmp_path: Path) -> None:
     parent.kill()
     parent.wait()
     wait_until(lambda: not running(f"CHILD_OF={tmp_path}"), seconds=5)
-
-
-def test_so_does_the_process_that_measures_finalists(monkeypatch: pytest.MonkeyPatch) -> None:
-    parents: list[int] = []
-    task = {"parent": 7, "env_id": "Nowhere-v0", "env_kwargs": {}}
-    monkeypatch.setattr(finalists, "exit_with_parent", parents.append)
-    monkeypatch.setattr(sys, "stdin", io.StringIO(json.dumps(task)))
-    with pytest.raises(gym.error.Error):
-        finalists.main()
-    assert parents == [7]
 
 
 def wait_until(condition: Any, seconds: float = 60.0) -> None:

@@ -1,0 +1,124 @@
+"""The kinds of failure of an engine, and what follows from each: the one place that decides it."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from placement_gym.backends.protocol import Measurement
+from placement_gym.errors import EngineError
+
+
+class Kind(StrEnum):
+    """What failed."""
+
+    INFEASIBLE = "infeasible"
+    """The engine refuses the placement, or computes something else: it always will."""
+    TRANSIENT = "transient"
+    """The machine had no memory or time just now, whatever the placement."""
+    DEAD = "engine dead"
+    """The process of the engine ended, or gave no sign of life."""
+    NONSENSE = "nonsense"
+    """A latency that no clock can show."""
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What follows from a failure.
+
+    Attributes:
+        pauses_s: Seconds before each further attempt.
+        restart: Whether a further attempt gets a new process, where there is one.
+        is_result: Whether the placement counts as infeasible when all attempts have failed;
+            otherwise the run ends, because a reward would blame the placement.
+        remembered: Whether the backend then never tries it again.
+    """
+
+    pauses_s: tuple[float, ...] = ()
+    restart: bool = False
+    is_result: bool = True
+    remembered: bool = False
+
+
+POLICIES = {
+    Kind.INFEASIBLE: Policy(),
+    Kind.TRANSIENT: Policy((0.5, 2.0, 8.0, 30.0), restart=True, is_result=False),
+    Kind.DEAD: Policy((0.0,), restart=True, remembered=True),
+    Kind.NONSENSE: Policy((0.0, 0.5), remembered=True),
+}
+
+PATTERNS = (
+    # The memory of a device is a limit of the placement; the host's is shared with others.
+    (Kind.INFEASIBLE, r"CL_MEM_OBJECT_ALLOCATION_FAILURE|CL_INVALID_BUFFER_SIZE"),
+    (Kind.INFEASIBLE, r"OUT_OF_DEVICE_MEMORY|exceeds max size of memory object"),
+    (Kind.TRANSIENT, r"bad_alloc|out of (host |system )?memory|cannot allocate memory"),
+    (Kind.TRANSIENT, r"CL_OUT_OF_(RESOURCES|HOST_MEMORY)|OUT_OF_HOST_MEMORY"),
+    (Kind.TRANSIENT, r"temporarily unavailable|resource (is )?busy|device (is )?busy|try again"),
+    (Kind.TRANSIENT, r"too many open files|no space left|interrupted system call"),
+    (Kind.DEAD, r"device (is )?lost|DEVICE_LOST|CL_DEVICE_NOT_AVAILABLE"),
+)
+"""Kind -> what the message of an exception contains, letters of either case; first match."""
+
+
+class EngineFailureError(EngineError):
+    """A failure of the engine, and its kind.
+
+    Args:
+        kind: What failed.
+        reason: In one line.
+    """
+
+    def __init__(self, kind: Kind, reason: str) -> None:
+        super().__init__(reason)
+        self.kind = kind
+
+    @property
+    def policy(self) -> Policy:
+        return POLICIES[self.kind]
+
+    def to_json(self) -> dict[str, Any]:
+        """The kind, for another process."""
+        return {"kind": self.kind}
+
+
+def classify(error: BaseException) -> EngineFailureError:
+    """The failure that an exception of the engine amounts to, whatever its type."""
+    if isinstance(error, EngineFailureError):
+        return error
+    reason = last_line(error)
+    if not isinstance(error, RuntimeError):
+        reason = f"{type(error).__name__}: {reason}"
+    if isinstance(error, MemoryError):
+        return EngineFailureError(Kind.TRANSIENT, reason)
+    text = f"{error}\n{error.__cause__ or ''}"
+    matching = (kind for kind, pattern in PATTERNS if re.search(pattern, text, re.I))
+    return EngineFailureError(next(matching, Kind.INFEASIBLE), reason)
+
+
+def last_line(error: BaseException) -> str:
+    """The last line of an error's message, or the name of its type."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[-1] if lines else type(error).__name__
+
+
+def check_values(measurement: Measurement) -> Measurement:
+    """Return a measurement whose latencies a clock can show.
+
+    Raises:
+        EngineFailureError: One is NaN, infinite, negative or zero, or the 90th percentile is
+            below the median.
+    """
+    median, reference = measurement.latency_ms, measurement.reference_ms
+    tail, noise = measurement.latency_p90_ms, measurement.noise
+    if not all(0.0 < value < math.inf for value in (median, reference, tail)) or tail < median:
+        raise EngineFailureError(
+            Kind.NONSENSE,
+            f"the clock showed {median} ms (90th percentile {tail}) beside {reference} ms of the "
+            "reference",
+        )
+    if math.isnan(noise) or noise < 0.0:
+        raise EngineFailureError(Kind.NONSENSE, f"the clock showed a noise of {noise}")
+    return measurement

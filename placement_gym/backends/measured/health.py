@@ -1,0 +1,88 @@
+"""The health of a session of measurements: is the machine what it was?"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from placement_gym.backends.protocol import Measurement
+
+MOVED = 0.05
+"""Largest share by which a reference may differ from the session's median."""
+LONG_TAIL = 1.3
+"""Largest ratio of the 90th percentile to the median."""
+BUSY = 1.5
+"""Largest number of tasks that want to run, for each core of the machine."""
+WINDOW = 31
+"""Measurements after which a session has forgotten: drift over hours is not a fault."""
+FEW = 3
+"""Fewer references do not tell what is usual."""
+
+
+@dataclass
+class Session:
+    """What the measurements of one backend have shown so far.
+
+    Attributes:
+        references: The latest medians of the reference device, ms.
+        noises: The latest half-widths.
+        failures: Assignment, as bytes, to the reason why it is never tried again.
+    """
+
+    references: deque[float] = field(default_factory=lambda: deque(maxlen=WINDOW))
+    noises: deque[float] = field(default_factory=lambda: deque(maxlen=WINDOW))
+    failures: dict[bytes, str] = field(default_factory=dict)
+
+    @property
+    def noise_floor(self) -> float:
+        """The usual half-width of the uncertainty of a speed-up."""
+        return float(np.median(self.noises)) if self.noises else 0.0
+
+    def keep(self, measurement: Measurement) -> Measurement:
+        """Learn from a measurement; returned with its doubt and the noise floor."""
+        doubt = self.find_doubt(measurement)
+        self.references.append(measurement.reference_ms)
+        self.noises.append(measurement.noise)
+        return replace(measurement, doubt=doubt, noise_floor=self.noise_floor)
+
+    def find_doubt(self, measurement: Measurement) -> str:
+        """Why a measurement is doubtful, or an empty string."""
+        moved = self.describe_move(measurement)
+        return "; ".join(filter(None, [moved, describe_tail(measurement), describe_load()]))
+
+    def describe_move(self, measurement: Measurement) -> str:
+        """By how much the reference differs from the session's, or an empty string."""
+        if len(self.references) < FEW:
+            return ""
+        moved = measurement.reference_ms / float(np.median(self.references)) - 1.0
+        return f"the reference moved by {moved:+.0%}" if abs(moved) > MOVED else ""
+
+    def is_worth_repeating(self, measurement: Measurement) -> bool:
+        """Whether the reference moved, on a machine that is not busy anyway."""
+        return bool(self.describe_move(measurement)) and not describe_load()
+
+
+def mark_busy(measurement: Measurement) -> Measurement:
+    """A measurement of no session, with its doubt."""
+    doubts = describe_tail(measurement), describe_load()
+    return replace(
+        measurement, doubt="; ".join(filter(None, doubts)), noise_floor=measurement.noise
+    )
+
+
+def describe_tail(measurement: Measurement) -> str:
+    """How long the tail of latencies is, or an empty string."""
+    tail = measurement.latency_p90_ms / measurement.latency_ms
+    return f"the 90th percentile is {tail:.2f} x the median" if tail > LONG_TAIL else ""
+
+
+def describe_load() -> str:
+    """How busy the machine is beside the measurement, or an empty string."""
+    try:
+        load, cores = os.getloadavg()[0], os.cpu_count() or 1
+    except OSError:
+        return ""
+    return f"{load:.1f} tasks want to run on {cores} cores" if load > BUSY * cores + 1 else ""

@@ -1,0 +1,218 @@
+"""A measured backend in a process of its own: the engine may crash or hang, the run goes on."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from placement_gym.arrays import FloatArray, IntArray
+from placement_gym.backends.failures import EngineFailureError, Kind, check_values
+from placement_gym.backends.measured.health import Session
+from placement_gym.backends.measured.hetero import uses_aliases
+from placement_gym.backends.measured.measuring import MakeCosts, MeasuringBackend
+from placement_gym.backends.measured.recipe import ModelSource, Recipe
+from placement_gym.backends.measured.timing_protocol import TimingProtocol
+from placement_gym.backends.protocol import Measurement
+from placement_gym.errors import EngineError, UserError
+from placement_gym.problem import Problem
+from placement_gym.processes.child import Child, ChildLostError, RemoteError
+
+WORKER = "placement_gym.backends.measured.worker"
+TIMEOUT_S = 120.0
+"""Seconds that one step may take: a compilation, an inference."""
+READY = {"method": "ready", "protocol": {}, "arguments": []}
+
+
+class Engine:
+    """The worker process of a backend; it starts with the first request, again if it was lost.
+
+    Args:
+        source: The model.
+        recipe: The problem.
+        timeout_s: Seconds without a sign of life after which it counts as hung.
+        module: What the worker runs.
+    """
+
+    def __init__(
+        self, source: ModelSource, recipe: Recipe, timeout_s: float, module: str = WORKER
+    ) -> None:
+        self.source, self.recipe, self.timeout_s, self.module = source, recipe, timeout_s, module
+        self.child: Child | None = None
+
+    def fresh(self) -> Engine:
+        """Another worker for the same problem."""
+        return Engine(self.source, self.recipe, self.timeout_s, self.module)
+
+    def ask(self, method: str, protocol: TimingProtocol, *arguments: Any) -> Any:
+        """Call a method of the worker's backend.
+
+        Raises:
+            EngineFailureError: The engine failed, or the worker died or hangs.
+            UserError: The request cannot be served for a reason that the user can mend.
+        """
+        request = {"method": method, "protocol": asdict(protocol), "arguments": arguments}
+        try:
+            return self.running().call(request, self.timeout_s)
+        except ChildLostError as error:
+            raise EngineFailureError(Kind.DEAD, f"the engine's process: {error}") from error
+        except RemoteError as error:
+            raise translate(error) from error
+
+    def running(self) -> Child:
+        """The worker, started if there is none; a fork of this process gets one of its own."""
+        if self.child is not None and self.child.owner != os.getpid():
+            self.child.end()
+            self.child = None
+        if self.child is None or not self.child.alive:
+            self.end()
+            command = " ".join([Path(sys.argv[0]).name, *sys.argv[1:]])
+            with self.source.as_file() as source:
+                start = {
+                    "recipe": self.recipe.to_json(),
+                    "source": source,
+                    "command": f"worker of process {os.getpid()}: {command}",
+                }
+                self.child = Child(self.module, start)
+                self.child.call(READY, self.timeout_s)
+        return self.child
+
+    def end(self) -> None:
+        """End the worker, whatever it is doing."""
+        if self.child is not None:
+            self.child.end()
+            self.child = None
+
+
+def translate(error: RemoteError) -> EngineError | UserError:
+    """The exception that a failed request raises here."""
+    values = error.values
+    if "kind" in values:
+        return EngineFailureError(Kind(values["kind"]), values["message"])
+    if UserError.__name__ in values["types"]:
+        return UserError(values["message"])
+    if EngineError.__name__ in values["types"]:
+        return EngineError(values["message"])
+    return EngineError(f"the engine's process failed: {values['types'][0]}: {values['message']}")
+
+
+class IsolatedBackend(MeasuringBackend):
+    """As ``MeasuredBackend``, in a process that starts with the first measurement.
+
+    A placement that ends the process, or keeps it from answering, is tried once more in a new
+    one and then is infeasible for good. Finalists are measured in a new process each time.
+
+    Args:
+        engine: The worker.
+        problem: Units and devices.
+        protocol: How often things run.
+        make_costs: Profiles the backend when its cost table is first needed.
+        session: What earlier measurements have shown.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        problem: Problem,
+        protocol: TimingProtocol | None = None,
+        make_costs: MakeCosts | None = None,
+        session: Session | None = None,
+    ) -> None:
+        alias = uses_aliases(engine.recipe.split, problem.devices)
+        super().__init__(problem, alias, protocol or TimingProtocol(), make_costs, session)
+        self.engine = engine
+        self.owns_engine = True
+        self._reference_ms: float | None = None
+
+    def ask(self, method: str, *arguments: Any) -> Any:
+        return self.engine.ask(method, self.protocol, *arguments)
+
+    def insist_on(self, method: str, *arguments: Any) -> Any:
+        """Ask, and again as failures of no placement allow.
+
+        Raises:
+            EngineError: The engine cannot do it.
+        """
+        try:
+            return self.insist(lambda: self.ask(method, *arguments))
+        except EngineFailureError as error:
+            raise EngineError(f"{method.replace('_', ' ')} failed: {error}") from error
+
+    def measure_once(self, assignment: IntArray) -> Measurement:
+        """See ``MeasuringBackend.measure_once``."""
+        return check_values(Measurement(**parse(self.ask("measure_once", assignment.tolist()))))
+
+    @property
+    def reference_ms(self) -> float:
+        """See ``MeasuringBackend.reference_ms``."""
+        if self._reference_ms is None:
+            self._reference_ms = float(self.insist_on("reference_ms"))
+        return self._reference_ms
+
+    def check_reference(self) -> None:
+        """See ``MeasuringBackend.check_reference``."""
+        self.insist_on("check_reference")
+
+    def measure_operators(self, device: int) -> FloatArray:
+        """See ``MeasuringBackend.measure_operators``."""
+        return np.array(self.insist_on("measure_operators", device), dtype=np.float64)
+
+    def own_choice(self, plugin: str) -> IntArray:
+        """See ``MeasuringBackend.own_choice``."""
+        return np.array(self.insist_on("own_choice", plugin), dtype=np.int64)
+
+    def remeasure(self, assignments: Sequence[IntArray]) -> list[Measurement]:
+        """See ``Backend.remeasure``; in a process that has measured nothing before.
+
+        Raises:
+            EngineError: One of them does not run; finalists are placements that did.
+        """
+        return remeasure_in_new_process(self.engine, self.problem, assignments, self.protocol)
+
+    def with_protocol(self, protocol: TimingProtocol) -> IsolatedBackend:
+        """See ``MeasuringBackend.with_protocol``; the process is the same."""
+        other = IsolatedBackend(self.engine, self.problem, protocol, self.make_costs, self.session)
+        other.owns_engine = False
+        return other
+
+    def restart(self) -> None:
+        """End the process; the next request starts another."""
+        self.engine.end()
+
+    def close(self) -> None:
+        """End the process, unless it is that of another backend."""
+        if self.owns_engine:
+            self.engine.end()
+
+
+def remeasure_in_new_process(
+    engine: Engine,
+    problem: Problem,
+    assignments: Sequence[IntArray],
+    protocol: TimingProtocol,
+) -> list[Measurement]:
+    """``MeasuredBackend.remeasure`` in a process that has measured nothing before.
+
+    Args:
+        engine: Makes the process; its own one is left alone.
+        problem: That of the engine.
+        assignments: Placements that have run.
+        protocol: How often things run.
+
+    Raises:
+        EngineError: They could not be measured.
+    """
+    with closing(IsolatedBackend(engine.fresh(), problem, protocol)) as fresh:
+        values = fresh.insist_on("remeasure", [one.tolist() for one in assignments])
+    return [check_values(Measurement(**parse(one))) for one in values]
+
+
+def parse(values: dict[str, Any]) -> dict[str, Any]:
+    """Values of a measurement as JSON gives them, with tuples for lists."""
+    return values | {"memory_bytes": tuple(values["memory_bytes"])}

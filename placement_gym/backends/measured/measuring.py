@@ -1,0 +1,194 @@
+"""What every measuring backend does around one measurement: it tries again, doubts, remembers."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import cached_property
+from time import sleep
+from typing import TypeVar
+
+import numpy as np
+
+from placement_gym.arrays import FloatArray, IntArray
+from placement_gym.backends.failures import EngineFailureError
+from placement_gym.backends.measured.health import Session
+from placement_gym.backends.measured.timing_protocol import TimingProtocol
+from placement_gym.backends.protocol import Batch, Measurement
+from placement_gym.costs.analytic import analytic
+from placement_gym.costs.table import CostTable
+from placement_gym.errors import UserError
+from placement_gym.problem import Problem
+
+T = TypeVar("T")
+MakeCosts = Callable[["MeasuringBackend"], CostTable]
+
+
+class MeasuringBackend(ABC):
+    """A ``Backend`` on an engine that may refuse, hang, die or answer nonsense.
+
+    ``failures.POLICIES`` says what follows from each.
+
+    Args:
+        problem: Units and devices.
+        alias: Whether devices get alias names, so that HETERO keeps submodels apart.
+        protocol: How often things run.
+        make_costs: Profiles the backend when its cost table is first needed.
+        session: What earlier measurements have shown.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        alias: bool,
+        protocol: TimingProtocol,
+        make_costs: MakeCosts | None,
+        session: Session | None = None,
+    ) -> None:
+        self.problem = problem
+        self.alias = alias
+        self.protocol = protocol
+        self.make_costs = make_costs
+        self.session = session or Session()
+
+    @property
+    @abstractmethod
+    def reference_ms(self) -> float:
+        """Median latency of the reference device, timed alone when first needed."""
+
+    @abstractmethod
+    def measure_once(self, assignment: IntArray) -> Measurement:
+        """Compile, check and time a placement beside the reference; limits are ignored.
+
+        Raises:
+            EngineFailureError: It failed; its kind says what follows.
+        """
+
+    @abstractmethod
+    def check_reference(self) -> None:
+        """Compile the reference device unless that is done, and check its outputs.
+
+        Raises:
+            UserError: They are not finite.
+            EngineError: It does not run.
+        """
+
+    @abstractmethod
+    def measure_operators(self, device: int) -> FloatArray:
+        """(n_operators,) median ms of each operator on a device alone, by its counters."""
+
+    @abstractmethod
+    def remeasure(self, assignments: Sequence[IntArray]) -> list[Measurement]:
+        """See ``Backend.remeasure``."""
+
+    @abstractmethod
+    def own_choice(self, plugin: str) -> IntArray:
+        """The placement that OpenVINO's ``"HETERO"`` or ``"AUTO"`` chooses; see ``Backend``."""
+
+    @abstractmethod
+    def with_protocol(self, protocol: TimingProtocol) -> MeasuringBackend:
+        """A backend of the same problem with another protocol; close both."""
+
+    @abstractmethod
+    def restart(self) -> None:
+        """Give the next attempt a new process, where there is one."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Release the engine; it starts again if it is needed."""
+
+    @property
+    def limits_weights(self) -> bool:
+        """See ``Backend.limits_weights``."""
+        return self.problem.limited
+
+    @cached_property
+    def rough_costs(self) -> CostTable | None:
+        """The analytic costs, if the devices are of known kinds; see ``Backend.rough_costs``."""
+        with suppress(UserError):
+            return analytic(self.problem.units.graph, self.problem.devices)
+        return None
+
+    def evaluate(self, assignment: IntArray) -> Measurement:
+        """Compile and time a placement beside the reference; see ``Backend.evaluate``."""
+        error = self.infeasibility(assignment)
+        if error:
+            return self.failure(error, assignment)
+        return self.evaluate_ignoring_limits(assignment)
+
+    def evaluate_batch(self, assignments: IntArray) -> Batch:
+        """See ``Backend.evaluate_batch``."""
+        return Batch.of(self.evaluate, assignments)
+
+    def evaluate_ignoring_limits(self, assignment: IntArray) -> Measurement:
+        """As ``evaluate``, memory limits ignored.
+
+        Raises:
+            EngineError: The failure is not the placement's: the run cannot go on.
+        """
+        known = self.session.failures.get(assignment.tobytes())
+        if known is not None:
+            return self.failure(known, assignment)
+        try:
+            measured = self.measure_without_doubt(assignment)
+        except EngineFailureError as error:
+            if not error.policy.is_result:
+                raise
+            if error.policy.remembered:
+                self.check_reference()  # an engine that is dead altogether blames no placement
+                self.session.failures[assignment.tobytes()] = str(error)
+            return self.failure(str(error), assignment)
+        return measured
+
+    def measure_without_doubt(self, assignment: IntArray) -> Measurement:
+        """Measure; once more if the reference has moved."""
+        first = self.insist(lambda: self.measure_once(assignment))
+        again = self.session.is_worth_repeating(first)
+        kept = self.session.keep(first)
+        if not again:
+            return kept
+        return self.session.keep(self.insist(lambda: self.measure_once(assignment)))
+
+    def insist(self, attempt: Callable[[], T]) -> T:
+        """Try, and again as the failure's policy says.
+
+        Raises:
+            EngineFailureError: Of the last attempt.
+        """
+        failed: dict[str, int] = {}
+        while True:
+            try:
+                return attempt()
+            except EngineFailureError as error:
+                n_failed = failed[error.kind] = failed.get(error.kind, 0) + 1
+                if n_failed > len(error.policy.pauses_s):
+                    raise
+                if error.policy.restart:
+                    self.restart()
+                sleep(error.policy.pauses_s[n_failed - 1])
+
+    def failure(self, error: str, assignment: IntArray) -> Measurement:
+        """The measurement of a placement that was not run or failed."""
+        traffic, held = self.problem.traffic(assignment), self.problem.memory_bytes(assignment)
+        failed = Measurement.failed(error, self.reference_ms, traffic, tuple(held.tolist()))
+        return replace(failed, noise_floor=self.session.noise_floor)
+
+    def infeasibility(self, assignment: IntArray) -> str:
+        """See ``Backend.infeasibility``."""
+        return self.problem.infeasibility(assignment)
+
+    def start_ms(self, assignment: IntArray) -> FloatArray:
+        """Not known; see ``Backend.start_ms``."""
+        return np.zeros(len(assignment))
+
+    def cost_table(self) -> CostTable:
+        """This machine's profile of the problem; see ``profile.load_or_measure``.
+
+        Raises:
+            UserError: The backend was made without ``make_costs``.
+        """
+        if self.make_costs is None:
+            raise UserError("this backend has no costs: make it by build_measured_backend")
+        return self.make_costs(self)

@@ -1,0 +1,133 @@
+"""What another process needs to make a measured backend again."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from placement_gym.backends.measured.backend import MeasuredBackend
+from placement_gym.backends.measured.health import Session
+from placement_gym.backends.measured.reporter import Reporter
+from placement_gym.devices import DeviceSpec, register
+from placement_gym.errors import UserError
+from placement_gym.graph.extract import extract
+from placement_gym.graph.operators import OpGraph
+from placement_gym.graph.units import Units, contract
+from placement_gym.models import load
+from placement_gym.problem import Problem
+
+if TYPE_CHECKING:
+    import openvino as ov
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class ModelSource:
+    """Where a model comes from.
+
+    Attributes:
+        model: As for ``models.load``.
+        sequence_length: As for ``models.load``.
+        loaded: What was loaded, where ``model`` is in memory.
+    """
+
+    model: str | Path | ov.Model
+    sequence_length: int | None = None
+    loaded: ov.Model | None = None
+
+    @contextmanager
+    def as_file(self) -> Iterator[Json]:
+        """Arguments of ``models.load`` as JSON holds them; a model in memory becomes a file."""
+        if self.loaded is None:
+            path = Path(str(self.model))
+            name = str(path.resolve()) if path.exists() else str(self.model)
+            yield {"model": name, "sequence_length": self.sequence_length}
+            return
+        import openvino as ov
+
+        with tempfile.TemporaryDirectory(prefix="placement_gym-") as folder:
+            file = Path(folder) / "model.xml"
+            ov.save_model(self.loaded, file, compress_to_fp16=False)
+            yield {"model": str(file), "sequence_length": None}
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A problem and its way of splitting, JSON-able but for the model.
+
+    Attributes:
+        name: Name of the model.
+        view: View of its operators.
+        granularity: Of the units.
+        devices: Their specifications.
+        unit_of: Operator -> unit.
+        supported: (n_units, n_devices) whether the device runs the unit.
+        split: Way of splitting.
+        operators: What identifies the operators, whatever their order.
+    """
+
+    name: str
+    view: str
+    granularity: str
+    devices: list[Json]
+    unit_of: dict[str, int]
+    supported: list[list[bool]]
+    split: str
+    operators: str
+
+    @classmethod
+    def of(cls, problem: Problem, view: str, split: str) -> Recipe:
+        units = problem.units
+        return cls(
+            units.graph.model,
+            view,
+            units.granularity,
+            [device.to_json() for device in problem.devices],
+            dict(zip(units.graph.names, units.of_operator.tolist(), strict=True)),
+            problem.supported.tolist(),
+            split,
+            units.graph.fingerprint(),
+        )
+
+    def to_json(self) -> Json:
+        return asdict(self)
+
+    def build(self, source: Json, session: Session, reporter: Reporter) -> MeasuredBackend:
+        """Make the backend, from the arguments of ``models.load``.
+
+        Raises:
+            UserError: The model has other operators here.
+        """
+        import openvino as ov
+
+        core = ov.Core()
+        devices = tuple(DeviceSpec.from_json(values) for values in self.devices)
+        register(core, devices)
+        model = load(**source)
+        model.set_friendly_name(self.name)
+        graph = extract(model, self.view)
+        self.check(graph)
+        labels = np.array([self.unit_of[name] for name in graph.names], dtype=np.int64)
+        units = Units(self.granularity, graph, labels, contract(graph, labels))
+        problem = Problem(units, devices, np.array(self.supported, dtype=np.bool_))
+        return MeasuredBackend(core, model, problem, self.split, session=session, reporter=reporter)
+
+    def check(self, graph: OpGraph) -> None:
+        """Raise if a graph has other operators than the problem.
+
+        Raises:
+            UserError: It has.
+        """
+        if graph.fingerprint() != self.operators:
+            raise UserError(
+                f"the process that measures finds other operators in {self.name!r} than this one: "
+                "its file has changed since the environment was made, or it cannot be saved and "
+                "read again (isolate=False measures in this process)"
+            )

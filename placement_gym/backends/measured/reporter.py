@@ -1,0 +1,24 @@
+"""What a measuring backend tells while it works."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+def print_to_stderr(message: str) -> None:
+    print(message, file=sys.stderr, flush=True)
+
+
+@dataclass(frozen=True)
+class Reporter:
+    """Where signs of life and messages go.
+
+    Attributes:
+        beat: Called with the name of each step as it begins.
+        say: Called with a message for the user.
+    """
+
+    beat: Callable[[str], object] = lambda stage: None
+    say: Callable[[str], object] = print_to_stderr

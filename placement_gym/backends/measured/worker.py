@@ -1,0 +1,68 @@
+"""``python -m placement_gym.backends.measured.worker``: serves one measured backend."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from placement_gym.backends.measured.backend import MeasuredBackend
+from placement_gym.backends.measured.health import Session
+from placement_gym.backends.measured.recipe import Recipe
+from placement_gym.backends.measured.reporter import Reporter
+from placement_gym.backends.measured.timing_protocol import TimingProtocol
+from placement_gym.processes.serving import Parent, serve
+
+Json = dict[str, Any]
+
+
+class Worker:
+    """Answers the requests of an ``IsolatedBackend``.
+
+    Args:
+        start: ``recipe``, ``source`` and ``command``, which others that wait for the lock read.
+        parent: Where signs of life and messages go.
+    """
+
+    def __init__(self, start: Json, parent: Parent) -> None:
+        sys.argv[:] = [start["command"]]
+        reporter = Reporter(parent.pulse.beat, parent.say)
+        recipe = Recipe(**start["recipe"])
+        self.backend: MeasuredBackend = recipe.build(start["source"], Session(), reporter)
+
+    def __call__(self, request: Json) -> Any:
+        self.backend.protocol = TimingProtocol(**request["protocol"])
+        answer: Callable[..., Any] = getattr(self, request["method"])
+        return answer(*request["arguments"])
+
+    def ready(self) -> None:
+        """Nothing is left to do when the backend is made."""
+
+    def measure_once(self, assignment: list[int]) -> Json:
+        return asdict(self.backend.measure_once(np.array(assignment, dtype=np.int64)))
+
+    def remeasure(self, assignments: list[list[int]]) -> list[Json]:
+        placements = [np.array(one, dtype=np.int64) for one in assignments]
+        return [asdict(measurement) for measurement in self.backend.remeasure(placements)]
+
+    def reference_ms(self) -> float:
+        return self.backend.reference_ms
+
+    def check_reference(self) -> None:
+        with self.backend.lock():
+            self.backend.check_reference()
+
+    def measure_operators(self, device: int) -> list[float]:
+        values: list[float] = self.backend.measure_operators(device).tolist()
+        return values
+
+    def own_choice(self, plugin: str) -> list[int]:
+        values: list[int] = self.backend.own_choice(plugin).tolist()
+        return values
+
+
+if __name__ == "__main__":
+    serve(Worker)

@@ -1,0 +1,127 @@
+"""The runs of a study in processes of this machine."""
+
+from __future__ import annotations
+
+import select
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from placement_gym.bench.run.rows import Json
+from placement_gym.bench.run.threads import limit_threads
+from placement_gym.bench.study.executors import WorkerLost
+from placement_gym.bench.study.spec import Task
+from placement_gym.bench.study.worker import make_failed_row
+from placement_gym.devices import usable_cores
+from placement_gym.processes.child import Child, ChildHungError, ChildLostError
+
+TASK_PROCESS = "placement_gym.bench.study.task_process"
+TASK_TIMEOUT_S = 3600.0
+"""Seconds without an evaluation after which a task counts as hung."""
+POLL_S = 0.5
+
+
+@dataclass(eq=False)
+class Running:
+    """A task in a process of its own.
+
+    Attributes:
+        task: What runs.
+        child: Where; None if it could not start.
+        lost: Why there is no row, or an empty string.
+        hung: Whether it was ended because it gave no sign of life.
+        counted: Evaluations that were reported.
+    """
+
+    task: Task
+    child: Child | None = None
+    lost: str = ""
+    hung: bool = False
+    counted: int = 0
+
+
+class Processes:
+    """In processes of this machine, one thread each.
+
+    A process that dies takes its one task with it, one that hangs is ended. A script that runs a
+    study needs no main guard.
+
+    Args:
+        workers: Number of processes; None takes the cores that this process may use.
+        on_evaluation: Called for each evaluation, some time after it.
+        timeout_s: Seconds without an evaluation after which a task counts as hung.
+    """
+
+    def __init__(
+        self,
+        workers: int | None = None,
+        on_evaluation: Callable[[], None] = lambda: None,
+        timeout_s: float = TASK_TIMEOUT_S,
+    ) -> None:
+        self.slots = workers or usable_cores()
+        self.on_evaluation = on_evaluation
+        self.timeout_s = timeout_s
+        self.idle: list[Child] = []
+        self.busy: list[Running] = []
+
+    def submit(self, task: Task) -> Running:
+        running = Running(task)
+        self.busy.append(running)
+        try:
+            running.child = self.idle.pop() if self.idle else self.start()
+            running.child.send({"task": vars(task)}, self.timeout_s)
+        except ChildLostError as error:
+            running.lost = str(error)
+        return running
+
+    def start(self) -> Child:
+        """A new process."""
+        path = [entry or str(Path.cwd()) for entry in sys.path]
+        with limit_threads():
+            return Child(TASK_PROCESS, {"path": path}, keep_log=False)
+
+    def wait(self, handles: Sequence[Running]) -> Iterable[Running]:
+        while True:
+            done = [running for running in handles if self.advance(running)]
+            if done:
+                return done
+            pipes = [running.child.pipe_out for running in handles if running.child is not None]
+            select.select(pipes, [], [], POLL_S)
+
+    def advance(self, running: Running) -> bool:
+        """Listen to a process; returns whether its task has ended."""
+        if running.lost or running.child is None:
+            return True
+        self.count(running)
+        try:
+            return running.child.wait(self.timeout_s, longest_s=0.0)
+        except ChildLostError as error:
+            running.lost, running.hung = str(error), isinstance(error, ChildHungError)
+            return True
+
+    def count(self, running: Running) -> None:
+        """Report the evaluations that are new."""
+        if running.child is None or not running.child.alive:
+            return
+        _, count, _ = running.child.pulse.read()
+        for _ in range(count - running.counted):
+            self.on_evaluation()
+        running.counted = max(count, running.counted)
+
+    def result(self, handle: Running) -> Json:
+        self.busy.remove(handle)
+        if handle.child is not None and handle.child.alive:
+            self.idle.append(handle.child)
+        if handle.hung:
+            return make_failed_row(handle.task, f"its process hung: {handle.lost}")
+        if handle.lost or handle.child is None:
+            raise WorkerLost(handle.lost)
+        row: Json = handle.child.take()
+        return row
+
+    def close(self) -> None:
+        """End all workers, whatever they are doing."""
+        for child in [*self.idle, *(running.child for running in self.busy)]:
+            if child is not None:
+                child.end()

@@ -1,0 +1,265 @@
+"""The parent's side of a child process: requests with deadlines."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import weakref
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import IO, Any
+
+from placement_gym.errors import EngineError, warn_user
+from placement_gym.files import IMPORT_ROOT
+from placement_gym.processes.pulse import Pulse
+
+Json = dict[str, Any]
+START_S = 120.0
+"""Seconds in which a child has to be ready, imports included."""
+STARTING = "starting"
+MAX_LOG_BYTES = 1_000_000
+
+
+class ChildLostError(EngineError):
+    """The child ended, or it was ended because it gave no sign of life."""
+
+
+class ChildHungError(ChildLostError):
+    """The child gave no sign of life in time, and was ended."""
+
+
+class ForkedError(EngineError):
+    """The child belongs to a process of which this one is a fork."""
+
+
+class RemoteError(EngineError):
+    """The request failed in the child.
+
+    Attributes:
+        values: What the child tells of it: ``types``, ``message`` and what else it adds.
+    """
+
+    def __init__(self, values: Json) -> None:
+        super().__init__(values["message"])
+        self.values = values
+
+
+class Child:
+    """A process that serves requests one by one; see ``serving.serve``.
+
+    It runs ``python -m module``, without ``multiprocessing``: a script needs no main guard, and
+    notebooks and standard input work. Signals of the terminal do not reach it.
+
+    Args:
+        module: What it runs.
+        start: The first message, which says what to serve; it is not waited for.
+        keep_log: Whether its standard error is kept for the message about its end, instead of
+            being that of this process.
+    """
+
+    def __init__(self, module: str, start: Json, keep_log: bool = True) -> None:
+        self.owner = os.getpid()
+        self.pulse = Pulse()
+        self.log = open_unnamed_file() if keep_log else None
+        self.received = b""
+        self.answer: Json | None = None
+        paths = [str(IMPORT_ROOT), os.environ.get("PYTHONPATH", "")]
+        self.process = subprocess.Popen(
+            # -P: no file of the working folder hides a module of Python or of this package
+            [sys.executable, "-P", "-m", module, str(self.pulse.descriptor), str(self.owner)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self.log,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))},
+            pass_fds=(self.pulse.descriptor,),
+            # Not in the terminal's foreground group; and if the parent dies, the system wakes
+            # and ends those members of the group that are stopped.
+            process_group=0,
+        )
+        self._finalizer = weakref.finalize(
+            self, end_process, self.process, self.owner, self.pulse, self.log
+        )
+        os.set_blocking(self.pipe_in.fileno(), False)
+        self.pulse.beat(STARTING)
+        self.send(start, START_S)
+
+    @property
+    def pipe_in(self) -> IO[bytes]:
+        assert self.process.stdin is not None
+        return self.process.stdin
+
+    @property
+    def pipe_out(self) -> IO[bytes]:
+        assert self.process.stdout is not None
+        return self.process.stdout
+
+    @property
+    def alive(self) -> bool:
+        """Whether it can be asked."""
+        return self._finalizer.alive and self.process.poll() is None
+
+    def call(self, request: Mapping[str, Any], timeout_s: float) -> Any:
+        """Send a request and wait for its answer.
+
+        Args:
+            request: JSON-able.
+            timeout_s: Seconds without a sign of life after which the child is ended.
+
+        Raises:
+            ChildLostError: It ended or hangs; the message says why.
+            RemoteError: The request failed in the child.
+            ForkedError: This process is a fork of the one that started the child.
+        """
+        try:
+            self.send(request, timeout_s)
+            while not self.wait(timeout_s):
+                pass
+        except ForkedError:
+            raise
+        except BaseException:  # an interrupt too, or the next request would get this answer
+            self.end()
+            raise
+        return self.take()
+
+    def send(self, request: Mapping[str, Any], timeout_s: float) -> None:
+        """Send a request; the child may be too slow or dead to read it."""
+        if os.getpid() != self.owner:
+            raise ForkedError(
+                f"this environment measures through a process of process {self.owner}, of which "
+                "this one is a fork: make the environment in the process that uses it, or start "
+                "that one by 'spawn'"
+            )
+        if self.log is not None and os.fstat(self.log).st_size > MAX_LOG_BYTES:
+            os.ftruncate(self.log, 0)
+            os.lseek(self.log, 0, os.SEEK_SET)  # the child writes at the same position
+        if self.pulse.read()[2] != STARTING:
+            self.pulse.beat("a request")
+        rest = memoryview(json.dumps(request).encode() + b"\n")
+        while rest:
+            self.check_life(timeout_s)
+            _, writable, _ = select.select([], [self.pipe_in], [], 1.0)
+            if writable:
+                try:
+                    rest = rest[os.write(self.pipe_in.fileno(), rest) :]
+                except OSError:
+                    raise ChildLostError(self.explain_end()) from None
+
+    def wait(self, timeout_s: float, longest_s: float = float("inf")) -> bool:
+        """Wait for more of the answer, for ``longest_s`` at most; returns whether it is there.
+
+        Messages for the user go to standard error as they arrive, warnings are raised.
+
+        Raises:
+            ChildLostError: The child ended, or gave no sign of life for ``timeout_s``.
+        """
+        left_s = min(self.check_life(timeout_s), longest_s)
+        readable, _, _ = select.select([self.pipe_out], [], [], left_s)
+        if readable:
+            got = os.read(self.pipe_out.fileno(), 1 << 16)
+            if not got:
+                raise ChildLostError(self.explain_end())
+            *lines, self.received = (self.received + got).split(b"\n")
+            for line in lines:
+                self.hear(line)
+        return self.answer is not None
+
+    def hear(self, line: bytes) -> None:
+        """Understand one message of the child.
+
+        Raises:
+            ChildLostError: It is none; the child is ended.
+        """
+        try:
+            message = json.loads(line)
+            says, warning = message.get("say"), message.get("warn")
+        except (ValueError, AttributeError):
+            self.end()
+            raise ChildLostError(f"it answered nonsense: {line[:80]!r}") from None
+        if says is not None:
+            print(says, file=sys.stderr, flush=True)
+        elif warning is not None:
+            warn_user(warning)
+        else:
+            self.answer = message
+
+    def check_life(self, timeout_s: float) -> float:
+        """Seconds left until the child counts as hung, at least some milliseconds.
+
+        Raises:
+            ChildHungError: None are left, and nothing lies in the pipe; the child is ended.
+        """
+        silent_s, _, stage = self.pulse.read()
+        if stage == STARTING:
+            timeout_s = max(timeout_s, START_S)
+        if silent_s > timeout_s and not select.select([self.pipe_out], [], [], 0)[0]:
+            self.end()
+            raise ChildHungError(f"{stage or 'a step'} took more than {timeout_s:g} s")
+        return max(timeout_s - silent_s, 0.0) + 0.005
+
+    def take(self) -> Any:
+        """The answer that has arrived.
+
+        Raises:
+            RemoteError: The request failed in the child.
+        """
+        answer, self.answer = self.answer or {}, None
+        if "error" in answer:
+            raise RemoteError(answer["error"])
+        return answer.get("value")
+
+    def explain_end(self) -> str:
+        """Why the child ended: the signal or status, and the last line that it wrote."""
+        with suppress(subprocess.TimeoutExpired):
+            self.process.wait(5.0)
+        last = self.last_line()
+        self.end()
+        return describe_exit(self.process.returncode) + (f": {last}" if last else "")
+
+    def last_line(self) -> str:
+        """The last line of its standard error, if that is kept."""
+        if self.log is None:
+            return ""
+        start = max(os.fstat(self.log).st_size - 2000, 0)
+        lines = os.pread(self.log, 2000, start).decode(errors="replace").strip().splitlines()
+        return lines[-1][:300] if lines else ""
+
+    def end(self) -> None:
+        """End the child, whatever it is doing; nothing happens if that is done."""
+        self._finalizer()
+
+
+def open_unnamed_file() -> int:
+    """Descriptor of a file that is gone when it is closed."""
+    with tempfile.TemporaryFile() as file:
+        return os.dup(file.fileno())
+
+
+def end_process(
+    process: subprocess.Popen[bytes], owner: int, pulse: Pulse, log: int | None
+) -> None:
+    """Kill a process and close what it shares with its owner; a fork of that one only closes."""
+    if os.getpid() == owner:
+        process.kill()
+        process.wait()
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            with suppress(OSError):
+                pipe.close()
+    pulse.close()
+    if log is not None:
+        os.close(log)
+
+
+def describe_exit(status: int | None) -> str:
+    """``"killed by SIGSEGV"`` or ``"ended with status 3"``."""
+    if status is not None and status < 0:
+        try:
+            return f"killed by {signal.Signals(-status).name}"
+        except ValueError:
+            return f"killed by signal {-status}"
+    return f"ended with status {status}"

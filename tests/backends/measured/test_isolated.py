@@ -1,0 +1,271 @@
+"""A measured backend in a process of its own: the engine fails in every way, the run goes on."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import openvino as ov
+import pytest
+from fakes import assignment
+from faulty_worker import ENDS, FAULTS, LATENCIES, REFUSALS
+from testbed import CHESSBOARD, N_TINY, QUICK, known_model, make
+
+from placement_gym.backends.measured import measuring
+from placement_gym.backends.measured.backend import MeasuredBackend
+from placement_gym.backends.measured.build import build_measured_backend
+from placement_gym.backends.measured.isolated import IsolatedBackend
+from placement_gym.backends.measured.timing_protocol import TimingProtocol
+from placement_gym.errors import EngineError, UserError
+
+SUPPORT = Path(__file__).parents[2] / "support"
+PROTOCOL = TimingProtocol(warmup=1, repeats=2, attempts=1, final_repeats=2, final_compiles=2)
+RESTARTS = (*ENDS, "exit", "hang", "stop")
+
+
+def build(model: Any = "tiny", **kwargs: Any) -> IsolatedBackend:
+    backend = build_measured_backend(model, "cpu-testbed", protocol=PROTOCOL, **kwargs)
+    assert isinstance(backend, IsolatedBackend)
+    return backend
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[IsolatedBackend]:
+    """One whose process serves several tests."""
+    backend = build()
+    yield backend
+    backend.close()
+
+
+@pytest.fixture
+def faults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file of coming faults; pauses are not waited for."""
+    monkeypatch.setenv("FAULTS", str(tmp_path / "faults"))
+    monkeypatch.setenv("PYTHONPATH", f"{SUPPORT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+    monkeypatch.setattr(measuring, "sleep", lambda seconds: None)
+    (tmp_path / "faults").write_text("")
+    return tmp_path / "faults"
+
+
+def faulty(timeout_s: float = 60.0) -> IsolatedBackend:
+    backend = build(timeout_s=timeout_s)
+    backend.engine.module = "faulty_worker"
+    return backend
+
+
+def pid_of(backend: IsolatedBackend) -> int:
+    assert backend.engine.child is not None
+    return backend.engine.child.process.pid
+
+
+def test_no_process_starts_before_the_first_measurement() -> None:
+    env = gym.make("DevicePlacement-v0", model="tiny", devices="cpu-testbed", **QUICK)
+    assert env.unwrapped.backend.inner.engine.child is None
+    env.close()
+
+
+def test_a_measurement_in_another_process_is_a_measurement(shared: IsolatedBackend) -> None:
+    found = shared.evaluate(assignment(CHESSBOARD))
+    alone = shared.evaluate(shared.problem.single(0))
+    assert found.error == ""
+    assert found.n_submodels == found.n_submodels_expected == 5
+    assert 0.0 < found.latency_ms <= found.latency_p90_ms
+    assert (found.n_transfers, found.transfer_bytes) == shared.problem.traffic(
+        assignment(CHESSBOARD)
+    )
+    assert min(found.compile_s, found.measure_s, found.noise_floor) > 0
+    assert isinstance(found.memory_bytes, tuple)
+    assert alone.n_submodels == 1
+
+
+def test_finalists_are_measured_in_a_process_of_their_own(shared: IsolatedBackend) -> None:
+    shared.evaluate(assignment(CHESSBOARD))
+    before = pid_of(shared)
+    first, second = shared.remeasure([shared.problem.single(0), assignment(CHESSBOARD)])
+    assert first.reference_ms == second.reference_ms
+    assert pid_of(shared) == before
+    shared.close()
+    assert shared.evaluate(assignment(CHESSBOARD)).feasible
+
+
+def test_the_other_questions_are_answered_there_too(shared: IsolatedBackend) -> None:
+    assert shared.own_choice("AUTO").tolist() == [0] * N_TINY
+    times = shared.measure_operators(1)
+    assert times.shape == (len(shared.problem.units.graph),)
+    assert times.sum() > 0
+    assert shared.reference_ms > 0
+    with pytest.raises(UserError, match="device indices"):
+        shared.evaluate(assignment([5] * N_TINY))
+
+
+def test_another_protocol_shares_the_process_and_does_not_end_it(
+    shared: IsolatedBackend,
+) -> None:
+    shared.evaluate(assignment(CHESSBOARD))
+    other = shared.with_protocol(TimingProtocol(warmup=0, repeats=8, attempts=1))
+    assert other.evaluate(assignment(CHESSBOARD)).feasible
+    before = pid_of(shared)
+    other.close()
+    assert shared.evaluate(assignment(CHESSBOARD)).feasible
+    assert pid_of(shared) == before
+
+
+def test_a_process_that_dies_between_measurements_is_replaced(shared: IsolatedBackend) -> None:
+    shared.evaluate(assignment(CHESSBOARD))
+    os.kill(pid_of(shared), signal.SIGKILL)
+    assert shared.evaluate(assignment(CHESSBOARD)).error == ""
+    assert not shared.session.failures
+
+
+def test_a_model_in_memory_travels_as_it_is() -> None:
+    model = known_model("tiny").clone()
+    model.set_friendly_name("../../of mine")
+    backend = build(model)
+    found = backend.evaluate(assignment(CHESSBOARD))
+    backend.close()
+    assert found.error == ""
+    assert found.n_submodels == found.n_submodels_expected
+
+
+def test_a_file_that_changed_since_the_environment_was_made_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "model.xml"
+    ov.save_model(known_model("tiny"), path, compress_to_fp16=False)
+    backend = build(path)
+    ov.save_model(known_model("resnet"), path, compress_to_fp16=False)
+    with pytest.raises(UserError, match="its file has changed"):
+        backend.evaluate(assignment(CHESSBOARD))
+
+
+def test_without_isolation_this_process_measures_all_but_finalists() -> None:
+    env = make()
+    backend = env.backend.inner
+    assert isinstance(backend, MeasuredBackend)
+    assert backend.remeasure_elsewhere is not None
+
+
+@pytest.mark.parametrize("value", [0, -1.0, "soon", float("nan")])
+def test_a_deadline_is_a_positive_number(value: Any) -> None:
+    with pytest.raises(UserError, match="timeout_s must be"):
+        make(timeout_s=value)
+
+
+def evaluate_with(
+    backend: IsolatedBackend, path: Path, faults: Sequence[str], placed: Sequence[int]
+) -> Any:
+    path.write_text("\n".join(faults))
+    return backend.evaluate(assignment(placed))
+
+
+def test_exceptions_nonsense_and_wrong_outputs_are_told_apart(faults: Path) -> None:
+    backend = faulty()
+    for fault in (*REFUSALS, *LATENCIES, "memory", "slow", "garbage"):
+        refused = fault in REFUSALS
+        found = evaluate_with(backend, faults, [fault], CHESSBOARD)
+        assert bool(found.error) == refused, fault
+        assert np.isfinite(found.latency_ms), fault
+        again = backend.evaluate(assignment(CHESSBOARD))
+        assert again.error == "", fault
+    backend.close()
+
+
+def test_a_crash_costs_one_attempt_and_two_make_a_placement_infeasible_for_good(
+    faults: Path,
+) -> None:
+    backend = faulty()
+    assert evaluate_with(backend, faults, ["segv"], CHESSBOARD).error == ""
+    found = evaluate_with(backend, faults, ["segv", "kill"], CHESSBOARD)
+    assert found.error == "the engine's process: killed by SIGKILL"
+    assert found.latency_ms == pytest.approx(10 * found.reference_ms)
+    assert backend.evaluate(assignment(CHESSBOARD)).error == found.error
+    assert backend.evaluate(backend.problem.single(1)).error == ""
+    backend.close()
+
+
+@pytest.mark.parametrize("fault", [pytest.param("hang", marks=pytest.mark.slow), "stop"])
+def test_a_hanging_engine_is_ended_at_its_deadline(fault: str, faults: Path) -> None:
+    backend = faulty(timeout_s=2.0)
+    found = evaluate_with(backend, faults, [fault], CHESSBOARD)
+    assert found.error == ""
+    backend.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_run_survives_faults_of_each_kind_and_keeps_no_wrong_value(
+    fault: str, faults: Path
+) -> None:
+    backend = faulty(timeout_s=2.0)
+    rng = np.random.default_rng(0)
+    refused = 0
+    for step in range(12):
+        placed = rng.integers(0, 2, N_TINY)
+        found = evaluate_with(backend, faults, [fault] * (step % 3 == 0), placed)
+        refused += bool(found.error)
+        assert 0.0 < found.latency_ms < np.inf
+        assert 0.0 < found.reference_ms < np.inf
+    assert refused == (4 if fault in REFUSALS else 0)
+    assert not backend.session.failures
+    backend.close()
+
+
+def answer_of_fork(backend: Any) -> str:
+    """What a fork of this process gets: an error, or the number of the process that measured."""
+    reading, writing = os.pipe()
+    if os.fork() == 0:  # pragma: no cover  another process
+        try:
+            assert backend.evaluate(assignment(CHESSBOARD)).error == ""
+            answer = str(pid_of(backend))
+        except EngineError as error:
+            answer = str(error)
+        os.write(writing, answer.encode())
+        backend.close()
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading) as pipe:
+        answer = pipe.read()
+    os.wait()
+    return answer
+
+
+def test_a_fork_measures_through_a_process_of_its_own(shared: IsolatedBackend) -> None:
+    shared.evaluate(assignment(CHESSBOARD))
+    before = pid_of(shared)
+    assert int(answer_of_fork(shared)) != before
+    assert shared.evaluate(assignment(CHESSBOARD)).error == ""
+    assert pid_of(shared) == before
+
+
+def test_a_fork_of_what_measures_in_its_own_process_is_told_so() -> None:
+    said = answer_of_fork(make().backend)
+    assert "is a fork" in said
+    assert "'spawn'" in said
+
+
+@pytest.mark.slow
+def test_hundreds_of_measurements_and_restarts_leave_memory_and_descriptors_as_they_were() -> None:
+    def resources() -> tuple[int, int]:
+        descriptors = len(list(Path("/proc/self/fd").iterdir()))
+        threads = len(list(Path("/proc/self/task").iterdir()))
+        return descriptors, threads
+
+    def worker_mb(backend: IsolatedBackend) -> float:
+        pages = int(Path(f"/proc/{pid_of(backend)}/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+    backend, rng = build(), np.random.default_rng(0)
+    for step in range(300):
+        assert backend.evaluate(rng.integers(0, 2, N_TINY)).error == ""
+        if step == 100:
+            before, used_mb = resources(), worker_mb(backend)
+    assert resources() == before
+    assert worker_mb(backend) < 1.05 * used_mb
+    for _ in range(5):
+        backend.restart()
+        assert backend.evaluate(backend.problem.single(1)).error == ""
+    assert resources() == before
+    backend.close()

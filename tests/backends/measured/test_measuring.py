@@ -1,0 +1,123 @@
+"""Around one measurement: further attempts, memory of failures, doubt."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from fakes import assignment
+from scripted_engine import Answer, ScriptedEngine
+
+from placement_gym.backends.failures import EngineFailureError, Kind
+from placement_gym.backends.measured import health, measuring
+from placement_gym.backends.protocol import Measurement
+from placement_gym.errors import EngineError
+
+MIXED, OTHER = assignment([0, 1, 1, 0]), assignment([1, 1, 0, 0])
+DEAD = EngineFailureError(Kind.DEAD, "killed by SIGSEGV")
+REFUSED = EngineFailureError(Kind.INFEASIBLE, "no such operator")
+BUSY = EngineFailureError(Kind.TRANSIENT, "out of memory")
+NONSENSE = EngineFailureError(Kind.NONSENSE, "-1 ms")
+
+
+@pytest.fixture(autouse=True)
+def quiet_machine(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """A machine without load, whose clock records pauses instead of waiting."""
+    pauses: list[float] = []
+    monkeypatch.setattr(measuring, "sleep", pauses.append)
+    monkeypatch.setattr(health.os, "getloadavg", lambda: (0.0, 0.0, 0.0))
+    return pauses
+
+
+@pytest.mark.parametrize(
+    ("answers", "log"),
+    [
+        ([10.0], ["measure"]),
+        ([DEAD, 10.0], ["measure", "restart", "measure"]),
+        ([BUSY, BUSY, 10.0], ["measure", "restart", "measure", "restart", "measure"]),
+        ([NONSENSE, 10.0], ["measure", "measure"]),
+        ([NONSENSE, DEAD, 10.0], ["measure", "measure", "restart", "measure"]),
+    ],
+)
+def test_a_failure_that_may_pass_is_tried_again(answers: Sequence[Answer], log: list[str]) -> None:
+    engine = ScriptedEngine(answers)
+    measured = engine.evaluate(MIXED)
+    assert (measured.error, measured.latency_ms) == ("", 5.0)
+    assert engine.log == log
+
+
+@pytest.mark.parametrize(
+    ("failure", "n_attempts", "remembered"),
+    [(REFUSED, 1, False), (DEAD, 2, True), (NONSENSE, 3, True)],
+)
+def test_one_that_does_not_pass_is_infeasible_with_its_reason(
+    failure: EngineFailureError, n_attempts: int, remembered: bool
+) -> None:
+    engine = ScriptedEngine([*[failure] * n_attempts, 10.0])
+    measured = engine.evaluate(MIXED)
+    assert measured.error == str(failure)
+    assert measured.latency_ms == 100.0
+    assert engine.log.count("measure") == n_attempts
+    assert bool(engine.evaluate(MIXED).error) == remembered
+    assert engine.evaluate(OTHER).feasible
+
+
+def test_a_transient_failure_never_becomes_a_result(quiet_machine: list[float]) -> None:
+    engine = ScriptedEngine([BUSY])
+    with pytest.raises(EngineError, match="out of memory"):
+        engine.evaluate(MIXED)
+    assert engine.log.count("measure") == 5
+    assert quiet_machine == sorted(quiet_machine)
+    assert not engine.session.failures
+
+
+def test_an_engine_that_is_dead_altogether_blames_no_placement() -> None:
+    engine = ScriptedEngine([DEAD], reference=EngineError("the reference device does not run"))
+    with pytest.raises(EngineError, match="reference device does not run"):
+        engine.evaluate(MIXED)
+    assert not engine.session.failures
+
+
+def test_a_reference_that_moved_is_measured_again_and_a_passing_disturbance_leaves_no_mark() -> (
+    None
+):
+    engine = ScriptedEngine([10.0, 10.1, 9.9, 12.0, 10.0])
+    found = [engine.evaluate(MIXED) for _ in range(4)]
+    assert [m.doubt for m in found] == [""] * 4
+    assert found[-1].reference_ms == 10.0
+    assert engine.log.count("measure") == 5
+
+
+def test_a_reference_that_stays_away_marks_the_sample_until_it_is_usual() -> None:
+    engine = ScriptedEngine([10.0, 10.0, 10.0, 12.0])
+    found = [engine.evaluate(MIXED) for _ in range(8)]
+    assert [bool(m.doubt) for m in found[:4]] == [False, False, False, True]
+    assert "the reference moved by +20%" in found[3].doubt
+    assert found[-1].doubt == ""
+
+
+def test_a_long_tail_marks_the_sample() -> None:
+    shaky = Measurement(5.0, 10.0, 7.0, noise=0.02)
+    assert "1.40 x the median" in ScriptedEngine([shaky]).evaluate(MIXED).doubt
+    steady = replace(shaky, latency_p90_ms=6.0)
+    assert ScriptedEngine([steady]).evaluate(MIXED).doubt == ""
+
+
+def test_a_busy_machine_marks_the_sample_and_is_not_asked_twice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(health.os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(health.os, "getloadavg", lambda: (9.0, 0.0, 0.0))
+    engine = ScriptedEngine([10.0, 10.0, 10.0, 12.0])
+    found = [engine.evaluate(MIXED) for _ in range(4)]
+    assert all("9.0 tasks want to run on 2 cores" in m.doubt for m in found)
+    assert engine.log.count("measure") == 4
+
+
+def test_the_noise_floor_is_the_usual_noise_of_the_session_and_failures_know_it_too() -> None:
+    samples = [Measurement(5.0, 10.0, 5.0, noise=noise) for noise in (0.01, 0.05, 0.02)]
+    engine = ScriptedEngine([*samples, REFUSED])
+    assert [engine.evaluate(MIXED).noise_floor for _ in range(4)] == pytest.approx(
+        [0.01, 0.03, 0.02, 0.02]
+    )

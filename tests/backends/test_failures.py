@@ -1,0 +1,85 @@
+"""Kinds of failure: whatever an engine raises has one, and each says what follows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from placement_gym.backends.failures import (
+    POLICIES,
+    EngineFailureError,
+    Kind,
+    check_values,
+    classify,
+)
+from placement_gym.backends.protocol import Measurement
+
+GOOD = Measurement(10.0, 12.0, 11.0, noise=0.01)
+
+
+def caused(error: Exception, cause: Exception) -> Exception:
+    error.__cause__ = cause
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "reason"),
+    [
+        (RuntimeError("Exception from plugin.cpp:1:\nno such op"), Kind.INFEASIBLE, "no such op"),
+        (ValueError("odd"), Kind.INFEASIBLE, "ValueError: odd"),
+        (KeyError("unordered_map::at"), Kind.INFEASIBLE, "KeyError: 'unordered_map::at'"),
+        (RuntimeError(""), Kind.INFEASIBLE, "RuntimeError"),
+        (RuntimeError("clCreateBuffer: CL_MEM_OBJECT_ALLOCATION_FAILURE"), Kind.INFEASIBLE, ""),
+        (RuntimeError("ZE_RESULT_ERROR_OUT_OF_DEVICE_MEMORY"), Kind.INFEASIBLE, ""),
+        (MemoryError(), Kind.TRANSIENT, "MemoryError"),
+        (RuntimeError("std::bad_alloc"), Kind.TRANSIENT, ""),
+        (OSError(11, "Resource temporarily unavailable"), Kind.TRANSIENT, ""),
+        (OSError(12, "Cannot allocate memory"), Kind.TRANSIENT, ""),
+        (RuntimeError("Out Of Memory"), Kind.TRANSIENT, ""),
+        (RuntimeError("CL_OUT_OF_HOST_MEMORY"), Kind.TRANSIENT, ""),
+        (
+            caused(RuntimeError("refused: see above"), RuntimeError("std::bad_alloc\nin a.cpp")),
+            Kind.TRANSIENT,
+            "refused: see above",
+        ),
+        (RuntimeError("DEVICE_LOST"), Kind.DEAD, ""),
+        (EngineFailureError(Kind.NONSENSE, "-1 ms"), Kind.NONSENSE, "-1 ms"),
+    ],
+)
+def test_every_exception_of_an_engine_has_a_kind_and_a_reason_in_one_line(
+    error: Exception, kind: Kind, reason: str
+) -> None:
+    failure = classify(error)
+    assert failure.kind == kind
+    assert reason in str(failure)
+    assert "\n" not in str(failure)
+
+
+def test_every_kind_has_a_policy_and_only_a_transient_failure_blames_no_placement() -> None:
+    assert set(POLICIES) == set(Kind)
+    assert [kind for kind in Kind if not POLICIES[kind].is_result] == [Kind.TRANSIENT]
+    assert len(POLICIES[Kind.DEAD].pauses_s) == 1  # tried once more
+    assert POLICIES[Kind.DEAD].remembered
+
+
+@pytest.mark.parametrize("field", ["latency_ms", "reference_ms", "latency_p90_ms"])
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf"), -1.0, 0.0])
+def test_latencies_that_no_clock_shows_are_refused(field: str, value: float) -> None:
+    with pytest.raises(EngineFailureError, match="the clock showed") as failed:
+        check_values(replace(GOOD, **{field: value}))
+    assert failed.value.kind == Kind.NONSENSE
+
+
+@pytest.mark.parametrize("noise", [float("nan"), -0.1])
+def test_so_is_such_a_noise(noise: float) -> None:
+    with pytest.raises(EngineFailureError):
+        check_values(replace(GOOD, noise=noise))
+
+
+def test_a_percentile_below_the_median_is_nonsense_and_an_infinite_noise_is_not() -> None:
+    with pytest.raises(EngineFailureError):
+        check_values(replace(GOOD, latency_p90_ms=9.0))
+    uncertain = replace(GOOD, noise=float("inf"))
+    assert check_values(uncertain) is uncertain
+    assert check_values(GOOD) is GOOD

@@ -1,0 +1,189 @@
+"""Child processes: answers, deadlines, deaths, forks."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from placement_gym.processes.child import (
+    Child,
+    ChildHungError,
+    ChildLostError,
+    ForkedError,
+    RemoteError,
+    describe_exit,
+)
+
+SUPPORT = Path(__file__).parent.parent / "support"
+LONG = "x" * 300_000
+"""More than a pipe holds."""
+
+
+@pytest.fixture(autouse=True)
+def own_modules(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", f"{SUPPORT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+
+
+@pytest.fixture
+def child() -> Iterator[Child]:
+    child = Child("child_module", {})
+    yield child
+    child.end()
+
+
+def ask(child: Child, method: str, argument: Any = None, timeout_s: float = 20.0) -> Any:
+    return child.call({method: argument}, timeout_s)
+
+
+def test_a_child_answers_again_and_again_whatever_it_prints_and_however_long(
+    child: Child,
+) -> None:
+    assert ask(child, "echo", {"a": [1, 2.5, None]}) == {"a": [1, 2.5, None]}
+    assert ask(child, "chatter", '{"value": 7}\n') == "heard"
+    assert ask(child, "echo", LONG) == LONG
+    assert ask(child, "read") == ""
+    with pytest.raises(RemoteError, match="no_such") as failed:
+        ask(child, "no_such")
+    assert "AttributeError" in failed.value.values["types"]
+    with pytest.raises(RemoteError, match="3"):
+        ask(child, "exit", 3)
+    assert ask(child, "count") == 4
+
+
+def test_what_a_child_prints_for_a_night_does_not_fill_the_disk(
+    child: Child, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("placement_gym.processes.child.MAX_LOG_BYTES", 1000)
+    for _ in range(5):
+        ask(child, "chatter", "x" * 700)
+    assert child.log is not None
+    assert os.fstat(child.log).st_size < 3000
+    with pytest.raises(ChildLostError, match="last words"):
+        ask(child, "die", "SIGABRT")
+
+
+def test_warnings_and_messages_of_a_child_reach_the_user(
+    child: Child, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.warns(UserWarning, match="it is late"):
+        ask(child, "warn", "it is late")
+    ask(child, "say", "waiting for somebody")
+    assert capsys.readouterr().err == "waiting for somebody\n"
+
+
+@pytest.mark.parametrize(
+    ("method", "argument", "message"),
+    [
+        ("die", "SIGSEGV", "killed by SIGSEGV: last words"),
+        ("die", "SIGKILL", "killed by SIGKILL: last words"),
+        ("leave", 3, "ended with status 3"),
+        ("babble", "what?", "answered nonsense"),
+        ("babble", "17", "answered nonsense"),
+    ],
+)
+def test_a_child_that_dies_or_babbles_is_lost(
+    child: Child, method: str, argument: Any, message: str
+) -> None:
+    with pytest.raises(ChildLostError, match=message):
+        ask(child, method, argument)
+    assert not child.alive
+
+
+def test_a_child_that_gives_signs_of_life_may_take_its_time_and_one_that_does_not_is_ended(
+    child: Child,
+) -> None:
+    assert ask(child, "work", 1.0, timeout_s=0.3) == "done"
+    with pytest.raises(ChildHungError, match=r"dreaming took more than 0\.3 s"):
+        ask(child, "hang", 60.0, timeout_s=0.3)
+    assert child.process.poll() == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("request_size", [10, len(LONG)])
+def test_a_stopped_child_is_ended(child: Child, request_size: int) -> None:
+    ask(child, "echo")
+    os.kill(child.process.pid, signal.SIGSTOP)
+    with pytest.raises(ChildHungError, match=r"took more than 0\.3 s"):
+        ask(child, "echo", "x" * request_size, timeout_s=0.3)
+    assert child.process.poll() == -signal.SIGKILL
+
+
+def test_a_child_that_cannot_start_says_why() -> None:
+    with pytest.raises(RemoteError, match="wrong model"):
+        ask(Child("child_module", {"fail": "wrong model"}), "echo")
+    with pytest.raises(ChildLostError, match="No module named no_such_module"):
+        ask(Child("no_such_module", {}), "echo")
+
+
+def test_an_interrupt_ends_the_child_so_that_no_answer_is_taken_for_another(
+    child: Child, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: Any) -> bool:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Child, "wait", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        ask(child, "echo")
+    assert not child.alive
+
+
+def test_a_fork_of_the_parent_is_told_so_and_leaves_the_child_alone(child: Child) -> None:
+    assert ask(child, "echo", 1) == 1
+    reading, writing = os.pipe()
+    if os.fork() == 0:  # pragma: no cover  another process
+        try:
+            ask(child, "echo", 2)
+        except ForkedError as error:
+            os.write(writing, str(error).encode())
+        child.end()
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as pipe:
+        assert b"of which this one is a fork" in pipe.read()
+    os.wait()
+    assert ask(child, "echo", 3) == 3
+
+
+PARENT = """
+import os, signal, sys, time
+from placement_gym.processes.child import Child
+child = Child("child_module", {})
+child.call({"echo": 1}, 20.0)
+if sys.argv[1] == "stopped":
+    os.kill(child.process.pid, signal.SIGSTOP)
+print(child.process.pid, flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("state", ["running", "stopped"])
+def test_a_child_ends_with_its_parent_even_if_it_is_stopped(state: str) -> None:
+    command = [sys.executable, "-c", PARENT, state]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True) as parent:
+        assert parent.stdout is not None
+        pid = int(parent.stdout.readline())
+        parent.kill()
+    end = time.monotonic() + 5.0
+    while Path(f"/proc/{pid}").exists() and "\tZ" not in status(pid):
+        assert time.monotonic() < end, "it is still there"
+        time.sleep(0.05)
+
+
+def status(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return "\tZ"
+
+
+def test_an_end_is_described_by_its_signal_or_status() -> None:
+    assert describe_exit(-signal.SIGSEGV) == "killed by SIGSEGV"
+    assert describe_exit(-250) == "killed by signal 250"
+    assert describe_exit(2) == "ended with status 2"

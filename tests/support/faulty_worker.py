@@ -1,0 +1,104 @@
+"""The worker of a measured backend, with faults: ``python -m faulty_worker``.
+
+The file that ``FAULTS`` names has a line for each coming measurement: the name of a fault, or
+``-``. Each measurement takes one, in whichever process; later ones have no fault.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+
+from placement_gym.backends.measured import hetero
+from placement_gym.backends.measured.backend import Candidate
+from placement_gym.backends.measured.worker import Json, Worker
+from placement_gym.processes.serving import Parent, serve
+
+ENDS = {"segv": signal.SIGSEGV, "kill": signal.SIGKILL, "abort": signal.SIGABRT}
+EXCEPTIONS: dict[str, Exception] = {
+    "refused": RuntimeError("Exception from plugin.cpp:1:\nthe plugin is tired"),
+    "odd": KeyError("unordered_map::at"),
+    "memory": MemoryError("std::bad_alloc"),
+    "later": OSError(11, "Resource temporarily unavailable"),
+}
+LATENCIES = {"nan": np.nan, "inf": np.inf, "negative": -1.0, "zero": 0.0}
+OUTPUTS = {
+    "wrong": lambda outputs: [output + 1.0 for output in outputs],
+    "fewer": lambda outputs: outputs[:-1],
+    "longer": lambda outputs: [np.append(output, 0.0) for output in outputs],
+    "nan-outputs": lambda outputs: [np.full_like(output, np.nan) for output in outputs],
+}
+FAULTS = (*ENDS, "exit", "hang", "stop", *EXCEPTIONS, *LATENCIES, *OUTPUTS, "slow", "garbage")
+REFUSALS = ("refused", "odd", *OUTPUTS)
+"""Faults that make the placement infeasible at once."""
+
+
+def take_fault() -> str:
+    """The fault of the coming measurement."""
+    path = Path(os.environ["FAULTS"])
+    first, _, rest = path.read_text().partition("\n")
+    path.write_text(rest)
+    return first
+
+
+def strike(fault: str) -> None:
+    """Do what no exception can tell of."""
+    if fault in ENDS:
+        os.kill(os.getpid(), ENDS[fault])
+    elif fault == "exit":
+        os._exit(7)
+    elif fault == "stop":
+        os.kill(os.getpid(), signal.SIGSTOP)
+    elif fault == "hang":
+        time.sleep(1000)
+    elif fault == "slow":
+        time.sleep(0.2)
+    elif fault == "garbage":
+        print('{"value": {"latency_ms": 0.001}}', flush=True)
+        os.write(1, b'{"value": 7}\n')
+
+
+@contextmanager
+def corrupt(worker: Worker, fault: str) -> Iterator[None]:
+    """Let the engine of a measurement fail."""
+    if fault in EXCEPTIONS:
+        with patch.object(hetero, "compile_partition", side_effect=EXCEPTIONS[fault]):
+            yield
+    elif fault in LATENCIES:
+        samples = np.full((2, 2, 2), LATENCIES[fault])
+        with patch.object(worker.backend, "time_until_steady", return_value=samples):
+            yield
+    elif fault in OUTPUTS:
+        found = Candidate.outputs
+        with patch.object(Candidate, "outputs", lambda candidate: OUTPUTS[fault](found(candidate))):
+            yield
+    else:
+        yield
+
+
+class FaultyWorker(Worker):
+    def measure_once(self, assignment: list[int]) -> Json:
+        with self.backend.lock():  # it strikes while it holds the lock
+            self.check_reference()
+            fault = take_fault()
+            strike(fault)
+            with corrupt(self, fault):
+                return super().measure_once(assignment)
+
+
+def make(start: Json, parent: Parent) -> Any:
+    return FaultyWorker(start, parent)
+
+
+if __name__ == "__main__":
+    sys.path.append(str(Path(__file__).parent))
+    serve(make)

@@ -1,0 +1,68 @@
+"""An engine that answers by a script: measurements, failures, nothing to compile."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+
+import numpy as np
+from fakes import diamond_problem
+
+from placement_gym.arrays import FloatArray, IntArray
+from placement_gym.backends.measured.measuring import MeasuringBackend
+from placement_gym.backends.measured.timing_protocol import TimingProtocol
+from placement_gym.backends.protocol import Measurement
+
+Answer = Measurement | Exception | float
+
+
+class ScriptedEngine(MeasuringBackend):
+    """Gives the answers of a script in turn, and its last one for ever.
+
+    Args:
+        answers: A measurement; an exception; or a number, the reference's latency in ms beside a
+            candidate of 5 ms.
+        reference: What the check of the reference raises, if anything.
+    """
+
+    def __init__(self, answers: Sequence[Answer], reference: Exception | None = None) -> None:
+        super().__init__(diamond_problem(), False, TimingProtocol(), None)
+        self.answers = deque(answers)
+        self.reference = reference
+        self.log: list[str] = []
+
+    @property
+    def reference_ms(self) -> float:
+        return 10.0
+
+    def measure_once(self, assignment: IntArray) -> Measurement:
+        self.log.append("measure")
+        answer = self.answers[0] if len(self.answers) == 1 else self.answers.popleft()
+        if isinstance(answer, Exception):
+            raise answer
+        if isinstance(answer, Measurement):
+            return answer
+        return Measurement(5.0, answer, 5.0, noise=0.02)
+
+    def check_reference(self) -> None:
+        self.log.append("check")
+        if self.reference is not None:
+            raise self.reference
+
+    def restart(self) -> None:
+        self.log.append("restart")
+
+    def measure_operators(self, device: int) -> FloatArray:
+        raise NotImplementedError
+
+    def remeasure(self, assignments: Sequence[IntArray]) -> list[Measurement]:
+        return [self.measure_once(assignment) for assignment in assignments]
+
+    def own_choice(self, plugin: str) -> IntArray:
+        return np.zeros(self.problem.n_units, dtype=np.int64)
+
+    def with_protocol(self, protocol: TimingProtocol) -> ScriptedEngine:
+        return self
+
+    def close(self) -> None:
+        self.log.append("close")
