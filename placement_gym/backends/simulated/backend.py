@@ -156,7 +156,7 @@ class SimulatedBackend:
             used = held_bytes(placements, problem.unit_bytes, len(problem.devices))
         else:
             used = np.array([self.memory_bytes(one) for one in placements], dtype=np.float64)
-        excess = np.maximum(used.reshape(n, -1) - problem.limits_bytes, 0.0)
+        excess = np.maximum(used.reshape(n, len(problem.devices)) - problem.limits_bytes, 0.0)
         if axes.memory_penalty_ms_per_gb is None:
             return feasible & ~excess.any(axis=1), penalty_ms
         return feasible, axes.memory_penalty_ms_per_gb * excess.sum(axis=1) / 1e9

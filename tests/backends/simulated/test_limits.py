@@ -80,3 +80,27 @@ def test_placements_on_sixteen_devices_have_pictures() -> None:
     picture = env.render()
     assert isinstance(picture, np.ndarray)
     assert picture.ndim == 3
+
+
+@pytest.mark.parametrize(
+    "schedule",
+    [
+        "serial",
+        "placeto",
+        {"preset": "event", "memory": "lifetime"},
+        {"memory": "off"},
+        {"memory_penalty_ms_per_gb": 50.0},
+    ],
+)
+def test_limits_of_a_batch_are_those_of_its_members(schedule: object) -> None:
+    env = environment(devices=["CPU", {"name": "GPU", "weight_share": 0.5}], schedule=schedule)
+    env.problem.supported[3, 1] = False
+    assignments = np.random.default_rng(0).integers(0, 2, (60, env.problem.n_units))
+    assignments[::2, 3] = 0
+    speedup, feasible = env.backend.evaluate_batch(assignments)
+    alone = [env.backend.evaluate(assignment) for assignment in assignments]
+    assert speedup.tolist() == [one.speedup for one in alone]
+    assert feasible.tolist() == [one.feasible for one in alone]
+    assert len(set(feasible.tolist())) == 2
+    _, none = env.backend.evaluate_batch(assignments[:0])
+    assert len(none) == 0
