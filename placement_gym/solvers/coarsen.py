@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from placement_gym.arrays import FloatArray, IntArray
+from placement_gym.arrays import BoolArray, FloatArray, IntArray
 from placement_gym.costs.table import CostTable
 from placement_gym.problem import Problem
 from placement_gym.solvers.levels import Level
@@ -26,6 +26,8 @@ LARGEST_SHARE = 0.125
 ENOUGH = 0.9
 """A round that leaves more clusters than this share of them is followed by pairs of one level."""
 STALLED = 0.97
+MOST_NEIGHBOURS = 100
+"""Siblings are not looked for at neighbours of more, which would take quadratic time."""
 NONE, SEVERAL = -1, -2
 
 
@@ -137,7 +139,7 @@ def merge_once(level: Level, most: tuple[float, float], rng: np.random.Generator
     return number_topologically(edges, int(labels.max()) + 1)[labels]
 
 
-def number_rows(rows: np.ndarray) -> IntArray:
+def number_rows(rows: BoolArray) -> IntArray:
     """(n,) number of each row, the same for equal rows."""
     return np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)
 
@@ -273,6 +275,8 @@ def pair_siblings(
         k = 0
         for e in range(graph.first[u], graph.first[u + 1]):
             middle = graph.neighbours[e]
+            if graph.first[middle + 1] - graph.first[middle] > MOST_NEIGHBOURS:
+                continue
             for f in range(graph.first[middle], graph.first[middle + 1]):
                 v = graph.neighbours[f]
                 if v == u or not alone[v] or graph.depth[v] != graph.depth[u]:

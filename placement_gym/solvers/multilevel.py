@@ -28,14 +28,16 @@ FEW_UNITS = 2_000
 """Above, list schedules in Python take longer than all else."""
 SPREAD = (0.7, 1.5)
 """Standard deviations of a change of terms: of the logarithm of transfer, and of power."""
-WORK = 200_000
+WORK = 600_000
 """Operators that the model schedules for one evaluation."""
-STEPS = (4, 200)
+STEPS = (4, 600)
 """Least and most moves in the model for one evaluation."""
 CHAINS = (1.0, 1.0, 1.0, 1.0)
 """Temperature of each chain, over the common one."""
 HEAT = (0.02, 0.0003)
 """First and last temperature, in log latency."""
+APART = 0.1
+"""Share of the units in which the placements differ at which chains start."""
 LOST = 2.5
 """A chain goes on from the best placement if it is behind by so many temperatures."""
 
@@ -135,7 +137,7 @@ class Chains:
         latencies = np.array(found.latencies)
         self.model, _ = choose_model(self.operators, np.stack(found.placements), latencies)
         self.rng = rng
-        starts = found.best(len(CHAINS))
+        starts = found.best(len(CHAINS), APART)
         self.best, self.best_ms = found.placements[starts[0]], found.latencies[starts[0]]
         self.states = [
             make_state(self.level, found.placements[starts[i % len(starts)]].copy(), self.limits)

@@ -23,6 +23,8 @@ FIRST_ROUNDS, ROUNDS, LAST_ROUNDS = 40, 3, 3
 """Passes on the coarsest level, on every other one, and within limits on the finest."""
 FIRST_STEP, STEP = 0.5, 0.2
 """How fast prices follow what is held above or below the limits."""
+LEAST_REGRET = 0.01
+"""Of all times; the first price of memory would else be zero among equal devices, and stay it."""
 
 
 @dataclass(frozen=True)
@@ -53,10 +55,11 @@ class Pricing:
         self.hierarchy, self.limits, self.rng = hierarchy, limits_bytes, rng
         level = hierarchy.levels[0]
         self.limited = np.isfinite(limits_bytes)
-        regret = level.ms.max(axis=1).sum() - level.ms.min(axis=1).sum()
+        slowest_ms, fastest_ms = level.ms.max(axis=1).sum(), level.ms.min(axis=1).sum()
+        regret = max(slowest_ms - fastest_ms, LEAST_REGRET * fastest_ms)
         typical = regret / max(level.held.sum(), 1.0)
         self.first_prices = np.where(self.limited, typical, 0.0)
-        self.usual_ms = max(level.ms.min(axis=1).sum() / level.ms.shape[1], 1e-9)
+        self.usual_ms = max(fastest_ms / level.ms.shape[1], 1e-9)
 
     def place(self, terms: Terms) -> IntArray:
         """(n_units,) devices found under the terms; limits hold unless nothing fits."""

@@ -29,12 +29,19 @@ class Found:
         self.placements += list(placements)
         self.latencies += latencies.tolist()
 
-    def best(self, k: int) -> list[int]:
-        """Indices of the ``k`` fastest distinct placements, or fewer, fastest first."""
-        chosen: dict[bytes, int] = {}
+    def best(self, k: int, apart: float = 0.0) -> list[int]:
+        """Indices of at most ``k`` placements, fastest first, that differ from each other.
+
+        Args:
+            k: How many.
+            apart: Any two differ in more than this share of the units.
+        """
+        chosen: list[int] = []
         for i in np.argsort(self.latencies, kind="stable").tolist():
-            chosen.setdefault(self.placements[i].tobytes(), i)
-        return list(chosen.values())[:k]
+            differs = [(self.placements[i] != self.placements[j]).mean() > apart for j in chosen]
+            if len(chosen) < k and all(differs):
+                chosen.append(i)
+        return chosen
 
     def __len__(self) -> int:
         return len(self.placements)

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from by_hand import grouped
 from graphs import is_topological, op_graphs, problem_on
 from hypothesis import given
 from levels import random_places, random_problem
 
+from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.backends.simulated.build import build_simulated_problem
 from placement_gym.costs.analytic import analytic
 from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.units import merge_cycles
+from placement_gym.problem import Problem
 from placement_gym.solvers.coarsen import LARGEST_SHARE, Hierarchy, coarsen
 from placement_gym.solvers.refine import serial_ms
 
@@ -82,12 +85,22 @@ def test_the_same_seed_coarsens_alike() -> None:
 
 
 def test_units_that_depend_on_each_other_in_a_cycle_are_coarsened() -> None:
-    twin = build_simulated_problem("inception", "cpu+2dgpu", "op")
-    hierarchy = coarsen(twin.problem, twin.costs, np.random.default_rng(0), 20)
-    assert len(hierarchy.levels[-1].ms) < twin.problem.n_units
+    backend = random_problem(0, 60)
+    graph, rng = backend.problem.units.graph, np.random.default_rng(0)
+    labels = np.concatenate([np.arange(40), rng.permutation(40)[:20]])
+    units = grouped(graph, labels)
+    supported = np.ones((40, 3), dtype=np.bool_)
+    problem = Problem(units, backend.problem.devices, supported)
+    assert len(np.unique(merge_cycles(graph, labels))) < 40
+    hierarchy = coarsen(problem, backend.costs, rng, 10)
+    assert len(hierarchy.levels[-1].ms) <= 20
+    place = rng.integers(0, 3, len(hierarchy.levels[-1].ms))
+    fine = place[hierarchy.of_units(len(hierarchy.levels) - 1)]
+    exact = SimulatedBackend(problem, backend.costs).evaluate_ignoring_limits(fine)
+    assert serial_ms(hierarchy.levels[-1], place) == pytest.approx(exact.latency_ms)
 
 
-def test_eighty_thousand_operators_are_coarsened_to_some_hundreds() -> None:
+def test_twenty_thousand_operators_are_coarsened_to_some_hundreds() -> None:
     twin = build_simulated_problem("synthetic-layered-20000", "cpu+2dgpu")
     hierarchy = coarsen(twin.problem, twin.costs, np.random.default_rng(0))
     assert len(hierarchy.levels[-1].ms) < 500

@@ -121,3 +121,12 @@ def test_published_workloads_come_close_to_the_best_known() -> None:
     evaluate = scorer(backend)
     found = multilevel(twin.problem, twin.costs, evaluate, 100)
     assert evaluate(found[None])[0] < 1.01 * 411.357
+
+
+def test_memory_has_a_price_among_equal_devices() -> None:
+    devices = [{"name": f"GPU.{i}", "weight_share": 0.4 + 0.6 * (i == 0)} for i in range(3)]
+    twin = build_simulated_problem("synthetic-layered-500", devices)
+    problem, rng = twin.problem, np.random.default_rng(0)
+    pricing = Pricing(coarsen(problem, twin.costs, rng), problem.limits_bytes, rng)
+    assert (pricing.first_prices > 0).all()
+    assert problem.infeasibility(pricing.place(Terms(1.0, 3.0))) == ""
