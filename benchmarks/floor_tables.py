@@ -13,18 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from classic import KNOWN_MS, WORKLOADS
 
 Row = Mapping[str, Any]
 Problem = tuple[str, str]
 Budget = tuple[float, str]
 
-IMPROVED_MS = {
-    ("LayerGraphs/inceptionv3_inference", "1cpu+1acc@0.5"): 1307.449,
-    ("OperatorGraphs/resnet50_inference", "1cpu+1acc@0.5"): 1741.436,
-    ("OperatorGraphs/resnet50_inference", "1cpu+2acc@0.3"): 1387.915,
-}
-"""What programs found below ``KNOWN_MS``."""
 COLUMNS = (
     "agent", "repair", "model", "devices", "budget", "latency_ms", "best_known_ms", "score",
     "infeasible", "evaluations", "seeds", "errors",
@@ -50,15 +43,11 @@ def write_tables(rows: Sequence[Row], out: Path, command: str) -> str:
 
 def find_best_known(rows: Sequence[Row]) -> dict[Problem, float]:
     """The least latency in ms of each problem that is known or was found in these rows."""
-    known = {
-        (model, devices): latency_ms
-        for devices, latencies in KNOWN_MS.items()
-        for model, latency_ms in zip(WORKLOADS, latencies, strict=True)
-    } | IMPROVED_MS
+    known: dict[Problem, float] = {}
     for row in rows:
         problem = row["model"], row["devices"]
-        least = row["curve"][-1][2] if row["curve"] else np.inf
-        known[problem] = min(known.get(problem, np.inf), least)
+        found = [point[2] for point in row["curve"][-1:]]
+        known[problem] = min(known.get(problem, np.inf), row["best_known_ms"], *found)
     return known
 
 

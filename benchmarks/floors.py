@@ -13,6 +13,7 @@ little.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,17 +27,17 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from classic import make_workload_env
+from classic import best_known_ms, make_workload_env
 from floor_tables import write_tables
 
 from placement_gym.backends.protocol import Backend
-from placement_gym.bench.run.agents import AgentSpec, registered_agents
+from placement_gym.bench.run.agents import UNCHANGED, AgentSpec, registered_agents
 from placement_gym.bench.run.budget import BudgetedBackend, BudgetReached
-from placement_gym.bench.run.rows import append_row, load_rows, lock_folder
+from placement_gym.bench.run.rows import append_row, cut_torn_line, lock_folder
 from placement_gym.bench.run.threads import limit_threads
-from placement_gym.bench.run.watchdog import exit_with_parent
 from placement_gym.env import DevicePlacementEnv
 from placement_gym.episode import play_episode
+from placement_gym.processes.watchdog import exit_with_parent
 from placement_gym.progress import progress_bar
 
 DEVICES = ("1cpu+1acc@0.5", "1cpu+2acc@0.3", "1cpu+4acc@0.2")
@@ -72,7 +73,7 @@ PLACERS = (
     Placer("window", kind=PLANNED),
     Placer("hill-climb"),
     Placer("annealing", kind=PLANNED),
-    Placer("annealing", {"start": "best"}, PLANNED),
+    Placer("annealing", {"start": "random"}, PLANNED),
     Placer("cross-entropy"),
     Placer("genetic"),
     Placer("fill-in-order"),
@@ -84,6 +85,7 @@ PLACERS = (
     Placer("multilevel"),
     Placer("neighbourhood"),
     Placer("path-load", kind=TIMED),
+    Placer("beam", kind=TIMED),
 )
 
 
@@ -199,7 +201,7 @@ def main() -> None:
     parser.add_argument("--agents", default="", help="names, comma-separated (all)")
     parser.add_argument("--models", default="", help="parts of names, comma-separated (all)")
     parser.add_argument("--devices", default=",".join(DEVICES), help="%(default)s")
-    parser.add_argument("--repair", choices=("no", "yes", "both"), default="no")
+    parser.add_argument("--repair", choices=("no", "yes", "both"), default="both")
     parser.add_argument("--workers", type=int, default=1, help="processes (%(default)s)")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
@@ -218,6 +220,8 @@ def plan_jobs(options: argparse.Namespace) -> Iterator[Job]:
     placers = choose_placers([name for name in options.agents.split(",") if name])
     seeds = range(options.seeds)
     for seed, model, count, repair, placer in product(seeds, models, devices, repairs, placers):
+        if repair and placer.name in UNCHANGED:
+            continue
         job = Job(str(options.data), placer, model, count, seed, repair, evaluations, seconds)
         yield from split_by_budget(job)
 
@@ -258,7 +262,8 @@ def find_models(data: Path, parts: Sequence[str]) -> list[str]:
 def run_jobs(jobs: Sequence[Job], out: Path, workers: int) -> list[dict[str, Any]]:
     """Run what has no row yet, and return the rows of all jobs."""
     path = out / "floors.jsonl"
-    done = {row["key"] for row in load_rows(path)}
+    cut_torn_line(path)
+    done = {row["key"] for row in load_lines(path)}
     missing = [job for job in jobs if job.key not in done]
     with (
         lock_folder(out),
@@ -275,7 +280,12 @@ def run_jobs(jobs: Sequence[Job], out: Path, workers: int) -> list[dict[str, Any
             append_row(path, future.result())
             progress.update(bar, advance=1, description=running[future].label)
     keys = {job.key for job in jobs}
-    return [row for row in load_rows(path) if row["key"] in keys]
+    return [row for row in load_lines(path) if row["key"] in keys]
+
+
+def load_lines(path: Path) -> list[dict[str, Any]]:
+    """The rows of a file, if there is one."""
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
 def run_job(job: Job) -> dict[str, Any]:
@@ -300,6 +310,7 @@ def run_job(job: Job) -> dict[str, Any]:
         "curve": [(n, seconds, reference_ms / speedup) for n, seconds, speedup in meter.curve],
         "at": meter.at,
         "n_evaluations": meter.n,
+        "best_known_ms": best_known_ms(env),
         "wall_s": wall_s,
         "error": error,
     }
