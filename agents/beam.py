@@ -12,7 +12,7 @@ from agents.search.annealing import Annealing
 from agents.search.starts import propose_heuristics
 from placement_gym.costs.semantics import Semantics
 from placement_gym.env import placement_env
-from placement_gym.solvers.beam import MERGED, Beam
+from placement_gym.solvers.beams.beam import MERGED, Beam
 
 
 def make(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from agents.proposals import ProposalSearch
-from placement_gym.solvers import multilevel
+from placement_gym.solvers.levels import multilevel
 from placement_gym.solvers.proposals import Proposals
 
 
 class Multilevel(ProposalSearch):
-    """Coarsens, places and refines; see ``solvers.multilevel``.
+    """Coarsens, places and refines; see ``solvers.levels.multilevel``.
 
     Arguments are those of ``ProposalSearch``.
     """

@@ -11,7 +11,7 @@ from agents.search.annealing import Annealing
 from agents.search.starts import propose_heuristics
 from placement_gym.env import placement_env
 from placement_gym.problem import Problem
-from placement_gym.solvers import path_load
+from placement_gym.solvers.programs import path_load
 
 
 def make(

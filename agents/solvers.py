@@ -18,7 +18,7 @@ from placement_gym.errors import EngineError
 from placement_gym.problem import Problem
 from placement_gym.solvers import calls, cuts, fill, list_scheduling
 from placement_gym.solvers.milp import serial_program
-from placement_gym.solvers.pipeline import exact_pipeline, linear_pipeline
+from placement_gym.solvers.pipelines.pipeline import exact_pipeline, linear_pipeline
 from placement_gym.solvers.solution import Solution
 
 Solver = Callable[[Problem, CostTable], IntArray]
@@ -72,12 +72,12 @@ def alpha_expansion(env: gym.Env[Any, Any], seed: int) -> Fixed:
 
 
 def dp(env: gym.Env[Any, Any], seed: int) -> Fixed:
-    """See ``solvers.pipeline.exact_pipeline``."""
+    """See ``solvers.pipelines.pipeline.exact_pipeline``."""
     return solve(env, exact_pipeline)
 
 
 def dpl(env: gym.Env[Any, Any], seed: int) -> Fixed:
-    """See ``solvers.pipeline.linear_pipeline``."""
+    """See ``solvers.pipelines.pipeline.linear_pipeline``."""
     return solve(env, linear_pipeline)
 
 

@@ -30,7 +30,7 @@ from placement_gym.solvers.bounds import critical_path_ms, load_ms, path_ms
 from placement_gym.solvers.calls import call_program, greedy_fill
 from placement_gym.solvers.cuts import minimum_cut
 from placement_gym.solvers.forward import Forward
-from placement_gym.solvers.pipeline import exact_pipeline, linear_pipeline
+from placement_gym.solvers.pipelines.pipeline import exact_pipeline, linear_pipeline
 
 LIMITED = ("1cpu+1acc@0.5", "1cpu+2acc@0.3")
 WORKLOADS = (

@@ -28,9 +28,9 @@ from placement_gym.costs.workloads import Workload, make_devices
 from placement_gym.problem import Problem
 from placement_gym.progress import progress_bar
 from placement_gym.solvers.forward import Forward
-from placement_gym.solvers.ideals import enumerate_ideals
-from placement_gym.solvers.leaves import merge_leaves
-from placement_gym.solvers.pipeline import exact_pipeline
+from placement_gym.solvers.pipelines.ideals import enumerate_ideals
+from placement_gym.solvers.pipelines.leaves import merge_leaves
+from placement_gym.solvers.pipelines.pipeline import exact_pipeline
 
 COLUMNS = (
     *("input", "nodes", "ideals", "load", "theirs"),

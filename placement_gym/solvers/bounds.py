@@ -11,13 +11,13 @@ from placement_gym.arrays import FloatArray
 from placement_gym.costs.semantics import Semantics
 from placement_gym.costs.table import CostTable
 from placement_gym.problem import Problem
-from placement_gym.solvers import path_load
-from placement_gym.solvers.beam import MERGED, WIDTHS, Beam, widen
+from placement_gym.solvers.beams.beam import MERGED, WIDTHS, Beam, widen
 from placement_gym.solvers.cuts import minimum_cut
-from placement_gym.solvers.grouped_load import grouped_load
 from placement_gym.solvers.linear import GAP, Linear
 from placement_gym.solvers.milp import add_placement, serial_program
-from placement_gym.solvers.paths import earliest_finish_ms
+from placement_gym.solvers.programs import path_load
+from placement_gym.solvers.programs.grouped_load import grouped_load
+from placement_gym.solvers.programs.paths import earliest_finish_ms
 from placement_gym.solvers.solution import Solution
 from placement_gym.solvers.tasks import Tasks
 

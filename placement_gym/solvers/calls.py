@@ -17,7 +17,7 @@ from placement_gym.solvers.cuts import TOLERANCE
 from placement_gym.solvers.kinds import interchangeable_devices
 from placement_gym.solvers.linear import Linear
 from placement_gym.solvers.milp import add_placement, read_assignment
-from placement_gym.solvers.paths import earliest_finish_ms, remaining_ms
+from placement_gym.solvers.programs.paths import earliest_finish_ms, remaining_ms
 from placement_gym.solvers.solution import Solution
 from placement_gym.solvers.tasks import Tasks
 

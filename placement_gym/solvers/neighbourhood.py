@@ -15,11 +15,11 @@ import numpy as np
 from placement_gym.arrays import BoolArray, IntArray
 from placement_gym.costs.table import CostTable
 from placement_gym.problem import Problem
-from placement_gym.solvers.coarsen import coarsen
-from placement_gym.solvers.levels import Level
+from placement_gym.solvers.levels.coarsen import coarsen
+from placement_gym.solvers.levels.levels import Level
+from placement_gym.solvers.levels.models import BY_RANK, Operators, choose_model, estimate_ms
+from placement_gym.solvers.levels.pricing import Pricing, Terms
 from placement_gym.solvers.list_scheduling import critical_path, heft, m_etf
-from placement_gym.solvers.models import BY_RANK, Operators, choose_model, estimate_ms
-from placement_gym.solvers.pricing import Pricing, Terms
 from placement_gym.solvers.proposals import Evaluate, Found, Proposals, Report, run_search
 from placement_gym.solvers.rebuild import (
     MAX_OPERATORS,

@@ -10,10 +10,10 @@ from numba import njit
 from placement_gym.arrays import BoolArray, FloatArray, IntArray
 from placement_gym.costs.table import CostTable
 from placement_gym.problem import Problem
-from placement_gym.solvers import path_load
-from placement_gym.solvers.levels import Level
+from placement_gym.solvers.levels.levels import Level
+from placement_gym.solvers.levels.models import SERIAL, Operators, estimate_ms
 from placement_gym.solvers.milp import build_serial_program, read_assignment
-from placement_gym.solvers.models import SERIAL, Operators, estimate_ms
+from placement_gym.solvers.programs import path_load
 from placement_gym.solvers.solution import Solution
 from placement_gym.solvers.tasks import Tasks
 

@@ -25,7 +25,7 @@ from placement_gym.solvers.bounds import (
     lower_bound,
     path_ms,
 )
-from placement_gym.solvers.paths import earliest_finish_ms, remaining_ms
+from placement_gym.solvers.programs.paths import earliest_finish_ms, remaining_ms
 from placement_gym.solvers.tasks import Tasks
 
 

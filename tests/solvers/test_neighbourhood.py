@@ -10,8 +10,8 @@ from by_hand import random_backend
 from levels import random_problem, scorer
 
 from placement_gym.arrays import BoolArray, IntArray
-from placement_gym.solvers.levels import Level
-from placement_gym.solvers.models import BY_NUMBER, SERIAL, Operators, estimate_ms
+from placement_gym.solvers.levels.levels import Level
+from placement_gym.solvers.levels.models import BY_NUMBER, SERIAL, Operators, estimate_ms
 from placement_gym.solvers.neighbourhood import (
     LARGER,
     SMALLER,

@@ -1,0 +1,1 @@
+"""Bounds and placements of list schedules by beams of partial placements."""

@@ -1,0 +1,248 @@
+"""Partial placements of a list schedule, a layer for each task, and which of them to keep."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from placement_gym.arrays import BoolArray, FloatArray, IntArray
+from placement_gym.solvers.beams.frontier import Frontier
+from placement_gym.solvers.beams.potentials import Potentials
+
+BITS = 3
+MAX_SLOTS = 18
+MAX_DEVICES = 8
+COMPARED = 400
+
+
+class Layer(NamedTuple):
+    """Partial placements of equally many tasks.
+
+    Attributes:
+        code: (k,) uint64: three bits for the device of each slot; above them a bit for each device
+            that has a task.
+        values: (k, n_values) finishes of the slots, when devices are free, bytes in use, the last
+            finish of tasks outside the devices' order, cut slots, finishes weighted by each set.
+        bound: (k,) lower bound of the latency of all completions, ms.
+        parent: (k,) int32 number in the previous layer.
+        device: (k,) int8 of the last task.
+    """
+
+    code: NDArray[np.uint64]
+    values: FloatArray
+    bound: FloatArray
+    parent: NDArray[np.int32]
+    device: NDArray[np.int8]
+
+    def take(self, kept: IntArray | slice) -> Layer:
+        """Those of an index array or a slice."""
+        code, values, bound = self.code[kept], self.values[kept], self.bound[kept]
+        return Layer(code, values, bound, self.parent[kept], self.device[kept])
+
+
+@njit(cache=True, nogil=True)
+def expand(
+    frontier: Frontier,
+    potentials: Potentials,
+    tail: FloatArray,
+    alike: IntArray,
+    limits: FloatArray,
+    ordered: bool,
+    k: int,
+    layer: Layer,
+    upper: float,
+) -> tuple[int, Layer]:
+    """Place the task of step k in all ways.
+
+    Args:
+        frontier: The steps.
+        potentials: Bounds of completions.
+        tail: (n + 1, n_slots, n_devices) least time after the finish of each slot before a step.
+        alike: (n_devices,) the previous device of equal properties, or -1.
+        limits: (n_devices,) bytes.
+        ordered: Whether a device runs tasks in the order of steps; else tasks of one device may
+            overlap, and only its load counts.
+        k: The step.
+        layer: Partial placements before it.
+        upper: Bounds from here on are discarded, ms.
+
+    Returns:
+        The number of partial placements, and arrays that begin with them.
+    """
+    n_slots, d = tail.shape[1], tail.shape[2]
+    n_sets, n_cuts = potentials.last.shape[0], potentials.cut.shape[2]
+    free_at, memory_at = n_slots, n_slots + d
+    latest_at = n_slots + 2 * d
+    cut_at = latest_at + 1
+    done_at = cut_at + n_cuts
+    width, n_values = layer.values.shape
+    code = np.empty(width * d, np.uint64)
+    values = np.empty((width * d, n_values))
+    bound = np.empty(width * d)
+    parent = np.empty(width * d, np.int32)
+    device = np.empty(width * d, np.int8)
+    live = frontier.live[frontier.first_live[k + 1] : frontier.first_live[k + 2]]
+    slot, chain, tiny, held = (
+        frontier.slot[k],
+        frontier.chain[k],
+        frontier.tiny[k],
+        frontier.held[k],
+    )
+    mask = np.uint64(0)
+    for s in live:
+        mask |= np.uint64(7) << np.uint64(BITS * s)
+    used_mask = ~np.uint64(0) << np.uint64(BITS * MAX_SLOTS)
+    count = 0
+    for i in range(width):
+        before = layer.code[i]
+        for here in range(d):
+            ms = frontier.ms[k, here]
+            if ms == np.inf:
+                continue
+            used = np.uint64(1) << np.uint64(BITS * MAX_SLOTS + here)
+            if chain >= 0:
+                if np.int64(before >> np.uint64(BITS * chain)) & 7 != here:
+                    continue
+            elif alike[here] >= 0 and not (
+                before >> np.uint64(BITS * MAX_SLOTS + alike[here]) & np.uint64(1)
+            ):
+                continue
+            if layer.values[i, memory_at + here] + held > limits[here]:
+                continue
+            row = values[count]
+            row[:] = layer.values[i]
+            ready = 0.0
+            for r in range(frontier.first_read[k], frontier.first_read[k + 1]):
+                s = frontier.read_slot[r]
+                there = np.int64(before >> np.uint64(BITS * s)) & 7
+                ready = max(ready, row[s] + frontier.read_ms[r, there, here])
+            if tiny:
+                finish = ready
+            elif ordered:
+                finish = max(ready, row[free_at + here]) + ms
+                row[free_at + here] = finish
+            else:
+                finish = ready + ms
+                row[free_at + here] += ms
+            row[memory_at + here] += held
+            after = before | used
+            if slot >= 0:
+                row[slot] = finish
+                after &= ~(np.uint64(7) << np.uint64(BITS * slot))
+                after |= np.uint64(here) << np.uint64(BITS * slot)
+            else:
+                row[latest_at] = max(row[latest_at], finish)
+            for at in range(frontier.first_live[k], frontier.first_live[k + 1]):
+                s = frontier.live[at]
+                if not mask >> np.uint64(BITS * s) & np.uint64(7):
+                    row[s] = 0.0
+            after &= mask | used_mask
+            for at in range(potentials.first_inside[k], potentials.first_inside[k + 1]):
+                if potentials.inside[at, 1] == here and not tiny:
+                    row[cut_at + potentials.inside[at, 0]] += ms
+            for at in range(potentials.first_begin[k], potentials.first_begin[k + 1]):
+                row[cut_at + potentials.begin[at]] = finish
+            least = row[latest_at]
+            index = np.int64(0)
+            for at in range(len(live) - 1, -1, -1):
+                s = live[at]
+                there = np.int64(after >> np.uint64(BITS * s)) & 7
+                index = index * d + there
+                least = max(least, row[s] + tail[k + 1, s, there])
+            for other in range(d):
+                least = max(least, row[free_at + other])
+            for j in range(n_sets):
+                row[done_at + j] += potentials.last[j, k] * finish
+                total = potentials.constant[j] + row[done_at + j]
+                total += potentials.rest[j, potentials.first_rest[k + 1] + index]
+                for s in live:
+                    total += potentials.finish[j, k + 1, s] * row[s]
+                for c in range(n_cuts):
+                    total += potentials.cut[j, k + 1, c] * row[cut_at + c]
+                for other in range(d):
+                    total += potentials.load[j, other] * row[free_at + other]
+                    total += potentials.memory[j, other] * row[memory_at + other]
+                least = max(least, total)
+            least = max(least, layer.bound[i])
+            if least >= upper:
+                continue
+            if ordered and frontier.waits[k + 1] and len(live):
+                soonest = np.inf
+                for s in live:
+                    soonest = min(soonest, row[s])
+                for other in range(d):
+                    row[free_at + other] = max(row[free_at + other], soonest)
+            code[count], bound[count] = after, least
+            parent[count], device[count] = i, here
+            count += 1
+    return count, Layer(code, values, bound, parent, device)
+
+
+@njit(cache=True, nogil=True)
+def merge_alike(
+    layer: Layer,
+    order: IntArray,
+    compared: IntArray,
+    slack: FloatArray,
+    memory: FloatArray,
+    n_times: int,
+) -> BoolArray:
+    """Merge partial placements into others of the same code that are nowhere much worse.
+
+    The other one then takes the lesser of both values, and what is derived from them falls by as
+    much, so that its bound holds for the completions of both. Without slack only what is dominated
+    goes, and nothing changes.
+
+    Args:
+        layer: Partial placements; its values and bounds change.
+        order: (k,) by code, then by bound.
+        compared: Columns of values that make a partial placement worse.
+        slack: (n_values,) how much worse the other one may be.
+        memory: (n_sets, n_devices) see ``Potentials``.
+        n_times: Times are the first columns and one after bytes; what follows derives from times.
+
+    Returns:
+        (k,) which remain.
+    """
+    code, values, n_devices = layer.code, layer.values, memory.shape[1]
+    latest = n_times + n_devices
+    before = values.copy() if slack.any() else values
+    kept = np.ones(len(code), np.bool_)
+    chosen = np.empty(len(code), np.int64)
+    count = 0
+    for position in range(len(order)):
+        i = order[position]
+        if position == 0 or code[i] != code[order[position - 1]]:
+            count = 0
+        for c in range(min(count, COMPARED)):
+            j = chosen[c]
+            better = True
+            for v in compared:
+                if before[j, v] > before[i, v] + slack[v]:
+                    better = False
+                    break
+            if better:
+                kept[i] = False
+                for v in compared:
+                    values[j, v] = min(values[j, v], before[i, v])
+                break
+        if kept[i]:
+            chosen[count] = i
+            count += 1
+    for i in range(len(code)):
+        lowered = before[i, latest] - values[i, latest]
+        for v in range(n_times):
+            lowered = max(lowered, before[i, v] - values[i, v])
+        for v in range(latest + 1, values.shape[1]):
+            values[i, v] -= lowered
+        most = 0.0
+        for j in range(len(memory)):
+            less = 0.0
+            for d in range(n_devices):
+                less += memory[j, d] * (before[i, n_times + d] - values[i, n_times + d])
+            most = max(most, less)
+        layer.bound[i] -= lowered + most
+    return kept

@@ -1,0 +1,143 @@
+"""What the rest of a placement costs at least, by the prices of the path-load program's rows."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from placement_gym.arrays import FloatArray, IntArray
+from placement_gym.problem import Problem
+from placement_gym.solvers.beams.cut_slots import CutSlots
+from placement_gym.solvers.beams.frontier import Frontier
+from placement_gym.solvers.beams.prices import Prices
+from placement_gym.solvers.programs.load_cuts import LoadCuts
+
+
+class Potentials(NamedTuple):
+    """Lower bounds of the latency of all completions of a partial placement.
+
+    Before step k, by set j of prices: the weighted finishes of tasks in slots, bounds of finishes
+    by cuts, times when devices are free and memory in use, plus the least cost of later steps given
+    the devices of the slots.
+
+    Attributes:
+        finish: (n_sets, n + 1, n_slots) weight of each slot's finish.
+        cut: (n_sets, n + 1, n_cut_slots) weight of each cut slot.
+        last: (n_sets, n) weight of the finish of each step's task.
+        load: (n_sets, n_devices) weight of when a device is free.
+        memory: (n_sets, n_devices) weight of bytes in use.
+        constant: (n_sets,).
+        first_rest: (n + 2,) where the values of each step begin in ``rest``.
+        rest: (n_sets, ...) least cost of the steps from k on, for each assignment of the live slots
+            as a number in base n_devices, the first slot's digit the lowest.
+        first_begin: (n + 1,) where each step's cuts that begin with its finish begin.
+        begin: Cut slots.
+        first_inside: (n + 1,) where each step's cuts that it is inside of begin.
+        inside: (.., 2) cut slots and devices.
+    """
+
+    finish: FloatArray
+    cut: FloatArray
+    last: FloatArray
+    load: FloatArray
+    memory: FloatArray
+    constant: FloatArray
+    first_rest: IntArray
+    rest: FloatArray
+    first_begin: IntArray
+    begin: IntArray
+    first_inside: IntArray
+    inside: IntArray
+
+    @classmethod
+    def of(
+        cls, problem: Problem, frontier: Frontier, cuts: LoadCuts, sets: list[Prices]
+    ) -> Potentials:
+        """Compute the weights from sets of prices of the same cuts."""
+        d = frontier.ms.shape[1]
+        ms = np.where(np.isfinite(frontier.ms), frontier.ms, 0.0)
+        intervals = CutSlots.of(frontier, cuts, sets)
+        reading = np.stack([one.reading[frontier.read_index] for one in sets])
+        unary = intervals.price_ms(frontier, ms)
+        for j, one in enumerate(sets):
+            entering = one.first[frontier.order] + sum_readings(frontier, reading[j])
+            unary[j] += (entering[:, None] + one.load) * ms
+            unary[j] += one.memory * frontier.held[:, None]
+        unary[:, ~np.isfinite(frontier.ms)] = np.inf
+        limits = np.where(np.isfinite(problem.limits_bytes), problem.limits_bytes, 0.0)
+        sizes = d ** np.diff(frontier.first_live)
+        first_rest = np.concatenate([[0], np.cumsum(sizes)])
+        return cls(
+            finish=weigh_finishes(frontier, reading),
+            cut=intervals.weight,
+            last=np.stack([one.last[frontier.order] for one in sets]),
+            load=np.stack([one.load for one in sets]),
+            memory=np.stack([one.memory for one in sets]),
+            constant=-np.stack([one.memory for one in sets]) @ limits,
+            first_rest=first_rest,
+            rest=find_rest(frontier, first_rest, unary, reading),
+            first_begin=intervals.first_begin,
+            begin=intervals.begin,
+            first_inside=intervals.first_inside,
+            inside=intervals.inside,
+        )
+
+
+def sum_readings(frontier: Frontier, weight: FloatArray) -> FloatArray:
+    """(n,) sum of (n_readings,) weights over what each step reads."""
+    reader = np.repeat(np.arange(len(frontier.order)), np.diff(frontier.first_read))
+    return np.bincount(reader, weight, len(frontier.order)).astype(np.float64)
+
+
+def weigh_finishes(frontier: Frontier, reading: FloatArray) -> FloatArray:
+    """(n_sets, n + 1, n_slots) sum of the weights of the readings of a slot that are to come."""
+    n = len(frontier.order)
+    weight = np.zeros((len(reading), n + 1, max(frontier.n_slots, 1)))
+    reader = np.repeat(np.arange(n), np.diff(frontier.first_read))
+    for r, (maker, until) in enumerate(zip(frontier.read_maker, reader, strict=True)):
+        weight[:, maker + 1 : until + 1, frontier.read_slot[r]] += reading[:, [r]]
+    return weight
+
+
+@njit(cache=True, nogil=True)
+def find_rest(
+    frontier: Frontier, first_rest: IntArray, unary: FloatArray, reading: FloatArray
+) -> FloatArray:
+    """See ``Potentials.rest``.
+
+    Args:
+        frontier: The steps.
+        first_rest: See ``Potentials``.
+        unary: (n_sets, n, n_devices) price of each step's task on each device.
+        reading: (n_sets, n_readings) price of a ms of each reading.
+    """
+    n, d = frontier.ms.shape
+    n_sets = len(unary)
+    rest = np.zeros((n_sets, first_rest[n + 1]))
+    device = np.zeros(max(frontier.n_slots, 1), np.int64)
+    for k in range(n - 1, -1, -1):
+        live = frontier.live[frontier.first_live[k] : frontier.first_live[k + 1]]
+        following = frontier.live[frontier.first_live[k + 1] : frontier.first_live[k + 2]]
+        for code in range(first_rest[k + 1] - first_rest[k]):
+            digits = code
+            for s in live:
+                device[s] = digits % d
+                digits //= d
+            for j in range(n_sets):
+                least = np.inf
+                for here in range(d):
+                    if frontier.chain[k] >= 0 and device[frontier.chain[k]] != here:
+                        continue
+                    cost = unary[j, k, here]
+                    for r in range(frontier.first_read[k], frontier.first_read[k + 1]):
+                        there = device[frontier.read_slot[r]]
+                        cost += reading[j, r] * frontier.read_ms[r, there, here]
+                    after = 0
+                    for i in range(len(following) - 1, -1, -1):
+                        s = following[i]
+                        after = after * d + (here if s == frontier.slot[k] else device[s])
+                    least = min(least, cost + rest[j, first_rest[k + 1] + after])
+                rest[j, first_rest[k] + code] = least
+    return rest

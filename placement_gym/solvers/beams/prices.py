@@ -1,0 +1,101 @@
+"""Prices of the rows of the path-load program, at several limits of memory."""
+
+from __future__ import annotations
+
+from time import perf_counter
+from typing import NamedTuple
+
+import numpy as np
+
+from placement_gym.arrays import FloatArray, IntArray
+from placement_gym.problem import Problem
+from placement_gym.solvers.linear import Optimum
+from placement_gym.solvers.programs.growing import GrowingSolver
+from placement_gym.solvers.programs.load_cuts import MAX_TASKS, LoadCuts
+from placement_gym.solvers.programs.path_program import PathProgram
+from placement_gym.solvers.tasks import Tasks
+
+SCALES = (1.0, 0.7, 0.4)
+ROUNDS = 6
+LEAST = 1e-7
+
+
+class Prices(NamedTuple):
+    """Prices of rows, none negative: with any such prices the weighted rows are a lower bound.
+
+    Attributes:
+        first: (n_tasks,) of the row of a task without inputs.
+        last: (n_tasks,) of the row of a task that nothing reads.
+        reading: (n_readings,) of the rows of each reading together.
+        load: (n_devices,) of the load of a device.
+        memory: (n_devices,) ms a byte.
+        cut: (n_cuts,) of interval load cuts.
+    """
+
+    first: FloatArray
+    last: FloatArray
+    reading: FloatArray
+    load: FloatArray
+    memory: FloatArray
+    cut: FloatArray
+
+    @classmethod
+    def of(cls, problem: Problem, cuts: LoadCuts, price: FloatArray) -> Prices:
+        """Sort the prices of rows by what the rows are about."""
+        built, price = cuts.built, np.abs(price)
+        n, d = built.tasks.ms.shape
+        sizes = {"first": n, "last": n, "reading": len(built.tasks.tensors.readers), "load": d}
+        about = {name: np.zeros(size) for name, size in sizes.items()}
+        for name, values in about.items():
+            for row, numbers in built.rows[name]:
+                values[numbers] += price[row : row + len(numbers)]
+        rows, limited = memory_rows(problem)
+        memory = np.zeros(d)
+        memory[limited] = price[rows] / max(problem.unit_bytes.max(), 1.0)
+        cut = np.zeros(len(cuts.added))
+        known = [number for number, (*_, row) in enumerate(cuts.added) if row < len(price)]
+        cut[known] = price[[cuts.added[number][-1] for number in known]]
+        return cls(**about, memory=memory, cut=np.where(cut > LEAST, cut, 0.0))
+
+
+def find_prices(problem: Problem, tasks: Tasks, end: float) -> tuple[LoadCuts, list[Prices], float]:
+    """Solve the program with divided units at several limits of memory.
+
+    Prices of less memory are a better bound for a partial placement that has used up more than its
+    part.
+
+    Args:
+        problem: Units, devices, support and memory limits.
+        tasks: What is placed.
+        end: When to stop, by ``perf_counter``.
+
+    Returns:
+        The cuts that were added, prices at each limit that was solved in time, and the bound at
+        the true limit in ms: infinite if nothing is feasible.
+    """
+    built = PathProgram.build(problem, tasks, whole=False, windows=False)
+    solver, cuts = GrowingSolver(built.program), LoadCuts(built)
+    rows, limited = memory_rows(problem)
+    scale = max(problem.unit_bytes.max(), 1.0)
+    points: list[Optimum] = []
+    for share in SCALES if len(limited) else SCALES[:1]:
+        solver.limit(rows, share * problem.limits_bytes[limited] / scale)
+        solved = None
+        for _ in range(ROUNDS):
+            found = solver.minimize(max(end - perf_counter(), 0.1))
+            if found.values is None or not found.proven:
+                break
+            solved = found
+            if len(tasks) > MAX_TASKS or not cuts.add_violated(found.values):
+                break
+        if solved is None:
+            break
+        points.append(solved)
+    sets = [Prices.of(problem, cuts, point.prices) for point in points if point.prices is not None]
+    return cuts, sets, points[0].bound if points else found.bound
+
+
+def memory_rows(problem: Problem) -> tuple[IntArray, IntArray]:
+    """Rows of the program that limit memory, and the devices that they are about."""
+    limited = np.flatnonzero(np.isfinite(problem.limits_bytes))
+    return problem.n_units + np.arange(len(limited)), limited

@@ -1,0 +1,1 @@
+"""The multilevel placer: coarsen, place, refine."""

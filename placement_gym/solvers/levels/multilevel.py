@@ -1,0 +1,186 @@
+"""A multilevel placer: coarsen, place the coarse problem, refine on every level.
+
+As partitioners such as METIS and dagP do, with two differences. Devices are unlike and hold only so
+much, so that refinement is charged for memory at prices which rise until limits hold. And the
+latency of a placement is not a sum: many refinements under different terms are evaluated, and the
+best of them are annealed by moves of clusters of all sizes in the model that agrees best with the
+evaluations.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from placement_gym.arrays import FloatArray, IntArray
+from placement_gym.costs.table import CostTable
+from placement_gym.problem import Problem
+from placement_gym.solvers.levels.anneal import Groups, anneal
+from placement_gym.solvers.levels.coarsen import Hierarchy, coarsen
+from placement_gym.solvers.levels.models import Operators, choose_model
+from placement_gym.solvers.levels.pricing import Pricing, Terms
+from placement_gym.solvers.levels.refine import Prices, make_state
+from placement_gym.solvers.list_scheduling import critical_path, heft, m_etf
+from placement_gym.solvers.proposals import Evaluate, Found, Proposals, Report, run_search
+
+TRANSFERS = (1.0, 0.3, 0.1, 0.03, 0.01)
+POWERS = (0.0, 1.0, 3.0, 8.0)
+FEW_UNITS = 2_000
+"""Above, list schedules in Python take longer than all else."""
+SPREAD = (0.7, 1.5)
+"""Standard deviations of a change of terms: of the logarithm of transfer, and of power."""
+WORK = 600_000
+"""Operators that the model schedules for one evaluation."""
+STEPS = (4, 600)
+"""Least and most moves in the model for one evaluation."""
+CHAINS = (1.0, 1.0, 1.0, 1.0)
+"""Temperature of each chain, over the common one."""
+HEAT = (0.02, 0.0003)
+"""First and last temperature, in log latency."""
+APART = 0.1
+"""Share of the units in which the placements differ at which chains start."""
+LOST = 2.5
+"""A chain goes on from the best placement if it is behind by so many temperatures."""
+
+
+def multilevel(
+    problem: Problem,
+    costs: CostTable,
+    evaluate: Evaluate,
+    evaluations: int,
+    seed: int = 0,
+    time_limit_s: float = np.inf,
+    report: Report | None = None,
+) -> IntArray:
+    """Place units by a multilevel search; see ``search``.
+
+    Args:
+        problem: Units, devices, support and memory limits.
+        costs: Costs of the units' operators.
+        evaluate: (k, n_units) placements to their (k,) latencies, infinite where infeasible.
+        evaluations: How many placements may be evaluated.
+        seed: Of all random choices.
+        time_limit_s: Wall-clock limit, checked between evaluations.
+        report: Is told the evaluations so far and the least latency.
+
+    Returns:
+        (n_units,) the fastest placement that was evaluated.
+    """
+    proposals = search(problem, costs, np.random.default_rng(seed), evaluations)
+    return run_search(problem, proposals, evaluate, evaluations, time_limit_s, report)
+
+
+def search(problem: Problem, costs: CostTable, rng: np.random.Generator, horizon: int) -> Proposals:
+    """Propose placements and learn their latencies, without end.
+
+    Args:
+        problem: Units, devices, support and memory limits.
+        costs: Costs of the units' operators.
+        rng: Source of all random choices.
+        horizon: Evaluations over which it cools down.
+    """
+    hierarchy = coarsen(problem, costs, rng)
+    pricing = Pricing(hierarchy, problem.limits_bytes, rng)
+    found = Found()
+    if problem.n_units <= FEW_UNITS:
+        heuristics = [solver(problem, costs) for solver in (heft, m_etf, critical_path)]
+        found.add((placements := np.stack(heuristics)), (yield placements))
+    charged: list[tuple[float, Terms]] = []
+    for terms in (Terms(t, p) for p in POWERS for t in TRANSFERS):
+        latencies = yield (placements := pricing.place(terms)[None])
+        found.add(placements, latencies)
+        charged.append((float(latencies[0]), terms))
+    steps = int(np.clip(WORK / len(problem.units.graph), *STEPS))
+    if steps == STEPS[0]:
+        yield from vary_terms(pricing, found, charged, rng, horizon // 2)
+    chains = Chains(problem, costs, hierarchy, found, rng)
+    yield from anneal_chains(chains, horizon - len(found), steps)
+
+
+def vary_terms(
+    pricing: Pricing,
+    found: Found,
+    charged: list[tuple[float, Terms]],
+    rng: np.random.Generator,
+    until: int,
+) -> Proposals:
+    """Refine from the coarsest level again, under terms close to the best so far."""
+    while len(found) < until:
+        best = min(charged, key=lambda item: item[0])[1]
+        change = rng.normal(size=2) * SPREAD
+        terms = Terms(best.transfer * float(np.exp(change[0])), max(best.power + change[1], 0.0))
+        latencies = yield (placements := pricing.place(terms)[None])
+        found.add(placements, latencies)
+        charged.append((float(latencies[0]), terms))
+
+
+class Chains:
+    """Placements that are annealed side by side in a model, at different temperatures.
+
+    Args:
+        problem: Units, devices, support and memory limits.
+        costs: Costs of the units' operators.
+        hierarchy: Its levels.
+        found: Placements and their latencies; chains start at the best.
+        rng: Source of all random choices.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        costs: CostTable,
+        hierarchy: Hierarchy,
+        found: Found,
+        rng: np.random.Generator,
+    ) -> None:
+        self.level, self.groups = hierarchy.levels[0], Groups.of(hierarchy)
+        self.operators, self.limits = Operators.of(problem, costs), problem.limits_bytes
+        latencies = np.array(found.latencies)
+        self.model, _ = choose_model(self.operators, np.stack(found.placements), latencies)
+        self.rng = rng
+        starts = found.best(len(CHAINS), APART)
+        self.best, self.best_ms = found.placements[starts[0]], found.latencies[starts[0]]
+        self.states = [
+            make_state(self.level, found.placements[starts[i % len(starts)]].copy(), self.limits)
+            for i in range(len(CHAINS))
+        ]
+
+    def propose(self, heat: float, steps: int) -> IntArray:
+        """(k, n_units) the best placement that each chain meets in some steps."""
+        prices = Prices(np.zeros(len(self.limits)), 1.0, 0.0, 1.0)
+        seeds = self.rng.integers(2**31, size=len(CHAINS))
+        ends = [
+            anneal(
+                self.level,
+                self.groups,
+                self.operators,
+                self.model,
+                state,
+                prices,
+                steps,
+                heat * factor,
+                seed,
+            )
+            for state, seed, factor in zip(self.states, seeds, CHAINS, strict=True)
+        ]
+        return np.stack([placement for _, placement in ends])
+
+    def learn(self, heat: float, placements: IntArray, latencies: FloatArray) -> None:
+        """Let chains that are far behind go on from the best placement."""
+        if latencies.min() < self.best_ms:
+            self.best_ms = float(latencies.min())
+            self.best = placements[latencies.argmin()]
+        behind = np.log(latencies / self.best_ms)
+        for i, factor in enumerate(CHAINS[: len(latencies)]):
+            if behind[i] > LOST * heat * factor:
+                self.states[i] = make_state(self.level, self.best.copy(), self.limits)
+
+
+def anneal_chains(chains: Chains, horizon: int, steps: int) -> Proposals:
+    """Anneal chains for some steps an evaluation, and cool down over some evaluations."""
+    done = 0
+    while True:
+        passed = min(done / max(horizon, 1), 1.0)
+        heat = HEAT[0] * (HEAT[1] / HEAT[0]) ** passed
+        latencies = yield (placements := chains.propose(heat, steps))
+        chains.learn(heat, placements, latencies)
+        done += len(latencies)

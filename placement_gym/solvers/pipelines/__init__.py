@@ -1,0 +1,1 @@
+"""Pipelines: the best contiguous split, exactly and along one order."""

@@ -1,0 +1,237 @@
+"""The best chain of ideals: numba kernels of the pipeline's dynamic programme.
+
+``best[i, s]`` is the smallest maximum load of a chain from the empty ideal to i whose stages use
+exactly the devices of state s. Each ideal needs all smaller ones and none of its own size. Only
+chains below a cut-off are looked for, which leaves out most pairs of ideals:
+
+- A chain that reaches i in state s leaves work to the other devices. Where that exceeds what they
+  can do below the cut-off, state s is not open.
+- A stage whose work alone is not below what i already has is skipped before nesting is tested, one
+  whose work and difference of borders is not, before crossing tensors are added up.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from placement_gym.arrays import FloatArray, Int32, IntArray
+from placement_gym.solvers.pipelines.stages import Stages
+
+
+class Plan(NamedTuple):
+    """What chains may use, and what they have to leave.
+
+    Attributes:
+        used: (n_states, n_kinds) number of devices of each kind in use.
+        stride: (n_kinds,) distance to the state with one device of the kind less.
+        left: (n_ideals,) priced work of the units outside of each ideal.
+        room: (n_states,) how much of it the devices that are not in use do below the cut-off.
+        cutoff_ms: Only chains of a smaller maximum load are looked for.
+    """
+
+    used: IntArray
+    stride: IntArray
+    left: FloatArray
+    room: FloatArray
+    cutoff_ms: float
+
+
+class Chains(NamedTuple):
+    """The table of the dynamic programme.
+
+    Attributes:
+        best: (n_ideals, n_states) smallest maximum load in ms; infinite where none is known.
+        link: (n_ideals, n_states) int32, the ideal before times n_kinds, plus the kind of the last
+            device; -1 where none is known.
+        lowest: (n_ideals,) minimum of each row of ``best``.
+    """
+
+    best: FloatArray
+    link: Int32
+    lowest: FloatArray
+
+    @classmethod
+    def start(cls, n_ideals: int, n_states: int) -> Chains:
+        """The table with the empty chain alone."""
+        best = np.full((n_ideals, n_states), np.inf)
+        lowest = np.full(n_ideals, np.inf)
+        best[0, 0] = lowest[0] = 0.0
+        return cls(best, np.full((n_ideals, n_states), -1, dtype=np.int32), lowest)
+
+
+@njit(cache=True, nogil=True)
+def extend_chains(
+    stages: Stages,
+    plan: Plan,
+    chains: Chains,
+    reached: Int32,
+    heaviest_ms: FloatArray,
+    first: int,
+    stop: int,
+    step: int,
+) -> None:
+    """Fill the rows of ideals ``first``, ``first + step``, ... before ``stop``, all of one size.
+
+    Args:
+        stages: See ``Stages``.
+        plan: See ``Plan``.
+        chains: The table, complete for smaller ideals.
+        reached: (n_reached,) int32, smaller ideals that a chain reaches, ascending.
+        heaviest_ms: (n_reached, n_kinds) largest work among these so far.
+        first: First ideal.
+        stop: Behind the last one.
+        step: Distance between ideals.
+    """
+    words, solid, extent, work_ms, refused, held, limit = stages[:7]
+    border_ms, begin, tensor, part, boundary_ms = stages[7:]
+    best, link, lowest = chains
+    here = np.zeros(len(boundary_ms), np.int32)
+    load = np.empty(work_ms.shape[1])
+    for i in range(first, stop, step):
+        moves = open_moves(plan, best, i)
+        if not len(moves):
+            continue
+        highest = plan.cutoff_ms
+        mark_border(here, begin, tensor, part, i, True)
+        for place in range(len(reached) - 1, first_light(work_ms, heaviest_ms, i, highest) - 1, -1):
+            j = reached[place]
+            if (
+                lowest[j] < highest
+                and subtract_work(load, work_ms, i, j) < highest
+                and is_nested(words, solid, extent, i, j)
+                and refuse(load, refused, held, limit, i, j)
+                and add_borders(load, border_ms, i, j) < highest
+            ):
+                for entry in range(begin[j], begin[j + 1]):
+                    if here[tensor[entry]]:
+                        both = 1 + (here[tensor[entry]] == part[entry])
+                        for k in range(len(load)):
+                            load[k] -= both * boundary_ms[tensor[entry], k]
+                if append_stage(best, link, moves, load, plan.stride, i, j):
+                    highest = find_highest(best, moves, i)
+        mark_border(here, begin, tensor, part, i, False)
+        close_row(best, link, lowest, i)
+
+
+@njit(cache=True, nogil=True)
+def open_moves(plan: Plan, best: FloatArray, i: int) -> IntArray:
+    """(n_moves, 2) states and kinds of last devices that chains to ideal i may have.
+
+    The row of ``best`` becomes the cut-off where a chain may go on from it.
+    """
+    moves = np.empty((plan.used.size, 2), np.int64)
+    count = 0
+    for s in range(1, len(plan.used)):
+        if plan.left[i] <= plan.room[s]:
+            best[i, s] = plan.cutoff_ms
+            for k in range(len(plan.stride)):
+                if plan.used[s, k]:
+                    moves[count] = s, k
+                    count += 1
+    return moves[:count]
+
+
+@njit(cache=True, nogil=True)
+def close_row(best: FloatArray, link: Int32, lowest: FloatArray, i: int) -> None:
+    """Make infinite what was not reached, and note the minimum."""
+    for s in range(best.shape[1]):
+        if link[i, s] < 0:
+            best[i, s] = np.inf
+        lowest[i] = min(lowest[i], best[i, s])
+
+
+@njit(cache=True, nogil=True)
+def mark_border(
+    here: Int32, begin: IntArray, tensor: Int32, part: Int32, i: int, mark: bool
+) -> None:
+    """Write the parts of touch sets on the border of ideal i to ``here``, or zeros."""
+    for entry in range(begin[i], begin[i + 1]):
+        here[tensor[entry]] = part[entry] if mark else 0
+
+
+@njit(cache=True, nogil=True)
+def first_light(work_ms: FloatArray, heaviest_ms: FloatArray, i: int, highest: float) -> int:
+    """The first place from which a stage to ideal i may have less work than ``highest``."""
+    first = len(heaviest_ms)
+    for k in range(work_ms.shape[1]):
+        least = work_ms[i, k] - highest
+        first = min(first, np.searchsorted(heaviest_ms[:, k], least, side="right"))
+    return first
+
+
+@njit(cache=True, nogil=True)
+def subtract_work(load: FloatArray, work_ms: FloatArray, i: int, j: int) -> float:
+    """Set the loads of a stage to its work; returns their minimum."""
+    least = np.inf
+    for k in range(len(load)):
+        load[k] = work_ms[i, k] - work_ms[j, k]
+        least = min(least, load[k])
+    return least
+
+
+@njit(cache=True, nogil=True)
+def is_nested(words: NDArray[np.uint64], solid: IntArray, extent: IntArray, i: int, j: int) -> bool:
+    """Whether ideal i contains ideal j, by the words that are neither full in i nor empty in j."""
+    outside = np.uint64(0)
+    for w in range(solid[i], extent[j]):
+        outside |= words[j, w] & ~words[i, w]
+    return outside == 0
+
+
+@njit(cache=True, nogil=True)
+def refuse(
+    load: FloatArray, refused: IntArray, held: FloatArray, limit: FloatArray, i: int, j: int
+) -> bool:
+    """Make the loads of kinds infinite that do not support or hold the stage; whether any does."""
+    possible = False
+    for k in range(len(load)):
+        if refused[i, k] > refused[j, k] or held[i] - held[j] > limit[k]:
+            load[k] = np.inf
+        else:
+            possible = True
+    return possible
+
+
+@njit(cache=True, nogil=True)
+def add_borders(load: FloatArray, border_ms: FloatArray, i: int, j: int) -> float:
+    """Add all tensors of both borders; returns the minimum if those of one were in the other."""
+    least = np.inf
+    for k in range(len(load)):
+        least = min(least, load[k] + abs(border_ms[i, k] - border_ms[j, k]))
+        load[k] += border_ms[i, k] + border_ms[j, k]
+    return least
+
+
+@njit(cache=True, nogil=True)
+def append_stage(
+    best: FloatArray,
+    link: Int32,
+    moves: IntArray,
+    load: FloatArray,
+    stride: IntArray,
+    i: int,
+    j: int,
+) -> bool:
+    """Let the stage from ideal j to ideal i follow the chains of j; whether that improves any."""
+    improved = False
+    for move in range(len(moves)):
+        s, k = moves[move, 0], moves[move, 1]
+        largest = max(best[j, s - stride[k]], load[k])
+        if largest < best[i, s]:
+            best[i, s] = largest
+            link[i, s] = j * len(stride) + k
+            improved = True
+    return improved
+
+
+@njit(cache=True, nogil=True)
+def find_highest(best: FloatArray, moves: IntArray, i: int) -> float:
+    """The largest value of ideal i that can still be improved."""
+    highest = 0.0
+    for move in range(len(moves)):
+        highest = max(highest, best[i, moves[move, 0]])
+    return highest

@@ -1,0 +1,166 @@
+"""The best contiguous split of a problem among given chains of ideals, or among all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from placement_gym.arrays import FloatArray, IntArray
+from placement_gym.costs.table import CostTable
+from placement_gym.problem import Problem
+from placement_gym.solvers.forward import Forward
+from placement_gym.solvers.kinds import Kinds, interchangeable_devices
+from placement_gym.solvers.pipelines.capacity import price_devices
+from placement_gym.solvers.pipelines.chains import Chains, Plan
+from placement_gym.solvers.pipelines.ideals import (
+    MAX_BYTES,
+    MAX_IDEALS,
+    Ideals,
+    enumerate_ideals,
+    enumerate_prefixes,
+)
+from placement_gym.solvers.pipelines.stages import (
+    PipelineMemoryError,
+    compute_stages,
+    sum_units,
+)
+from placement_gym.solvers.pipelines.sweep import Report, find_chains
+
+ROUNDING = 1e-9
+"""Relative error of loads, at most."""
+FEW = 256
+"""So few ideals need less time for all pairs than a cut-off takes to find."""
+GUESSES = (1.25, 2.0, 4.0)
+"""Cut-offs to try without a known split, over the load if units could be divided."""
+BYTES_PER_ENTRY = 32
+"""Memory per tensor of a border while the arrays grow."""
+
+
+class Split(NamedTuple):
+    """A contiguous split.
+
+    Attributes:
+        load_ms: Its largest load; infinite if none is known.
+        device: (n_units,) device of each unit; empty if none is known.
+    """
+
+    load_ms: float
+    device: IntArray
+
+
+NO_SPLIT = Split(np.inf, np.empty(0, dtype=np.int64))
+
+
+@dataclass(frozen=True)
+class Search:
+    """The search for the best split; arguments are those of ``exact_pipeline``."""
+
+    problem: Problem
+    costs: CostTable
+    max_ideals: int = MAX_IDEALS
+    threads: int = 1
+    report: Report | None = None
+
+    @cached_property
+    def kinds(self) -> Kinds:
+        return Kinds(interchangeable_devices(self.problem, self.costs))
+
+    @cached_property
+    def prices(self) -> tuple[FloatArray, FloatArray]:
+        """(n_kinds,) price of a device's millisecond and (n_units,) priced work."""
+        ms = np.where(self.problem.supported, self.costs.unit_ms(self.problem.units), np.inf)
+        return price_devices(ms[:, self.kinds.first], self.kinds.counts)
+
+    def linear(self, forward: Forward, held_bytes: FloatArray) -> Split:
+        """The best split along one order."""
+        return self.best(forward, enumerate_prefixes(forward.depth_first()), held_bytes)
+
+    def exact(self, forward: Forward, held_bytes: FloatArray) -> Split:
+        """The best split; that along one order if no other is better."""
+        ideals = enumerate_ideals(forward, self.max_ideals)
+        if len(ideals) <= FEW:
+            return self.best(forward, ideals, held_bytes, np.inf, self.report)
+        start = self.linear(forward, held_bytes)
+        for cutoff_ms in self.cutoffs(start):
+            split = self.best(forward, ideals, held_bytes, cutoff_ms, self.report)
+            if split.load_ms < cutoff_ms:
+                return split
+        return start
+
+    def cutoffs(self, start: Split) -> Iterator[float]:
+        """Loads below which splits are looked for, until one is found."""
+        if np.isfinite(start.load_ms):
+            yield start.load_ms
+            return
+        for guess in GUESSES:
+            yield guess * float(self.prices[1].sum())
+        yield np.inf
+
+    def best(
+        self,
+        forward: Forward,
+        ideals: Ideals,
+        held_bytes: FloatArray,
+        cutoff_ms: float = np.inf,
+        report: Report | None = None,
+    ) -> Split:
+        """The best split among chains of ideals whose load is below a cut-off.
+
+        Args:
+            forward: The graph of which these are ideals.
+            ideals: See ``Ideals``.
+            held_bytes: (n_units,) memory of each unit.
+            cutoff_ms: Infinite for all chains.
+            report: See ``find_chains``.
+
+        Raises:
+            PipelineMemoryError: The tables need more than ``MAX_BYTES``.
+        """
+        table_bytes = self.table_bytes(ideals)
+        if table_bytes > MAX_BYTES:
+            raise PipelineMemoryError(f"{len(ideals)} ideals, {self.kinds.n_states:.3g} states")
+        most = (MAX_BYTES - table_bytes) // BYTES_PER_ENTRY
+        stages = compute_stages(
+            self.problem, self.costs, forward, ideals, self.kinds.first, held_bytes, most
+        )
+        plan = self.plan(forward, ideals, cutoff_ms)
+        chains = find_chains(stages, plan, ideals.offsets, self.threads, report)
+        return self.read_split(forward, ideals, chains)
+
+    def table_bytes(self, ideals: Ideals) -> int:
+        """Memory of all arrays but the borders."""
+        n_words, n_kinds = ideals.words.shape[1], len(self.kinds.devices)
+        return len(ideals) * (12 * self.kinds.n_states + 16 * n_words + 48 * n_kinds + 80)
+
+    def plan(self, forward: Forward, ideals: Ideals, cutoff_ms: float) -> Plan:
+        """What chains below the cut-off may use, and what they have to leave."""
+        used = self.kinds.used
+        left, room = np.zeros(len(ideals)), np.zeros(len(used))
+        if np.isfinite(cutoff_ms):
+            prices, work = self.prices
+            total = sum_units(work[:, None], forward, ideals)[:, 0]
+            left = total[-1] - total
+            room = cutoff_ms * ((self.kinds.counts - used) @ prices)
+            room += ROUNDING * (cutoff_ms + total[-1])
+        return Plan(used, self.kinds.stride, left, room, cutoff_ms)
+
+    def read_split(self, forward: Forward, ideals: Ideals, chains: Chains) -> Split:
+        """Follow the links of the best chain back."""
+        used, stride = self.kinds.used, self.kinds.stride
+        ideal, state = len(ideals) - 1, int(chains.best[-1].argmin())
+        load_ms = float(chains.best[ideal, state])
+        if not np.isfinite(load_ms):
+            return NO_SPLIT
+        device = np.empty(self.problem.n_units, dtype=np.int64)
+        inside = ideals.nodes(ideal)
+        while ideal:
+            smaller, kind = divmod(int(chains.link[ideal, state]), len(stride))
+            within = ideals.nodes(smaller)
+            stage = (inside & ~within)[forward.node]
+            device[stage] = self.kinds.devices[kind][used[state, kind] - 1]
+            ideal, state, inside = smaller, state - int(stride[kind]), within
+        return Split(load_ms, device)

@@ -1,0 +1,216 @@
+"""What the difference of two ideals costs on each kind of device: one stage of a pipeline.
+
+A stage pays for a tensor if it holds some of its touch set, but not all. So of an ideal only the
+*border* matters: the tensors of whose touch set it holds a part. Between an ideal and a larger one
+the stage pays for all tensors of both borders, once if both have it, and not if both hold the same
+part. That includes tensors of a backward pass. Tensors of equal touch sets are counted as one.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from placement_gym.arrays import FloatArray, Int32, IntArray
+from placement_gym.costs.table import CostTable
+from placement_gym.errors import UserError
+from placement_gym.problem import Problem
+from placement_gym.solvers.forward import Forward
+from placement_gym.solvers.pipelines.ideals import MAX_BYTES, Ideals
+from placement_gym.solvers.pipelines.touches import find_touch_sets
+
+FULL = np.uint64(2**64 - 1)
+
+
+class PipelineMemoryError(UserError):
+    """The dynamic programme would need too much memory."""
+
+    def __init__(self, cause: str) -> None:
+        super().__init__(
+            f"the pipeline's dynamic programme needs more than {MAX_BYTES / 2**30:.0f} GiB "
+            f"({cause}): use the linear pipeline (dpl), or fewer kinds of devices"
+        )
+
+
+class Stages(NamedTuple):
+    """Arrays that give the costs of the difference of two ideals, for each kind of device.
+
+    Attributes:
+        words: (n_ideals, n_words) uint64, see ``Ideals``.
+        solid: (n_ideals,) number of leading words that are full.
+        extent: (n_ideals,) number of words up to the last that is not empty.
+        work_ms: (n_ideals, n_kinds) time of all its units.
+        refused: (n_ideals, n_kinds) number of its units that the kind does not support.
+        held: (n_ideals,) bytes of its units.
+        limit: (n_kinds,) bytes that fit.
+        border_ms: (n_ideals, n_kinds) time for all tensors of the border.
+        begin: (n_ideals + 1,) where each ideal's border begins in the next two.
+        tensor: (n_entries,) int32, tensors of borders.
+        part: (n_entries,) int32, size of the part of the touch set in the ideal.
+        boundary_ms: (n_tensors, n_kinds) time when the tensor leaves or enters the device.
+    """
+
+    words: NDArray[np.uint64]
+    solid: IntArray
+    extent: IntArray
+    work_ms: FloatArray
+    refused: IntArray
+    held: FloatArray
+    limit: FloatArray
+    border_ms: FloatArray
+    begin: IntArray
+    tensor: Int32
+    part: Int32
+    boundary_ms: FloatArray
+
+
+class Touches(NamedTuple):
+    """Touch sets of more than one node.
+
+    Attributes:
+        begin: (n + 1,) where each node's tensors begin in ``tensor``.
+        tensor: (n_touches,) tensors that each node makes or reads.
+        size: (n_tensors,) number of nodes that touch the tensor.
+        boundary_ms: (n_tensors, n_kinds) time when the tensor leaves or enters the device.
+    """
+
+    begin: IntArray
+    tensor: IntArray
+    size: IntArray
+    boundary_ms: FloatArray
+
+
+def compute_stages(
+    problem: Problem,
+    costs: CostTable,
+    forward: Forward,
+    ideals: Ideals,
+    devices: list[int],
+    held_bytes: FloatArray,
+    max_entries: int,
+) -> Stages:
+    """Compute the arrays.
+
+    Args:
+        problem: Units, devices, support and memory limits.
+        costs: Costs of the units' operators.
+        forward: The graph of which these are ideals.
+        ideals: See ``Ideals``.
+        devices: One device of each kind.
+        held_bytes: (n_units,) memory of each unit.
+        max_entries: Maximum length of all borders.
+
+    Raises:
+        PipelineMemoryError: Borders are longer.
+    """
+    position = np.argsort(ideals.order)[forward.node]
+    refused = (~problem.supported[:, devices]).astype(np.float64)
+    touches = find_touches(problem, costs, position, devices)
+    begin, tensor, part = follow_borders(touches, ideals.smaller, ideals.last, max_entries)
+    if begin[-1] > len(tensor):
+        raise PipelineMemoryError(f"more than {max_entries} tensors on the borders of ideals")
+    return Stages(
+        words=ideals.words,
+        solid=np.logical_and.accumulate(ideals.words == FULL, axis=1).sum(axis=1),
+        extent=np.minimum(ideals.last // 64 + 1, ideals.words.shape[1]).astype(np.int64),
+        work_ms=sum_units(costs.unit_ms(problem.units)[:, devices], forward, ideals),
+        refused=sum_units(refused, forward, ideals).astype(np.int64),
+        held=sum_units(held_bytes[:, None], forward, ideals)[:, 0].copy(),
+        limit=problem.limits_bytes[devices],
+        border_ms=sum_borders(begin, tensor, touches.boundary_ms),
+        begin=begin,
+        tensor=tensor,
+        part=part,
+        boundary_ms=touches.boundary_ms,
+    )
+
+
+def sum_units(values: FloatArray, forward: Forward, ideals: Ideals) -> FloatArray:
+    """Sum (n_units, n_columns) values over the units of each ideal: (n_ideals, n_columns)."""
+    of_node = np.zeros((len(forward), values.shape[1]))
+    np.add.at(of_node, np.argsort(ideals.order)[forward.node], values)
+    return accumulate(of_node, ideals.smaller, ideals.last)
+
+
+def find_touches(
+    problem: Problem, costs: CostTable, position: IntArray, devices: list[int]
+) -> Touches:
+    """Number touch sets of the nodes at (n_units,) positions as tensors."""
+    total = find_touch_sets(problem, costs, position)
+    pairs = np.array([(v, t) for t, nodes in enumerate(total) for v in nodes], dtype=np.int64)
+    pairs = pairs.reshape(-1, 2)
+    node, touched = pairs[np.lexsort(pairs.T[::-1])].T
+    n = int(position.max()) + 1
+    return Touches(
+        begin=np.searchsorted(node, np.arange(n + 1)),
+        tensor=touched.copy(),
+        size=np.array([len(nodes) for nodes in total], dtype=np.int64),
+        boundary_ms=np.array([ms[devices] for ms in total.values()]).reshape(-1, len(devices)),
+    )
+
+
+@njit(cache=True, nogil=True)
+def accumulate(of_node: FloatArray, smaller: Int32, last: Int32) -> FloatArray:
+    """Sum (n, n_columns) values of nodes over each ideal: (n_ideals, n_columns)."""
+    total = np.zeros((len(last), of_node.shape[1]))
+    for i in range(1, len(last)):
+        total[i] = total[smaller[i]] + of_node[last[i]]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def sum_borders(begin: IntArray, tensor: Int32, boundary_ms: FloatArray) -> FloatArray:
+    """Sum times over each border: (n_ideals, n_kinds)."""
+    total = np.zeros((len(begin) - 1, boundary_ms.shape[1]))
+    for i in range(len(total)):
+        for entry in range(begin[i], begin[i + 1]):
+            total[i] += boundary_ms[tensor[entry]]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def follow_borders(
+    touches: Touches, smaller: Int32, last: Int32, max_entries: int
+) -> tuple[IntArray, Int32, Int32]:
+    """Compute ``begin``, ``tensor`` and ``part`` of ``Stages``, tensors ascending in a border.
+
+    Beyond ``max_entries`` the last two are empty and the last value of the first is not.
+    """
+    n_ideals = len(last)
+    begin = np.zeros(n_ideals + 1, np.int64)
+    room = 1024
+    tensor, part = np.empty(room, np.int32), np.empty(room, np.int32)
+    for i in range(1, n_ideals):
+        entry, stop = begin[smaller[i]], begin[smaller[i] + 1]
+        touch, end = touches.begin[last[i]], touches.begin[last[i] + 1]
+        at = begin[i]
+        if at + (stop - entry) + (end - touch) > room:
+            room += at + (end - touch)
+            if room > max_entries:
+                begin[-1] = room
+                return begin, tensor[:0], part[:0]
+            tensor, part = enlarge(tensor, room), enlarge(part, room)
+        while entry < stop or touch < end:
+            if touch == end or (entry < stop and tensor[entry] < touches.tensor[touch]):
+                tensor[at], part[at] = tensor[entry], part[entry]
+                entry += 1
+            else:
+                tensor[at], part[at] = touches.tensor[touch], 1
+                if entry < stop and tensor[entry] == touches.tensor[touch]:
+                    part[at] += part[entry]
+                    entry += 1
+                touch += 1
+            at += part[at] < touches.size[tensor[at]]
+        begin[i + 1] = at
+    return begin, tensor[: begin[-1]].copy(), part[: begin[-1]].copy()
+
+
+@njit(cache=True, nogil=True)
+def enlarge(values: Int32, room: int) -> Int32:
+    """Copy values to a longer array."""
+    longer = np.empty(room, np.int32)
+    longer[: len(values)] = values
+    return longer

@@ -1,0 +1,1 @@
+"""Bounds and placements of overlapping schedules and pipelines by linear programs."""

@@ -1,0 +1,127 @@
+"""Interval load cuts: between two tasks, what is placed on one device takes its time in sum."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from placement_gym.arrays import BoolArray, FloatArray, IntArray
+from placement_gym.solvers.linear import Linear
+from placement_gym.solvers.programs.path_program import PathProgram
+from placement_gym.solvers.tasks import Tasks
+
+MAX_TASKS = 1_000
+CUTS_A_ROUND = 300
+CUTS_EACH = 2
+TOLERANCE = 1e-6
+START = END = -1
+
+
+class Cuts(NamedTuple):
+    """Violated cuts.
+
+    Attributes:
+        first: (n_cuts,) task after which the interval begins, or ``START``.
+        last: (n_cuts,) task with which it ends, or ``END``.
+        device: (n_cuts,).
+        violation_ms: (n_cuts,) positive.
+    """
+
+    first: IntArray
+    last: IntArray
+    device: IntArray
+    violation_ms: FloatArray
+
+    def worst(self, n: int) -> Cuts:
+        """At most ``n`` of them, the most violated ones."""
+        kept = np.argsort(-self.violation_ms, kind="stable")[:n]
+        return Cuts(self.first[kept], self.last[kept], self.device[kept], self.violation_ms[kept])
+
+
+class LoadCuts:
+    """Separates the cuts of a program exactly.
+
+    For an ancestor a of b, the tasks S that descend from a and are ancestors of b or b itself, and
+    a device d: finish[b] >= finish[a] + time of S on d + time of b on other devices. The interval
+    may begin with the start of all tasks, or end with the last finish of all.
+
+    Args:
+        built: The program. Memory and time of a separation grow with the square and the cube of
+            its tasks.
+    """
+
+    def __init__(self, built: PathProgram) -> None:
+        self.built = built
+        self.reach = reachable(built.tasks)
+        self.before = (self.reach | np.eye(len(self.reach), dtype=bool)).astype(np.float32)
+        self.after = self.reach.astype(np.float32)
+        self.added: list[tuple[int, int, int, int]] = []
+
+    def add_violated(self, values: FloatArray) -> int:
+        """Add the worst cuts that a point of the program violates; returns their number."""
+        cuts = self.separate(values).worst(CUTS_A_ROUND)
+        for first, last, device, _ in zip(*cuts, strict=True):
+            self.add(self.built.program, first, last, device)
+        return len(cuts.first)
+
+    def separate(self, values: FloatArray) -> Cuts:
+        """Find for each last task and device the worst cuts at a point of the program."""
+        built, n = self.built, len(self.reach)
+        finish, total = values[built.finish], float(values[built.total[0]])
+        share = values[built.on] * built.tasks.ms
+        found = []
+        tolerance = TOLERANCE * max(total, 1e-3)
+        for device in range(share.shape[1]):
+            load = share[:, device].astype(np.float32)
+            own = share.sum(axis=1) - share[:, device]
+            inside = (self.after * load) @ self.before
+            late = finish[:, None] + inside + (own - finish)
+            late[~self.reach] = -np.inf
+            whole = self.before.T @ load + own - finish
+            rest = finish + self.after @ load - total
+            worst = np.argpartition(-late, min(CUTS_EACH, n) - 1, axis=0)[:CUTS_EACH]
+            first = np.concatenate([worst.ravel(), np.full(n, START), np.arange(n)])
+            each = np.arange(n)
+            last = np.concatenate([np.tile(each, len(worst)), each, np.full(n, END)])
+            violation = np.concatenate([late[worst, each].ravel(), whole, rest])
+            kept = violation > tolerance
+            device_of = np.full(kept.sum(), device)
+            found.append(Cuts(first[kept], last[kept], device_of, violation[kept]))
+        return Cuts(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
+
+    def inside(self, first: int, last: int) -> BoolArray:
+        """(n_tasks,) the tasks between two, the last one included."""
+        inside = np.ones(len(self.reach), dtype=bool)
+        if first != START:
+            inside &= self.reach[first]
+        if last != END:
+            inside &= self.before[:, last] > 0
+        return inside
+
+    def add(self, program: Linear, first: int, last: int, device: int) -> None:
+        """Add one cut; ``added`` keeps its first and last task, its device and its row."""
+        built = self.built
+        self.added.append((int(first), int(last), int(device), program.n_rows))
+        tasks, ms = np.flatnonzero(self.inside(first, last)), built.tasks.ms
+        terms = [(built.on[tasks, device], ms[tasks, device])]
+        end = built.total if last == END else built.finish[[last]]
+        terms.append((end, -1.0))
+        if first != START:
+            terms.append((built.finish[[first]], 1.0))
+        if last != END:
+            others = np.flatnonzero(np.arange(ms.shape[1]) != device)
+            terms.append((built.on[last, others], ms[last, others]))
+        program.require(*terms, rows=1)
+
+
+def reachable(tasks: Tasks) -> BoolArray:
+    """(n_tasks, n_tasks) whether a path of readings leads from the first task to the second."""
+    n = len(tasks)
+    tensor, reader = tasks.tensors.readings()
+    maker = tasks.tensors.source[tensor]
+    reach = np.zeros((n, n), dtype=bool)
+    for r in np.argsort(-maker, kind="stable"):
+        reach[maker[r]] |= reach[reader[r]]
+        reach[maker[r], reader[r]] = True
+    return reach

@@ -1,0 +1,190 @@
+"""The path-load program: the latency of any schedule that overlaps, relaxed to paths and loads."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from placement_gym.arrays import BoolArray, FloatArray, IntArray
+from placement_gym.problem import Problem
+from placement_gym.solvers.linear import Linear
+from placement_gym.solvers.milp import add_placement
+from placement_gym.solvers.programs.paths import earliest_on_devices_ms, remaining_ms
+from placement_gym.solvers.tasks import Tasks
+
+ROUNDING = 1e-9
+Term = tuple[IntArray, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class PathProgram:
+    """A linear program whose optimum no event or list schedule's latency is below.
+
+    A task finishes after each task it reads, plus the transfer and its own time; the latency is at
+    least every finish and every device's load. It holds for any transfer, contention, order and
+    gaps, since those only delay; not for calls, which merge transfers.
+
+    Attributes:
+        tasks: The tasks, in topological order.
+        program: Variables and rows.
+        x: (n_units, n_devices) columns that place a unit.
+        finish: (n_tasks,) columns of when a task is done, ms.
+        total: (1,) column of the latency, ms.
+        early: (n_tasks,) earliest finish of each task, ms.
+        late: (n_tasks,) latest finish in a placement that is searched, ms; infinite if all are.
+        rows: Blocks of rows by what they are about: ``"load"`` devices, ``"first"`` tasks without
+            inputs, ``"last"`` tasks that nothing reads, ``"reading"`` readings; each with its
+            first row and the numbers that its rows are about.
+    """
+
+    tasks: Tasks
+    program: Linear
+    x: IntArray
+    finish: IntArray
+    total: IntArray
+    early: FloatArray
+    late: FloatArray
+    rows: dict[str, list[tuple[int, IntArray]]] = field(default_factory=lambda: defaultdict(list))
+
+    @classmethod
+    def build(
+        cls,
+        problem: Problem,
+        tasks: Tasks,
+        upper_ms: float = np.inf,
+        whole: bool = True,
+        windows: bool = True,
+    ) -> PathProgram:
+        """Build the program.
+
+        Args:
+            problem: Units, devices, support and memory limits.
+            tasks: Operators in topological order, as schedules run them.
+            upper_ms: Only placements of at most this latency are searched.
+            whole: Whether a unit must not be divided.
+            windows: Whether tasks have an earliest and a latest finish.
+        """
+        upper_ms *= 1.0 + ROUNDING
+        program = Linear()
+        x = add_placement(program, problem, whole=whole)
+        early, rest = earliest_on_devices_ms(problem, tasks), remaining_ms(problem, tasks)
+        low = early.min(axis=1) * windows
+        high = np.maximum(upper_ms - rest, low)
+        finish = program.variables(len(tasks), lower=low, upper=high)
+        total = program.variables(1, cost=1.0, lower=low.max(), upper=max(upper_ms, low.max()))
+        built = cls(tasks, program, x, finish, total, low, high)
+        built.forbid(early + rest[:, None] > upper_ms)
+        built.require_loads()
+        built.require_paths()
+        return built
+
+    @property
+    def on(self) -> IntArray:
+        """(n_tasks, n_devices) columns that place a task's unit."""
+        return self.x[self.tasks.unit]
+
+    def forbid(self, late: BoolArray) -> None:
+        """Exclude devices on which a task, (n_tasks, n_devices), would end too late."""
+        columns = np.unique(self.on[late])
+        self.program.require((columns, 1.0), rows=len(columns))
+
+    def fix(self, kept: BoolArray, assignment: IntArray) -> None:
+        """Keep units, an (n_units,) mask, on their devices in an assignment."""
+        columns = self.x[kept, assignment[kept]]
+        self.program.require((columns, 1.0), rows=len(columns), low=1.0, high=1.0)
+
+    def note(self, what: str, about: IntArray) -> None:
+        """Note what the rows that are added next are about."""
+        self.rows[what].append((self.program.n_rows, about))
+
+    def require_loads(self) -> None:
+        """Let the latency be at least the time of all tasks on each device."""
+        n_devices = self.x.shape[1]
+        self.note("load", np.arange(n_devices))
+        self.program.require(
+            (self.on.T, self.tasks.ms.T), (np.repeat(self.total, n_devices), -1.0), rows=n_devices
+        )
+
+    def require_paths(self) -> None:
+        """Let tasks finish after those that they read, and the latency be after all."""
+        tensor, reader = self.tasks.tensors.readings()
+        maker = self.tasks.tensors.source[tensor]
+        n, on, ms = len(self.tasks), self.on, self.tasks.ms
+        first = np.setdiff1d(np.arange(n), reader)
+        self.note("first", first)
+        self.program.require((on[first], ms[first]), (self.finish[first], -1.0), rows=len(first))
+        last = np.setdiff1d(np.arange(n), maker)
+        self.note("last", last)
+        self.program.require(
+            (self.finish[last], 1.0), (np.repeat(self.total, len(last)), -1.0), rows=len(last)
+        )
+        for rows, *terms in self.transfer_terms(tensor, maker, reader):
+            after = (on[reader[rows]], ms[reader[rows]]), (self.finish[reader[rows]], -1.0)
+            self.note("reading", rows)
+            self.program.require((self.finish[maker[rows]], 1.0), *after, *terms, rows=len(rows))
+
+    def transfer_terms(self, tensor: IntArray, maker: IntArray, reader: IntArray) -> list[Any]:
+        """Readings, and terms that add up to no more than the time of their transfers.
+
+        The exact lower hull of that time for each reading: on two devices the two linear functions
+        themselves; where a transfer takes a time out of one device and a time into the other, the
+        differences of either end; else a transport plan from the maker's devices to the reader's.
+        """
+        unit, costs = self.tasks.unit, self.tasks.transfer_ms
+        ends = np.stack([unit[maker], unit[reader]])
+        moves = np.flatnonzero((ends[0] != ends[1]) & costs[tensor].any(axis=(1, 2)))
+        stays = np.setdiff1d(np.arange(len(tensor)), moves)
+        found: list[Any] = [[stays]]
+        made, read = self.x[ends[0]], self.x[ends[1]]
+        if costs.shape[1] == 2:
+            for here, there in ((0, 1), (1, 0)):
+                cost = costs[tensor[moves], here, there][:, None]
+                pair = np.stack([read[moves, there], made[moves, there]], axis=1)
+                found.append([moves, (pair, cost * [1.0, -1.0])])
+            return found
+        pairs, pair = np.unique(ends[:, moves], axis=1, return_inverse=True)
+        pair = pair.ravel()
+        each = side_costs(costs)
+        if each is not None:
+            busy = np.flatnonzero(each.any(axis=0))
+            apart = self.add_differences(self.x[pairs[0]][:, busy], self.x[pairs[1]][:, busy])
+            return [*found, [moves, (apart[pair], each[tensor[moves]][:, busy])]]
+        plan = self.add_plans(self.x[pairs[0]], self.x[pairs[1]])
+        shape = len(moves), costs.shape[1] ** 2
+        flat = costs[tensor[moves]].reshape(shape)
+        return [*found, [moves, (plan[pair].reshape(shape), flat)]]
+
+    def add_differences(self, made: IntArray, read: IntArray) -> IntArray:
+        """Columns of absolute differences between (n_pairs, n) columns."""
+        apart = self.program.variables(*made.shape)
+        for sign in (1.0, -1.0):
+            self.program.require((made, sign), (read, -sign), (apart, -1.0), rows=made.size)
+        return apart
+
+    def add_plans(self, made: IntArray, read: IntArray) -> IntArray:
+        """(n_pairs, n_devices, n_devices) columns: how much of each pair is on which devices."""
+        n_pairs, d = made.shape
+        plan = self.program.variables(n_pairs, d, d, upper=1.0)
+        for part, columns in ((plan, made), (plan.transpose(0, 2, 1), read)):
+            self.program.require((part, 1.0), (columns, -1.0), rows=n_pairs * d, low=0.0)
+        return plan
+
+
+def side_costs(transfer_ms: FloatArray) -> FloatArray | None:
+    """(n_tensors, n_devices) costs c such that each transfer from a to b takes c[a] + c[b].
+
+    None if transfers on at least three devices have another form, or a cost would be negative.
+    """
+    d = transfer_ms.shape[1]
+    cost = np.zeros(transfer_ms.shape[:2])
+    for a in range(d):
+        b, c = (a + 1) % d, (a + 2) % d
+        cost[:, a] = (transfer_ms[:, a, b] + transfer_ms[:, a, c] - transfer_ms[:, b, c]) / 2
+    sums = (cost[:, :, None] + cost[:, None, :]) * ~np.eye(d, dtype=bool)
+    scale = transfer_ms.max(initial=0.0) * ROUNDING
+    if (cost < -scale).any() or not np.allclose(sums, transfer_ms, rtol=ROUNDING, atol=scale):
+        return None
+    return np.maximum(cost, 0.0)

@@ -1,0 +1,113 @@
+"""Beams: bounds lie below every placement, and wide beams find the fastest one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from overlapping import OVERLAPPING, all_placements, drawn
+from published import DATA
+
+from placement_gym.backends.simulated.backend import SimulatedBackend
+from placement_gym.costs.semantics import Semantics
+from placement_gym.costs.workloads import Workload, parse_counts
+from placement_gym.problem import Problem
+from placement_gym.solvers.beams.beam import Beam, solve
+
+EXACT = 1.0 + 1e-6
+LISTS = [
+    Semantics("list", contention="none"),
+    Semantics("list", contention="none", order="priority"),
+]
+
+
+def with_idle_tasks(backend: SimulatedBackend, seed: int) -> SimulatedBackend:
+    """The same problem, but half of the operators take no time."""
+    idle = np.random.default_rng(seed).random(len(backend.costs.operators)) < 0.5
+    ms = np.where(idle[:, None], 0.0, backend.costs.operator_ms)
+    costs = replace(backend.costs, operator_ms=ms)
+    return SimulatedBackend(backend.problem, costs, backend.semantics)
+
+
+@pytest.mark.parametrize("semantics", OVERLAPPING)
+@pytest.mark.parametrize("seed", range(16))
+def test_no_placement_is_below_the_bound(seed: int, semantics: Semantics) -> None:
+    backend = drawn(seed, semantics)
+    if seed % 4 > 1:
+        backend = with_idle_tasks(backend, seed)
+    _, latency_ms, feasible = all_placements(backend)
+    least = latency_ms[feasible].min(initial=np.inf)
+    for widths in ((1,), (3, 6), (10_000,)):
+        found = solve(backend.problem, backend.costs, semantics, widths=widths)
+        assert found.bound_ms <= least * EXACT
+
+
+@pytest.mark.parametrize("semantics", LISTS)
+@pytest.mark.parametrize("seed", range(30))
+def test_a_wide_beam_finds_the_fastest_placement_of_a_list_and_proves_it(
+    seed: int, semantics: Semantics
+) -> None:
+    backend = drawn(seed, semantics)
+    _, latency_ms, feasible = all_placements(backend)
+    least = latency_ms[feasible].min()
+    found = solve(backend.problem, backend.costs, semantics, widths=(10_000,))
+    assert found.proven
+    assert found.bound_ms == pytest.approx(least)
+    assert found.assignment is not None
+    assert not backend.problem.infeasibility(found.assignment)
+    assert backend.evaluate(found.assignment).latency_ms == pytest.approx(least)
+
+
+@pytest.mark.parametrize("share", [0.9, 1.0, 1.1])
+def test_only_lower_latencies_than_a_known_one_are_searched(share: float) -> None:
+    backend = drawn(4, LISTS[0])
+    _, latency_ms, feasible = all_placements(backend)
+    least = float(latency_ms[feasible].min())
+    found = solve(backend.problem, backend.costs, LISTS[0], upper_ms=least * share)
+    assert found.bound_ms == pytest.approx(min(least, least * share))
+    assert (found.assignment is None) == (share < 1.05)
+
+
+def test_without_time_there_is_a_bound_still() -> None:
+    backend = drawn(5, LISTS[0])
+    _, latency_ms, feasible = all_placements(backend)
+    found = solve(backend.problem, backend.costs, LISTS[0], time_limit_s=0.0)
+    assert 0.0 <= found.bound_ms <= latency_ms[feasible].min() * EXACT
+
+
+@pytest.mark.parametrize("merged", [1e-3, 0.05])
+@pytest.mark.parametrize("seed", range(30))
+def test_merged_placements_keep_the_bound_below_all(seed: int, merged: float) -> None:
+    backend = drawn(seed, LISTS[seed % 2])
+    _, latency_ms, feasible = all_placements(backend)
+    beam = Beam(backend.problem, backend.costs, LISTS[seed % 2], np.inf, merged)
+    for width in (5, 10_000):
+        found = beam.search(width, np.inf, np.inf)
+        assert found.bound_ms <= latency_ms[feasible].min() * EXACT
+        assert found.bound_ms >= latency_ms[feasible].min() * 0.5
+
+
+def published(name: str, devices: str) -> SimulatedBackend:
+    workload = Workload.load(DATA / f"latency-inputs/{name}.json")
+    specs = parse_counts(devices)
+    assert specs is not None
+    costs, units = workload.costs(specs), workload.units("op")
+    problem = Problem(units, specs, costs.units_supported(units), costs.memory_bytes)
+    return SimulatedBackend(problem, costs, LISTS[1])
+
+
+def test_a_published_workload_is_solved_in_moments() -> None:
+    backend = published("LayerGraphs/resnet50_inference", "1cpu+1acc@0.5")
+    found = solve(backend.problem, backend.costs, LISTS[1], widths=(1_000,))
+    assert found.proven
+    assert found.assignment is not None
+    assert backend.evaluate(found.assignment).latency_ms == pytest.approx(found.bound_ms)
+    assert found.bound_ms == pytest.approx(853.270, rel=1e-5)
+
+
+def test_few_tasks_are_live_at_a_time_in_operator_graphs() -> None:
+    backend = published("OperatorGraphs/resnet50_inference", "1cpu+1acc@0.5")
+    beam = Beam(backend.problem, backend.costs, LISTS[1], np.inf)
+    assert beam.is_narrow
+    assert beam.frontier.n_slots <= 5

@@ -1,0 +1,79 @@
+"""Leaves without work join their neighbours where no split loses by it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from by_hand import cost_table, grouped, made_graph
+from pipelines import draw_backend, plain_pipeline_ms, published
+from published import DATA
+
+from placement_gym.arrays import BoolArray
+from placement_gym.devices import DeviceSpec
+from placement_gym.problem import Problem
+from placement_gym.solvers.forward import Forward
+from placement_gym.solvers.pipelines.ideals import enumerate_ideals
+from placement_gym.solvers.pipelines.leaves import merge_leaves
+from placement_gym.solvers.pipelines.pipeline import exact_pipeline
+
+
+def merge(
+    made: list[tuple[int, list[int]]], ms: list[int], supported: BoolArray | None = None
+) -> tuple[Forward, list[bool]]:
+    """Merge the leaves of a graph of operators of these times."""
+    n = len(ms)
+    graph = made_graph(n, made)
+    costs = cost_table(graph, np.repeat(np.array(ms)[:, None], 2, axis=1), np.ones(len(made)))
+    devices = tuple(DeviceSpec(name) for name in costs.devices)
+    everywhere = np.ones((n, 2), dtype=np.bool_)
+    problem = Problem(
+        grouped(graph, np.arange(n)), devices, everywhere if supported is None else supported
+    )
+    merged, joined = merge_leaves(Forward.of(problem.units), problem, costs)
+    return merged, joined.tolist()
+
+
+@pytest.mark.parametrize("name", ["bert24_inference", "bert24_training"])
+def test_bert24_has_the_publications_30_ideals(name: str) -> None:
+    backend = published(DATA / "throughput-inputs/LayerGraphs" / f"{name}.json")
+    merged, _ = merge_leaves(Forward.of(backend.problem.units), backend.problem, backend.costs)
+    assert len(enumerate_ideals(merged)) == 30
+
+
+def test_chains_of_leaves_join_what_has_work() -> None:
+    merged, joined = merge([(0, [1]), (1, [2]), (2, [3]), (3, [4])], [0, 0, 5, 5, 0])
+    assert merged.node.tolist() == [0, 0, 0, 1, 1]
+    assert merged.edge_index.tolist() == [[0], [1]]
+    assert joined == [True, True, False, False, True]
+
+
+def test_work_or_a_second_neighbour_keeps_a_node_apart() -> None:
+    merged, joined = merge([(0, [1]), (1, [2]), (0, [2])], [5, 0, 5])
+    assert merged.node.tolist() == [0, 1, 2]
+    assert not any(joined)
+
+
+def test_a_leaf_stays_apart_if_its_neighbour_runs_where_it_cannot() -> None:
+    supported = np.ones((3, 2), dtype=np.bool_)
+    supported[0, 1] = supported[1, 1] = False
+    merged, _ = merge([(0, [1]), (1, [2])], [5, 5, 0], supported)
+    assert len(merged) == 2
+    supported[2, 1] = False
+    supported[1, 1] = True
+    merged, _ = merge([(0, [1]), (1, [2])], [5, 5, 0], supported)
+    assert len(merged) == 3
+
+
+def test_a_graph_of_leaves_alone_becomes_one_node() -> None:
+    merged, joined = merge([(0, [1]), (1, [2])], [0, 0, 0])
+    assert merged.node.tolist() == [0, 0, 0]
+    assert sum(joined) == 2
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_merging_loses_nothing(seed: int) -> None:
+    axes = {"coloured": seed % 2 > 0, "training": seed % 3 == 0, "refused": 0.1 * (seed % 4)}
+    backend = draw_backend(seed, n=8, idle=0.6, **axes)
+    problem, costs = backend.problem, backend.costs
+    found = backend.evaluate_ignoring_limits(exact_pipeline(problem, costs)).latency_ms
+    assert found == pytest.approx(plain_pipeline_ms(backend))

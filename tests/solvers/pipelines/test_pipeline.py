@@ -1,0 +1,194 @@
+"""Pipelines: the published values, and brute force on small graphs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from pipelines import draw_backend, is_pipeline, least_load_ms, plain_pipeline_ms, published
+from published import DATA
+
+from placement_gym.arrays import IntArray
+from placement_gym.backends.simulated.backend import SimulatedBackend
+from placement_gym.devices import DeviceSpec
+from placement_gym.problem import Problem
+from placement_gym.solvers.pipelines import contiguous
+from placement_gym.solvers.pipelines.chains import extend_chains
+from placement_gym.solvers.pipelines.ideals import TooManyIdealsError
+from placement_gym.solvers.pipelines.pipeline import exact_pipeline, linear_pipeline
+from placement_gym.solvers.pipelines.stages import PipelineMemoryError
+
+LAYERS, OPERATORS = "LayerGraphs", "OperatorGraphs"
+VALUES = [
+    (f"{LAYERS}/bert24_inference", 17.7899, 17.7899),
+    (f"{LAYERS}/bert24_training", 41.7458, 41.7458),
+    (f"{LAYERS}/resnet50_inference", 33.7747, 33.7747),
+    (f"{LAYERS}/resnet50_training", 78.6318, 78.6498),
+    (f"{LAYERS}/inceptionv3_inference", 51.5519, 51.5519),
+    (f"{OPERATORS}/bert_l-3_inference", 27.9186, 27.9186),
+    (f"{OPERATORS}/bert_l-3_training", 65.3031, 65.3031),
+    (f"{OPERATORS}/resnet50_inference", 124.3488, 124.349),
+]
+"""Least largest load in ms by DP and by DPL (Tarnawski et al. 2020)."""
+AXES: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "one device": {"kinds": "A"},
+    "no host": {"kinds": "BBC"},
+    "hosts": {"kinds": "AAB"},
+    "kinds": {"kinds": "ABC"},
+    "limits": {"limited": True},
+    "support": {"refused": 0.3},
+    "colours": {"coloured": True},
+    "training": {"training": True},
+    "everything": {"limited": True, "refused": 0.2, "coloured": True, "training": True},
+}
+
+
+def load_ms(backend: SimulatedBackend, assignment: IntArray) -> float:
+    assert backend.infeasibility(assignment) == ""
+    return backend.evaluate_ignoring_limits(assignment).latency_ms
+
+
+def solve_ms(backend: SimulatedBackend, **kwargs: Any) -> float:
+    """The load of the exact split; infinite if there is none."""
+    try:
+        return load_ms(backend, exact_pipeline(backend.problem, backend.costs, **kwargs))
+    except TooManyIdealsError:
+        raise
+    except ValueError:
+        return np.inf
+
+
+@pytest.mark.parametrize(("name", "dp_ms", "dpl_ms"), VALUES)
+def test_pipelines_reach_the_published_loads(name: str, dp_ms: float, dpl_ms: float) -> None:
+    backend = published(DATA / "throughput-inputs" / f"{name}.json")
+    problem, costs = backend.problem, backend.costs
+    assert load_ms(backend, linear_pipeline(problem, costs)) == pytest.approx(dpl_ms, rel=1e-4)
+    assert load_ms(backend, exact_pipeline(problem, costs)) == pytest.approx(dp_ms, rel=5e-6)
+
+
+def test_training_of_inception_is_solved_which_the_published_program_does_not_finish() -> None:
+    backend = published(DATA / "throughput-inputs/LayerGraphs/inceptionv3_training.json")
+    problem, costs = backend.problem, backend.costs
+    assert load_ms(backend, linear_pipeline(problem, costs)) == pytest.approx(123.9301, rel=1e-6)
+    assert load_ms(backend, exact_pipeline(problem, costs)) == pytest.approx(122.7616, rel=1e-6)
+
+
+@pytest.fixture(params=["all pairs", "cut-off"])
+def cut_off(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small problems with a cut-off, which only larger ones need, and without."""
+    if request.param == "cut-off":
+        monkeypatch.setattr(contiguous, "FEW", 0)
+
+
+@pytest.mark.usefixtures("cut_off")
+@pytest.mark.parametrize("axis", AXES)
+@pytest.mark.parametrize("seed", range(6))
+def test_no_pipeline_has_a_smaller_largest_load(axis: str, seed: int) -> None:
+    backend = draw_backend(seed, n=1 + seed, idle=0.2, **AXES[axis])
+    problem, costs = backend.problem, backend.costs
+    assert solve_ms(backend) == pytest.approx(least_load_ms(backend))
+    if np.isfinite(solve_ms(backend)):
+        assert is_pipeline(backend, exact_pipeline(problem, costs))
+
+
+@pytest.mark.parametrize("axis", AXES)
+def test_larger_problems_equal_the_published_recursion(
+    axis: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(contiguous, "FEW", 0)
+    for seed in range(2):
+        backend = draw_backend(seed, n=9, **AXES[axis])
+        assert solve_ms(backend) == pytest.approx(plain_pipeline_ms(backend))
+
+
+def test_a_split_is_found_where_one_order_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(contiguous, "FEW", 0)
+    for seed in (2, 5, 16, 24, 25):
+        backend = draw_backend(seed, n=6, kinds="BCC", limited=True, refused=0.5)
+        with pytest.raises(ValueError, match="no contiguous split fits"):
+            linear_pipeline(backend.problem, backend.costs)
+        assert solve_ms(backend) == pytest.approx(least_load_ms(backend))
+
+
+@pytest.mark.usefixtures("cut_off")
+@pytest.mark.parametrize("seed", range(20))
+def test_one_order_is_never_better(seed: int) -> None:
+    backend = draw_backend(seed, n=14, training=seed % 2 > 0)
+    linear = linear_pipeline(backend.problem, backend.costs)
+    assert is_pipeline(backend, linear)
+    assert load_ms(backend, linear) >= solve_ms(backend) - 1e-9
+
+
+def test_leaves_join_under_limits_only_if_that_is_proven_to_lose_nothing() -> None:
+    outcomes = set()
+    for seed in range(60):
+        backend = draw_backend(seed, n=9, limited=True, idle=0.7)
+        try:
+            assert solve_ms(backend, max_ideals=30) == pytest.approx(solve_ms(backend))
+            outcomes.add("solved")
+        except TooManyIdealsError as error:
+            outcomes.add(str(error))
+    assert len(outcomes) == 3
+    assert sum("memory limits keep leaves" in outcome for outcome in outcomes) == 1
+    assert sum("dpl" in outcome for outcome in outcomes) == 2
+
+
+@pytest.mark.usefixtures("cut_off")
+@pytest.mark.parametrize("seed", range(4))
+def test_threads_change_nothing(seed: int) -> None:
+    backend = draw_backend(seed, n=12, kinds="ABBB")
+    problem, costs = backend.problem, backend.costs
+    alone = exact_pipeline(problem, costs)
+    assert exact_pipeline(problem, costs, threads=3).tolist() == alone.tolist()
+
+
+def test_progress_counts_all_ideals() -> None:
+    backend = draw_backend(0, n=10)
+    reports: list[tuple[int, int]] = []
+    exact_pipeline(
+        backend.problem, backend.costs, report=lambda done, total: reports.append((done, total))
+    )
+    assert [done for done, _ in reports] == sorted({done for done, _ in reports})
+    assert reports[-1][0] == reports[-1][1]
+
+
+def test_an_interrupt_ends_the_search() -> None:
+    backend = draw_backend(0, n=10)
+
+    def interrupt(done: int, total: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        exact_pipeline(backend.problem, backend.costs, threads=2, report=interrupt)
+
+
+def test_one_compiled_program_serves_all_problems() -> None:
+    for seed in range(8):
+        backend = draw_backend(seed, n=1 + seed, kinds="ABC"[: 1 + seed % 3])
+        exact_pipeline(backend.problem, backend.costs)
+    assert len(extend_chains.signatures) == 1
+
+
+def test_what_fits_nowhere_is_refused() -> None:
+    backend = draw_backend(4, n=6)
+    problem = backend.problem
+    tight = tuple(DeviceSpec(device.name, memory_bytes=0) for device in problem.devices)
+    held = np.full(len(problem.units.graph), 10)
+    for solver in (exact_pipeline, linear_pipeline):
+        with pytest.raises(ValueError, match="no contiguous split fits"):
+            solver(Problem(problem.units, tight, problem.supported, held), backend.costs)
+
+
+def test_tables_that_would_not_fit_are_refused_before_they_are_made() -> None:
+    backend = draw_backend(1, n=6, kinds="ABCDEFGHIJKLMNOPQRSTUVWXYZ")
+    with pytest.raises(PipelineMemoryError, match=r"2 GiB.*6.71e\+07 states.*dpl"):
+        linear_pipeline(backend.problem, backend.costs)
+
+
+def test_borders_that_would_not_fit_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(contiguous, "BYTES_PER_ENTRY", contiguous.MAX_BYTES)
+    backend = draw_backend(1, n=18)
+    with pytest.raises(PipelineMemoryError, match="tensors on the borders"):
+        exact_pipeline(backend.problem, backend.costs)
