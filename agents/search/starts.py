@@ -24,11 +24,11 @@ from placement_gym.solvers.repair import Prices
 HEURISTICS, QUICK, RANDOM = "heuristics", "quick", "random"
 SAME = {"best": HEURISTICS}
 """What version 0.1.0 called them."""
-CELLS = 16
+CELLS, FEW_CELLS = 16, 6
 PROGRAM_GAP, PROGRAM_NODES, PROGRAM_S = 0.01, 1, 10.0
 """Limits of the serial program: the first two end it at the same place on every machine."""
-MANY_UNITS = 2_000
-"""Above this number only list scheduling in rank order and single devices are asked."""
+MANY_UNITS, VERY_MANY_UNITS = 2_000, 20_000
+"""Above these there is no time for programs and m-ETF, and above the second for list schedules."""
 
 
 def propose_starts(env: gym.Env[Any, Any], start: str = HEURISTICS) -> IntArray | None:
@@ -72,13 +72,15 @@ def propose_heuristics(env: DevicePlacementEnv, with_program: bool = True) -> In
 def list_heuristics(env: DevicePlacementEnv, with_program: bool) -> Iterator[IntArray]:
     """The placements of ``propose_heuristics``."""
     problem, costs = env.problem, env.cost_table()
-    yield heft(problem, costs)
-    yield critical_path(problem, costs)
-    if problem.n_units <= MANY_UNITS:
+    few, many = problem.n_units <= MANY_UNITS, problem.n_units > VERY_MANY_UNITS
+    if not many:
+        yield heft(problem, costs)
+        yield critical_path(problem, costs)
+    if few:
         yield m_etf(problem, costs)
-        yield from choose_patterns(env, Prices.of(problem, costs))
-        if with_program:
-            yield from solve_serial_program(problem, costs)
+    yield from choose_patterns(env, Prices.of(problem, costs), CELLS if few else FEW_CELLS)
+    if few and with_program:
+        yield from solve_serial_program(problem, costs)
     for device in range(len(problem.devices)):
         yield problem.where_supported(problem.single(device))
 
@@ -90,9 +92,9 @@ def solve_serial_program(problem: Problem, costs: CostTable) -> Iterator[IntArra
         yield found
 
 
-def choose_patterns(env: DevicePlacementEnv, prices: Prices) -> Iterator[IntArray]:
+def choose_patterns(env: DevicePlacementEnv, prices: Prices, cells: int) -> Iterator[IntArray]:
     """The cheapest prefix and the cheapest window, after repair if the environment repairs."""
-    cuts = patterns.cut_grid(env.problem, CELLS)
+    cuts = patterns.cut_grid(env.problem, cells)
     for intervals in ([(0, cut) for cut in cuts[1:]], list(combinations(cuts[1:], 2))):
         tried = patterns.windows_on_all_pairs(env.problem, intervals)
         if len(tried):
