@@ -21,7 +21,7 @@ from placement_gym.bench.run.environment import BenchEnv, BenchEnvs, to_portable
 from placement_gym.bench.run.rows import Json, load_runs, lock_folder, remove_rows, to_plain
 from placement_gym.bench.study.executors import Serial
 from placement_gym.bench.study.runner import find_missing, run_tasks
-from placement_gym.bench.study.spec import Task
+from placement_gym.bench.study.task import Task
 from placement_gym.devices import collect_cautions
 from placement_gym.errors import UserError
 from placement_gym.files import keep_if_possible, make_output_folder

@@ -13,7 +13,7 @@ import numpy as np
 
 from placement_gym.arrays import IntArray
 from placement_gym.bench.known.identity import ProblemIdentity
-from placement_gym.bench.study.spec import describe_devices
+from placement_gym.bench.study.task import describe_devices
 from placement_gym.errors import UserError
 from placement_gym.solvers.gap import TOLERANCE
 

@@ -25,7 +25,7 @@ from placement_gym.bench.run.environment import BenchEnvs
 from placement_gym.bench.run.provenance import git_commit
 from placement_gym.bench.run.rows import ROWS, load_runs
 from placement_gym.bench.study.replay import ROUNDING
-from placement_gym.bench.study.spec import VARIABLE, expand_variables
+from placement_gym.bench.study.task import VARIABLE, expand_variables
 from placement_gym.errors import PlacementGymError, UserError
 from placement_gym.placement import parse_assignment
 from placement_gym.progress import progress_bar

@@ -15,7 +15,7 @@ from placement_gym.bench.report.drift import group_by_problem, median_device_ms
 from placement_gym.bench.report.optimum import find_optimum_or_bound
 from placement_gym.bench.run.environment import BenchEnv, BenchEnvs
 from placement_gym.bench.run.rows import Json, to_plain
-from placement_gym.bench.study.spec import Task
+from placement_gym.bench.study.task import Task
 from placement_gym.errors import UserError, warn_user
 from placement_gym.files import FileError, keep_if_possible, set_aside, write_text
 from placement_gym.solvers.gap import TOLERANCE

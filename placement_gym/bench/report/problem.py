@@ -15,7 +15,7 @@ from placement_gym.bench.report.verdict import count_wins, state_verdict
 from placement_gym.bench.report.yardstick import TRIVIAL
 from placement_gym.bench.run.environment import BenchEnvs
 from placement_gym.bench.run.rows import Json
-from placement_gym.bench.study.spec import Task
+from placement_gym.bench.study.task import Task
 from placement_gym.placement import parse_assignment
 
 COLUMNS = (

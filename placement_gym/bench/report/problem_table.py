@@ -8,7 +8,8 @@ from typing import Any
 from placement_gym.bench.report.document import Table
 from placement_gym.bench.report.scores import StudyResults
 from placement_gym.bench.study.roles import ROLES, TEST, TRAIN, VALIDATION
-from placement_gym.bench.study.spec import Study, describe_devices
+from placement_gym.bench.study.spec import Study
+from placement_gym.bench.study.task import describe_devices
 
 COLUMNS = ("problem", "role", "ms of score 1", "found by", "bound / ms", "averaged")
 LEFT_OUT = "no: trivial, one device is as fast"

@@ -27,7 +27,7 @@ from placement_gym.bench.report.stats import (
 from placement_gym.bench.report.yardstick import Yardstick, choose_yardstick
 from placement_gym.bench.run.rows import Json, load_runs
 from placement_gym.bench.study.roles import TEST
-from placement_gym.bench.study.spec import describe_devices
+from placement_gym.bench.study.task import describe_devices
 from placement_gym.errors import UserError
 
 

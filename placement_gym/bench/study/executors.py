@@ -13,7 +13,7 @@ from placement_gym.bench.run.agents import find_modules_in
 from placement_gym.bench.run.environment import BenchEnvs
 from placement_gym.bench.run.rows import Json
 from placement_gym.bench.run.threads import ONE_THREAD, limit_threads
-from placement_gym.bench.study.spec import Task
+from placement_gym.bench.study.task import Task
 from placement_gym.bench.study.worker import make_failed_row, run_task
 from placement_gym.errors import UserError
 from placement_gym.files import IMPORT_ROOT

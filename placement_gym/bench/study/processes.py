@@ -11,7 +11,7 @@ from pathlib import Path
 from placement_gym.bench.run.rows import Json
 from placement_gym.bench.run.threads import limit_threads
 from placement_gym.bench.study.executors import WorkerLost
-from placement_gym.bench.study.spec import Task
+from placement_gym.bench.study.task import Task
 from placement_gym.bench.study.worker import make_failed_row
 from placement_gym.devices import usable_cores
 from placement_gym.processes.child import Child, ChildHungError, ChildLostError

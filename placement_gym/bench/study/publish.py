@@ -7,7 +7,8 @@ import lzma
 from pathlib import Path
 
 from placement_gym.bench.run.rows import PACKED_ROWS, ROWS, Json, load_runs
-from placement_gym.bench.study.spec import Study, expand_variables
+from placement_gym.bench.study.spec import Study
+from placement_gym.bench.study.task import expand_variables
 from placement_gym.errors import UserError
 from placement_gym.files import make_output_folder
 

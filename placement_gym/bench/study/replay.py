@@ -13,7 +13,7 @@ from placement_gym.bench.run.environment import BenchEnvs
 from placement_gym.bench.run.finalist import Finalist
 from placement_gym.bench.run.finalists import choose_finalist
 from placement_gym.bench.run.rows import ROWS, Json, load_runs
-from placement_gym.bench.study.spec import Task, expand_variables
+from placement_gym.bench.study.task import Task, expand_variables
 from placement_gym.bench.study.worker import score_elsewhere
 from placement_gym.errors import UserError
 from placement_gym.placement import Placement, parse_assignment

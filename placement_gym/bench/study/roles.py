@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from placement_gym.bench.study.task import Task
 from placement_gym.errors import UserError, unknown_name
-
-if TYPE_CHECKING:
-    from placement_gym.bench.study.spec import Task
 
 TEST, VALIDATION, TRAIN = "test", "validation", "train"
 ROLES = (TEST, VALIDATION, TRAIN)

@@ -22,7 +22,8 @@ from placement_gym.bench.run.rows import (
 )
 from placement_gym.bench.study.executors import Executor, Ray, Serial, run_all
 from placement_gym.bench.study.processes import TASK_TIMEOUT_S, Processes
-from placement_gym.bench.study.spec import Study, Task, describe_devices
+from placement_gym.bench.study.spec import Study
+from placement_gym.bench.study.task import Task, describe_devices
 from placement_gym.entry_points import find_env_spec
 from placement_gym.errors import UserError, unknown_name
 from placement_gym.files import keep_if_possible, make_output_folder

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
@@ -15,98 +12,11 @@ from typing import Any
 from placement_gym.bench.run.agents import AgentSpec, check_labels
 from placement_gym.bench.study.roles import assign_roles
 from placement_gym.bench.study.shipped import find_study
+from placement_gym.bench.study.task import Task
 from placement_gym.errors import UserError
 from placement_gym.files import read_bytes
 
 MAX_FILE_BYTES = 2**20
-VARIABLE = re.compile(r"\$\{?(\w+)\}?")
-
-
-@dataclass(frozen=True)
-class Task:
-    """One run of a study, in plain values, so that any process can do it.
-
-    Attributes:
-        agent: Name of the agent, or ``"module:attribute"``.
-        kwargs: Given to the agent's factory.
-        env: Id of the environment.
-        env_kwargs: Arguments of ``gym.make`` other than model and devices.
-        model: As for ``gym.make``.
-        devices: As for ``gym.make``.
-        seed: Seed of agent and environment.
-        budget: Evaluations allowed.
-        score_on: Where the finalist is scored a second time: ``env`` and the arguments of
-            ``gym.make`` that differ there; empty for nowhere.
-    """
-
-    agent: str
-    kwargs: Mapping[str, Any]
-    env: str
-    env_kwargs: Mapping[str, Any]
-    model: str
-    devices: Any
-    seed: int
-    budget: int
-    score_on: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def key(self) -> str:
-        """Sixteen hex digits of all fields: equal tasks are one run."""
-        given = {name: value for name, value in vars(self).items() if value or name != "score_on"}
-        text = json.dumps(given, sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-    @property
-    def problem(self) -> str:
-        """The problem as JSON: environment, its arguments, model, devices."""
-        parts = [self.env, self.env_kwargs, self.model, self.devices]
-        return json.dumps(parts, sort_keys=True)
-
-    @property
-    def make_kwargs(self) -> dict[str, Any]:
-        """Arguments of ``gym.make``; environment variables in the model's path are replaced.
-
-        Raises:
-            UserError: Such a variable is not set.
-        """
-        return {"model": expand_variables(self.model), "devices": self.devices, **self.env_kwargs}
-
-    @property
-    def score_env(self) -> str:
-        """Id of the environment where the finalist is scored a second time."""
-        return str(self.score_on.get("env", self.env))
-
-    @property
-    def score_kwargs(self) -> dict[str, Any]:
-        """``make_kwargs`` of that environment."""
-        changes = {name: value for name, value in self.score_on.items() if name != "env"}
-        return self.make_kwargs | changes
-
-
-def expand_variables(path: str) -> str:
-    """Replace ``$VARIABLE`` and ``${VARIABLE}`` in a path.
-
-    Raises:
-        UserError: A variable is not set.
-    """
-    missing = [name for name in VARIABLE.findall(path) if name not in os.environ]
-    if missing:
-        raise UserError(f"the study reads {path!r}: set the variable {missing[0]} first")
-    return os.path.expandvars(path)
-
-
-def describe_devices(devices: Any) -> str:
-    """Devices as one word, with the share of the model that each holds if that is limited."""
-    if not isinstance(devices, Sequence) or isinstance(devices, str):
-        return str(devices)
-    return "+".join(_describe_device(device) for device in devices)
-
-
-def _describe_device(device: Any) -> str:
-    if not isinstance(device, Mapping):
-        return str(device)
-    share = device.get("weight_share")
-    return f"{device['name']}@{share}" if share is not None else str(device["name"])
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 from placement_gym.bench.run.environment import BenchEnvs
 from placement_gym.bench.run.rows import Json
-from placement_gym.bench.study.spec import Task
+from placement_gym.bench.study.task import Task
 from placement_gym.bench.study.worker import run_task
 from placement_gym.processes.serving import Parent, serve
 

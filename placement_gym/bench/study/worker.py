@@ -14,7 +14,7 @@ from placement_gym.bench.run.environment import BenchEnvs
 from placement_gym.bench.run.finalist import Finalist
 from placement_gym.bench.run.finalists import choose_finalist
 from placement_gym.bench.run.rows import Json, Row
-from placement_gym.bench.study.spec import Task
+from placement_gym.bench.study.task import Task
 from placement_gym.placement import Placement
 
 

@@ -29,7 +29,8 @@ from placement_gym.bench.study.executors import (
 )
 from placement_gym.bench.study.processes import Processes
 from placement_gym.bench.study.runner import run_study
-from placement_gym.bench.study.spec import Study, Task
+from placement_gym.bench.study.spec import Study
+from placement_gym.bench.study.task import Task
 from placement_gym.bench.study.worker import run_task
 
 

@@ -21,7 +21,8 @@ from placement_gym.bench.run.environment import BenchEnv, BenchEnvs
 from placement_gym.bench.study.executors import Serial
 from placement_gym.bench.study.replay import validate
 from placement_gym.bench.study.runner import describe_study, run_study
-from placement_gym.bench.study.spec import Study, expand_variables
+from placement_gym.bench.study.spec import Study
+from placement_gym.bench.study.task import expand_variables
 from placement_gym.bench.study.worker import make_failed_row, run_task
 from placement_gym.cli.main import main
 from placement_gym.env import placement_env
