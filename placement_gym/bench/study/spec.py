@@ -12,7 +12,7 @@ from typing import Any
 from placement_gym.bench.run.agents import AgentSpec, check_labels
 from placement_gym.bench.study.roles import assign_roles
 from placement_gym.bench.study.shipped import find_study
-from placement_gym.bench.study.task import Task
+from placement_gym.bench.study.task import VARIABLE, Task
 from placement_gym.errors import UserError
 from placement_gym.files import read_bytes
 
