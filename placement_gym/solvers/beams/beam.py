@@ -8,81 +8,26 @@ with the times that are known already. What is dropped limits the bound of the r
 
 from __future__ import annotations
 
-from dataclasses import replace
 from time import perf_counter
-from typing import Any
 
 import numpy as np
 
-from placement_gym.arrays import FloatArray, IntArray
-from placement_gym.costs.rank import upward_rank
+from placement_gym.arrays import IntArray
 from placement_gym.costs.semantics import Semantics
 from placement_gym.costs.table import CostTable
 from placement_gym.problem import Problem
-from placement_gym.solvers.beams.expansion import MAX_DEVICES, MAX_SLOTS, Layer, expand, merge_alike
-from placement_gym.solvers.beams.frontier import Frontier, find_tiny
-from placement_gym.solvers.beams.potentials import Potentials
-from placement_gym.solvers.beams.prices import find_prices
-from placement_gym.solvers.kinds import interchangeable_devices
+from placement_gym.solvers.beams.expansion import Layer
+from placement_gym.solvers.beams.growth import Grower
+from placement_gym.solvers.beams.pieces import Joined, PieceSearch, Step
 from placement_gym.solvers.linear import GAP
-from placement_gym.solvers.programs.load_cuts import MAX_TASKS
 from placement_gym.solvers.solution import Solution
-from placement_gym.solvers.tasks import Tasks
 
 WIDTHS = (1_000, 4_000, 16_000, 64_000)
 MERGED = 3e-6
-MAX_STATES = 100_000
 
 
-class Beam:
-    """Searches the placements of an event or list schedule layer by layer.
-
-    The latency is exact for a list schedule without contention and gaps in which no task takes
-    almost no time; else it is a lower bound of the schedule's.
-
-    Args:
-        problem: Units, devices, support and memory limits.
-        costs: Costs of the units' operators.
-        semantics: What the latency means.
-        end: When to stop, by ``perf_counter``.
-        merged: Partial placements are merged if none of the times and bytes of one exceeds the
-            other's by more than this share of the latency or limit. Bounds fall little by that;
-            zero keeps the latency exact.
-    """
-
-    def __init__(
-        self,
-        problem: Problem,
-        costs: CostTable,
-        semantics: Semantics,
-        end: float,
-        merged: float = 0.0,
-    ) -> None:
-        self.problem = problem
-        self.merged = merged
-        self.ordered = semantics.schedule == "list"
-        tasks = Tasks.of_operators(problem.units, costs)
-        order = list_order(tasks, semantics.order)
-        tiny = find_tiny(tasks)
-        self.tasks = replace(tasks, ms=np.where((tiny[0] | tiny[1])[:, None], 0.0, tasks.ms))
-        self.frontier = Frontier.of(problem, self.tasks, order, tiny)
-        self.alike = np.full(len(problem.devices), -1)
-        for group in interchangeable_devices(problem, costs):
-            self.alike[group[1:]] = group[:-1]
-        self.potentials: Potentials | None = None
-        self.bound_ms = 0.0
-        if self.is_narrow:
-            cuts, sets, self.bound_ms = find_prices(problem, self.tasks, end)
-            if sets:
-                self.potentials = Potentials.of(problem, self.frontier, cuts, sets)
-                self.tail = find_tails(self.frontier)
-
-    @property
-    def is_narrow(self) -> bool:
-        """Whether few enough tasks and devices matter at a time."""
-        n_devices, most = len(self.problem.devices), int(np.diff(self.frontier.first_live).max())
-        fits = self.frontier.n_slots <= MAX_SLOTS and n_devices <= MAX_DEVICES
-        return fits and n_devices**most <= MAX_STATES and len(self.tasks) <= MAX_TASKS
+class Beam(Grower):
+    """Searches the placements of an event or list schedule; see ``Grower`` for the arguments."""
 
     def search(self, width: int, upper_ms: float, end: float) -> Solution:
         """Search once, keeping ``width`` partial placements of each length.
@@ -92,91 +37,43 @@ class Beam:
             upper_ms: Only lower latencies are searched; the bound does not exceed it.
             end: When to stop, by ``perf_counter``.
         """
-        assert self.potentials is not None
-        layer, dropped_ms = self.first_layer(), upper_ms
-        layers: list[tuple[Any, Any]] = []
-        for step in range(len(self.tasks)):
-            if perf_counter() > end:
-                return Solution(None, min(dropped_ms, layer.bound.min()), proven=False)
-            layer, least_ms = self.advance(step, layer, width, upper_ms)
+        pieces = PieceSearch(self, width, upper_ms, end)
+        layer, dropped_ms, step = self.first_layer(), upper_ms, 0
+        moves: list[Step | Joined] = []
+        while step < len(self.tasks):
+            grown, least_ms, until = pieces.cross(step, layer, moves)
             dropped_ms = min(dropped_ms, least_ms)
-            if not len(layer.code):
+            if grown is None:
+                return Solution(None, min(dropped_ms, float(layer.bound.min())), proven=False)
+            if not len(grown.code):
                 return Solution(None, dropped_ms, proven=False)
-            layers.append((layer.parent, layer.device))
+            layer, step = grown, until
+        return self.finish(layer, moves, dropped_ms)
+
+    def finish(self, layer: Layer, moves: list[Step | Joined], dropped_ms: float) -> Solution:
+        """The best complete placement and the bound."""
         best = int(layer.bound.argmin())
-        bound_ms, least_ms = min(dropped_ms, float(layer.bound[best])), float(layer.bound[best])
-        assignment = self.read(layers, best)
+        least_ms = float(layer.bound[best])
+        bound_ms = min(dropped_ms, least_ms)
+        assignment = self.read(moves, best)
         if self.problem.infeasibility(assignment):
             return Solution(None, bound_ms, proven=False)
         return Solution(assignment, bound_ms, proven=bound_ms >= least_ms and not self.merged)
 
-    def first_layer(self) -> Layer:
-        """The empty placement."""
-        assert self.potentials is not None
-        n_devices = len(self.problem.devices)
-        n_sets, _, n_cuts = self.potentials.cut.shape
-        n_values = self.tail.shape[1] + 2 * n_devices + 1 + n_cuts + n_sets
-        return Layer(
-            np.zeros(1, np.uint64),
-            np.zeros((1, n_values)),
-            np.zeros(1),
-            np.zeros(1, np.int32),
-            np.zeros(1, np.int8),
-        )
-
-    def advance(self, step: int, layer: Layer, width: int, upper_ms: float) -> tuple[Layer, float]:
-        """Place one more task; returns the best partial placements and the least bound dropped."""
-        assert self.potentials is not None
-        count, grown = expand(
-            self.frontier,
-            self.potentials,
-            self.tail,
-            self.alike,
-            self.problem.limits_bytes,
-            self.ordered,
-            step,
-            layer,
-            upper_ms,
-        )
-        grown = grown.take(slice(count))
-        by_code = np.lexsort((grown.bound, grown.code))
-        n_times, memory = self.tail.shape[1] + len(self.alike), self.potentials.memory
-        slack = self.slack(grown)
-        remain = merge_alike(grown, by_code, self.compared, slack, memory, n_times)
-        kept = np.flatnonzero(remain)
-        dropped_ms = np.inf
-        if len(kept) > width:
-            kept = kept[np.argsort(grown.bound[kept], kind="stable")]
-            dropped_ms, kept = float(grown.bound[kept[width]]), kept[:width]
-        return grown.take(kept), dropped_ms
-
-    def slack(self, layer: Layer) -> FloatArray:
-        """(n_values,) how much of each value does not matter."""
-        n_slots, n_devices = self.tail.shape[1:]
-        slack = np.zeros(layer.values.shape[1])
-        slack[: n_slots + n_devices] = self.bound_ms
-        slack[n_slots + 2 * n_devices] = self.bound_ms
-        limits = self.problem.limits_bytes
-        in_use = slack[n_slots + n_devices : n_slots + 2 * n_devices]
-        in_use[:] = np.where(np.isfinite(limits), limits, 0.0)
-        return self.merged * slack
-
-    @property
-    def compared(self) -> IntArray:
-        """Columns of values that make a partial placement worse."""
-        n_slots, n_devices = self.tail.shape[1:]
-        memory_at = n_slots + n_devices
-        limited = np.flatnonzero(np.isfinite(self.problem.limits_bytes))
-        latest = memory_at + n_devices
-        return np.concatenate([np.arange(memory_at), memory_at + limited, [latest]])
-
-    def read(self, layers: list[tuple[Any, Any]], best: int) -> IntArray:
+    def read(self, moves: list[Step | Joined], best: int) -> IntArray:
         """(n_units,) the assignment of a partial placement of the last layer."""
+        devices: list[int] = []
+        for move in reversed(moves):
+            if isinstance(move, Joined):
+                label = int(move.label[best])
+                for inner in reversed(move.pieces[move.piece[best]]):
+                    devices.append(int(inner.device[label]))
+                    label = int(inner.parent[label])
+            else:
+                devices.append(int(move.device[best]))
+            best = int(move.parent[best])
         assignment = np.empty(self.problem.n_units, dtype=np.int64)
-        for step in range(len(layers) - 1, -1, -1):
-            parent, device = layers[step]
-            assignment[self.tasks.unit[self.frontier.order[step]]] = device[best]
-            best = int(parent[best])
+        assignment[self.tasks.unit[self.frontier.order]] = devices[::-1]
         return assignment
 
 
@@ -221,25 +118,3 @@ def widen(beam: Beam, widths: tuple[int, ...], upper_ms: float, end: float) -> S
         if found.proven or bound_ms >= upper_ms * (1.0 - GAP):
             return Solution(best, bound_ms, found.proven)
     return Solution(best, bound_ms, proven=False)
-
-
-def list_order(tasks: Tasks, order: str) -> IntArray:
-    """(n_tasks,) operators in the order in which a list schedule runs them."""
-    if order == "fifo":
-        return np.arange(len(tasks))
-    return np.argsort(-upward_rank(tasks.ms, tasks.transfer_ms, tasks.tensors), kind="stable")
-
-
-def find_tails(frontier: Frontier) -> FloatArray:
-    """(n + 1, n_slots, n_devices) least time after the finish of each slot before each step, ms."""
-    n, d = frontier.ms.shape
-    after = np.zeros((n, d))
-    reader = np.repeat(np.arange(n), np.diff(frontier.first_read))
-    tail = np.zeros((n + 1, max(frontier.n_slots, 1), d))
-    for r in range(len(reader) - 1, -1, -1):
-        step, maker = reader[r], frontier.read_maker[r]
-        rest = (frontier.read_ms[r] + frontier.ms[step] + after[step]).min(axis=1)
-        after[maker] = np.maximum(after[maker], rest)
-        span = tail[maker + 1 : step + 1, frontier.read_slot[r]]
-        np.maximum(span, rest, out=span)
-    return tail
