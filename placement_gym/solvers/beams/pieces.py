@@ -90,14 +90,15 @@ class PieceSearch:
             The layer there, None if the time is up; the least bound dropped; and the border.
         """
         until = int(self.borders[np.searchsorted(self.borders, begin, side="right")])
-        can_split = self.is_border(begin, layer)
-        grown, dropped_ms, steps = self.grow(begin, until, layer, stop=can_split)
-        if grown is not None and can_split and np.isfinite(dropped_ms):
-            grown, dropped_ms, joined = self.grow_pieces(begin, until, layer)
-            moves += [joined] if joined else []
-        else:
-            moves += steps
-        return grown, dropped_ms, until
+        grown, dropped_ms, steps = self.grow(begin, until, layer)
+        moves += steps
+        if grown is None or np.isinf(dropped_ms) or not self.is_border(begin, layer):
+            return grown, dropped_ms, until
+        pieced, pieced_ms, joined = self.grow_pieces(begin, until, layer)
+        if pieced is None or pieced_ms < dropped_ms:
+            return grown, dropped_ms, until
+        moves[len(moves) - len(steps) :] = [joined] if joined else []
+        return pieced, pieced_ms, until
 
     def is_border(self, step: int, layer: Layer) -> bool:
         """Whether all times of each partial placement are those of its one live task."""
@@ -112,10 +113,8 @@ class PieceSearch:
         frontier = self.grower.frontier
         return int(frontier.live[frontier.first_live[step]])
 
-    def grow(
-        self, begin: int, until: int, layer: Layer, stop: bool = False
-    ) -> tuple[Layer | None, float, list[Step]]:
-        """Place the tasks of some steps; ``stop``: no further than something is dropped."""
+    def grow(self, begin: int, until: int, layer: Layer) -> tuple[Layer | None, float, list[Step]]:
+        """Place the tasks of some steps; see ``cross``."""
         least_ms, steps = np.inf, list[Step]()
         for step in range(begin, until):
             if perf_counter() > self.end:
@@ -123,7 +122,7 @@ class PieceSearch:
             layer, dropped_ms = self.grower.advance(step, layer, self.width, self.upper_ms)
             least_ms = min(least_ms, dropped_ms)
             steps.append(Step(layer.parent, layer.device))
-            if not len(layer.code) or (stop and np.isfinite(least_ms)):
+            if not len(layer.code):
                 break
         return layer, least_ms, steps
 
