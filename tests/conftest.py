@@ -33,9 +33,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 SCHEDULES = (
-    ("serial", "list", "exprimo", "tarnawski-throughput"),
-    ("event", "giph", "tarnawski-latency", "placeto"),
+    ("multilevel", "serial", "list", "exprimo", "list-sampling", "hill-climb"),
+    ("beam", "dp", "event", "giph", "tarnawski-latency", "tarnawski-throughput", "placeto"),
 )
+"""Schedules, and agents whose solvers are compiled, for each of two processes."""
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -1,4 +1,4 @@
-"""Compile the kernels of some schedules, so that numba's cache holds them before tests begin."""
+"""Compile the kernels of some schedules and agents, so that numba's cache holds them in time."""
 
 from __future__ import annotations
 
@@ -7,8 +7,12 @@ import sys
 import gymnasium as gym
 import numpy as np
 
+SEARCHES = ("multilevel", "list-sampling", "hill-climb", "beam", "dp")
+LIMITED = ("CPU", {"name": "GPU", "weight_share": 0.5})
+BY_RANK = {"preset": "list", "order": "priority"}
 
-def compile_kernels(schedule: str) -> None:
+
+def compile_schedule(schedule: str) -> None:
     env = gym.make("placement_gym:DevicePlacementSim-v0", model="tiny", schedule=schedule)
     env.reset(seed=0)
     backend = env.unwrapped.backend  # type: ignore[attr-defined]
@@ -18,6 +22,25 @@ def compile_kernels(schedule: str) -> None:
     backend.start_ms(assignment)
 
 
+def compile_agent(name: str) -> None:
+    from placement_gym.bench.run.agents import load_agent
+
+    env = gym.make(
+        "placement_gym:DevicePlacementSim-v0",
+        model="synthetic-layered-40",
+        devices=list(LIMITED),
+        schedule="tarnawski-throughput" if name == "dp" else BY_RANK,
+        repair=True,
+    )
+    agent = load_agent(name)(env, 0)
+    if hasattr(agent, "learn"):
+        env.reset(seed=0)
+        agent.learn(30)
+
+
 if __name__ == "__main__":
     for name in sys.argv[1:]:
-        compile_kernels(name)
+        if name in SEARCHES:
+            compile_agent(name)
+        else:
+            compile_schedule(name)
