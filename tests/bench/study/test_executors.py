@@ -107,6 +107,7 @@ def test_a_killed_worker_loses_no_run() -> None:
     assert not any(row["error"] for row in rows)
 
 
+@pytest.mark.slow
 def test_a_task_that_kills_its_worker_takes_no_other_with_it() -> None:
     agents = ["fatal_agent:make", "annealing"]
     _, *tasks = study(models=["tiny"], agents=agents, seeds=2, budget=3000).tasks()
@@ -125,10 +126,10 @@ def test_tasks_that_crash_hang_and_leave_are_error_rows_and_the_others_complete(
 ) -> None:
     agents = ["fatal_agent:crash", "fatal_agent:hang", "fatal_agent:leave", "random"]
     fatal = study(models=["tiny"], agents=agents, seeds=1)
-    rows = run_study(fatal, tmp_path, "processes", workers=1, quiet=True, timeout_s=3.0)
+    rows = run_study(fatal, tmp_path, "processes", workers=1, quiet=True, timeout_s=12.0)
     crashed, hung, left, good = [row["error"] for row in rows]
     assert "lost 3 times: killed by SIGSEGV" in crashed
-    assert "took more than 3 s" in hung
+    assert "took more than 12 s" in hung
     assert left == "SystemExit: 3"
     assert good == ""
 
