@@ -41,7 +41,7 @@ POLICIES: dict[str, Any] = {
 }
 LEARNERS = [(name, algorithm) for name in NAMES[:3] for algorithm in (REINFORCE, PPO)]
 LEARNERS.append(("post", Post))
-SLOW = [("placeto", REINFORCE), ("hdp", PPO)]
+SLOW = [("placeto", REINFORCE), ("hdp", PPO), ("rnn", PPO)]
 """Learners that need many steps; each policy and each algorithm has a quicker one too."""
 TO_THE_OPTIMUM = [
     pytest.param(*one, marks=pytest.mark.slow if one in SLOW else ()) for one in LEARNERS

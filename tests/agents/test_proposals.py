@@ -72,6 +72,6 @@ def test_time_may_be_limited(spec: AgentSpec) -> None:
 
 @ALL
 def test_large_problems_need_no_observed_graph(spec: AgentSpec) -> None:
-    env = environment("synthetic-layered-3000", observe_graph=False, schedule="list")
+    env = environment("synthetic-layered-1000", observe_graph=False, schedule="list")
     agent = made(spec, env).learn(10)
     assert agent.best_speedup > placement_env(env).singles.fastest().speedup

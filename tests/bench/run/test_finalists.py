@@ -61,6 +61,7 @@ def test_any_placement_wins_where_no_single_device_holds_the_model(tmp_path: Pat
     assert row.speedup_vs_best_single == pytest.approx(10 * row.speedup)
 
 
+@pytest.mark.slow
 def test_measured_finalists_come_from_a_new_process(tmp_path: Path) -> None:
     kwargs = {"model": "tiny", "devices": "cpu-testbed", "repeats": 2, "warmup": 0}
     bench_env = BenchEnv.make("DevicePlacement-v0", kwargs, tmp_path)
