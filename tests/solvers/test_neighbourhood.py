@@ -49,7 +49,7 @@ def test_limits_hold_and_its_starts_are_not_better(seed: int, schedule: str) -> 
 
 
 def test_the_same_seed_finds_the_same_and_the_budget_holds() -> None:
-    backend = random_problem(5, 12, schedule="list")
+    backend = random_problem(5, 24, schedule="list")
     tried: list[list[IntArray]] = [[], [], []]
     for seen, seed in zip(tried, (0, 0, 1), strict=True):
         neighbourhood(backend.problem, backend.costs, scorer(backend, seen), 12, seed, QUICK)
