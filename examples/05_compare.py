@@ -17,7 +17,7 @@ def main() -> None:
     options = parser.parse_args()
     agents = None
     if options.smoke:
-        options.model, options.budget, agents = "tiny", 2, ["window"]
+        options.model, options.budget, agents = "tiny", 2, ["openvino-hetero", "window"]
 
     document = placement_gym.compare(
         options.model, agents, devices=options.devices, budget=options.budget, out=options.out
