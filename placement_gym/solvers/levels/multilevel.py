@@ -26,8 +26,6 @@ TRANSFERS = (1.0, 0.3, 0.1, 0.03, 0.01)
 POWERS = (0.0, 1.0, 3.0, 8.0)
 FEW_UNITS = 2_000
 """Above, list schedules in Python take longer than all else."""
-SPREAD = (0.7, 1.5)
-"""Standard deviations of a change of terms: of the logarithm of transfer, and of power."""
 WORK = 600_000
 """Operators that the model schedules for one evaluation."""
 STEPS = (4, 600)
@@ -84,33 +82,12 @@ def search(problem: Problem, costs: CostTable, rng: np.random.Generator, horizon
     if problem.n_units <= FEW_UNITS:
         heuristics = [solver(problem, costs) for solver in (heft, m_etf, critical_path)]
         found.add((placements := np.stack(heuristics)), (yield placements))
-    charged: list[tuple[float, Terms]] = []
     for terms in (Terms(t, p) for p in POWERS for t in TRANSFERS):
         latencies = yield (placements := pricing.place(terms)[None])
         found.add(placements, latencies)
-        charged.append((float(latencies[0]), terms))
     steps = int(np.clip(WORK / len(problem.units.graph), *STEPS))
-    if steps == STEPS[0]:
-        yield from vary_terms(pricing, found, charged, rng, horizon // 2)
     chains = Chains(problem, costs, hierarchy, found, rng)
     yield from anneal_chains(chains, horizon - len(found), steps)
-
-
-def vary_terms(
-    pricing: Pricing,
-    found: Found,
-    charged: list[tuple[float, Terms]],
-    rng: np.random.Generator,
-    until: int,
-) -> Proposals:
-    """Refine from the coarsest level again, under terms close to the best so far."""
-    while len(found) < until:
-        best = min(charged, key=lambda item: item[0])[1]
-        change = rng.normal(size=2) * SPREAD
-        terms = Terms(best.transfer * float(np.exp(change[0])), max(best.power + change[1], 0.0))
-        latencies = yield (placements := pricing.place(terms)[None])
-        found.add(placements, latencies)
-        charged.append((float(latencies[0]), terms))
 
 
 class Chains:
