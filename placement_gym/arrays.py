@@ -11,5 +11,7 @@ Float32Array = NDArray[np.float32]
 IntArray = NDArray[np.int64]
 
 UInt8 = NDArray[np.uint8]
+MAX_DEVICES = 256
+"""Of a problem: kernels and hashes have eight bits for a device."""
 UInt32 = NDArray[np.uint32]
 Int32 = NDArray[np.int32]

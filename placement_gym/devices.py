@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from placement_gym.arguments import check_integer, check_not_negative
+from placement_gym.arrays import MAX_DEVICES
 from placement_gym.errors import UserError, suggest, unknown_name, warn_user
 from placement_gym.files import FileError
 from placement_gym.properties import check_properties
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
     import openvino as ov
 
 PRECISIONS = ("f32", "f16", "bf16")
-MAX_DEVICES = 256
-"""Of a problem; hashes of placements have eight bits for a device."""
 MAX_NAME = 64
 MAX_THREADS = 4096
 NATIVE_PRECISION = {"NPU": "f16"}

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import networkx as nx
 import numpy as np
 
-from placement_gym.arrays import BoolArray, FloatArray, IntArray
+from placement_gym.arrays import MAX_DEVICES, BoolArray, FloatArray, IntArray
 from placement_gym.costs.rooflines import check_kind
 from placement_gym.costs.table import CostTable
-from placement_gym.devices import MAX_DEVICES, DeviceSpec
+from placement_gym.devices import DeviceSpec
 from placement_gym.errors import UserError
 from placement_gym.files import FileError
 from placement_gym.graph.operators import BACKWARD, OpGraph, Tensors

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import FailFast, Field
 
-from placement_gym.devices import MAX_DEVICES
+from placement_gym.arrays import MAX_DEVICES
 from placement_gym.schemas.reading import MAX_BYTES, Fields, Name
 
 Devices = Annotated[list[Any], Field(min_length=1, max_length=MAX_DEVICES)]

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import FailFast, Field, FiniteFloat, model_validator
 
-from placement_gym.devices import MAX_DEVICES
+from placement_gym.arrays import MAX_DEVICES
 from placement_gym.schemas.reading import MAX_BYTES, Fields
 
 MAX_MS = 1e15
