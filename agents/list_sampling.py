@@ -7,10 +7,9 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from agents.common.fixed import Fixed
+from agents.search.search import UNFIT, Search
 from placement_gym.arrays import FloatArray, IntArray
-from placement_gym.env import placement_env
-from placement_gym.problem import Problem, assignment_hash
+from placement_gym.problem import assignment_hash
 from placement_gym.solvers.decoder import Decoder
 from placement_gym.solvers.list_sampling import (
     decode_noise,
@@ -27,15 +26,15 @@ INHERITED = 0.8
 """Share of samples whose price of memory is near that of one of the fastest placements."""
 
 
-class ListSampling(Fixed):
+class ListSampling(Search):
     """Samples list schedules, and rebuilds parts of the fastest placements so far.
 
     No placement is evaluated twice, so ``learn`` may end early on a small problem. Calling it again
     continues the search.
 
     Args:
-        env: The environment that evaluates placements.
-        seed: Seed of all random numbers.
+        env: As for ``Search``.
+        seed: As for ``Search``.
         batch: Placements that are evaluated together.
         changes: Share of a batch that changes earlier placements; 0 only samples.
         parents: How many of the fastest placements are changed.
@@ -49,37 +48,30 @@ class ListSampling(Fixed):
         changes: float = 0.5,
         parents: int = 4,
     ) -> None:
-        self.base = placement_env(env)
-        self.problem: Problem = self.base.problem
-        super().__init__(self.problem.single(self.problem.reference_device))
-        self.rng = np.random.default_rng(seed)
+        super().__init__(env, seed)
         self.batch, self.changes, self.n_parents = batch, changes, parents
         self.decoder = Decoder.of(self.problem, self.base.cost_table())
         self.tried: set[str] = set()
         self.parents = np.empty((0, self.problem.n_units), dtype=np.int64)
         self.prices, self.speedups = np.empty(0), np.empty(0)
-
-    @property
-    def evaluations(self) -> int:
-        """Placements evaluated so far."""
-        return len(self.tried)
-
-    @property
-    def best_speedup(self) -> float:
-        """The speed-up of the fastest placement so far; 0 before any is feasible."""
-        return float(self.speedups[0]) if len(self.speedups) else 0.0
+        self.fruitless = 0
 
     def learn(self, total_timesteps: int) -> ListSampling:
         """Evaluate ``total_timesteps`` more placements, or all that it finds if they are fewer."""
         end = self.evaluations + total_timesteps
-        fruitless = 0
-        while self.evaluations < end and fruitless < PATIENCE:
-            placements, prices = self.propose(min(self.batch, end - self.evaluations))
-            fresh = self.find_untried(placements)
-            fruitless = 0 if fresh else fruitless + 1
-            if fresh:
-                self.evaluate(placements[fresh], prices[fresh])
+        self.fruitless = 0
+        while self.evaluations < end and self.fruitless < PATIENCE:
+            self.improve(end)
         return self
+
+    def improve(self, end: int) -> None:
+        """Evaluate what is new in one batch, and keep the fastest feasible ones as parents."""
+        placements, prices = self.propose(min(self.batch, end - self.evaluations))
+        fresh = self.find_untried(placements)
+        self.fruitless = 0 if fresh else self.fruitless + 1
+        if fresh:
+            self.tried.update(map(assignment_hash, placements[fresh]))
+            self.keep_parents(*self.evaluate(placements[fresh]), prices[fresh])
 
     def propose(self, k: int) -> tuple[IntArray, FloatArray]:
         """(k, n_units) placements and the (k,) prices of memory that they were made with.
@@ -110,14 +102,11 @@ class ListSampling(Fixed):
         keys = [assignment_hash(placement) for placement in placements]
         return [i for i, key in enumerate(keys) if key not in self.tried and key not in keys[:i]]
 
-    def evaluate(self, placements: IntArray, prices: FloatArray) -> None:
-        """Evaluate (k, n_units) placements and keep the fastest feasible ones as parents."""
-        speedups, feasible = self.base.backend.evaluate_batch(placements)
-        self.tried.update(map(assignment_hash, placements))
-        reached = np.concatenate([self.speedups, speedups[feasible]])
+    def keep_parents(self, placements: IntArray, speedups: FloatArray, prices: FloatArray) -> None:
+        """Keep the fastest feasible ones of these placements and the parents so far."""
+        fits = speedups > UNFIT
+        reached = np.concatenate([self.speedups, speedups[fits]])
         best = np.argsort(-reached, kind="stable")[: self.n_parents]
         self.speedups = reached[best]
-        self.parents = np.concatenate([self.parents, placements[feasible]])[best]
-        self.prices = np.concatenate([self.prices, prices[feasible]])[best]
-        if len(best):
-            self.assignment = self.parents[0]
+        self.parents = np.concatenate([self.parents, placements[fits]])[best]
+        self.prices = np.concatenate([self.prices, prices[fits]])[best]

@@ -8,13 +8,12 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from agents.search import Search
-from placement_gym.arrays import FloatArray, IntArray
+from agents.search.search import UNFIT, Search
 from placement_gym.solvers.proposals import Proposals
 
 
 class ProposalSearch(Search):
-    """Evaluates what a solver proposes and tells it the latencies.
+    """Evaluates what a solver proposes and tells it the latencies, in units of the reference's.
 
     Args:
         env: As for ``Search``.
@@ -56,16 +55,8 @@ class ProposalSearch(Search):
         """Evaluate what is proposed, or as much of it as may be; then take the next proposals."""
         assert self.proposals is not None
         waiting = self.proposed[len(self.latencies) :][: end - self.evaluations]
-        self.latencies = np.concatenate([self.latencies, self.measure(waiting)])
+        _, speedup = self.evaluate(waiting)
+        latencies = np.where(speedup > UNFIT, 1.0 / speedup, np.inf)
+        self.latencies = np.concatenate([self.latencies, latencies])
         if len(self.latencies) == len(self.proposed):
             self.proposed, self.latencies = self.proposals.send(self.latencies), np.empty(0)
-
-    def measure(self, assignments: IntArray) -> FloatArray:
-        """(k,) latencies over the reference's, infinite where a placement is infeasible."""
-        speedup, feasible = self.base.backend.evaluate_batch(assignments)
-        self.evaluations += len(assignments)
-        best = int(np.where(feasible, speedup, 0.0).argmax())
-        if feasible[best] and speedup[best] > self.best_speedup:
-            self.best_speedup = float(speedup[best])
-            self.assignment = assignments[best].copy()
-        return np.where(feasible, 1.0 / speedup, np.inf)

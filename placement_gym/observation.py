@@ -19,7 +19,7 @@ from placement_gym.problem import Problem
 
 Observation = dict[str, NDArray[Any]]
 
-MAX_DEVICES = 16
+COST_COLUMNS = 16
 GRAPH_IDS = 1 << 24
 WIDTHS = {
     "type": features.OTHER_TYPE + 1,
@@ -29,7 +29,7 @@ WIDTHS = {
     "fractal_dimension": 1,
     "position": features.POSITIONS,
     "work": 3,
-    "cost": MAX_DEVICES,
+    "cost": COST_COLUMNS,
 }
 ENDS = np.cumsum(list(WIDTHS.values())).tolist()
 FEATURES: dict[str, slice] = {
@@ -48,7 +48,7 @@ def compute_node_features(problem: Problem, unit_ms: FloatArray | None) -> NDArr
             of 1.
     """
     graph = problem.units.quotient
-    costs = np.zeros((len(graph), MAX_DEVICES))
+    costs = np.zeros((len(graph), COST_COLUMNS))
     if unit_ms is not None:
         costs[:, : unit_ms.shape[1]] = unit_ms / unit_ms.mean()
     blocks = {
@@ -106,8 +106,8 @@ class Observer:
                 f"max_nodes={self.max_nodes}, max_edges={self.max_edges} are too small: "
                 f"{quotient.model!r} has {len(quotient)} units and {quotient.n_edges} edges"
             )
-        if len(self.problem.devices) > MAX_DEVICES:
-            raise UserError(f"at most {MAX_DEVICES} devices, not {len(self.problem.devices)}")
+        if len(self.problem.devices) > COST_COLUMNS:
+            raise UserError(f"at most {COST_COLUMNS} devices, not {len(self.problem.devices)}")
 
     @cached_property
     def n_nodes(self) -> int:

@@ -87,7 +87,7 @@ class Problem:
     def limits_bytes(self) -> FloatArray:
         """(n_devices,) bytes that fit, infinite without a limit."""
         total = int(self.unit_bytes.sum())
-        return np.array([device.limit_bytes(total) for device in self.devices])
+        return np.array([device.limit_bytes(total) for device in self.devices], dtype=np.float64)
 
     @cached_property
     def limited(self) -> bool:

@@ -49,7 +49,7 @@ def pytest_configure(config: pytest.Config) -> None:
         process.wait()
 
 
-settings.register_profile("tests", deadline=None, max_examples=150)
+settings.register_profile("tests", deadline=None, max_examples=100)
 settings.load_profile("tests")
 
 

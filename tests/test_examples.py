@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+SLOW = ("05_compare", "07_ablations")
 EXAMPLES = sorted((Path(__file__).parent.parent / "examples").glob("[0-9]*.py"))
 PRINTED = {
     "01_first_steps": r"reward -?\d+\.\d{3}, \d+ transfers(.|\n)*reward -?\d+\.\d{3}",
@@ -26,7 +27,13 @@ def test_examples_are_numbered_without_a_gap() -> None:
     assert [int(path.name[:2]) for path in EXAMPLES] == list(range(1, len(EXAMPLES) + 1))
 
 
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(path, id=path.stem, marks=pytest.mark.slow if path.stem in SLOW else ())
+        for path in EXAMPLES
+    ],
+)
 def test_the_example_runs(path: Path, tmp_path: Path) -> None:
     command = [sys.executable, str(path), "--smoke"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)

@@ -33,7 +33,8 @@ def change_batch(
         neighbours: Units that a tensor connects with the unit.
     """
     changed = np.empty((k, len(placement)), np.int64)
-    for row in changed:
+    for i in range(k):
+        row = changed[i]
         for _ in range(ATTEMPTS):
             row[:] = placement
             kind = rng.integers(0, 4)

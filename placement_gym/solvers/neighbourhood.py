@@ -20,7 +20,7 @@ from placement_gym.solvers.levels.levels import Level
 from placement_gym.solvers.levels.models import BY_RANK, Operators, choose_model, estimate_ms
 from placement_gym.solvers.levels.pricing import Pricing, Terms
 from placement_gym.solvers.list_scheduling import critical_path, heft, m_etf
-from placement_gym.solvers.proposals import Evaluate, Found, Proposals, Report, run_search
+from placement_gym.solvers.proposals import Found, Proposals
 from placement_gym.solvers.rebuild import (
     MAX_OPERATORS,
     Program,
@@ -62,35 +62,6 @@ class Settings:
 
 
 DEFAULT = Settings()
-
-
-def neighbourhood(
-    problem: Problem,
-    costs: CostTable,
-    evaluate: Evaluate,
-    evaluations: int,
-    seed: int = 0,
-    settings: Settings = DEFAULT,
-    time_limit_s: float = np.inf,
-    report: Report | None = None,
-) -> IntArray:
-    """Place units by large-neighbourhood search; see ``search``.
-
-    Args:
-        problem: Units, devices, support and memory limits.
-        costs: Costs of the units' operators.
-        evaluate: (k, n_units) placements to their (k,) latencies, infinite where infeasible.
-        evaluations: How many placements may be evaluated.
-        seed: Of all random choices.
-        settings: How blocks are rebuilt.
-        time_limit_s: Wall-clock limit, checked between evaluations.
-        report: Is told the evaluations so far and the least latency.
-
-    Returns:
-        (n_units,) the fastest placement that was evaluated.
-    """
-    proposals = search(problem, costs, np.random.default_rng(seed), settings)
-    return run_search(problem, proposals, evaluate, evaluations, time_limit_s, report)
 
 
 def search(

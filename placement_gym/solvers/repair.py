@@ -134,7 +134,7 @@ def repair(
     terms = Terms(
         problem.unit_bytes,
         problem.limits_bytes,
-        np.where(problem.supported, price, np.inf),
+        np.ascontiguousarray(np.where(problem.supported, price, np.inf)),
         links.first,
         links.other,
         links.ms,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache, partial
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -41,8 +42,8 @@ POLICIES: dict[str, Any] = {
 }
 LEARNERS = [(name, algorithm) for name in NAMES[:3] for algorithm in (REINFORCE, PPO)]
 LEARNERS.append(("post", Post))
-SLOW = [("placeto", REINFORCE), ("hdp", PPO), ("rnn", PPO)]
-"""Learners that need many steps; each policy and each algorithm has a quicker one too."""
+SLOW = [*product(("placeto", "hdp"), (REINFORCE, PPO)), ("rnn", PPO)]
+"""Learners that need many steps."""
 TO_THE_OPTIMUM = [
     pytest.param(*one, marks=pytest.mark.slow if one in SLOW else ()) for one in LEARNERS
 ]

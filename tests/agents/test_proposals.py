@@ -29,7 +29,7 @@ def made(spec: AgentSpec, env: gym.Env, seed: int = 0) -> ProposalSearch:
 
 @ALL
 def test_a_run_evaluates_as_many_placements_as_it_may(spec: AgentSpec, tmp_path: Path) -> None:
-    bench_env = BenchEnv.make("DevicePlacementSim-v0", {"model": "resnet"}, tmp_path)
+    bench_env = BenchEnv.make("DevicePlacementSim-v0", {"model": "synthetic-layered-60"}, tmp_path)
     row, _ = run_agent(bench_env, spec, seed=0, budget=61)
     assert row.error == ""
     assert row.evaluations == 61
@@ -72,6 +72,6 @@ def test_time_may_be_limited(spec: AgentSpec) -> None:
 
 @ALL
 def test_large_problems_need_no_observed_graph(spec: AgentSpec) -> None:
-    env = environment("synthetic-layered-1000", observe_graph=False, schedule="list")
+    env = environment("synthetic-layered-400", observe_graph=False, schedule="list")
     agent = made(spec, env).learn(10)
     assert agent.best_speedup > placement_env(env).singles.fastest().speedup

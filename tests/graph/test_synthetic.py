@@ -228,6 +228,7 @@ def test_features_take_memory_that_is_linear_in_the_graph() -> None:
     assert peak < 20_000**2 / 4
 
 
+@pytest.mark.slow
 def test_eighty_thousand_operators_can_be_placed_without_observing_the_graph() -> None:
     env = gym.make("DevicePlacementSim-v0", model="synthetic-layered-80000", observe_graph=False)
     observation, start = env.reset(seed=0)

@@ -158,6 +158,7 @@ child = Child("child_module", {})
 child.call({"echo": 1}, 20.0)
 if sys.argv[1] == "stopped":
     os.kill(child.process.pid, signal.SIGSTOP)
+    os.waitpid(child.process.pid, os.WUNTRACED)
 print(child.process.pid, flush=True)
 time.sleep(60)
 """

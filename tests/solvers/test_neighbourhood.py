@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import product
 
 import numpy as np
 import pytest
 from by_hand import random_backend
-from levels import random_problem, scorer
+from levels import follow, random_problem, scorer
 
-from placement_gym.arrays import BoolArray, IntArray
+from placement_gym.arrays import BoolArray, FloatArray, IntArray
+from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.solvers.levels.levels import Level
 from placement_gym.solvers.levels.models import BY_NUMBER, SERIAL, Operators, estimate_ms
 from placement_gym.solvers.neighbourhood import (
@@ -17,7 +19,6 @@ from placement_gym.solvers.neighbourhood import (
     SMALLER,
     Blocks,
     Settings,
-    neighbourhood,
     propose_starts,
     search,
 )
@@ -26,6 +27,14 @@ from placement_gym.solvers.solution import Solution
 
 QUICK = Settings(time_limit_s=60.0, max_nodes=5, patience=2)
 WITHOUT_PROGRAM = Settings(programs_s=0.0)
+Evaluate = Callable[[IntArray], FloatArray]
+
+
+def neighbourhood(
+    backend: SimulatedBackend, evaluate: Evaluate, evaluations: int, seed: int, settings: Settings
+) -> IntArray:
+    proposals = search(backend.problem, backend.costs, np.random.default_rng(seed), settings)
+    return follow(proposals, evaluate, evaluations)
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -33,7 +42,7 @@ def test_it_finds_the_optimum_of_small_problems(seed: int) -> None:
     backend = random_backend(seed)
     problem, evaluate = backend.problem, scorer(backend)
     every = np.array(list(product(range(len(problem.devices)), repeat=problem.n_units)))
-    found = neighbourhood(problem, backend.costs, evaluate, 30, seed, QUICK)
+    found = neighbourhood(backend, evaluate, 30, seed, QUICK)
     assert evaluate(found[None])[0] == pytest.approx(evaluate(every).min())
 
 
@@ -42,7 +51,7 @@ def test_it_finds_the_optimum_of_small_problems(seed: int) -> None:
 def test_limits_hold_and_its_starts_are_not_better(seed: int, schedule: str) -> None:
     backend = random_problem(seed, 60, schedule=schedule)
     problem, evaluate = backend.problem, scorer(backend)
-    found = neighbourhood(problem, backend.costs, evaluate, 40, seed, WITHOUT_PROGRAM)
+    found = neighbourhood(backend, evaluate, 40, seed, WITHOUT_PROGRAM)
     starts = propose_starts(problem, backend.costs, np.random.default_rng(seed))
     assert problem.infeasibility(found) == ""
     assert evaluate(found[None])[0] < evaluate(starts).min()
@@ -52,7 +61,7 @@ def test_the_same_seed_finds_the_same_and_the_budget_holds() -> None:
     backend = random_problem(5, 24, schedule="list")
     tried: list[list[IntArray]] = [[], [], []]
     for seen, seed in zip(tried, (0, 0, 1), strict=True):
-        neighbourhood(backend.problem, backend.costs, scorer(backend, seen), 12, seed, QUICK)
+        neighbourhood(backend, scorer(backend, seen), 12, seed, QUICK)
     assert [len(seen) for seen in tried] == [12, 12, 12]
     assert (np.stack(tried[0]) == np.stack(tried[1])).all()
     assert (np.stack(tried[0]) != np.stack(tried[2])).any()

@@ -13,6 +13,7 @@ from placement_gym.costs.semantics import parse_schedule
 from placement_gym.devices import DeviceSpec
 from placement_gym.graph.units import group
 from placement_gym.problem import Problem
+from placement_gym.solvers.proposals import Proposals
 
 
 def random_problem(
@@ -62,3 +63,18 @@ def scorer(
         return np.where(feasible, ms, np.inf)
 
     return evaluate
+
+
+def follow(
+    proposals: Proposals, evaluate: Callable[[IntArray], FloatArray], evaluations: int
+) -> IntArray:
+    """The fastest of the first proposals that the evaluations allow."""
+    tried, latencies = next(proposals), np.empty(0)
+    while len(latencies) < evaluations:
+        new = tried[len(latencies) :][: evaluations - len(latencies)]
+        reached = evaluate(new)
+        latencies = np.concatenate([latencies, reached])
+        if len(latencies) == len(tried) < evaluations:
+            tried = np.concatenate([tried, proposals.send(reached)])
+    best: IntArray = tried[latencies.argmin()]
+    return best

@@ -14,7 +14,7 @@ from placement_gym.solvers.beams.potentials import Potentials
 
 BITS = 3
 MAX_SLOTS = 18
-MAX_DEVICES = 8
+CODED_DEVICES = 1 << BITS
 COMPARED = 400
 
 

@@ -11,7 +11,13 @@ from placement_gym.costs.rank import upward_rank
 from placement_gym.costs.semantics import Semantics
 from placement_gym.costs.table import CostTable
 from placement_gym.problem import Problem
-from placement_gym.solvers.beams.expansion import MAX_DEVICES, MAX_SLOTS, Layer, expand, merge_alike
+from placement_gym.solvers.beams.expansion import (
+    CODED_DEVICES,
+    MAX_SLOTS,
+    Layer,
+    expand,
+    merge_alike,
+)
 from placement_gym.solvers.beams.frontier import Frontier, find_tiny
 from placement_gym.solvers.beams.potentials import Potentials
 from placement_gym.solvers.beams.prices import find_prices
@@ -69,7 +75,7 @@ class Grower:
     def is_narrow(self) -> bool:
         """Whether few enough tasks and devices matter at a time."""
         n_devices, most = len(self.problem.devices), int(np.diff(self.frontier.first_live).max())
-        fits = self.frontier.n_slots <= MAX_SLOTS and n_devices <= MAX_DEVICES
+        fits = self.frontier.n_slots <= MAX_SLOTS and n_devices <= CODED_DEVICES
         return fits and n_devices**most <= MAX_STATES and len(self.tasks) <= MAX_TASKS
 
     def first_layer(self) -> Layer:

@@ -112,7 +112,7 @@ def make_level(
         possible=possible,
         source=source,
         first_reader=np.searchsorted(tensor, np.arange(len(source) + 1)),
-        readers=reader,
+        readers=np.ascontiguousarray(reader),
         transfer_ms=transfer_ms,
         first_incident=np.searchsorted(node[order], np.arange(len(ms) + 1)),
         incident=incident[order],

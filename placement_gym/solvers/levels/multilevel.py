@@ -20,7 +20,7 @@ from placement_gym.solvers.levels.models import Operators, choose_model
 from placement_gym.solvers.levels.pricing import Pricing, Terms
 from placement_gym.solvers.levels.refine import Prices, make_state
 from placement_gym.solvers.list_scheduling import critical_path, heft, m_etf
-from placement_gym.solvers.proposals import Evaluate, Found, Proposals, Report, run_search
+from placement_gym.solvers.proposals import Found, Proposals
 
 TRANSFERS = (1.0, 0.3, 0.1, 0.03, 0.01)
 POWERS = (0.0, 1.0, 3.0, 8.0)
@@ -38,33 +38,6 @@ APART = 0.1
 """Share of the units in which the placements differ at which chains start."""
 LOST = 2.5
 """A chain goes on from the best placement if it is behind by so many temperatures."""
-
-
-def multilevel(
-    problem: Problem,
-    costs: CostTable,
-    evaluate: Evaluate,
-    evaluations: int,
-    seed: int = 0,
-    time_limit_s: float = np.inf,
-    report: Report | None = None,
-) -> IntArray:
-    """Place units by a multilevel search; see ``search``.
-
-    Args:
-        problem: Units, devices, support and memory limits.
-        costs: Costs of the units' operators.
-        evaluate: (k, n_units) placements to their (k,) latencies, infinite where infeasible.
-        evaluations: How many placements may be evaluated.
-        seed: Of all random choices.
-        time_limit_s: Wall-clock limit, checked between evaluations.
-        report: Is told the evaluations so far and the least latency.
-
-    Returns:
-        (n_units,) the fastest placement that was evaluated.
-    """
-    proposals = search(problem, costs, np.random.default_rng(seed), evaluations)
-    return run_search(problem, proposals, evaluate, evaluations, time_limit_s, report)
 
 
 def search(problem: Problem, costs: CostTable, rng: np.random.Generator, horizon: int) -> Proposals:

@@ -30,7 +30,13 @@ def envs(built: Callable[[str], ov.Model]) -> Iterator[BenchEnvs]:
         yield opened
 
 
-@pytest.mark.parametrize("value", SHIPPED, ids=lambda value: value.name)
+@pytest.mark.parametrize(
+    "value",
+    [
+        pytest.param(value, id=value.name, marks=pytest.mark.slow if i % 4 else ())
+        for i, value in enumerate(SHIPPED)
+    ],
+)
 def test_every_value_is_what_its_placement_takes(value: BestKnown, envs: BenchEnvs) -> None:
     backend = open_backend(value.problem, envs)
     assert identify(backend) == value.identity
