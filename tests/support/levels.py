@@ -13,6 +13,8 @@ from placement_gym.costs.semantics import parse_schedule
 from placement_gym.devices import DeviceSpec
 from placement_gym.graph.units import group
 from placement_gym.problem import Problem
+from placement_gym.solvers.levels.levels import Level
+from placement_gym.solvers.levels.refine import make_state
 from placement_gym.solvers.proposals import Proposals
 
 
@@ -49,6 +51,12 @@ def random_problem(
 def random_places(rng: np.random.Generator, possible: np.ndarray, k: int) -> IntArray:
     """(k, n) random devices that are possible."""
     return (rng.random((k, *possible.shape)) * possible).argmax(axis=2)
+
+
+def serial_ms(level: Level, place: IntArray) -> float:
+    """The serial latency of a level's placement."""
+    state = make_state(level, place.copy(), np.zeros(level.ms.shape[1]))
+    return float(state.total_ms[0])
 
 
 def scorer(

@@ -10,7 +10,7 @@ from numba import njit
 from placement_gym.arrays import BoolArray, IntArray
 from placement_gym.solvers.levels.coarsen import Hierarchy
 from placement_gym.solvers.levels.levels import Level
-from placement_gym.solvers.levels.models import Operators, estimate_ms
+from placement_gym.solvers.levels.models import SERIAL, Operators, estimate_ms
 from placement_gym.solvers.levels.refine import Prices, State, move, relieve
 
 SHIFTS, RUNS = 0.5, 0.75
@@ -56,6 +56,8 @@ def anneal(
 ) -> tuple[float, IntArray]:
     """Move, swap and shift clusters for some steps; the state ends where the last one led.
 
+    In series a move is charged by what it changes; other schedules are estimated as a whole.
+
     Args:
         level: The finest level.
         groups: Clusters of all levels.
@@ -81,7 +83,7 @@ def anneal(
         fits = state.room.min() >= 0.0 or relieve(level, state, prices, moved)
         ms = np.inf
         if fits and (place != old).any():
-            ms = estimate_ms(operators, model, place)
+            ms = state.total_ms[0] if model == SERIAL else estimate_ms(operators, model, place)
             if ms < best_ms:
                 best_ms = ms
                 best[:] = place

@@ -30,12 +30,14 @@ class State(NamedTuple):
         readers_on: (n_tensors, n_devices) readers of each tensor on each device.
         room: (n_devices,) bytes left, negative where too many are held.
         load: (n_devices,) sum of times, ms.
+        total_ms: (1,) the serial latency, where each tensor is sent once per destination.
     """
 
     place: IntArray
     readers_on: IntArray
     room: FloatArray
     load: FloatArray
+    total_ms: FloatArray
 
 
 class Prices(NamedTuple):
@@ -59,27 +61,18 @@ def make_state(level: Level, place: IntArray, limits_bytes: FloatArray) -> State
     """Count readers and room; the placement itself is not copied."""
     n_tensors, d = len(level.source), level.ms.shape[1]
     count, room, load = np.zeros((n_tensors, d), np.int64), limits_bytes.copy(), np.zeros(d)
+    moving_ms = 0.0
     for t in range(n_tensors):
+        source = place[level.source[t]]
         for r in range(level.first_reader[t], level.first_reader[t + 1]):
-            count[t, place[level.readers[r]]] += 1
+            there = place[level.readers[r]]
+            if count[t, there] == 0:
+                moving_ms += level.transfer_ms[t, source, there]
+            count[t, there] += 1
     for u in range(len(place)):
         room[place[u]] -= level.held[u]
         load[place[u]] += level.ms[u, place[u]]
-    return State(place, count, room, load)
-
-
-@njit(cache=True, nogil=True)
-def serial_ms(level: Level, place: IntArray) -> float:
-    """The serial latency: all times and transfers, each tensor once per destination."""
-    state = make_state(level, place, np.zeros(level.ms.shape[1]))
-    total = 0.0
-    for u in range(len(place)):
-        total += level.ms[u, place[u]]
-    for t in range(len(level.source)):
-        for there in range(level.ms.shape[1]):
-            if state.readers_on[t, there] > 0:
-                total += level.transfer_ms[t, place[level.source[t]], there]
-    return total
+    return State(place, count, room, load, np.array([load.sum() + moving_ms]))
 
 
 @njit(cache=True, nogil=True)
@@ -116,18 +109,30 @@ def price_devices(level: Level, state: State, u: int, prices: Prices, cost: Floa
 
 @njit(cache=True, nogil=True)
 def move(level: Level, state: State, u: int, device: int) -> None:
-    """Move a cluster to a device."""
+    """Move a cluster to a device, and add what that changes."""
     here = state.place[u]
     state.place[u] = device
+    added_ms = level.ms[u, device] - level.ms[u, here]
     state.room[here] += level.held[u]
     state.room[device] -= level.held[u]
     state.load[here] -= level.ms[u, here]
     state.load[device] += level.ms[u, device]
     for i in range(level.first_incident[u], level.first_incident[u + 1]):
         t = level.incident[i]
-        if level.source[t] != u:
-            state.readers_on[t, here] -= 1
-            state.readers_on[t, device] += 1
+        readers_on, transfer_ms = state.readers_on[t], level.transfer_ms[t]
+        if level.source[t] == u:
+            for there in range(len(readers_on)):
+                if readers_on[there] > 0:
+                    added_ms += transfer_ms[device, there] - transfer_ms[here, there]
+        else:
+            source = state.place[level.source[t]]
+            readers_on[here] -= 1
+            if readers_on[here] == 0:
+                added_ms -= transfer_ms[source, here]
+            if readers_on[device] == 0:
+                added_ms += transfer_ms[source, device]
+            readers_on[device] += 1
+    state.total_ms[0] += added_ms
 
 
 @njit(cache=True, nogil=True)

@@ -7,7 +7,7 @@ import pytest
 from by_hand import grouped
 from graphs import is_topological, op_graphs, problem_on
 from hypothesis import given
-from levels import random_places, random_problem
+from levels import random_places, random_problem, serial_ms
 
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.backends.simulated.build import build_simulated_problem
@@ -16,7 +16,6 @@ from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.units import merge_cycles
 from placement_gym.problem import Problem
 from placement_gym.solvers.levels.coarsen import LARGEST_SHARE, Hierarchy, coarsen
-from placement_gym.solvers.levels.refine import serial_ms
 
 SIZES = pytest.mark.parametrize("n", [1, 2, 30, 300])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from levels import random_places, random_problem
+from levels import random_places, random_problem, serial_ms
 
 from placement_gym.solvers.levels.levels import Level
 from placement_gym.solvers.levels.refine import (
@@ -16,7 +16,6 @@ from placement_gym.solvers.levels.refine import (
     move,
     price_devices,
     relieve,
-    serial_ms,
 )
 
 SERIAL = Prices(np.zeros(3), 1.0, 0.0, 1.0)
@@ -50,6 +49,7 @@ def test_a_price_difference_is_the_change_of_the_serial_latency(seed: int) -> No
     assert (fresh.readers_on == state.readers_on).all()
     assert np.allclose(fresh.room, state.room)
     assert np.allclose(fresh.load, state.load)
+    assert np.allclose(fresh.total_ms, state.total_ms)
 
 
 @SEEDS
