@@ -65,6 +65,7 @@ class Networks(nn.Module):
             options.conv,
             options.directed,
             options.dropout,
+            options.joint_costs,
         )
         self.scorer = make_perceptron(hidden, hidden, 1) if options.grouping else None
         self.placer = make_perceptron(hidden, hidden, n_devices, gain=0.0)
