@@ -11,6 +11,7 @@ WIDTHS = (256, 384, 512, 768, 1024)
 TOKENS = (16, 64, 128, 256, 512)
 HEADS = (1, 2, 4, 8)
 HEAD_OPERATORS, BLOCK_OPERATORS = 6, 9
+TOLERANCE = 0.15
 EXPERTS = (4, 6, 8, 12)
 VOCABULARY = 30_000
 
@@ -31,10 +32,11 @@ def count_blocks(n: int, heads: int) -> int:
 
 
 def draw_heads(n: int, rng: np.random.Generator) -> int:
-    """Draw one of the two numbers of heads with which whole blocks come nearest to n operators."""
+    """Draw a number of heads with which whole blocks come near to n operators."""
     sizes = [2 + count_blocks(n, h) * (BLOCK_OPERATORS + HEAD_OPERATORS * h) for h in HEADS]
-    nearest = np.argsort(np.abs(np.array(sizes) - n), kind="stable")
-    return HEADS[int(nearest[rng.integers(2)])]
+    away = np.abs(np.array(sizes) - n)
+    near = np.flatnonzero(away <= max(TOLERANCE * n, away.min()))
+    return HEADS[int(rng.choice(near))]
 
 
 def embed(b: GraphBuilder, tokens: int, width: int) -> int:
