@@ -181,7 +181,10 @@ class Graphs:
 
 
 def take_first_rows(observation: TensorDict, row_graph: Tensor, n_graphs: int) -> dict[str, Tensor]:
-    """(n_graphs, ...) graph arrays, from the first row of each graph."""
+    """(n_graphs, ...) graph arrays, from the first row of each graph.
+
+    Where devices are observed, they tell which device supports which unit.
+    """
     if "x" not in observation:
         raise MissingGraphError(
             "the observation carries no graph: make the environment with observe_graph=True, or "
@@ -189,7 +192,10 @@ def take_first_rows(observation: TensorDict, row_graph: Tensor, n_graphs: int) -
         )
     rows = torch.arange(len(row_graph), device=row_graph.device).flip(0)
     first = rows.new_empty(n_graphs).scatter_(0, row_graph.flip(0), rows)
-    return {key: observation[key][first] for key in GRAPH_KEYS}
+    arrays = {key: observation[key][first] for key in GRAPH_KEYS}
+    if "supported" in observation:
+        arrays["action_mask"] = observation["supported"][first]
+    return arrays
 
 
 def make_batch(padded: TensorDict, ids: tuple[int, ...]) -> GraphBatch:

@@ -8,6 +8,7 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import ArrayLike
 
+from placement_gym.arguments import check_integer
 from placement_gym.entry_points import SimulatedEnv
 from placement_gym.env import DevicePlacementEnv
 from placement_gym.graph.families.device_sets import MAX_DEVICES
@@ -31,8 +32,13 @@ class SampledProblemEnv(gym.Env[Observation, Any]):
     of the floor's latency over the placement's; info has ``floor_ms`` and ``problem_seed`` beside
     the keys of ``DevicePlacementEnv``.
 
+    ``REINFORCE`` learns nothing from a graph's only placement where its baseline is the average of
+    that graph: use ``baseline="none"``, as the reward has a baseline already, or more
+    ``episodes``.
+
     Args:
         split: ``"train"``, ``"validation"`` or ``"test"``.
+        episodes: Episodes of a problem before the next one is drawn.
         env_kwargs: Further arguments of ``SimulatedEnv``, as ``penalty`` or ``repair``.
 
     Attributes:
@@ -42,8 +48,10 @@ class SampledProblemEnv(gym.Env[Observation, Any]):
 
     metadata = DevicePlacementEnv.metadata
 
-    def __init__(self, split: str = "train", **env_kwargs: Any) -> None:
-        self.split, self.env_kwargs = split, env_kwargs
+    def __init__(self, split: str = "train", episodes: int = 1, **env_kwargs: Any) -> None:
+        check_integer("episodes", episodes, 1)
+        self.split, self.episodes, self.env_kwargs = split, episodes, env_kwargs
+        self.left = 0
         self.sampled, self.env = self.sample(np.random.default_rng(0))
         self.floor_ms = floor_ms(self.env)
         self.observation_space = self.env.observation_space
@@ -59,10 +67,13 @@ class SampledProblemEnv(gym.Env[Observation, Any]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
-        """Draw the next problem; everything starts on its reference device."""
+        """Draw the next problem if it is time, or a seed is given; see ``DevicePlacementEnv``."""
         super().reset(seed=seed)
-        self.sampled, self.env = self.sample(self.np_random)
-        self.floor_ms = floor_ms(self.env)
+        if seed is not None or not self.left:
+            self.sampled, self.env = self.sample(self.np_random)
+            self.floor_ms = floor_ms(self.env)
+            self.left = self.episodes
+        self.left -= 1
         observation, info = self.env.reset(seed=seed)
         return observation, self.extend(info)
 
