@@ -72,6 +72,9 @@ class MeasuredEnv(DevicePlacementEnv):
         observe_graph: See ``DevicePlacementEnv``.
         repair: See ``DevicePlacementEnv``.
         render_mode: See ``DevicePlacementEnv``.
+        max_devices: See ``DevicePlacementEnv``.
+        observe_devices: See ``DevicePlacementEnv``.
+        penalty: See ``DevicePlacementEnv``.
         sequence_length: Tokens of ``"bert"``, as an alternative to ``"bert-8"``.
 
     Raises:
@@ -100,6 +103,9 @@ class MeasuredEnv(DevicePlacementEnv):
         repair: bool = False,
         render_mode: str | None = None,
         sequence_length: int | None = None,
+        max_devices: int | None = None,
+        observe_devices: bool = False,
+        penalty: str = "flat",
     ) -> None:
         from placement_gym.backends.cached import CachedBackend
         from placement_gym.backends.measured.build import build_measured_backend
@@ -132,6 +138,9 @@ class MeasuredEnv(DevicePlacementEnv):
             graph=graph,
             repair=repair,
             render_mode=render_mode,
+            max_devices=max_devices,
+            observe_devices=observe_devices,
+            penalty=penalty,
         )
 
 
@@ -161,7 +170,8 @@ class SimulatedEnv(DevicePlacementEnv):
     Args:
         model: As for ``MeasuredEnv``; or a published workload's ``.json``; or a synthetic graph
             as ``"synthetic-layered-1000"``, ``"synthetic-series-parallel-80000"``,
-            ``"unrolled-lstm-50000"``, ``"stacked-bert-80000"`` (about that many operators).
+            ``"unrolled-lstm-50000"``, ``"stacked-bert-80000"`` (about that many operators); or a
+            generated one as ``"family-attention-120-seed7"``, see ``graph.families.names``.
         devices: Preset, names, file or specifications; None takes ``cpu+dgpu``, and for a
             workload the published devices. Kinds are CPU, GPU and NPU (and ACC for a workload),
             with an index as in ``"GPU.1"``; any other name must state its ``roofline``, unless
@@ -184,6 +194,9 @@ class SimulatedEnv(DevicePlacementEnv):
         observe_graph: See ``DevicePlacementEnv``.
         repair: See ``DevicePlacementEnv``.
         render_mode: See ``DevicePlacementEnv``.
+        max_devices: See ``DevicePlacementEnv``.
+        observe_devices: See ``DevicePlacementEnv``.
+        penalty: See ``DevicePlacementEnv``.
         sequence_length: Tokens of ``"bert"``, as an alternative to ``"bert-8"``.
 
     Raises:
@@ -210,6 +223,9 @@ class SimulatedEnv(DevicePlacementEnv):
         repair: bool = False,
         render_mode: str | None = None,
         sequence_length: int | None = None,
+        max_devices: int | None = None,
+        observe_devices: bool = False,
+        penalty: str = "flat",
     ) -> None:
         from placement_gym.backends.simulated.backend import SimulatedBackend
         from placement_gym.backends.simulated.build import build_simulated_problem
@@ -230,6 +246,9 @@ class SimulatedEnv(DevicePlacementEnv):
             graph=graph,
             repair=repair,
             render_mode=render_mode,
+            max_devices=max_devices,
+            observe_devices=observe_devices,
+            penalty=penalty,
         )
 
     def reset(

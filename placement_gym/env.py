@@ -40,11 +40,40 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
     ## Action Space
     ``MultiDiscrete([n_devices] * N)``: one device for each unit, in topological order. Devices
     that cannot run a unit are masked in ``action_masks()``. With ``max_nodes``, N is that number
-    and actions of padded units are ignored.
+    and actions of padded units are ignored. With ``max_devices``, n_devices is that number; padded
+    devices are masked and mean the reference device.
 
     ## Observation Space
-    A flat ``Dict`` of padded arrays: the static graph, the last placement, the step; see
-    ``placement_gym.observation.Observer``.
+    A flat ``Dict`` of padded arrays: the static graph, the last placement, the step. N units, E
+    edges and D devices are the problem's, or ``max_nodes``, ``max_edges`` and ``max_devices``.
+
+    | Key | Shape | Type | Meaning |
+    |---|---|---|---|
+    | node_mask | (N,) | int8 | 1 for a unit, 0 for padding |
+    | placement | (N,) | int64 | device of each unit |
+    | step | (1,) | int64 | placements so far |
+    | graph_id | (1,) | int64 | identifies graph, costs and devices |
+    | x | (N, N_FEATURES) | float32 | blocks of ``observation.FEATURES`` |
+    | edge_index | (2, E) | int64 | producer and consumer of each edge |
+    | edge_mask | (E,) | int8 | 1 for an edge |
+
+    The last three need ``observe_graph``. With ``observe_devices`` there are further keys, all of
+    them but ``room`` with ``observe_graph`` only. Times are in units of ``scale_ms``, bytes are
+    shares of the model's; times are zero if the backend knows no costs without measuring.
+
+    | Key | Shape | Type | Meaning |
+    |---|---|---|---|
+    | device_mask | (D,) | int8 | 1 for a device |
+    | devices | (D, 5) | float32 | bytes that fit (1: all), whether they are limited, whether it is
+      the host, mean time of a unit, cost of a submodel |
+    | links | (D, D, 2) | float32 | time of a transfer, and further time for a mean tensor |
+    | unit_ms | (N, D) | float32 | time of each unit on each device, all on one scale |
+    | unit_bytes | (N,) | float32 | bytes that each unit holds |
+    | supported | (N, D) | int8 | whether the device runs the unit |
+    | edge_attr | (E, 3) | float32 | mean time of the transfers, number of tensors, their size in
+      mean tensors |
+    | scale_ms | (1,) | float32 | mean time of a unit on a device, in ms |
+    | room | (D,) | float32 | bytes left by the placement, negative beyond a limit |
 
     ## Rewards
     ``log_speedup`` against the reference device by default; see ``placement_gym.rewards``.
@@ -54,8 +83,9 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
 
     ## Episode End
     Terminates after ``horizon`` placements. An infeasible placement costs ten reference
-    latencies and does not end the episode; with ``repair`` the nearest one that fits is evaluated
-    in its place.
+    latencies and does not end the episode; with ``penalty="overflow"`` one that exceeds memory
+    limits costs two, and eight more in proportion to the bytes beyond them, ten for the whole
+    model. With ``repair`` the nearest one that fits is evaluated in its place.
 
     ## Information
     The same keys after ``reset`` and every ``step``: latency_ms, reference_ms, best_single_ms,
@@ -86,6 +116,9 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         max_edges: Number of edges to pad to.
         observe_graph: False leaves the static graph out of the observation.
         unit_ms: (n_units, n_devices) times for the feature block ``cost``.
+        max_devices: Number of devices to pad to, for transfer between sets of devices.
+        observe_devices: Whether observations tell limits, room, times and links.
+        penalty: What an infeasible placement costs, ``"flat"`` or ``"overflow"``.
         graph: View of the problem's operators, kept in saved placements.
         repair: Whether a placement that support or weights forbid is repaired before it is
             evaluated, see ``solvers.repair``; the observed placement is the repaired one.
@@ -112,9 +145,14 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         graph: str = "folded",
         repair: bool = False,
         render_mode: str | None = None,
+        max_devices: int | None = None,
+        observe_devices: bool = False,
+        penalty: str = "flat",
     ) -> None:
         check_integer("horizon", horizon, 1)
         check_flag("repair", repair)
+        if penalty not in rewards.PENALTIES:
+            raise unknown_name("penalty", penalty, rewards.PENALTIES)
         if render_mode is not None and render_mode not in self.metadata["render_modes"]:
             raise unknown_name("render_mode", render_mode, self.metadata["render_modes"])
         self.backend = backend
@@ -123,14 +161,23 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         self.horizon = horizon
         self.graph = graph
         self.repair = repair
+        self.penalty = penalty
         self.on_repair: Callable[[BoolArray], None] = lambda repaired: None
         self.render_mode = render_mode
         self.observer = Observer(
-            self.problem, horizon, max_nodes, max_edges, observe_graph, unit_ms
+            self.problem,
+            horizon,
+            max_nodes,
+            max_edges,
+            observe_graph,
+            unit_ms,
+            max_devices,
+            observe_devices,
+            backend.rough_costs if observe_devices else None,
         )
         self.observation_space: spaces.Space[Any] = self.observer.space()
-        n_devices = len(self.problem.devices)
-        self.action_space = spaces.MultiDiscrete([n_devices] * self.observer.n_nodes)
+        observer = self.observer
+        self.action_space = spaces.MultiDiscrete([observer.n_devices] * observer.n_nodes)
         self.assignment = self.problem.single(self.problem.reference_device)
         self.steps = 0
         self.measurement: Measurement | None = None
@@ -195,7 +242,7 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         """
         kept = None if keep is None else keep[None]
         fitting, repaired = self.repair_proposals(assignment[None], kept)
-        measurement = self.backend.evaluate(fitting[0])
+        measurement = self.penalise_measurement(self.backend.evaluate(fitting[0]), fitting[0])
         self.measurement = replace(measurement, repaired=True) if repaired[0] else measurement
         self.assignment = fitting[0]
         return self.measurement
@@ -207,7 +254,36 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
             The placements that were evaluated, and their speed-ups and feasibility.
         """
         fitting, _ = self.repair_proposals(assignments)
-        return fitting, self.backend.evaluate_batch(fitting)
+        speedup, feasible = self.backend.evaluate_batch(fitting)
+        return fitting, Batch(self.penalise(speedup, feasible, fitting), feasible)
+
+    def penalise_measurement(self, measurement: Measurement, assignment: IntArray) -> Measurement:
+        """The measurement with the latency that ``penalty`` gives to an infeasible placement."""
+        if measurement.feasible or self.penalty == "flat":
+            return measurement
+        before = np.array([measurement.speedup])
+        (speedup,) = self.penalise(before, np.zeros(1, dtype=np.bool_), assignment[None])
+        latency_ms = float(measurement.reference_ms / speedup)
+        return replace(measurement, latency_ms=latency_ms, latency_p90_ms=latency_ms)
+
+    def penalise(
+        self, speedup: FloatArray, feasible: BoolArray, assignments: IntArray
+    ) -> FloatArray:
+        """(k,) speed-ups with those that ``penalty`` gives to infeasible placements.
+
+        Args:
+            speedup: (k,) over the reference device.
+            feasible: (k,).
+            assignments: (k, n_units), which were evaluated.
+        """
+        if self.penalty == "flat" or feasible.all():
+            return speedup
+        problem, result = self.problem, speedup.copy()
+        for k in np.flatnonzero(~feasible):
+            overflow = problem.overflow(assignments[k])
+            if overflow and not problem.unsupported(assignments[k]):
+                result[k] = 1.0 / rewards.grade_overflow(overflow)
+        return result
 
     def repair_proposals(
         self, assignments: IntArray, keep: BoolArray | None = None
@@ -246,14 +322,22 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         """Return a copy of an action without padding; backends check the range of devices."""
         given, n_nodes = np.asarray(action), self.observer.n_nodes
         if given.dtype.kind in "iu" and given.shape == (n_nodes,):
-            return given.astype(np.int64)[: self.problem.n_units]
-        last = len(self.problem.devices) - 1
+            return self.where_present(given.astype(np.int64)[: self.problem.n_units])
+        last = self.observer.n_devices - 1
         raise UserError(f"an action is {n_nodes} device indices from 0 to {last}, not {action!r}")
+
+    def where_present(self, devices: IntArray) -> IntArray:
+        """The devices, padded ones replaced by the reference device."""
+        n_devices, n_slots = len(self.problem.devices), self.observer.n_devices
+        padded = (devices >= n_devices) & (devices < n_slots)
+        return np.where(padded, self.problem.reference_device, devices) if padded.any() else devices
 
     def action_masks(self) -> BoolArray:
         """(N * n_devices,) bool, whether each unit may go to each device (sb3-contrib's form)."""
-        masks = np.ones((self.observer.n_nodes, len(self.problem.devices)), dtype=np.bool_)
-        masks[: self.problem.n_units] = self.problem.supported
+        n_units, present = self.problem.supported.shape
+        masks = np.zeros((self.observer.n_nodes, self.observer.n_devices), dtype=np.bool_)
+        masks[:, :present] = True
+        masks[:n_units, :present] = self.problem.supported
         return masks.ravel()
 
     def get_info(self) -> dict[str, Any]:
@@ -300,12 +384,23 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         """The current placement, to save or to compile with."""
         return Placement.of(self.problem, self.assignment, self.graph)
 
-    def graph_table(self) -> dict[int, Observation]:
+    def graph_table(
+        self, devices: bool | None = None, costs: CostTable | None = None
+    ) -> dict[int, Observation]:
         """The static part of observations by ``graph_id``, for policies.
 
-        Keys: x, edge_index, edge_mask, node_mask, and action_mask (N, n_devices) bool.
+        Keys: x, edge_index, edge_mask, node_mask, and action_mask (N, n_devices) bool; with
+        ``devices`` also those that ``observe_devices`` adds, but ``room``.
+
+        Args:
+            devices: Whether to tell limits, times and links; None as observations do.
+            costs: Times for ``devices``; None takes what is known without a measurement.
         """
-        static = {key: value.copy() for key, value in self.observer.static.items()}
+        observer = self.observer
+        static = {key: value.copy() for key, value in observer.static.items()}
+        if observer.devices if devices is None else devices:
+            known = costs or observer.costs or self.backend.rough_costs
+            static |= replace(observer, costs=known).device_table
         static["action_mask"] = self.action_masks().reshape(self.observer.n_nodes, -1)
         return {self.observer.graph_id: static}
 

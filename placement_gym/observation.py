@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from placement_gym.arguments import check_flag, check_integer
 from placement_gym.arrays import FloatArray, IntArray
+from placement_gym.costs.table import CostTable
+from placement_gym.device_table import describe_devices, device_spaces, observe_room, room_space
 from placement_gym.errors import UserError
 from placement_gym.graph import features
 from placement_gym.problem import Problem
@@ -72,6 +74,12 @@ class Observer:
     (1,) int64; with ``graph`` also ``x`` (N, N_FEATURES) float32, ``edge_index`` (2, E) int64 and
     ``edge_mask`` (E,) int8. N and E are ``max_nodes`` and ``max_edges``; padding is zero.
 
+    With ``devices`` also ``room`` (D,) float32, what the placement leaves of each device's memory,
+    and with ``graph`` the arrays of ``device_table.describe_devices``: ``device_mask`` (D,) int8,
+    ``devices`` (D, 5), ``links`` (D, D, 2), ``unit_ms`` (N, D), ``unit_bytes`` (N,), ``edge_attr``
+    (E, 3) and ``scale_ms`` (1,) float32, ``supported`` (N, D) int8. D is ``max_devices``. Times are
+    multiples of ``scale_ms``, the mean time of a unit on a device; bytes are shares of the model's.
+
     The masks are ``MultiBinary``, which SB3's ``VecNormalize`` refuses to normalise: use
     ``VecNormalize(env, norm_obs_keys=["x"])``, or ``norm_obs=False``.
 
@@ -82,10 +90,13 @@ class Observer:
         max_edges: Common number of edges; None takes the problem's.
         graph: Whether observations carry the static graph.
         unit_ms: See ``compute_node_features``.
+        max_devices: Common number of devices; None takes the problem's.
+        devices: Whether observations tell limits, room, times and links.
+        costs: Times for ``devices``; None leaves them zero.
 
     Raises:
-        ValueError: An argument has another type, the problem is larger than ``max_nodes`` or
-            ``max_edges``, or it has more devices than there are cost columns.
+        ValueError: An argument has another type, the problem is larger than ``max_nodes``,
+            ``max_edges`` or ``max_devices``, or it has more devices than there are cost columns.
     """
 
     problem: Problem
@@ -94,20 +105,29 @@ class Observer:
     max_edges: int | None = None
     graph: bool = True
     unit_ms: FloatArray | None = None
+    max_devices: int | None = None
+    devices: bool = False
+    costs: CostTable | None = None
 
     def __post_init__(self) -> None:
-        for name in ("max_nodes", "max_edges"):
+        for name in ("max_nodes", "max_edges", "max_devices"):
             if getattr(self, name) is not None:
                 check_integer(name, getattr(self, name), 1)
         check_flag("observe_graph", self.graph)
+        check_flag("observe_devices", self.devices)
         quotient = self.problem.units.quotient
         if self.n_nodes < len(quotient) or self.n_edges < quotient.n_edges:
             raise UserError(
                 f"max_nodes={self.max_nodes}, max_edges={self.max_edges} are too small: "
                 f"{quotient.model!r} has {len(quotient)} units and {quotient.n_edges} edges"
             )
-        if len(self.problem.devices) > COST_COLUMNS:
-            raise UserError(f"at most {COST_COLUMNS} devices, not {len(self.problem.devices)}")
+        largest, present = max(self.n_devices, len(self.problem.devices)), self.problem.devices
+        if largest > COST_COLUMNS:
+            raise UserError(f"at most {COST_COLUMNS} devices, not {largest}")
+        if self.n_devices < len(present):
+            raise UserError(
+                f"max_devices={self.max_devices} is too small: there are {len(present)} devices"
+            )
 
     @cached_property
     def n_nodes(self) -> int:
@@ -119,16 +139,27 @@ class Observer:
         return max(n_edges, 1) if self.max_edges is None else int(self.max_edges)
 
     @cached_property
+    def n_devices(self) -> int:
+        return len(self.problem.devices) if self.max_devices is None else int(self.max_devices)
+
+    @cached_property
     def graph_id(self) -> int:
-        """Identifies graph, costs and devices by an integer below 2**24, which float32 holds."""
+        """Identifies graph, costs and devices by an integer below 2**24, which float32 holds.
+
+        Limits and links count only where they are observed.
+        """
         parts = [self.problem.fingerprint().encode(), self.problem.supported.tobytes()]
         if self.unit_ms is not None:
             parts.append(self.unit_ms.tobytes())
+        if self.devices:
+            parts.append(self.problem.limits_bytes.tobytes())
+        if self.devices and self.costs is not None:
+            parts.append(self.costs.fingerprint.encode())
         return int(hashlib.sha256(b"".join(parts)).hexdigest()[:6], 16)
 
     def space(self) -> spaces.Dict:
         """The observation space."""
-        n, last = self.n_nodes, len(self.problem.devices) - 1
+        n, last = self.n_nodes, self.n_devices - 1
         keys: dict[str, spaces.Space[Any]] = {
             "node_mask": spaces.MultiBinary(n),
             "placement": spaces.Box(0, last, (n,), np.int64),
@@ -141,6 +172,10 @@ class Observer:
                 "edge_index": spaces.Box(0, max(n - 1, 0), (2, self.n_edges), np.int64),
                 "edge_mask": spaces.MultiBinary(self.n_edges),
             }
+        if self.devices:
+            keys["room"] = room_space(self.n_devices)
+        if self.devices and self.graph:
+            keys |= device_spaces(n, self.n_edges, self.n_devices)
         return spaces.Dict(keys)
 
     @cached_property
@@ -159,10 +194,18 @@ class Observer:
         }
 
     @cached_property
+    def device_table(self) -> Observation:
+        """Limits, times and links, which never change; see ``device_table.describe_devices``."""
+        return describe_devices(
+            self.problem, self.costs, self.n_nodes, self.n_edges, self.n_devices
+        )
+
+    @cached_property
     def constant(self) -> Observation:
         """The entries that are the same in all observations."""
         static = self.static if self.graph else {"node_mask": self.node_mask}
-        return {**static, "graph_id": np.array([self.graph_id])}
+        table = self.device_table if self.graph and self.devices else {}
+        return {**static, **table, "graph_id": np.array([self.graph_id])}
 
     @cached_property
     def padding(self) -> IntArray:
@@ -181,11 +224,19 @@ class Observer:
             **{key: np.repeat(value[None], k, axis=0) for key, value in self.constant.items()},
             "placement": np.pad(assignments, [(0, 0), (0, len(self.padding))]),
             "step": np.full((k, 1), step),
+            **self.observe_room(assignments),
         }
+
+    def observe_room(self, assignments: IntArray) -> Observation:
+        """``room`` (k, D) of (k, n_units) assignments, if it is observed."""
+        if not self.devices:
+            return {}
+        return {"room": observe_room(self.problem, assignments, self.n_devices)}
 
     def observe(self, assignment: IntArray, step: int) -> Observation:
         """The observation after ``step`` steps, sharing no memory with any other."""
         observation = {key: value.copy() for key, value in self.constant.items()}
         observation["placement"] = np.concatenate([assignment, self.padding])
         observation["step"] = np.array([step])
-        return observation
+        room = self.observe_room(assignment[None])
+        return {**observation, **{key: value[0] for key, value in room.items()}}

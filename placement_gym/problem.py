@@ -127,6 +127,11 @@ class Problem:
         """(n_devices,) bytes held on each device."""
         return np.bincount(assignment, self.unit_bytes, len(self.devices)).astype(np.int64)
 
+    def overflow(self, assignment: IntArray) -> float:
+        """Bytes of weights beyond the devices' limits, as a share of the model's."""
+        excess = np.maximum(self.memory_bytes(assignment) - self.limits_bytes, 0.0)
+        return float(excess.sum() / max(self.unit_bytes.sum(), 1.0))
+
     def infeasibility(self, assignment: IntArray) -> str:
         """Why the assignment cannot be run, or an empty string; see also ``check``."""
         self.check(assignment)

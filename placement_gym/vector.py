@@ -154,19 +154,20 @@ class PlacementVectorEnv(VectorEnv[Observation, IntArray, NDArray[Any]]):
         self.assignments, repaired = self.env.repair_proposals(self.assignments)
         speedup, feasible = self.env.backend.evaluate_batch(self.assignments)
         reference_ms = self.env.reference.reference_ms
+        speedup = self.env.penalise(speedup, feasible, self.assignments)
         return Outcomes(reference_ms / speedup, reference_ms, feasible, repaired)
 
     def parse_actions(self, actions: Any) -> IntArray:
         """Return (num_envs, n_units) assignments: a copy of the actions without padding."""
         given = np.asarray(actions)
-        n_nodes, n_devices = self.observer.n_nodes, len(self.env.problem.devices)
+        n_nodes, n_devices = self.observer.n_nodes, self.observer.n_devices
         fits = given.dtype.kind in "iu" and given.shape == (self.num_envs, n_nodes)
         if not fits or given.min() < 0 or given.max() >= n_devices:
             raise UserError(
                 f"actions are ({self.num_envs}, {n_nodes}) device indices from 0 to "
                 f"{n_devices - 1}, not {actions!r}"
             )
-        return given[:, : self.env.problem.n_units].astype(np.int64)
+        return self.env.where_present(given[:, : self.env.problem.n_units].astype(np.int64))
 
     def observe(self) -> Observation:
         """Batched observations; fresh arrays, as large as ``num_envs`` copies of the graph."""
@@ -234,4 +235,8 @@ class SimulatedVectorEnv(PlacementVectorEnv):
             for i in np.flatnonzero(feasible):
                 noise = self.simulated.noise * self.noise_rngs[i].standard_normal()
                 latency_ms[i] *= np.exp(noise)
-        return Outcomes(latency_ms, self.simulated.reference_ms, feasible, repaired)
+        reference_ms = self.simulated.reference_ms
+        if self.env.penalty != "flat":
+            graded = self.env.penalise(reference_ms / latency_ms, feasible, self.assignments)
+            latency_ms = np.where(feasible, latency_ms, reference_ms / graded)
+        return Outcomes(latency_ms, reference_ms, feasible, repaired)

@@ -55,7 +55,7 @@ class PerUnit(
         self.base = placement_env(env)
         self.start, self.final_only = start, reward == "final"
         n_nodes, n_units = self.base.observer.n_nodes, self.base.problem.n_units
-        self.action_space = spaces.Discrete(len(self.base.problem.devices))
+        self.action_space = spaces.Discrete(self.base.observer.n_devices)
         self.observation_space: spaces.Space[Any] = spaces.Dict(
             {
                 **self.base.observation_space.spaces,  # type: ignore[attr-defined]
@@ -122,10 +122,10 @@ class PerUnit(
         """Move the current unit to a device and go on to the next unit."""
         given = np.asarray(action)
         if given.dtype.kind not in "iu" or not self.action_space.contains(given.astype(np.int64)):
-            last = len(self.base.problem.devices) - 1
+            last = self.base.observer.n_devices - 1
             raise UserError(f"an action is a device index from 0 to {last}, not {action!r}")
         self.assignment = self.assignment.copy()  # ``base`` and ``best`` keep the one before
-        self.assignment[self.current] = action
+        self.assignment[self.current] = self.base.where_present(np.array(action, dtype=np.int64))
         self.current += 1
 
     def compute_reward(self, done: bool) -> float:
@@ -159,8 +159,8 @@ class PerUnit(
 
     def action_masks(self) -> BoolArray:
         """(n_devices,) bool, the devices that run the current unit."""
-        supported = self.base.problem.supported
-        return supported[min(self.current, len(supported) - 1)].copy()
+        masks = self.base.action_masks().reshape(-1, self.base.observer.n_devices)
+        return masks[min(self.current, self.base.problem.n_units - 1)].copy()
 
 
 class GraphObservation(

@@ -34,7 +34,7 @@ LAYERS = (
     {"graph"},
     {"problem"},
     {"costs", "placement", "patterns", "plots"},
-    {"solvers", "backends", "observation"},
+    {"solvers", "backends", "observation", "device_table"},
     {"render", "deploy"},
     {"env"},
     {"wrappers"},

@@ -28,6 +28,8 @@ class Encoder(nn.Module):
         directed: Whether messages from producers and from consumers have separate weights; False
             makes the edges undirected.
         dropout: Share of hidden values that a noisy pass drops.
+        joint_costs: Whether the costs of all devices have one scale, so that the encoder sees
+            which device is faster; False scales every column by itself.
 
     Raises:
         ValueError: Unknown features or convolution.
@@ -43,11 +45,13 @@ class Encoder(nn.Module):
         conv: str = "gcn",
         directed: bool = True,
         dropout: float = 0.0,
+        joint_costs: bool = False,
     ) -> None:
         super().__init__()
         columns = select_columns(features)
         self.register_buffer("columns", torch.tensor(columns), persistent=False)
         self.dropout = dropout
+        self.joint_costs = joint_costs
         self.enter = nn.ModuleList([make_dense(len(columns), hidden), make_dense(hidden, hidden)])
         self.convolutions = nn.ModuleList(
             Convolution(conv, hidden, directed) for _ in range(layers)
@@ -61,7 +65,8 @@ class Encoder(nn.Module):
             graphs: ``x`` (n, N_FEATURES), ``edge_index`` (2, e), ``batch`` (n,).
             noisy: Whether dropout is applied.
         """
-        h = graphs.scaled[:, self.columns]
+        scaled = graphs.jointly_scaled if self.joint_costs else graphs.scaled
+        h = scaled[:, self.columns]
         for layer in self.enter:
             h = functional.dropout(layer(h), self.dropout, training=noisy)
         for convolution, norm in zip(self.convolutions, self.norms, strict=True):

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from agents.common.graphs import Graphs
 from agents.common.trust import LoadsTrustedFiles
+from placement_gym.errors import UserError
 
 GraphTable = Mapping[int, Mapping[str, Any]]
 
@@ -73,7 +74,18 @@ class GraphPolicy(LoadsTrustedFiles):
         self.graphs = Graphs(self.table)
 
     def obs_to_tensor(self: Any, observation: Any) -> tuple[dict[str, Tensor], bool]:
-        """See SB3; keys that are not in the policy's observation space are ignored."""
+        """See SB3; keys that are not in the policy's observation space are ignored.
+
+        Raises:
+            UserError: A key is missing.
+        """
+        missing = sorted(set(self.observation_space.spaces) - set(observation))
+        if missing:
+            raise UserError(
+                f"the policy was made for observations with {missing}: make the environment with "
+                "the arguments that it was trained with, as observe_graph=True or "
+                "observe_devices=True"
+            )
         known = {key: observation[key] for key in self.observation_space.spaces}
         return super().obs_to_tensor(known)  # type: ignore[misc]
 

@@ -14,8 +14,12 @@ from torch_geometric.nn import InstanceNorm
 from torch_geometric.utils import degree, to_dense_batch
 
 from placement_gym.errors import UserError
+from placement_gym.observation import FEATURES
 
 TensorDict = Mapping[str, Tensor]
+COST = FEATURES["cost"]
+MIN_COST = 1e-3
+"""Added to times before their logarithm, in mean times."""
 GRAPH_KEYS = ("x", "edge_index", "edge_mask", "node_mask")
 
 
@@ -83,6 +87,16 @@ class GraphBatch:
         """(n, N_FEATURES) ``x`` with mean 0 and deviation 1 over the nodes of each graph."""
         scaled: Tensor = InstanceNorm(self.x.shape[1])(self.x, self.batch)
         return scaled
+
+    @cached_property
+    def jointly_scaled(self) -> Tensor:
+        """(n, N_FEATURES) as ``scaled``, but costs are the logarithm of times in mean times.
+
+        All devices have one scale then, so that it shows which is faster.
+        """
+        together, costs = self.scaled.clone(), self.x[:, COST]
+        together[:, COST] = torch.where(costs > 0, (costs + MIN_COST).log(), 0.0)
+        return together
 
     @cached_property
     def allowed_slots(self) -> Tensor | None:
@@ -167,7 +181,10 @@ class Graphs:
 
 
 def take_first_rows(observation: TensorDict, row_graph: Tensor, n_graphs: int) -> dict[str, Tensor]:
-    """(n_graphs, ...) graph arrays, from the first row of each graph."""
+    """(n_graphs, ...) graph arrays, from the first row of each graph.
+
+    Where devices are observed, they tell which device supports which unit.
+    """
     if "x" not in observation:
         raise MissingGraphError(
             "the observation carries no graph: make the environment with observe_graph=True, or "
@@ -175,7 +192,10 @@ def take_first_rows(observation: TensorDict, row_graph: Tensor, n_graphs: int) -
         )
     rows = torch.arange(len(row_graph), device=row_graph.device).flip(0)
     first = rows.new_empty(n_graphs).scatter_(0, row_graph.flip(0), rows)
-    return {key: observation[key][first] for key in GRAPH_KEYS}
+    arrays = {key: observation[key][first] for key in GRAPH_KEYS}
+    if "supported" in observation:
+        arrays["action_mask"] = observation["supported"][first]
+    return arrays
 
 
 def make_batch(padded: TensorDict, ids: tuple[int, ...]) -> GraphBatch:

@@ -152,7 +152,11 @@ def to_tensors(given: dict[str, Any], like: Mapping[str, Tensor]) -> dict[str, T
     for name, value in given.items():
         found = torch.from_numpy(value) if isinstance(value, np.ndarray) else None
         if found is None or found.shape != like[name].shape or found.dtype != like[name].dtype:
-            raise UserError(f"{name} must be {like[name].dtype} of shape {tuple(like[name].shape)}")
+            raise UserError(
+                f"{name} must be {like[name].dtype} of shape {tuple(like[name].shape)}; was it "
+                "saved with other features or devices? train it again, or load it with the "
+                "version and the settings that it was saved with"
+            )
         tensors[name] = found
     return tensors
 

@@ -30,9 +30,18 @@ class LoadsTrustedFiles:
 
         Raises:
             UntrustedFileError: ``trust`` is not True.
+            UserError: Its weights do not fit, as after a change of features.
         """
         check_trust(path, trust)
-        model: Self = super().load(path, *args, **kwargs)  # type: ignore[misc]
+        try:
+            model: Self = super().load(path, *args, **kwargs)  # type: ignore[misc]
+        except RuntimeError as error:
+            if "size mismatch" not in str(error):
+                raise
+            raise UserError(
+                f"{path} was saved with other features, whose number its weights fit: train it "
+                "again, or load it with the version of placement-gym that saved it"
+            ) from error
         return model
 
 

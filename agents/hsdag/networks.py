@@ -11,12 +11,9 @@ from torch_geometric.utils import scatter
 
 from agents.common.encoder import Encoder
 from agents.common.graph_policy import make_perceptron
-from agents.common.graphs import GraphBatch
+from agents.common.graphs import MIN_COST, GraphBatch
 from agents.hsdag.options import Options
 from placement_gym.observation import FEATURES
-
-MIN_COST = 1e-3
-"""Minimum time of a group, relative to the mean of all units, before the logarithm is taken."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +62,7 @@ class Networks(nn.Module):
             options.conv,
             options.directed,
             options.dropout,
+            options.joint_costs,
         )
         self.scorer = make_perceptron(hidden, hidden, 1) if options.grouping else None
         self.placer = make_perceptron(hidden, hidden, n_devices, gain=0.0)

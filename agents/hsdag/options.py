@@ -45,6 +45,7 @@ class Options:
             prediction. It is credited to the groups' leaders.
         cost_weight: Initial weight of the log of a group's time on a device in the logits, if the
             observation has costs; 0 leaves the term out.
+        joint_costs: See ``agents.common.encoder.Encoder``.
     """
 
     features: tuple[str, ...] = tuple(FEATURES)
@@ -61,6 +62,7 @@ class Options:
     flips: float = 0.0
     greedy_first: bool = False
     cost_weight: float = 2.0
+    joint_costs: bool = False
 
 
 PRESETS = {

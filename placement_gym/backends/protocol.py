@@ -11,9 +11,7 @@ import numpy as np
 from placement_gym.arrays import BoolArray, FloatArray, IntArray
 from placement_gym.costs.table import CostTable
 from placement_gym.problem import Problem
-
-PENALTY = 10.0
-"""Latency of an infeasible placement, in reference latencies."""
+from placement_gym.rewards import PENALTY
 
 
 @dataclass(frozen=True)

@@ -77,6 +77,20 @@ ROOFLINES = {
         link_ms=0.010,
         link_gbytes_per_s=12.0,
     ),
+    "GPU-PCIe5": Roofline(
+        rates(18000.0, 1800.0, 18000.0, 4500.0),
+        gbytes_per_s=900.0,
+        launch_ms=0.005,
+        link_ms=0.008,
+        link_gbytes_per_s=50.0,
+    ),
+    "GPU-NVLink": Roofline(
+        rates(50000.0, 5000.0, 50000.0, 12000.0),
+        gbytes_per_s=3000.0,
+        launch_ms=0.004,
+        link_ms=0.005,
+        link_gbytes_per_s=400.0,
+    ),
     "NPU": Roofline(
         rates(4000.0, 300.0, 3000.0, 60.0),
         gbytes_per_s=60.0,
@@ -96,7 +110,7 @@ ROOFLINES = {
     ),
 }
 """By ``DeviceSpec.roofline``, else by the kind of device; plausible, not measured. For the last two
-see ``paper``."""
+see ``paper``. NVLink joins host and GPU, as on boards that have it between them."""
 
 
 def roofline(device: DeviceSpec) -> Roofline:

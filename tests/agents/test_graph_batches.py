@@ -101,3 +101,23 @@ def test_unknown_names_are_refused() -> None:
         Encoder(["colour"])
     with pytest.raises(ValueError, match="gat"):
         Encoder(conv="transformer")
+
+
+def test_jointly_scaled_costs_show_which_device_is_faster() -> None:
+    graphs, _ = batch("tiny", "resnet")
+    cost = FEATURES["cost"]
+    first, second = cost.start, cost.start + 1
+    slower = graphs.x[:, first] > graphs.x[:, second]
+    assert slower.any()
+    assert not slower.all()
+    joint = graphs.jointly_scaled
+    busy = graphs.x[:, first] > 0
+    assert ((joint[:, first] > joint[:, second]) == slower)[busy].all()
+    assert not joint[:, first + 2 : cost.stop].any()
+    alone = graphs.scaled
+    assert ((alone[:, first] > alone[:, second]) != slower)[busy].any()
+    others = [column for column in range(joint.shape[1]) if column not in range(*cost.indices(999))]
+    assert torch.equal(joint[:, others], alone[:, others])
+    blind, seeing = (Encoder(("cost",), hidden=16, joint_costs=joint) for joint in (False, True))
+    seeing.load_state_dict(blind.state_dict())
+    assert not torch.equal(blind(graphs), seeing(graphs))

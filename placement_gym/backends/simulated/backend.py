@@ -8,13 +8,14 @@ from dataclasses import replace
 import numpy as np
 
 from placement_gym.arrays import BoolArray, FloatArray, IntArray, UInt8
-from placement_gym.backends.protocol import PENALTY, Batch, Measurement
+from placement_gym.backends.protocol import Batch, Measurement
 from placement_gym.backends.simulated.kernels.held_bytes import held_bytes
 from placement_gym.backends.simulated.simulator import Simulator
 from placement_gym.costs.semantics import Semantics
 from placement_gym.costs.table import CostTable
 from placement_gym.errors import UserError
 from placement_gym.problem import Problem
+from placement_gym.rewards import PENALTY
 
 QUANTILE = 1.96
 """Of the normal distribution, for the half-width of a 95 % interval."""

@@ -13,6 +13,7 @@ from placement_gym.devices import DevicesArgument, DeviceSpec, parse_devices
 from placement_gym.errors import UserError, unknown_name
 from placement_gym.files import is_path
 from placement_gym.graph.extract import VIEWS
+from placement_gym.graph.families.names import build_family, is_family
 from placement_gym.graph.synthetic import is_synthetic, synthetic
 from placement_gym.graph.units import Units, group
 from placement_gym.problem import Problem
@@ -71,11 +72,12 @@ def default_schedule(model: object) -> str:
 def build_units(
     model: str | Path | ov.Model, granularity: str, graph: str, sequence_length: int | None
 ) -> Units:
-    """Group the operators of a synthetic graph, or of a model that OpenVINO reads."""
-    if is_synthetic(model):
+    """Group the operators of a generated graph, or of a model that OpenVINO reads."""
+    if is_synthetic(model) or is_family(model):
         if graph not in VIEWS:
             raise unknown_name("graph", graph, VIEWS)
-        return group(synthetic(str(model)), "op" if granularity == "fused" else granularity)
+        generated = synthetic(str(model)) if is_synthetic(model) else build_family(str(model))
+        return group(generated, "op" if granularity == "fused" else granularity)
     from placement_gym.backends.measured.build import group_model
     from placement_gym.models import load
 

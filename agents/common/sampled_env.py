@@ -1,0 +1,109 @@
+"""An environment whose every episode is another generated problem, to train across problems."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import ArrayLike
+
+from placement_gym.arguments import check_integer
+from placement_gym.entry_points import SimulatedEnv
+from placement_gym.env import DevicePlacementEnv
+from placement_gym.graph.families.device_sets import LARGEST_SET
+from placement_gym.graph.families.problems import (
+    MAX_EDGES,
+    MAX_UNITS,
+    SampledProblem,
+    sample_problem,
+)
+from placement_gym.observation import Observation
+from placement_gym.solvers.fill import fill_in_order
+from placement_gym.solvers.list_scheduling import heft
+
+SIZES = {"max_nodes": MAX_UNITS, "max_edges": MAX_EDGES, "max_devices": LARGEST_SET}
+
+
+class SampledProblemEnv(gym.Env[Observation, Any]):
+    """``DevicePlacementSim-v0`` on a problem that ``reset`` draws; an episode is one placement.
+
+    Spaces are padded, so that many of them make a vector environment. The reward is the logarithm
+    of the floor's latency over the placement's; info has ``floor_ms`` and ``problem_seed`` beside
+    the keys of ``DevicePlacementEnv``.
+
+    ``REINFORCE`` learns nothing from a graph's only placement where its baseline is the average of
+    that graph: use ``baseline="none"``, as the reward has a baseline already, or more
+    ``episodes``.
+
+    Args:
+        split: ``"train"``, ``"validation"`` or ``"test"``.
+        episodes: Episodes of a problem before the next one is drawn.
+        env_kwargs: Further arguments of ``SimulatedEnv``, as ``penalty`` or ``repair``.
+
+    Attributes:
+        env: The environment of the current problem.
+        sampled: The current problem.
+    """
+
+    metadata = DevicePlacementEnv.metadata
+
+    def __init__(self, split: str = "train", episodes: int = 1, **env_kwargs: Any) -> None:
+        check_integer("episodes", episodes, 1)
+        self.split, self.episodes, self.env_kwargs = split, episodes, env_kwargs
+        self.left = 0
+        self.sampled, self.env = self.sample(np.random.default_rng(0))
+        self.floor_ms = floor_ms(self.env)
+        self.observation_space = self.env.observation_space
+        self.action_space = self.env.action_space
+        self.render_mode = self.env.render_mode
+
+    def sample(self, rng: np.random.Generator) -> tuple[SampledProblem, SimulatedEnv]:
+        """Draw a problem and make its environment."""
+        sampled = sample_problem(rng, self.split)
+        kwargs = {**sampled.env_kwargs(), **SIZES, "observe_devices": True, **self.env_kwargs}
+        return sampled, SimulatedEnv(**kwargs)
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        """Draw the next problem if it is time, or a seed is given; see ``DevicePlacementEnv``."""
+        super().reset(seed=seed)
+        if seed is not None or not self.left:
+            self.sampled, self.env = self.sample(self.np_random)
+            self.floor_ms = floor_ms(self.env)
+            self.left = self.episodes
+        self.left -= 1
+        observation, info = self.env.reset(seed=seed)
+        return observation, self.extend(info)
+
+    def step(self, action: ArrayLike) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        """Place every unit and evaluate the placement; see ``DevicePlacementEnv.step``."""
+        observation, _, _, _, info = self.env.step(action)
+        reward = float(np.log(self.floor_ms / info["latency_ms"]))
+        return observation, reward, True, False, self.extend(info)
+
+    def extend(self, info: dict[str, Any]) -> dict[str, Any]:
+        """Add the floor and the problem's seed."""
+        return {**info, "floor_ms": self.floor_ms, "problem_seed": self.sampled.seed}
+
+    def action_masks(self) -> Any:
+        """See ``DevicePlacementEnv.action_masks``."""
+        return self.env.action_masks()
+
+    def render(self) -> Any:
+        """See ``DevicePlacementEnv.render``."""
+        return self.env.render()
+
+
+def floor_ms(env: DevicePlacementEnv) -> float:
+    """Latency of the best of HEFT, filling in order, and single devices, in ms.
+
+    The reference device's, memory ignored, if none of them is feasible.
+    """
+    problem, costs = env.problem, env.cost_table()
+    singles = [problem.single(device) for device in range(len(problem.devices))]
+    placements = np.stack([heft(problem, costs), fill_in_order(problem, costs), *singles])
+    _, (speedup, feasible) = env.evaluate_batch(placements)
+    reference_ms = env.reference.reference_ms
+    return float(reference_ms / speedup[feasible].max()) if feasible.any() else reference_ms

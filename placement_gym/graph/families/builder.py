@@ -1,0 +1,91 @@
+"""Builds graphs operator by operator; each operator is what a device runs as one primitive."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from placement_gym.graph.operators import OpGraph
+from placement_gym.graph.synthetic import op_graph
+
+BYTES = 4
+"""Of a number in f32."""
+
+
+class GraphBuilder:
+    """Collects operators in topological order; methods that add one return its index."""
+
+    def __init__(self) -> None:
+        self.types: list[str] = []
+        self.shapes: list[tuple[int, ...]] = []
+        self.flops: list[float] = []
+        self.weight_bytes: list[int] = []
+        self.edges: list[tuple[int, int]] = []
+
+    def __len__(self) -> int:
+        return len(self.types)
+
+    def add(
+        self,
+        kind: str,
+        shape: tuple[int, ...],
+        inputs: Sequence[int] = (),
+        flops: float | None = None,
+        weights: int = 0,
+    ) -> int:
+        """Add an operator.
+
+        Args:
+            kind: Its OpenVINO type.
+            shape: Of its output.
+            inputs: Operators that it reads.
+            flops: None counts one for each element of the output.
+            weights: Number of its weights.
+        """
+        self.types.append(kind)
+        self.shapes.append(shape)
+        self.flops.append(float(np.prod(shape)) if flops is None else flops)
+        self.weight_bytes.append(BYTES * weights)
+        self.edges += [(source, len(self) - 1) for source in inputs]
+        return len(self) - 1
+
+    def vector(self, kind: str, *inputs: int) -> int:
+        """Add an elementwise operator, whose output has the shape of its first input."""
+        return self.add(kind, self.shapes[inputs[0]], inputs)
+
+    def matmul(self, x: int, width: int, rows: int | None = None) -> int:
+        """Multiply (..., rows, k) by (k, width) weights; ``rows`` are taken out of those of x."""
+        *_, height, depth = self.shapes[x]
+        height = height if rows is None else rows
+        flops = 2.0 * height * depth * width
+        return self.add("MatMul", (1, height, width), (x,), flops, depth * width)
+
+    def product(self, a: int, b: int, shape: tuple[int, ...], depth: int) -> int:
+        """Multiply two tensors; ``depth`` is the length of the dimension that is summed."""
+        return self.add("MatMul", shape, (a, b), 2.0 * float(np.prod(shape)) * depth)
+
+    def convolution(self, x: int, channels: int, kernel: int, stride: int = 1) -> int:
+        """Convolve (1, c, h, w), with the activation that follows."""
+        _, depth, height, width = self.shapes[x]
+        shape = (1, channels, max(height // stride, 1), max(width // stride, 1))
+        weights = channels * depth * kernel * kernel
+        return self.add("Convolution", shape, (x,), 2.0 * weights * shape[2] * shape[3], weights)
+
+    def concat(self, inputs: Sequence[int]) -> int:
+        """Concatenate tensors of one height and width along their channels."""
+        _, _, height, width = self.shapes[inputs[0]]
+        channels = sum(self.shapes[x][1] for x in inputs)
+        return self.add("Concat", (1, channels, height, width), inputs, 0.0)
+
+    def graph(self, name: str) -> OpGraph:
+        """The graph of what was added."""
+        return op_graph(
+            name,
+            np.array(self.edges, dtype=np.int64).T,
+            tuple(self.types),
+            tuple(self.shapes),
+            np.array(self.weight_bytes, dtype=np.int64),
+            np.array(self.flops),
+            np.array([BYTES * int(np.prod(shape)) for shape in self.shapes]),
+        )

@@ -1,0 +1,95 @@
+"""Networks of convolutions: branches that are concatenated, and U-shaped ones."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from placement_gym.graph.families.builder import GraphBuilder
+from placement_gym.graph.operators import OpGraph
+
+PIXELS = (64, 128, 224, 299)
+CHANNELS = (32, 48, 64, 96)
+MAX_CHANNELS = 1024
+CLASSES = 1000
+
+
+def branching(name: str, n: int, rng: np.random.Generator) -> OpGraph:
+    """Modules of parallel branches of one to three convolutions, as Inception has them."""
+    b, channels = GraphBuilder(), int(rng.choice(CHANNELS))
+    every = max(n // 40, 1) + int(rng.integers(1, 3))
+    x = b.convolution(start(b, rng), channels, 7, stride=2)
+    modules = 0
+    while len(b) < n - 2:
+        modules += 1
+        if modules % every == 0:
+            channels = min(2 * channels, MAX_CHANNELS)
+            x = pool(b, x)
+        x = join_branches(b, x, channels, rng)
+    classify(b, x)
+    return b.graph(name)
+
+
+def join_branches(b: GraphBuilder, x: int, channels: int, rng: np.random.Generator) -> int:
+    """Two to five branches side by side, and sometimes one that only pools."""
+    ends = []
+    for _ in range(rng.integers(2, 6)):
+        end = b.convolution(x, max(channels // 2, 8), 1)
+        for _ in range(rng.integers(0, 3)):
+            end = b.convolution(end, channels, int(rng.choice((1, 3, 3, 5))))
+        ends.append(end)
+    if rng.random() < 0.5:
+        ends.append(b.convolution(b.vector("AvgPool", x), channels, 1))
+    joined = b.concat(ends)
+    return b.convolution(joined, channels, 1) if rng.random() < 0.5 else joined
+
+
+def u_shaped(name: str, n: int, rng: np.random.Generator) -> OpGraph:
+    """An encoder and a decoder of convolutions, whose levels are joined by skip connections."""
+    b, channels = GraphBuilder(), int(rng.choice(CHANNELS))
+    levels = int(rng.integers(2, 3 + (n >= 40) + (n >= 80)))
+    deep = np.diff(np.linspace(0, n - 2 - 3 * levels, 2 * levels + 2).round()).astype(int)
+    x, skips = start(b, rng), []
+    for level in range(levels):
+        x = stack(b, x, channels << level, int(deep[level]), rng)
+        skips.append(x)
+        x = pool(b, x)
+    x = stack(b, x, channels << levels, int(deep[levels]), rng)
+    for level in reversed(range(levels)):
+        x = b.concat([enlarge(b, x, b.shapes[skips[level]]), skips[level]])
+        x = stack(b, x, channels << level, int(deep[2 * levels - level]), rng)
+    b.convolution(x, 3, 1)
+    return b.graph(name)
+
+
+def stack(b: GraphBuilder, x: int, channels: int, deep: int, rng: np.random.Generator) -> int:
+    """Convolutions one after another, with sums over two of them."""
+    before = x
+    for i in range(deep):
+        if i % 4 == 3 and b.shapes[before] == b.shapes[x]:
+            x = b.vector("Add", x, before)
+        else:
+            before, x = x, b.convolution(x, channels, int(rng.choice((1, 3, 3))))
+    return x
+
+
+def enlarge(b: GraphBuilder, x: int, like: tuple[int, ...]) -> int:
+    """Interpolate to the height and width of a shape."""
+    return b.add("Interpolate", (1, b.shapes[x][1], *like[2:]), (x,))
+
+
+def start(b: GraphBuilder, rng: np.random.Generator) -> int:
+    """An image that was scaled."""
+    pixels = int(rng.choice(PIXELS))
+    return b.add("Multiply", (1, 3, pixels, pixels))
+
+
+def pool(b: GraphBuilder, x: int) -> int:
+    """Halve height and width."""
+    _, channels, height, width = b.shapes[x]
+    return b.add("MaxPool", (1, channels, max(height // 2, 1), max(width // 2, 1)), (x,))
+
+
+def classify(b: GraphBuilder, x: int) -> None:
+    """The mean over the image, and a score for each class."""
+    channels = b.shapes[x][1]
+    b.matmul(b.add("ReduceMean", (1, 1, channels), (x,), float(np.prod(b.shapes[x]))), CLASSES)

@@ -1,0 +1,79 @@
+"""Graphs by names that state the family, the size and the seed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from placement_gym.arrays import IntArray
+from placement_gym.errors import UserError
+from placement_gym.graph.families.convolutions import branching, u_shaped
+from placement_gym.graph.families.recurrent import recurrent
+from placement_gym.graph.families.transformers import attention, experts
+from placement_gym.graph.operators import OpGraph
+from placement_gym.graph.synthetic import draw_work, layered, series_parallel
+
+PREFIX = "family-"
+NAME = re.compile(rf"{PREFIX}(?P<family>[a-z-]+)-(?P<n>\d+)-seed(?P<seed>\d+)")
+MIN_OPERATORS, MAX_OPERATORS = 16, 100_000
+MAX_SEED = 2**31 - 1
+
+Build = Callable[[str, int, np.random.Generator], OpGraph]
+DrawEdges = Callable[[int, np.random.Generator], tuple[int, IntArray]]
+
+
+def with_drawn_work(draw_edges: DrawEdges) -> Build:
+    """A family of drawn edges, whose graphs differ in arithmetic and weights by decades."""
+
+    def build(name: str, n: int, rng: np.random.Generator) -> OpGraph:
+        graph = draw_work(name, *draw_edges(n, rng), rng)
+        busier, larger = np.exp(rng.normal(0.0, 1.0, 2))
+        weights = (graph.weight_bytes * larger).astype(np.int64)
+        return replace(graph, flops=graph.flops * busier, weight_bytes=weights)
+
+    return build
+
+
+FAMILIES: dict[str, Build] = {
+    "layered": with_drawn_work(layered),
+    "series-parallel": with_drawn_work(series_parallel),
+    "recurrent": recurrent,
+    "attention": attention,
+    "u-shaped": u_shaped,
+    "branching": branching,
+    "experts": experts,
+}
+
+
+def is_family(model: object) -> bool:
+    """Whether a model argument is meant to name a graph of a family."""
+    return isinstance(model, str) and model.startswith(PREFIX)
+
+
+def name_graph(family: str, n: int, seed: int) -> str:
+    """The name of a graph, as in ``"family-attention-120-seed7"``."""
+    return f"{PREFIX}{family}-{n}-seed{seed}"
+
+
+def build_family(name: str) -> OpGraph:
+    """Build the graph of a name, the same on every call; it has about the stated size.
+
+    Raises:
+        UserError: The family is unknown, or the size or the seed is out of range.
+    """
+    match = NAME.fullmatch(name)
+    if match is None or match["family"] not in FAMILIES:
+        raise UserError(
+            f"a generated model is 'family-NAME-SIZE-seedNUMBER', as in "
+            f"'family-attention-120-seed7', with a name of {sorted(FAMILIES)}, not {name!r:.80}"
+        )
+    n, seed = (int(match[key][:12]) for key in ("n", "seed"))
+    if not MIN_OPERATORS <= n <= MAX_OPERATORS or seed > MAX_SEED:
+        raise UserError(
+            f"a generated model has {MIN_OPERATORS} to {MAX_OPERATORS} operators and a seed of "
+            f"at most {MAX_SEED}, not {name!r:.80}"
+        )
+    return FAMILIES[match["family"]](name, n, np.random.default_rng([seed, n]))

@@ -1,0 +1,110 @@
+"""Whole problems from one seed, in splits that share neither seeds nor all families."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from placement_gym.devices import DeviceSpec
+from placement_gym.errors import UserError, unknown_name
+from placement_gym.graph.families.device_sets import sample_devices
+from placement_gym.graph.families.names import FAMILIES, MAX_SEED, build_family, name_graph
+from placement_gym.graph.operators import OpGraph
+
+SEEDS: Mapping[str, range] = {
+    "validation": range(10_000),
+    "test": range(10_000, 20_000),
+    "train": range(20_000, MAX_SEED + 1),
+}
+"""Seeds of each split."""
+HELD_OUT = ("branching", "experts")
+"""Families of the test split alone."""
+MIN_UNITS, MAX_UNITS, MAX_EDGES = 20, 400, 1000
+"""Of every sampled problem, which are the sizes to pad to."""
+SCHEDULES: tuple[tuple[dict[str, str], float], ...] = (
+    ({"schedule": "list"}, 0.4),
+    ({"schedule": "event"}, 0.2),
+    ({"schedule": "serial"}, 0.25),
+    ({"objective": "throughput"}, 0.15),
+)
+"""Arguments of an environment, and how often they are drawn."""
+
+
+@dataclass(frozen=True)
+class SampledProblem:
+    """A problem that ``DevicePlacementSim-v0`` can be made with.
+
+    Attributes:
+        seed: What all of it follows from.
+        split: ``"train"``, ``"validation"`` or ``"test"``.
+        family: Of the graph.
+        model: Name of the graph.
+        devices: Devices with their limits, on which a feasible placement exists.
+        semantics: ``schedule`` or ``objective``.
+    """
+
+    seed: int
+    split: str
+    family: str
+    model: str
+    devices: tuple[DeviceSpec, ...]
+    semantics: Mapping[str, str]
+
+    def env_kwargs(self) -> dict[str, Any]:
+        """JSON-able arguments for ``gym.make("DevicePlacementSim-v0", **kwargs)``."""
+        devices = [device.to_json() for device in self.devices]
+        return {"model": self.model, "devices": devices, "granularity": "op", **self.semantics}
+
+
+def sample_problem(rng: np.random.Generator, split: str = "train") -> SampledProblem:
+    """Draw a problem of a split; see ``make_problem``.
+
+    Raises:
+        UserError: The split is unknown.
+    """
+    if split not in SEEDS:
+        raise unknown_name("split", split, SEEDS)
+    return make_problem(int(rng.integers(SEEDS[split].start, SEEDS[split].stop)))
+
+
+def make_problem(seed: int) -> SampledProblem:
+    """Make the problem of a seed, the same on every call.
+
+    Graphs have 20 to 400 operators, each a unit. Problems of the test split are of any family,
+    the others of those that are not ``HELD_OUT``.
+
+    Raises:
+        UserError: The seed is out of range.
+    """
+    split = split_of_seed(seed)
+    rng = np.random.default_rng([seed])
+    families = [name for name in FAMILIES if split == "test" or name not in HELD_OUT]
+    family = families[rng.integers(len(families))]
+    graph = draw_graph(rng, family, seed)
+    devices = sample_devices(rng, graph.weight_bytes.astype(np.float64))
+    choice = rng.choice(len(SCHEDULES), p=[often for _, often in SCHEDULES])
+    return SampledProblem(seed, split, family, graph.model, devices, SCHEDULES[choice][0])
+
+
+def draw_graph(rng: np.random.Generator, family: str, seed: int) -> OpGraph:
+    """Draw sizes, small ones as often as large ones, until a graph keeps to the limits."""
+    while True:
+        n = int(np.exp(rng.uniform(np.log(MIN_UNITS), np.log(MAX_UNITS))))
+        graph = build_family(name_graph(family, n, seed))
+        if MIN_UNITS <= len(graph) <= MAX_UNITS and graph.n_edges <= MAX_EDGES:
+            return graph
+
+
+def split_of_seed(seed: int) -> str:
+    """The split that a seed belongs to.
+
+    Raises:
+        UserError: The seed is out of range.
+    """
+    for split, seeds in SEEDS.items():
+        if seed in seeds:
+            return split
+    raise UserError(f"a seed is a number from 0 to {MAX_SEED}, not {seed}")
