@@ -52,11 +52,11 @@ class ProposalSearch(Search):
         return self
 
     def improve(self, end: int) -> None:
-        """Evaluate what is proposed, or as much of it as may be; then take the next proposals."""
+        """Evaluate what is proposed, or as much of it as may be."""
         assert self.proposals is not None
+        if len(self.latencies) == len(self.proposed):
+            self.proposed, self.latencies = self.proposals.send(self.latencies), np.empty(0)
         waiting = self.proposed[len(self.latencies) :][: end - self.evaluations]
         _, speedup = self.evaluate(waiting)
         latencies = np.where(speedup > UNFIT, 1.0 / speedup, np.inf)
         self.latencies = np.concatenate([self.latencies, latencies])
-        if len(self.latencies) == len(self.proposed):
-            self.proposed, self.latencies = self.proposals.send(self.latencies), np.empty(0)

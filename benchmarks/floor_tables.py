@@ -71,8 +71,7 @@ def summarize(
     first = rows[0]
     best_ms = known_ms[first["model"], first["devices"]]
     found = [latency_at(row, budget) for row in rows]
-    timed = first["kind"] == "timed"  # its only evaluation comes after its time limit
-    counts = np.array([(1, 0) if timed else row["at"][f"{amount} {unit}"] for row in rows])
+    counts = np.array([row["at"][f"{amount} {unit}"] for row in rows])
     latency_ms = float(np.median(found))
     yield {
         "agent": first["agent"],
@@ -93,11 +92,13 @@ def summarize(
 def latency_at(row: Row, budget: Budget) -> float:
     """The least latency in ms within a budget, infinite without any.
 
-    What was run for this budget alone may overrun it by its last step.
+    What solves within a time limit before its first evaluation may overrun the seconds by that one.
     """
     amount, unit = budget
-    alone, at = row["kind"] != "anytime", 0 if unit == "evaluations" else 1
-    within = [point[2] for point in row["curve"] if alone or point[at] <= amount]
+    at = 0 if unit == "evaluations" else 1
+    within = [point[2] for point in row["curve"] if point[at] <= amount]
+    if not within and row["kind"] == "timed":
+        within = [point[2] for point in row["curve"][:1]]
     return within[-1] if within else np.inf
 
 

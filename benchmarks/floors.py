@@ -51,7 +51,7 @@ PLACERS = (
     Placer("milp", kind=TIMED),
     Placer("list-sampling", {"changes": 0.0}, label="list-sampling, samples alone"),
     Placer("list-sampling"),
-    Placer("multilevel"),
+    Placer("multilevel", kind=PLANNED),
     Placer("neighbourhood"),
     Placer("path-load", kind=TIMED),
     Placer("beam", kind=TIMED),
@@ -131,25 +131,29 @@ def find_models(data: Path, parts: Sequence[str]) -> list[str]:
 def run_jobs(jobs: Sequence[Job], out: Path, workers: int) -> list[dict[str, Any]]:
     """Run what has no row yet, and return the rows of all jobs."""
     path = out / "floors.jsonl"
-    cut_torn_line(path)
-    done = {row["key"] for row in load_lines(path)}
-    missing = [job for job in jobs if job.key not in done]
+    with lock_folder(out):
+        cut_torn_line(path)
+        done = {row["key"] for row in load_lines(path)}
+        run_missing([job for job in jobs if job.key not in done], path, len(jobs), workers)
+    keys = {job.key for job in jobs}
+    return [row for row in load_lines(path) if row["key"] in keys]
+
+
+def run_missing(missing: Sequence[Job], path: Path, n_jobs: int, workers: int) -> None:
+    """Run jobs in processes and append their rows."""
     with (
-        lock_folder(out),
-        progress_bar(len(jobs), "runs", quiet=False) as progress,
+        progress_bar(n_jobs, "runs", quiet=False) as progress,
         limit_threads(),
         ProcessPoolExecutor(
             workers, get_context("spawn"), initializer=exit_with_parent, initargs=(os.getpid(),)
         ) as pool,
     ):
         bar = progress.tasks[0].id
-        progress.update(bar, completed=len(jobs) - len(missing))
+        progress.update(bar, completed=n_jobs - len(missing))
         running = {pool.submit(run_job, job): job for job in missing}
         for future in as_completed(running):
             append_row(path, future.result())
             progress.update(bar, advance=1, description=running[future].label)
-    keys = {job.key for job in jobs}
-    return [row for row in load_lines(path) if row["key"] in keys]
 
 
 def load_lines(path: Path) -> list[dict[str, Any]]:

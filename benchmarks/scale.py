@@ -19,7 +19,8 @@ DEVICES = ["CPU", *({"name": f"GPU.{i}", "weight_share": 0.3} for i in range(2))
 MODELS = "synthetic-layered-80000,stacked-bert-80000"
 CHUNK = 4
 """Evaluations between two looks at the clock."""
-HORIZONS = {"annealing": 2_000, "hill-climb": 2_000, "multilevel": 200, "neighbourhood": 200}
+HORIZON = 2_000
+HORIZONS = {"multilevel": 200, "neighbourhood": 200}
 """About as many evaluations as a minute allows."""
 
 
@@ -62,8 +63,8 @@ def place(env: DevicePlacementEnv, spec: AgentSpec, seconds: float) -> tuple[str
     compile_kernels(spec)
     started = process_time()
     agent: Any = spec.make(env, 0)
-    if hasattr(agent, "evaluations"):
-        agent.horizon = HORIZONS[spec.name]
+    if hasattr(agent, "learn"):
+        agent.horizon = HORIZONS.get(spec.name, HORIZON)
         while process_time() - started < seconds:
             agent.learn(CHUNK)
     spent = process_time() - started

@@ -12,6 +12,7 @@ from agents.search.search import UNFIT, Search
 from agents.search.starts import HEURISTICS, propose_starts
 from placement_gym.arrays import IntArray
 from placement_gym.patterns import random_blocks
+from placement_gym.problem import assignment_hash
 
 ATTEMPTS = 5
 KICKS = 3
@@ -52,7 +53,7 @@ class Annealing(Search):
         self.moves = Moves(self.base, self.rng, screen)
         self.now: IntArray = self.starts[0]
         self.speedup = 0.0
-        self.seen: set[bytes] = set()
+        self.seen: set[str] = set()
         self.record, self.record_at = 0.0, 0
 
     def learn(self, total_timesteps: int) -> Search:
@@ -75,11 +76,12 @@ class Annealing(Search):
 
     def propose(self, k: int) -> IntArray:
         """At most ``k`` moves of the current placement, new ones if there are any."""
-        new: dict[bytes, IntArray] = {}
+        new: dict[str, IntArray] = {}
         for _ in range(ATTEMPTS):
             for one in self.moves.propose(self.now, k - len(new)):
-                if one.tobytes() not in self.seen:
-                    new[one.tobytes()] = one
+                key = assignment_hash(one)
+                if key not in self.seen:
+                    new[key] = one
             if len(new) == k:
                 break
         self.seen.update(new)

@@ -27,7 +27,7 @@ def group_candidates(rows: Sequence[Json]) -> list[list[Candidate]]:
     """The placements of simulated runs by problem, the fastest first."""
     groups: dict[str, list[Candidate]] = {}
     for row in rows:
-        if row["placement"] and row["costs_fingerprint"] is not None:
+        if row["latency_ms"] is not None and row["costs_fingerprint"] is not None:
             for candidate in list_candidates(row):
                 groups.setdefault(candidate.task.problem, []).append(candidate)
     return [sorted(group, key=lambda one: one.latency_ms) for group in groups.values()]

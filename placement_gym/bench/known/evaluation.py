@@ -24,6 +24,13 @@ def find_best_single_ms(backend: SimulatedBackend) -> float | None:
     return None if np.isinf(min(alone)) else min(alone)
 
 
-def find_bound(backend: SimulatedBackend, time_limit_s: float) -> Solution:
-    """A lower bound of all placements, with a placement where its solver makes one."""
-    return lower_bound(backend.problem, backend.costs, backend.semantics, time_limit_s)
+def find_bound(backend: SimulatedBackend, time_limit_s: float, upper_ms: float) -> Solution:
+    """A lower bound of all placements, with a placement where its solver makes one.
+
+    Args:
+        backend: The simulator.
+        time_limit_s: Wall-clock limit of the solvers.
+        upper_ms: A latency that some placement reaches.
+    """
+    problem, costs = backend.problem, backend.costs
+    return lower_bound(problem, costs, backend.semantics, time_limit_s, upper_ms)

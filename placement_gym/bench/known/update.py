@@ -13,6 +13,7 @@ from typing import Any
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.bench.known import best_known
 from placement_gym.bench.known.best_known import (
+    DIGITS,
     BestKnown,
     encode_assignment,
     find_best_known,
@@ -29,6 +30,7 @@ from placement_gym.bench.study.task import VARIABLE, expand_variables
 from placement_gym.errors import PlacementGymError, UserError
 from placement_gym.placement import parse_assignment
 from placement_gym.progress import progress_bar
+from placement_gym.solvers.gap import TOLERANCE
 
 TIME_LIMIT_S = 10.0
 SOLVER = "solver of the bound"
@@ -156,7 +158,12 @@ def make_value(candidate: Candidate, backend: SimulatedBackend) -> BestKnown:
 
 def raise_bound(value: BestKnown, backend: SimulatedBackend, time_limit_s: float) -> BestKnown:
     """The value with a bound that may be higher, and the solver's placement if that is faster."""
-    solved = find_bound(backend, time_limit_s)
+    solved = find_bound(backend, time_limit_s, value.latency_ms)
+    if solved.bound_ms > value.latency_ms * (1 + TOLERANCE):
+        raise RuntimeError(
+            f"the bound of {value.name}, {solved.bound_ms:.6g} ms, exceeds the latency of a "
+            f"placement, {value.latency_ms:.6g} ms: please report this"
+        )
     if solved.bound_ms > value.bound_ms:
         value = replace(value, bound_ms=float(solved.bound_ms))
     if solved.assignment is None:
@@ -196,4 +203,6 @@ def open_backend(problem: Sequence[Any], envs: BenchEnvs) -> SimulatedBackend:
     backend = envs.get(env_id, kwargs).base.backend
     if not isinstance(backend, SimulatedBackend):
         raise UserError("measured latencies are no yardstick: they belong to one machine")
+    if len(backend.problem.devices) > len(DIGITS):
+        raise UserError(f"placements on more than {len(DIGITS)} devices are not kept")
     return backend

@@ -116,6 +116,8 @@ class Chains:
 
     def learn(self, heat: float, placements: IntArray, latencies: FloatArray) -> None:
         """Let chains that are far behind go on from the best placement."""
+        if np.isinf(latencies.min()) and np.isinf(self.best_ms):
+            return
         if latencies.min() < self.best_ms:
             self.best_ms = float(latencies.min())
             self.best = placements[latencies.argmin()]
