@@ -15,7 +15,7 @@ from placement_gym.arrays import IntArray
 from placement_gym.bench.known.identity import ProblemIdentity
 from placement_gym.bench.study.task import describe_devices
 from placement_gym.errors import UserError
-from placement_gym.solvers.gap import TOLERANCE
+from placement_gym.solvers.solution import TOLERANCE
 
 VALUES = Path(__file__).parent / "values"
 """The folder of the package's best known values, one file for each problem."""

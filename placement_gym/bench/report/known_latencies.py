@@ -18,7 +18,7 @@ from placement_gym.bench.run.rows import Json, to_plain
 from placement_gym.bench.study.task import Task
 from placement_gym.errors import UserError, warn_user
 from placement_gym.files import FileError, keep_if_possible, set_aside, write_text
-from placement_gym.solvers.gap import TOLERANCE
+from placement_gym.solvers.solution import TOLERANCE
 
 FILE = "references.json"
 References = dict[str, dict[str, float | None]]
