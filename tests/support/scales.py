@@ -28,7 +28,7 @@ from placement_gym.solvers.programs import path_load
 from placement_gym.solvers.programs.grouped_load import grouped_load
 from placement_gym.solvers.solution import Solution
 
-SECONDS = 5.0
+SECONDS = 60.0
 KINDS = ("uniform", "operators", "entries", "devices", "zeros")
 """Of scales: one for all costs, one for each operator and tensor, for each entry, for each device;
 or one for all, and half of the costs zero. ``"nothing"`` is another: all are zero."""
