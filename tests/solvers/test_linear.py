@@ -7,6 +7,7 @@ from math import log2
 import numpy as np
 import pytest
 
+from placement_gym.arrays import FloatArray
 from placement_gym.solvers.linear import Linear
 from placement_gym.solvers.programs.growing import GrowingSolver
 from placement_gym.solvers.time_unit import LEAST, MOST, choose_unit, is_accurate
@@ -14,14 +15,14 @@ from placement_gym.solvers.time_unit import LEAST, MOST, choose_unit, is_accurat
 MS = np.array([[3.0, 1.0], [2.0, 5.0], [4.0, 2.0]])
 
 
-def balanced(scale: float, whole: bool, about_ms: float = 0.0) -> Linear:
+def balanced(scale: float, whole: bool, about_ms: float = 0.0, ms: FloatArray = MS) -> Linear:
     """The largest load of three units on two devices, of which the second holds only one."""
     program = Linear(about_ms)
     x = program.variables(3, 2, upper=1.0, whole=whole)
     total = program.variables(1, cost=1.0, in_ms=True)
     program.require((x, 1.0), rows=3, low=1.0, high=1.0)
     program.require((x[:, 1], 1.0), rows=1, high=1.0)
-    program.require((x.T, scale * MS.T), (np.repeat(total, 2), -1.0), rows=2)
+    program.require((x.T, scale * ms.T), (np.repeat(total, 2), -1.0), rows=2)
     return program
 
 
@@ -59,7 +60,17 @@ def test_rows_that_are_added_are_in_the_same_unit(exponent: int) -> None:
     assert before < solver.minimize(10.0).bound == pytest.approx(7.0 * scale, rel=1e-9, abs=0.0)
 
 
-def test_times_far_above_the_optimum_do_not_hide_it() -> None:
+@pytest.mark.parametrize("exponent", [-12, 0, 12])
+def test_a_time_that_the_solver_would_refuse_is_lowered(exponent: int) -> None:
+    scale, ms = 10.0**exponent, MS.copy()
+    ms[2, 0] = 1e30
+    found = balanced(scale, True, scale, ms).minimize()
+    assert found.bound / scale == pytest.approx(5.0)
+    assert found.values is not None
+    assert found.values[5] == pytest.approx(1.0)
+
+
+def test_costs_far_above_the_optimum_do_not_hide_it() -> None:
     program = Linear()
     x = program.variables(2, 2, cost=[[1e12, 1e-9], [3e-9, 1e12]], upper=1.0, whole=True)
     program.require((x, 1.0), rows=2, low=1.0, high=1.0)

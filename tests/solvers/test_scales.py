@@ -8,7 +8,12 @@ from scales import KINDS, SOLVERS, Case
 ROUNDING = 1.0 + 1e-6
 OPTIMUM = 1.0 + 1e-4
 PROVES = ("serial", "min-cut", "calls", "path-load", "grouped-load", "beam")
-QUICK = [*((solver, "entries") for solver in SOLVERS), ("serial", "zeros"), ("calls", "devices")]
+QUICK = [
+    *((solver, "entries", 27) for solver in SOLVERS),
+    ("serial", "zeros", 27),
+    ("calls", "devices", 27),
+    ("pipeline", "entries", 147),
+]
 
 
 def check(case: Case) -> None:
@@ -37,9 +42,9 @@ def test_where_nothing_takes_time_the_latency_is_zero_and_proven(solver: str) ->
     assert case.found.bound_ms == case.latency_ms == 0.0
 
 
-@pytest.mark.parametrize(("solver", "kind"), QUICK)
-def test_costs_of_many_scales_prove_nothing_false(solver: str, kind: str) -> None:
-    check(Case(solver, 27, kind))
+@pytest.mark.parametrize(("solver", "kind", "seed"), QUICK)
+def test_costs_of_many_scales_prove_nothing_false(solver: str, kind: str, seed: int) -> None:
+    check(Case(solver, seed, kind))
 
 
 @pytest.mark.slow
