@@ -13,6 +13,9 @@ QUICK = [
     ("serial", "zeros", 27),
     ("calls", "devices", 27),
     ("pipeline", "entries", 147),
+    ("pipeline", "zeros", 494),
+    ("beam", "zeros", 309),
+    ("beam", "operators", 406),
 ]
 
 

@@ -75,12 +75,12 @@ class Search:
     def below(self, load_ms: float) -> Search | None:
         """The search for splits up to a load that is known.
 
-        None if times are not so far above it that its error would matter: loads are differences of
-        sums of all times.
+        None if it is zero, or times are not so far above it that its error would matter: loads are
+        differences of sums of all times.
         """
         unit_ms, border_ms = self.costs.unit_ms(self.problem.units), self.costs.boundary_ms
         largest_ms = max(float(unit_ms.max()), float(border_ms.max(initial=0.0)))
-        if min(largest_ms, self.most_ms) <= FAR * load_ms:
+        if load_ms == 0.0 or min(largest_ms, self.most_ms) <= FAR * load_ms:
             return None
         return replace(self, most_ms=load_ms * (1.0 + ROUNDING))
 
