@@ -7,17 +7,17 @@ from time import perf_counter
 
 import numpy as np
 
-from placement_gym.arrays import FloatArray
 from placement_gym.costs.semantics import Semantics
 from placement_gym.costs.table import CostTable
 from placement_gym.problem import Problem
 from placement_gym.solvers.beams.beam import MERGED, WIDTHS, Beam, widen
 from placement_gym.solvers.cuts import minimum_cut
-from placement_gym.solvers.linear import GAP, Linear
+from placement_gym.solvers.highs import GAP
+from placement_gym.solvers.linear import Linear
 from placement_gym.solvers.milp import add_placement, serial_program
 from placement_gym.solvers.programs import path_load
 from placement_gym.solvers.programs.grouped_load import grouped_load
-from placement_gym.solvers.programs.paths import earliest_finish_ms
+from placement_gym.solvers.programs.paths import earliest_finish_ms, mean_load_ms
 from placement_gym.solvers.solution import Solution
 from placement_gym.solvers.tasks import Tasks
 
@@ -121,12 +121,12 @@ def call_tasks(problem: Problem, costs: CostTable) -> Tasks:
 
 def load_ms(problem: Problem, costs: CostTable, time_limit_s: float = 60.0) -> float:
     """The minimum of the maximum load if units could be divided, within memory limits."""
-    program = Linear()
+    tasks = Tasks.of_units(problem.units, costs)
+    program = Linear(about_ms=mean_load_ms(problem, tasks))
     x = add_placement(program, problem, whole=False)
-    largest = program.variables(1, cost=1.0)
+    largest = program.variables(1, cost=1.0, in_ms=True)
     d = len(problem.devices)
-    work: FloatArray = costs.unit_ms(problem.units).T
-    program.require((x.T, work), (np.repeat(largest, d), -1.0), rows=d)
+    program.require((x.T, tasks.ms.T), (np.repeat(largest, d), -1.0), rows=d)
     return program.minimize(time_limit_s).bound
 
 

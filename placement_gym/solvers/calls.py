@@ -6,6 +6,7 @@ The objective of Tarnawski et al. (2020, section 6), schedule ``"calls"``.
 from __future__ import annotations
 
 from collections.abc import Callable
+from time import perf_counter
 
 import numpy as np
 
@@ -13,14 +14,15 @@ from placement_gym.arrays import FloatArray, IntArray
 from placement_gym.costs.table import CostTable
 from placement_gym.problem import Problem
 from placement_gym.solvers.bounds import call_tasks
-from placement_gym.solvers.cuts import TOLERANCE
 from placement_gym.solvers.kinds import interchangeable_devices
 from placement_gym.solvers.linear import Linear
 from placement_gym.solvers.milp import add_placement, read_assignment
 from placement_gym.solvers.programs.paths import earliest_finish_ms, remaining_ms
-from placement_gym.solvers.solution import Solution
+from placement_gym.solvers.solution import Solution, reaches
 from placement_gym.solvers.tasks import Tasks
 
+FAR = 1e3
+"""So much faster a placement than the known one makes the program's limits worth tightening."""
 Schedule = tuple[float, FloatArray, FloatArray]
 
 
@@ -77,29 +79,48 @@ def call_program(
             returned.
         calls_each: Calls of each accelerator, one after another.
     """
+    end = perf_counter() + time_limit_s
     feasible = not problem.infeasibility(start)
     latency_ms, starts_ms, _ = schedule(start)
     best, best_ms = (start, latency_ms) if feasible else (None, np.inf)
     tasks = call_tasks(problem, costs)
     slowest_ms = float(costs.operator_ms.max(axis=1).sum() + 2 * costs.boundary_ms.sum())
-    limit_ms = min(best_ms, slowest_ms)
-    program, x, y = build_call_program(problem, costs, tasks, limit_ms, calls_each)
-    call = call_indices(costs, start[tasks.unit], starts_ms)
-    begin = None
-    if feasible and call.max() < calls_each:
-        accelerated = np.flatnonzero(call >= 0)
-        number = np.cumsum(~costs.host) - 1
-        slot = number[start[tasks.unit]] * calls_each + call
-        columns = [x[np.arange(len(x)), start], y[accelerated, slot[accelerated]]]
-        begin = np.concatenate(columns), np.ones(sum(map(len, columns)))
-    found = program.minimize(time_limit_s, begin)
-    if found.values is not None:
-        assignment = read_assignment(found.values, x)
-        latency_ms = schedule(assignment)[0]
-        if latency_ms < best_ms and not problem.infeasibility(assignment):
-            best, best_ms = assignment, latency_ms
-    bound_ms = min(found.bound, best_ms)
-    return Solution(best, bound_ms, best is not None and bound_ms >= best_ms * (1 - TOLERANCE))
+    while True:
+        limit_ms = min(best_ms, slowest_ms)
+        program, x, y = build_call_program(problem, costs, tasks, limit_ms, calls_each)
+        begin = None
+        if best is not None:
+            begin = begin_with(costs, tasks, x, y, best, starts_ms, calls_each)
+        found = program.minimize(max(end - perf_counter(), 0.1), begin)
+        if found.values is not None:
+            assignment = read_assignment(found.values, x)
+            latency_ms, starts, _ = schedule(assignment)
+            if latency_ms < best_ms and not problem.infeasibility(assignment):
+                best, best_ms, starts_ms = assignment, latency_ms, starts
+        bound_ms = min(found.bound, best_ms)
+        proven = reaches(best_ms, bound_ms)
+        if proven or perf_counter() > end or best_ms * FAR > limit_ms:
+            return Solution(best, bound_ms, proven)
+
+
+def begin_with(
+    costs: CostTable,
+    tasks: Tasks,
+    x: IntArray,
+    y: IntArray,
+    place: IntArray,
+    starts_ms: FloatArray,
+    calls_each: int,
+) -> tuple[IntArray, FloatArray] | None:
+    """Columns and values of an assignment and its calls; None if it has more calls."""
+    on = place[tasks.unit]
+    call = call_indices(costs, on, starts_ms)
+    if call.max() >= calls_each:
+        return None
+    accelerated = np.flatnonzero(call >= 0)
+    slot = (np.cumsum(~costs.host) - 1)[on] * calls_each + call
+    columns = np.concatenate([x[np.arange(len(x)), place], y[accelerated, slot[accelerated]]])
+    return columns, np.ones(len(columns))
 
 
 def call_indices(costs: CostTable, device: IntArray, starts_ms: FloatArray) -> IntArray:
@@ -137,7 +158,8 @@ def build_call_program(
     owner = np.repeat(accelerators, calls_each)
     n, t, r, a = len(tasks), len(maker), len(tensor), len(owner)
     border_ms = costs.boundary_ms[tasks.tensor][:, owner]
-    program = Linear()
+    early = earliest_finish_ms(problem, tasks)
+    program = Linear(about_ms=float(early.max()))
     x = add_placement(program, problem)
     calling = program.variables(n, a, upper=1.0, whole=True)
     on = x[tasks.unit]
@@ -145,12 +167,11 @@ def build_call_program(
     mine = calling.reshape(n, len(accelerators), calls_each)
     program.require((mine, 1.0), (accelerated, -1.0), rows=accelerated.size, low=0.0)
     enters, leaves, fetches = (program.variables(size, a, upper=1.0) for size in (t, t, r))
-    early = earliest_finish_ms(problem, tasks)
     late = limit_ms - remaining_ms(problem, tasks)
-    done = program.variables(n, lower=early, upper=limit_ms)
-    path = program.variables(n, lower=early, upper=late)
-    start, finish = (program.variables(a, upper=limit_ms) for _ in range(2))
-    total = program.variables(1, cost=1.0, upper=limit_ms)
+    done = program.variables(n, lower=early, upper=limit_ms, in_ms=True)
+    path = program.variables(n, lower=early, upper=late, in_ms=True)
+    start, finish = (program.variables(a, upper=limit_ms, in_ms=True) for _ in range(2))
+    total = program.variables(1, cost=1.0, upper=limit_ms, in_ms=True)
 
     made, read = calling[maker[tensor]], calling[reader]
     program.require((read, 1.0), (made, -1.0), (enters[tensor], -1.0), rows=r * a)

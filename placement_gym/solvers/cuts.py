@@ -10,11 +10,10 @@ from placement_gym.arrays import FloatArray, IntArray
 from placement_gym.costs.table import CostTable
 from placement_gym.errors import UserError
 from placement_gym.graph.units import Units
-from placement_gym.solvers.solution import Solution
+from placement_gym.solvers.solution import Solution, reaches
 from placement_gym.solvers.tasks import Tasks
 
 LARGEST = 2**31 - 1
-TOLERANCE = 1e-4
 Edges = list[tuple[IntArray, IntArray, FloatArray]]
 
 
@@ -58,7 +57,7 @@ def minimum_cut(units: Units, costs: CostTable) -> Solution:
         best = min(best, found, key=tasks.serial_ms)
         best_ms = tasks.serial_ms(best)
     bound_ms = max(best_ms - rounding_ms, 0.0)
-    return Solution(best, bound_ms, proven=bound_ms >= best_ms * (1 - TOLERANCE))
+    return Solution(best, bound_ms, reaches(best_ms, bound_ms))
 
 
 def alpha_expansion(units: Units, costs: CostTable, max_rounds: int = 20) -> Solution:
@@ -79,25 +78,31 @@ def alpha_expansion(units: Units, costs: CostTable, max_rounds: int = 20) -> Sol
     singles = [np.full(len(units), device) for device in range(len(costs.devices))]
     starts = min(singles, key=tasks.serial_ms), tasks.ms.argmin(axis=1)
     found = [expand_until_stable(tasks, start, max_rounds) for start in starts]
-    best, is_stable = min(found, key=lambda result: tasks.serial_ms(result[0]))
+    best, missed_ms = min(found, key=lambda result: tasks.serial_ms(result[0]))
     best_ms, fastest_ms = tasks.serial_ms(best), float(tasks.ms.min(axis=1).sum())
-    bound_ms = max(fastest_ms, best_ms / approximation_factor(tasks) if is_stable else 0.0)
+    bound_ms = max(fastest_ms, (best_ms - missed_ms) / approximation_factor(tasks))
+    bound_ms = min(bound_ms, best_ms)
     return Solution(best, bound_ms, proven=best_ms <= bound_ms)
 
 
-def expand_until_stable(tasks: Tasks, start: IntArray, max_rounds: int) -> tuple[IntArray, bool]:
-    """Expand devices in turn; returns the best placement and whether no expansion improves it."""
-    best, best_ms, unchanged = start, tasks.serial_ms(start), 0
+def expand_until_stable(tasks: Tasks, start: IntArray, max_rounds: int) -> tuple[IntArray, float]:
+    """Expand devices in turn until no expansion improves the placement.
+
+    Returns:
+        The best placement; and how much in ms one expansion to each device could improve it
+        together, which rounding has hidden: infinite if the last rounds still improved it.
+    """
+    best, best_ms, unchanged, missed_ms = start, tasks.serial_ms(start), 0, 0.0
     n_devices = tasks.ms.shape[1]
     for turn in range(max_rounds * n_devices):
-        moved = expand(tasks, best, turn % n_devices)
+        moved, rounding_ms = expand(tasks, best, turn % n_devices)
         moved_ms = tasks.serial_ms(moved)
-        unchanged += 1
+        unchanged, missed_ms = unchanged + 1, missed_ms + rounding_ms
         if moved_ms < best_ms:
-            best, best_ms, unchanged = moved, moved_ms, 0
+            best, best_ms, unchanged, missed_ms = moved, moved_ms, 0, 0.0
         if unchanged == n_devices:
-            return best, True
-    return best, False
+            return best, missed_ms
+    return best, np.inf
 
 
 def approximation_factor(tasks: Tasks) -> float:
@@ -116,12 +121,15 @@ def approximation_factor(tasks: Tasks) -> float:
     return 2.0 * float(most)
 
 
-def expand(tasks: Tasks, device: IntArray, alpha: int) -> IntArray:
-    """(n_units,) the best placement in which units stay where they are or move to ``alpha``.
+def expand(tasks: Tasks, device: IntArray, alpha: int) -> tuple[IntArray, float]:
+    """The best placement in which units stay where they are or move to ``alpha``.
 
     Units that stay are on the source side, those on ``alpha`` on the sink side. The readers of a
     tensor on one other device are a group: if any of them stays, the tensor is sent there once,
     from its maker's device or from ``alpha``. Readers on ``alpha`` are sent the tensor once too.
+
+    Returns:
+        (n_units,) devices; and by how much in ms rounding may have missed the best.
     """
     n = len(device)
     tensor, reader = tasks.tensors.readings()
@@ -149,8 +157,8 @@ def expand(tasks: Tasks, device: IntArray, alpha: int) -> IntArray:
         (any_there[tensor], reader, endless),
     ]
     moves = tasks.ms[:, alpha]
-    side, _ = cut_network(s, np.stack([stays, moves], axis=1), edges, moves.sum())
-    return np.where(side == 1, alpha, device)
+    side, rounding_ms = cut_network(s, np.stack([stays, moves], axis=1), edges, moves.sum())
+    return np.where(side == 1, alpha, device), rounding_ms
 
 
 def cut_network(

@@ -10,8 +10,8 @@ from placement_gym.costs.semantics import Semantics
 from placement_gym.costs.table import CostTable
 from placement_gym.problem import Problem
 from placement_gym.solvers.bounds import lower_bound
+from placement_gym.solvers.solution import reaches
 
-TOLERANCE = 1e-4
 TIME_LIMIT_S = 10.0
 
 
@@ -44,5 +44,5 @@ def optimum_or_bound(
     solved = lower_bound(problem, costs, semantics, time_limit_s, best_ms)
     if solved.assignment is not None:
         best_ms = min(best_ms, evaluate(solved.assignment))
-    proven = best_ms < inf and best_ms <= solved.bound_ms * (1 + TOLERANCE)
-    return best_ms if proven else None, solved.bound_ms
+    bound_ms = min(solved.bound_ms, best_ms)
+    return best_ms if reaches(best_ms, bound_ms) else None, bound_ms

@@ -1,51 +1,39 @@
-"""Building a linear program block by block, for HiGHS."""
+"""Building a linear program block by block, for HiGHS, in a unit of time that suits it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from time import perf_counter
 
-import highspy
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.sparse import coo_array
 
-from placement_gym.arrays import FloatArray, IntArray
+from placement_gym.arrays import BoolArray, FloatArray, IntArray
+from placement_gym.solvers.highs import GAP, Optimum, Solver, broadcast_flat
+from placement_gym.solvers.time_unit import choose_unit, is_accurate
 
-GAP = 1e-6
-FEASIBLE = 2
-NOTHING_FEASIBLE = (
-    highspy.HighsModelStatus.kInfeasible,
-    highspy.HighsModelStatus.kUnboundedOrInfeasible,
-)
-
-
-@dataclass(frozen=True)
-class Optimum:
-    """What HiGHS found.
-
-    Attributes:
-        values: (n_columns,) of the best feasible point found; None if there is none.
-        bound: No feasible point has a lower objective, which is never negative; infinite if there
-            is none.
-        proven: Whether the best point reaches the bound, to the solver's gap.
-        prices: (n_rows,) change of the bound for each unit of a constraint's right side; None for
-            programs with integers.
-    """
-
-    values: FloatArray | None
-    bound: float
-    proven: bool
-    prices: FloatArray | None = None
+ROUNDS = 10
+"""Units that are tried for one program, at most."""
 
 
 class Linear:
-    """A linear program built from blocks of variables and constraints."""
+    """A linear program built from blocks of variables and constraints.
 
-    def __init__(self) -> None:
+    All times are in ms, also of results; the solver sees them in another unit where that is more
+    accurate. Times are the objective, the variables that are marked, and in constraints of these
+    the coefficients of other variables and the sides. Coefficients that are far above the optimum
+    are lowered: the program must be a lower bound for lower times, too.
+
+    Args:
+        about_ms: A positive lower bound of the optimum that is not far below it; zero: unknown.
+    """
+
+    def __init__(self, about_ms: float = 0.0) -> None:
+        self.about_ms = about_ms
         self.cost: list[FloatArray] = []
         self.lower: list[FloatArray] = []
         self.upper: list[FloatArray] = []
         self.whole: list[FloatArray] = []
+        self.timed: list[BoolArray] = []
         self.n = 0
         self.rows: list[IntArray] = []
         self.columns: list[IntArray] = []
@@ -61,6 +49,7 @@ class Linear:
         lower: ArrayLike = 0.0,
         upper: ArrayLike = np.inf,
         whole: bool = False,
+        in_ms: bool = False,
     ) -> IntArray:
         """Add a block of variables.
 
@@ -70,6 +59,7 @@ class Linear:
             lower: Minimum values.
             upper: Maximum values.
             whole: Whether the variables must be integers.
+            in_ms: Whether the variables are times; their cost is then a number.
 
         Returns:
             Columns of the variables, in that shape.
@@ -79,6 +69,7 @@ class Linear:
         self.lower.append(broadcast_flat(lower, shape))
         self.upper.append(broadcast_flat(upper, shape))
         self.whole.append(np.full(size, float(whole)))
+        self.timed.append(np.full(size, in_ms))
         block = np.arange(self.n, self.n + size).reshape(shape)
         self.n += size
         return block
@@ -122,69 +113,44 @@ class Linear:
             gap: Relative distance to the bound at which the solver stops.
             max_nodes: Limit of the nodes of the search tree, which unlike time is reproducible.
         """
-        solver = self.open()
-        solver.setOptionValue("mip_rel_gap", gap)
-        if start is not None:
-            columns, values = start
-            values = broadcast_flat(values, columns.shape)
-            solver.setSolution(len(columns), columns.astype(np.int32), values)
-        if max_nodes is not None:
-            solver.setOptionValue("mip_max_nodes", max_nodes)
-        return self.run(solver, time_limit_s)
+        end = perf_counter() + time_limit_s
+        unit_ms, best = self.first_unit_ms, None
+        for _ in range(ROUNDS):
+            solver = Solver(self, unit_ms)
+            solver.limit(gap, max_nodes)
+            if start is not None:
+                solver.start(*start)
+            found = solver.run(max(end - perf_counter(), 0.0))
+            best = found if best is None or found.values is not None else best
+            if found.values is None or is_accurate(found.objective, unit_ms):
+                break
+            unit_ms = choose_unit(found.objective)
+            if perf_counter() > end:
+                break
+        assert best is not None
+        return best
 
-    def open(self, whole: bool = True) -> highspy.Highs:
-        """Hand the program to a new solver, with integers or without."""
-        solver = highspy.Highs()
-        solver.silent()
-        solver.setOptionValue("mip_rel_gap", GAP)
-        program = self.to_highs()
-        if not whole:
-            program.integrality_ = []
-        solver.passModel(program)
-        return solver
+    @property
+    def first_unit_ms(self) -> float:
+        """The unit to begin with."""
+        return choose_unit(self.about_ms or self.largest_ms)
 
-    def run(self, solver: highspy.Highs, time_limit_s: float, whole: bool = True) -> Optimum:
-        """Run a solver that ``open`` has made."""
-        solver.setOptionValue("time_limit", solver.getRunTime() + float(time_limit_s))
-        solver.run()
-        info, status = solver.getInfo(), solver.getModelStatus()
-        if status in NOTHING_FEASIBLE:
-            return Optimum(None, np.inf, proven=False)
-        proven = status == highspy.HighsModelStatus.kOptimal
-        if whole and self.has_integers:
-            bound = info.mip_dual_bound
-        else:
-            bound = info.objective_function_value if proven else -np.inf
-        found = info.primal_solution_status == FEASIBLE
-        solution = solver.getSolution()
-        best = np.array(solution.col_value) if found else None
-        prices = np.array(solution.row_dual) if solution.dual_valid else None
-        return Optimum(best, max(bound, 0.0), proven, prices)
+    @property
+    def largest_ms(self) -> float:
+        """The largest coefficient that is a time, ms."""
+        timed, cost = np.concatenate(self.timed), np.concatenate(self.cost)
+        columns, values = np.concatenate(self.columns), np.concatenate(self.values)
+        times = self.timed_rows[np.concatenate(self.rows)] & ~timed[columns]
+        return float(max(cost[~timed].max(initial=0.0), np.abs(values[times]).max(initial=0.0)))
 
-    def to_highs(self) -> highspy.HighsLp:
-        """Convert to the form that HiGHS reads."""
-        where = np.concatenate(self.rows), np.concatenate(self.columns)
-        matrix = coo_array((np.concatenate(self.values), where), (self.n_rows, self.n)).tocsr()
-        program = highspy.HighsLp()
-        program.num_col_, program.num_row_ = self.n, self.n_rows
-        program.col_cost_ = np.concatenate(self.cost)
-        program.col_lower_, program.col_upper_ = map(np.concatenate, (self.lower, self.upper))
-        program.row_lower_, program.row_upper_ = map(np.concatenate, (self.low, self.high))
-        program.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
-        program.a_matrix_.start_ = matrix.indptr.astype(np.int32)
-        program.a_matrix_.index_ = matrix.indices.astype(np.int32)
-        program.a_matrix_.value_ = matrix.data
-        program.integrality_ = [
-            highspy.HighsVarType.kInteger if whole else highspy.HighsVarType.kContinuous
-            for whole in np.concatenate(self.whole)
-        ]
-        return program
+    @property
+    def timed_rows(self) -> BoolArray:
+        """(n_rows,) bool, whether a constraint is about times."""
+        timed = np.zeros(self.n_rows, dtype=np.bool_)
+        rows, columns = np.concatenate(self.rows), np.concatenate(self.columns)
+        timed[rows[np.concatenate(self.timed)[columns]]] = True
+        return timed
 
     @property
     def has_integers(self) -> bool:
         return any(block.any() for block in self.whole)
-
-
-def broadcast_flat(values: ArrayLike, shape: tuple[int, ...]) -> FloatArray:
-    """Broadcast values to a shape and flatten them."""
-    return np.broadcast_to(np.asarray(values, dtype=np.float64), shape).ravel()

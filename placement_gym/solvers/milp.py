@@ -11,8 +11,10 @@ from placement_gym.arrays import FloatArray, IntArray
 from placement_gym.costs.table import CostTable
 from placement_gym.graph.submodels import acyclic_submodels, submodel_devices
 from placement_gym.problem import Problem
-from placement_gym.solvers.linear import GAP, Linear
-from placement_gym.solvers.solution import Solution
+from placement_gym.solvers.highs import GAP
+from placement_gym.solvers.linear import Linear
+from placement_gym.solvers.programs.paths import fastest_ms
+from placement_gym.solvers.solution import Solution, reaches
 from placement_gym.solvers.tasks import Tasks
 
 
@@ -45,8 +47,7 @@ def serial_program(
         found = program.minimize(max(end - perf_counter(), 0.1), gap=gap, max_nodes=max_nodes)
         bound_ms = min(found.bound, best_ms)
         if found.values is None or bound_ms >= best_ms * (1 - GAP):
-            proven = best is not None and bound_ms >= best_ms * (1 - 2 * GAP)
-            return Solution(best, bound_ms, proven)
+            return Solution(best, bound_ms, reaches(best_ms, bound_ms, 2 * GAP))
         assignment = read_assignment(found.values, x)
         if problem.infeasibility(assignment):  # by less than the solver's tolerance
             exclude(program, x, assignment)
@@ -56,7 +57,8 @@ def serial_program(
             best, best_ms = assignment, latency_ms
         if not costs.submodel_ms.any() or not found.proven or perf_counter() > end:
             bound_ms = min(found.bound, best_ms)
-            return Solution(best, bound_ms, proven=bound_ms >= best_ms * (1 - 2 * GAP))
+            return Solution(best, bound_ms, reaches(best_ms, bound_ms, 2 * GAP))
+        program.about_ms = max(program.about_ms, found.bound)
         exclude(program, x, assignment)
 
 
@@ -71,7 +73,7 @@ def build_serial_program(
     """
     tensor, reader = tasks.tensors.readings()
     maker, t, d = tasks.tensors.source, len(tasks.tensor), len(problem.devices)
-    program = Linear()
+    program = Linear(about_ms=float(fastest_ms(problem, tasks).sum()))
     x = add_placement(program, problem, cost=tasks.ms)
     z = program.variables(t, d, d, cost=tasks.transfer_ms, upper=~np.eye(d, dtype=bool))
     into, leaving = z[tensor].transpose(0, 2, 1), np.broadcast_to(x[maker][:, :, None], z.shape)

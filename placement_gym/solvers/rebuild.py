@@ -12,9 +12,9 @@ from placement_gym.costs.table import CostTable
 from placement_gym.problem import Problem
 from placement_gym.solvers.levels.levels import Level
 from placement_gym.solvers.levels.models import SERIAL, Operators, estimate_ms
-from placement_gym.solvers.milp import build_serial_program, read_assignment
+from placement_gym.solvers.milp import build_serial_program, read_assignment, submodel_ms
 from placement_gym.solvers.programs import path_load
-from placement_gym.solvers.solution import Solution
+from placement_gym.solvers.solution import Solution, reaches
 from placement_gym.solvers.tasks import Tasks
 
 MAX_OPERATORS = 1_000
@@ -51,13 +51,17 @@ def make_program(
         )
 
     def rebuild_serial(place: IntArray, free: BoolArray, upper_ms: float) -> Solution:
-        program, x = build_serial_program(problem, costs, Tasks.of_units(problem.units, costs))
+        tasks = Tasks.of_units(problem.units, costs)
+        program, x = build_serial_program(problem, costs, tasks)
         fixed = np.flatnonzero(~free)
         program.require((x[fixed, place[fixed]], 1.0), rows=len(fixed), low=1.0, high=1.0)
         start = x[np.arange(len(place)), place]
         found = program.minimize(time_limit_s, (start, 1.0), max_nodes=max_nodes)
-        best = None if found.values is None else read_assignment(found.values, x)
-        return Solution(best, found.bound, found.proven)
+        if found.values is None:
+            return Solution(None, found.bound, proven=False)
+        best = read_assignment(found.values, x)
+        latency_ms = tasks.serial_ms(best) + submodel_ms(problem, costs, best)
+        return Solution(best, found.bound, found.proven and reaches(latency_ms, found.bound))
 
     return rebuild_serial if model == SERIAL else rebuild_list
 

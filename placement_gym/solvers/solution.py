@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import isfinite
 
 from placement_gym.arrays import IntArray
+
+TOLERANCE = 1e-4
+"""Relative gap to the bound at which a latency is called the optimum."""
 
 
 @dataclass(frozen=True)
@@ -15,9 +19,15 @@ class Solution:
         assignment: (n_units,) the best placement found; None if there is none.
         bound_ms: Lower bound of the latency in the solver's model; infinite if no placement is
             feasible.
-        proven: Whether ``assignment`` reaches ``bound_ms``, to the solver's gap.
+        proven: Whether the latency of ``assignment`` in that model, computed from the costs and
+            not taken from a program, reaches ``bound_ms`` to the solver's gap.
     """
 
     assignment: IntArray | None
     bound_ms: float
     proven: bool
+
+
+def reaches(latency_ms: float, bound_ms: float, gap: float = TOLERANCE) -> bool:
+    """Whether a latency is finite and at most this share above a bound."""
+    return isfinite(latency_ms) and latency_ms <= bound_ms * (1.0 + gap)

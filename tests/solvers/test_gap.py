@@ -41,6 +41,11 @@ def test_the_solvers_own_placement_is_the_optimum_if_it_reaches_the_bound() -> N
     assert seen in ([[1, 0]], [[1, 1]])
 
 
+def test_the_bound_does_not_exceed_a_known_latency() -> None:
+    found = optimum_or_bound(*row_of_two(), CALLS, [3.99999], never_called)
+    assert found == (3.99999, 3.99999)
+
+
 def test_a_placement_that_costs_more_than_the_solver_thought_proves_nothing() -> None:
     assert optimum_or_bound(*row_of_two(), SERIAL, [], lambda _: 4.1)[0] is None
     assert optimum_or_bound(*row_of_two(), SERIAL, [4.0], lambda _: 4.1)[0] == 4.0

@@ -15,7 +15,7 @@ from placement_gym.arrays import IntArray
 from placement_gym.bench.known.identity import ProblemIdentity
 from placement_gym.bench.study.task import describe_devices
 from placement_gym.errors import UserError
-from placement_gym.solvers.gap import TOLERANCE
+from placement_gym.solvers.solution import TOLERANCE, reaches
 
 VALUES = Path(__file__).parent / "values"
 """The folder of the package's best known values, one file for each problem."""
@@ -53,7 +53,7 @@ class BestKnown:
     @property
     def proven(self) -> bool:
         """Whether the latency exceeds the bound by no more than rounding."""
-        return self.latency_ms <= self.bound_ms * (1 + TOLERANCE)
+        return reaches(self.latency_ms, self.bound_ms)
 
     @property
     def trivial(self) -> bool:

@@ -18,7 +18,7 @@ from placement_gym.bench.run.rows import Json, to_plain
 from placement_gym.bench.study.task import Task
 from placement_gym.errors import UserError, warn_user
 from placement_gym.files import FileError, keep_if_possible, set_aside, write_text
-from placement_gym.solvers.gap import TOLERANCE
+from placement_gym.solvers.solution import reaches
 
 FILE = "references.json"
 References = dict[str, dict[str, float | None]]
@@ -70,7 +70,9 @@ class KnownLatencies:
     def add_proof(self, latencies_ms: Sequence[float]) -> KnownLatencies:
         """Add an optimum, if one of these latencies exceeds the bound by no more than rounding."""
         least = min(latencies_ms, default=np.inf)
-        if self.optimum_ms or not self.bound_ms or least > self.bound_ms * (1 + TOLERANCE):
+        if self.optimum_ms is not None or self.bound_ms is None:
+            return self
+        if not reaches(least, self.bound_ms):
             return self
         return replace(self, optimum_ms=least)
 

@@ -40,10 +40,10 @@ def describe_problem(results: StudyResults, problem: str) -> list[str]:
 def describe_bound(results: StudyResults, problem: str) -> str:
     """The lower bound as a share of the lowest latency, or that this one is optimal."""
     known = results.known.get(problem)
+    if known is not None and known.optimum_ms is not None:
+        return "optimal"
     if known is None or not known.bound_ms:
         return "-"
-    if known.optimum_ms:
-        return "optimal"
     return f"{known.bound_ms / results.yardsticks[problem].latency_ms:.3f}"
 
 

@@ -19,15 +19,25 @@ from placement_gym.problem import Problem
 from placement_gym.solvers.beams.expansion import Layer
 from placement_gym.solvers.beams.growth import Grower
 from placement_gym.solvers.beams.pieces import Joined, PieceSearch, Step
-from placement_gym.solvers.linear import GAP
-from placement_gym.solvers.solution import Solution
+from placement_gym.solvers.highs import GAP
+from placement_gym.solvers.levels.models import BY_NUMBER, BY_RANK, Operators, estimate_ms
+from placement_gym.solvers.programs.paths import longest_path_or_load_ms
+from placement_gym.solvers.solution import Solution, reaches
+from placement_gym.solvers.tasks import Tasks
 
 WIDTHS = (1_000, 4_000, 16_000, 64_000)
 MERGED = 3e-6
 
 
 class Beam(Grower):
-    """Searches the placements of an event or list schedule; see ``Grower`` for the arguments."""
+    """Searches the placements of an event or list schedule; see ``Grower`` for the arguments.
+
+    Attributes:
+        exhausted: Whether the last search has left out no placement that could be faster, so that
+            a wider one finds nothing else.
+    """
+
+    exhausted = False
 
     def search(self, width: int, upper_ms: float, end: float) -> Solution:
         """Search once, keeping ``width`` partial placements of each length.
@@ -37,6 +47,7 @@ class Beam(Grower):
             upper_ms: Only lower latencies are searched; the bound does not exceed it.
             end: When to stop, by ``perf_counter``.
         """
+        self.exhausted = False
         pieces = PieceSearch(self, width, upper_ms, end)
         layer, dropped_ms, step = self.first_layer(), upper_ms, 0
         moves: list[Step | Joined] = []
@@ -56,9 +67,23 @@ class Beam(Grower):
         least_ms = float(layer.bound[best])
         bound_ms = min(dropped_ms, least_ms)
         assignment = self.read(moves, best)
+        self.exhausted = dropped_ms >= least_ms and not self.merged
         if self.problem.infeasibility(assignment):
             return Solution(None, bound_ms, proven=False)
-        return Solution(assignment, bound_ms, proven=bound_ms >= least_ms and not self.merged)
+        latency_ms = self.find_latency_ms(assignment)
+        proven = self.exhausted and reaches(latency_ms, bound_ms)
+        return Solution(assignment, min(bound_ms, latency_ms), proven)
+
+    def find_latency_ms(self, assignment: IntArray) -> float:
+        """The latency that the bound is about: of a list, or of a schedule in which tasks overlap.
+
+        Tasks that take almost no time count, too.
+        """
+        if not self.ordered:
+            tasks = Tasks.of_operators(self.problem.units, self.costs)
+            return longest_path_or_load_ms(tasks, assignment)
+        model = BY_NUMBER if self.order == "fifo" else BY_RANK
+        return estimate_ms(Operators.of(self.problem, self.costs), model, assignment)
 
     def read(self, moves: list[Step | Joined], best: int) -> IntArray:
         """(n_units,) the assignment of a partial placement of the last layer."""
@@ -115,6 +140,6 @@ def widen(beam: Beam, widths: tuple[int, ...], upper_ms: float, end: float) -> S
         found = beam.search(width, upper_ms, end)
         bound_ms = max(bound_ms, found.bound_ms)
         best = best if found.assignment is None else found.assignment
-        if found.proven or bound_ms >= upper_ms * (1.0 - GAP):
+        if beam.exhausted or bound_ms >= upper_ms * (1.0 - GAP):
             return Solution(best, bound_ms, found.proven)
     return Solution(best, bound_ms, proven=False)

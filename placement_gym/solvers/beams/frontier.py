@@ -80,8 +80,8 @@ class Frontier(NamedTuple):
         np.maximum.at(last, previous[chained], chained)
         slot, first_live, live = assign_slots(last)
         by_reader = np.argsort(step[reader], kind="stable")
-        is_source = np.bincount(reader, minlength=n) == 0
-        late = np.flatnonzero((is_source & ~tiny[0])[order]).max(initial=NOTHING)
+        waits_for_nothing = np.bincount(reader[~tiny[0][maker]], minlength=n) == 0
+        late = np.flatnonzero((waits_for_nothing & ~tiny[0])[order]).max(initial=NOTHING)
         return cls(
             order=order,
             step=step,

@@ -52,7 +52,7 @@ class Grower:
         end: float,
         merged: float = 0.0,
     ) -> None:
-        self.problem = problem
+        self.problem, self.costs, self.order = problem, costs, semantics.order
         self.merged = merged
         self.ordered = semantics.schedule == "list"
         tasks = Tasks.of_operators(problem.units, costs)

@@ -9,7 +9,7 @@ import numpy as np
 
 from placement_gym.arrays import FloatArray, IntArray
 from placement_gym.problem import Problem
-from placement_gym.solvers.linear import Optimum
+from placement_gym.solvers.highs import Optimum
 from placement_gym.solvers.programs.growing import GrowingSolver
 from placement_gym.solvers.programs.load_cuts import MAX_TASKS, LoadCuts
 from placement_gym.solvers.programs.path_program import PathProgram

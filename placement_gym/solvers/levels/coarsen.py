@@ -28,6 +28,8 @@ ENOUGH = 0.9
 STALLED = 0.97
 MOST_NEIGHBOURS = 100
 """Siblings are not looked for at neighbours of more, which would take quadratic time."""
+NOTHING_MS = 1e-200
+"""Makes rates finite where nothing takes time; far below every time."""
 NONE, SEVERAL = -1, -2
 
 
@@ -229,7 +231,7 @@ def join_neighbours(
                 continue
             if bytes_of[c] + held[u] > most_bytes or ms_of[c] + ms[u] > most_ms:
                 continue
-            rate = (graph.saved[e] + 1e-12) / (ms_of[c] + ms[u] + 1e-12)
+            rate = (graph.saved[e] + NOTHING_MS) / (ms_of[c] + ms[u] + NOTHING_MS)
             if rate > best_rate:
                 best, best_rate = c, rate
         if best == NONE:
@@ -288,11 +290,11 @@ def pair_siblings(
                 if score[v] == 0.0:
                     found[k] = v
                     k += 1
-                score[v] += min(graph.saved[e], graph.saved[f]) + 1e-12
+                score[v] += min(graph.saved[e], graph.saved[f]) + NOTHING_MS
         best, best_rate = NONE, 0.0
         for i in range(k):
             v = found[i]
-            rate = score[v] / (ms[u] + ms[v] + 1e-12)
+            rate = score[v] / (ms[u] + ms[v] + NOTHING_MS)
             if rate > best_rate:
                 best, best_rate = v, rate
             score[v] = 0.0

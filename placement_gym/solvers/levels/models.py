@@ -14,6 +14,8 @@ from placement_gym.problem import Problem
 from placement_gym.solvers.tasks import Tasks
 
 SERIAL, BY_NUMBER, BY_RANK = 0, 1, 2
+NOTHING_MS = 1e-200
+"""In place of estimates of zero, whose logarithm is infinite."""
 
 
 class Operators(NamedTuple):
@@ -112,7 +114,7 @@ def choose_model(
     errors = []
     for model in (BY_RANK, BY_NUMBER, SERIAL):
         estimates = np.array([estimate_ms(operators, model, place) for place in places[known]])
-        ratio = np.log(latency_ms[known] / np.maximum(estimates, 1e-12))
+        ratio = np.log(latency_ms[known] / np.maximum(estimates, NOTHING_MS))
         error = float(np.abs(ratio - np.median(ratio)).mean()) if known.any() else 0.0
         errors.append((model, round(error, 9)))
     return min(errors, key=lambda item: item[1])

@@ -59,7 +59,7 @@ class Pricing:
         regret = max(slowest_ms - fastest_ms, LEAST_REGRET * fastest_ms)
         typical = regret / max(level.held.sum(), 1.0)
         self.first_prices = np.where(self.limited, typical, 0.0)
-        self.usual_ms = max(fastest_ms / level.ms.shape[1], 1e-9)
+        self.usual_ms = float(fastest_ms / level.ms.shape[1]) or 1.0
 
     def place(self, terms: Terms) -> IntArray:
         """(n_units,) devices found under the terms; limits hold unless nothing fits."""
@@ -77,7 +77,7 @@ class Pricing:
             rounds, step = ROUNDS, STEP
             place = state.place if at == 0 else state.place[self.hierarchy.parents[at - 1]]
         self.finish(state, terms, per_byte)
-        self.usual_ms = max(float(state.load.mean()), 1e-9)
+        self.usual_ms = float(state.load.mean()) or 1.0
         return state.place
 
     def excess(self, state: State) -> FloatArray:

@@ -18,6 +18,7 @@ from placement_gym.arrays import BoolArray, FloatArray, IntArray
 from placement_gym.solvers.levels.levels import Level
 
 TINY = 1e-12
+"""A gain of a smaller share of a cost is rounding."""
 TRIES = 8
 """Partners that are tried for an exchange with a full device."""
 
@@ -154,7 +155,7 @@ def descend(level: Level, state: State, prices: Prices, order: IntArray, hard: b
         best = here
         for device in range(len(cost)):
             fits = not hard or level.held[u] <= state.room[device]
-            if fits and cost[device] < cost[best] - TINY:
+            if fits and cost[device] < cost[best] * (1.0 - TINY):
                 best = device
         if best != here:
             move(level, state, u, best)
@@ -231,7 +232,7 @@ def exchange(level: Level, state: State, prices: Prices, order: IntArray, draws:
         wanted = cost.argmin()
         gain = cost[here] - cost[wanted]
         members = begin[wanted + 1] - begin[wanted]
-        if gain <= TINY or members == 0 or level.held[u] <= state.room[wanted]:
+        if gain <= TINY * cost[wanted] or members == 0 or level.held[u] <= state.room[wanted]:
             continue
         for k in range(TRIES):
             v = by_device[begin[wanted] + int(draws[i, k] * members)]
@@ -243,7 +244,7 @@ def exchange(level: Level, state: State, prices: Prices, order: IntArray, draws:
                 continue
             move(level, state, u, wanted)
             price_devices(level, state, v, prices, back)
-            if back[here] - back[wanted] < gain - TINY:
+            if back[here] - back[wanted] < gain - TINY * cost[wanted]:
                 move(level, state, v, here)
                 swaps += 1
                 break

@@ -24,7 +24,7 @@ def price_devices(ms: FloatArray, counts: IntArray) -> tuple[FloatArray, FloatAr
     """
     program = Linear()
     price = program.variables(len(counts))
-    work = program.variables(len(ms), cost=-1.0)
+    work = program.variables(len(ms), cost=-1.0, in_ms=True)
     unit, kind = np.nonzero(np.isfinite(ms))
     program.require((work[unit], 1.0), (price[kind], -ms[unit, kind]), rows=len(unit))
     program.require((price[None], counts), rows=1, low=1.0, high=1.0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -32,6 +32,8 @@ from placement_gym.solvers.pipelines.sweep import Report, find_chains
 
 ROUNDING = 1e-9
 """Relative error of loads, at most."""
+FAR = 1e6
+"""How far times may be above a load that is a difference of their sums."""
 FEW = 256
 """So few ideals need less time for all pairs than a cut-off takes to find."""
 GUESSES = (1.25, 2.0, 4.0)
@@ -57,13 +59,30 @@ NO_SPLIT = Split(np.inf, np.empty(0, dtype=np.int64))
 
 @dataclass(frozen=True)
 class Search:
-    """The search for the best split; arguments are those of ``exact_pipeline``."""
+    """The search for the best split; arguments are those of ``exact_pipeline``.
+
+    Attributes:
+        most_ms: Only splits of at most this load are looked for.
+    """
 
     problem: Problem
     costs: CostTable
     max_ideals: int = MAX_IDEALS
     threads: int = 1
     report: Report | None = None
+    most_ms: float = np.inf
+
+    def below(self, load_ms: float) -> Search | None:
+        """The search for splits up to a load that is known.
+
+        None if it is zero, or times are not so far above it that its error would matter: loads are
+        differences of sums of all times.
+        """
+        unit_ms, border_ms = self.costs.unit_ms(self.problem.units), self.costs.boundary_ms
+        largest_ms = max(float(unit_ms.max()), float(border_ms.max(initial=0.0)))
+        if load_ms == 0.0 or min(largest_ms, self.most_ms) <= FAR * load_ms:
+            return None
+        return replace(self, most_ms=load_ms * (1.0 + ROUNDING))
 
     @cached_property
     def kinds(self) -> Kinds:
@@ -72,7 +91,8 @@ class Search:
     @cached_property
     def prices(self) -> tuple[FloatArray, FloatArray]:
         """(n_kinds,) price of a device's millisecond and (n_units,) priced work."""
-        ms = np.where(self.problem.supported, self.costs.unit_ms(self.problem.units), np.inf)
+        ms = self.costs.unit_ms(self.problem.units)
+        ms = np.where(self.problem.supported & (ms <= self.most_ms), ms, np.inf)
         return price_devices(ms[:, self.kinds.first], self.kinds.counts)
 
     def linear(self, forward: Forward, held_bytes: FloatArray) -> Split:
@@ -125,7 +145,14 @@ class Search:
             raise PipelineMemoryError(f"{len(ideals)} ideals, {self.kinds.n_states:.3g} states")
         most = (MAX_BYTES - table_bytes) // BYTES_PER_ENTRY
         stages = compute_stages(
-            self.problem, self.costs, forward, ideals, self.kinds.first, held_bytes, most
+            self.problem,
+            self.costs,
+            forward,
+            ideals,
+            self.kinds.first,
+            held_bytes,
+            most,
+            self.most_ms,
         )
         plan = self.plan(forward, ideals, cutoff_ms)
         chains = find_chains(stages, plan, ideals.offsets, self.threads, report)

@@ -8,6 +8,8 @@ exponential in the graph's width; over the prefixes of one topological order it 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from placement_gym.arrays import BoolArray, IntArray
@@ -15,6 +17,7 @@ from placement_gym.costs.table import CostTable
 from placement_gym.errors import UserError
 from placement_gym.problem import Problem
 from placement_gym.solvers.forward import Forward
+from placement_gym.solvers.loads import find_largest_load_ms
 from placement_gym.solvers.pipelines.contiguous import ROUNDING, Search, Split
 from placement_gym.solvers.pipelines.ideals import MAX_IDEALS, TooManyIdealsError
 from placement_gym.solvers.pipelines.leaves import merge_leaves
@@ -45,18 +48,37 @@ def exact_pipeline(
         PipelineMemoryError: The tables need more than ``MAX_BYTES``.
         ValueError: No contiguous split is feasible.
     """
-    search = Search(problem, costs, max_ideals, threads, report)
+
+    def solve(search: Search) -> IntArray:
+        return read_devices(find_exact(search))
+
+    return narrow(Search(problem, costs, max_ideals, threads, report), solve)
+
+
+def narrow(search: Search, solve: Callable[[Search], IntArray]) -> IntArray:
+    """Search again below the load that was found while times are far above it."""
+    while True:
+        device = solve(search)
+        below = search.below(find_largest_load_ms(search.problem, search.costs, device))
+        if below is None:
+            return device
+        search = below
+
+
+def find_exact(search: Search) -> Split:
+    """The best contiguous split of a search; see ``exact_pipeline`` for the errors."""
+    problem, costs = search.problem, search.costs
     forward = Forward.of(problem.units)
     merged, joined = merge_leaves(forward, problem, costs)
     held_bytes = problem.unit_bytes
     if (problem.limits_bytes >= held_bytes.sum()).all():
-        return read_devices(search.exact(merged, held_bytes))
+        return search.exact(merged, held_bytes)
     try:
-        return read_devices(search.exact(forward, held_bytes))
+        return search.exact(forward, held_bytes)
     except TooManyIdealsError:
         if not joined.any():
             raise
-    return read_devices(solve_merged(search, merged, joined))
+    return solve_merged(search, merged, joined)
 
 
 def solve_merged(search: Search, merged: Forward, joined: BoolArray) -> Split:
@@ -86,7 +108,11 @@ def linear_pipeline(problem: Problem, costs: CostTable) -> IntArray:
         ValueError: No split along that order is feasible.
     """
     forward = Forward.of(problem.units)
-    return read_devices(Search(problem, costs).linear(forward, problem.unit_bytes))
+
+    def solve(search: Search) -> IntArray:
+        return read_devices(search.linear(forward, problem.unit_bytes))
+
+    return narrow(Search(problem, costs), solve)
 
 
 def read_devices(split: Split) -> IntArray:

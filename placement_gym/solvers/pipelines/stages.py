@@ -91,6 +91,7 @@ def compute_stages(
     devices: list[int],
     held_bytes: FloatArray,
     max_entries: int,
+    most_ms: float = np.inf,
 ) -> Stages:
     """Compute the arrays.
 
@@ -102,13 +103,16 @@ def compute_stages(
         devices: One device of each kind.
         held_bytes: (n_units,) memory of each unit.
         max_entries: Maximum length of all borders.
+        most_ms: A unit is refused where it takes longer, and no border takes more than twice this.
 
     Raises:
         PipelineMemoryError: Borders are longer.
     """
     position = np.argsort(ideals.order)[forward.node]
-    refused = (~problem.supported[:, devices]).astype(np.float64)
+    work = costs.unit_ms(problem.units)[:, devices]
+    refused = (~problem.supported[:, devices] | (work > most_ms)).astype(np.float64)
     touches = find_touches(problem, costs, position, devices)
+    boundary_ms = np.minimum(touches.boundary_ms, 2.0 * most_ms)
     begin, tensor, part = follow_borders(touches, ideals.smaller, ideals.last, max_entries)
     if begin[-1] > len(tensor):
         raise PipelineMemoryError(f"more than {max_entries} tensors on the borders of ideals")
@@ -116,15 +120,15 @@ def compute_stages(
         words=ideals.words,
         solid=np.logical_and.accumulate(ideals.words == FULL, axis=1).sum(axis=1),
         extent=np.minimum(ideals.last // 64 + 1, ideals.words.shape[1]).astype(np.int64),
-        work_ms=sum_units(costs.unit_ms(problem.units)[:, devices], forward, ideals),
+        work_ms=sum_units(np.where(work > most_ms, 0.0, work), forward, ideals),
         refused=sum_units(refused, forward, ideals).astype(np.int64),
         held=sum_units(held_bytes[:, None], forward, ideals)[:, 0].copy(),
         limit=problem.limits_bytes[devices],
-        border_ms=sum_borders(begin, tensor, touches.boundary_ms),
+        border_ms=sum_borders(begin, tensor, boundary_ms),
         begin=begin,
         tensor=tensor,
         part=part,
-        boundary_ms=touches.boundary_ms,
+        boundary_ms=boundary_ms,
     )
 
 

@@ -10,13 +10,17 @@ import numpy as np
 from placement_gym.arrays import FloatArray, IntArray
 from placement_gym.costs.table import CostTable
 from placement_gym.problem import Problem
+from placement_gym.solvers.highs import GAP
 from placement_gym.solvers.kinds import interchangeable_devices
-from placement_gym.solvers.linear import GAP, Linear
+from placement_gym.solvers.linear import Linear
+from placement_gym.solvers.loads import find_largest_load_ms
 from placement_gym.solvers.milp import read_assignment
-from placement_gym.solvers.solution import Solution
+from placement_gym.solvers.programs.paths import mean_load_ms
+from placement_gym.solvers.solution import Solution, reaches
 from placement_gym.solvers.tasks import Tasks
 
 ROUNDING = 1e-9
+TINY = np.finfo(np.float64).tiny
 
 
 class Group(NamedTuple):
@@ -56,7 +60,9 @@ def grouped_load(
             device = np.array([group.devices[0] for group in groups])
             assignment = device[read_assignment(found.values, x)]
             if not problem.infeasibility(assignment):
-                return Solution(assignment, bound_ms, found.proven)
+                load_ms = find_largest_load_ms(problem, costs, assignment)
+                bound_ms = min(bound_ms, load_ms)
+                return Solution(assignment, bound_ms, reaches(load_ms, bound_ms))
         if exact or bound_ms >= upper_ms * (1.0 - GAP) or perf_counter() > end:
             return Solution(None, bound_ms, proven=False)
         groups = split_largest(groups)
@@ -90,10 +96,10 @@ def build_program(
     device = np.array([group.devices[0] for group in groups])
     size = np.array([len(group.devices) for group in groups])
     n, g = problem.n_units, len(groups)
-    program = Linear()
+    program = Linear(about_ms=max(lower_ms, mean_load_ms(problem, tasks)))
     x = program.variables(n, g, upper=problem.possible[:, device], whole=True)
     upper_ms = max(upper_ms * (1.0 + ROUNDING), lower_ms)
-    total = program.variables(1, cost=1.0, lower=lower_ms, upper=upper_ms)
+    total = program.variables(1, cost=1.0, lower=lower_ms, upper=upper_ms, in_ms=True)
     program.require((x, 1.0), rows=n, low=1.0, high=1.0)
     limit = problem.limits_bytes[device] * size
     limited = np.flatnonzero(np.isfinite(limit))
@@ -126,5 +132,5 @@ def add_borders(program: Linear, x: IntArray, tasks: Tasks, border_ms: FloatArra
 
 def require_order(program: Linear, x: IntArray, work: FloatArray, size: IntArray) -> None:
     """Let the mean compute of the first of two groups, (2, n_units), be at least the second's."""
-    first, second = work[0] / size[0], work[1] / size[1]
+    first, second = work / max(work.max(), TINY) / size[:, None]
     program.require((x[0], -first), (x[1], second), rows=1)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.sparse import coo_array
 
 from placement_gym.arrays import FloatArray, IntArray
-from placement_gym.solvers.linear import Linear, Optimum
+from placement_gym.solvers.highs import Optimum, Solver
+from placement_gym.solvers.linear import Linear
+from placement_gym.solvers.time_unit import choose_unit, is_accurate
 
 
 class GrowingSolver:
@@ -18,35 +19,22 @@ class GrowingSolver:
 
     def __init__(self, program: Linear) -> None:
         self.program = program
-        self.solver = program.open(whole=False)
-        self.passed = program.n_rows, len(program.rows), len(program.low)
+        self.limits: tuple[IntArray, FloatArray] | None = None
+        self.solver = Solver(program, program.first_unit_ms, whole=False)
 
     def limit(self, rows: IntArray, high: FloatArray) -> None:
-        """Change the upper limits of rows, here only and not in the program."""
+        """Change the upper limits of rows that are not about times, here and not in the program."""
+        self.limits = rows, high
         low = np.full(len(rows), -np.inf)
-        self.solver.changeRowsBounds(len(rows), rows.astype(np.int32), low, high)
+        self.solver.highs.changeRowsBounds(len(rows), rows.astype(np.int32), low, high)
 
     def minimize(self, time_limit_s: float) -> Optimum:
         """Minimise the objective of the program as it is now."""
-        n_rows, n_terms, n_blocks = self.passed
-        new = self.program.n_rows - n_rows
-        if new:
-            where = np.concatenate(self.program.rows[n_terms:]) - n_rows
-            columns = np.concatenate(self.program.columns[n_terms:])
-            values = np.concatenate(self.program.values[n_terms:])
-            matrix = coo_array((values, (where, columns)), (new, self.program.n)).tocsr()
-            low, high = (
-                np.concatenate(blocks[n_blocks:])
-                for blocks in (self.program.low, self.program.high)
-            )
-            self.solver.addRows(
-                new,
-                low,
-                high,
-                matrix.nnz,
-                matrix.indptr[:-1].astype(np.int32),
-                matrix.indices.astype(np.int32),
-                matrix.data,
-            )
-            self.passed = self.program.n_rows, len(self.program.rows), len(self.program.low)
-        return self.program.run(self.solver, time_limit_s, whole=False)
+        self.solver.pass_new_rows()
+        found = self.solver.run(time_limit_s)
+        if found.values is None or is_accurate(found.objective, self.solver.unit_ms):
+            return found
+        self.solver = Solver(self.program, choose_unit(found.objective), whole=False)
+        if self.limits is not None:
+            self.limit(*self.limits)
+        return self.solver.run(time_limit_s)

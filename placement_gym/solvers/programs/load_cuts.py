@@ -59,11 +59,16 @@ class LoadCuts:
         self.added: list[tuple[int, int, int, int]] = []
 
     def add_violated(self, values: FloatArray) -> int:
-        """Add the worst cuts that a point of the program violates; returns their number."""
+        """Add the worst cuts that a point of the program violates; returns their number.
+
+        A cut that the program has already is violated by rounding only, and not added again.
+        """
         cuts = self.separate(values).worst(CUTS_A_ROUND)
-        for first, last, device, _ in zip(*cuts, strict=True):
+        known = {cut[:3] for cut in self.added}
+        new = [cut for cut in zip(*cuts[:3], strict=True) if cut not in known]
+        for first, last, device in new:
             self.add(self.built.program, first, last, device)
-        return len(cuts.first)
+        return len(new)
 
     def separate(self, values: FloatArray) -> Cuts:
         """Find for each last task and device the worst cuts at a point of the program."""
@@ -71,7 +76,7 @@ class LoadCuts:
         finish, total = values[built.finish], float(values[built.total[0]])
         share = values[built.on] * built.tasks.ms
         found = []
-        tolerance = TOLERANCE * max(total, 1e-3)
+        tolerance = TOLERANCE * max(total, 1e-3 * built.program.first_unit_ms)
         for device in range(share.shape[1]):
             load = share[:, device].astype(np.float32)
             own = share.sum(axis=1) - share[:, device]

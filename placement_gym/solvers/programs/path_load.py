@@ -9,13 +9,14 @@ import numpy as np
 from placement_gym.arrays import BoolArray, FloatArray, IntArray
 from placement_gym.costs.table import CostTable
 from placement_gym.problem import Problem
-from placement_gym.solvers.linear import GAP
+from placement_gym.solvers.highs import GAP
 from placement_gym.solvers.milp import read_assignment
 from placement_gym.solvers.programs.growing import GrowingSolver
 from placement_gym.solvers.programs.load_cuts import MAX_TASKS, LoadCuts
 from placement_gym.solvers.programs.order_rows import add_order_rows
 from placement_gym.solvers.programs.path_program import PathProgram
-from placement_gym.solvers.solution import Solution
+from placement_gym.solvers.programs.paths import longest_path_or_load_ms
+from placement_gym.solvers.solution import Solution, reaches
 from placement_gym.solvers.tasks import Tasks
 
 MAX_ROUNDS = 6
@@ -113,6 +114,8 @@ def place(
         limited = not found.proven or perf_counter() > end
         if limited or found.values is None or not cuts or not cuts.add_violated(found.values):
             break
-    feasible = start is not None and not problem.infeasibility(start)
-    proven = found.proven and found.values is not None and feasible
-    return Solution(start if feasible else None, bound_ms, proven)
+    if start is None or problem.infeasibility(start):
+        return Solution(None, bound_ms, proven=False)
+    solved = found.proven and found.values is not None
+    proven = solved and reaches(longest_path_or_load_ms(built.tasks, start), bound_ms)
+    return Solution(start, bound_ms, proven)

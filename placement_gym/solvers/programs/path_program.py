@@ -12,7 +12,11 @@ from placement_gym.arrays import BoolArray, FloatArray, IntArray
 from placement_gym.problem import Problem
 from placement_gym.solvers.linear import Linear
 from placement_gym.solvers.milp import add_placement
-from placement_gym.solvers.programs.paths import earliest_on_devices_ms, remaining_ms
+from placement_gym.solvers.programs.paths import (
+    earliest_on_devices_ms,
+    mean_load_ms,
+    remaining_ms,
+)
 from placement_gym.solvers.tasks import Tasks
 
 ROUNDING = 1e-9
@@ -68,13 +72,15 @@ class PathProgram:
             windows: Whether tasks have an earliest and a latest finish.
         """
         upper_ms *= 1.0 + ROUNDING
-        program = Linear()
-        x = add_placement(program, problem, whole=whole)
         early, rest = earliest_on_devices_ms(problem, tasks), remaining_ms(problem, tasks)
+        least_ms = max(float(early.min(axis=1).max()), mean_load_ms(problem, tasks))
+        program = Linear(about_ms=least_ms)
+        x = add_placement(program, problem, whole=whole)
         low = early.min(axis=1) * windows
         high = np.maximum(upper_ms - rest, low)
-        finish = program.variables(len(tasks), lower=low, upper=high)
-        total = program.variables(1, cost=1.0, lower=low.max(), upper=max(upper_ms, low.max()))
+        finish = program.variables(len(tasks), lower=low, upper=high, in_ms=True)
+        most = max(upper_ms, low.max())
+        total = program.variables(1, cost=1.0, lower=low.max(), upper=most, in_ms=True)
         built = cls(tasks, program, x, finish, total, low, high)
         built.forbid(early + rest[:, None] > upper_ms)
         built.require_loads()

@@ -1,12 +1,24 @@
-"""Earliest finish times and remaining times of tasks, whatever the placement."""
+"""Earliest finish times and remaining times of tasks, whatever the placement or under one."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from placement_gym.arrays import FloatArray
+from placement_gym.arrays import FloatArray, IntArray
 from placement_gym.problem import Problem
 from placement_gym.solvers.tasks import Tasks
+
+
+def fastest_ms(problem: Problem, tasks: Tasks) -> FloatArray:
+    """(n_tasks,) minimum time of each task; infinite where no device can run it."""
+    least: FloatArray = np.where(problem.possible[tasks.unit], tasks.ms, np.inf).min(axis=1)
+    return least
+
+
+def mean_load_ms(problem: Problem, tasks: Tasks) -> float:
+    """The mean load of devices if each task had its minimum time, or the longest of these."""
+    fastest = fastest_ms(problem, tasks)
+    return float(max(fastest.sum() / len(problem.devices), fastest.max()))
 
 
 def earliest_finish_ms(problem: Problem, tasks: Tasks) -> FloatArray:
@@ -35,10 +47,27 @@ def earliest_on_devices_ms(problem: Problem, tasks: Tasks) -> FloatArray:
 
 def remaining_ms(problem: Problem, tasks: Tasks) -> FloatArray:
     """(n_tasks,) minimum time that any placement needs after each task has finished, ms."""
-    fastest = np.where(problem.possible[tasks.unit], tasks.ms, np.inf).min(axis=1)
+    fastest = fastest_ms(problem, tasks)
     rest = np.zeros(len(tasks))
     tensor, reader = tasks.tensors.readings()
     maker = tasks.tensors.source[tensor]
     for r in np.argsort(-maker, kind="stable"):
         rest[maker[r]] = max(rest[maker[r]], fastest[reader[r]] + rest[reader[r]])
     return rest
+
+
+def longest_path_or_load_ms(tasks: Tasks, assignment: IntArray) -> float:
+    """What any overlapping schedule of an (n_units,) assignment takes at least.
+
+    The longest path with transfers, or the largest sum of times on one device.
+    """
+    on = assignment[tasks.unit]
+    ms = tasks.ms[np.arange(len(tasks)), on]
+    finish = ms.copy()
+    tensor, reader = tasks.tensors.readings()
+    maker = tasks.tensors.source[tensor]
+    transfer_ms = tasks.transfer_ms[tensor, on[maker], on[reader]]
+    for r in np.argsort(maker, kind="stable"):
+        late = finish[maker[r]] + transfer_ms[r] + ms[reader[r]]
+        finish[reader[r]] = max(finish[reader[r]], late)
+    return float(max(finish.max(), np.bincount(on, ms).max()))

@@ -1,0 +1,176 @@
+"""A linear program as HiGHS has it, in one unit of time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import highspy
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.sparse import coo_array, csr_array
+
+from placement_gym.arrays import FloatArray, IntArray
+from placement_gym.solvers.time_unit import LEAST, LONGEST
+
+if TYPE_CHECKING:
+    from placement_gym.solvers.linear import Linear
+
+GAP = 1e-6
+FEASIBLE = 2
+NOTHING_FEASIBLE = (
+    highspy.HighsModelStatus.kInfeasible,
+    highspy.HighsModelStatus.kUnboundedOrInfeasible,
+)
+
+
+@dataclass(frozen=True)
+class Optimum:
+    """What HiGHS found, times in ms.
+
+    Attributes:
+        values: (n_columns,) of the best feasible point found; None if there is none.
+        objective: Of that point, as the solver computes it; infinite without one.
+        bound: No feasible point has a lower objective, which is never negative; infinite if there
+            is none.
+        proven: Whether the best point reaches the bound, to the solver's gap. The solver's word:
+            who needs a proof computes the latency of the placement again.
+        prices: (n_rows,) change of the bound for each unit of a constraint's right side; None for
+            programs with integers.
+    """
+
+    values: FloatArray | None
+    objective: float
+    bound: float
+    proven: bool
+    prices: FloatArray | None = None
+
+
+class Rows(NamedTuple):
+    """Constraints as HiGHS reads them.
+
+    Attributes:
+        matrix: (n_rows, n_columns) coefficients.
+        low: (n_rows,).
+        high: (n_rows,).
+    """
+
+    matrix: csr_array
+    low: FloatArray
+    high: FloatArray
+
+
+class Solver:
+    """Solves a program, to which rows may be added.
+
+    Args:
+        program: See ``Linear``.
+        unit_ms: The unit of time, a power of two of a millisecond.
+        whole: Whether integers must not be divided.
+    """
+
+    def __init__(self, program: Linear, unit_ms: float, whole: bool = True) -> None:
+        self.program, self.unit_ms = program, unit_ms
+        self.whole = whole and program.has_integers
+        self.units = np.where(np.concatenate(program.timed), unit_ms, 1.0)
+        self.highs = highspy.Highs()
+        self.highs.silent()
+        self.highs.setOptionValue("mip_rel_gap", GAP)
+        self.highs.passModel(self.to_highs())
+        self.passed = program.n_rows, len(program.rows), len(program.low)
+
+    def limit(self, gap: float, max_nodes: int | None) -> None:
+        """See ``Linear.minimize``."""
+        self.highs.setOptionValue("mip_rel_gap", gap)
+        if max_nodes is not None:
+            self.highs.setOptionValue("mip_max_nodes", max_nodes)
+
+    def start(self, columns: IntArray, values: ArrayLike) -> None:
+        """Start from the values of some columns, which the solver completes."""
+        values = broadcast_flat(values, columns.shape) / self.units[columns]
+        self.highs.setSolution(len(columns), columns.astype(np.int32), values)
+
+    def pass_new_rows(self) -> None:
+        """Hand over the rows that were added to the program."""
+        new = self.program.n_rows - self.passed[0]
+        if not new:
+            return
+        matrix, low, high = self.convert_rows(*self.passed)
+        starts, columns = matrix.indptr[:-1].astype(np.int32), matrix.indices.astype(np.int32)
+        self.highs.addRows(new, low, high, matrix.nnz, starts, columns, matrix.data)
+        self.passed = self.program.n_rows, len(self.program.rows), len(self.program.low)
+
+    def run(self, time_limit_s: float) -> Optimum:
+        """Minimise the objective.
+
+        Where the unit is too long for the optimum that is found, nothing is known of the bound.
+        """
+        highs, unit_ms = self.highs, self.unit_ms
+        highs.setOptionValue("time_limit", highs.getRunTime() + float(time_limit_s))
+        highs.run()
+        info, status = highs.getInfo(), highs.getModelStatus()
+        if status in NOTHING_FEASIBLE:
+            return Optimum(None, np.inf, np.inf, proven=False)
+        proven = status == highspy.HighsModelStatus.kOptimal
+        reached = info.objective_function_value
+        bound = info.mip_dual_bound if self.whole else reached if proven else -np.inf
+        solution = highs.getSolution()
+        best, objective = None, np.inf
+        if info.primal_solution_status == FEASIBLE:
+            best, objective = np.array(solution.col_value) * self.units, abs(reached) * unit_ms
+            bound = min(bound, reached)
+            if 0.0 < abs(reached) < LEAST:
+                bound, proven = 0.0, False
+        prices = None
+        if solution.dual_valid:
+            timed = self.program.timed_rows[: self.passed[0]]
+            prices = np.array(solution.row_dual) * np.where(timed, 1.0, unit_ms)
+        return Optimum(best, objective, max(bound * unit_ms, 0.0), proven, prices)
+
+    def to_highs(self) -> highspy.HighsLp:
+        """Convert the program to the form that HiGHS reads."""
+        program, rows = self.program, self.convert_rows()
+        model = highspy.HighsLp()
+        model.num_col_, model.num_row_ = program.n, program.n_rows
+        cost = np.concatenate(program.cost) / (self.unit_ms / self.units)
+        model.col_cost_ = np.minimum(cost, LONGEST)
+        model.col_lower_, model.col_upper_ = (
+            np.concatenate(side) / self.units for side in (program.lower, program.upper)
+        )
+        model.row_lower_, model.row_upper_ = rows.low, rows.high
+        model.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
+        model.a_matrix_.start_ = rows.matrix.indptr.astype(np.int32)
+        model.a_matrix_.index_ = rows.matrix.indices.astype(np.int32)
+        model.a_matrix_.value_ = rows.matrix.data
+        if self.whole:
+            model.integrality_ = [
+                highspy.HighsVarType.kInteger if whole else highspy.HighsVarType.kContinuous
+                for whole in np.concatenate(program.whole)
+            ]
+        return model
+
+    def convert_rows(self, first: int = 0, terms: int = 0, sides: int = 0) -> Rows:
+        """Convert constraints to the form that HiGHS reads.
+
+        Args:
+            first: The first constraint.
+            terms: Its first block of terms.
+            sides: Its first block of sides.
+        """
+        program = self.program
+        rows, columns, values = (
+            np.concatenate(blocks[terms:])
+            for blocks in (program.rows, program.columns, program.values)
+        )
+        low, high = (np.concatenate(blocks[sides:]) for blocks in (program.low, program.high))
+        timed, timed_rows = np.concatenate(program.timed), program.timed_rows
+        times = np.clip(values / self.unit_ms, -LONGEST, LONGEST)
+        values = np.where(timed_rows[rows] & ~timed[columns], times, values)
+        matrix = coo_array((values, (rows - first, columns)), (len(low), program.n))
+        units = np.where(timed_rows[first:], self.unit_ms, 1.0)
+        return Rows(matrix.tocsr(), low / units, high / units)
+
+
+def broadcast_flat(values: ArrayLike, shape: tuple[int, ...]) -> FloatArray:
+    """Broadcast values to a shape and flatten them."""
+    return np.broadcast_to(np.asarray(values, dtype=np.float64), shape).ravel()

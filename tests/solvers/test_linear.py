@@ -1,0 +1,92 @@
+"""Linear programs give the same answers whatever the scale of their times."""
+
+from __future__ import annotations
+
+from math import log2
+
+import numpy as np
+import pytest
+
+from placement_gym.arrays import FloatArray
+from placement_gym.solvers.linear import Linear
+from placement_gym.solvers.programs.growing import GrowingSolver
+from placement_gym.solvers.time_unit import LEAST, MOST, choose_unit, is_accurate
+
+MS = np.array([[3.0, 1.0], [2.0, 5.0], [4.0, 2.0]])
+
+
+def balanced(scale: float, whole: bool, about_ms: float = 0.0, ms: FloatArray = MS) -> Linear:
+    """The largest load of three units on two devices, of which the second holds only one."""
+    program = Linear(about_ms)
+    x = program.variables(3, 2, upper=1.0, whole=whole)
+    total = program.variables(1, cost=1.0, in_ms=True)
+    program.require((x, 1.0), rows=3, low=1.0, high=1.0)
+    program.require((x[:, 1], 1.0), rows=1, high=1.0)
+    program.require((x.T, scale * ms.T), (np.repeat(total, 2), -1.0), rows=2)
+    return program
+
+
+@pytest.mark.parametrize("about_ms", [0.0, 1.0])
+@pytest.mark.parametrize("exponent", [-60, -12, 0, 12, 60])
+def test_times_scale_the_optimum(exponent: int, about_ms: float) -> None:
+    scale = 10.0**exponent
+    found = balanced(scale, True, about_ms * scale).minimize()
+    assert found.proven
+    assert found.values is not None
+    assert found.values[[1, 3, 5]] == pytest.approx([0.0, 0.0, 1.0])
+    figures = np.array([found.values[-1], found.objective, found.bound]) / scale
+    assert figures == pytest.approx(5.0)
+
+
+@pytest.mark.parametrize("exponent", [-12, 0, 12])
+def test_prices_are_per_unit_of_the_right_side_at_any_scale(exponent: int) -> None:
+    scale = 10.0**exponent
+    found, ordinary = (balanced(s, whole=False).minimize() for s in (scale, 1.0))
+    assert found.prices is not None
+    assert ordinary.prices is not None
+    # a unit of memory is worth ms; a ms of a load is worth a share of a ms
+    assert found.prices[:4] / scale == pytest.approx(ordinary.prices[:4])
+    assert found.prices[4:] == pytest.approx(ordinary.prices[4:])
+    assert found.bound / scale == pytest.approx(ordinary.bound)
+
+
+@pytest.mark.parametrize("exponent", [-12, 0, 12])
+def test_rows_that_are_added_are_in_the_same_unit(exponent: int) -> None:
+    scale = 10.0**exponent
+    program = balanced(scale, whole=False)
+    solver = GrowingSolver(program)
+    before = solver.minimize(10.0).bound
+    program.require((np.array([6]), 1.0), rows=1, low=7.0 * scale, high=np.inf)
+    assert before < solver.minimize(10.0).bound == pytest.approx(7.0 * scale, rel=1e-9, abs=0.0)
+
+
+@pytest.mark.parametrize("exponent", [-12, 0, 12])
+def test_a_time_that_the_solver_would_refuse_is_lowered(exponent: int) -> None:
+    scale, ms = 10.0**exponent, MS.copy()
+    ms[2, 0] = 1e30
+    found = balanced(scale, True, scale, ms).minimize()
+    assert found.bound / scale == pytest.approx(5.0)
+    assert found.values is not None
+    assert found.values[5] == pytest.approx(1.0)
+
+
+def test_costs_far_above_the_optimum_do_not_hide_it() -> None:
+    program = Linear()
+    x = program.variables(2, 2, cost=[[1e12, 1e-9], [3e-9, 1e12]], upper=1.0, whole=True)
+    program.require((x, 1.0), rows=2, low=1.0, high=1.0)
+    found = program.minimize()
+    assert found.proven
+    assert found.bound == pytest.approx(4e-9, rel=1e-6, abs=0.0)
+
+
+@pytest.mark.parametrize("about_ms", [1e-300, 1e-12, 0.9, 1.0, 1e5, 1e6, 1e12, 1e300])
+def test_a_unit_is_a_power_of_two_in_which_the_optimum_is_accurate(about_ms: float) -> None:
+    unit_ms = choose_unit(about_ms)
+    assert log2(unit_ms) == int(log2(unit_ms))
+    assert is_accurate(about_ms, unit_ms)
+    assert (unit_ms == 1.0) == (LEAST <= about_ms < MOST)
+
+
+@pytest.mark.parametrize("about_ms", [0.0, np.inf])
+def test_without_an_estimate_the_unit_is_the_millisecond(about_ms: float) -> None:
+    assert choose_unit(about_ms) == 1.0
