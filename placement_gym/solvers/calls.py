@@ -30,7 +30,7 @@ def greedy_fill(problem: Problem, costs: CostTable, order: IntArray | None = Non
     """Fill one accelerator after another in topological order.
 
     A unit that the current accelerator does not support or has no room for goes to a host, or
-    else to any accelerator that can hold it.
+    else to any accelerator that can hold it, or else where most room is left.
 
     Args:
         problem: Units, devices, support and memory limits.
@@ -50,7 +50,10 @@ def greedy_fill(problem: Problem, costs: CostTable, order: IntArray | None = Non
             at += 1
         choices = np.concatenate([accelerators[at : at + 1], hosts, accelerators])
         fits = problem.supported[unit, choices] & (held <= room[choices])
-        device[unit] = choices[fits.argmax()]
+        if fits.any():
+            device[unit] = choices[fits.argmax()]
+        else:
+            device[unit] = np.where(problem.supported[unit], room, -np.inf).argmax()
         room[device[unit]] -= held
     return device
 

@@ -6,19 +6,45 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from placement_gym.arrays import IntArray
+from placement_gym.arrays import FloatArray, IntArray
 from placement_gym.costs.table import CostTable
 from placement_gym.problem import Problem
 
 
-def interchangeable_devices(problem: Problem, costs: CostTable) -> list[list[int]]:
-    """Group devices of equal costs, support and memory."""
+def interchangeable_devices(
+    problem: Problem, costs: CostTable, transfer_ms: FloatArray | None = None
+) -> list[list[int]]:
+    """Group devices of equal costs, support and memory.
+
+    Args:
+        problem: Support and memory limits.
+        costs: Times of operators, and of tensors that enter or leave a device.
+        transfer_ms: (n_tensors, n_devices, n_devices) times that must stay the same if two devices
+            of a group are exchanged; None where only borders count.
+    """
     groups: dict[bytes, list[int]] = {}
     for device in range(len(problem.devices)):
         columns = costs.operator_ms, costs.boundary_ms, problem.supported
         key = b"".join(column[:, device].tobytes() for column in columns)
         groups.setdefault(key + problem.limits_bytes[device].tobytes(), []).append(device)
-    return list(groups.values())
+    if transfer_ms is None:
+        return list(groups.values())
+    return [part for group in groups.values() for part in _split_by_links(group, transfer_ms)]
+
+
+def _split_by_links(group: list[int], transfer_ms: FloatArray) -> list[list[int]]:
+    """Parts of a group in which any two devices can be exchanged without changing a transfer."""
+    parts: list[list[int]] = []
+    for device in group:
+        for part in parts:
+            order = np.arange(transfer_ms.shape[1])
+            order[[part[0], device]] = device, part[0]
+            if np.array_equal(transfer_ms[:, order][:, :, order], transfer_ms):
+                part.append(device)
+                break
+        else:
+            parts.append([device])
+    return parts
 
 
 @dataclass(frozen=True, eq=False)

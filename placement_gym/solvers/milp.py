@@ -29,7 +29,8 @@ def serial_program(
 
     Times and transfers, once per tensor and destination, are linear. The number of submodels is
     not: the program counts one per device in use, a lower bound, and is solved again without the
-    placements found so far until no other can be faster. It ends soon where submodels cost little.
+    placements found so far until no other can be faster, unless ``max_nodes`` is given. It
+    terminates quickly if submodels are cheap.
 
     Args:
         problem: Units, devices, support and memory limits.
@@ -46,17 +47,21 @@ def serial_program(
     while True:
         found = program.minimize(max(end - perf_counter(), 0.1), gap=gap, max_nodes=max_nodes)
         bound_ms = min(found.bound, best_ms)
-        if found.values is None or bound_ms >= best_ms * (1 - GAP):
+        in_time = perf_counter() < end and max_nodes is None
+        if found.values is None or bound_ms >= best_ms * (1 - gap):
             return Solution(best, bound_ms, reaches(best_ms, bound_ms, 2 * GAP))
         assignment = read_assignment(found.values, x)
-        if problem.infeasibility(assignment):  # by less than the solver's tolerance
+        if problem.infeasibility(assignment) and in_time:  # by less than the solver's tolerance
             exclude(program, x, assignment)
             continue
+        if problem.infeasibility(assignment):
+            return Solution(best, bound_ms, proven=False)
         latency_ms = tasks.serial_ms(assignment) + submodel_ms(problem, costs, assignment)
         if latency_ms < best_ms:
             best, best_ms = assignment, latency_ms
-        if not costs.submodel_ms.any() or not found.proven or perf_counter() > end:
-            bound_ms = min(found.bound, best_ms)
+        bound_ms = min(found.bound, best_ms)
+        near = bound_ms >= best_ms * (1 - gap)
+        if not costs.submodel_ms.any() or not found.proven or near or not in_time:
             return Solution(best, bound_ms, reaches(best_ms, bound_ms, 2 * GAP))
         program.about_ms = max(program.about_ms, found.bound)
         exclude(program, x, assignment)

@@ -14,6 +14,7 @@ from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.costs.semantics import PRESETS
 from placement_gym.costs.workloads import Workload
 from placement_gym.devices import DeviceSpec
+from placement_gym.graph.units import group
 from placement_gym.problem import Problem
 from placement_gym.solvers.calls import call_indices, call_program, greedy_fill
 from placement_gym.solvers.forward import Forward
@@ -48,6 +49,15 @@ def test_greedy_filling_is_the_published_and_better_in_our_order(
     assert backend.infeasibility(theirs) == backend.infeasibility(ours) == ""
     assert backend.evaluate_ignoring_limits(theirs).latency_ms == pytest.approx(greedy_ms, rel=1e-5)
     assert backend.evaluate_ignoring_limits(ours).latency_ms <= greedy_ms * (1 + 1e-5)
+
+
+def test_a_unit_that_fits_nowhere_goes_where_it_is_supported_and_most_room_is_left() -> None:
+    graph = made_graph(2, [(0, [1])])
+    costs = cost_table(graph, np.ones((2, 3)), [0.0], host=[True, False, False])
+    devices = tuple(DeviceSpec(name, memory_bytes=1) for name in costs.devices)
+    supported = np.array([[True, True, True], [True, False, False]])
+    problem = Problem(group(graph, "op"), devices, supported, np.array([10, 10]))
+    assert problem.supported[[0, 1], greedy_fill(problem, costs)].all()
 
 
 @pytest.mark.slow

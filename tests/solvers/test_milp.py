@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
+from time import perf_counter
 
 import numpy as np
 import pytest
@@ -71,3 +72,23 @@ def test_limits_hold_to_the_byte() -> None:
     assert solution.assignment is not None
     assert problem.infeasibility(solution.assignment) == ""
     assert solution.proven
+
+
+def test_a_root_within_the_gap_ends_the_program_also_where_submodels_cost() -> None:
+    backend = random_backend(3, 0.01, most=14)
+    started = perf_counter()
+    found = serial_program(backend.problem, backend.costs, 60.0, gap=0.5, max_nodes=1)
+    assert found.assignment is not None
+    assert perf_counter() - started < 30.0
+
+
+def test_placements_that_fit_but_for_a_rounding_do_not_keep_it_past_its_limit() -> None:
+    graph = made_graph(60, [(i, [i + 1]) for i in range(59)])
+    held = np.array([10**9, *[15] * 59])
+    costs = cost_table(graph, np.tile([1.0, 100.0], (60, 1)), np.zeros(59))
+    devices = (DeviceSpec("device0", memory_bytes=10**9 + 5), DeviceSpec("device1"))
+    problem = Problem(group(graph, "op"), devices, np.ones((60, 2), dtype=np.bool_), held)
+    started = perf_counter()
+    found = serial_program(problem, costs, time_limit_s=1.0)
+    assert perf_counter() - started < 30.0
+    assert found.assignment is None or not problem.infeasibility(found.assignment)

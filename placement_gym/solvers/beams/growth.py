@@ -61,7 +61,7 @@ class Grower:
         self.tasks = replace(tasks, ms=np.where((tiny[0] | tiny[1])[:, None], 0.0, tasks.ms))
         self.frontier = Frontier.of(problem, self.tasks, order, tiny)
         self.alike = np.full(len(problem.devices), -1)
-        for group in interchangeable_devices(problem, costs):
+        for group in interchangeable_devices(problem, costs, tasks.transfer_ms):
             self.alike[group[1:]] = group[:-1]
         self.potentials: Potentials | None = None
         self.bound_ms = 0.0

@@ -1,0 +1,49 @@
+"""Devices that can be exchanged: equal costs, and for overlapping schedules equal links."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from by_hand import cost_table, made_graph
+
+from placement_gym.backends.simulated.backend import SimulatedBackend
+from placement_gym.costs.semantics import Semantics
+from placement_gym.devices import DeviceSpec
+from placement_gym.graph.units import group
+from placement_gym.problem import Problem
+from placement_gym.solvers.bounds import lower_bound
+from placement_gym.solvers.kinds import interchangeable_devices
+from placement_gym.solvers.tasks import Tasks
+
+OVERLAPPING = [Semantics("list", contention="none"), Semantics("event")]
+
+
+def unequal_links(semantics: Semantics) -> SimulatedBackend:
+    """Four branches that meet, on a slow device and three equal ones, two of them linked well."""
+    graph = made_graph(6, [(0, [1, 2, 3, 4]), *((i, [5]) for i in range(1, 5))])
+    link_ms = np.full((4, 4), 10.0)
+    link_ms[1, 3] = link_ms[3, 1] = 0.1
+    ms = np.tile([50.0, 3.0, 3.0, 3.0], (6, 1))
+    costs = cost_table(graph, ms, np.zeros(5), link_ms, 0.0, host=[True, False, False, False])
+    devices = tuple(DeviceSpec(name) for name in costs.devices)
+    problem = Problem(group(graph, "op"), devices, np.ones((6, 4), dtype=np.bool_))
+    return SimulatedBackend(problem, costs, semantics)
+
+
+def test_equal_devices_with_unequal_links_are_not_exchanged() -> None:
+    backend = unequal_links(OVERLAPPING[0])
+    problem, costs = backend.problem, backend.costs
+    links = Tasks.of_operators(problem.units, costs).transfer_ms
+    assert interchangeable_devices(problem, costs) == [[0], [1, 2, 3]]
+    assert interchangeable_devices(problem, costs, links) == [[0], [1, 3], [2]]
+
+
+@pytest.mark.parametrize("semantics", OVERLAPPING, ids=["list", "event"])
+def test_no_placement_is_below_the_bound_where_links_are_unequal(semantics: Semantics) -> None:
+    backend = unequal_links(semantics)
+    every = np.array(list(product(range(4), repeat=6)))
+    latency_ms, _ = backend.evaluate_batch_exactly(every)
+    bound = lower_bound(backend.problem, backend.costs, semantics, 20.0)
+    assert bound.bound_ms <= latency_ms.min() * (1 + 1e-6)
