@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from placement_gym.arrays import BoolArray, FloatArray, IntArray
-from placement_gym.problem import Problem
 from placement_gym.solvers.linear import Linear
 from placement_gym.solvers.milp import add_placement
+from placement_gym.solvers.placeable import Placeable
 from placement_gym.solvers.programs.paths import earliest_on_devices_ms, remaining_ms
 from placement_gym.solvers.tasks import Tasks
 
@@ -52,11 +53,12 @@ class PathProgram:
     @classmethod
     def build(
         cls,
-        problem: Problem,
+        problem: Placeable,
         tasks: Tasks,
         upper_ms: float = np.inf,
         whole: bool = True,
         windows: bool = True,
+        price: ArrayLike = 0.0,
     ) -> PathProgram:
         """Build the program.
 
@@ -66,10 +68,11 @@ class PathProgram:
             upper_ms: Only placements of at most this latency are searched.
             whole: Whether a unit must not be divided.
             windows: Whether tasks have an earliest and a latest finish.
+            price: (n_units, n_devices) what a unit adds to the objective on each device.
         """
         upper_ms *= 1.0 + ROUNDING
         program = Linear()
-        x = add_placement(program, problem, whole=whole)
+        x = add_placement(program, problem, price, whole)
         early, rest = earliest_on_devices_ms(problem, tasks), remaining_ms(problem, tasks)
         low = early.min(axis=1) * windows
         high = np.maximum(upper_ms - rest, low)

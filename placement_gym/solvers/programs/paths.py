@@ -5,17 +5,17 @@ from __future__ import annotations
 import numpy as np
 
 from placement_gym.arrays import FloatArray
-from placement_gym.problem import Problem
+from placement_gym.solvers.placeable import Placeable
 from placement_gym.solvers.tasks import Tasks
 
 
-def earliest_finish_ms(problem: Problem, tasks: Tasks) -> FloatArray:
+def earliest_finish_ms(problem: Placeable, tasks: Tasks) -> FloatArray:
     """(n_tasks,) earliest possible finish of each task in any placement, ms."""
     least: FloatArray = earliest_on_devices_ms(problem, tasks).min(axis=1)
     return least
 
 
-def earliest_on_devices_ms(problem: Problem, tasks: Tasks) -> FloatArray:
+def earliest_on_devices_ms(problem: Placeable, tasks: Tasks) -> FloatArray:
     """(n_tasks, n_devices) earliest possible finish of each task on each device, ms.
 
     finish[v, d] = ms[v, d] + max over inputs u of min over d' of finish[u, d'] + transfer; infinite
@@ -33,7 +33,7 @@ def earliest_on_devices_ms(problem: Problem, tasks: Tasks) -> FloatArray:
     return earliest
 
 
-def remaining_ms(problem: Problem, tasks: Tasks) -> FloatArray:
+def remaining_ms(problem: Placeable, tasks: Tasks) -> FloatArray:
     """(n_tasks,) minimum time that any placement needs after each task has finished, ms."""
     fastest = np.where(problem.possible[tasks.unit], tasks.ms, np.inf).min(axis=1)
     rest = np.zeros(len(tasks))

@@ -1,0 +1,149 @@
+"""Bounds of overlapping schedules from blocks that are searched on their own.
+
+Where all tasks come before or after one, the latency is the sum of the times of the blocks between
+such tasks. With a price of memory instead of its limits, placements of blocks depend on each other
+only by the devices of the borders: the least cost of the whole follows block by block from the
+last one, less what memory up to the limits costs. Any price gives a bound; the best one is searched
+along the direction of the path-load program's prices.
+"""
+
+from __future__ import annotations
+
+from time import perf_counter
+from typing import NamedTuple
+
+import numpy as np
+
+from placement_gym.arrays import FloatArray
+from placement_gym.costs.semantics import Semantics
+from placement_gym.costs.table import CostTable
+from placement_gym.problem import Problem
+from placement_gym.solvers.beams.block_search import BlockSearch, Cost
+from placement_gym.solvers.beams.blocks import Block, Blocks
+from placement_gym.solvers.beams.expansion import MAX_DEVICES
+from placement_gym.solvers.beams.growth import list_order
+from placement_gym.solvers.beams.prices import find_prices
+from placement_gym.solvers.kinds import interchangeable_devices
+from placement_gym.solvers.linear import GAP
+from placement_gym.solvers.programs.load_cuts import MAX_TASKS
+from placement_gym.solvers.solution import Solution
+from placement_gym.solvers.tasks import Tasks
+
+MAX_PRICES = 16
+STEP = 1.25
+CLOSE = 1e-4
+
+
+class Tangent(NamedTuple):
+    """A bound and how it changes with the scale of the prices."""
+
+    scale: float
+    bound_ms: float
+    slope_ms: float
+
+
+class PricedBlocks:
+    """Bounds all placements for given prices of memory.
+
+    Args:
+        problem: Units, devices, support and memory limits.
+        costs: Costs of the units' operators.
+        semantics: What the latency means; contention, transfers and gaps are ignored.
+        end: When to stop, by ``perf_counter``.
+    """
+
+    def __init__(
+        self, problem: Problem, costs: CostTable, semantics: Semantics, end: float
+    ) -> None:
+        self.problem, self.end = problem, end
+        self.ordered = semantics.schedule == "list"
+        tasks = Tasks.of_operators(problem.units, costs)
+        self.blocks = Blocks.of(problem, tasks, list_order(tasks, semantics.order))
+        self.kinds = interchangeable_devices(problem, costs)
+        self.alike = np.full(len(problem.devices), -1)
+        _, sets, self.bound_ms = find_prices(problem, tasks, end)
+        self.memory = np.zeros(len(problem.devices))
+        for kind in self.kinds:
+            self.alike[kind[1:]] = kind[:-1]
+            if sets:
+                self.memory[kind] = sets[0].memory[kind].mean()
+
+    def bound(self, scale: float) -> Tangent | None:
+        """Bound the latency with multiples of the path-load program's prices of memory.
+
+        Returns:
+            None if the time is up.
+        """
+        memory, n_devices = scale * self.memory, len(self.memory)
+        beyond, spent = np.zeros(n_devices), np.zeros(n_devices)
+        for number in range(len(self.blocks.blocks) - 1, -1, -1):
+            block = self.blocks.blocks[number]
+            least, price = np.zeros(n_devices), np.zeros(n_devices)
+            for kind in self.kinds if number else self.kinds[:1]:
+                if not block.possible[block.tasks.unit[0], kind[0]]:
+                    continue
+                found = self.search(block.enter(kind[0]), memory, beyond)
+                if found is None:
+                    return None
+                least[kind], price[kind] = found.least, found.price + spent[found.exit]
+            beyond, spent = least, price
+        first = self.kinds[0][0]
+        limits = np.where(np.isfinite(self.problem.limits_bytes), self.problem.limits_bytes, 0.0)
+        loose = self.blocks.loose_bytes.sum() * memory.min()
+        free = memory @ limits
+        slope_ms = (spent[first] + loose - free) / max(scale, GAP)
+        return Tangent(scale, float(beyond[first] + loose - free), float(slope_ms))
+
+    def search(self, block: Block, memory: FloatArray, beyond: FloatArray) -> Cost | None:
+        """The least cost of a block and all that follows it."""
+        price = block.unit_bytes[:, None] * memory
+        found = BlockSearch(block, price, beyond, self.alike, self.ordered, self.end)
+        return found.solve()
+
+
+def bound_by_blocks(
+    problem: Problem,
+    costs: CostTable,
+    semantics: Semantics,
+    time_limit_s: float = 60.0,
+    upper_ms: float = np.inf,
+) -> Solution:
+    """Bound the latency of a list or event schedule by its blocks.
+
+    Args:
+        problem: Units, devices, support and memory limits.
+        costs: Costs of the units' operators.
+        semantics: What the latency means; contention, transfers and gaps are ignored.
+        time_limit_s: Wall-clock limit.
+        upper_ms: A latency that some placement reaches; the bound does not exceed it.
+    """
+    end = perf_counter() + time_limit_s
+    if len(problem.units.graph) > MAX_TASKS or len(problem.devices) > MAX_DEVICES:
+        return Solution(None, 0.0, proven=False)
+    priced = PricedBlocks(problem, costs, semantics, end)
+    best_ms, scale = priced.bound_ms, 1.0
+    low: Tangent | None = None
+    high: Tangent | None = None
+    for _ in range(MAX_PRICES):
+        found = priced.bound(scale)
+        if found is None:
+            break
+        best_ms = max(best_ms, found.bound_ms)
+        if best_ms >= upper_ms * (1.0 - GAP) or not priced.memory.any() or found.slope_ms == 0.0:
+            break
+        low, high = (found, high) if found.slope_ms > 0.0 else (low, found)
+        if low is None or high is None:
+            scale *= STEP if high is None else 1.0 / STEP
+            continue
+        scale, most_ms = meet(low, high)
+        if not low.scale < scale < high.scale or most_ms <= best_ms * (1.0 + CLOSE):
+            break
+    return Solution(None, min(best_ms, upper_ms), proven=False)
+
+
+def meet(low: Tangent, high: Tangent) -> tuple[float, float]:
+    """Where two tangents have the same value, and that value."""
+    rise = low.slope_ms - high.slope_ms
+    gap = high.bound_ms - high.slope_ms * high.scale - low.bound_ms + low.slope_ms * low.scale
+    scale = gap / rise
+    return scale, low.bound_ms + low.slope_ms * (scale - low.scale)
