@@ -4,7 +4,7 @@ Where all tasks come before or after one, the latency is the sum of the times of
 such tasks. With a price of memory instead of its limits, placements of blocks depend on each other
 only by the devices of the borders: the least cost of the whole follows block by block from the
 last one, less what memory up to the limits costs. Any price gives a bound; the best one is searched
-along the direction of the path-load program's prices.
+along one direction. Blocks that are alike are searched once.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from placement_gym.solvers.tasks import Tasks
 MAX_PRICES = 16
 STEP = 1.25
 CLOSE = 1e-4
+ROUNDING = 1e-12
 
 
 class Tangent(NamedTuple):
@@ -61,44 +62,68 @@ class PricedBlocks:
         self.blocks = Blocks.of(problem, tasks, list_order(tasks, semantics.order))
         self.kinds = interchangeable_devices(problem, costs)
         self.alike = np.full(len(problem.devices), -1)
-        _, sets, self.bound_ms = find_prices(problem, tasks, end)
-        self.memory = np.zeros(len(problem.devices))
         for kind in self.kinds:
             self.alike[kind[1:]] = kind[:-1]
-            if sets:
-                self.memory[kind] = sets[0].memory[kind].mean()
+        self.solved: dict[tuple[object, ...], Cost] = {}
+        self.grain = ROUNDING * float(tasks.ms.max(axis=1).sum())
+        self.memory, self.bound_ms = self.first_prices(tasks)
+
+    def first_prices(self, tasks: Tasks) -> tuple[FloatArray, float]:
+        """(n_devices,) prices of memory in ms a byte, and the bound in ms that they come with.
+
+        Those of the path-load program; of many tasks what time the fastest device saves per byte.
+        """
+        problem, limits = self.problem, self.problem.limits_bytes
+        memory = np.zeros(len(limits))
+        if len(tasks) > MAX_TASKS:
+            saved_ms = tasks.ms.sum(axis=0).max() - tasks.ms.min(axis=1).sum()
+            memory[np.isfinite(limits)] = saved_ms / max(problem.unit_bytes.sum(), 1.0)
+            return memory, 0.0
+        _, sets, bound_ms = find_prices(problem, tasks, self.end)
+        for kind in self.kinds if sets else []:
+            memory[kind] = sets[0].memory[kind].mean()
+        return memory, bound_ms
 
     def bound(self, scale: float) -> Tangent | None:
-        """Bound the latency with multiples of the path-load program's prices of memory.
+        """Bound the latency with multiples of the first prices of memory.
 
         Returns:
             None if the time is up.
         """
         memory, n_devices = scale * self.memory, len(self.memory)
-        beyond, spent = np.zeros(n_devices), np.zeros(n_devices)
+        beyond, spent, total = np.zeros(n_devices), np.zeros(n_devices), 0.0
         for number in range(len(self.blocks.blocks) - 1, -1, -1):
             block = self.blocks.blocks[number]
-            least, price = np.zeros(n_devices), np.zeros(n_devices)
+            least, price = np.full(n_devices, np.inf), np.zeros(n_devices)
             for kind in self.kinds if number else self.kinds[:1]:
                 if not block.possible[block.tasks.unit[0], kind[0]]:
                     continue
-                found = self.search(block.enter(kind[0]), memory, beyond)
+                found = self.search(block, kind[0], scale, beyond)
                 if found is None:
                     return None
                 least[kind], price[kind] = found.least, found.price + spent[found.exit]
-            beyond, spent = least, price
+            total += least.min()
+            beyond = np.where(np.isfinite(least), least - least.min(), 0.0)
+            beyond, spent = np.floor(beyond / self.grain) * self.grain, price
         first = self.kinds[0][0]
         limits = np.where(np.isfinite(self.problem.limits_bytes), self.problem.limits_bytes, 0.0)
         loose = self.blocks.loose_bytes.sum() * memory.min()
         free = memory @ limits
         slope_ms = (spent[first] + loose - free) / max(scale, GAP)
-        return Tangent(scale, float(beyond[first] + loose - free), float(slope_ms))
+        return Tangent(scale, float(total + loose - free), float(slope_ms))
 
-    def search(self, block: Block, memory: FloatArray, beyond: FloatArray) -> Cost | None:
-        """The least cost of a block and all that follows it."""
-        price = block.unit_bytes[:, None] * memory
-        found = BlockSearch(block, price, beyond, self.alike, self.ordered, self.end)
-        return found.solve()
+    def search(self, block: Block, device: int, scale: float, beyond: FloatArray) -> Cost | None:
+        """The least cost of a block that is entered on a device, and of all that follows it."""
+        key = block.contents, device, scale, beyond.tobytes()
+        if key not in self.solved:
+            price = block.unit_bytes[:, None] * scale * self.memory
+            entered = block.enter(device)
+            search = BlockSearch(entered, price, beyond, self.alike, self.ordered, self.end)
+            found = search.solve()
+            if found is None:
+                return None
+            self.solved[key] = found
+        return self.solved[key]
 
 
 def bound_by_blocks(
@@ -118,9 +143,11 @@ def bound_by_blocks(
         upper_ms: A latency that some placement reaches; the bound does not exceed it.
     """
     end = perf_counter() + time_limit_s
-    if len(problem.units.graph) > MAX_TASKS or len(problem.devices) > MAX_DEVICES:
+    if len(problem.devices) > MAX_DEVICES:
         return Solution(None, 0.0, proven=False)
     priced = PricedBlocks(problem, costs, semantics, end)
+    if priced.blocks.largest > MAX_TASKS:
+        return Solution(None, priced.bound_ms, proven=False)
     best_ms, scale = priced.bound_ms, 1.0
     low: Tangent | None = None
     high: Tangent | None = None
