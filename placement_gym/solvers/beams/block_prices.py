@@ -9,6 +9,7 @@ along one direction. Blocks that are alike are searched once.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from time import perf_counter
 from typing import NamedTuple
 
@@ -18,7 +19,7 @@ from placement_gym.arrays import FloatArray
 from placement_gym.costs.semantics import Semantics
 from placement_gym.costs.table import CostTable
 from placement_gym.problem import Problem
-from placement_gym.solvers.beams.block_search import BlockSearch, Cost
+from placement_gym.solvers.beams.block_search import WIDTHS, BlockSearch, Cost
 from placement_gym.solvers.beams.blocks import Block, Blocks
 from placement_gym.solvers.beams.expansion import MAX_DEVICES
 from placement_gym.solvers.beams.growth import list_order
@@ -43,6 +44,18 @@ class Tangent(NamedTuple):
     slope_ms: float
 
 
+class Plan(NamedTuple):
+    """A bound, and the placements of blocks that it is about.
+
+    Attributes:
+        tangent: The bound.
+        choices: For each block, by the first device of the kind on which it is entered.
+    """
+
+    tangent: Tangent
+    choices: list[dict[int, Cost]]
+
+
 class PricedBlocks:
     """Bounds all placements for given prices of memory.
 
@@ -51,12 +64,18 @@ class PricedBlocks:
         costs: Costs of the units' operators.
         semantics: What the latency means; contention, transfers and gaps are ignored.
         end: When to stop, by ``perf_counter``.
+        widths: See ``BlockSearch``.
     """
 
     def __init__(
-        self, problem: Problem, costs: CostTable, semantics: Semantics, end: float
+        self,
+        problem: Problem,
+        costs: CostTable,
+        semantics: Semantics,
+        end: float,
+        widths: tuple[int, ...] = WIDTHS,
     ) -> None:
-        self.problem, self.end = problem, end
+        self.problem, self.end, self.widths = problem, end, widths
         self.ordered = semantics.schedule == "list"
         tasks = Tasks.of_operators(problem.units, costs)
         self.blocks = Blocks.of(problem, tasks, list_order(tasks, semantics.order))
@@ -84,7 +103,7 @@ class PricedBlocks:
             memory[kind] = sets[0].memory[kind].mean()
         return memory, bound_ms
 
-    def bound(self, scale: float) -> Tangent | None:
+    def solve(self, scale: float) -> Plan | None:
         """Bound the latency with multiples of the first prices of memory.
 
         Returns:
@@ -92,7 +111,9 @@ class PricedBlocks:
         """
         memory, n_devices = scale * self.memory, len(self.memory)
         beyond, spent, total = np.zeros(n_devices), np.zeros(n_devices), 0.0
+        choices: list[dict[int, Cost]] = []
         for number in range(len(self.blocks.blocks) - 1, -1, -1):
+            choices.append({})
             block = self.blocks.blocks[number]
             least, price = np.full(n_devices, np.inf), np.zeros(n_devices)
             for kind in self.kinds if number else self.kinds[:1]:
@@ -101,6 +122,7 @@ class PricedBlocks:
                 found = self.search(block, kind[0], scale, beyond)
                 if found is None:
                     return None
+                choices[-1][kind[0]] = found
                 least[kind], price[kind] = found.least, found.price + spent[found.exit]
             total += least.min()
             beyond = np.where(np.isfinite(least), least - least.min(), 0.0)
@@ -110,7 +132,8 @@ class PricedBlocks:
         loose = self.blocks.loose_bytes.sum() * memory.min()
         free = memory @ limits
         slope_ms = (spent[first] + loose - free) / max(scale, GAP)
-        return Tangent(scale, float(total + loose - free), float(slope_ms))
+        tangent = Tangent(scale, float(total + loose - free), float(slope_ms))
+        return Plan(tangent, choices[::-1])
 
     def search(self, block: Block, device: int, scale: float, beyond: FloatArray) -> Cost | None:
         """The least cost of a block that is entered on a device, and of all that follows it."""
@@ -118,7 +141,9 @@ class PricedBlocks:
         if key not in self.solved:
             price = block.unit_bytes[:, None] * scale * self.memory
             entered = block.enter(device)
-            search = BlockSearch(entered, price, beyond, self.alike, self.ordered, self.end)
+            search = BlockSearch(
+                entered, price, beyond, self.alike, self.ordered, self.end, self.widths
+            )
             found = search.solve()
             if found is None:
                 return None
@@ -148,24 +173,36 @@ def bound_by_blocks(
     priced = PricedBlocks(problem, costs, semantics, end)
     if priced.blocks.largest > MAX_TASKS:
         return Solution(None, priced.bound_ms, proven=False)
-    best_ms, scale = priced.bound_ms, 1.0
+    best_ms = max([priced.bound_ms, *(plan.tangent.bound_ms for plan in vary(priced, upper_ms))])
+    return Solution(None, min(best_ms, upper_ms), proven=False)
+
+
+def vary(priced: PricedBlocks, upper_ms: float = np.inf) -> Iterator[Plan]:
+    """Solve with other and other scales of the prices, up to about the highest bound.
+
+    Args:
+        priced: What is solved.
+        upper_ms: Ends when the bound reaches it.
+    """
     low: Tangent | None = None
     high: Tangent | None = None
+    best_ms, scale = priced.bound_ms, 1.0
     for _ in range(MAX_PRICES):
-        found = priced.bound(scale)
-        if found is None:
-            break
+        plan = priced.solve(scale)
+        if plan is None:
+            return
+        yield plan
+        found = plan.tangent
         best_ms = max(best_ms, found.bound_ms)
         if best_ms >= upper_ms * (1.0 - GAP) or not priced.memory.any() or found.slope_ms == 0.0:
-            break
+            return
         low, high = (found, high) if found.slope_ms > 0.0 else (low, found)
         if low is None or high is None:
             scale *= STEP if high is None else 1.0 / STEP
             continue
         scale, most_ms = meet(low, high)
         if not low.scale < scale < high.scale or most_ms <= best_ms * (1.0 + CLOSE):
-            break
-    return Solution(None, min(best_ms, upper_ms), proven=False)
+            return
 
 
 def meet(low: Tangent, high: Tangent) -> tuple[float, float]:

@@ -29,12 +29,17 @@ class Cost(NamedTuple):
     Attributes:
         least: No placement costs less.
         price: The part of the best placement's cost that is the price of memory.
-        exit: Device of its exit.
+        devices: (n_tasks,) of the entry, the inner tasks and the exit.
     """
 
     least: float
     price: float
-    exit: int
+    devices: IntArray
+
+    @property
+    def exit(self) -> int:
+        """Device of the exit."""
+        return int(self.devices[-1])
 
 
 class BlockSearch:
@@ -47,6 +52,7 @@ class BlockSearch:
         alike: (n_devices,) the previous device of equal properties, or -1.
         ordered: Whether a device runs tasks in their order.
         end: When to stop, by ``perf_counter``.
+        widths: Partial placements that are kept, one number for each search.
     """
 
     def __init__(
@@ -57,9 +63,10 @@ class BlockSearch:
         alike: IntArray,
         ordered: bool,
         end: float,
+        widths: tuple[int, ...] = WIDTHS,
     ) -> None:
         self.block, self.price, self.beyond = block, price, beyond
-        self.alike, self.ordered, self.end = alike, ordered, end
+        self.alike, self.ordered, self.end, self.widths = alike, ordered, end, widths
 
     def solve(self) -> Cost | None:
         """Solve the block as a linear program, then exactly; None if the time is up before."""
@@ -78,7 +85,8 @@ class BlockSearch:
         if found is None or found.values is None or found.prices is None:
             return None
         share = found.values[built.x]
-        divided = Cost(found.bound, float((share * self.price).sum()), int(share[leaving].argmax()))
+        devices = share.argmax(axis=1)[tasks.unit]
+        divided = Cost(found.bound, float((share * self.price).sum()), devices)
         n = len(tasks)
         frontier = Frontier.of(self.block, tasks, np.arange(n), (np.zeros(n, dtype=bool),) * 2)
         most = int(np.diff(frontier.first_live).max())
@@ -96,13 +104,14 @@ class BlockSearch:
         potentials = Potentials.of(self.block, frontier, cuts, [prices], total)
         tail = find_tails(frontier, self.beyond)
         best, found = divided, np.inf
-        for width in WIDTHS:
-            layer, dropped = self.search(frontier, potentials, tail, width, found)
-            if len(layer.code):
+        for width in self.widths:
+            steps, dropped = self.search(frontier, potentials, tail, width, found)
+            layer = steps[-1]
+            if len(steps) > len(unit) and len(layer.code):
                 i = int(layer.bound.argmin())
                 found = float(layer.bound[i])
                 price = float(layer.values[i, tail.shape[1] + len(self.beyond)])
-                best = Cost(best.least, price, int(layer.device[i]))
+                best = Cost(best.least, price, read_devices(steps, i))
             best = best._replace(least=max(best.least, min(dropped, found)))
             if dropped >= found or perf_counter() > self.end:
                 break
@@ -115,8 +124,8 @@ class BlockSearch:
         tail: FloatArray,
         width: int,
         upper: float,
-    ) -> tuple[Layer, float]:
-        """Search once; returns the complete placements and the least bound that was dropped."""
+    ) -> tuple[list[Layer], float]:
+        """Search once; returns all layers up to the last one, and the least bound dropped."""
         n_times = tail.shape[1] + len(self.beyond)
         n_values = n_times + 1 + potentials.cut.shape[2] + 1
         layer = Layer(
@@ -127,11 +136,11 @@ class BlockSearch:
             np.zeros(1, np.int8),
         )
         compared, slack, memory = np.arange(n_times + 1), np.zeros(n_values), np.zeros((0, 0))
-        dropped = np.inf
+        layers, dropped = [layer], np.inf
         last = len(frontier.order) - 1
         for k in range(last + 1):
             if perf_counter() > self.end:
-                return layer.take(slice(0)), min(dropped, float(layer.bound.min()))
+                return layers, min(dropped, float(layer.bound.min()))
             count, grown = expand_block(
                 frontier,
                 potentials,
@@ -146,6 +155,7 @@ class BlockSearch:
             )
             layer = grown.take(slice(count))
             if not count or k == last:
+                layers.append(layer)
                 break
             by_code = np.lexsort((layer.bound, layer.code))
             kept = np.flatnonzero(merge_alike(layer, by_code, compared, slack, memory, n_times))
@@ -154,4 +164,14 @@ class BlockSearch:
                 dropped = min(dropped, float(layer.bound[kept[width]]))
                 kept = kept[:width]
             layer = layer.take(kept)
-        return layer, dropped
+            layers.append(layer)
+        return layers, dropped
+
+
+def read_devices(layers: list[Layer], best: int) -> IntArray:
+    """(n_tasks,) devices of a complete placement, by its number in the last layer."""
+    devices = []
+    for layer in reversed(layers[1:]):
+        devices.append(int(layer.device[best]))
+        best = int(layer.parent[best])
+    return np.array(devices[::-1])
