@@ -11,6 +11,7 @@ from placement_gym.costs.semantics import Semantics
 from placement_gym.costs.table import CostTable
 from placement_gym.problem import Problem
 from placement_gym.solvers.beams.beam import MERGED, WIDTHS, Beam, widen
+from placement_gym.solvers.beams.block_prices import bound_by_blocks
 from placement_gym.solvers.cuts import minimum_cut
 from placement_gym.solvers.highs import GAP
 from placement_gym.solvers.linear import Linear
@@ -35,10 +36,10 @@ def lower_bound(
 ) -> Solution:
     """Compute the best bound available for a schedule, with a placement where the solver has one.
 
-    Serial: a minimum cut, or the mixed-integer program. Overlapping schedules: beams and the
-    path-load program; of large graphs the longer of the path with transfers and the balanced load.
-    Calls: that path. Loads: the program of grouped devices, or the balanced load. The latency of
-    the placement of an overlapping schedule may be longer than the bound.
+    Serial: a minimum cut, or the mixed-integer program. Overlapping schedules: beams, blocks and
+    the path-load program; of large graphs the longer of the path with transfers and the balanced
+    load. Calls: that path. Loads: the program of grouped devices, or the balanced load. The latency
+    of the placement of an overlapping schedule may be longer than the bound.
 
     Args:
         problem: Units, devices, support and memory limits.
@@ -73,16 +74,18 @@ def lower_bound(
 def bound_overlapping(
     problem: Problem, costs: CostTable, semantics: Semantics, time_limit_s: float, upper_ms: float
 ) -> Solution:
-    """Bound an event or list schedule by narrow beams, the path-load program, and wide beams."""
+    """Bound an event or list schedule by narrow beams, blocks, the path-load program, and beams."""
     started = perf_counter()
     end = started + time_limit_s
     beam = Beam(problem, costs, semantics, end, MERGED)
     best = widen(beam, WIDTHS[:2], upper_ms, started + BEAM_SHARE * time_limit_s)
-    for attempt in ("program", "wide"):
+    for attempt in ("blocks", "program", "wide"):
         left_s = end - perf_counter()
         if best.bound_ms >= upper_ms * (1.0 - GAP) or left_s <= 0.0:
             break
-        if attempt == "program":
+        if attempt == "blocks":
+            found = bound_by_blocks(problem, costs, semantics, left_s / 3, upper_ms)
+        elif attempt == "program":
             found = path_load.solve(problem, costs, left_s / 2, upper_ms=upper_ms)
         else:
             found = widen(beam, WIDTHS[2:], upper_ms, end)

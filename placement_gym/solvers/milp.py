@@ -13,6 +13,7 @@ from placement_gym.graph.submodels import acyclic_submodels, submodel_devices
 from placement_gym.problem import Problem
 from placement_gym.solvers.highs import GAP
 from placement_gym.solvers.linear import Linear
+from placement_gym.solvers.placeable import Placeable
 from placement_gym.solvers.programs.paths import fastest_ms
 from placement_gym.solvers.solution import Solution, reaches
 from placement_gym.solvers.tasks import Tasks
@@ -93,7 +94,7 @@ def build_serial_program(
 
 
 def add_placement(
-    program: Linear, problem: Problem, cost: ArrayLike = 0.0, whole: bool = True
+    program: Linear, problem: Placeable, cost: ArrayLike = 0.0, whole: bool = True
 ) -> IntArray:
     """Add variables that place every unit once, within support and memory limits.
 
@@ -106,7 +107,7 @@ def add_placement(
     Returns:
         (n_units, n_devices) columns x.
     """
-    n, d = problem.supported.shape
+    n, d = problem.possible.shape
     x = program.variables(n, d, cost=cost, upper=problem.possible, whole=whole)
     program.require((x, 1.0), rows=n, low=1.0, high=1.0)
     limited = np.flatnonzero(np.isfinite(problem.limits_bytes))

@@ -6,15 +6,18 @@ from dataclasses import replace
 from itertools import product
 
 import numpy as np
-from by_hand import grouped, random_backend
+from by_hand import cost_table, grouped, made_graph, random_backend
 
 from placement_gym.arrays import BoolArray, FloatArray, IntArray
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.costs.semantics import Semantics
+from placement_gym.devices import DeviceSpec
+from placement_gym.graph.units import group
 from placement_gym.problem import Problem
 
+LIST = Semantics("list", contention="none")
 OVERLAPPING = [
-    Semantics("list", contention="none"),
+    LIST,
     Semantics("list", contention="none", order="priority"),
     Semantics("list", transfer="edge", contention="both", op_gap_ms=0.1),
     Semantics("event"),
@@ -39,6 +42,29 @@ def drawn(seed: int, semantics: Semantics, most: int = 7) -> SimulatedBackend:
         supported = costs.units_supported(units)
         problem = Problem(units, problem.devices, supported, problem.operator_bytes)
     return SimulatedBackend(problem, costs, semantics)
+
+
+def diamonds(seed: int) -> SimulatedBackend:
+    """Three diamonds in a row, on two devices or three of which two are equal; one op idle."""
+    rng = np.random.default_rng(seed)
+    made = []
+    for first in (0, 3, 6):
+        made += [
+            (first, [first + 1, first + 2]),
+            (first + 1, [first + 3]),
+            (first + 2, [first + 3]),
+        ]
+    graph, n, d = made_graph(10, made), 10, 2 + seed % 2
+    ms = rng.integers(1, 9, (n, 2))[:, [0, 1, 1][:d]] + 0.0
+    ms[rng.integers(n)] = 0.0
+    costs = cost_table(
+        graph, ms, rng.integers(1, 5, len(made)), link_ms_per_size=rng.random() + 0.1
+    )
+    specs = [DeviceSpec(name, weight_share=share) for name, share in
+             zip(costs.devices, [None, 0.4, 0.4], strict=False)]  # fmt: skip
+    every = np.ones((n, d), dtype=np.bool_)
+    problem = Problem(group(graph, "op"), tuple(specs), every, rng.integers(1, 30, n))
+    return SimulatedBackend(problem, costs, LIST)
 
 
 def all_placements(backend: SimulatedBackend) -> tuple[IntArray, FloatArray, BoolArray]:

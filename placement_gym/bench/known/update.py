@@ -30,7 +30,7 @@ from placement_gym.bench.study.task import VARIABLE, expand_variables
 from placement_gym.errors import PlacementGymError, UserError
 from placement_gym.placement import parse_assignment
 from placement_gym.progress import progress_bar
-from placement_gym.solvers.gap import TOLERANCE
+from placement_gym.solvers.solution import TOLERANCE
 
 TIME_LIMIT_S = 10.0
 SOLVER = "solver of the bound"

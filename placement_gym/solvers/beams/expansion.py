@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from placement_gym.arrays import BoolArray, FloatArray, IntArray
 from placement_gym.solvers.beams.frontier import Frontier
-from placement_gym.solvers.beams.potentials import Potentials
+from placement_gym.solvers.beams.potentials import Potentials, weigh_times
 
 BITS = 3
 MAX_SLOTS = 18
@@ -41,6 +41,88 @@ class Layer(NamedTuple):
         """Those of an index array or a slice."""
         code, values, bound = self.code[kept], self.values[kept], self.bound[kept]
         return Layer(code, values, bound, self.parent[kept], self.device[kept])
+
+
+@njit(cache=True, nogil=True, inline="always")
+def is_allowed(frontier: Frontier, k: int, code: np.uint64, here: int, alike: IntArray) -> bool:
+    """Whether a device can run the task of step k, has its unit, and is no copy of an unused one.
+
+    Args:
+        frontier: The steps.
+        k: The step.
+        code: See ``Layer``.
+        here: The device.
+        alike: See ``expand``.
+    """
+    if frontier.ms[k, here] == np.inf:
+        return False
+    chain = frontier.chain[k]
+    if chain >= 0:
+        return np.int64(code >> np.uint64(BITS * chain)) & 7 == here
+    if alike[here] < 0:
+        return True
+    return code >> np.uint64(BITS * MAX_SLOTS + alike[here]) & np.uint64(1) != 0
+
+
+@njit(cache=True, nogil=True, inline="always")
+def place_task(
+    frontier: Frontier,
+    potentials: Potentials,
+    k: int,
+    code: np.uint64,
+    here: int,
+    row: FloatArray,
+    free_at: int,
+    cut_at: int,
+    ordered: bool,
+) -> tuple[np.uint64, float]:
+    """Place the task of step k on a device: change the times of a partial placement.
+
+    Args:
+        frontier: The steps.
+        potentials: Bounds of completions.
+        k: The step.
+        code: See ``Layer``.
+        here: The device.
+        row: (n_values,) slots first.
+        free_at: Where the times begin when devices are free.
+        cut_at: Where the cut slots begin.
+        ordered: See ``expand``.
+
+    Returns:
+        The new code, and the finish of the task.
+    """
+    ms, slot = frontier.ms[k, here], frontier.slot[k]
+    ready = 0.0
+    for r in range(frontier.first_read[k], frontier.first_read[k + 1]):
+        s = frontier.read_slot[r]
+        there = np.int64(code >> np.uint64(BITS * s)) & 7
+        ready = max(ready, row[s] + frontier.read_ms[r, there, here])
+    if frontier.tiny[k]:
+        finish = ready
+    elif ordered:
+        finish = max(ready, row[free_at + here]) + ms
+        row[free_at + here] = finish
+    else:
+        finish = ready + ms
+        row[free_at + here] += ms
+    code |= np.uint64(1) << np.uint64(BITS * MAX_SLOTS + here)
+    if slot >= 0:
+        row[slot] = finish
+        code &= ~(np.uint64(7) << np.uint64(BITS * slot))
+        code |= np.uint64(here) << np.uint64(BITS * slot)
+    kept = ~np.uint64(0) << np.uint64(BITS * MAX_SLOTS)
+    for s in frontier.live[frontier.first_live[k + 1] : frontier.first_live[k + 2]]:
+        kept |= np.uint64(7) << np.uint64(BITS * s)
+    for s in frontier.live[frontier.first_live[k] : frontier.first_live[k + 1]]:
+        if not kept >> np.uint64(BITS * s) & np.uint64(7):
+            row[s] = 0.0
+    for at in range(potentials.first_inside[k], potentials.first_inside[k + 1]):
+        if potentials.inside[at, 1] == here and not frontier.tiny[k]:
+            row[cut_at + potentials.inside[at, 0]] += ms
+    for at in range(potentials.first_begin[k], potentials.first_begin[k + 1]):
+        row[cut_at + potentials.begin[at]] = finish
+    return code & kept, finish
 
 
 @njit(cache=True, nogil=True)
@@ -85,66 +167,23 @@ def expand(
     parent = np.empty(width * d, np.int32)
     device = np.empty(width * d, np.int8)
     live = frontier.live[frontier.first_live[k + 1] : frontier.first_live[k + 2]]
-    slot, chain, tiny, held = (
-        frontier.slot[k],
-        frontier.chain[k],
-        frontier.tiny[k],
-        frontier.held[k],
-    )
-    mask = np.uint64(0)
-    for s in live:
-        mask |= np.uint64(7) << np.uint64(BITS * s)
-    used_mask = ~np.uint64(0) << np.uint64(BITS * MAX_SLOTS)
+    slot, held = frontier.slot[k], frontier.held[k]
     count = 0
     for i in range(width):
         before = layer.code[i]
         for here in range(d):
-            ms = frontier.ms[k, here]
-            if ms == np.inf:
-                continue
-            used = np.uint64(1) << np.uint64(BITS * MAX_SLOTS + here)
-            if chain >= 0:
-                if np.int64(before >> np.uint64(BITS * chain)) & 7 != here:
-                    continue
-            elif alike[here] >= 0 and not (
-                before >> np.uint64(BITS * MAX_SLOTS + alike[here]) & np.uint64(1)
-            ):
+            if not is_allowed(frontier, k, before, here, alike):
                 continue
             if layer.values[i, memory_at + here] + held > limits[here]:
                 continue
             row = values[count]
             row[:] = layer.values[i]
-            ready = 0.0
-            for r in range(frontier.first_read[k], frontier.first_read[k + 1]):
-                s = frontier.read_slot[r]
-                there = np.int64(before >> np.uint64(BITS * s)) & 7
-                ready = max(ready, row[s] + frontier.read_ms[r, there, here])
-            if tiny:
-                finish = ready
-            elif ordered:
-                finish = max(ready, row[free_at + here]) + ms
-                row[free_at + here] = finish
-            else:
-                finish = ready + ms
-                row[free_at + here] += ms
+            after, finish = place_task(
+                frontier, potentials, k, before, here, row, free_at, cut_at, ordered
+            )
             row[memory_at + here] += held
-            after = before | used
-            if slot >= 0:
-                row[slot] = finish
-                after &= ~(np.uint64(7) << np.uint64(BITS * slot))
-                after |= np.uint64(here) << np.uint64(BITS * slot)
-            else:
+            if slot < 0:
                 row[latest_at] = max(row[latest_at], finish)
-            for at in range(frontier.first_live[k], frontier.first_live[k + 1]):
-                s = frontier.live[at]
-                if not mask >> np.uint64(BITS * s) & np.uint64(7):
-                    row[s] = 0.0
-            after &= mask | used_mask
-            for at in range(potentials.first_inside[k], potentials.first_inside[k + 1]):
-                if potentials.inside[at, 1] == here and not tiny:
-                    row[cut_at + potentials.inside[at, 0]] += ms
-            for at in range(potentials.first_begin[k], potentials.first_begin[k + 1]):
-                row[cut_at + potentials.begin[at]] = finish
             least = row[latest_at]
             index = np.int64(0)
             for at in range(len(live) - 1, -1, -1):
@@ -157,13 +196,8 @@ def expand(
             for j in range(n_sets):
                 row[done_at + j] += potentials.last[j, k] * finish
                 total = potentials.constant[j] + row[done_at + j]
-                total += potentials.rest[j, potentials.first_rest[k + 1] + index]
-                for s in live:
-                    total += potentials.finish[j, k + 1, s] * row[s]
-                for c in range(n_cuts):
-                    total += potentials.cut[j, k + 1, c] * row[cut_at + c]
+                total += weigh_times(potentials, j, k + 1, live, index, row, free_at, d, cut_at)
                 for other in range(d):
-                    total += potentials.load[j, other] * row[free_at + other]
                     total += potentials.memory[j, other] * row[memory_at + other]
                 least = max(least, total)
             least = max(least, layer.bound[i])

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from placement_gym.arrays import BoolArray, FloatArray, IntArray
-from placement_gym.problem import Problem
+from placement_gym.solvers.placeable import Placeable
 from placement_gym.solvers.tasks import Tasks
 
 TINY = 1e-5
@@ -57,7 +57,7 @@ class Frontier(NamedTuple):
 
     @classmethod
     def of(
-        cls, problem: Problem, tasks: Tasks, order: IntArray, tiny: tuple[BoolArray, BoolArray]
+        cls, problem: Placeable, tasks: Tasks, order: IntArray, tiny: tuple[BoolArray, BoolArray]
     ) -> Frontier:
         """Lay out the steps.
 

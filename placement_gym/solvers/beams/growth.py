@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from placement_gym.arrays import FloatArray, IntArray
 from placement_gym.costs.rank import upward_rank
@@ -159,10 +160,16 @@ def list_order(tasks: Tasks, order: str) -> IntArray:
     return np.argsort(-upward_rank(tasks.ms, tasks.transfer_ms, tasks.tensors), kind="stable")
 
 
-def find_tails(frontier: Frontier) -> FloatArray:
-    """(n + 1, n_slots, n_devices) least time after the finish of each slot before each step, ms."""
+def find_tails(frontier: Frontier, beyond: ArrayLike = 0.0) -> FloatArray:
+    """(n + 1, n_slots, n_devices) least time after the finish of each slot before each step, ms.
+
+    Args:
+        frontier: The steps.
+        beyond: (n_devices,) least time after the last step.
+    """
     n, d = frontier.ms.shape
     after = np.zeros((n, d))
+    after[-1] = beyond
     reader = np.repeat(np.arange(n), np.diff(frontier.first_read))
     tail = np.zeros((n + 1, max(frontier.n_slots, 1), d))
     for r in range(len(reader) - 1, -1, -1):

@@ -8,7 +8,7 @@ from numba import njit
 from placement_gym.arrays import BoolArray, FloatArray, IntArray
 from placement_gym.solvers.beams.expansion import BITS, Layer
 from placement_gym.solvers.beams.frontier import Frontier
-from placement_gym.solvers.beams.potentials import Potentials
+from placement_gym.solvers.beams.potentials import Potentials, weigh_times
 
 JOINED_AT_ONCE = 200_000
 
@@ -99,13 +99,8 @@ def join(
                 at = done_at + j
                 row[at] = base[at] + piece[at] - start[at] + last[j] * shift
                 total = potentials.constant[j] + row[at]
-                total += potentials.rest[j, potentials.first_rest[k] + index]
-                for s in live:
-                    total += potentials.finish[j, k, s] * row[s]
-                for c in range(n_cuts):
-                    total += potentials.cut[j, k, c] * row[cut_at + c]
+                total += weigh_times(potentials, j, k, live, index, row, n_slots, d, cut_at)
                 for other in range(d):
-                    total += potentials.load[j, other] * row[n_slots + other]
                     total += potentials.memory[j, other] * row[memory_at + other]
                 least = max(least, total)
             if least >= upper:

@@ -8,10 +8,10 @@ import numpy as np
 from numba import njit
 
 from placement_gym.arrays import FloatArray, IntArray
-from placement_gym.problem import Problem
 from placement_gym.solvers.beams.cut_slots import CutSlots
 from placement_gym.solvers.beams.frontier import Frontier
 from placement_gym.solvers.beams.prices import Prices
+from placement_gym.solvers.placeable import Placeable
 from placement_gym.solvers.programs.load_cuts import LoadCuts
 
 
@@ -53,9 +53,22 @@ class Potentials(NamedTuple):
 
     @classmethod
     def of(
-        cls, problem: Problem, frontier: Frontier, cuts: LoadCuts, sets: list[Prices]
+        cls,
+        problem: Placeable,
+        frontier: Frontier,
+        cuts: LoadCuts,
+        sets: list[Prices],
+        price: FloatArray | float = 0.0,
     ) -> Potentials:
-        """Compute the weights from sets of prices of the same cuts."""
+        """Compute the weights from sets of prices of the same cuts.
+
+        Args:
+            problem: What has the memory limits.
+            frontier: The steps.
+            cuts: The cuts.
+            sets: Prices of rows.
+            price: (n, n_devices) what the task of each step costs on each device besides.
+        """
         d = frontier.ms.shape[1]
         ms = np.where(np.isfinite(frontier.ms), frontier.ms, 0.0)
         intervals = CutSlots.of(frontier, cuts, sets)
@@ -64,7 +77,7 @@ class Potentials(NamedTuple):
         for j, one in enumerate(sets):
             entering = one.first[frontier.order] + sum_readings(frontier, reading[j])
             unary[j] += (entering[:, None] + one.load) * ms
-            unary[j] += one.memory * frontier.held[:, None]
+            unary[j] += one.memory * frontier.held[:, None] + price
         unary[:, ~np.isfinite(frontier.ms)] = np.inf
         limits = np.where(np.isfinite(problem.limits_bytes), problem.limits_bytes, 0.0)
         sizes = d ** np.diff(frontier.first_live)
@@ -141,3 +154,38 @@ def find_rest(
                     least = min(least, cost + rest[j, first_rest[k + 1] + after])
                 rest[j, first_rest[k] + code] = least
     return rest
+
+
+@njit(cache=True, nogil=True, inline="always")
+def weigh_times(
+    potentials: Potentials,
+    j: int,
+    k: int,
+    live: IntArray,
+    code: int,
+    row: FloatArray,
+    free_at: int,
+    n_devices: int,
+    cut_at: int,
+) -> float:
+    """The weighted times of a partial placement before step k and the least cost of what follows.
+
+    Args:
+        potentials: The weights.
+        j: Which set of prices.
+        k: The step.
+        live: The slots in use.
+        code: Their devices as a number, see ``Potentials.rest``.
+        row: (n_values,) of the partial placement.
+        free_at: Where the times begin when devices are free.
+        n_devices: Number of devices.
+        cut_at: Where the cut slots begin.
+    """
+    total: float = potentials.rest[j, potentials.first_rest[k] + code]
+    for s in live:
+        total += potentials.finish[j, k, s] * row[s]
+    for c in range(potentials.cut.shape[2]):
+        total += potentials.cut[j, k, c] * row[cut_at + c]
+    for device in range(n_devices):
+        total += potentials.load[j, device] * row[free_at + device]
+    return total

@@ -10,6 +10,7 @@ import numpy as np
 from placement_gym.arrays import FloatArray, IntArray
 from placement_gym.problem import Problem
 from placement_gym.solvers.highs import Optimum
+from placement_gym.solvers.placeable import Placeable
 from placement_gym.solvers.programs.growing import GrowingSolver
 from placement_gym.solvers.programs.load_cuts import MAX_TASKS, LoadCuts
 from placement_gym.solvers.programs.path_program import PathProgram
@@ -40,7 +41,7 @@ class Prices(NamedTuple):
     cut: FloatArray
 
     @classmethod
-    def of(cls, problem: Problem, cuts: LoadCuts, price: FloatArray) -> Prices:
+    def of(cls, problem: Placeable, cuts: LoadCuts, price: FloatArray) -> Prices:
         """Sort the prices of rows by what the rows are about."""
         built, price = cuts.built, np.abs(price)
         n, d = built.tasks.ms.shape
@@ -95,7 +96,7 @@ def find_prices(problem: Problem, tasks: Tasks, end: float) -> tuple[LoadCuts, l
     return cuts, sets, points[0].bound if points else found.bound
 
 
-def memory_rows(problem: Problem) -> tuple[IntArray, IntArray]:
+def memory_rows(problem: Placeable) -> tuple[IntArray, IntArray]:
     """Rows of the program that limit memory, and the devices that they are about."""
     limited = np.flatnonzero(np.isfinite(problem.limits_bytes))
     return problem.n_units + np.arange(len(limited)), limited

@@ -12,8 +12,10 @@ from __future__ import annotations
 import numpy as np
 
 from placement_gym.arrays import FloatArray, IntArray
+from placement_gym.costs.semantics import Semantics
 from placement_gym.costs.table import CostTable
 from placement_gym.problem import Problem
+from placement_gym.solvers.beams.block_placement import place_by_blocks
 from placement_gym.solvers.levels.anneal import Groups, anneal
 from placement_gym.solvers.levels.coarsen import Hierarchy, coarsen
 from placement_gym.solvers.levels.models import Operators, choose_model
@@ -55,6 +57,8 @@ def search(problem: Problem, costs: CostTable, rng: np.random.Generator, horizon
     if problem.n_units <= FEW_UNITS:
         heuristics = [solver(problem, costs) for solver in (heft, m_etf, critical_path)]
         found.add((placements := np.stack(heuristics)), (yield placements))
+    elif (by_blocks := place_by_blocks(problem, costs, Semantics("list"))) is not None:
+        found.add((placements := by_blocks[None]), (yield placements))
     for terms in (Terms(t, p) for p in POWERS for t in TRANSFERS):
         latencies = yield (placements := pricing.place(terms)[None])
         found.add(placements, latencies)

@@ -15,6 +15,7 @@ from placement_gym.solvers.kinds import interchangeable_devices
 from placement_gym.solvers.linear import Linear
 from placement_gym.solvers.loads import find_largest_load_ms
 from placement_gym.solvers.milp import read_assignment
+from placement_gym.solvers.programs.least_load import least_loads
 from placement_gym.solvers.programs.paths import mean_load_ms
 from placement_gym.solvers.solution import Solution, reaches
 from placement_gym.solvers.tasks import Tasks
@@ -49,11 +50,12 @@ def grouped_load(
     """
     end = perf_counter() + time_limit_s
     groups = first_groups(problem, costs)
+    least_ms = least_loads_of_kinds(problem, costs, groups, perf_counter() + time_limit_s / 4)
     bound_ms = 0.0
     while True:
         exact = max(len(group.devices) for group in groups) == 1
         left_s = end - perf_counter()
-        program, x = build_program(problem, costs, groups, bound_ms, upper_ms)
+        program, x = build_program(problem, costs, groups, bound_ms, upper_ms, least_ms)
         found = program.minimize(max(left_s if exact else left_s / 2, 0.1))
         bound_ms = min(max(bound_ms, found.bound), upper_ms)
         if exact and found.values is not None:
@@ -89,9 +91,23 @@ def split_largest(groups: list[Group]) -> list[Group]:
 
 
 def build_program(
-    problem: Problem, costs: CostTable, groups: list[Group], lower_ms: float, upper_ms: float
+    problem: Problem,
+    costs: CostTable,
+    groups: list[Group],
+    lower_ms: float,
+    upper_ms: float,
+    least_ms: FloatArray | None = None,
 ) -> tuple[Linear, IntArray]:
-    """Build the program; returns it with the (n_units, n_groups) columns x that place a unit."""
+    """Build the program; returns it with the (n_units, n_groups) columns x that place a unit.
+
+    Args:
+        problem: Units, devices, support and memory limits.
+        costs: Costs of the units' operators.
+        groups: The groups.
+        lower_ms: A bound.
+        upper_ms: A load that some placement reaches.
+        least_ms: (n_units, n_kinds) least load of a device of a kind that has the unit.
+    """
     tasks = Tasks.of_units(problem.units, costs)
     device = np.array([group.devices[0] for group in groups])
     size = np.array([len(group.devices) for group in groups])
@@ -110,11 +126,28 @@ def build_program(
     terms = [(x.T, work.T), (np.repeat(total, g), -size.astype(np.float64))]
     border_ms = costs.boundary_ms[tasks.tensor][:, device]
     program.require(*terms, (add_borders(program, x, tasks, border_ms).T, border_ms.T), rows=g)
+    if least_ms is not None:
+        kind = [group.kind for group in groups]
+        program.require((x, least_ms[:, kind]), (np.repeat(total, n), -1.0), rows=n)
     for first in range(g - 1):
         if groups[first].kind == groups[first + 1].kind:
             pair = x[:, [first, first + 1]].T, work[:, [first, first + 1]].T
             require_order(program, *pair, size[[first, first + 1]])
     return program, x
+
+
+def least_loads_of_kinds(
+    problem: Problem, costs: CostTable, groups: list[Group], end: float
+) -> FloatArray:
+    """(n_units, n_kinds) least load of a device of each kind that has the unit, ms."""
+    tasks = Tasks.of_units(problem.units, costs)
+    first = {group.kind: group.devices[0] for group in reversed(groups)}
+    border_ms = costs.boundary_ms[tasks.tensor]
+    kinds = [
+        least_loads(problem, tasks, border_ms[:, first[kind]], first[kind], end)
+        for kind in sorted(first)
+    ]
+    return np.stack(kinds, axis=1)
 
 
 def add_borders(program: Linear, x: IntArray, tasks: Tasks, border_ms: FloatArray) -> IntArray:

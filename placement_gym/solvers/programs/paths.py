@@ -5,29 +5,29 @@ from __future__ import annotations
 import numpy as np
 
 from placement_gym.arrays import FloatArray, IntArray
-from placement_gym.problem import Problem
+from placement_gym.solvers.placeable import Placeable
 from placement_gym.solvers.tasks import Tasks
 
 
-def fastest_ms(problem: Problem, tasks: Tasks) -> FloatArray:
+def fastest_ms(problem: Placeable, tasks: Tasks) -> FloatArray:
     """(n_tasks,) minimum time of each task; infinite where no device can run it."""
     least: FloatArray = np.where(problem.possible[tasks.unit], tasks.ms, np.inf).min(axis=1)
     return least
 
 
-def mean_load_ms(problem: Problem, tasks: Tasks) -> float:
+def mean_load_ms(problem: Placeable, tasks: Tasks) -> float:
     """The mean load of devices if each task had its minimum time, or the longest of these."""
     fastest = fastest_ms(problem, tasks)
-    return float(max(fastest.sum() / len(problem.devices), fastest.max()))
+    return float(max(fastest.sum() / len(problem.limits_bytes), fastest.max()))
 
 
-def earliest_finish_ms(problem: Problem, tasks: Tasks) -> FloatArray:
+def earliest_finish_ms(problem: Placeable, tasks: Tasks) -> FloatArray:
     """(n_tasks,) earliest possible finish of each task in any placement, ms."""
     least: FloatArray = earliest_on_devices_ms(problem, tasks).min(axis=1)
     return least
 
 
-def earliest_on_devices_ms(problem: Problem, tasks: Tasks) -> FloatArray:
+def earliest_on_devices_ms(problem: Placeable, tasks: Tasks) -> FloatArray:
     """(n_tasks, n_devices) earliest possible finish of each task on each device, ms.
 
     finish[v, d] = ms[v, d] + max over inputs u of min over d' of finish[u, d'] + transfer; infinite
@@ -45,7 +45,7 @@ def earliest_on_devices_ms(problem: Problem, tasks: Tasks) -> FloatArray:
     return earliest
 
 
-def remaining_ms(problem: Problem, tasks: Tasks) -> FloatArray:
+def remaining_ms(problem: Placeable, tasks: Tasks) -> FloatArray:
     """(n_tasks,) minimum time that any placement needs after each task has finished, ms."""
     fastest = fastest_ms(problem, tasks)
     rest = np.zeros(len(tasks))

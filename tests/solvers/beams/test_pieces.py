@@ -4,44 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from by_hand import cost_table, made_graph
-from overlapping import all_placements
+from overlapping import LIST, all_placements, diamonds
 
 from placement_gym.arrays import FloatArray
 from placement_gym.backends.simulated.backend import SimulatedBackend
-from placement_gym.costs.semantics import Semantics
-from placement_gym.devices import DeviceSpec
-from placement_gym.graph.units import group
-from placement_gym.problem import Problem
 from placement_gym.solvers.beams.beam import Beam
 from placement_gym.solvers.beams.pieces import Joined, PieceSearch
 
-LIST = Semantics("list", contention="none")
 EXACT = 1.0 + 1e-6
 WIDTHS = (2, 3, 4, 6, 8, 12)
-
-
-def diamonds(seed: int) -> SimulatedBackend:
-    """Three diamonds in a row, on two devices or three of which two are equal; one op idle."""
-    rng = np.random.default_rng(seed)
-    made = []
-    for first in (0, 3, 6):
-        made += [
-            (first, [first + 1, first + 2]),
-            (first + 1, [first + 3]),
-            (first + 2, [first + 3]),
-        ]
-    graph, n, d = made_graph(10, made), 10, 2 + seed % 2
-    ms = rng.integers(1, 9, (n, 2))[:, [0, 1, 1][:d]] + 0.0
-    ms[rng.integers(n)] = 0.0
-    costs = cost_table(
-        graph, ms, rng.integers(1, 5, len(made)), link_ms_per_size=rng.random() + 0.1
-    )
-    specs = [DeviceSpec(name, weight_share=share) for name, share in
-             zip(costs.devices, [None, 0.4, 0.4], strict=False)]  # fmt: skip
-    every = np.ones((n, d), dtype=np.bool_)
-    problem = Problem(group(graph, "op"), tuple(specs), every, rng.integers(1, 30, n))
-    return SimulatedBackend(problem, costs, LIST)
 
 
 def least_ms(backend: SimulatedBackend) -> float:

@@ -15,10 +15,12 @@ from placement_gym.costs.semantics import PRESETS
 from placement_gym.costs.workloads import Workload, make_devices
 from placement_gym.problem import Problem
 from placement_gym.solvers.bounds import load_ms
+from placement_gym.solvers.kinds import interchangeable_devices
 from placement_gym.solvers.programs.grouped_load import (
     build_program,
     first_groups,
     grouped_load,
+    least_loads_of_kinds,
     split_largest,
 )
 
@@ -64,8 +66,9 @@ def test_every_division_into_groups_lies_below_all_loads(seed: int) -> None:
     problem, costs = backend.problem, backend.costs
     least = all_loads(backend).min(initial=np.inf)
     groups = first_groups(problem, costs)
+    least_ms = least_loads_of_kinds(problem, costs, groups, np.inf) if seed % 2 else None
     while True:
-        found = build_program(problem, costs, groups, 0.0, np.inf)[0].minimize()
+        found = build_program(problem, costs, groups, 0.0, np.inf, least_ms)[0].minimize()
         assert found.bound <= least * (1 + 1e-6)
         assert found.bound >= load_ms(problem, costs) * (1 - 1e-6)
         if max(len(group.devices) for group in groups) == 1:
@@ -104,3 +107,18 @@ def test_the_bound_of_a_published_pipeline_is_its_optimum() -> None:
     problem = Problem(units, devices, costs.units_supported(units), costs.memory_bytes)
     found = grouped_load(problem, costs, 30.0, upper_ms=21.9076)
     assert found.bound_ms >= 21.9
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_no_device_with_a_unit_has_less_than_its_least_load(seed: int) -> None:
+    backend = alike(seed)
+    problem, costs = backend.problem, backend.costs
+    least_ms = least_loads_of_kinds(problem, costs, first_groups(problem, costs), np.inf)
+    every = np.array(list(product(range(len(problem.devices)), repeat=problem.n_units)))
+    latency_ms, feasible = backend.evaluate_batch_exactly(every)
+    kinds = interchangeable_devices(problem, costs)
+    kind = np.array(
+        [next(k for k, g in enumerate(kinds) if d in g) for d in range(len(costs.devices))]
+    )
+    needed = least_ms[np.arange(problem.n_units), kind[every]].max(axis=1)
+    assert (needed[feasible] <= latency_ms[feasible] * (1 + 1e-6)).all()

@@ -1,0 +1,26 @@
+"""What placing units is about, without the graph that they come from."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from placement_gym.arrays import BoolArray, FloatArray
+
+
+class Placeable(Protocol):
+    """Units on devices: a problem, or a part of one."""
+
+    @property
+    def n_units(self) -> int: ...
+
+    @property
+    def possible(self) -> BoolArray:
+        """(n_units, n_devices) which device can run and hold which unit."""
+
+    @property
+    def unit_bytes(self) -> FloatArray:
+        """(n_units,) memory of each unit."""
+
+    @property
+    def limits_bytes(self) -> FloatArray:
+        """(n_devices,) bytes that fit, infinite without a limit."""
