@@ -1,0 +1,64 @@
+"""What thousands of measured steps leave behind: python benchmarks/soak.py --steps 2000.
+
+Memory after the warm-up must not grow by 1 %, and files and threads stay as they are, in this
+process and in the one that measures.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+import gymnasium as gym
+
+import placement_gym  # noqa: F401  registers the ids
+from placement_gym.env import placement_env
+
+SUPPORT = Path(__file__).resolve().parents[1] / "tests" / "support"
+
+
+def main() -> None:
+    """Step through random placements and print what both processes hold."""
+    sys.path.append(str(SUPPORT))
+    from resources import Resources
+
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--steps", type=int, default=2000)
+    parser.add_argument("--warm", type=int, default=500, help="steps before the comparison")
+    parser.add_argument("--model", default="tiny")
+    parser.add_argument("--cache", choices=("none", "disk"), default="none")
+    options = parser.parse_args()
+    env = gym.make(
+        "DevicePlacement-v0",
+        model=options.model,
+        devices="cpu-testbed",
+        warmup=1,
+        repeats=2,
+        cache=options.cache if options.cache == "disk" else False,
+    )
+    env.reset(seed=0)
+    env.action_space.seed(0)
+    backend = placement_env(env).backend
+    engine = getattr(backend, "inner", backend).engine
+    processes = {"this process": os.getpid(), "its worker": engine.child.process.pid}
+    warm: dict[str, Resources] = {}
+    failed = 0
+    for step in range(1, options.steps + 1):
+        env.reset()
+        failed += not env.step(env.action_space.sample())[4]["feasible"]
+        if step % max(options.warm // 2, 1) == 0 or step == options.steps:
+            now = {name: Resources.of(process) for name, process in processes.items()}
+            warm = now if step == options.warm else warm
+            for name, held in now.items():
+                grown = f", {held.growth_since(warm[name]):+.2%}" if warm else ""
+                print(f"step {step}, {name}: {held}{grown}", flush=True)
+    print(
+        f"{failed} of {options.steps} steps failed; the worker is still {engine.child.process.pid}"
+    )
+    env.close()
+
+
+if __name__ == "__main__":
+    main()
