@@ -12,12 +12,17 @@ from fakes import CPU_GPU, LIMITED, assignment, diamond_problem
 from scripted_engine import Answer, ScriptedEngine
 from testbed import CHESSBOARD, make, step
 
+from placement_gym.arrays import IntArray
 from placement_gym.backends.failures import EngineFailureError, Kind
 from placement_gym.backends.measured import conditions, health, measuring
+from placement_gym.backends.measured.backend import MeasuredBackend
 from placement_gym.backends.measured.disk_cache import DiskCachedBackend, compute_key, store_path
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
 from placement_gym.backends.protocol import Measurement
+from placement_gym.bench.compare import compare
 from placement_gym.bench.study.replay import make_replay_kwargs
+from placement_gym.bench.study.runner import run_study
+from placement_gym.bench.study.spec import Study
 from placement_gym.devices import DeviceSpec
 from placement_gym.errors import EngineError
 
@@ -157,3 +162,33 @@ def test_an_environment_remembers_on_request(
     assert store_path().is_relative_to(tmp_path)
     assert (first["cached"], again["cached"]) == (False, True)
     assert (again["latency_ms"], again["speedup"]) == (first["latency_ms"], first["speedup"])
+
+
+def test_comparisons_and_studies_share_the_file_and_measure_their_finalists(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measured: list[str] = []
+    finalists: list[int] = []
+
+    def measure(backend: MeasuredBackend, placed: IntArray) -> Measurement:
+        measured.append(compute_key(placed))
+        return Measurement(5.0, 10.0, 5.5, noise=0.01)
+
+    def remeasure(backend: MeasuredBackend, placements: list[IntArray]) -> list[Measurement]:
+        finalists.append(len(placements))
+        return [Measurement(5.0, 10.0, 5.5, noise=0.01) for _ in placements]
+
+    monkeypatch.setattr(MeasuredBackend, "measure_once", measure)
+    monkeypatch.setattr(MeasuredBackend, "remeasure", remeasure)
+    common = {"agents": ["random"], "seeds": [0], "budget": 4}
+    settings = {"cache": "disk", "isolate": False}
+    problem = {"model": "tiny", "devices": "cpu-testbed"}
+    compare(**problem, **common, env_kwargs=settings, out=tmp_path / "compared", quiet=True)
+    assert len(measured) == len(set(measured)) > 4
+    assert finalists
+    measured.clear(), finalists.clear()
+    problem = {"models": ["tiny"], "devices": ["cpu-testbed"], "env": "DevicePlacement-v0"}
+    study = Study.of(problem | common | {"env_kwargs": settings})
+    (row,) = run_study(study, tmp_path / "study", "serial", quiet=True)
+    assert (row["error"], measured) == ("", [])
+    assert finalists
