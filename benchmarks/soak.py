@@ -1,6 +1,6 @@
 """What thousands of measured steps leave behind: python benchmarks/soak.py --steps 2000.
 
-Memory after the warm-up must not grow by 1 %, and files and threads stay as they are, in this
+From step 500 on, memory must not grow by 1 %, and files and threads stay as they are, in this
 process and in the one that measures.
 """
 
@@ -17,6 +17,10 @@ import placement_gym  # noqa: F401  registers the ids
 from placement_gym.env import placement_env
 
 SUPPORT = Path(__file__).resolve().parents[1] / "tests" / "support"
+EVERY = 25
+"""Steps between two samples."""
+WINDOW = 10
+"""Samples that count together; the second window is the warm state that later ones compare with."""
 
 
 def main() -> None:
@@ -26,7 +30,6 @@ def main() -> None:
 
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--steps", type=int, default=2000)
-    parser.add_argument("--warm", type=int, default=500, help="steps before the comparison")
     parser.add_argument("--model", default="tiny")
     parser.add_argument("--cache", choices=("none", "disk"), default="none")
     options = parser.parse_args()
@@ -43,20 +46,21 @@ def main() -> None:
     backend = placement_env(env).backend
     engine = getattr(backend, "inner", backend).engine
     processes = {"this process": os.getpid(), "its worker": engine.child.process.pid}
-    warm: dict[str, Resources] = {}
+    samples: dict[str, list[Resources]] = {name: [] for name in processes}
     failed = 0
     for step in range(1, options.steps + 1):
         env.reset()
         failed += not env.step(env.action_space.sample())[4]["feasible"]
-        if step % max(options.warm // 2, 1) == 0 or step == options.steps:
-            now = {name: Resources.of(process) for name, process in processes.items()}
-            warm = now if step == options.warm else warm
-            for name, held in now.items():
-                grown = f", {held.growth_since(warm[name]):+.2%}" if warm else ""
-                print(f"step {step}, {name}: {held}{grown}", flush=True)
-    print(
-        f"{failed} of {options.steps} steps failed; the worker is still {engine.child.process.pid}"
-    )
+        if step % EVERY:
+            continue
+        for name, process in processes.items():
+            samples[name].append(Resources.of(process))
+            if step % (WINDOW * EVERY) == 0:
+                held = Resources.usual(samples[name][-WINDOW:])
+                warm = Resources.usual(samples[name][WINDOW : 2 * WINDOW] or [held])
+                print(f"step {step}, {name}: {held}, {held.growth_since(warm):+.2%}", flush=True)
+    restarted = engine.child.process.pid != processes["its worker"]
+    print(f"{failed} of {options.steps} steps failed; {restarted=}")
     env.close()
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 
 
 @dataclass(frozen=True)
@@ -20,6 +22,15 @@ class Resources:
     resident_mb: float
     descriptors: int
     threads: int
+
+    @classmethod
+    def usual(cls, samples: Sequence[Resources]) -> Resources:
+        """The median memory of several moments, and the most files and threads."""
+        return cls(
+            median(one.resident_mb for one in samples),
+            max(one.descriptors for one in samples),
+            max(one.threads for one in samples),
+        )
 
     @classmethod
     def of(cls, process: int) -> Resources:

@@ -7,9 +7,10 @@ import sqlite3
 import tempfile
 import warnings
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
+from time import sleep
 
 import pytest
 from disks import full_disk
@@ -184,6 +185,29 @@ def test_so_is_one_that_is_full_from_the_beginning(store: MeasurementStore) -> N
     with full_disk(1000), pytest.warns(PlacementGymWarning, match="not kept from now on"):
         store.save("a", GOOD)
     assert store.load("a") is None
+
+
+def test_damage_while_processes_write_costs_no_process_its_results(
+    filled: MeasurementStore, path: Path
+) -> None:
+    def write(first: int) -> int:
+        wrong = 0
+        with warnings.catch_warnings(record=True):
+            for index in range(first, first + 60):
+                filled.save(f"new {index}", of_index(index))
+                wrong += filled.load(f"new {index}") not in (None, of_index(index))
+        return wrong
+
+    forks = [start_fork(lambda first=first: write(first)) for first in (0, 60)]
+    for _ in range(3):
+        sleep(0.05)
+        with suppress(FileNotFoundError):  # just set aside
+            DAMAGES["its middle"](path)
+    assert [finish() for finish in forks] == ["0", "0"]
+    with warnings.catch_warnings(record=True):
+        filled.save("last", GOOD)
+    assert filled.load("last") == GOOD
+    assert names_beside(path)
 
 
 @pytest.mark.parametrize("existing", [False, True])
