@@ -28,6 +28,12 @@ def check_positive(name: str, value: Any) -> None:
         raise UserError(f"{name} must be above 0")
 
 
+def check_cache(value: Any) -> None:
+    """Raise unless the value is True, False or ``"disk"``."""
+    if not isinstance(value, bool) and value != "disk":
+        raise UserError(f"cache must be True, False or 'disk', not {value!r:.80}")
+
+
 def check_flag(name: str, value: Any) -> None:
     """Raise unless the value is True or False."""
     if not isinstance(value, bool):

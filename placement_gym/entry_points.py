@@ -13,6 +13,7 @@ import numpy as np
 from gymnasium.envs.registration import EnvSpec, load_env_creator
 
 from placement_gym.arguments import (
+    check_cache,
     check_flag,
     check_integer,
     check_not_negative,
@@ -61,7 +62,10 @@ class MeasuredEnv(DevicePlacementEnv):
         split: ``"alias"``, ``"hetero"`` or ``"auto"``, see ``placement_gym.compile_model``.
         warmup: Inferences before the first counted one.
         repeats: Counted inferences of the candidate and of the reference, each.
-        cache: Whether a repeated placement is answered from memory.
+        cache: Whether a repeated placement is answered from memory. ``"disk"`` also answers from
+            what this machine measured in earlier sessions, candidate and reference, as long as
+            model, devices and their properties, protocol and the version of OpenVINO are the
+            same: ``~/.cache/placement_gym/measurements-1.sqlite``. Finalists are measured anew.
         isolate: Whether OpenVINO runs in a process of its own, which starts with the first
             measurement: a placement that crashes or hangs it is tried once more and then is
             infeasible, and the run goes on. False measures in this process.
@@ -94,7 +98,7 @@ class MeasuredEnv(DevicePlacementEnv):
         split: str = "auto",
         warmup: int = 5,
         repeats: int = 10,
-        cache: bool = True,
+        cache: bool | str = True,
         isolate: bool = True,
         timeout_s: float = 120.0,
         max_nodes: int | None = None,
@@ -109,11 +113,12 @@ class MeasuredEnv(DevicePlacementEnv):
     ) -> None:
         from placement_gym.backends.cached import CachedBackend
         from placement_gym.backends.measured.build import build_measured_backend
+        from placement_gym.backends.measured.disk_cache import DiskCachedBackend
         from placement_gym.backends.measured.timing_protocol import TimingProtocol
 
         check_integer("warmup", warmup, 0)
         check_integer("repeats", repeats, 2)
-        check_flag("cache", cache)
+        check_cache(cache)
         check_flag("isolate", isolate)
         check_positive("timeout_s", timeout_s)
         protocol = TimingProtocol(warmup=warmup, repeats=repeats)
@@ -128,8 +133,9 @@ class MeasuredEnv(DevicePlacementEnv):
             isolate,
             timeout_s,
         )
+        remember = DiskCachedBackend if cache == "disk" else CachedBackend
         super().__init__(
-            CachedBackend(backend) if cache else backend,
+            remember(backend) if cache else backend,
             reward=reward,
             horizon=horizon,
             max_nodes=max_nodes,

@@ -34,9 +34,17 @@ class CachedBackend(BackendWrapper):
 
     def evaluate_ignoring_limits(self, assignment: IntArray) -> Measurement:
         """See ``Backend.evaluate_ignoring_limits``."""
-        key = assignment.tobytes()
-        if key in self.seen:
-            return replace(self.seen[key], cached=True, compile_s=0.0, measure_s=0.0)
+        known = self.recall(assignment)
+        if known is not None:
+            return replace(known, cached=True, compile_s=0.0, measure_s=0.0)
         measurement = self.inner.evaluate_ignoring_limits(assignment)
-        self.seen[key] = measurement
+        self.remember(assignment, measurement)
         return measurement
+
+    def recall(self, assignment: IntArray) -> Measurement | None:
+        """What is remembered of an assignment, limits ignored."""
+        return self.seen.get(assignment.tobytes())
+
+    def remember(self, assignment: IntArray, measurement: Measurement) -> None:
+        """Keep the measurement of an assignment."""
+        self.seen[assignment.tobytes()] = measurement

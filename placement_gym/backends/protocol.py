@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -64,6 +64,19 @@ class Measurement:
     @property
     def speedup(self) -> float:
         return self.reference_ms / self.latency_ms
+
+    def to_json(self) -> dict[str, Any]:
+        """All fields, for a file or another process."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Measurement:
+        """The inverse of ``to_json``.
+
+        Raises:
+            TypeError: A field is missing or unknown.
+        """
+        return cls(**{**values, "memory_bytes": tuple(values["memory_bytes"])})
 
     @classmethod
     def failed(

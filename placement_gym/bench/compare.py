@@ -56,8 +56,8 @@ def compare(
 ) -> Document:
     """Run agents under equal budgets, measure each finalist again and report.
 
-    Every device alone is always in the table. Runs with different seeds share no
-    measurement. ``out`` gets
+    Every device alone is always in the table. Runs with different seeds share no measurement,
+    unless ``env_kwargs`` has ``cache="disk"``. ``out`` gets
     ``results.jsonl`` (one line per run, appended as it ends), ``comparison.json``, ``table.md``,
     ``comparison.png`` and for each run its placement as a file and a picture.
 

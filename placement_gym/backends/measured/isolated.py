@@ -146,7 +146,7 @@ class IsolatedBackend(MeasuringBackend):
 
     def measure_once(self, assignment: IntArray) -> Measurement:
         """See ``MeasuringBackend.measure_once``."""
-        return check_values(Measurement(**parse(self.ask("measure_once", assignment.tolist()))))
+        return check_values(Measurement.from_json(self.ask("measure_once", assignment.tolist())))
 
     @property
     def reference_ms(self) -> float:
@@ -210,9 +210,4 @@ def remeasure_in_new_process(
     """
     with closing(IsolatedBackend(engine.fresh(), problem, protocol)) as fresh:
         values = fresh.insist_on("remeasure", [one.tolist() for one in assignments])
-    return [check_values(Measurement(**parse(one))) for one in values]
-
-
-def parse(values: dict[str, Any]) -> dict[str, Any]:
-    """Values of a measurement as JSON gives them, with tuples for lists."""
-    return values | {"memory_bytes": tuple(values["memory_bytes"])}
+    return [check_values(Measurement.from_json(one)) for one in values]

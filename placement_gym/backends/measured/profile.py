@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-import os
-import platform
 from collections.abc import Callable, Iterable
 from contextlib import closing
 from itertools import combinations
@@ -16,10 +12,14 @@ import numpy as np
 from scipy.optimize import lsq_linear
 
 from placement_gym.arrays import FloatArray, IntArray
+from placement_gym.backends.measured.conditions import (
+    cache_folder,
+    compute_digest,
+    describe_conditions,
+)
 from placement_gym.backends.measured.timing_protocol import FOR_FITTING, QUICK, TimingProtocol
 from placement_gym.backends.protocol import Measurement
 from placement_gym.costs.table import CostTable
-from placement_gym.devices import usable_cores
 from placement_gym.errors import EngineError, UserError, warn_user
 from placement_gym.files import keep_if_possible, safe_name, set_aside
 from placement_gym.patterns import sample_placements
@@ -98,22 +98,10 @@ def kept_profile(backend: MeasuringBackend, quick: bool = False) -> Path | None:
 
 def cache_path(backend: MeasuringBackend, quick: bool = False) -> Path:
     """Where this machine keeps the profile of a backend's problem and way of splitting."""
-    import openvino as ov
-
-    problem = backend.problem
-    key = {
-        "method": METHOD,
-        "alias": backend.alias,
-        "problem": problem.fingerprint(),
-        "devices": [device.to_json() for device in problem.devices],
-        "machine": [platform.node(), platform.processor(), usable_cores()],
-        "openvino": ov.__version__,
-    }
-    digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    name = safe_name(problem.units.graph.model)
+    digest = compute_digest(describe_conditions(backend) | {"method": METHOD})
+    name = safe_name(backend.problem.units.graph.model)
     kind = "quick-profile" if quick else "profile"
-    return cache / "placement_gym" / f"{kind}-{name}-{digest}.json"
+    return cache_folder() / f"{kind}-{name}-{digest}.json"
 
 
 def check_can_be_profiled(problem: Problem) -> None:

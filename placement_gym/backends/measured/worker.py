@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -42,11 +41,11 @@ class Worker:
         """Nothing is left to do when the backend is made."""
 
     def measure_once(self, assignment: list[int]) -> Json:
-        return asdict(self.backend.measure_once(np.array(assignment, dtype=np.int64)))
+        return self.backend.measure_once(np.array(assignment, dtype=np.int64)).to_json()
 
     def remeasure(self, assignments: list[list[int]]) -> list[Json]:
         placements = [np.array(one, dtype=np.int64) for one in assignments]
-        return [asdict(measurement) for measurement in self.backend.remeasure(placements)]
+        return [measurement.to_json() for measurement in self.backend.remeasure(placements)]
 
     def reference_ms(self) -> float:
         return self.backend.reference_ms

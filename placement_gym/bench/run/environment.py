@@ -79,7 +79,7 @@ class BenchEnv:
         )
 
     def clear_caches(self) -> None:
-        """Forget all measurements, so that runs with different seeds are independent."""
+        """Forget measurements, but none in a file: runs with different seeds are independent."""
         self.finals.clear()
         if isinstance(self.base.backend, CachedBackend):
             self.base.backend.seen.clear()

@@ -88,7 +88,7 @@ def replay_row(row: Json, envs: BenchEnvs) -> str:
         return "its key is not that of its agent, problem, seed and budget"
     if row["placement"] is None or row["latency_ms"] is None:
         return "" if row["error"] else "it has neither a placement nor an error"
-    bench_env = envs.get(row["env"], expand_model(row["env_kwargs"]))
+    bench_env = envs.get(row["env"], make_replay_kwargs(row))
     problem = bench_env.base.problem
     if problem.units.graph.fingerprint() != row["model_fingerprint"]:
         return "the model has changed"
@@ -114,13 +114,17 @@ def replay_row(row: Json, envs: BenchEnvs) -> str:
     return ", ".join(wrong)
 
 
-def expand_model(env_kwargs: Json) -> Json:
-    """Arguments of ``gym.make``; variables in the model's path, as published, are replaced.
+def make_replay_kwargs(row: Json) -> Json:
+    """Arguments of ``gym.make`` that replay a row.
+
+    Variables in the model's path, as published, are replaced, and no measurement of an earlier
+    session is used.
 
     Raises:
         UserError: Such a variable is not set.
     """
-    return {**env_kwargs, "model": expand_variables(str(env_kwargs["model"]))}
+    kwargs = {**row["env_kwargs"], "model": expand_variables(str(row["env_kwargs"]["model"]))}
+    return kwargs | ({"cache": True} if kwargs.get("cache") == "disk" else {})
 
 
 def task_of(row: Json) -> Task:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ import openvino as ov
 import pytest
 from fakes import assignment
 from faulty_worker import ENDS, FAULTS, REFUSALS
+from forks import start_fork
+from resources import Resources
 from testbed import CHESSBOARD, N_TINY, QUICK, known_model, make
 
 from placement_gym.backends.measured import measuring
@@ -21,7 +24,7 @@ from placement_gym.backends.measured.backend import MeasuredBackend
 from placement_gym.backends.measured.build import build_measured_backend
 from placement_gym.backends.measured.isolated import IsolatedBackend
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
-from placement_gym.errors import EngineError, UserError
+from placement_gym.errors import UserError
 
 SUPPORT = Path(__file__).parents[2] / "support"
 PROTOCOL = TimingProtocol(warmup=1, repeats=2, attempts=1, final_repeats=2, final_compiles=2)
@@ -215,21 +218,13 @@ def test_a_run_survives_faults_of_each_kind_and_keeps_no_wrong_value(
 
 def answer_of_fork(backend: Any) -> str:
     """What a fork of this process gets: an error, or the number of the process that measured."""
-    reading, writing = os.pipe()
-    if os.fork() == 0:  # pragma: no cover  another process
-        try:
+
+    def measure() -> int:
+        with closing(backend):
             assert backend.evaluate(assignment(CHESSBOARD)).error == ""
-            answer = str(pid_of(backend))
-        except EngineError as error:
-            answer = str(error)
-        os.write(writing, answer.encode())
-        backend.close()
-        os._exit(0)
-    os.close(writing)
-    with os.fdopen(reading) as pipe:
-        answer = pipe.read()
-    os.wait()
-    return answer
+            return pid_of(backend)
+
+    return start_fork(measure)()
 
 
 def test_a_fork_measures_through_a_process_of_its_own(shared: IsolatedBackend) -> None:
@@ -247,25 +242,24 @@ def test_a_fork_of_what_measures_in_its_own_process_is_told_so() -> None:
 
 
 @pytest.mark.slow
-def test_hundreds_of_measurements_and_restarts_leave_memory_and_descriptors_as_they_were() -> None:
-    def resources() -> tuple[int, int]:
-        descriptors = len(list(Path("/proc/self/fd").iterdir()))
-        threads = len(list(Path("/proc/self/task").iterdir()))
-        return descriptors, threads
-
-    def worker_mb(backend: IsolatedBackend) -> float:
-        pages = int(Path(f"/proc/{pid_of(backend)}/statm").read_text().split()[1])
-        return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
-
+@pytest.mark.timeout(1800)
+def test_two_thousand_measurements_leave_memory_files_and_threads_as_they_were(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("MALLOC_ARENA_MAX", "1")  # see benchmarks/soak.py
     backend, rng = build(), np.random.default_rng(0)
-    for step in range(300):
+    samples: dict[str, list[Resources]] = {"here": [], "there": []}
+    for step in range(1, 2001):
         assert backend.evaluate(rng.integers(0, 2, N_TINY)).error == ""
-        if step == 100:
-            before, used_mb = resources(), worker_mb(backend)
-    assert resources() == before
-    assert worker_mb(backend) < 1.05 * used_mb
+        if step % 25 == 0:
+            samples["here"].append(Resources.of(os.getpid()))
+            samples["there"].append(Resources.of(pid_of(backend)))
+    for held in samples.values():
+        before, after = Resources.usual(held[10:20]), Resources.usual(held[-10:])
+        assert after.growth_since(before) < 0.01
+        assert (after.descriptors, after.threads) == (before.descriptors, before.threads)
     for _ in range(5):
         backend.restart()
         assert backend.evaluate(backend.problem.single(1)).error == ""
-    assert resources() == before
+    assert Resources.of(os.getpid()).descriptors == samples["here"][-1].descriptors
     backend.close()

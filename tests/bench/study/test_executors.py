@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from studies import VALUES, study, timeless
@@ -187,24 +188,46 @@ def test_measured_tasks_that_crash_hang_and_leave_are_error_rows_too(tmp_path: P
     assert all(row["noise"] > 0 for row in (rows[2], rows[4]))
 
 
+LONG = {
+    "simulated": {"models": ["tiny"], "agents": ["annealing"], "seeds": 60, "budget": 3000},
+    "measured": MEASURED | {"agents": ["random", "window"], "seeds": 20},
+}
+NOISY = ("noise", "latency_ms", "latency_p90_ms", "speedup", "speedup_vs_best_single", "doubt")
+CHOSEN = ("greedy_latency_ms", "greedy_speedup", "n_submodels", "n_submodels_expected", "placement")
+"""Fields of measured rows that differ from run to run: numbers, and what follows from them."""
+
+
 @pytest.mark.slow
-def test_a_measured_study_that_is_killed_leaves_no_process_and_goes_on(tmp_path: Path) -> None:
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("kind", LONG)
+def test_a_study_that_is_killed_twenty_times_leaves_no_process_and_has_the_same_rows(
+    kind: str, tmp_path: Path
+) -> None:
     file = tmp_path / "study.yaml"
-    values = VALUES | MEASURED | {"agents": ["random", "window"], "seeds": 2}
+    values = VALUES | LONG[kind]
     file.write_text(json.dumps(values))
     command = [sys.executable, "-m", "placement_gym", "bench", "run", str(file)]
     command += ["--out", str(tmp_path / "out")]
-    for seconds in (3.0, 6.0, 9.0, 12.0):
+    rng = np.random.default_rng(0)
+    for _ in range(20):
         parent = subprocess.Popen(
             command, env={**os.environ, "STUDY_OF": str(tmp_path)}, stderr=subprocess.DEVNULL
         )
-        time.sleep(seconds)
+        time.sleep(rng.uniform(0.5, 10.0))
+        assert parent.poll() is None, "nothing was left to kill"
         parent.kill()
         parent.wait()
         wait_until(lambda: not running(f"STUDY_OF={tmp_path}"), seconds=5.0)
     rows = run_study(Study.load(file), tmp_path / "out", quiet=True)
-    assert len(rows) == len({row["key"] for row in rows}) == 4
+    undisturbed = run_study(Study.load(file), tmp_path / "other", quiet=True)
+    varying = (*NOISY, *CHOSEN, "beats_best_single") if kind == "measured" else ()
+    assert without(rows, varying) == without(undisturbed, varying)
     assert not any(row["error"] for row in rows)
+
+
+def without(rows: Sequence[Json], fields: Sequence[str]) -> list[Json]:
+    """``timeless`` rows without these fields."""
+    return [{k: v for k, v in row.items() if k not in fields} for row in timeless(rows)]
 
 
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs /proc")
