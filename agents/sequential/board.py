@@ -79,7 +79,7 @@ def choose_goal(backend: Backend) -> int:
     return ADDED if semantics is None else GOALS.get(semantics.schedule, FINISH)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def look_ahead(
     decoder: Decoder, mean_ms: FloatArray
 ) -> tuple[IntArray, IntArray, FloatArray]:

@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit
 
 from agents.sequential.board import ADDED, FINISH, Board
-from agents.sequential.steps import N_FEATURES, State, clear, make_state, see
+from agents.sequential.steps import KERNEL, N_FEATURES, State, clear, make_state, see
 from placement_gym.arrays import BoolArray, Float32Array, FloatArray, IntArray, UInt32
 from placement_gym.solvers.decoder import NOWHERE
 from placement_gym.solvers.list_sampling import Noise
@@ -77,7 +77,7 @@ def make_steps(k: int, n_units: int, n_devices: int) -> Steps:
     )
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def decode(
     board: Board,
     scorer: Scorer,
@@ -140,13 +140,13 @@ def decode(
     return placements
 
 
-@njit(cache=True, nogil=True)
+@njit(**KERNEL)
 def collect_inputs(board: Board, state: State, task: int) -> int:
     """Compute when the inputs of a task are on each device; return where the latest one is."""
     decoder = board.decoder
     n_devices = len(state.free)
-    state.arrival[:] = 0.0
-    state.shared[:] = 0.0
+    for d in range(n_devices):
+        state.arrival[d] = state.shared[d] = 0.0
     critical, latest = NOWHERE, -1.0
     for reading in range(decoder.first[task], decoder.first[task + 1]):
         maker, tensor = decoder.maker[reading], decoder.tensor[reading]
@@ -161,7 +161,7 @@ def collect_inputs(board: Board, state: State, task: int) -> int:
     return critical
 
 
-@njit(cache=True, nogil=True)
+@njit(**KERNEL)
 def find_allowed(board: Board, state: State, unit: int) -> None:
     """Allow devices that support the unit and have room; if there are none, the roomiest."""
     decoder = board.decoder
@@ -179,7 +179,7 @@ def find_allowed(board: Board, state: State, unit: int) -> None:
         state.allowed[roomiest] = True
 
 
-@njit(cache=True, nogil=True)
+@njit(**KERNEL)
 def compute_goals(board: Board, state: State, task: int) -> None:
     """Compute what the greedy choice minimises, for each allowed device."""
     decoder = board.decoder
@@ -201,11 +201,12 @@ def compute_goals(board: Board, state: State, task: int) -> None:
             state.goal[d] = compute_load(board, state, task, d)
 
 
-@njit(cache=True, nogil=True)
+@njit(**KERNEL)
 def compute_load(board: Board, state: State, task: int, d: int) -> float:
     """The largest load with a task on device ``d``, and a little of what it adds."""
     decoder, trial = board.decoder, state.trial
-    trial[:] = state.load
+    for other in range(len(trial)):
+        trial[other] = state.load[other]
     trial[d] += decoder.unit_ms[decoder.unit[task], d]
     for reading in range(decoder.first[task], decoder.first[task + 1]):
         maker, tensor = decoder.maker[reading], decoder.tensor[reading]
@@ -214,10 +215,14 @@ def compute_load(board: Board, state: State, task: int, d: int) -> float:
             trial[d] += board.boundary_ms[tensor, d]
             if not state.left[tensor]:
                 trial[there] += board.boundary_ms[tensor, there]
-    return trial.max() + TIE * (trial.sum() - state.load.sum())
+    largest, added = 0.0, 0.0
+    for other in range(len(trial)):
+        largest = max(largest, trial[other])
+        added += trial[other] - state.load[other]
+    return largest + TIE * added
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@njit(**KERNEL, fastmath=True)
 def prefer(scorer: Scorer, unit: int, d: int, seen: Float32Array) -> float:
     """The learned preference of a unit for a device; constant lengths make it ten times faster."""
     total = np.float32(0.0)
@@ -229,7 +234,7 @@ def prefer(scorer: Scorer, unit: int, d: int, seen: Float32Array) -> float:
     return float(total)
 
 
-@njit(cache=True, nogil=True)
+@njit(**KERNEL)
 def record(state: State, steps: Steps, sample: int, unit: int, scale_ms: float) -> None:
     """Keep what was seen."""
     best = np.inf
@@ -239,11 +244,12 @@ def record(state: State, steps: Steps, sample: int, unit: int, scale_ms: float) 
     for d in range(len(state.free)):
         steps.allowed[sample, unit, d] = state.allowed[d]
         if state.allowed[d]:
-            steps.seen[sample, unit, d] = state.seen[d]
+            for f in range(N_FEATURES):
+                steps.seen[sample, unit, d, f] = state.seen[d, f]
             steps.gap[sample, unit, d] = (best - state.goal[d]) / scale_ms
 
 
-@njit(cache=True, nogil=True)
+@njit(**KERNEL)
 def place(board: Board, state: State, task: int) -> float:
     """Run a task on the device of its unit; returns when it finishes."""
     decoder = board.decoder

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -33,6 +33,8 @@ FEATURES = (
 )
 """Columns of the features of a step; times are relative to the mean time of a unit."""
 N_FEATURES = len(FEATURES)
+KERNEL: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "_nrt": False}
+"""Options of kernels that make no arrays; counting references to these would double their time."""
 
 
 class State(NamedTuple):
@@ -69,7 +71,7 @@ class State(NamedTuple):
     trial: FloatArray
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def make_state(board: Board) -> State:
     """Make a state in which nothing is placed."""
     n_tasks, d = board.decoder.ms.shape
@@ -102,13 +104,13 @@ def clear(state: State) -> None:
     state.left[:] = False
 
 
-@njit(cache=True, nogil=True)
+@njit(**KERNEL)
 def squash(value: float) -> float:
     """Map any number to (-1, 1)."""
     return value / (1.0 + abs(value))
 
 
-@njit(cache=True, nogil=True)
+@njit(**KERNEL)
 def see(
     board: Board, state: State, task: int, critical: int, last: int, end: float, path: float
 ) -> None:
@@ -124,21 +126,25 @@ def see(
         path: The longest path through the tasks so far.
     """
     decoder = board.decoder
-    scale, unit = decoder.scale_ms, decoder.unit[task]
-    n_devices = len(state.free)
+    limits, unit_ms = decoder.limits_bytes, decoder.unit_ms
+    arrivals, frees, goals = state.arrival, state.free, state.goal
+    allowed, used, shared = state.allowed, state.used, state.shared
+    trial, seen = state.trial, state.seen
+    scale, unit, n_devices = decoder.scale_ms, decoder.unit[task], len(frees)
     best, second, chosen = np.inf, np.inf, NOWHERE
     start, arrival, free, room = np.inf, np.inf, np.inf, 0.0
     for d in range(n_devices):
-        if state.allowed[d]:
-            if state.goal[d] < best:
-                best, second, chosen = state.goal[d], best, d
-            elif state.goal[d] < second:
-                second = state.goal[d]
-            start = min(start, max(state.arrival[d], state.free[d]))
-            arrival, free = min(arrival, state.arrival[d]), min(free, state.free[d])
-            room += decoder.limits_bytes[d] - state.used[d]
-    bytes_left = board.bytes_left[task]
-    after = bytes_left - decoder.unit_bytes[unit]
+        if allowed[d]:
+            if goals[d] < best:
+                best, second, chosen = goals[d], best, d
+            elif goals[d] < second:
+                second = goals[d]
+            start = min(start, max(arrivals[d], frees[d]))
+            arrival, free = min(arrival, arrivals[d]), min(free, frees[d])
+            room += limits[d] - used[d]
+    bytes_left, held = board.bytes_left[task], decoder.unit_bytes[unit]
+    work, tail = board.work_ms[task] + scale, board.tail_ms[task] - path
+    after, done = bytes_left - held, task / len(decoder.unit)
     everywhere = 1.0
     if room < np.inf:
         everywhere = room / (room + bytes_left) if room + bytes_left > 0.0 else 0.0
@@ -147,55 +153,55 @@ def see(
         inputs += board.mean_ms[decoder.tensor[reading]]
     nearest = np.inf
     for d in range(n_devices):
-        if state.allowed[d]:
-            begin = max(state.arrival[d], state.free[d])
-            finish = begin + decoder.unit_ms[unit, d]
-            state.trial[d] = finish_child(board, state, task, d, finish)
-            nearest = min(nearest, state.trial[d])
+        if allowed[d]:
+            begin = max(arrivals[d], frees[d])
+            finish = begin + unit_ms[unit, d]
+            trial[d] = finish_child(board, state, task, d, finish)
+            nearest = min(nearest, trial[d])
     for d in range(n_devices):
-        if not state.allowed[d]:
+        if not allowed[d]:
             continue
-        begin = max(state.arrival[d], state.free[d])
-        finish = begin + decoder.unit_ms[unit, d]
+        begin = max(arrivals[d], frees[d])
+        finish = begin + unit_ms[unit, d]
         other = second if d == chosen else best
-        limit = decoder.limits_bytes[d]
-        left = limit - state.used[d] - decoder.unit_bytes[unit]
-        row = state.seen[d]
-        row[0] = squash((state.goal[d] - best) / scale)
-        row[1] = squash((other - state.goal[d]) / scale) if other < np.inf else 1.0
-        row[2] = d == chosen
-        row[3] = squash((begin - start) / scale)
-        row[4] = squash((state.arrival[d] - arrival) / scale)
-        row[5] = squash((begin - state.free[d]) / scale)
-        row[6] = squash((state.free[d] - free) / scale)
-        row[7] = squash((finish - end) / (board.work_ms[task] + scale))
-        row[8] = squash((finish + board.tail_ms[task] - path) / scale)
-        row[9] = squash((state.trial[d] - nearest) / scale)
-        row[10] = d == critical
-        row[11] = state.shared[d] / inputs if inputs > 0.0 else 0.0
-        row[12] = d == last
-        row[13] = state.free[d] > 0.0
-        row[14], row[15] = 1.0, 1.0
+        limit = limits[d]
+        left = limit - used[d] - held
+        seen[d, 0] = squash((goals[d] - best) / scale)
+        seen[d, 1] = squash((other - goals[d]) / scale) if other < np.inf else 1.0
+        seen[d, 2] = d == chosen
+        seen[d, 3] = squash((begin - start) / scale)
+        seen[d, 4] = squash((arrivals[d] - arrival) / scale)
+        seen[d, 5] = squash((begin - frees[d]) / scale)
+        seen[d, 6] = squash((frees[d] - free) / scale)
+        seen[d, 7] = squash((finish - end) / work)
+        seen[d, 8] = squash((finish + tail) / scale)
+        seen[d, 9] = squash((trial[d] - nearest) / scale)
+        seen[d, 10] = d == critical
+        seen[d, 11] = shared[d] / inputs if inputs > 0.0 else 0.0
+        seen[d, 12] = d == last
+        seen[d, 13] = frees[d] > 0.0
+        seen[d, 14], seen[d, 15] = 1.0, 1.0
         if limit < np.inf:
-            row[14] = max(left, 0.0) / limit if limit > 0.0 else 0.0
-            row[15] = max(left, 0.0) / (max(left, 0.0) + after) if left + after > 0.0 else 0.0
-        row[16] = everywhere
-        row[17] = task / len(decoder.unit)
+            seen[d, 14] = max(left, 0.0) / limit if limit > 0.0 else 0.0
+            seen[d, 15] = max(left, 0.0) / (max(left, 0.0) + after) if left + after > 0.0 else 0.0
+        seen[d, 16] = everywhere
+        seen[d, 17] = done
 
 
-@njit(cache=True, nogil=True)
+@njit(**KERNEL)
 def finish_child(board: Board, state: State, task: int, d: int, finish: float) -> float:
     """The earliest finish of the first task that reads from one which finishes on device ``d``."""
     decoder, child = board.decoder, board.child[task]
     if child == NOWHERE:
         return finish
     unit, tensor = decoder.unit[child], board.child_tensor[task]
-    best = np.inf
+    best, slowest = np.inf, 0.0
     for there in range(len(state.free)):
+        slowest = max(slowest, decoder.ms[child, there])
         held = state.used[there] + decoder.unit_bytes[unit]
         if there == d:
             held += decoder.unit_bytes[decoder.unit[task]]
         if decoder.supported[unit, there] and held <= decoder.limits_bytes[there]:
             arrival = finish + decoder.transfer_ms[tensor, d, there]
             best = min(best, max(arrival, state.free[there]) + decoder.ms[child, there])
-    return best if best < np.inf else finish + decoder.ms[child].max()
+    return best if best < np.inf else finish + slowest
