@@ -29,9 +29,7 @@ class Sequential(ListSearch):
         kwargs: As for ``ListSearch``.
     """
 
-    def __init__(
-        self, env: gym.Env[Any, Any], seed: int, network: Network, **kwargs: Any
-    ) -> None:
+    def __init__(self, env: gym.Env[Any, Any], seed: int, network: Network, **kwargs: Any) -> None:
         super().__init__(env, seed, **kwargs)
         self.placer = Placer(network, self.base)
         self.assignment = self.placer.place()

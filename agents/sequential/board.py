@@ -80,9 +80,7 @@ def choose_goal(backend: Backend) -> int:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def look_ahead(
-    decoder: Decoder, mean_ms: FloatArray
-) -> tuple[IntArray, IntArray, FloatArray]:
+def look_ahead(decoder: Decoder, mean_ms: FloatArray) -> tuple[IntArray, IntArray, FloatArray]:
     """``child``, ``child_tensor`` and ``tail_ms`` of a board."""
     n_tasks = len(decoder.unit)
     child = np.full(n_tasks, NOWHERE, np.int64)

@@ -1,4 +1,8 @@
-"""The sequential decoder, compiled and in batches: list scheduling with learned preferences."""
+"""The sequential decoder, compiled and in batches: list scheduling with learned preferences.
+
+Kernels that make no arrays are compiled without numba's counting of references (``_nrt=False``),
+which would take twice as long as what they compute.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,7 @@ import numpy as np
 from numba import njit
 
 from agents.sequential.board import ADDED, FINISH, Board
-from agents.sequential.steps import KERNEL, N_FEATURES, State, clear, make_state, see
+from agents.sequential.steps import N_FEATURES, State, clear, make_state, see
 from placement_gym.arrays import BoolArray, Float32Array, FloatArray, IntArray, UInt32
 from placement_gym.solvers.decoder import NOWHERE
 from placement_gym.solvers.list_sampling import Noise
@@ -140,7 +144,7 @@ def decode(
     return placements
 
 
-@njit(**KERNEL)
+@njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
 def collect_inputs(board: Board, state: State, task: int) -> int:
     """Compute when the inputs of a task are on each device; return where the latest one is."""
     decoder = board.decoder
@@ -161,7 +165,7 @@ def collect_inputs(board: Board, state: State, task: int) -> int:
     return critical
 
 
-@njit(**KERNEL)
+@njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
 def find_allowed(board: Board, state: State, unit: int) -> None:
     """Allow devices that support the unit and have room; if there are none, the roomiest."""
     decoder = board.decoder
@@ -179,7 +183,7 @@ def find_allowed(board: Board, state: State, unit: int) -> None:
         state.allowed[roomiest] = True
 
 
-@njit(**KERNEL)
+@njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
 def compute_goals(board: Board, state: State, task: int) -> None:
     """Compute what the greedy choice minimises, for each allowed device."""
     decoder = board.decoder
@@ -201,7 +205,7 @@ def compute_goals(board: Board, state: State, task: int) -> None:
             state.goal[d] = compute_load(board, state, task, d)
 
 
-@njit(**KERNEL)
+@njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
 def compute_load(board: Board, state: State, task: int, d: int) -> float:
     """The largest load with a task on device ``d``, and a little of what it adds."""
     decoder, trial = board.decoder, state.trial
@@ -222,7 +226,7 @@ def compute_load(board: Board, state: State, task: int, d: int) -> float:
     return largest + TIE * added
 
 
-@njit(**KERNEL, fastmath=True)
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=True, _nrt=False)
 def prefer(scorer: Scorer, unit: int, d: int, seen: Float32Array) -> float:
     """The learned preference of a unit for a device; constant lengths make it ten times faster."""
     total = np.float32(0.0)
@@ -234,7 +238,7 @@ def prefer(scorer: Scorer, unit: int, d: int, seen: Float32Array) -> float:
     return float(total)
 
 
-@njit(**KERNEL)
+@njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
 def record(state: State, steps: Steps, sample: int, unit: int, scale_ms: float) -> None:
     """Keep what was seen."""
     best = np.inf
@@ -249,7 +253,7 @@ def record(state: State, steps: Steps, sample: int, unit: int, scale_ms: float) 
             steps.gap[sample, unit, d] = (best - state.goal[d]) / scale_ms
 
 
-@njit(**KERNEL)
+@njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
 def place(board: Board, state: State, task: int) -> float:
     """Run a task on the device of its unit; returns when it finishes."""
     decoder = board.decoder

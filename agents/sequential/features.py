@@ -53,7 +53,7 @@ def describe(problem: Problem, costs: CostTable, board: Board) -> Float32Array:
     tail = board.tail_ms[first]
     longest = (board.tail_ms + board.decoder.ms.mean(axis=1)).max()
     fastest = ms.min(axis=1, keepdims=True)
-    mean_transfer = tasks.transfer_ms.mean(axis=(0, 1)) if len(tasks.tensor) else np.zeros(n_devices)
+    to_device = tasks.transfer_ms.sum(axis=(0, 1)) / max(len(tasks.tensor) * n_devices, 1)
     columns = (
         squash((ms - fastest) / scale),
         squash(ms / scale),
@@ -73,7 +73,7 @@ def describe(problem: Problem, costs: CostTable, board: Board) -> Float32Array:
         np.minimum(limits / total, 1.0),
         min(limits.sum() / total, 1.0),
         squash(ms.sum(axis=0) / (fastest.sum() or 1.0) - 1.0),
-        squash(mean_transfer / scale),
+        squash(to_device / scale),
         1.0 / n_devices,
         squash(board.mean_ms.sum() / (ms.mean(axis=1).sum() or 1.0)),
         squash(ms.mean(axis=1).sum() / (longest or 1.0) / 4.0),

@@ -60,10 +60,10 @@ def imitate(
                 search.learn(evaluations)
             loss = torch.stack([compute_loss(search, labels) for search in chosen]).mean()
             optimizer.zero_grad()
-            loss.backward()
+            loss.backward()  # type: ignore[no-untyped-call]
             torch.nn.utils.clip_grad_norm_(network.parameters(), MAX_GRAD_NORM)
             optimizer.step()
-            losses.append(float(loss))
+            losses.append(loss.item())
         schedule.step()
         reached = [search.best_speedup for search in searches if search.best_speedup]
         report(done + 1, float(np.mean(losses)), float(np.mean(np.log(reached))))

@@ -33,14 +33,15 @@ class Placer:
 
     def refresh(self) -> None:
         """Take the network's weights after they have changed."""
-        network = self.network
         with torch.no_grad():
-            self.scorer = Scorer(
-                network.encode(self.graph).contiguous().numpy(),
-                np.ascontiguousarray(network.step.weight.numpy().T),
-                network.out.weight[0].numpy().copy(),
-                float(network.sharpness),
-            )
+            self.table = self.network.encode(self.graph).contiguous().numpy()
+        self.refresh_scorer()
+
+    def refresh_scorer(self) -> None:
+        """The same if the encoder has not changed."""
+        step, out = self.network.step.weight.detach(), self.network.out.weight.detach()
+        weight = np.ascontiguousarray(step.numpy().T)
+        self.scorer = Scorer(self.table, weight, out[0].numpy(), self.network.sharpness.item())
 
     def sample(self, noise: Noise) -> IntArray:
         """(k, n_units) the placements that noise decodes to."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -33,8 +33,6 @@ FEATURES = (
 )
 """Columns of the features of a step; times are relative to the mean time of a unit."""
 N_FEATURES = len(FEATURES)
-KERNEL: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "_nrt": False}
-"""Options of kernels that make no arrays; counting references to these would double their time."""
 
 
 class State(NamedTuple):
@@ -104,13 +102,13 @@ def clear(state: State) -> None:
     state.left[:] = False
 
 
-@njit(**KERNEL)
+@njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
 def squash(value: float) -> float:
     """Map any number to (-1, 1)."""
     return value / (1.0 + abs(value))
 
 
-@njit(**KERNEL)
+@njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
 def see(
     board: Board, state: State, task: int, critical: int, last: int, end: float, path: float
 ) -> None:
@@ -188,7 +186,7 @@ def see(
         seen[d, 17] = done
 
 
-@njit(**KERNEL)
+@njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
 def finish_child(board: Board, state: State, task: int, d: int, finish: float) -> float:
     """The earliest finish of the first task that reads from one which finishes on device ``d``."""
     decoder, child = board.decoder, board.child[task]
