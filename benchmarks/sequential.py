@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from itertools import product
 from pathlib import Path
 from time import perf_counter
 
@@ -51,6 +52,7 @@ def main() -> None:
     parser.add_argument("--generations", type=int, default=0, help="of evolution (%(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="of the training (%(default)s)")
     parser.add_argument("--checkpoints", default="", help="files to compare, comma-separated")
+    parser.add_argument("--noise", default="1,2", help="factors, if trained (%(default)s)")
     parser.add_argument("--seeds", type=int, default=3, help="of each search (%(default)s)")
     parser.add_argument("--best", type=Path, default=Path("best.json"), help="%(default)s")
     parser.add_argument("--long", type=int, default=0, help="evaluations of a search for the best")
@@ -87,10 +89,12 @@ def compare(options: argparse.Namespace) -> None:
     role = options.problems or "test"
     problems = ROLES[role](options.data)
     files = [Path(file) for file in options.checkpoints.split(",") if file]
-    networks = {"untrained": Network()} | {file.stem: load_network(file) for file in files}
+    arms = {"untrained": (Network(), 1.0)}
+    for file, noise in product(files, options.noise.split(",")):
+        arms[f"{file.stem}, noise {noise}"] = (load_network(file), float(noise))
     reached = {
-        label: {name: search(problems, name, network, options.seeds) for name in problems}
-        for label, network in networks.items()
+        label: {name: search(problems, name, *arm, options.seeds) for name in problems}
+        for label, arm in arms.items()
     }
     best = find_best(problems, reached, options)
     print(f"{role}: mean score at {BUDGETS} evaluations, {len(problems)} problems")
@@ -98,17 +102,17 @@ def compare(options: argparse.Namespace) -> None:
     for label, latencies in reached.items():
         scores = score(latencies, best)
         gain, error = (scores - floor).mean(axis=0), sem(scores - floor, axis=0)
-        print(f"{label:16} {scores.mean(axis=0).round(4)} gain {gain.round(4)} +- {error.round(4)}")
+        print(f"{label:24} {scores.mean(axis=0).round(4)} gain {gain.round(4)} +- {error.round(4)}")
     for row, name in enumerate(problems):
         each = [score(latencies, best)[row].round(3).tolist() for latencies in reached.values()]
         print(f"{name:36} {problems[name].problem.n_units:4} units {each}")
 
 
-def search(problems: Problems, name: str, network: Network, seeds: int) -> FloatArray:
+def search(problems: Problems, name: str, network: Network, noise: float, seeds: int) -> FloatArray:
     """(seeds, n_budgets) latencies in ms; infinite if nothing was feasible."""
     env, rows = problems[name], []
     for seed in range(seeds):
-        agent = Sequential(env, seed, network)
+        agent = Sequential(env, seed, network, noise)
         row = []
         for more in np.diff([0, *BUDGETS]):
             agent.learn(int(more))

@@ -81,7 +81,7 @@ def draw_problem(rng: np.random.Generator, least: int, most: int) -> DevicePlace
     devices = draw_devices(rng)
     costs = analytic(units.graph, devices)
     slower = np.ones(len(devices))
-    transfers = float(np.exp(rng.normal()))
+    transfers = float(np.exp(rng.uniform(-1.0, 3.0)))
     slower[0] = np.exp(rng.uniform(-0.5, 1.5))
     costs = replace(costs.scaled(slower), transfer_size=costs.transfer_size * transfers)
     backend = SimulatedBackend(
@@ -91,8 +91,8 @@ def draw_problem(rng: np.random.Generator, least: int, most: int) -> DevicePlace
 
 
 def draw_devices(rng: np.random.Generator) -> tuple[DeviceSpec, ...]:
-    """A CPU and one to three accelerators, equal or mixed, most with limits."""
-    count = int(rng.integers(1, 4))
+    """A CPU and one to four accelerators, equal or mixed, most with limits."""
+    count = int(rng.integers(1, 5))
     kind = rng.choice(ACCELERATORS, p=(0.6, 0.2, 0.2))
     share = np.exp(rng.uniform(np.log(0.08), np.log(0.6))) if rng.random() < 0.8 else None
     mixed = rng.random() < 0.35
