@@ -38,7 +38,7 @@ from placement_gym.solvers.list_sampling import decode_noise, draw_noise, draw_p
 BERT = DATA / "latency-inputs/LayerGraphs/bert24_inference.json"
 BY_RANK = {"preset": "list", "order": "priority"}
 LIST = Semantics("list", contention="none", order="priority")
-SEEDS = range(25)
+SEEDS = range(12)
 
 
 def random_network(seed: int = 0, strength: float = 2.0) -> Network:
@@ -276,20 +276,31 @@ def test_it_searches_from_its_own_placement_within_the_budget() -> None:
     assert (same.learn(60).assignment == first.assignment).all()
 
 
-def test_imitation_makes_the_placement_without_noise_faster() -> None:
-    env = placement_env(limited(schedule=BY_RANK))
-    torch.manual_seed(0)
-    network, losses = Network(hidden=8), []
-    before = Sequential(env, 0, network).learn(1).best_speedup
-    imitate(network, [env], 40, report=lambda done, loss, speedup: losses.append(loss))
-    assert losses[-1] < 0.5 * losses[0]
-    assert Sequential(env, 0, network).learn(1).best_speedup > 1.1 * before
+RESNET = DATA / "latency-inputs/LayerGraphs/resnet50_inference.json"
 
 
-def test_evolution_makes_the_placement_without_noise_faster() -> None:
+def zero_shot(env: gym.Env[Any, Any], network: Network) -> float:
+    return Sequential(env, 0, network).learn(1).best_speedup
+
+
+def test_imitation_raises_the_likelihood_of_the_fastest_and_the_zero_shot_speedup() -> None:
     env = placement_env(limited(schedule=BY_RANK))
     torch.manual_seed(0)
     network = Network(hidden=8)
-    before = Sequential(env, 0, network).learn(1).best_speedup
-    evolve(network, [env], 12, samples=2)
-    assert Sequential(env, 0, network).learn(1).best_speedup > 1.05 * before
+    fastest = Sequential(env, 1, network).learn(200).assignment
+    placer = Placer(network, env)
+    before = placer.log_probabilities(fastest[None]).sum().item(), zero_shot(env, network)
+    imitate(network, [env], 15, evaluations=20, learning_rate=2e-2)
+    placer.refresh()
+    after = placer.log_probabilities(fastest[None]).sum().item(), zero_shot(env, network)
+    assert after[0] > before[0]
+    assert after[1] > 1.05 * before[1]
+
+
+def test_evolution_raises_the_zero_shot_speedup() -> None:
+    env = placement_env(limited(model=RESNET, schedule=BY_RANK))
+    torch.manual_seed(0)
+    network = Network(hidden=8)
+    before = zero_shot(env, network)
+    evolve(network, [env], 10, pairs=8, samples=2, spread=0.3, learning_rate=0.1)
+    assert zero_shot(env, network) > 1.05 * before
