@@ -4,9 +4,9 @@
     python benchmarks/sequential.py compare --data DIR --checkpoints FILE,FILE --problems test
 
 DIR holds the inputs of dnn-partitioning. ``train`` imitates the fastest placements of searches that
-the network guides itself, then lets its scorer evolve. ``compare`` evaluates 1, 100 and 500
-placements of each network, and of one that has learned nothing; scores are relative to the best
-latency known, which is the least that any command with the same ``--best`` has seen.
+the network guides itself; with ``--generations`` its scorer evolves then. ``compare`` evaluates 1,
+100 and 500 placements of each network, and of one that has learned nothing; scores are relative to
+the best latency known, which is the least that any command with the same ``--best`` has seen.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def main() -> None:
     parser.add_argument("--generations", type=int, default=0, help="of evolution (%(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="of the training (%(default)s)")
     parser.add_argument("--checkpoints", default="", help="files to compare, comma-separated")
-    parser.add_argument("--noise", default="1,2", help="factors, if trained (%(default)s)")
+    parser.add_argument("--noise", default="2", help="factors, if trained (%(default)s)")
     parser.add_argument("--seeds", type=int, default=3, help="of each search (%(default)s)")
     parser.add_argument("--best", type=Path, default=Path("best.json"), help="%(default)s")
     parser.add_argument("--long", type=int, default=0, help="evaluations of a search for the best")
