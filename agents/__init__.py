@@ -38,4 +38,5 @@ AGENTS: dict[str, str] = {
     "rnn": "agents.rnn.agent:make",
     "hdp": "agents.rnn.agent:make_hierarchical",
     "post": "agents.post.agent:make",
+    "sequential": "agents.sequential.agent:make",
 }

@@ -1,8 +1,7 @@
 """What thousands of measured steps leave behind: python benchmarks/soak.py --steps 2000.
 
 From step 500 on, memory must not grow by 1 %, and files and threads stay as they are, in this
-process and in the one that measures. That one has a single arena of malloc here: by default glibc
-keeps some megabytes free in each of many, which come and go and hide what a leak would add.
+process and in the one that measures.
 """
 
 from __future__ import annotations
@@ -34,7 +33,6 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=2000)
     parser.add_argument("--model", default="tiny")
     options = parser.parse_args()
-    os.environ["MALLOC_ARENA_MAX"] = "1"
     env = gym.make(
         "DevicePlacement-v0",
         model=options.model,

@@ -34,7 +34,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 SCHEDULES = (
     ("multilevel", "serial", "list", "exprimo", "list-sampling", "hill-climb"),
-    ("beam", "dp", "event", "giph", "tarnawski-latency", "tarnawski-throughput", "placeto"),
+    (
+        "beam",
+        "dp",
+        "sequential",
+        "event",
+        "giph",
+        "tarnawski-latency",
+        "tarnawski-throughput",
+        "placeto",
+    ),
 )
 """Schedules, and agents whose solvers are compiled, for each of two processes."""
 

@@ -107,18 +107,23 @@ def silence_first(noise: Noise) -> None:
 def rebuild_windows(
     decoder: Decoder, placements: IntArray, price: FloatArray, rng: np.random.Generator
 ) -> IntArray:
-    """Decide anew, with noise, in one or two random windows of the rank order.
+    """(k, n_units) placements with one or two windows decided anew; see ``draw_windows_of_noise``.
 
-    The other units keep their devices where there is room.
+    Units outside the windows keep their devices where there is room.
+    """
+    return decode_noise(decoder, draw_windows_of_noise(decoder, placements, price, rng))
+
+
+def draw_windows_of_noise(
+    decoder: Decoder, placements: IntArray, price: FloatArray, rng: np.random.Generator
+) -> Noise:
+    """Draw noise in one or two random windows of the rank order, certainty elsewhere.
 
     Args:
         decoder: The problem.
-        placements: (k, n_units) devices.
+        placements: (k, n_units) devices that are certain outside the windows.
         price: (k,) price of memory inside the windows.
         rng: Source of windows and noise.
-
-    Returns:
-        (k, n_units) devices.
     """
     noise = draw_noise(decoder, rng, price)
     inside = draw_windows(decoder, rng, len(price))
@@ -126,8 +131,7 @@ def rebuild_windows(
     kept = placements[:, decoder.unit] + len(noise.preference)
     run = np.where(inside, noise.run, kept).astype(np.uint32)
     certain = CERTAIN * np.eye(decoder.ms.shape[1])
-    preference = np.concatenate([noise.preference, certain])
-    return decode_noise(decoder, Noise(run, preference, price))
+    return Noise(run, np.concatenate([noise.preference, certain]), price)
 
 
 def draw_windows(decoder: Decoder, rng: np.random.Generator, k: int) -> BoolArray:

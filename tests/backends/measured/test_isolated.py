@@ -243,10 +243,7 @@ def test_a_fork_of_what_measures_in_its_own_process_is_told_so() -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-def test_two_thousand_measurements_leave_memory_files_and_threads_as_they_were(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("MALLOC_ARENA_MAX", "1")  # see benchmarks/soak.py
+def test_two_thousand_measurements_leave_memory_files_and_threads_as_they_were() -> None:
     backend, rng = build(), np.random.default_rng(0)
     samples: dict[str, list[Resources]] = {"here": [], "there": []}
     for step in range(1, 2001):

@@ -1,0 +1,65 @@
+"""A network on one problem: placements, and their likelihood."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from agents.sequential.board import Board, choose_goal
+from agents.sequential.decoding import Scorer, replay, sample
+from agents.sequential.features import describe, list_edges
+from agents.sequential.network import Graph, Network
+from placement_gym.arrays import IntArray
+from placement_gym.env import DevicePlacementEnv
+from placement_gym.solvers.list_sampling import Noise
+
+
+class Placer:
+    """Places the units of one problem one after another, in rank order.
+
+    Args:
+        network: Shared by the placers of any number of problems.
+        env: Its problem, costs and schedule; nothing is evaluated.
+    """
+
+    def __init__(self, network: Network, env: DevicePlacementEnv) -> None:
+        self.network = network
+        problem, costs = env.problem, env.cost_table()
+        self.board = Board.of(problem, costs, choose_goal(env.backend))
+        x = torch.from_numpy(describe(problem, costs, self.board))
+        self.graph = Graph(x, *torch.from_numpy(list_edges(problem)))
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Take the network's weights after they have changed."""
+        with torch.no_grad():
+            self.table = self.network.encode(self.graph).contiguous().numpy()
+        self.refresh_scorer()
+
+    def refresh_scorer(self) -> None:
+        """The same if the encoder has not changed."""
+        step, out = self.network.step.weight.detach(), self.network.out.weight.detach()
+        weight = np.ascontiguousarray(step.numpy().T)
+        self.scorer = Scorer(self.table, weight, out[0].numpy(), self.network.sharpness.item())
+
+    def sample(self, noise: Noise) -> IntArray:
+        """(k, n_units) the placements that noise decodes to."""
+        return sample(self.board, self.scorer, noise)
+
+    def place(self) -> IntArray:
+        """(n_units,) the placement without noise."""
+        n_tasks, n_devices = self.board.decoder.ms.shape
+        run = np.zeros((1, n_tasks), dtype=np.uint32)
+        return self.sample(Noise(run, np.zeros((1, n_devices)), np.zeros(1)))[0]
+
+    def log_probabilities(self, placements: IntArray) -> Tensor:
+        """(k, n_units) of the devices that (k, n_units) placements choose, step by step.
+
+        The gradient reaches all weights. A choice that support or room forbids has -infinity.
+        """
+        seen, gap, allowed = map(torch.from_numpy, replay(self.board, self.scorer, placements))
+        logits = self.network.score(self.network.encode(self.graph), seen, gap)
+        logits = logits.masked_fill(~allowed, -torch.inf)
+        chosen = torch.from_numpy(placements)[..., None]
+        return logits.log_softmax(dim=-1).gather(-1, chosen)[..., 0]
