@@ -170,6 +170,16 @@ def test_measured_latencies_are_shown_corrected_for_drift(tmp_path: Path) -> Non
     )
 
 
+def test_doubt_is_shown_beside_the_row_and_stated(tmp_path: Path) -> None:
+    document = compare(tmp_path, ["window"])
+    *others, window = document["rows"]
+    doubtful = {"doubt": "the machine was busy", "beats_best_single": "within noise"}
+    shown = document | {"rows": [*others, window | doubtful]}
+    for text in (comparison_on_terminal(shown), comparison.format_markdown(shown)):
+        assert "window is doubtful: the machine was busy" in text
+        assert "within noise" not in text
+
+
 def comparison_of(rows: list[dict[str, Any]], folder: Path) -> dict[str, Any]:
     from placement_gym.bench.compare import summarize
     from placement_gym.bench.run.environment import BenchEnv

@@ -21,6 +21,7 @@ from placement_gym.bench.report.formats import (
     format_ratio,
 )
 from placement_gym.bench.report.known_latencies import KnownLatencies
+from placement_gym.bench.report.verdict import list_doubts
 from placement_gym.bench.run.environment import BenchEnv
 from placement_gym.bench.run.rows import Json
 from placement_gym.bench.run.verdict import YES
@@ -50,7 +51,8 @@ COLUMNS = (
 LEGEND = (
     "ms, p90: median and 90th percentile of the finalist, measured again after the search; "
     f"{GAP_LEGEND}; x: speed-up over the reference device and over the best single device; faster: "
-    "whether it beats the best single device by more than the noise; subm.: submodels that the "
+    "whether it beats the best single device by more than the noise, doubtful if its measurement "
+    "decides nothing; subm.: submodels that the "
     "engine made (expected, if different); evals: placements evaluated in the search; "
     f"{INFEASIBLE_LEGEND}"
 )
@@ -70,7 +72,7 @@ def format_row(row: Json, known: KnownLatencies) -> list[str]:
         format_gap(row["latency_ms"], known),
         f"{row['speedup']:.2f}",
         format_ratio(row["speedup_vs_best_single"], row["noise"]),
-        row["beats_best_single"],
+        "doubtful" if row.get("doubt") else row["beats_best_single"],
         str(made) if made == expected else f"{made} ({expected})",
         *spent,
     ]
@@ -134,6 +136,7 @@ def comparison_table(document: Document) -> Group:
         table,
         Text(LEGEND, style="dim"),
         *(Text(make_printable(line), style="red") for line in list_failures(document)),
+        *(Text(make_printable(line), style="yellow") for line in list_doubts(document["rows"])),
         Text(make_printable(conclusion(document))),
     )
 
@@ -151,8 +154,8 @@ def format_markdown(document: Document) -> str:
     lines += [f"**{escape_markdown(note)}**\n" for note in document["notes"]]
     lines += [_markdown_line(COLUMNS), "|" + " --- |" * len(COLUMNS)]
     lines += [_markdown_line(cells) for cells in rows]
-    failures = map(escape_paragraph, list_failures(document))
-    lines += ["", LEGEND, "", *(f"- {line}" for line in failures)]
+    remarks = [*list_failures(document), *list_doubts(document["rows"])]
+    lines += ["", LEGEND, "", *(f"- {escape_paragraph(line)}" for line in remarks)]
     return "\n".join([*lines, "", escape_paragraph(conclusion(document)), ""])
 
 
