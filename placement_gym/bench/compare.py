@@ -16,7 +16,7 @@ from placement_gym.bench.report.drift import NOTE, correct_drift, median_device_
 from placement_gym.bench.report.known_latencies import find_known_latencies
 from placement_gym.bench.report.verdict import state_verdict
 from placement_gym.bench.report.yardstick import TRIVIAL, choose_yardstick
-from placement_gym.bench.run.agents import AgentSpec, check_labels
+from placement_gym.bench.run.agents import AgentSpec, check_labels, check_objects
 from placement_gym.bench.run.environment import BenchEnv, BenchEnvs, to_portable
 from placement_gym.bench.run.rows import Json, load_runs, lock_folder, remove_rows, to_plain
 from placement_gym.bench.study.executors import Serial
@@ -167,7 +167,7 @@ def choose_agents(bench_env: BenchEnv, agents: Sequence[Any] | None) -> list[Age
 
     Raises:
         UnknownAgentError: A name is unknown or cannot be imported.
-        UserError: Two agents have the same label.
+        UserError: Two agents have the same label, or an object has the name of another agent.
     """
     if agents is None:
         agents = [*(ENGINE_AGENTS if bench_env.measured else ()), *SEARCH_AGENTS]
@@ -175,6 +175,7 @@ def choose_agents(bench_env: BenchEnv, agents: Sequence[Any] | None) -> list[Age
     for spec in chosen:
         spec.load()
     check_labels(chosen)
+    check_objects(chosen)
     return chosen
 
 

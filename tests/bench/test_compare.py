@@ -12,8 +12,9 @@ from fakes import Greedy
 
 import placement_gym
 from placement_gym.bench.report import comparison
-from placement_gym.bench.run.agents import UnknownAgentError
+from placement_gym.bench.run.agents import AgentSpec, UnknownAgentError, load_agent
 from placement_gym.bench.run.rows import append_row, load_rows, remove_rows
+from placement_gym.errors import UserError
 
 SIM = "DevicePlacementSim-v0"
 
@@ -143,6 +144,19 @@ def test_pictures_that_cannot_be_drawn_cost_no_result(
 def test_two_agents_of_one_name_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="random"):
         compare(tmp_path, ["random", "random"])
+
+
+def test_an_agent_in_memory_takes_no_name_of_another_one(tmp_path: Path) -> None:
+    def heft(env: Any, seed: int) -> Greedy:
+        return Greedy(env, seed)
+
+    shipped = {"name": "heft", "label": "shipped heft"}
+    twice = [AgentSpec("mine", factory=heft, alias=alias) for alias in "ab"]
+    for agents, name in (([heft, shipped], "heft"), ([heft], "heft"), (twice, "mine")):
+        with pytest.raises(UserError, match=f"another agent is called '{name}': rename"):
+            compare(tmp_path, agents)
+    shipped_object = load_agent("heft")
+    assert compare(tmp_path, [shipped_object])["rows"][-1]["agent"] == "heft"
 
 
 @pytest.mark.parametrize("name", ["nobody", "no.such.module:make", "agents.static:nobody"])
