@@ -47,7 +47,8 @@ def add_run(command: Command) -> None:
     command.add_argument(
         "--trust",
         action="store_true",
-        help="run the code that a study names as module:attribute: read it first",
+        help="allow agents given as module:attribute to run, and agents to write logs where the "
+        "study says; read the code first",
     )
     set_command(
         command,
@@ -115,6 +116,11 @@ def run_run(options: argparse.Namespace) -> int:
             f"the study {options.study} runs code that does not come with this package, "
             f"{', '.join(study.code)}, from this folder or an installed package: read it, then "
             "add --trust"
+        )
+    if study.logging and not options.trust:
+        raise UserError(
+            f"the study {options.study} has agents write logs into folders that it names, "
+            f"{', '.join(study.logging)}: remove tensorboard_log, or add --trust"
         )
     rows = run_study(
         study,

@@ -291,6 +291,18 @@ def test_the_command_runs_a_study_and_a_dry_run_does_nothing(
     assert main(["bench", "run", str(tmp_path / "none.yaml"), "--out", str(out)]) == 2
 
 
+def test_a_study_names_no_folder_to_write_logs_into(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, logs = tmp_path / "study.yaml", tmp_path / "logs"
+    agent = {"name": "hsdag", "kwargs": {"tensorboard_log": str(logs)}}
+    file.write_text(json.dumps(VALUES | {"models": ["tiny"], "seeds": 1, "agents": [agent]}))
+    words = ["bench", "run", str(file), "--out", str(tmp_path / "out"), "--executor", "serial"]
+    assert main(words) == 2
+    assert "remove tensorboard_log, or add --trust" in capsys.readouterr().err
+    assert not logs.exists()
+
+
 def test_finalists_are_scored_once_more_elsewhere(tmp_path: Path) -> None:
     elsewhere = {"schedule": "placeto", "devices": "cpu+igpu"}
     changed = study(models=["inception"], devices=["cpu+dgpu"], agents=["random-blocks"])
