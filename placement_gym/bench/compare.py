@@ -49,7 +49,7 @@ def compare(
     env_id: str = DEFAULT_ENV,
     devices: Any = None,
     budget: int = 10,
-    seeds: Sequence[int] = (0,),
+    seeds: Sequence[int] | int = (0,),
     out: str | Path = "results",
     env_kwargs: Mapping[str, Any] | None = None,
     quiet: bool = False,
@@ -73,7 +73,7 @@ def compare(
         env_id: Id of the environment.
         devices: As for ``gym.make``.
         budget: Evaluations that each agent may use.
-        seeds: Each agent runs with each seed.
+        seeds: Each agent runs with each seed; a number n means 0 to n - 1.
         out: Folder for the results.
         env_kwargs: Further arguments of ``gym.make``.
         quiet: Show no progress.
@@ -89,10 +89,11 @@ def compare(
     Raises:
         UserError: An argument is wrong; nothing has run then.
     """
-    if budget < 1:
-        raise UserError(f"budget must be at least 1, not {budget}")
-    if not seeds:
-        raise UserError("seeds must have at least one entry")
+    from placement_gym.schemas.reading import check
+    from placement_gym.schemas.studies import EffortFields
+
+    check(EffortFields, {"budget": budget, "seeds": seeds})
+    seeds = range(seeds) if isinstance(seeds, int) else list(dict.fromkeys(seeds))
     folder = make_output_folder(out)
     kwargs = {"model": model, "devices": devices, **(env_kwargs or {})}
     kwargs = {key: to_portable(value, folder) for key, value in kwargs.items()}

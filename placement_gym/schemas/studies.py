@@ -69,7 +69,14 @@ class AgentFields(Fields):
     label: Name | None = None
 
 
-class StudyFields(Fields):
+class EffortFields(Fields):
+    """How often and how long each agent runs."""
+
+    budget: Annotated[int, Field(ge=1, le=MAX_BUDGET)]
+    seeds: Seeds
+
+
+class StudyFields(EffortFields):
     """A study; ``AgentFields`` are those of its agents."""
 
     model_config = ConfigDict(extra="forbid")
@@ -77,7 +84,6 @@ class StudyFields(Fields):
     env: Name
     models: Items
     agents: Items
-    budget: Annotated[int, Field(ge=1, le=MAX_BUDGET)]
     devices: PlainItems = [None]  # noqa: RUF012  pydantic copies defaults
     seeds: Seeds = 5
     env_kwargs: Settings = Field(default_factory=dict)

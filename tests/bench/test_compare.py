@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,32 @@ def test_seeds_multiply_agents_but_not_single_devices(tmp_path: Path) -> None:
         ("random", 0),
         ("random", 1),
     ]
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"budget": 2.5}, {"budget": 0}, {"budget": True}, {"seeds": ()}, {"seeds": [0.5]}]
+)
+def test_budgets_and_seeds_that_rows_cannot_hold_are_refused(
+    wrong: dict[str, Any], tmp_path: Path
+) -> None:
+    with pytest.raises(UserError, match=f"'{next(iter(wrong))}'"):
+        compare(tmp_path, ["random"], **wrong)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_seed_that_is_given_twice_runs_once(tmp_path: Path) -> None:
+    assert len(compare(tmp_path, ["random"], seeds=(0, 0))["rows"]) == 3
+
+
+def test_a_model_whose_path_is_not_utf_8_keeps_its_rows(plain_cnn: str, tmp_path: Path) -> None:
+    strange = tmp_path / os.fsdecode(b"nets\xff")
+    strange.mkdir()
+    for suffix in (".xml", ".bin"):
+        name = Path(plain_cnn).with_suffix(suffix)
+        name.rename(strange / name.name)
+    model = str(strange / "chain.xml")
+    assert compare(tmp_path, ["random"], model=model)["resumed"] == 0
+    assert compare(tmp_path, ["random"], model=model)["resumed"] == 3
 
 
 def test_infeasible_single_devices_are_listed_not_hidden(tmp_path: Path) -> None:

@@ -106,9 +106,15 @@ class Row:
 
 
 def to_plain(value: Any) -> Any:
-    """Convert a value to what JSON can hold: tuples to lists, NaN and infinite numbers to None."""
+    """Convert a value to what JSON can hold.
+
+    Tuples become lists, NaN and infinite numbers None, and bytes of a path that are no UTF-8
+    escapes.
+    """
     if isinstance(value, Mapping):
-        return {key: to_plain(item) for key, item in value.items()}
+        return {to_plain(key): to_plain(item) for key, item in value.items()}
+    if isinstance(value, str):
+        return value.encode(errors="backslashreplace").decode()
     if isinstance(value, (list, tuple)):
         return [to_plain(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
@@ -120,12 +126,17 @@ def append_row(path: Path, row: Json) -> None:
     """Add one line to a results file; a last line that a kill has torn is cut off first.
 
     Raises:
-        FileError: It cannot be written; the lines before are kept.
+        FileError: It cannot be written, or could not be read again; the lines before are kept.
     """
+    line = json.dumps(row).encode()
+    try:
+        parse_row(line)
+    except UserError as error:
+        raise FileError(f"{str(path)!r} would not be read again: {error}") from error
     cut_torn_line(path)
     try:
         with path.open("ab") as file:
-            file.write(json.dumps(row).encode() + b"\n")
+            file.write(line + b"\n")
             file.flush()
             os.fsync(file.fileno())
     except OSError as error:

@@ -65,6 +65,10 @@ def test_removed_rows_leave_the_others_as_they_are(row: rows_file.Json, tmp_path
     assert path.read_text().splitlines() == [before[0], before[2]]
 
 
+def read_lines(path: Path) -> list[str]:
+    return path.read_text().splitlines() if path.exists() else []
+
+
 @pytest.mark.parametrize(
     ("line", "fault"),
     [
@@ -95,7 +99,10 @@ def test_a_damaged_line_is_set_aside_with_its_number(
 def test_a_row_with_a_wrong_field_is_damaged(row: rows_file.Json, tmp_path: Path) -> None:
     path = tmp_path / rows_file.ROWS
     for change in ({"latency_ms": "fast"}, {"curve": [[1]]}, {"problem": "[1, 2]"}, {"seed": 0.5}):
-        rows_file.append_row(path, keyed(row, "a") | change)
+        wrong = keyed(row, "a") | change
+        with pytest.raises(FileError, match="would not be read again"):
+            rows_file.append_row(path, wrong)
+        rows_file.write_rows(path, [*map(json.loads, read_lines(path)), wrong])
     with pytest.warns(PlacementGymWarning, match=r"4 damaged lines.*'latency_ms'.*'curve"):
         assert rows_file.load_rows(path) == []
 
