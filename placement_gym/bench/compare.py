@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +18,17 @@ from placement_gym.bench.report.verdict import state_verdict
 from placement_gym.bench.report.yardstick import TRIVIAL, choose_yardstick
 from placement_gym.bench.run.agents import AgentSpec, check_labels, check_objects
 from placement_gym.bench.run.environment import BenchEnv, BenchEnvs, to_portable
-from placement_gym.bench.run.rows import Json, load_runs, lock_folder, remove_rows, to_plain
+from placement_gym.bench.run.provenance import host, versions
+from placement_gym.bench.run.rows import (
+    PACKED_ROWS,
+    ROWS,
+    Json,
+    load_rows,
+    load_runs,
+    lock_folder,
+    remove_rows,
+    to_plain,
+)
 from placement_gym.bench.study.executors import Serial
 from placement_gym.bench.study.runner import find_missing, run_tasks
 from placement_gym.bench.study.task import Task
@@ -62,8 +72,9 @@ def compare(
     ``comparison.png`` and for each run its placement as a file and a picture.
 
     A run that ``out`` already holds is not done again: an interrupted comparison continues. Failed
-    runs, runs on a model or costs that have changed, and runs of agents that are objects in memory
-    are done again and replace their rows.
+    runs, runs on a model or costs that have changed, runs that another machine or version of
+    OpenVINO measured, and runs of agents that are objects in memory are done again and replace
+    their rows.
 
     Args:
         model: As for ``gym.make``.
@@ -106,7 +117,8 @@ def compare(
             remove_rows(folder, stale)
         tasks = [run.task for run in runs]
         labels = {run.task.key: run.agent.label for run in runs}
-        missing = find_missing(tasks, folder)
+        undone = {task.key for task in find_missing(tasks, folder)} | set(stale)
+        missing = [task for task in tasks if task.key in undone]
         if not quiet:
             announce(bench_env, tasks, missing, notes)
         factories = {spec.name: spec.factory for spec in chosen if spec.factory is not None}
@@ -126,7 +138,7 @@ def compare(
             )
         except KeyboardInterrupt:
             interrupted = True
-        document = summarize(bench_env, load_rows_of(runs, folder, new_rows)) | {
+        document = summarize(bench_env, load_rows_of(runs, folder, stale, new_rows)) | {
             "interrupted": interrupted,
             "resumed": len(tasks) - len(missing),
         }
@@ -226,6 +238,7 @@ def find_stale_runs(bench_env: BenchEnv, runs: Sequence[Run], folder: Path) -> d
         else bench_env.base.cost_table().fingerprint,
         "devices": [device.to_json() for device in problem.devices],
     }
+    machine = (host(), versions().get("openvino"))
     by_key = {row["key"]: row for row in load_runs(folder)}
     stale = {}
     for run in runs:
@@ -239,6 +252,8 @@ def find_stale_runs(bench_env: BenchEnv, runs: Sequence[Run], folder: Path) -> d
             stale[key] = "Runs of agents that are objects in memory were done again."
         elif any(row[name] != value for name, value in now.items()):
             stale[key] = "Runs of another version of the model, its costs or devices were replaced."
+        elif bench_env.measured and (row["host"], row["versions"].get("openvino")) != machine:
+            stale[key] = "Runs of another machine or version of OpenVINO were replaced."
     return stale
 
 
@@ -260,15 +275,19 @@ def announce(
     )
 
 
-def load_rows_of(runs: Sequence[Run], folder: Path, new: Sequence[Json]) -> list[Json]:
+def load_rows_of(
+    runs: Sequence[Run], folder: Path, stale: Collection[str], new: Sequence[Json]
+) -> list[Json]:
     """The rows of finished runs, labelled as the caller labels the agents.
 
     Args:
         runs: All of them.
         folder: Of the results.
+        stale: Keys of runs that were done again; published rows of them do not count.
         new: Rows of this time, which the folder lacks if it could not be written.
     """
-    by_key = {row["key"]: row for row in (*load_runs(folder), *new)}
+    published = [row for row in load_rows(folder / PACKED_ROWS) if row.get("key") not in stale]
+    by_key = {row.get("key"): row for row in (*published, *load_rows(folder / ROWS), *new)}
     return [
         by_key[run.task.key] | {"label": run.agent.label} for run in runs if run.task.key in by_key
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import lzma
 import os
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,11 @@ import pytest
 from fakes import Greedy
 
 import placement_gym
+from placement_gym.bench.compare import find_stale_runs, plan_runs
 from placement_gym.bench.report import comparison
 from placement_gym.bench.run.agents import AgentSpec, UnknownAgentError, load_agent
-from placement_gym.bench.run.rows import append_row, load_rows, remove_rows
+from placement_gym.bench.run.environment import BenchEnv, BenchEnvs
+from placement_gym.bench.run.rows import append_row, load_rows, remove_rows, write_rows
 from placement_gym.errors import UserError
 
 SIM = "DevicePlacementSim-v0"
@@ -127,6 +130,36 @@ def test_rows_of_something_that_has_changed_are_replaced(
     assert again["resumed"] == 1
     assert "another version" in again["replaced"]
     assert len(load_rows(tmp_path / "results.jsonl")) == 2
+
+
+@pytest.mark.parametrize("change", [{"host": ""}, {"versions": {"openvino": "2020.1"}}])
+def test_measured_rows_of_another_machine_are_replaced(
+    change: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [row | {"costs_fingerprint": None} for row in compare(tmp_path)["rows"]]
+    write_rows(tmp_path / "results.jsonl", [rows[0], rows[1] | change])
+    monkeypatch.setattr(BenchEnv, "measured", property(lambda _: True))
+    with BenchEnvs() as envs:
+        bench_env = envs.get(SIM, {"model": "tiny"})
+        runs = plan_runs(bench_env, SIM, {"model": "tiny", "devices": None}, [], [0], 2)
+        stale = find_stale_runs(bench_env, runs, tmp_path)
+    assert stale == {
+        rows[1]["key"]: "Runs of another machine or version of OpenVINO were replaced."
+    }
+
+
+def test_published_rows_that_are_replaced_are_not_used(tmp_path: Path) -> None:
+    old, other = compare(tmp_path)["rows"]
+    (tmp_path / "results.jsonl").unlink()
+    stale = old | {"model_fingerprint": "0", "latency_ms": 1e-3}
+    lines = "".join(json.dumps(row) + "\n" for row in (stale, other)).encode()
+    (tmp_path / "results.jsonl.xz").write_bytes(lzma.compress(lines))
+    for resumed in (1, 2):
+        again = compare(tmp_path)
+        assert again["resumed"] == resumed
+        assert [row["latency_ms"] for row in again["rows"]] == [
+            row["latency_ms"] for row in (old, other)
+        ]
 
 
 def test_another_comparison_in_the_same_folder_says_what_it_replaces(tmp_path: Path) -> None:
