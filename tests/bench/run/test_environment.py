@@ -7,10 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from disks import full_disk
 
 from placement_gym.backends.cached import CachedBackend
-from placement_gym.bench.run.environment import BenchEnv, BenchEnvs
+from placement_gym.bench.run.environment import BenchEnv, BenchEnvs, save_model
 from placement_gym.bench.run.finalists import choose_finalist
+from placement_gym.files import FileError
 from placement_gym.models import load
 
 SIM = "DevicePlacementSim-v0"
@@ -20,6 +22,15 @@ def test_a_model_in_memory_is_saved_for_the_new_process(tmp_path: Path) -> None:
     bench_env = BenchEnv.make(SIM, {"model": load("tiny")}, tmp_path)
     assert bench_env.env_kwargs["model"] == str(tmp_path / "tiny.xml")
     json.dumps(bench_env.env_kwargs)
+
+
+def test_a_full_disk_leaves_the_model_that_was_saved(tmp_path: Path) -> None:
+    model = load("tiny")
+    save_model(model, tmp_path)
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    with full_disk(1000), pytest.raises(FileError, match=r"cannot write '.*tiny\.xml'"):
+        save_model(model, tmp_path)
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
 def test_the_least_recently_used_environment_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
