@@ -275,7 +275,7 @@ def write_report(document: Document, problem: Problem, assignment: IntArray, fol
     from placement_gym.plots.style import save
 
     name = Path(document["file"]).stem
-    Placement.of(problem, assignment).save(document["file"])
+    Placement.of(problem, assignment).save(document["file"], follow=False)
     title = [f"{document['model']}: {document['verdict']}", *collect_cautions(problem.devices)]
     save(draw_placement(problem, assignment, "\n".join(title)), folder / f"{name}.png")
     write_text(folder / f"{name}-report.json", json.dumps(document, indent=1) + "\n")

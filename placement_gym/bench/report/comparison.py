@@ -212,8 +212,9 @@ def save_placement(bench_env: BenchEnv, row: Json, folder: Path) -> None:
         return
     base = bench_env.base
     assignment = parse_assignment(row["placement"], base.problem)
+    placement, file = Placement.of(base.problem, assignment, base.graph), _file_of(row, folder)
     with keep_if_possible("a placement"):
-        Placement.of(base.problem, assignment, base.graph).save(_file_of(row, folder, ".json"))
+        placement.save(file, follow=False)
 
 
 def draw_placements(
@@ -250,6 +251,6 @@ def draw_placements(
     return notes
 
 
-def _file_of(row: Json, folder: Path, suffix: str) -> Path:
+def _file_of(row: Json, folder: Path, suffix: str = ".json") -> Path:
     name = safe_name(f"{row['model']}-{row['label']}-seed{row['seed']}".replace(".", "-"))
     return folder / f"{name}{suffix}"

@@ -23,6 +23,7 @@ Json = dict[str, Any]
 ROWS = "results.jsonl"
 PACKED_ROWS = "results.jsonl.xz"
 """Published rows, compressed; they are only read."""
+LOCK = ".lock"
 DAMAGED = "results.damaged.txt"
 """Beside the results: lines that were no rows, each under its number and its fault."""
 MAX_BYTES = 2**34
@@ -280,9 +281,14 @@ def lock_folder(folder: Path) -> Iterator[None]:
     """Keep every other process from writing into the folder.
 
     Raises:
-        UserError: Another process is writing into it.
+        UserError: Another process is writing into it, or a link in it leads elsewhere.
     """
-    lock = FileLock(folder / ".lock")
+    for path in (folder / LOCK, folder / ROWS):
+        if path.is_symlink():
+            raise UserError(
+                f"{path} is a link, and what it leads to would be changed: replace it by a file"
+            )
+    lock = FileLock(folder / LOCK)
     try:
         lock.acquire(timeout=0)
     except Timeout:

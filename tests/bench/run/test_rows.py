@@ -119,6 +119,19 @@ def test_a_full_disk_costs_the_new_row_alone(row: rows_file.Json, tmp_path: Path
     assert path.read_bytes().startswith(before)
 
 
+@pytest.mark.parametrize("name", [rows_file.LOCK, rows_file.ROWS])
+def test_a_folder_whose_rows_would_be_written_elsewhere_is_refused(
+    name: str, tmp_path: Path
+) -> None:
+    victim, folder = tmp_path / "bashrc", tmp_path / "out"
+    victim.write_text("good")
+    folder.mkdir()
+    (folder / name).symlink_to("../bashrc")
+    with pytest.raises(UserError, match="is a link"), rows_file.lock_folder(folder):
+        pass
+    assert victim.read_text() == "good"
+
+
 def test_published_rows_are_read_compressed_and_added_to(
     row: rows_file.Json, tmp_path: Path
 ) -> None:
