@@ -38,7 +38,8 @@ def run_task(
         measure_anew: Whether measurements of earlier runs are forgotten first.
     """
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
+        # Those of libraries; this package's own have its name as module, see ``warn_user``.
+        warnings.filterwarnings("ignore", category=UserWarning, module="(?!placement_gym$)")
         try:
             bench_env = envs.get(task.env, task.make_kwargs)
             if measure_anew:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from studies import VALUES, study, timeless
 from placement_gym.backends.cached import CachedBackend
 from placement_gym.bench.compare import compare
 from placement_gym.bench.run import rows as rows_file
+from placement_gym.bench.run.agents import load_agent
 from placement_gym.bench.run.environment import BenchEnv, BenchEnvs
 from placement_gym.bench.study.executors import Serial
 from placement_gym.bench.study.replay import validate
@@ -26,7 +28,7 @@ from placement_gym.bench.study.task import expand_variables
 from placement_gym.bench.study.worker import make_failed_row, run_task
 from placement_gym.cli.main import main
 from placement_gym.env import placement_env
-from placement_gym.errors import PlacementGymWarning, UserError
+from placement_gym.errors import PlacementGymWarning, UserError, warn_user
 
 SIM = "DevicePlacementSim-v0"
 
@@ -301,6 +303,21 @@ def test_a_study_names_no_folder_to_write_logs_into(
     assert main(words) == 2
     assert "remove tensorboard_log, or add --trust" in capsys.readouterr().err
     assert not logs.exists()
+
+
+def test_warnings_of_this_package_are_shown_and_those_of_libraries_are_not(
+    envs: BenchEnvs,
+) -> None:
+    def warn(env: gym.Env[Any, Any], seed: int) -> Any:
+        warnings.warn("of a library", UserWarning, stacklevel=1)
+        warn_user("of this package")
+        return load_agent("single-device")(env, seed)
+
+    (task, *_) = study(models=["tiny"], agents=["warn"]).tasks()
+    with warnings.catch_warnings(record=True) as shown:
+        warnings.simplefilter("always")
+        assert run_task(task, envs, {"warn": warn})["error"] == ""
+    assert [str(one.message) for one in shown] == ["of this package"]
 
 
 def test_finalists_are_scored_once_more_elsewhere(tmp_path: Path) -> None:
