@@ -21,7 +21,7 @@ from placement_gym.bench.report.yardstick import TRIVIAL
 from placement_gym.bench.run.environment import BenchEnvs
 from placement_gym.bench.run.rows import Json
 from placement_gym.bench.study.task import Task
-from placement_gym.placement import parse_assignment
+from placement_gym.placement import PlacementMismatchError, parse_assignment
 
 COLUMNS = (
     "agent",
@@ -137,7 +137,10 @@ def draw_best_placement(
     if bench_env is None:
         return [Text("The placement is not drawn: its model is not here or has changed.")]
     base = bench_env.base
-    assignment = parse_assignment(best["placement"], base.problem)
+    try:
+        assignment = parse_assignment(best["placement"], base.problem)
+    except PlacementMismatchError as error:
+        return [Text(f"The placement is not drawn: {error}.")]
     latency = f"{best['latency_ms']:.4g} ms by {best['label']}"
     caption = f"{results.names[problem]}: the fastest placement found, {latency}."
     figure = draw_placement(base.problem, assignment, "")

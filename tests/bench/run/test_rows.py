@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import lzma
 from pathlib import Path
+from typing import Any
 
 import openvino as ov
 import pytest
@@ -98,12 +99,17 @@ def test_a_damaged_line_is_set_aside_with_its_number(
 
 def test_a_row_with_a_wrong_field_is_damaged(row: rows_file.Json, tmp_path: Path) -> None:
     path = tmp_path / rows_file.ROWS
-    for change in ({"latency_ms": "fast"}, {"curve": [[1]]}, {"problem": "[1, 2]"}, {"seed": 0.5}):
+    changes: list[dict[str, Any]] = [
+        *({"latency_ms": "fast"}, {"curve": [[1]]}, {"problem": "[1, 2]"}, {"seed": 0.5}),
+        *({"latency_ms": 0.0}, {"placement": None}, {"repaired": "y"}, {"infeasible": -1}),
+        *({"curve": [[None, 1.0, 1.0]]}, {"speedup": None}, {"doubt": 1}),
+    ]
+    for change in changes:
         wrong = keyed(row, "a") | change
         with pytest.raises(FileError, match="would not be read again"):
             rows_file.append_row(path, wrong)
         rows_file.write_rows(path, [*map(json.loads, read_lines(path)), wrong])
-    with pytest.warns(PlacementGymWarning, match=r"4 damaged lines.*'latency_ms'.*'curve"):
+    with pytest.warns(PlacementGymWarning, match=r"11 damaged lines.*'latency_ms'.*'curve"):
         assert rows_file.load_rows(path) == []
 
 
