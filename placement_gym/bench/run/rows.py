@@ -27,6 +27,10 @@ LOCK = ".lock"
 DAMAGED = "results.damaged.txt"
 """Beside the results: lines that were no rows, each under its number and its fault."""
 MAX_BYTES = 2**34
+MAX_UNPACKED_BYTES = 2**29
+"""Of a compressed file, which may be small and hold much more."""
+MAX_UNPACKING_BYTES = 2**28
+"""Memory for decompressing; the strongest preset needs a quarter."""
 
 
 @dataclass(frozen=True)
@@ -243,16 +247,19 @@ def unpack(path: Path) -> bytes:
         FileError: The file cannot be read.
         UserError: A compressed file is damaged or too large.
     """
-    content = read_bytes(path, MAX_BYTES)
-    if path.suffix != ".xz":
+    packed = path.suffix == ".xz"
+    content = read_bytes(path, MAX_UNPACKED_BYTES if packed else MAX_BYTES)
+    if not packed:
         return content
-    unpacking = lzma.LZMADecompressor()
+    unpacking = lzma.LZMADecompressor(memlimit=MAX_UNPACKING_BYTES)
     try:
-        unpacked = unpacking.decompress(content, max_length=MAX_BYTES)
+        unpacked = unpacking.decompress(content, max_length=MAX_UNPACKED_BYTES)
     except lzma.LZMAError as error:
         raise UserError(f"{path} is damaged or not compressed by xz: {error}") from error
     if not unpacking.eof:
-        raise UserError(f"{path} is damaged: it is cut off, or has more than {MAX_BYTES} bytes")
+        raise UserError(
+            f"{path} is damaged: it is cut off, or has more than {MAX_UNPACKED_BYTES} bytes"
+        )
     return unpacked
 
 

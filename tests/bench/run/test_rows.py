@@ -164,3 +164,16 @@ def test_a_damaged_compressed_file_is_named(tmp_path: Path) -> None:
         (tmp_path / rows_file.PACKED_ROWS).write_bytes(content)
         with pytest.raises(UserError, match=r"results\.jsonl\.xz is damaged"):
             rows_file.load_runs(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("limit", "said"),
+    [("MAX_UNPACKED_BYTES", "more than 100000 bytes"), ("MAX_UNPACKING_BYTES", "usage limit")],
+)
+def test_a_small_file_that_holds_too_much_is_refused(
+    limit: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rows_file, limit, 100_000)
+    (tmp_path / rows_file.PACKED_ROWS).write_bytes(lzma.compress(bytes(200_000)))
+    with pytest.raises(UserError, match=said):
+        rows_file.load_runs(tmp_path)
