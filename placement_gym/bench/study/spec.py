@@ -62,7 +62,8 @@ class Study:
 
         check(StudyFields, vars(self))
         check_labels(self.specs)
-        assign_roles(self.roles, self.tasks())
+        if self.roles:
+            assign_roles(self.roles, self.tasks())
 
     @classmethod
     def load(cls, path: str | Path) -> Study:

@@ -360,3 +360,31 @@ def test_a_comparison_shares_measurements_within_a_seed_only(
         for task in (first, first, second, second):
             executor.submit(task)
         assert len(cleared) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("env_kwargs: {a: &long %s, b: [%s]}", "characters"),
+        ("score_on: {a: %s}\nseeds: 20000", "too long for 20000 runs"),
+        ("seeds: 100001", "100001 runs, more than 100000"),
+    ],
+    ids=["aliases", "settings", "runs"],
+)
+def test_a_small_study_cannot_exhaust_the_machine(text: str, message: str, tmp_path: Path) -> None:
+    parts = ("x" * 100_000, ", ".join(["*long"] * 200))
+    file = tmp_path / "study.yaml"
+    file.write_text(
+        "env: E\nmodels: [tiny]\nagents: [random]\nbudget: 3\n" + text % parts[: text.count("%s")]
+    )
+    with pytest.raises(UserError, match=message):
+        Study.load(file)
+
+
+def test_a_study_without_roles_is_checked_without_building_its_runs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Study, "tasks", lambda _: pytest.fail("built all runs"))
+    study(seeds=10_000)
+    with pytest.raises(pytest.fail.Exception):
+        study(roles={"test": ["tiny"]})
