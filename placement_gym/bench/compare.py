@@ -115,7 +115,7 @@ def compare(
         stale = find_stale_runs(bench_env, runs, folder)
         with lock_folder(folder):
             remove_rows(folder, stale)
-        tasks = [run.task for run in runs]
+        tasks = [*{run.task.key: run.task for run in runs}.values()]
         labels = {run.task.key: run.agent.label for run in runs}
         undone = {task.key for task in find_missing(tasks, folder)} | set(stale)
         missing = [task for task in tasks if task.key in undone]

@@ -21,6 +21,7 @@ from placement_gym.bench.run.rows import append_row, load_rows, remove_rows, wri
 from placement_gym.errors import UserError
 
 SIM = "DevicePlacementSim-v0"
+RENAMED = {"name": "random", "label": "chance"}
 
 
 def compare(folder: Path, agents: Any = (), model: Any = "tiny", **kwargs: Any) -> dict[str, Any]:
@@ -199,6 +200,18 @@ def test_pictures_that_cannot_be_drawn_cost_no_result(
     document = compare(tmp_path, ["window"])
     assert all(row["latency_ms"] for row in document["rows"])
     assert any("too large to draw" in note for note in document["notes"])
+
+
+def test_every_label_has_files_of_its_own(tmp_path: Path) -> None:
+    agents = [{"name": "random", "label": "a 1.5"}, {"name": "prefix", "label": "a 1 5"}]
+    compare(tmp_path, agents)
+    assert len(list(tmp_path.glob("tiny-a-1-5-seed0*.json"))) == 2
+
+
+def test_one_agent_under_two_labels_runs_once(tmp_path: Path) -> None:
+    labels = [row["label"] for row in compare(tmp_path, ["random", RENAMED])["rows"]]
+    assert labels[-2:] == ["random", "chance"]
+    assert len(load_rows(tmp_path / "results.jsonl")) == 3
 
 
 def test_two_agents_of_one_name_are_refused(tmp_path: Path) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from textwrap import fill
@@ -32,6 +34,8 @@ from placement_gym.texts import escape_markdown, escape_paragraph, make_printabl
 
 Document = Mapping[str, Any]
 FILE = "comparison.json"
+PLAIN_LABEL = re.compile(r"[\w -]*")
+"""A label that a file's name can hold as it is, but for spaces."""
 
 COLUMNS = (
     "agent",
@@ -252,5 +256,8 @@ def draw_placements(
 
 
 def _file_of(row: Json, folder: Path, suffix: str = ".json") -> Path:
-    name = safe_name(f"{row['model']}-{row['label']}-seed{row['seed']}".replace(".", "-"))
+    label = row["label"]
+    name = safe_name(f"{row['model']}-{label}-seed{row['seed']}".replace(".", "-"))
+    if not PLAIN_LABEL.fullmatch(label):  # or "annealing 1.5" would share the file of "1 5"
+        name += f"-{hashlib.sha256(label.encode(errors='backslashreplace')).hexdigest()[:8]}"
     return folder / f"{name}{suffix}"
