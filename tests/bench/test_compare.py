@@ -29,6 +29,14 @@ def compare(folder: Path, agents: Any = (), model: Any = "tiny", **kwargs: Any) 
     return placement_gym.compare(model, agents, **options)
 
 
+@pytest.fixture
+def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pictures take most of a small comparison's time."""
+    for module, name in (("comparison", "comparison"), ("placement", "placement")):
+        monkeypatch.setattr(f"placement_gym.plots.{module}.draw_{name}", lambda *_: None)
+    monkeypatch.setattr("placement_gym.plots.style.save", lambda *_: None)
+
+
 def test_compare_leaves_files_that_people_can_open(tmp_path: Path) -> None:
     document = compare(tmp_path, None, budget=10)
     rows = load_rows(tmp_path / "results.jsonl")
@@ -54,6 +62,7 @@ def test_seeds_multiply_agents_but_not_single_devices(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.usefixtures("no_pictures")
 @pytest.mark.parametrize(
     "wrong", [{"budget": 2.5}, {"budget": 0}, {"budget": True}, {"seeds": ()}, {"seeds": [0.5]}]
 )
@@ -65,10 +74,12 @@ def test_budgets_and_seeds_that_rows_cannot_hold_are_refused(
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_a_seed_that_is_given_twice_runs_once(tmp_path: Path) -> None:
     assert len(compare(tmp_path, ["random"], seeds=(0, 0))["rows"]) == 3
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_a_model_whose_path_is_not_utf_8_keeps_its_rows(plain_cnn: str, tmp_path: Path) -> None:
     strange = tmp_path / os.fsdecode(b"nets\xff")
     strange.mkdir()
@@ -133,6 +144,7 @@ def test_rows_of_something_that_has_changed_are_replaced(
     assert len(load_rows(tmp_path / "results.jsonl")) == 2
 
 
+@pytest.mark.usefixtures("no_pictures")
 @pytest.mark.parametrize("change", [{"host": ""}, {"versions": {"openvino": "2020.1"}}])
 def test_measured_rows_of_another_machine_are_replaced(
     change: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -149,6 +161,7 @@ def test_measured_rows_of_another_machine_are_replaced(
     }
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_published_rows_that_are_replaced_are_not_used(tmp_path: Path) -> None:
     old, other = compare(tmp_path)["rows"]
     (tmp_path / "results.jsonl").unlink()
@@ -202,12 +215,14 @@ def test_pictures_that_cannot_be_drawn_cost_no_result(
     assert any("too large to draw" in note for note in document["notes"])
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_every_label_has_files_of_its_own(tmp_path: Path) -> None:
     agents = [{"name": "random", "label": "a 1.5"}, {"name": "prefix", "label": "a 1 5"}]
     compare(tmp_path, agents)
     assert len(list(tmp_path.glob("tiny-a-1-5-seed0*.json"))) == 2
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_one_agent_under_two_labels_runs_once(tmp_path: Path) -> None:
     labels = [row["label"] for row in compare(tmp_path, ["random", RENAMED])["rows"]]
     assert labels[-2:] == ["random", "chance"]
@@ -219,6 +234,7 @@ def test_two_agents_of_one_name_are_refused(tmp_path: Path) -> None:
         compare(tmp_path, ["random", "random"])
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_an_agent_in_memory_takes_no_name_of_another_one(tmp_path: Path) -> None:
     def heft(env: Any, seed: int) -> Greedy:
         return Greedy(env, seed)
@@ -257,6 +273,7 @@ def test_measured_latencies_are_shown_corrected_for_drift(tmp_path: Path) -> Non
     )
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_doubt_is_shown_beside_the_row_and_stated(tmp_path: Path) -> None:
     document = compare(tmp_path, ["window"])
     *others, window = document["rows"]
