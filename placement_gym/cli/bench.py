@@ -35,7 +35,9 @@ def add_run(command: Command) -> None:
         "measured (default: %(default)s)",
     )
     command.add_argument(
-        "--workers", type=positive_integer, help="number of processes (default: all cores)"
+        "--workers",
+        type=positive_integer,
+        help="number of processes (default: all cores; 1 where latencies are measured)",
     )
     command.add_argument(
         "--address", help="address of a running Ray cluster (default: start a local one)"
@@ -53,7 +55,7 @@ def add_run(command: Command) -> None:
     set_command(
         command,
         run_run,
-        "finished runs are in {out}/results.jsonl; the same command continues with the rest",
+        "finished runs are in {out}/results.jsonl; rerun the command to continue",
     )
 
 
@@ -61,14 +63,14 @@ def add_report(command: Command) -> None:
     add_study(command)
     command.add_argument("--out", required=True, help="folder of the results")
     set_command(
-        command, run_report, "the results in {out}/ are kept; the same command reports them again"
+        command, run_report, "the results in {out}/ are kept; rerun the command to report them"
     )
 
 
 def add_validate(command: Command) -> None:
     command.add_argument("--out", required=True, help="folder of the results")
     set_command(
-        command, run_validate, "the results in {out}/ are kept; the same command starts again"
+        command, run_validate, "the results in {out}/ are kept; rerun the command to start again"
     )
 
 
@@ -157,7 +159,7 @@ def run_validate(options: argparse.Namespace) -> int:
             wrong += 1
             line = f"{verdict.label} ({verdict.key}): {verdict.error}"
             print(make_printable(line), flush=True)
-    print(f"{rows - wrong} of {rows} rows hold")
+    print(f"{rows - wrong} of {rows} rows are valid")
     return 1 if wrong else 0
 
 

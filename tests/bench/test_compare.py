@@ -110,7 +110,7 @@ def test_an_interrupted_comparison_keeps_its_rows_and_continues(tmp_path: Path) 
     document = compare(tmp_path, ["random", Interrupting])
     assert document["interrupted"]
     assert [row["agent"] for row in document["rows"]][-1] == "random"
-    assert "Interrupted; the same command continues." in (tmp_path / "table.md").read_text()
+    assert "Interrupted; rerun the command to continue." in (tmp_path / "table.md").read_text()
     again = compare(tmp_path, ["random", "window"])
     assert not again["interrupted"]
     assert again["resumed"] == 3

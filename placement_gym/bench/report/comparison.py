@@ -110,7 +110,7 @@ def heading(document: Document) -> str:
 
 def conclusion(document: Document) -> str:
     """One sentence that answers the user's question."""
-    interrupted = "Interrupted; the same command continues. " if document["interrupted"] else ""
+    interrupted = "Interrupted; rerun the command to continue. " if document["interrupted"] else ""
     return interrupted + str(document["verdict"])
 
 

@@ -81,7 +81,7 @@ class Study:
         try:
             return cls.of(parse_yaml(content))
         except UserError as error:
-            raise UserError(f"{file} is no study: {error}") from error
+            raise UserError(f"{file} is not a valid study file: {error}") from error
 
     @classmethod
     def of(cls, values: Any) -> Study:

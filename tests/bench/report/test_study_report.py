@@ -134,7 +134,7 @@ def test_the_commands_report_and_validate(
     assert main(["bench", "report", str(file), "--out", str(folder)]) == 0
     assert "report.html" in capsys.readouterr().out
     assert main(["bench", "validate", "--out", str(folder)]) == 0
-    assert "30 of 30 rows hold" in capsys.readouterr().out
+    assert "30 of 30 rows are valid" in capsys.readouterr().out
     row = read_rows(folder)[0] | {"evaluations": 99}
     (tmp_path / "results.jsonl").write_text(json.dumps(row) + "\n")
     assert main(["bench", "validate", "--out", str(tmp_path)]) == 1
