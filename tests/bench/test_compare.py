@@ -282,6 +282,8 @@ def test_doubt_is_shown_beside_the_row_and_stated(tmp_path: Path) -> None:
     for text in (comparison_on_terminal(shown), comparison.format_markdown(shown)):
         assert "window is doubtful: the machine was busy" in text
         assert "within noise" not in text
+    alone = others[0] | {"doubt": "the machine was busy", "beats_best_single": "no"}
+    assert comparison.format_verdict(alone) == "no"
 
 
 def comparison_of(rows: list[dict[str, Any]], folder: Path) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from placement_gym.bench.report.known_latencies import KnownLatencies
 from placement_gym.bench.report.verdict import list_doubts
 from placement_gym.bench.run.environment import BenchEnv
 from placement_gym.bench.run.rows import Json
-from placement_gym.bench.run.verdict import YES
+from placement_gym.bench.run.verdict import WITHIN_NOISE, YES
 from placement_gym.errors import UserError
 from placement_gym.files import keep_if_possible, safe_name, write_text
 from placement_gym.placement import Placement, parse_assignment
@@ -76,10 +76,16 @@ def format_row(row: Json, known: KnownLatencies) -> list[str]:
         format_gap(row["latency_ms"], known),
         f"{row['speedup']:.2f}",
         format_ratio(row["speedup_vs_best_single"], row["noise"]),
-        "doubtful" if row.get("doubt") else row["beats_best_single"],
+        format_verdict(row),
         str(made) if made == expected else f"{made} ({expected})",
         *spent,
     ]
+
+
+def format_verdict(row: Json) -> str:
+    """Whether a row beats the best single device, which is never faster than itself."""
+    undecided = row.get("doubt") and row["beats_best_single"] == WITHIN_NOISE
+    return "doubtful" if undecided else str(row["beats_best_single"])
 
 
 def format_known(known: KnownLatencies) -> list[list[str]]:

@@ -57,9 +57,13 @@ def count_doubtful(rows: Rows) -> int:
 
 
 def list_doubts(rows: Rows) -> list[str]:
-    """A line for each agent and reason of doubt; rows of earlier versions have none."""
-    lines = [f"{row['label']} is doubtful: {row['doubt']}" for row in rows if row.get("doubt")]
-    return list(dict.fromkeys(lines))
+    """A line for each agent with doubtful runs, with the first reason; 0.1.0 wrote no doubt."""
+    lines = []
+    for label, mine in _by_label(rows).items():
+        doubtful = [row["doubt"] for row in mine if row.get("doubt")]
+        share = f" in {len(doubtful)} of {len(mine)} runs" if len(mine) > 1 else ""
+        lines += [f"{label} is doubtful{share}: {doubtful[0]}"] if doubtful else []
+    return lines
 
 
 def _by_label(rows: Rows) -> dict[str, list[Mapping[str, Any]]]:

@@ -67,8 +67,8 @@ def test_where_no_device_holds_the_model_the_fastest_split_is_named() -> None:
     assert state_verdict(rows, one_device_holds_the_model=False) == expected
 
 
-def test_a_report_counts_doubtful_runs_and_names_each_reason_once() -> None:
+def test_a_report_counts_doubtful_runs_and_names_the_first_reason() -> None:
     doubtful = run("window", 1.25, "within noise") | DOUBT
     rows = [run("window", 1.2, "yes"), doubtful, doubtful]
     assert format_wins(rows) == "1 of 3 (2 doubtful)"
-    assert list_doubts(rows) == ["window is doubtful: the machine was busy"]
+    assert list_doubts(rows) == ["window is doubtful in 2 of 3 runs: the machine was busy"]
