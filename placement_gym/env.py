@@ -199,6 +199,12 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         """Speed-up of the fastest single device, within memory limits and without them."""
         return self.singles.fastest().speedup, self.singles.fastest(limited=False).speedup
 
+    def measure_singles_again(self) -> None:
+        """Measure every device alone anew, as a new environment would."""
+        for name in ("singles", "reference", "best_speedups"):
+            self.__dict__.pop(name, None)
+        _ = self.singles
+
     @property
     def last_measurement(self) -> Measurement:
         """The latest measurement, after a reset that of the reference."""

@@ -28,25 +28,31 @@ class FileError(UserError, OSError):
 
 
 @contextmanager
-def replace_file(path: str | Path) -> Iterator[Path]:
+def replace_file(path: str | Path, follow: bool = False) -> Iterator[Path]:
     """Yield the path of a new file, which replaces ``path`` when the block ends without an error.
 
     For libraries that write to a path; the new file has the same folder and suffix. It is on the
     disk before it replaces the old one, so that a full disk or a kill leaves the old file whole.
+
+    Args:
+        path: The file.
+        follow: Whether a link stays a link and its target is replaced: for paths that the user
+            named. In a folder that may be a stranger's, a link is replaced itself.
 
     Raises:
         FileError: It cannot be written; the message says why.
     """
     target = Path(path)
     try:
-        if target.exists() and not target.is_file():  # a pipe or a terminal
-            yield target
-            return
-        target = target.resolve()  # a link stays a link
+        if follow or not target.is_symlink():
+            if target.exists() and not target.is_file():  # a pipe or a terminal
+                yield target
+                return
+            target = target.resolve()
         new = target.with_name(f".new-{secrets.token_hex(6)}{target.suffix}")
         try:
             yield new
-            if target.is_file():
+            if target.is_file() and not target.is_symlink():
                 new.chmod(target.stat().st_mode)
             _sync(new)
             new.replace(target)
@@ -59,15 +65,15 @@ def replace_file(path: str | Path) -> Iterator[Path]:
         raise FileError(f"cannot write {str(path)!r}: {error.strerror or error}") from error
 
 
-def write_bytes(path: str | Path, content: bytes) -> None:
+def write_bytes(path: str | Path, content: bytes, follow: bool = False) -> None:
     """Write a file, or leave the one that is there; see ``replace_file``."""
-    with replace_file(path) as new:
+    with replace_file(path, follow) as new:
         new.write_bytes(content)
 
 
-def write_text(path: str | Path, text: str) -> None:
+def write_text(path: str | Path, text: str, follow: bool = False) -> None:
     """Write a text file in UTF-8, or leave the one that is there; see ``replace_file``."""
-    write_bytes(path, text.encode())
+    write_bytes(path, text.encode(), follow)
 
 
 def _sync(path: Path) -> None:

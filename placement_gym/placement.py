@@ -113,13 +113,17 @@ class Placement:
             "members": {unit: list(nodes) for unit, nodes in self.members.items()},
         }
 
-    def save(self, path: str | Path) -> None:
+    def save(self, path: str | Path, follow: bool = True) -> None:
         """Write the placement as JSON.
+
+        Args:
+            path: The file.
+            follow: Whether a link stays a link and its target is replaced.
 
         Raises:
             FileError: It cannot be written; the file that was there is unchanged.
         """
-        write_text(path, json.dumps(self.to_json(), indent=1) + "\n")
+        write_text(path, json.dumps(self.to_json(), indent=1) + "\n", follow)
 
     @classmethod
     def load(cls, path: str | Path) -> Placement:

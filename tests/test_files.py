@@ -111,10 +111,27 @@ def test_a_replaced_file_keeps_its_mode_and_links(tmp_path: Path) -> None:
     path.touch(0o640)
     path.chmod(0o640)
     link.symlink_to(path)
-    write_text(link, "new")
+    write_text(link, "new", follow=True)
     assert link.is_symlink()
     assert path.read_text() == "new"
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
+
+
+@pytest.mark.parametrize("exists", [True, False])
+def test_a_link_in_a_results_folder_is_replaced_and_not_followed(
+    exists: bool, tmp_path: Path
+) -> None:
+    victim, link = tmp_path / "bashrc", tmp_path / "out" / "report.md"
+    if exists:
+        victim.write_text("good")
+        victim.chmod(0o600)
+    link.parent.mkdir()
+    link.symlink_to("../bashrc")
+    write_text(link, "new")
+    assert not link.is_symlink()
+    assert link.read_text() == "new"
+    assert victim.exists() == exists
+    assert not exists or victim.read_text() == "good"
 
 
 def test_what_is_no_file_is_written_in_place(tmp_path: Path) -> None:

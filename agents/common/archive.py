@@ -65,7 +65,7 @@ def write_archive(path: str | Path, values: Mapping[str, Any]) -> None:
     plain = _take_arrays(values, arrays)
     stated = [{"type": array.dtype.name, "shape": list(array.shape)} for array in arrays]
     contents = {"format": FORMAT, "values": plain, "arrays": stated}
-    with replace_file(path) as new, zipfile.ZipFile(new, "w") as opened:
+    with replace_file(path, follow=True) as new, zipfile.ZipFile(new, "w") as opened:
         opened.writestr(CONTENTS, json.dumps(contents, allow_nan=False))
         for index, array in enumerate(arrays):
             opened.writestr(str(index), array.tobytes())

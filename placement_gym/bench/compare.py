@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,9 +16,19 @@ from placement_gym.bench.report.drift import NOTE, correct_drift, median_device_
 from placement_gym.bench.report.known_latencies import find_known_latencies
 from placement_gym.bench.report.verdict import state_verdict
 from placement_gym.bench.report.yardstick import TRIVIAL, choose_yardstick
-from placement_gym.bench.run.agents import AgentSpec, check_labels
+from placement_gym.bench.run.agents import AgentSpec, check_labels, check_objects
 from placement_gym.bench.run.environment import BenchEnv, BenchEnvs, to_portable
-from placement_gym.bench.run.rows import Json, load_runs, lock_folder, remove_rows, to_plain
+from placement_gym.bench.run.provenance import host, versions
+from placement_gym.bench.run.rows import (
+    PACKED_ROWS,
+    ROWS,
+    Json,
+    load_rows,
+    load_runs,
+    lock_folder,
+    remove_rows,
+    to_plain,
+)
 from placement_gym.bench.study.executors import Serial
 from placement_gym.bench.study.runner import find_missing, run_tasks
 from placement_gym.bench.study.task import Task
@@ -49,7 +59,7 @@ def compare(
     env_id: str = DEFAULT_ENV,
     devices: Any = None,
     budget: int = 10,
-    seeds: Sequence[int] = (0,),
+    seeds: Sequence[int] | int = (0,),
     out: str | Path = "results",
     env_kwargs: Mapping[str, Any] | None = None,
     quiet: bool = False,
@@ -62,8 +72,9 @@ def compare(
     ``comparison.png`` and for each run its placement as a file and a picture.
 
     A run that ``out`` already holds is not done again: an interrupted comparison continues. Failed
-    runs, runs on a model or costs that have changed, and runs of agents that are objects in memory
-    are done again and replace their rows.
+    runs, runs on a model or costs that have changed, runs that another machine or version of
+    OpenVINO measured, and runs of agents that are objects in memory are done again and replace
+    their rows.
 
     Args:
         model: As for ``gym.make``.
@@ -73,7 +84,7 @@ def compare(
         env_id: Id of the environment.
         devices: As for ``gym.make``.
         budget: Evaluations that each agent may use.
-        seeds: Each agent runs with each seed.
+        seeds: Each agent runs with each seed; a number n means 0 to n - 1.
         out: Folder for the results.
         env_kwargs: Further arguments of ``gym.make``.
         quiet: Show no progress.
@@ -89,10 +100,11 @@ def compare(
     Raises:
         UserError: An argument is wrong; nothing has run then.
     """
-    if budget < 1:
-        raise UserError(f"budget must be at least 1, not {budget}")
-    if not seeds:
-        raise UserError("seeds must have at least one entry")
+    from placement_gym.schemas.reading import check
+    from placement_gym.schemas.studies import EffortFields
+
+    check(EffortFields, {"budget": budget, "seeds": seeds})
+    seeds = range(seeds) if isinstance(seeds, int) else list(dict.fromkeys(seeds))
     folder = make_output_folder(out)
     kwargs = {"model": model, "devices": devices, **(env_kwargs or {})}
     kwargs = {key: to_portable(value, folder) for key, value in kwargs.items()}
@@ -103,9 +115,10 @@ def compare(
         stale = find_stale_runs(bench_env, runs, folder)
         with lock_folder(folder):
             remove_rows(folder, stale)
-        tasks = [run.task for run in runs]
+        tasks = [*{run.task.key: run.task for run in runs}.values()]
         labels = {run.task.key: run.agent.label for run in runs}
-        missing = find_missing(tasks, folder)
+        undone = {task.key for task in find_missing(tasks, folder)} | set(stale)
+        missing = [task for task in tasks if task.key in undone]
         if not quiet:
             announce(bench_env, tasks, missing, notes)
         factories = {spec.name: spec.factory for spec in chosen if spec.factory is not None}
@@ -125,7 +138,7 @@ def compare(
             )
         except KeyboardInterrupt:
             interrupted = True
-        document = summarize(bench_env, load_rows_of(runs, folder, new_rows)) | {
+        document = summarize(bench_env, load_rows_of(runs, folder, stale, new_rows)) | {
             "interrupted": interrupted,
             "resumed": len(tasks) - len(missing),
         }
@@ -167,7 +180,7 @@ def choose_agents(bench_env: BenchEnv, agents: Sequence[Any] | None) -> list[Age
 
     Raises:
         UnknownAgentError: A name is unknown or cannot be imported.
-        UserError: Two agents have the same label.
+        UserError: Two agents have the same label, or an object has the name of another agent.
     """
     if agents is None:
         agents = [*(ENGINE_AGENTS if bench_env.measured else ()), *SEARCH_AGENTS]
@@ -175,6 +188,7 @@ def choose_agents(bench_env: BenchEnv, agents: Sequence[Any] | None) -> list[Age
     for spec in chosen:
         spec.load()
     check_labels(chosen)
+    check_objects(chosen)
     return chosen
 
 
@@ -224,6 +238,7 @@ def find_stale_runs(bench_env: BenchEnv, runs: Sequence[Run], folder: Path) -> d
         else bench_env.base.cost_table().fingerprint,
         "devices": [device.to_json() for device in problem.devices],
     }
+    machine = (host(), versions().get("openvino"))
     by_key = {row["key"]: row for row in load_runs(folder)}
     stale = {}
     for run in runs:
@@ -237,6 +252,8 @@ def find_stale_runs(bench_env: BenchEnv, runs: Sequence[Run], folder: Path) -> d
             stale[key] = "Runs of agents that are objects in memory were done again."
         elif any(row[name] != value for name, value in now.items()):
             stale[key] = "Runs of another version of the model, its costs or devices were replaced."
+        elif bench_env.measured and (row["host"], row["versions"].get("openvino")) != machine:
+            stale[key] = "Runs of another machine or version of OpenVINO were replaced."
     return stale
 
 
@@ -258,15 +275,19 @@ def announce(
     )
 
 
-def load_rows_of(runs: Sequence[Run], folder: Path, new: Sequence[Json]) -> list[Json]:
+def load_rows_of(
+    runs: Sequence[Run], folder: Path, stale: Collection[str], new: Sequence[Json]
+) -> list[Json]:
     """The rows of finished runs, labelled as the caller labels the agents.
 
     Args:
         runs: All of them.
         folder: Of the results.
+        stale: Keys of runs that were done again; published rows of them do not count.
         new: Rows of this time, which the folder lacks if it could not be written.
     """
-    by_key = {row["key"]: row for row in (*load_runs(folder), *new)}
+    published = [row for row in load_rows(folder / PACKED_ROWS) if row.get("key") not in stale]
+    by_key = {row.get("key"): row for row in (*published, *load_rows(folder / ROWS), *new)}
     return [
         by_key[run.task.key] | {"label": run.agent.label} for run in runs if run.task.key in by_key
     ]

@@ -35,7 +35,9 @@ def add_run(command: Command) -> None:
         "measured (default: %(default)s)",
     )
     command.add_argument(
-        "--workers", type=positive_integer, help="number of processes (default: all cores)"
+        "--workers",
+        type=positive_integer,
+        help="number of processes (default: all cores; 1 where latencies are measured)",
     )
     command.add_argument(
         "--address", help="address of a running Ray cluster (default: start a local one)"
@@ -47,12 +49,13 @@ def add_run(command: Command) -> None:
     command.add_argument(
         "--trust",
         action="store_true",
-        help="run the code that a study names as module:attribute: read it first",
+        help="allow agents given as module:attribute to run, and agents to write logs where the "
+        "study says; read the code first",
     )
     set_command(
         command,
         run_run,
-        "finished runs are in {out}/results.jsonl; the same command continues with the rest",
+        "finished runs are in {out}/results.jsonl; rerun the command to continue",
     )
 
 
@@ -60,14 +63,14 @@ def add_report(command: Command) -> None:
     add_study(command)
     command.add_argument("--out", required=True, help="folder of the results")
     set_command(
-        command, run_report, "the results in {out}/ are kept; the same command reports them again"
+        command, run_report, "the results in {out}/ are kept; rerun the command to report them"
     )
 
 
 def add_validate(command: Command) -> None:
     command.add_argument("--out", required=True, help="folder of the results")
     set_command(
-        command, run_validate, "the results in {out}/ are kept; the same command starts again"
+        command, run_validate, "the results in {out}/ are kept; rerun the command to start again"
     )
 
 
@@ -116,6 +119,11 @@ def run_run(options: argparse.Namespace) -> int:
             f"{', '.join(study.code)}, from this folder or an installed package: read it, then "
             "add --trust"
         )
+    if study.logging and not options.trust:
+        raise UserError(
+            f"the study {options.study} has agents write logs into folders that it names, "
+            f"{', '.join(study.logging)}: remove tensorboard_log, or add --trust"
+        )
     rows = run_study(
         study,
         options.out,
@@ -151,7 +159,7 @@ def run_validate(options: argparse.Namespace) -> int:
             wrong += 1
             line = f"{verdict.label} ({verdict.key}): {verdict.error}"
             print(make_printable(line), flush=True)
-    print(f"{rows - wrong} of {rows} rows hold")
+    print(f"{rows - wrong} of {rows} rows are valid")
     return 1 if wrong else 0
 
 

@@ -56,7 +56,7 @@ def add_compare(command: Command) -> None:
     add_out(command)
     add_json(command)
     set_command(
-        command, run_compare, "what had ended is in {out}/; the same command starts again there"
+        command, run_compare, "finished runs are kept in {out}/; rerun the command to continue"
     )
 
 
@@ -85,7 +85,7 @@ def run_compare(options: argparse.Namespace) -> int:
     if document["interrupted"]:
         raise KeyboardInterrupt(
             f"{len(document['rows'])} finished runs are in {options.out}/results.jsonl; "
-            "the same command continues with the rest"
+            "rerun the command to continue"
         )
     return 1 if any(map(has_failed, document["rows"])) else 0
 

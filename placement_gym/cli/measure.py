@@ -19,7 +19,7 @@ from placement_gym.cli.options import (
 )
 
 REPEAT = "nothing is kept; the same command measures again"
-PROFILE_KEPT = "a profile that was complete is kept; the same command continues from there"
+PROFILE_KEPT = "a profile that was complete is kept; rerun the command to continue from there"
 
 
 def add_evaluate(command: Command) -> None:

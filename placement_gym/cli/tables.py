@@ -65,6 +65,8 @@ def plan_table(document: Document) -> Group:
     lines = [show(note, "yellow") for note in document["notes"]]
     failed = [row for row in document["rows"] if row["error"]]
     lines += [show(f"{row['label']}: {row['error']}", "red") for row in failed]
+    doubtful = [row for row in document["rows"] if row["doubt"]]
+    lines += [show(f"{row['label']} is doubtful: {row['doubt']}", "yellow") for row in doubtful]
     end = f"Done in {document['wall_s']:.0f} s. The plan is {document['file']}"
     return Group(
         *lines, table, show(document["verdict"]), show(describe_bound(document) + end, "dim")

@@ -183,7 +183,7 @@ class CostTable:
         Raises:
             FileError: It cannot be written; the file that was there is unchanged.
         """
-        write_text(path, json.dumps(self.to_json()) + "\n")
+        write_text(path, json.dumps(self.to_json()) + "\n", follow=True)
 
     @classmethod
     def load(cls, path: str | Path) -> CostTable:

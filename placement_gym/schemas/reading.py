@@ -18,6 +18,8 @@ MAX_BYTES = 2**62
 """Bytes of memory, in one number and in a sum."""
 MAX_NODES = 200_000
 """Values in nested settings, each counted wherever it is repeated."""
+MAX_TEXT = 2**24
+"""Characters of all texts in nested settings, each counted wherever it is repeated."""
 MAX_DEPTH = 32
 SHOWN = 3
 """Errors that a message lists."""
@@ -124,25 +126,26 @@ def shorten(value: Any) -> str:
 
 
 def check_plain(value: Any) -> Any:
-    """Return a value that JSON can hold, with at most ``MAX_NODES`` parts.
+    """Return a value that JSON can hold, with at most ``MAX_NODES`` values and keys.
 
     Raises:
         ValueError: It cannot; for schemas.
     """
-    left = MAX_NODES
+    left, left_text = MAX_NODES, MAX_TEXT
     waiting: list[tuple[Any, int]] = [(value, 0)]
     while waiting:
         item, depth = waiting.pop()
         left -= 1
-        if left < 0 or depth > MAX_DEPTH:
+        left_text -= len(item) if isinstance(item, str) else 0
+        if min(left, left_text) < 0 or depth > MAX_DEPTH:
             raise ValueError(
-                f"it has more than {MAX_NODES} values, or more than {MAX_DEPTH} levels"
+                f"it has more than {MAX_NODES} values, {MAX_TEXT} characters or {MAX_DEPTH} levels"
             )
         if isinstance(item, Mapping):
             strange = [key for key in item if not isinstance(key, str)]
             if strange:
                 raise ValueError(f"keys must be text, not {shorten(strange[0])}")
-            waiting += [(part, depth + 1) for part in item.values()]
+            waiting += [(part, depth + 1) for part in (*item, *item.values())]
         elif isinstance(item, (list, tuple)):
             waiting += [(part, depth + 1) for part in item]
     try:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field, FiniteFloat
+from pydantic import AfterValidator, Field, FiniteFloat, model_validator
 
 from placement_gym.errors import UserError
 from placement_gym.schemas.reading import MAX_BYTES, Fields, Name, parse_json
 
 Count = Annotated[int, Field(ge=0, le=MAX_BYTES)]
-Number = FiniteFloat | None
+Positive = Annotated[FiniteFloat, Field(gt=0.0)] | None
 
 
 def check_problem(text: str) -> str:
@@ -45,19 +45,22 @@ class RowFields(Fields):
     seed: int
     budget: Count
     evaluations: Count
+    infeasible: Count | None = None
+    repaired: Count | None = None
     costs_fingerprint: Name | None
-    latency_ms: Number
-    latency_p90_ms: Number
-    greedy_latency_ms: Number
-    greedy_speedup: Number
-    speedup: Number
-    speedup_vs_best_single: Number
-    noise: Number
+    latency_ms: Positive
+    latency_p90_ms: Positive
+    greedy_latency_ms: Positive
+    greedy_speedup: Positive
+    speedup: Positive
+    speedup_vs_best_single: Positive
+    noise: Annotated[FiniteFloat, Field(ge=0.0)] | None
     n_submodels: int | None
     n_submodels_expected: int | None
     wall_s: FiniteFloat
     beats_best_single: Name | None
-    curve: list[Annotated[list[Number], Field(min_length=3)]]
+    curve: list[Annotated[list[FiniteFloat], Field(min_length=3)]]
+    doubt: str = ""
     placement: dict[str, str] | None
     error: str
     versions: dict[str, str]
@@ -72,5 +75,14 @@ class RunFields(RowFields):
     key: Name
     problem: Annotated[Name, AfterValidator(check_problem)]
     score_on: dict[str, Any]
-    scored_ms: Number
-    scored_speedup: Number
+    scored_ms: Positive
+    scored_speedup: Positive
+
+    @model_validator(mode="after")
+    def check_measured(self) -> RunFields:
+        """Refuse a latency without what was measured, and over what it is a speed-up."""
+        needed = ("placement", "speedup", "speedup_vs_best_single", "noise", "beats_best_single")
+        absent = [name for name in needed if getattr(self, name) is None]
+        if self.latency_ms is not None and absent:
+            raise ValueError(f"it has a latency, but no {absent[0]}")
+        return self

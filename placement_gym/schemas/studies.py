@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
@@ -16,7 +17,9 @@ from pydantic import (
 
 from placement_gym.schemas.reading import Fields, Name, check_plain, shorten
 
-MAX_RUNS = 1_000_000
+MAX_RUNS = 100_000
+MAX_TASK_TEXT = 2**30
+"""Characters of the settings of all runs, which are hashed for their keys."""
 MAX_BUDGET = 1_000_000_000
 MAX_SEED = 2**32 - 1
 
@@ -69,7 +72,14 @@ class AgentFields(Fields):
     label: Name | None = None
 
 
-class StudyFields(Fields):
+class EffortFields(Fields):
+    """How often and how long each agent runs."""
+
+    budget: Annotated[int, Field(ge=1, le=MAX_BUDGET)]
+    seeds: Seeds
+
+
+class StudyFields(EffortFields):
     """A study; ``AgentFields`` are those of its agents."""
 
     model_config = ConfigDict(extra="forbid")
@@ -77,7 +87,6 @@ class StudyFields(Fields):
     env: Name
     models: Items
     agents: Items
-    budget: Annotated[int, Field(ge=1, le=MAX_BUDGET)]
     devices: PlainItems = [None]  # noqa: RUF012  pydantic copies defaults
     seeds: Seeds = 5
     env_kwargs: Settings = Field(default_factory=dict)
@@ -93,4 +102,11 @@ class StudyFields(Fields):
         n_runs = len(self.models) * len(self.agents) * len(self.devices) * n_seeds
         if n_runs > MAX_RUNS:
             raise ValueError(f"{n_runs} runs, more than {MAX_RUNS}: leave out models or seeds")
+        shared = len(json.dumps([dict(self.env_kwargs), dict(self.score_on)]))
+        varied = sum(
+            len(json.dumps(each, default=str)) / len(each)
+            for each in (self.models, self.agents, self.devices)
+        )
+        if n_runs * (shared + varied) > MAX_TASK_TEXT:
+            raise ValueError(f"its settings are too long for {n_runs} runs: leave out seeds")
         return self

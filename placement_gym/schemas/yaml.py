@@ -7,7 +7,7 @@ from typing import Any
 import yaml
 
 from placement_gym.errors import UserError
-from placement_gym.schemas.reading import MAX_DEPTH, MAX_NODES
+from placement_gym.schemas.reading import MAX_DEPTH, MAX_NODES, MAX_TEXT
 
 LOADER: type[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -52,15 +52,16 @@ def check_events(text: str) -> None:
 
 
 def count_values(root: yaml.Node | None) -> None:
-    """Raise if there are too many values or levels, those of an alias counted at each use."""
-    left, waiting = MAX_NODES, [(root, 0)]
+    """Raise if there are too many values, characters or levels; an alias counts at each use."""
+    left, left_text, waiting = MAX_NODES, MAX_TEXT, [(root, 0)]
     while waiting:
         node, depth = waiting.pop()
         left -= 1
-        if left < 0 or depth > MAX_DEPTH:
+        left_text -= len(node.value) if isinstance(node, yaml.ScalarNode) else 0
+        if min(left, left_text) < 0 or depth > MAX_DEPTH:
             raise UserError(
-                f"not valid here: with its aliases it has more than {MAX_NODES} values, or more "
-                f"than {MAX_DEPTH} levels"
+                f"not valid here: with its aliases it has more than {MAX_NODES} values, "
+                f"{MAX_TEXT} characters or {MAX_DEPTH} levels"
             )
         if isinstance(node, yaml.MappingNode):
             waiting += [(part, depth + 1) for pair in node.value for part in pair]

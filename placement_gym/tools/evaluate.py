@@ -27,7 +27,8 @@ def evaluate_placement(
 
     Returns:
         model, notes, latency_ms, latency_p90_ms, reference_ms, best_single_ms, speedup,
-        speedup_vs_best_single, noise, n_submodels, n_submodels_expected, beats_best_single.
+        speedup_vs_best_single, noise, n_submodels, n_submodels_expected, beats_best_single, and
+        doubt: why the measurement decides nothing, or an empty string.
 
     Raises:
         PlacementMismatchError: It was made for another model.
@@ -69,6 +70,7 @@ def summarize(finalist: Finalist) -> dict[str, Any]:
             "n_submodels": measurement.n_submodels,
             "n_submodels_expected": measurement.n_submodels_expected,
             "beats_best_single": finalist.beats_best_single,
+            "doubt": measurement.doubt,
         }
     )
     return values

@@ -19,7 +19,7 @@ from placement_gym.backends.measured.timing_protocol import QUICK
 from placement_gym.backends.protocol import Backend, Measurement
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.bench.run.rows import to_plain
-from placement_gym.bench.run.verdict import WITHIN_NOISE, YES, compare_with_best_single
+from placement_gym.bench.run.verdict import UNDECIDED, WITHIN_NOISE, YES, compare_with_best_single
 from placement_gym.devices import collect_cautions
 from placement_gym.errors import EngineError
 from placement_gym.files import keep_if_possible, make_output_folder, safe_name, write_text
@@ -88,8 +88,9 @@ def plan(
         ``model``, ``devices``, ``notes``, ``plan`` (the row's label), ``verdict``, ``bound_ms`` of
         the profile's model, ``wall_s``, ``file`` and ``rows``: for each candidate ``label``,
         ``alone`` (a single device), ``predicted_ms``, ``error`` (why it was not measured, or an
-        empty string), and, None where there is an error, ``measured_ms``, ``speedup`` over the
-        fastest feasible single device, ``noise``, ``n_submodels``.
+        empty string), ``doubt`` (why its measurement decides nothing, or an empty string), and,
+        None where there is an error, ``measured_ms``, ``speedup`` over the fastest feasible single
+        device, ``noise``, ``n_submodels``.
 
     Raises:
         UserError: ``out`` cannot be written, or the problem cannot be split or profiled.
@@ -222,12 +223,13 @@ def make_rows(
 def measured_values(found: Measurement | None, best: Measurement | None) -> dict[str, Any]:
     """The measured part of a row; ``best`` is the fastest single device, if any runs."""
     if found is None:
-        return dict.fromkeys(("measured_ms", "speedup", "noise", "n_submodels"))
+        return {**dict.fromkeys(("measured_ms", "speedup", "noise", "n_submodels")), "doubt": ""}
     return {
         "measured_ms": found.latency_ms,
         "speedup": None if best is None else found.speedup / best.speedup,
         "noise": found.noise + (0.0 if best in (None, found) else best.noise),
         "n_submodels": found.n_submodels,
+        "doubt": found.doubt or (best.doubt if best else ""),
     }
 
 
@@ -242,14 +244,13 @@ def choose(rows: Sequence[Mapping[str, Any]]) -> str:
         reasons = "; ".join(f"{row['label']}: {row['error']}" for row in rows)
         raise EngineError(f"no candidate fits the devices' memory and runs ({reasons})")
     singles = [row for row in ran if row["alone"]]
-    if singles and judge(ran[0]) != YES:
-        return str(singles[0]["label"])
-    return str(ran[0]["label"])
+    winners = [row for row in ran if judge(row) == YES] if singles else ran
+    return str([*winners, *singles][0]["label"])
 
 
 def judge(row: Mapping[str, Any]) -> str:
     """Whether a measured row beats the fastest single device; see ``compare_with_best_single``."""
-    return compare_with_best_single(row["speedup"], row["noise"])
+    return compare_with_best_single(row["speedup"], row["noise"], row["doubt"])
 
 
 def summarize(rows: Sequence[Mapping[str, Any]], label: str) -> str:
@@ -259,6 +260,9 @@ def summarize(rows: Sequence[Mapping[str, Any]], label: str) -> str:
         return f"No single device holds the model; {label} is the fastest split."
     if chosen["alone"]:
         splits = [row for row in rows if not row["alone"] and row["speedup"] is not None]
+        doubtful = [row["doubt"] for row in splits if row["doubt"]]
+        if doubtful:
+            return UNDECIDED.format(f"a split beats {label}", doubtful[0])
         close = [row["label"] for row in splits if judge(row) == WITHIN_NOISE]
         equal = f"; {close[0]} equals it within noise" if close else ""
         return f"No split beats {label}{equal}."
@@ -271,7 +275,7 @@ def write_report(document: Document, problem: Problem, assignment: IntArray, fol
     from placement_gym.plots.style import save
 
     name = Path(document["file"]).stem
-    Placement.of(problem, assignment).save(document["file"])
+    Placement.of(problem, assignment).save(document["file"], follow=False)
     title = [f"{document['model']}: {document['verdict']}", *collect_cautions(problem.devices)]
     save(draw_placement(problem, assignment, "\n".join(title)), folder / f"{name}.png")
     write_text(folder / f"{name}-report.json", json.dumps(document, indent=1) + "\n")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import lzma
+import os
 from pathlib import Path
 from typing import Any
 
@@ -11,16 +13,28 @@ import pytest
 from fakes import Greedy
 
 import placement_gym
+from placement_gym.bench.compare import find_stale_runs, plan_runs
 from placement_gym.bench.report import comparison
-from placement_gym.bench.run.agents import UnknownAgentError
-from placement_gym.bench.run.rows import append_row, load_rows, remove_rows
+from placement_gym.bench.run.agents import AgentSpec, UnknownAgentError, load_agent
+from placement_gym.bench.run.environment import BenchEnv, BenchEnvs
+from placement_gym.bench.run.rows import append_row, load_rows, remove_rows, write_rows
+from placement_gym.errors import UserError
 
 SIM = "DevicePlacementSim-v0"
+RENAMED = {"name": "random", "label": "chance"}
 
 
 def compare(folder: Path, agents: Any = (), model: Any = "tiny", **kwargs: Any) -> dict[str, Any]:
     options = {"env_id": SIM, "budget": 2, "out": folder, "quiet": True, **kwargs}
     return placement_gym.compare(model, agents, **options)
+
+
+@pytest.fixture
+def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pictures take most of a small comparison's time."""
+    for module, name in (("comparison", "comparison"), ("placement", "placement")):
+        monkeypatch.setattr(f"placement_gym.plots.{module}.draw_{name}", lambda *_: None)
+    monkeypatch.setattr("placement_gym.plots.style.save", lambda *_: None)
 
 
 def test_compare_leaves_files_that_people_can_open(tmp_path: Path) -> None:
@@ -48,6 +62,35 @@ def test_seeds_multiply_agents_but_not_single_devices(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.usefixtures("no_pictures")
+@pytest.mark.parametrize(
+    "wrong", [{"budget": 2.5}, {"budget": 0}, {"budget": True}, {"seeds": ()}, {"seeds": [0.5]}]
+)
+def test_budgets_and_seeds_that_rows_cannot_hold_are_refused(
+    wrong: dict[str, Any], tmp_path: Path
+) -> None:
+    with pytest.raises(UserError, match=f"'{next(iter(wrong))}'"):
+        compare(tmp_path, ["random"], **wrong)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.usefixtures("no_pictures")
+def test_a_seed_that_is_given_twice_runs_once(tmp_path: Path) -> None:
+    assert len(compare(tmp_path, ["random"], seeds=(0, 0))["rows"]) == 3
+
+
+@pytest.mark.usefixtures("no_pictures")
+def test_a_model_whose_path_is_not_utf_8_keeps_its_rows(plain_cnn: str, tmp_path: Path) -> None:
+    strange = tmp_path / os.fsdecode(b"nets\xff")
+    strange.mkdir()
+    for suffix in (".xml", ".bin"):
+        name = Path(plain_cnn).with_suffix(suffix)
+        name.rename(strange / name.name)
+    model = str(strange / "chain.xml")
+    assert compare(tmp_path, ["random"], model=model)["resumed"] == 0
+    assert compare(tmp_path, ["random"], model=model)["resumed"] == 3
+
+
 def test_infeasible_single_devices_are_listed_not_hidden(tmp_path: Path) -> None:
     devices = [{"name": "CPU"}, {"name": "GPU", "weight_share": 0.5}]
     document = compare(tmp_path, devices=devices)
@@ -67,7 +110,7 @@ def test_an_interrupted_comparison_keeps_its_rows_and_continues(tmp_path: Path) 
     document = compare(tmp_path, ["random", Interrupting])
     assert document["interrupted"]
     assert [row["agent"] for row in document["rows"]][-1] == "random"
-    assert "Interrupted; the same command continues." in (tmp_path / "table.md").read_text()
+    assert "Interrupted; rerun the command to continue." in (tmp_path / "table.md").read_text()
     again = compare(tmp_path, ["random", "window"])
     assert not again["interrupted"]
     assert again["resumed"] == 3
@@ -99,6 +142,38 @@ def test_rows_of_something_that_has_changed_are_replaced(
     assert again["resumed"] == 1
     assert "another version" in again["replaced"]
     assert len(load_rows(tmp_path / "results.jsonl")) == 2
+
+
+@pytest.mark.usefixtures("no_pictures")
+@pytest.mark.parametrize("change", [{"host": ""}, {"versions": {"openvino": "2020.1"}}])
+def test_measured_rows_of_another_machine_are_replaced(
+    change: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [row | {"costs_fingerprint": None} for row in compare(tmp_path)["rows"]]
+    write_rows(tmp_path / "results.jsonl", [rows[0], rows[1] | change])
+    monkeypatch.setattr(BenchEnv, "measured", property(lambda _: True))
+    with BenchEnvs() as envs:
+        bench_env = envs.get(SIM, {"model": "tiny"})
+        runs = plan_runs(bench_env, SIM, {"model": "tiny", "devices": None}, [], [0], 2)
+        stale = find_stale_runs(bench_env, runs, tmp_path)
+    assert stale == {
+        rows[1]["key"]: "Runs of another machine or version of OpenVINO were replaced."
+    }
+
+
+@pytest.mark.usefixtures("no_pictures")
+def test_published_rows_that_are_replaced_are_not_used(tmp_path: Path) -> None:
+    old, other = compare(tmp_path)["rows"]
+    (tmp_path / "results.jsonl").unlink()
+    stale = old | {"model_fingerprint": "0", "latency_ms": 1e-3}
+    lines = "".join(json.dumps(row) + "\n" for row in (stale, other)).encode()
+    (tmp_path / "results.jsonl.xz").write_bytes(lzma.compress(lines))
+    for resumed in (1, 2):
+        again = compare(tmp_path)
+        assert again["resumed"] == resumed
+        assert [row["latency_ms"] for row in again["rows"]] == [
+            row["latency_ms"] for row in (old, other)
+        ]
 
 
 def test_another_comparison_in_the_same_folder_says_what_it_replaces(tmp_path: Path) -> None:
@@ -140,9 +215,37 @@ def test_pictures_that_cannot_be_drawn_cost_no_result(
     assert any("too large to draw" in note for note in document["notes"])
 
 
+@pytest.mark.usefixtures("no_pictures")
+def test_every_label_has_files_of_its_own(tmp_path: Path) -> None:
+    agents = [{"name": "random", "label": "a 1.5"}, {"name": "prefix", "label": "a 1 5"}]
+    compare(tmp_path, agents)
+    assert len(list(tmp_path.glob("tiny-a-1-5-seed0*.json"))) == 2
+
+
+@pytest.mark.usefixtures("no_pictures")
+def test_one_agent_under_two_labels_runs_once(tmp_path: Path) -> None:
+    labels = [row["label"] for row in compare(tmp_path, ["random", RENAMED])["rows"]]
+    assert labels[-2:] == ["random", "chance"]
+    assert len(load_rows(tmp_path / "results.jsonl")) == 3
+
+
 def test_two_agents_of_one_name_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="random"):
         compare(tmp_path, ["random", "random"])
+
+
+@pytest.mark.usefixtures("no_pictures")
+def test_an_agent_in_memory_takes_no_name_of_another_one(tmp_path: Path) -> None:
+    def heft(env: Any, seed: int) -> Greedy:
+        return Greedy(env, seed)
+
+    shipped = {"name": "heft", "label": "shipped heft"}
+    twice = [AgentSpec("mine", factory=heft, alias=alias) for alias in "ab"]
+    for agents, name in (([heft, shipped], "heft"), ([heft], "heft"), (twice, "mine")):
+        with pytest.raises(UserError, match=f"another agent is called '{name}': rename"):
+            compare(tmp_path, agents)
+    shipped_object = load_agent("heft")
+    assert compare(tmp_path, [shipped_object])["rows"][-1]["agent"] == "heft"
 
 
 @pytest.mark.parametrize("name", ["nobody", "no.such.module:make", "agents.static:nobody"])
@@ -168,6 +271,19 @@ def test_measured_latencies_are_shown_corrected_for_drift(tmp_path: Path) -> Non
     assert [row["latency_ms"] for row in corrected["rows"]] == pytest.approx(
         [row["latency_ms"] for row in document["rows"]], rel=1e-9
     )
+
+
+@pytest.mark.usefixtures("no_pictures")
+def test_doubt_is_shown_beside_the_row_and_stated(tmp_path: Path) -> None:
+    document = compare(tmp_path, ["window"])
+    *others, window = document["rows"]
+    doubtful = {"doubt": "the machine was busy", "beats_best_single": "within noise"}
+    shown = document | {"rows": [*others, window | doubtful]}
+    for text in (comparison_on_terminal(shown), comparison.format_markdown(shown)):
+        assert "window is doubtful: the machine was busy" in text
+        assert "within noise" not in text
+    alone = others[0] | {"doubt": "the machine was busy", "beats_best_single": "no"}
+    assert comparison.format_verdict(alone) == "no"
 
 
 def comparison_of(rows: list[dict[str, Any]], folder: Path) -> dict[str, Any]:

@@ -66,7 +66,7 @@ def test_settings_reach_the_environment(tmp_path: Path, capsys: pytest.CaptureFi
         (["compare", *SIM, "--set", "colour=red"], "colour"),
         (["compare", "--model", "gone.xml"], "resnet"),
         (["compare", "--model", "tiny", "--devices", "TPU"], "cpu-testbed"),
-        (["compare", *SIM, "--budget", "0"], "at least 1"),
+        (["compare", *SIM, "--budget", "0"], "'budget' must be greater than or equal to 1"),
         (["evaluate", "--model", "tiny", "--placement", "gone.json"], "gone.json"),
     ],
 )
@@ -160,7 +160,7 @@ def test_a_failed_run_of_a_study_gives_exit_status_1(
 @pytest.mark.parametrize(
     ("words", "target", "kept"),
     [
-        (["compare", *SIM], "bench.compare.compare", "the same command starts again there"),
+        (["compare", *SIM], "bench.compare.compare", "rerun the command to continue"),
         (["plan"], "tools.plan.plan", "a profile that was complete is kept"),
         (["fidelity"], "tools.fidelity.fidelity", "a profile that was complete is kept"),
         (["profile"], "tools.granularity.build_backend_to_split", "measures again"),
@@ -172,7 +172,7 @@ def test_a_failed_run_of_a_study_gives_exit_status_1(
         (
             ["bench", "run", "mismatch", "--out", "OUT"],
             "bench.study.runner.run_study",
-            "finished runs are in OUT/results.jsonl; the same command continues",
+            "finished runs are in OUT/results.jsonl; rerun the command to continue",
         ),
         (
             ["bench", "report", "paper", "--out", "OUT"],

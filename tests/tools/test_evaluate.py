@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 from testbed import CHESSBOARD, placement
 
+from placement_gym.backends.protocol import Measurement
 from placement_gym.bench.run.environment import BenchEnv
+from placement_gym.bench.run.finalist import Finalist
 from placement_gym.tools import evaluate
 
 
@@ -21,3 +24,9 @@ def test_the_environment_is_closed_when_measuring_fails(monkeypatch: pytest.Monk
     with pytest.raises(RuntimeError, match="caught fire"):
         evaluate.evaluate_placement("tiny", placement("tiny", CHESSBOARD))
     assert len(closed) == 1
+
+
+def test_a_doubt_is_among_the_values() -> None:
+    doubtful = Measurement(8.0, 10.0, doubt="the machine was busy")
+    values = evaluate.summarize(Finalist(np.zeros(1, np.int64), doubtful, speedup=1.0))
+    assert (values["beats_best_single"], values["doubt"]) == ("within noise", doubtful.doubt)

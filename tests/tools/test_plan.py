@@ -79,6 +79,25 @@ def test_a_split_is_the_plan_only_if_it_wins_beyond_its_noise(
     assert summarize(found, label) == said
 
 
+@pytest.mark.parametrize("doubtful", ["GPU alone", "milp"])
+def test_a_doubtful_measurement_decides_nothing_and_that_is_said(doubtful: str) -> None:
+    measured = {"GPU alone": Measurement(10.0, 10.0), "milp": Measurement(8.0, 10.0)}
+    measured[doubtful] = replace(measured[doubtful], doubt="load average 9.0 on 2 cores")
+    candidates = [Candidate("GPU alone", ALONE, 9.0), Candidate("milp", SPLIT, 8.0)]
+    found = make_rows(candidates, measured, {})
+    assert choose(found) == "GPU alone"
+    assert "could not be decided: load average 9.0 on 2 cores." in summarize(found, "GPU alone")
+
+
+def test_a_doubtful_split_does_not_hide_one_that_wins() -> None:
+    candidates = [Candidate("GPU alone", ALONE, 9.0), Candidate("milp", SPLIT, 8.0),
+                  Candidate("window", 1 - SPLIT, 8.0)]  # fmt: skip
+    lucky = Measurement(7.0, 10.0, doubt="the reference moved")
+    measured = {"GPU alone": Measurement(10.0, 10.0), "milp": Measurement(8.0, 10.0)}
+    found = make_rows(candidates, measured | {"window": lucky}, {})
+    assert choose(found) == "milp"
+
+
 def test_rows_are_relative_to_the_fastest_single_device_and_fastest_first() -> None:
     found = rows(10.0, 8.0)
     assert [row["label"] for row in found] == ["milp", "GPU alone", "CPU alone"]
@@ -199,7 +218,7 @@ def test_the_command_prints_the_table_and_the_verdict(
 ) -> None:
     rows = make_rows(
         [Candidate("CPU alone", ALONE, 9.0), Candidate("milp", SPLIT, 8.0)],
-        {"CPU alone": Measurement(10.0, 10.0)},
+        {"CPU alone": Measurement(10.0, 10.0, doubt="the reference moved")},
         {"milp": "does not run: the device caught fire"},
     )
     document = {
@@ -211,7 +230,14 @@ def test_the_command_prints_the_table_and_the_verdict(
     words = ["plan", "--model", "tiny", "--devices", "cpu-testbed", "--out", str(tmp_path)]
     assert main(words) == 0
     printed = " ".join(capsys.readouterr().out.split())
-    for said in ("predicted ms", "CPU alone", "caught fire", "No split beats", "plan-tiny.json"):
+    for said in (
+        "predicted ms",
+        "CPU alone",
+        "caught fire",
+        "doubtful: the reference",
+        "No split beats",
+        "plan-tiny.json",
+    ):
         assert said in printed
     assert "model estimates that no placement takes less than 8.10 ms" in printed
     assert main([*words, "--json"]) == 0

@@ -15,6 +15,7 @@ from placement_gym.arrays import IntArray
 from placement_gym.bench.known.identity import ProblemIdentity
 from placement_gym.bench.study.task import describe_devices
 from placement_gym.errors import UserError
+from placement_gym.files import write_text
 from placement_gym.solvers.solution import TOLERANCE, reaches
 
 VALUES = Path(__file__).parent / "values"
@@ -101,11 +102,14 @@ class BestKnown:
             raise UserError(f"{path} is not a file of a best known value: {error!r}") from error
 
     def save(self, folder: Path) -> Path:
-        """Write the value as JSON; the problem's earlier file is replaced as a whole."""
+        """Write the value as JSON; the problem's earlier file is replaced as a whole.
+
+        Raises:
+            FileError: It cannot be written; the earlier file is unchanged.
+        """
         path = folder / self.file_name
-        part = path.with_suffix(".part")
-        part.write_text(json.dumps(self.to_json(), indent=1) + "\n")
-        return part.replace(path)
+        write_text(path, json.dumps(self.to_json(), indent=1) + "\n")
+        return path
 
 
 def encode_assignment(assignment: IntArray) -> str:
@@ -140,7 +144,7 @@ def load_values(folder: Path) -> list[BestKnown]:
     Raises:
         UserError: A file is damaged.
     """
-    values = [BestKnown.load(path) for path in folder.glob("*.json")]
+    values = [BestKnown.load(path) for path in folder.glob("[!.]*.json")]
     return sorted(values, key=lambda value: value.name)
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from textwrap import fill
@@ -21,9 +23,10 @@ from placement_gym.bench.report.formats import (
     format_ratio,
 )
 from placement_gym.bench.report.known_latencies import KnownLatencies
+from placement_gym.bench.report.verdict import list_doubts
 from placement_gym.bench.run.environment import BenchEnv
 from placement_gym.bench.run.rows import Json
-from placement_gym.bench.run.verdict import YES
+from placement_gym.bench.run.verdict import WITHIN_NOISE, YES
 from placement_gym.errors import UserError
 from placement_gym.files import keep_if_possible, safe_name, write_text
 from placement_gym.placement import Placement, parse_assignment
@@ -31,6 +34,8 @@ from placement_gym.texts import escape_markdown, escape_paragraph, make_printabl
 
 Document = Mapping[str, Any]
 FILE = "comparison.json"
+PLAIN_LABEL = re.compile(r"[\w -]*")
+"""A label that a file's name can hold as it is, but for spaces."""
 
 COLUMNS = (
     "agent",
@@ -50,7 +55,8 @@ COLUMNS = (
 LEGEND = (
     "ms, p90: median and 90th percentile of the finalist, measured again after the search; "
     f"{GAP_LEGEND}; x: speed-up over the reference device and over the best single device; faster: "
-    "whether it beats the best single device by more than the noise; subm.: submodels that the "
+    "whether it beats the best single device by more than the noise, doubtful if its measurement "
+    "decides nothing; subm.: submodels that the "
     "engine made (expected, if different); evals: placements evaluated in the search; "
     f"{INFEASIBLE_LEGEND}"
 )
@@ -70,10 +76,16 @@ def format_row(row: Json, known: KnownLatencies) -> list[str]:
         format_gap(row["latency_ms"], known),
         f"{row['speedup']:.2f}",
         format_ratio(row["speedup_vs_best_single"], row["noise"]),
-        row["beats_best_single"],
+        format_verdict(row),
         str(made) if made == expected else f"{made} ({expected})",
         *spent,
     ]
+
+
+def format_verdict(row: Json) -> str:
+    """Whether a row beats the best single device, which is never faster than itself."""
+    undecided = row.get("doubt") and row["beats_best_single"] == WITHIN_NOISE
+    return "doubtful" if undecided else str(row["beats_best_single"])
 
 
 def format_known(known: KnownLatencies) -> list[list[str]]:
@@ -104,7 +116,7 @@ def heading(document: Document) -> str:
 
 def conclusion(document: Document) -> str:
     """One sentence that answers the user's question."""
-    interrupted = "Interrupted; the same command continues. " if document["interrupted"] else ""
+    interrupted = "Interrupted; rerun the command to continue. " if document["interrupted"] else ""
     return interrupted + str(document["verdict"])
 
 
@@ -134,6 +146,7 @@ def comparison_table(document: Document) -> Group:
         table,
         Text(LEGEND, style="dim"),
         *(Text(make_printable(line), style="red") for line in list_failures(document)),
+        *(Text(make_printable(line), style="yellow") for line in list_doubts(document["rows"])),
         Text(make_printable(conclusion(document))),
     )
 
@@ -151,8 +164,8 @@ def format_markdown(document: Document) -> str:
     lines += [f"**{escape_markdown(note)}**\n" for note in document["notes"]]
     lines += [_markdown_line(COLUMNS), "|" + " --- |" * len(COLUMNS)]
     lines += [_markdown_line(cells) for cells in rows]
-    failures = map(escape_paragraph, list_failures(document))
-    lines += ["", LEGEND, "", *(f"- {line}" for line in failures)]
+    remarks = [*list_failures(document), *list_doubts(document["rows"])]
+    lines += ["", LEGEND, "", *(f"- {escape_paragraph(line)}" for line in remarks)]
     return "\n".join([*lines, "", escape_paragraph(conclusion(document)), ""])
 
 
@@ -209,8 +222,9 @@ def save_placement(bench_env: BenchEnv, row: Json, folder: Path) -> None:
         return
     base = bench_env.base
     assignment = parse_assignment(row["placement"], base.problem)
+    placement, file = Placement.of(base.problem, assignment, base.graph), _file_of(row, folder)
     with keep_if_possible("a placement"):
-        Placement.of(base.problem, assignment, base.graph).save(_file_of(row, folder, ".json"))
+        placement.save(file, follow=False)
 
 
 def draw_placements(
@@ -247,6 +261,9 @@ def draw_placements(
     return notes
 
 
-def _file_of(row: Json, folder: Path, suffix: str) -> Path:
-    name = safe_name(f"{row['model']}-{row['label']}-seed{row['seed']}".replace(".", "-"))
+def _file_of(row: Json, folder: Path, suffix: str = ".json") -> Path:
+    label = row["label"]
+    name = safe_name(f"{row['model']}-{label}-seed{row['seed']}".replace(".", "-"))
+    if not PLAIN_LABEL.fullmatch(label):  # or "annealing 1.5" would share the file of "1 5"
+        name += f"-{hashlib.sha256(label.encode(errors='backslashreplace')).hexdigest()[:8]}"
     return folder / f"{name}{suffix}"

@@ -28,7 +28,7 @@ def format_infeasible(rows: Sequence[Json]) -> str:
     if not evaluations:
         return "-"
     infeasible, repaired = (
-        sum(row[field] or 0 for row in counted) / evaluations
+        sum(row.get(field) or 0 for row in counted) / evaluations
         for field in ("infeasible", "repaired")
     )
     return f"{infeasible:.0%}" + (f" ({repaired:.0%})" if repaired else "")

@@ -11,12 +11,17 @@ from placement_gym.bench.report.document import Block, Heading, Picture, Table, 
 from placement_gym.bench.report.formats import format_gap, format_infeasible, format_ratio
 from placement_gym.bench.report.known_latencies import KnownLatencies, reopen_env
 from placement_gym.bench.report.scores import StudyResults
-from placement_gym.bench.report.verdict import count_wins, state_verdict
+from placement_gym.bench.report.verdict import (
+    count_doubtful,
+    count_wins,
+    list_doubts,
+    state_verdict,
+)
 from placement_gym.bench.report.yardstick import TRIVIAL
 from placement_gym.bench.run.environment import BenchEnvs
 from placement_gym.bench.run.rows import Json
 from placement_gym.bench.study.task import Task
-from placement_gym.placement import parse_assignment
+from placement_gym.placement import PlacementMismatchError, parse_assignment
 
 COLUMNS = (
     "agent",
@@ -65,6 +70,7 @@ def report_problem(
         *([Text(f"{TRIVIAL} It is in no average.")] if results.yardsticks[problem].trivial else []),
         Table(columns, cells),
         Text(state_verdict(rows, known == KnownLatencies() or known.best_single_ms is not None)),
+        *map(Text, list_doubts(rows)),
         *draw_best_placement(results, problem, task, envs),
     ]
 
@@ -86,7 +92,7 @@ def summarize_agent(results: StudyResults, problem: str, agent: str) -> tuple[fl
         f"{latency.min():.4g} to {latency.max():.4g}",
         format_gap(median, known),
         format_ratio(speedup, noise) if known.best_single_ms is not None else "-",
-        f"{count_wins(rows)} of {len(rows)}",
+        format_wins(rows),
         failed,
         format_greedy(rows),
         f"{np.median(known_values(rows, 'evaluations')):.0f}",
@@ -94,6 +100,12 @@ def summarize_agent(results: StudyResults, problem: str, agent: str) -> tuple[fl
         f"{np.median(known_values(rows, 'wall_s')):.2f}",
         *([f"{np.median(scored):.4g}"] if len(scored) else []),
     ]
+
+
+def format_wins(rows: list[Json]) -> str:
+    """The runs that beat the best single device, and those whose measurement decides nothing."""
+    doubtful = count_doubtful(rows)
+    return f"{count_wins(rows)} of {len(rows)}" + (f" ({doubtful} doubtful)" if doubtful else "")
 
 
 def known_values(rows: list[Json], field: str) -> FloatArray:
@@ -125,7 +137,10 @@ def draw_best_placement(
     if bench_env is None:
         return [Text("The placement is not drawn: its model is not here or has changed.")]
     base = bench_env.base
-    assignment = parse_assignment(best["placement"], base.problem)
+    try:
+        assignment = parse_assignment(best["placement"], base.problem)
+    except PlacementMismatchError as error:
+        return [Text(f"The placement is not drawn: {error}.")]
     latency = f"{best['latency_ms']:.4g} ms by {best['label']}"
     caption = f"{results.names[problem]}: the fastest placement found, {latency}."
     figure = draw_placement(base.problem, assignment, "")

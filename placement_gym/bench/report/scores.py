@@ -24,6 +24,7 @@ from placement_gym.bench.report.stats import (
     interquartile_mean,
     mean_of_medians,
 )
+from placement_gym.bench.report.usable import keep_usable_rows
 from placement_gym.bench.report.yardstick import Yardstick, choose_yardstick
 from placement_gym.bench.run.rows import Json, load_runs
 from placement_gym.bench.study.roles import TEST
@@ -57,7 +58,7 @@ class StudyResults:
         rows = load_runs(Path(folder))
         if not rows:
             raise UserError(f"{folder} has no results: run a study or a comparison first")
-        rows = correct_drift(rows)
+        rows = correct_drift(keep_usable_rows(rows))
         return cls(rows, find_recorded(rows))
 
     def only(self, problems: Collection[str]) -> StudyResults:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-import gymnasium as gym
-
 from placement_gym.bench.report.agent_table import FLOORS, summarize_agents
 from placement_gym.bench.report.document import (
     Block,
@@ -23,11 +21,13 @@ from placement_gym.bench.report.plots import draw_curves, draw_intervals, draw_p
 from placement_gym.bench.report.problem import report_problem
 from placement_gym.bench.report.problem_table import describe_roles, list_problems
 from placement_gym.bench.report.scores import StudyResults
+from placement_gym.bench.report.usable import keep_usable_rows
 from placement_gym.bench.run.environment import BenchEnvs
 from placement_gym.bench.run.rows import Json, load_runs
 from placement_gym.bench.study.roles import ROLES
 from placement_gym.bench.study.spec import Study
 from placement_gym.devices import DeviceSpec, collect_cautions
+from placement_gym.entry_points import find_env_spec
 from placement_gym.errors import UserError
 from placement_gym.progress import progress_bar
 
@@ -64,8 +64,9 @@ def report_study(
     """
     folder, tasks = Path(folder), study.tasks()
     order = {task.key: place for place, task in enumerate(tasks)}
-    runs = load_runs(folder)
-    rows = [row | {"label": study.label(row)} for row in runs if row["key"] in order]
+    runs = [row for row in load_runs(folder) if row["key"] in order]
+    usable = keep_usable_rows(runs, {task.key: task.problem for task in tasks})
+    rows = [row | {"label": study.label(row)} for row in usable]
     if not rows:
         raise UserError(f"{folder} has no results of this study: run it first")
     rows.sort(key=lambda row: order[row["key"]])
@@ -139,7 +140,7 @@ def draw_agents(results: StudyResults, role: str) -> list[Block]:
 
 def list_cautions(study: Study, results: StudyResults) -> list[str]:
     """Notes that a reader needs before any latency of the study."""
-    measured = gym.registry[study.env].nondeterministic
+    measured = find_env_spec(f"placement_gym:{study.env}").nondeterministic
     notes = [NOTE] if measured else []
     for row in results.rows:
         devices = [DeviceSpec.from_json(values) for values in row["devices"]]

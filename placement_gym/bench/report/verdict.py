@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from placement_gym.bench.run.verdict import WITHIN_NOISE, YES
+from placement_gym.bench.run.verdict import UNDECIDED, WITHIN_NOISE, YES
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -35,6 +35,9 @@ def state_verdict(rows: Rows, one_device_holds_the_model: bool = True) -> str:
         best_first = sorted(winners, key=lambda label: -winners[label])
         listed = "; ".join(f"{label} by {100 * winners[label]:.1f} %" for label in best_first)
         return f"Faster than the best single device: {listed}."
+    doubtful = [row for row in splits if row.get("doubt")]
+    if doubtful:
+        return UNDECIDED.format("a split beats the best single device", doubtful[0]["doubt"])
     if any(row["beats_best_single"] == YES for row in rows):
         return "No agent beats the best single device in most of its runs."
     if fastest["beats_best_single"] == WITHIN_NOISE:
@@ -46,6 +49,21 @@ def state_verdict(rows: Rows, one_device_holds_the_model: bool = True) -> str:
 def count_wins(rows: Rows) -> int:
     """Runs whose finalist beats the best single device by more than the noise."""
     return sum(row["beats_best_single"] == YES for row in rows)
+
+
+def count_doubtful(rows: Rows) -> int:
+    """Runs whose finalist's measurement decides nothing."""
+    return sum(bool(row.get("doubt")) for row in rows)
+
+
+def list_doubts(rows: Rows) -> list[str]:
+    """A line for each agent with doubtful runs, with the first reason; 0.1.0 wrote no doubt."""
+    lines = []
+    for label, mine in _by_label(rows).items():
+        doubtful = [row["doubt"] for row in mine if row.get("doubt")]
+        share = f" in {len(doubtful)} of {len(mine)} runs" if len(mine) > 1 else ""
+        lines += [f"{label} is doubtful{share}: {doubtful[0]}"] if doubtful else []
+    return lines
 
 
 def _by_label(rows: Rows) -> dict[str, list[Mapping[str, Any]]]:

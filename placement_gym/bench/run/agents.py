@@ -146,6 +146,25 @@ def check_labels(agents: Sequence[AgentSpec]) -> None:
         raise UserError(f"two agents are called {twice}: give each {{name, kwargs, label}}")
 
 
+def check_objects(agents: Sequence[AgentSpec]) -> None:
+    """Raise if an agent in memory has the name of another one: rows could not tell them apart.
+
+    Raises:
+        UserError: Its name is registered, or another agent has it.
+    """
+    counts, known = Counter(agent.name for agent in agents), registered_agents()
+    for agent in agents:
+        if agent.factory is None or agent.factory is known_agent(agent.name, known):
+            continue
+        if agent.name in known or counts[agent.name] > 1:
+            raise UserError(f"another agent is called {agent.name!r}: rename your own")
+
+
+def known_agent(name: str, known: Mapping[str, str]) -> Any:
+    """The registered agent of a name, None if there is none."""
+    return import_attribute(known[name]) if name in known else None
+
+
 def load_agent(name: str) -> Any:
     """Import the factory, or the agent, of a registered name or ``"module:attribute"``.
 

@@ -18,7 +18,7 @@ from placement_gym.bench.run.finalist import Finalist
 from placement_gym.devices import DeviceSpec
 from placement_gym.entry_points import check_kwargs
 from placement_gym.env import DevicePlacementEnv, placement_env
-from placement_gym.files import replace_file, safe_name
+from placement_gym.files import FileError, replace_file, safe_name
 
 if TYPE_CHECKING:
     import openvino as ov
@@ -79,10 +79,16 @@ class BenchEnv:
         )
 
     def clear_caches(self) -> None:
-        """Forget measurements, but none in a file: runs with different seeds are independent."""
+        """Forget measurements, but none in a file: runs with different seeds are independent.
+
+        Where they are noisy every device alone is measured again: which one is the fastest must
+        not rest on a single sample for all seeds.
+        """
         self.finals.clear()
         if isinstance(self.base.backend, CachedBackend):
             self.base.backend.seen.clear()
+        if self.measured:
+            self.base.measure_singles_again()
 
     def close(self) -> None:
         self.env.close()
@@ -136,8 +142,14 @@ def save_model(model: ov.Model, folder: Path) -> Path:
 
     path = folder / f"{safe_name(model.get_friendly_name())}.xml"
     with replace_file(path.with_suffix(".bin")) as weights, replace_file(path) as new:
-        ov.save_model(model, new, compress_to_fp16=False)
-        new.with_suffix(".bin").rename(weights)
+        written = new.with_suffix(".bin")
+        try:
+            ov.save_model(model, new, compress_to_fp16=False)
+            written.rename(weights)
+        except RuntimeError as error:  # OpenVINO's, for a full disk
+            raise FileError(f"cannot write {str(path)!r}: {error}") from error
+        finally:
+            written.unlink(missing_ok=True)
     return path
 
 

@@ -19,12 +19,14 @@ class Finalist:
         speedup: Over the reference device, which is measured with the first finalists.
         handicap: Factor of the speed-up over the single device: 1 where some device may run the
             model alone, else the penalty of an infeasible placement.
+        rechecked: Whether this is its measurement after it was chosen, with no rival beside it.
     """
 
     assignment: IntArray
     measurement: Measurement
     speedup: float
     handicap: float = 1.0
+    rechecked: bool = False
 
     @property
     def speedup_vs_best_single(self) -> float:

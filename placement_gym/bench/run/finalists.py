@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from placement_gym.arrays import IntArray
 from placement_gym.bench.run.environment import BenchEnv
@@ -16,7 +17,8 @@ def choose_finalist(bench_env: BenchEnv, candidates: Sequence[IntArray]) -> Fina
 
     The fastest of several noisy measurements is biased. So a candidate that beats the best single
     device is measured once more, alone, and that measurement counts; so is one whose measurement
-    is doubtful, and if it still is, it decides nothing.
+    is doubtful, and if it still is, it decides nothing. This happens once to a placement, also if
+    an earlier run measured it beside others.
 
     Args:
         bench_env: The environment that they were found in.
@@ -28,9 +30,12 @@ def choose_finalist(bench_env: BenchEnv, candidates: Sequence[IntArray]) -> Fina
     finals = [bench_env.finals[candidate.tobytes()] for candidate in candidates]
     chosen = max(finals, key=lambda final: final.speedup_vs_best_single)
     uncertain = chosen.beats_best_single == YES or chosen.measurement.doubt
-    if bench_env.measured and unknown and uncertain:
-        remeasure(bench_env, [chosen.assignment])
-    return bench_env.finals[chosen.assignment.tobytes()]
+    if not (bench_env.measured and uncertain) or chosen.rechecked:
+        return chosen
+    remeasure(bench_env, [chosen.assignment])
+    key = chosen.assignment.tobytes()
+    bench_env.finals[key] = replace(bench_env.finals[key], rechecked=True)
+    return bench_env.finals[key]
 
 
 def remeasure(bench_env: BenchEnv, candidates: Sequence[IntArray]) -> None:

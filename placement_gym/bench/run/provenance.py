@@ -35,9 +35,20 @@ def host() -> str:
 @cache
 def git_commit() -> str | None:
     """Commit of the source tree this package runs from; None if there is none."""
-    command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD"]
+    return find_commit(Path(__file__))
+
+
+def find_commit(file: Path) -> str | None:
+    """Commit of the repository that tracks a file; None if none does, as in a venv inside one."""
     try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if not run_git(file.parent, "ls-files", file.name):
+            return None
+        return run_git(file.parent, "rev-parse", "--short", "HEAD") or None
     except OSError:
         return None
-    return done.stdout.strip() or None
+
+
+def run_git(folder: Path, *words: str) -> str:
+    """What git prints; an empty string if it fails."""
+    command = ["git", "-C", str(folder), *words]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()

@@ -23,9 +23,14 @@ Json = dict[str, Any]
 ROWS = "results.jsonl"
 PACKED_ROWS = "results.jsonl.xz"
 """Published rows, compressed; they are only read."""
+LOCK = ".lock"
 DAMAGED = "results.damaged.txt"
 """Beside the results: lines that were no rows, each under its number and its fault."""
 MAX_BYTES = 2**34
+MAX_UNPACKED_BYTES = 2**29
+"""Of a compressed file, which may be small and hold much more."""
+MAX_UNPACKING_BYTES = 2**28
+"""Memory for decompressing; the strongest preset needs a quarter."""
 
 
 @dataclass(frozen=True)
@@ -106,9 +111,15 @@ class Row:
 
 
 def to_plain(value: Any) -> Any:
-    """Convert a value to what JSON can hold: tuples to lists, NaN and infinite numbers to None."""
+    """Convert a value to what JSON can hold.
+
+    Tuples become lists, NaN and infinite numbers None, and bytes of a path that are no UTF-8
+    escapes.
+    """
     if isinstance(value, Mapping):
-        return {key: to_plain(item) for key, item in value.items()}
+        return {to_plain(key): to_plain(item) for key, item in value.items()}
+    if isinstance(value, str):
+        return value.encode(errors="backslashreplace").decode()
     if isinstance(value, (list, tuple)):
         return [to_plain(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
@@ -120,12 +131,17 @@ def append_row(path: Path, row: Json) -> None:
     """Add one line to a results file; a last line that a kill has torn is cut off first.
 
     Raises:
-        FileError: It cannot be written; the lines before are kept.
+        FileError: It cannot be written, or could not be read again; the lines before are kept.
     """
+    line = json.dumps(row).encode()
+    try:
+        parse_row(line)
+    except UserError as error:
+        raise FileError(f"{str(path)!r} would not be read again: {error}") from error
     cut_torn_line(path)
     try:
         with path.open("ab") as file:
-            file.write(json.dumps(row).encode() + b"\n")
+            file.write(line + b"\n")
             file.flush()
             os.fsync(file.fileno())
     except OSError as error:
@@ -231,16 +247,19 @@ def unpack(path: Path) -> bytes:
         FileError: The file cannot be read.
         UserError: A compressed file is damaged or too large.
     """
-    content = read_bytes(path, MAX_BYTES)
-    if path.suffix != ".xz":
+    packed = path.suffix == ".xz"
+    content = read_bytes(path, MAX_UNPACKED_BYTES if packed else MAX_BYTES)
+    if not packed:
         return content
-    unpacking = lzma.LZMADecompressor()
+    unpacking = lzma.LZMADecompressor(memlimit=MAX_UNPACKING_BYTES)
     try:
-        unpacked = unpacking.decompress(content, max_length=MAX_BYTES)
+        unpacked = unpacking.decompress(content, max_length=MAX_UNPACKED_BYTES)
     except lzma.LZMAError as error:
         raise UserError(f"{path} is damaged or not compressed by xz: {error}") from error
     if not unpacking.eof:
-        raise UserError(f"{path} is damaged: it is cut off, or has more than {MAX_BYTES} bytes")
+        raise UserError(
+            f"{path} is damaged: it is cut off, or has more than {MAX_UNPACKED_BYTES} bytes"
+        )
     return unpacked
 
 
@@ -269,9 +288,14 @@ def lock_folder(folder: Path) -> Iterator[None]:
     """Keep every other process from writing into the folder.
 
     Raises:
-        UserError: Another process is writing into it.
+        UserError: Another process is writing into it, or a link in it leads elsewhere.
     """
-    lock = FileLock(folder / ".lock")
+    for path in (folder / LOCK, folder / ROWS):
+        if path.is_symlink():
+            raise UserError(
+                f"{path} is a link, and what it leads to would be changed: replace it by a file"
+            )
+    lock = FileLock(folder / LOCK)
     try:
         lock.acquire(timeout=0)
     except Timeout:

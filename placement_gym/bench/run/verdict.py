@@ -4,6 +4,10 @@ from __future__ import annotations
 
 YES, NO, WITHIN_NOISE = "yes", "no", "within noise"
 
+UNDECIDED = (
+    "Whether {} could not be decided: {}. Measure again while nothing else runs on this machine."
+)
+
 
 def compare_with_best_single(ratio: float, noise: float, doubt: str = "") -> str:
     """``"yes"`` or ``"no"``, or ``"within noise"`` where the measurement cannot tell.

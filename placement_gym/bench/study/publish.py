@@ -10,7 +10,7 @@ from placement_gym.bench.run.rows import PACKED_ROWS, ROWS, Json, load_runs
 from placement_gym.bench.study.spec import Study
 from placement_gym.bench.study.task import expand_variables
 from placement_gym.errors import UserError
-from placement_gym.files import make_output_folder
+from placement_gym.files import make_output_folder, write_bytes
 
 
 def publish_rows(study: Study, results: str | Path, out: str | Path) -> tuple[Path, int]:
@@ -34,7 +34,7 @@ def publish_rows(study: Study, results: str | Path, out: str | Path) -> tuple[Pa
         raise UserError(f"{results} has no {ROWS} with rows of this study: run it first")
     lines = "".join(json.dumps(row) + "\n" for row in rows)
     path = make_output_folder(out) / PACKED_ROWS
-    path.write_bytes(lzma.compress(lines.encode(), preset=9 | lzma.PRESET_EXTREME))
+    write_bytes(path, lzma.compress(lines.encode(), preset=9 | lzma.PRESET_EXTREME))
     return path, len(tasks) - len(rows)
 
 

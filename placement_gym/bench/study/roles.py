@@ -34,7 +34,7 @@ def assign_roles(roles: Roles, tasks: Sequence[Task]) -> dict[str, str]:
         for entry in check_entries(role, entries):
             problems = {task.problem for task in tasks if fits(entry, task)}
             if not problems and role != TRAIN:
-                raise UserError(f"{role} names {entry!r}, which is no problem of the study")
+                raise UserError(f"{role} names {entry!r}, which is not a problem of the study")
             for problem in problems:
                 if found.setdefault(problem, role) != role:
                     raise UserError(f"{entry!r} is both a {found[problem]} and a {role} problem")

@@ -159,7 +159,7 @@ def run_tasks(
         except KeyboardInterrupt:
             raise KeyboardInterrupt(
                 f"{n_done} of {len(tasks)} runs are in {folder / ROWS}; "
-                "the same command continues with the rest"
+                "rerun the command to continue"
             ) from None
         finally:
             executor.close()

@@ -17,6 +17,8 @@ from placement_gym.errors import UserError
 from placement_gym.files import read_bytes
 
 MAX_FILE_BYTES = 2**20
+LOG_OPTION = "tensorboard_log"
+"""The only option of shipped agents, one of SB3's, that has them write files."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,8 @@ class Study:
 
         check(StudyFields, vars(self))
         check_labels(self.specs)
-        assign_roles(self.roles, self.tasks())
+        if self.roles:
+            assign_roles(self.roles, self.tasks())
 
     @classmethod
     def load(cls, path: str | Path) -> Study:
@@ -78,7 +81,7 @@ class Study:
         try:
             return cls.of(parse_yaml(content))
         except UserError as error:
-            raise UserError(f"{file} is no study: {error}") from error
+            raise UserError(f"{file} is not a valid study file: {error}") from error
 
     @classmethod
     def of(cls, values: Any) -> Study:
@@ -99,6 +102,11 @@ class Study:
     def code(self) -> list[str]:
         """The agents that are code of their own, ``"module:attribute"``, and not registered."""
         return sorted({spec.name for spec in self.specs if ":" in spec.name})
+
+    @property
+    def logging(self) -> list[str]:
+        """The agents whose options name a folder that they would write logs into."""
+        return [spec.label for spec in self.specs if spec.kwargs.get(LOG_OPTION)]
 
     @property
     def all_seeds(self) -> list[int]:

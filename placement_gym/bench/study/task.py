@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from placement_gym.bench.run.rows import to_plain
 from placement_gym.errors import UserError
 
 VARIABLE = re.compile(r"\$\{?(\w+)\}?")
@@ -46,14 +47,14 @@ class Task:
     def key(self) -> str:
         """Sixteen hex digits of all fields: equal tasks are one run."""
         given = {name: value for name, value in vars(self).items() if value or name != "score_on"}
-        text = json.dumps(given, sort_keys=True)
+        text = json.dumps(to_plain(given), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     @property
     def problem(self) -> str:
         """The problem as JSON: environment, its arguments, model, devices."""
         parts = [self.env, self.env_kwargs, self.model, self.devices]
-        return json.dumps(parts, sort_keys=True)
+        return json.dumps(to_plain(parts), sort_keys=True)
 
     @property
     def make_kwargs(self) -> dict[str, Any]:

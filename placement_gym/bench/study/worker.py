@@ -13,7 +13,7 @@ from placement_gym.bench.run.agents import AgentSpec
 from placement_gym.bench.run.environment import BenchEnvs
 from placement_gym.bench.run.finalist import Finalist
 from placement_gym.bench.run.finalists import choose_finalist
-from placement_gym.bench.run.rows import Json, Row
+from placement_gym.bench.run.rows import Json, Row, to_plain
 from placement_gym.bench.study.task import Task
 from placement_gym.placement import Placement
 
@@ -38,7 +38,8 @@ def run_task(
         measure_anew: Whether measurements of earlier runs are forgotten first.
     """
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
+        # Those of libraries; this package's own have its name as module, see ``warn_user``.
+        warnings.filterwarnings("ignore", category=UserWarning, module="(?!placement_gym$)")
         try:
             bench_env = envs.get(task.env, task.make_kwargs)
             if measure_anew:
@@ -61,7 +62,7 @@ def complete_task_row(task: Task, row: Row, scored: Finalist | None = None) -> J
     return {
         "key": task.key,
         "problem": task.problem,
-        "score_on": dict(task.score_on),
+        "score_on": to_plain(task.score_on),
         **row.to_json(),
         "scored_ms": scored.measurement.latency_ms if scored else None,
         "scored_speedup": scored.speedup_vs_best_single if scored else None,

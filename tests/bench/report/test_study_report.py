@@ -17,12 +17,14 @@ from studies import REPORTED, read_rows
 from placement_gym.bench.report import stats
 from placement_gym.bench.report.drift import correct_drift
 from placement_gym.bench.report.known_latencies import KnownLatencies, load_known_latencies
+from placement_gym.bench.report.problem import draw_best_placement
 from placement_gym.bench.report.scores import StudyResults
-from placement_gym.bench.report.study import report_study
+from placement_gym.bench.report.study import list_cautions, report_study
 from placement_gym.bench.run import rows as rows_file
 from placement_gym.bench.run.environment import BenchEnvs
 from placement_gym.bench.study.runner import run_study
 from placement_gym.cli.main import main
+from placement_gym.errors import PlacementGymWarning, UserError
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -132,7 +134,7 @@ def test_the_commands_report_and_validate(
     assert main(["bench", "report", str(file), "--out", str(folder)]) == 0
     assert "report.html" in capsys.readouterr().out
     assert main(["bench", "validate", "--out", str(folder)]) == 0
-    assert "30 of 30 rows hold" in capsys.readouterr().out
+    assert "30 of 30 rows are valid" in capsys.readouterr().out
     row = read_rows(folder)[0] | {"evaluations": 99}
     (tmp_path / "results.jsonl").write_text(json.dumps(row) + "\n")
     assert main(["bench", "validate", "--out", str(tmp_path)]) == 1
@@ -266,3 +268,29 @@ def test_results_are_read_as_scores_of_runs_and_problems(folder: Path, tmp_path:
     assert results.scores("min-cut").max() == 1.0
     with pytest.raises(ValueError, match="no results"):
         StudyResults.load(tmp_path)
+
+
+def test_invalid_rows_are_left_out_and_named(folder: Path, tmp_path: Path) -> None:
+    rows = read_rows(folder)
+    rows[0]["env_kwargs"]["schedule"] = [1]
+    rows[1]["devices"] = [{"name": 5}]
+    rows[2]["problem"] = json.dumps(["E", {}, "other", [{}]])
+    rows_file.write_rows(tmp_path / rows_file.ROWS, rows)
+    with pytest.warns(PlacementGymWarning, match=r"3 of 30 rows.*seed \d: .*another problem"):
+        markdown, _ = report_study(REPORTED, tmp_path, quiet=True)
+    assert "27 of 30 runs" in markdown.read_text()
+    with pytest.warns(PlacementGymWarning, match="3 of 30 rows"):
+        assert len(StudyResults.load(tmp_path).rows) == 27
+
+
+def test_the_report_of_a_study_in_an_unknown_environment_is_the_users_error(folder: Path) -> None:
+    with pytest.raises(UserError, match="env must be one of"):
+        list_cautions(replace(REPORTED, env="Unknown-v0"), found_in(folder))
+
+
+def test_a_placement_that_does_not_fit_its_problem_is_not_drawn(folder: Path) -> None:
+    rows = [row | {"placement": {"a": "CPU"}} for row in read_rows(folder)]
+    problem, task = rows[0]["problem"], REPORTED.tasks()[0]
+    with BenchEnvs() as envs:
+        (text,) = draw_best_placement(StudyResults(rows), problem, task, envs)
+    assert text.markdown(folder).startswith("The placement is not drawn: the placement has 1 units")

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from placement_gym.bench.report.verdict import state_verdict
+from placement_gym.bench.report.problem import format_wins
+from placement_gym.bench.report.verdict import list_doubts, state_verdict
 
 SPLIT = {"a": "CPU", "b": "GPU"}
 ALONE = {"label": "single-device CPU", "placement": {"a": "CPU"}, "beats_best_single": "no"}
@@ -21,6 +22,7 @@ def run(label: str, ratio: float, beats: str) -> dict[str, Any]:
     }
 
 
+DOUBT = {"doubt": "the machine was busy"}
 FAILED = {"label": "window", "placement": None, "beats_best_single": None}
 
 
@@ -30,6 +32,14 @@ FAILED = {"label": "window", "placement": None, "beats_best_single": None}
         ([], "No split was measured."),
         ([run("window", 0.5, "no")], "No split beats the best single device."),
         ([run("window", 1.01, "within noise")], "No split beats the best single device; window"),
+        (
+            [run("window", 1.25, "within noise") | DOUBT],
+            "Whether a split beats the best single device could not be decided: the machine was",
+        ),
+        (
+            [run("window", 1.25, "yes"), run("prefix", 1.3, "within noise") | DOUBT],
+            "Faster than the best single device: window by 25.0 %.",
+        ),
         ([run("window", 1.25, "yes")], "Faster than the best single device: window by 25.0 %."),
         (
             [run("window", 1.25, "yes"), run("prefix", 1.5, "yes")],
@@ -55,3 +65,10 @@ def test_where_no_device_holds_the_model_the_fastest_split_is_named() -> None:
     rows = [run("window", 5.0, "yes"), run("prefix", 7.0, "yes")]
     expected = "No single device holds the model; prefix is the fastest split."
     assert state_verdict(rows, one_device_holds_the_model=False) == expected
+
+
+def test_a_report_counts_doubtful_runs_and_names_the_first_reason() -> None:
+    doubtful = run("window", 1.25, "within noise") | DOUBT
+    rows = [run("window", 1.2, "yes"), doubtful, doubtful]
+    assert format_wins(rows) == "1 of 3 (2 doubtful)"
+    assert list_doubts(rows) == ["window is doubtful in 2 of 3 runs: the machine was busy"]

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from disks import full_disk
 
 from placement_gym.backends.cached import CachedBackend
-from placement_gym.bench.run.environment import BenchEnv, BenchEnvs
+from placement_gym.backends.single_devices import SingleDeviceResults
+from placement_gym.bench.run.environment import BenchEnv, BenchEnvs, save_model
 from placement_gym.bench.run.finalists import choose_finalist
+from placement_gym.files import FileError
 from placement_gym.models import load
 
 SIM = "DevicePlacementSim-v0"
@@ -20,6 +24,15 @@ def test_a_model_in_memory_is_saved_for_the_new_process(tmp_path: Path) -> None:
     bench_env = BenchEnv.make(SIM, {"model": load("tiny")}, tmp_path)
     assert bench_env.env_kwargs["model"] == str(tmp_path / "tiny.xml")
     json.dumps(bench_env.env_kwargs)
+
+
+def test_a_full_disk_leaves_the_model_that_was_saved(tmp_path: Path) -> None:
+    model = load("tiny")
+    save_model(model, tmp_path)
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    with full_disk(1000), pytest.raises(FileError, match=r"cannot write '.*tiny\.xml'"):
+        save_model(model, tmp_path)
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
 def test_the_least_recently_used_environment_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -47,6 +60,25 @@ def test_environments_are_closed_when_something_fails(monkeypatch: pytest.Monkey
     with pytest.raises(KeyError):
         fail()
     assert closed == [SIM]
+
+
+@pytest.mark.parametrize("measured", [True, False])
+def test_noisy_single_devices_are_measured_again_for_every_seed(
+    measured: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with BenchEnvs() as envs:
+        bench_env = envs.get(SIM, {"model": "tiny"})
+        base, before = bench_env.base, bench_env.base.singles
+        _ = base.reference, base.best_speedups
+        slower = [replace(m, latency_ms=2 * m.latency_ms) for m in before.measurements if m]
+        again = SingleDeviceResults(tuple(slower), before.feasible)
+        monkeypatch.setattr(SingleDeviceResults, "of", lambda backend: again)
+        monkeypatch.setattr(BenchEnv, "measured", property(lambda _: measured))
+        bench_env.clear_caches()
+        expected = again if measured else before
+        assert base.singles is expected
+        assert base.reference is expected.measurements[base.problem.reference_device]
+        assert base.best_speedups[0] == expected.fastest().speedup
 
 
 def test_cleared_caches_hold_no_measurement(bench_env: BenchEnv) -> None:

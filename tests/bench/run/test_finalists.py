@@ -112,6 +112,29 @@ def test_a_winner_is_measured_once_more_and_that_counts(
     assert next(speedups, None) is None
 
 
+@pytest.mark.parametrize("doubt", ["", "the machine was busy"])
+def test_a_lucky_rival_of_an_earlier_run_is_measured_once_more_too(
+    doubt: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench_env = BenchEnv.make(
+        "DevicePlacement-v0", {"model": "tiny", "devices": "cpu-testbed"}, tmp_path
+    )
+    problem = bench_env.base.problem
+    first, rival = np.arange(problem.n_units) % 2, 1 - np.arange(problem.n_units) % 2
+    script = {first.tobytes(): iter([1.3, 1.01]), rival.tobytes(): iter([1.25, 1.02])}
+
+    def remeasure(_: IsolatedBackend, assignments: list[Any]) -> list[Measurement]:
+        found = [next(script.get(one.tobytes(), iter([1.0]))) for one in assignments]
+        return [replace(measurement(one, 0.005), doubt=doubt) for one in found]
+
+    monkeypatch.setattr(IsolatedBackend, "remeasure", remeasure)
+    monkeypatch.setattr(type(bench_env.base.singles), "best", lambda self, limited=True: 0)
+    assert choose_finalist(bench_env, [first, rival]).speedup_vs_best_single == pytest.approx(1.01)
+    for _ in range(2):  # the second time nothing is left to measure
+        again = choose_finalist(bench_env, [rival])
+        assert again.speedup_vs_best_single == pytest.approx(1.02)
+
+
 def test_the_reference_device_is_measured_with_the_first_finalists_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

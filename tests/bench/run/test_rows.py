@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import lzma
 from pathlib import Path
+from typing import Any
 
 import openvino as ov
 import pytest
@@ -65,6 +66,10 @@ def test_removed_rows_leave_the_others_as_they_are(row: rows_file.Json, tmp_path
     assert path.read_text().splitlines() == [before[0], before[2]]
 
 
+def read_lines(path: Path) -> list[str]:
+    return path.read_text().splitlines() if path.exists() else []
+
+
 @pytest.mark.parametrize(
     ("line", "fault"),
     [
@@ -94,9 +99,17 @@ def test_a_damaged_line_is_set_aside_with_its_number(
 
 def test_a_row_with_a_wrong_field_is_damaged(row: rows_file.Json, tmp_path: Path) -> None:
     path = tmp_path / rows_file.ROWS
-    for change in ({"latency_ms": "fast"}, {"curve": [[1]]}, {"problem": "[1, 2]"}, {"seed": 0.5}):
-        rows_file.append_row(path, keyed(row, "a") | change)
-    with pytest.warns(PlacementGymWarning, match=r"4 damaged lines.*'latency_ms'.*'curve"):
+    changes: list[dict[str, Any]] = [
+        *({"latency_ms": "fast"}, {"curve": [[1]]}, {"problem": "[1, 2]"}, {"seed": 0.5}),
+        *({"latency_ms": 0.0}, {"placement": None}, {"repaired": "y"}, {"infeasible": -1}),
+        *({"curve": [[None, 1.0, 1.0]]}, {"speedup": None}, {"doubt": 1}),
+    ]
+    for change in changes:
+        wrong = keyed(row, "a") | change
+        with pytest.raises(FileError, match="would not be read again"):
+            rows_file.append_row(path, wrong)
+        rows_file.write_rows(path, [*map(json.loads, read_lines(path)), wrong])
+    with pytest.warns(PlacementGymWarning, match=r"11 damaged lines.*'latency_ms'.*'curve"):
         assert rows_file.load_rows(path) == []
 
 
@@ -110,6 +123,19 @@ def test_a_full_disk_costs_the_new_row_alone(row: rows_file.Json, tmp_path: Path
     rows_file.append_row(path, keyed(row, "c"))
     assert [found["key"] for found in rows_file.load_rows(path)] == ["a", "c"]
     assert path.read_bytes().startswith(before)
+
+
+@pytest.mark.parametrize("name", [rows_file.LOCK, rows_file.ROWS])
+def test_a_folder_whose_rows_would_be_written_elsewhere_is_refused(
+    name: str, tmp_path: Path
+) -> None:
+    victim, folder = tmp_path / "bashrc", tmp_path / "out"
+    victim.write_text("good")
+    folder.mkdir()
+    (folder / name).symlink_to("../bashrc")
+    with pytest.raises(UserError, match="is a link"), rows_file.lock_folder(folder):
+        pass
+    assert victim.read_text() == "good"
 
 
 def test_published_rows_are_read_compressed_and_added_to(
@@ -138,3 +164,16 @@ def test_a_damaged_compressed_file_is_named(tmp_path: Path) -> None:
         (tmp_path / rows_file.PACKED_ROWS).write_bytes(content)
         with pytest.raises(UserError, match=r"results\.jsonl\.xz is damaged"):
             rows_file.load_runs(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("limit", "said"),
+    [("MAX_UNPACKED_BYTES", "more than 100000 bytes"), ("MAX_UNPACKING_BYTES", "usage limit")],
+)
+def test_a_small_file_that_holds_too_much_is_refused(
+    limit: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rows_file, limit, 100_000)
+    (tmp_path / rows_file.PACKED_ROWS).write_bytes(lzma.compress(bytes(200_000)))
+    with pytest.raises(UserError, match=said):
+        rows_file.load_runs(tmp_path)

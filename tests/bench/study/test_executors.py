@@ -309,7 +309,7 @@ def test_an_interrupt_keeps_finished_rows_and_says_how_to_continue(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(runner, "run_all", interrupt_after_two)
-    with pytest.raises(KeyboardInterrupt, match=r"2 of 18 runs .* the same command continues"):
+    with pytest.raises(KeyboardInterrupt, match=r"2 of 18 runs .* rerun the command to continue"):
         run_study(study(), tmp_path, "serial", quiet=True)
     monkeypatch.undo()
     assert len(rows_file.load_runs(tmp_path)) == 2

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from disks import full_disk
 from published import DATA
 from studies import REPORTED, read_rows, study
 
@@ -16,6 +17,7 @@ from placement_gym.bench.study.replay import validate
 from placement_gym.bench.study.runner import run_study
 from placement_gym.cli.main import main
 from placement_gym.errors import UserError
+from placement_gym.files import FileError
 
 
 def test_published_rows_are_those_of_the_study_in_its_order(folder: Path, tmp_path: Path) -> None:
@@ -56,6 +58,14 @@ def test_published_rows_name_no_machine_and_replay_where_the_files_lie_elsewhere
     monkeypatch.delenv("NETS")
     errors = [replay.error for replay in validate(tmp_path / "published", quiet=True)]
     assert all("set the variable NETS" in error for error in errors)
+
+
+def test_a_full_disk_leaves_the_rows_that_were_published(folder: Path, tmp_path: Path) -> None:
+    path, _ = publish_rows(REPORTED, folder, tmp_path)
+    before = path.read_bytes()
+    with full_disk(100), pytest.raises(FileError, match=r"results\.jsonl\.xz"):
+        publish_rows(REPORTED, folder, tmp_path)
+    assert path.read_bytes() == before
 
 
 def test_a_study_without_results_is_not_published(tmp_path: Path) -> None:

@@ -40,14 +40,14 @@ def test_models_to_train_on_need_not_be_compared_on() -> None:
 
 
 def test_half_a_name_is_no_name() -> None:
-    with pytest.raises(UserError, match="no problem of the study"):
+    with pytest.raises(UserError, match="not a problem of the study"):
         study(models=["${DATA}/a/net.json"], roles={"test": ["et"]})
 
 
 @pytest.mark.parametrize(
     ("roles", "message"),
     [
-        ({"validation": ["nothing"]}, "'nothing', which is no problem"),
+        ({"validation": ["nothing"]}, "'nothing', which is not a problem"),
         ({"validations": ["tiny"]}, "did you mean 'validation'"),
         ({"validation": "tiny"}, "list of models"),
         ({"validation": ["tiny"], "test": ["tiny"]}, "both"),

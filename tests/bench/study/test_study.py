@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from studies import VALUES, study, timeless
 from placement_gym.backends.cached import CachedBackend
 from placement_gym.bench.compare import compare
 from placement_gym.bench.run import rows as rows_file
+from placement_gym.bench.run.agents import load_agent
 from placement_gym.bench.run.environment import BenchEnv, BenchEnvs
 from placement_gym.bench.study.executors import Serial
 from placement_gym.bench.study.replay import validate
@@ -26,7 +28,7 @@ from placement_gym.bench.study.task import expand_variables
 from placement_gym.bench.study.worker import make_failed_row, run_task
 from placement_gym.cli.main import main
 from placement_gym.env import placement_env
-from placement_gym.errors import PlacementGymWarning, UserError
+from placement_gym.errors import PlacementGymWarning, UserError, warn_user
 
 SIM = "DevicePlacementSim-v0"
 
@@ -116,7 +118,7 @@ def test_what_cannot_run_is_refused_before_anything_does(
 
 def test_a_binary_study_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "study.yaml").write_bytes(b"\xff\xfe\x00\x80")
-    with pytest.raises(UserError, match=r"study\.yaml is no study: not valid YAML"):
+    with pytest.raises(UserError, match=r"study\.yaml is not a valid study file: not valid YAML"):
         Study.load(tmp_path / "study.yaml")
 
 
@@ -291,6 +293,33 @@ def test_the_command_runs_a_study_and_a_dry_run_does_nothing(
     assert main(["bench", "run", str(tmp_path / "none.yaml"), "--out", str(out)]) == 2
 
 
+def test_a_study_names_no_folder_to_write_logs_into(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, logs = tmp_path / "study.yaml", tmp_path / "logs"
+    agent = {"name": "hsdag", "kwargs": {"tensorboard_log": str(logs)}}
+    file.write_text(json.dumps(VALUES | {"models": ["tiny"], "seeds": 1, "agents": [agent]}))
+    words = ["bench", "run", str(file), "--out", str(tmp_path / "out"), "--executor", "serial"]
+    assert main(words) == 2
+    assert "remove tensorboard_log, or add --trust" in capsys.readouterr().err
+    assert not logs.exists()
+
+
+def test_warnings_of_this_package_are_shown_and_those_of_libraries_are_not(
+    envs: BenchEnvs,
+) -> None:
+    def warn(env: gym.Env[Any, Any], seed: int) -> Any:
+        warnings.warn("of a library", UserWarning, stacklevel=1)
+        warn_user("of this package")
+        return load_agent("single-device")(env, seed)
+
+    (task, *_) = study(models=["tiny"], agents=["warn"]).tasks()
+    with warnings.catch_warnings(record=True) as shown:
+        warnings.simplefilter("always")
+        assert run_task(task, envs, {"warn": warn})["error"] == ""
+    assert [str(one.message) for one in shown] == ["of this package"]
+
+
 def test_finalists_are_scored_once_more_elsewhere(tmp_path: Path) -> None:
     elsewhere = {"schedule": "placeto", "devices": "cpu+igpu"}
     changed = study(models=["inception"], devices=["cpu+dgpu"], agents=["random-blocks"])
@@ -331,3 +360,31 @@ def test_a_comparison_shares_measurements_within_a_seed_only(
         for task in (first, first, second, second):
             executor.submit(task)
         assert len(cleared) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("env_kwargs: {a: &long %s, b: [%s]}", "characters"),
+        ("score_on: {a: %s}\nseeds: 20000", "too long for 20000 runs"),
+        ("seeds: 100001", "100001 runs, more than 100000"),
+    ],
+    ids=["aliases", "settings", "runs"],
+)
+def test_a_small_study_cannot_exhaust_the_machine(text: str, message: str, tmp_path: Path) -> None:
+    parts = ("x" * 100_000, ", ".join(["*long"] * 200))
+    file = tmp_path / "study.yaml"
+    file.write_text(
+        "env: E\nmodels: [tiny]\nagents: [random]\nbudget: 3\n" + text % parts[: text.count("%s")]
+    )
+    with pytest.raises(UserError, match=message):
+        Study.load(file)
+
+
+def test_a_study_without_roles_is_checked_without_building_its_runs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Study, "tasks", lambda _: pytest.fail("built all runs"))
+    study(seeds=10_000)
+    with pytest.raises(pytest.fail.Exception):
+        study(roles={"test": ["tiny"]})
