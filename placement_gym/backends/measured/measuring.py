@@ -143,16 +143,19 @@ class MeasuringBackend(ABC):
         return measured
 
     def measure_without_doubt(self, assignment: IntArray) -> Measurement:
-        """Measure; once more if the reference has moved."""
+        """Measure; once more if the reference has moved, where the engine can."""
         first = self.insist(lambda: self.measure_once(assignment))
         again = self.session.is_worth_repeating(first)
         kept = self.session.keep(first)
         if not again:
             return kept
-        return self.session.keep(self.insist(lambda: self.measure_once(assignment)))
+        try:
+            return self.session.keep(self.insist(lambda: self.measure_once(assignment)))
+        except EngineFailureError as error:
+            return replace(kept, doubt=f"{kept.doubt}; measuring again failed: {error}")
 
     def insist(self, attempt: Callable[[], T]) -> T:
-        """Try, and again as the failure's policy says.
+        """Try, and again as the failure's policy says, which may restart the engine.
 
         Raises:
             EngineFailureError: Of the last attempt.

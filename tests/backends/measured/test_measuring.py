@@ -89,6 +89,17 @@ def test_a_reference_that_moved_is_measured_again_and_a_passing_disturbance_leav
     assert engine.log.count("measure") == 5
 
 
+@pytest.mark.parametrize("failure", [BUSY, DEAD, NONSENSE, REFUSED])
+def test_a_repeat_that_fails_leaves_the_first_sample_with_its_doubt(
+    failure: EngineFailureError,
+) -> None:
+    engine = ScriptedEngine([10.0, 10.0, 10.0, 12.0, failure])
+    found = [engine.evaluate(MIXED) for _ in range(4)][-1]
+    assert (found.error, found.reference_ms) == ("", 12.0)
+    assert found.doubt == f"the reference moved by +20%; measuring again failed: {failure}"
+    assert not engine.session.failures
+
+
 def test_a_reference_that_stays_away_marks_the_sample_until_it_is_usual() -> None:
     engine = ScriptedEngine([10.0, 10.0, 10.0, 12.0])
     found = [engine.evaluate(MIXED) for _ in range(8)]
