@@ -319,8 +319,9 @@ class MeasuredBackend(MeasuringBackend):
         )
 
     def close(self) -> None:
-        """Drop the compiled reference."""
-        self.__dict__.pop("reference", None)
+        """Drop the compiled reference and its outputs."""
+        for key in ("reference", "expected_outputs"):
+            self.__dict__.pop(key, None)
 
 
 def summarize(

@@ -166,10 +166,10 @@ class MeasuringBackend(ABC):
                 return attempt()
             except EngineFailureError as error:
                 n_failed = failed[error.kind] = failed.get(error.kind, 0) + 1
-                if n_failed > len(error.policy.pauses_s):
-                    raise
                 if error.policy.restart:
                     self.restart()
+                if n_failed > len(error.policy.pauses_s):
+                    raise
                 sleep(error.policy.pauses_s[n_failed - 1])
 
     def failure(self, error: str, assignment: IntArray) -> Measurement:

@@ -76,6 +76,7 @@ def test_an_engine_that_is_dead_altogether_blames_no_placement() -> None:
     engine = ScriptedEngine([DEAD], reference=EngineError("the reference device does not run"))
     with pytest.raises(EngineError, match="reference device does not run"):
         engine.evaluate(MIXED)
+    assert engine.log == ["measure", "restart", "measure", "restart", "check"]
     assert not engine.session.failures
 
 
