@@ -20,6 +20,7 @@ from placement_gym.backends.measured import measuring
 from placement_gym.backends.measured.backend import MeasuredBackend
 from placement_gym.backends.measured.build import build_measured_backend
 from placement_gym.backends.measured.isolated import IsolatedBackend
+from placement_gym.backends.measured.recipe import ModelSource
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
 from placement_gym.errors import EngineError, UserError
 
@@ -130,6 +131,17 @@ def test_a_model_in_memory_travels_as_it_is() -> None:
     backend.close()
     assert found.error == ""
     assert found.n_submodels == found.n_submodels_expected
+
+
+def test_a_built_in_model_is_the_same_one_there_whatever_the_working_folder_holds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "tiny").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with ModelSource("tiny").as_file() as source:
+        assert source["model"] == "tiny"
+    with ModelSource("models/tiny").as_file() as source:
+        assert source["model"] == str(tmp_path / "models" / "tiny")
 
 
 def test_a_file_that_changed_since_the_environment_was_made_is_told(tmp_path: Path) -> None:
