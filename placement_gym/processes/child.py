@@ -11,7 +11,7 @@ import sys
 import tempfile
 import weakref
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import IO, Any
 
 from placement_gym.errors import EngineError, warn_user
@@ -27,6 +27,10 @@ MAX_LOG_BYTES = 1_000_000
 
 class ChildLostError(EngineError):
     """The child ended, or it was ended because it gave no sign of life."""
+
+
+class ChildNotStartedError(ChildLostError):
+    """The system has no process, descriptor or space for the child just now."""
 
 
 class ChildHungError(ChildLostError):
@@ -60,16 +64,34 @@ class Child:
         start: The first message, which says what to serve; it is not waited for.
         keep_log: Whether its standard error is kept for the message about its end, instead of
             being that of this process.
+
+    Raises:
+        ChildNotStartedError: The system cannot start a process now.
     """
 
     def __init__(self, module: str, start: Json, keep_log: bool = True) -> None:
         self.owner = os.getpid()
-        self.pulse = Pulse()
-        self.log = open_unnamed_file() if keep_log else None
         self.received = b""
         self.answer: Json | None = None
+        try:
+            with ExitStack() as opened:
+                self.pulse = Pulse()
+                opened.callback(self.pulse.close)
+                self.log = open_unnamed_file() if keep_log else None
+                if self.log is not None:
+                    opened.callback(os.close, self.log)
+                self.process = self.start_process(module)
+                opened.callback(end_process, self.process, self.owner)
+                self._finalizer = weakref.finalize(self, opened.pop_all().close)
+        except OSError as error:
+            raise ChildNotStartedError(f"it cannot start: {error.strerror or error}") from error
+        os.set_blocking(self.pipe_in.fileno(), False)
+        self.pulse.beat(STARTING)
+        self.send(start, START_S)
+
+    def start_process(self, module: str) -> subprocess.Popen[bytes]:
         paths = [str(IMPORT_ROOT), os.environ.get("PYTHONPATH", "")]
-        self.process = subprocess.Popen(
+        return subprocess.Popen(
             # -P: no file of the working folder hides a module of Python or of this package
             [sys.executable, "-P", "-m", module, str(self.pulse.descriptor), str(self.owner)],
             stdin=subprocess.PIPE,
@@ -81,12 +103,6 @@ class Child:
             # and ends those members of the group that are stopped.
             process_group=0,
         )
-        self._finalizer = weakref.finalize(
-            self, end_process, self.process, self.owner, self.pulse, self.log
-        )
-        os.set_blocking(self.pipe_in.fileno(), False)
-        self.pulse.beat(STARTING)
-        self.send(start, START_S)
 
     @property
     def pipe_in(self) -> IO[bytes]:
@@ -142,8 +158,7 @@ class Child:
         rest = memoryview(json.dumps(request).encode() + b"\n")
         while rest:
             self.check_life(timeout_s)
-            _, writable, _ = select.select([], [self.pipe_in], [], 1.0)
-            if writable:
+            if is_ready(self.pipe_in, select.POLLOUT, 1.0):
                 try:
                     rest = rest[os.write(self.pipe_in.fileno(), rest) :]
                 except OSError:
@@ -158,8 +173,7 @@ class Child:
             ChildLostError: The child ended, or gave no sign of life for ``timeout_s``.
         """
         left_s = min(self.check_life(timeout_s), longest_s)
-        readable, _, _ = select.select([self.pipe_out], [], [], left_s)
-        if readable:
+        if is_ready(self.pipe_out, select.POLLIN, left_s):
             got = os.read(self.pipe_out.fileno(), 1 << 16)
             if not got:
                 raise ChildLostError(self.explain_end())
@@ -196,7 +210,7 @@ class Child:
         silent_s, _, stage = self.pulse.read()
         if stage == STARTING:
             timeout_s = max(timeout_s, START_S)
-        if silent_s > timeout_s and not select.select([self.pipe_out], [], [], 0)[0]:
+        if silent_s > timeout_s and not is_ready(self.pipe_out, select.POLLIN, 0.0):
             self.end()
             raise ChildHungError(f"{stage or 'a step'} took more than {timeout_s:g} s")
         return max(timeout_s - silent_s, 0.0) + 0.005
@@ -239,10 +253,8 @@ def open_unnamed_file() -> int:
         return os.dup(file.fileno())
 
 
-def end_process(
-    process: subprocess.Popen[bytes], owner: int, pulse: Pulse, log: int | None
-) -> None:
-    """Kill a process and close what it shares with its owner; a fork of that one only closes."""
+def end_process(process: subprocess.Popen[bytes], owner: int) -> None:
+    """Kill a process and close its pipes; a fork of its owner only closes them."""
     if os.getpid() == owner:
         process.kill()
         process.wait()
@@ -250,9 +262,13 @@ def end_process(
         if pipe is not None:
             with suppress(OSError):
                 pipe.close()
-    pulse.close()
-    if log is not None:
-        os.close(log)
+
+
+def is_ready(pipe: IO[bytes], events: int, longest_s: float) -> bool:
+    """Whether a pipe can be read or written, or has broken, in ``longest_s`` or an hour."""
+    poller = select.poll()  # unlike select, it takes descriptors of any number
+    poller.register(pipe, events)
+    return bool(poller.poll(1e3 * min(longest_s, 3600.0)))
 
 
 def describe_exit(status: int | None) -> str:

@@ -25,9 +25,11 @@ class Pulse:
         if descriptor is None:
             with tempfile.TemporaryFile() as file:
                 file.truncate(FORMAT.size)
-                descriptor = os.dup(file.fileno())
-        self.descriptor = descriptor
-        self.memory = mmap.mmap(descriptor, FORMAT.size)
+                self.memory = mmap.mmap(file.fileno(), FORMAT.size)
+                self.descriptor = os.dup(file.fileno())
+        else:
+            self.memory = mmap.mmap(descriptor, FORMAT.size)
+            self.descriptor = descriptor
         self.count = 0
 
     def beat(self, stage: str = "") -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import errno
+import gc
 import os
+import resource
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +21,7 @@ from placement_gym.processes.child import (
     Child,
     ChildHungError,
     ChildLostError,
+    ChildNotStartedError,
     ForkedError,
     RemoteError,
     describe_exit,
@@ -120,6 +125,38 @@ def test_a_child_that_cannot_start_says_why() -> None:
         ask(Child("child_module", {"fail": "wrong model"}), "echo")
     with pytest.raises(ChildLostError, match="No module named no_such_module"):
         ask(Child("no_such_module", {}), "echo")
+
+
+def descriptors() -> set[int]:
+    return {int(entry.name) for entry in Path("/proc/self/fd").iterdir()}
+
+
+@pytest.mark.parametrize("of", ["subprocess.Popen", "os.dup", "mmap.mmap"])
+def test_a_child_for_which_the_system_has_nothing_left_leaks_nothing(
+    of: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+
+    before = descriptors()
+    with monkeypatch.context() as patched:
+        patched.setattr(of, refuse)
+        with pytest.raises(ChildNotStartedError, match="Resource temporarily unavailable"):
+            Child("child_module", {})
+    gc.collect()
+    assert descriptors() == before
+
+
+def test_a_child_is_heard_by_a_process_with_many_open_files() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with ExitStack() as opened:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 4096), hard))
+        opened.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        for _ in range(1100):
+            opened.callback(os.close, os.open(os.devnull, os.O_RDONLY))
+        child = Child("child_module", {})
+        assert ask(child, "echo", LONG) == LONG
+        child.end()
 
 
 def test_an_interrupt_ends_the_child_so_that_no_answer_is_taken_for_another(

@@ -22,7 +22,12 @@ from placement_gym.backends.measured.timing_protocol import TimingProtocol
 from placement_gym.backends.protocol import Measurement
 from placement_gym.errors import EngineError, UserError
 from placement_gym.problem import Problem
-from placement_gym.processes.child import Child, ChildLostError, RemoteError
+from placement_gym.processes.child import (
+    Child,
+    ChildLostError,
+    ChildNotStartedError,
+    RemoteError,
+)
 
 WORKER = "placement_gym.backends.measured.worker"
 TIMEOUT_S = 120.0
@@ -60,6 +65,8 @@ class Engine:
         request = {"method": method, "protocol": asdict(protocol), "arguments": arguments}
         try:
             return self.running().call(request, self.timeout_s)
+        except ChildNotStartedError as error:
+            raise EngineFailureError(Kind.TRANSIENT, f"the engine's process: {error}") from error
         except ChildLostError as error:
             raise EngineFailureError(Kind.DEAD, f"the engine's process: {error}") from error
         except RemoteError as error:

@@ -16,13 +16,14 @@ from fakes import assignment
 from faulty_worker import ENDS, FAULTS, REFUSALS
 from testbed import CHESSBOARD, N_TINY, QUICK, known_model, make
 
-from placement_gym.backends.measured import measuring
+from placement_gym.backends.measured import isolated, measuring
 from placement_gym.backends.measured.backend import MeasuredBackend
 from placement_gym.backends.measured.build import build_measured_backend
 from placement_gym.backends.measured.isolated import IsolatedBackend
 from placement_gym.backends.measured.recipe import ModelSource
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
 from placement_gym.errors import EngineError, UserError
+from placement_gym.processes.child import ChildNotStartedError
 
 SUPPORT = Path(__file__).parents[2] / "support"
 PROTOCOL = TimingProtocol(warmup=1, repeats=2, attempts=1, final_repeats=2, final_compiles=2)
@@ -92,6 +93,22 @@ def test_finalists_are_measured_in_a_process_of_their_own(shared: IsolatedBacken
     assert pid_of(shared) == before
     shared.close()
     assert shared.evaluate(assignment(CHESSBOARD)).feasible
+
+
+def test_a_process_that_cannot_start_just_now_is_tried_again_and_blames_no_placement(
+    shared: IsolatedBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any) -> None:
+        raise ChildNotStartedError("it cannot start: Resource temporarily unavailable")
+
+    pauses: list[float] = []
+    monkeypatch.setattr(measuring, "sleep", pauses.append)
+    monkeypatch.setattr(isolated, "Child", refuse)
+    shared.close()
+    with pytest.raises(EngineError, match="temporarily unavailable"):
+        shared.evaluate(assignment(CHESSBOARD))
+    assert len(pauses) == 4
+    assert not shared.session.failures
 
 
 def test_the_other_questions_are_answered_there_too(shared: IsolatedBackend) -> None:
