@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import weakref
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
@@ -91,9 +92,11 @@ class Child:
 
     def start_process(self, module: str) -> subprocess.Popen[bytes]:
         paths = [str(IMPORT_ROOT), os.environ.get("PYTHONPATH", "")]
+        thread = "main" if threading.current_thread() is threading.main_thread() else "other"
+        arguments = str(self.pulse.descriptor), str(self.owner), thread
         return subprocess.Popen(
             # -P: no file of the working folder hides a module of Python or of this package
-            [sys.executable, "-P", "-m", module, str(self.pulse.descriptor), str(self.owner)],
+            [sys.executable, "-P", "-m", module, *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self.log,

@@ -57,7 +57,7 @@ def serve(make_handle: Callable[[Json, Parent], Handle]) -> None:
             gets the error and the process ends.
     """
     parent = Parent(Pulse(int(sys.argv[1])))
-    exit_with_parent(int(sys.argv[2]))
+    exit_with_parent(int(sys.argv[2]), of_main_thread=sys.argv[3] == "main")
     start = parent.next_request()
     if start is None:
         return

@@ -9,6 +9,7 @@ import resource
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -196,13 +197,17 @@ child.call({"echo": 1}, 20.0)
 if sys.argv[1] == "stopped":
     os.kill(child.process.pid, signal.SIGSTOP)
     os.waitpid(child.process.pid, os.WUNTRACED)
+if sys.argv[1] == "computing":
+    child.send({"compute": 60}, 20.0)
+    while child.pulse.read()[2] != "computing":
+        time.sleep(0.01)
 print(child.process.pid, flush=True)
 time.sleep(60)
 """
 
 
-@pytest.mark.parametrize("state", ["running", "stopped"])
-def test_a_child_ends_with_its_parent_even_if_it_is_stopped(state: str) -> None:
+@pytest.mark.parametrize("state", ["running", "stopped", "computing"])
+def test_a_child_ends_with_its_parent_even_if_it_is_stopped_or_busy(state: str) -> None:
     command = [sys.executable, "-c", PARENT, state]
     with subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True) as parent:
         assert parent.stdout is not None
@@ -212,6 +217,20 @@ def test_a_child_ends_with_its_parent_even_if_it_is_stopped(state: str) -> None:
     while Path(f"/proc/{pid}").exists() and "\tZ" not in status(pid):
         assert time.monotonic() < end, "it is still there"
         time.sleep(0.05)
+
+
+def test_a_child_survives_the_thread_that_started_it() -> None:
+    started: list[Child] = []
+
+    def start() -> None:
+        started.append(Child("child_module", {}))
+        ask(started[0], "echo")
+
+    thread = threading.Thread(target=start)
+    thread.start()
+    thread.join()
+    assert ask(started[0], "echo", 1) == 1
+    started[0].end()
 
 
 def status(pid: int) -> str:

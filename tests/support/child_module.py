@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import sys
@@ -52,6 +53,11 @@ class Obedient:
     def hang(self, seconds: float) -> None:
         self.parent.pulse.beat("dreaming")
         time.sleep(seconds)
+
+    def compute(self, seconds: float) -> None:
+        """One long call of C, which keeps Python's lock."""
+        self.parent.pulse.beat("computing")
+        ctypes.PyDLL(None).sleep(int(seconds))
 
     def chatter(self, text: str) -> str:
         """Prints where answers go, as an engine may, from Python and from below it."""
