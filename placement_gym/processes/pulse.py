@@ -11,7 +11,8 @@ import struct
 import tempfile
 from time import monotonic
 
-FORMAT = struct.Struct("=dq24s")
+MAX_STAGE_BYTES = 64
+FORMAT = struct.Struct(f"=dq{MAX_STAGE_BYTES}s")
 
 
 class Pulse:
@@ -34,7 +35,7 @@ class Pulse:
 
     def beat(self, stage: str = "") -> None:
         """Give a sign of life as a stage begins."""
-        FORMAT.pack_into(self.memory, 0, monotonic(), self.count, stage.encode()[:24])
+        FORMAT.pack_into(self.memory, 0, monotonic(), self.count, stage.encode()[:MAX_STAGE_BYTES])
 
     def beat_and_count(self, stage: str = "") -> None:
         """As ``beat``, and count one more."""

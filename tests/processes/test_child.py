@@ -27,6 +27,7 @@ from placement_gym.processes.child import (
     RemoteError,
     describe_exit,
 )
+from placement_gym.processes.pulse import Pulse
 
 SUPPORT = Path(__file__).parent.parent / "support"
 LONG = "x" * 300_000
@@ -238,6 +239,13 @@ def status(pid: int) -> str:
         return Path(f"/proc/{pid}/status").read_text()
     except OSError:
         return "\tZ"
+
+
+def test_a_stage_is_named_in_full() -> None:
+    pulse = Pulse()
+    pulse.beat("the first inference with counters")
+    assert pulse.read()[2] == "the first inference with counters"
+    pulse.close()
 
 
 def test_an_end_is_described_by_its_signal_or_status() -> None:
