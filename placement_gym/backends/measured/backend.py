@@ -286,7 +286,6 @@ class MeasuredBackend(MeasuringBackend):
     def measure_operators(self, device: int) -> FloatArray:
         """See ``MeasuringBackend.measure_operators``."""
         with self.lock():
-            self.reporter.beat("counting operators' times")
             return counters.measure_operator_times(
                 self.core,
                 self.model,
@@ -294,6 +293,7 @@ class MeasuredBackend(MeasuringBackend):
                 self.problem.devices[device],
                 self.inputs,
                 self.protocol.counter_inferences,
+                self.reporter.beat,
             )
 
     def own_choice(self, plugin: str) -> IntArray:

@@ -25,6 +25,7 @@ from placement_gym.backends.measured import counters, profile, timing
 from placement_gym.backends.measured.backend import Candidate, Compilation
 from placement_gym.backends.measured.build import build_measured_backend
 from placement_gym.backends.measured.outputs import tolerance
+from placement_gym.backends.measured.reporter import Reporter
 from placement_gym.devices import PRESETS, TESTBED, UnknownDeviceError
 from placement_gym.env import DevicePlacementEnv
 from placement_gym.errors import EngineError, UserError
@@ -212,6 +213,17 @@ def test_placements_keep_their_own_times_whichever_is_compiled_first(
     assert compiled == [0, 1, 1, 0]
     assert [m.latency_ms for m in measured] == pytest.approx([1.0, 3.0])
     assert measured[1].noise == pytest.approx(0.0, abs=1e-9)
+
+
+def test_counting_gives_a_sign_of_life_before_each_inference() -> None:
+    tested, beats = backend(ov.Core(), counter_inferences=8), list[str]()
+    tested.reporter = Reporter(beat=beats.append)
+    tested.measure_operators(1)
+    assert [beats.count(stage) for stage in dict.fromkeys(beats)][-3:] == [
+        1,
+        1,
+        counters.WARMUP + 8,
+    ]
 
 
 def test_openvinos_own_choice_is_an_assignment() -> None:
