@@ -38,10 +38,6 @@ class ChildHungError(ChildLostError):
     """The child gave no sign of life in time, and was ended."""
 
 
-class ForkedError(EngineError):
-    """The child belongs to a process of which this one is a fork."""
-
-
 class RemoteError(EngineError):
     """The request failed in the child.
 
@@ -132,14 +128,11 @@ class Child:
         Raises:
             ChildLostError: It ended or hangs; the message says why.
             RemoteError: The request failed in the child.
-            ForkedError: This process is a fork of the one that started the child.
         """
         try:
             self.send(request, timeout_s)
             while not self.wait(timeout_s):
                 pass
-        except ForkedError:
-            raise
         except BaseException:  # an interrupt too, or the next request would get this answer
             self.end()
             raise
@@ -147,12 +140,6 @@ class Child:
 
     def send(self, request: Mapping[str, Any], timeout_s: float) -> None:
         """Send a request; the child may be too slow or dead to read it."""
-        if os.getpid() != self.owner:
-            raise ForkedError(
-                f"this environment measures through a process of process {self.owner}, of which "
-                "this one is a fork: make the environment in the process that uses it, or start "
-                "that one by 'spawn'"
-            )
         if self.log is not None and os.fstat(self.log).st_size > MAX_LOG_BYTES:
             os.ftruncate(self.log, 0)
             os.lseek(self.log, 0, os.SEEK_SET)  # the child writes at the same position

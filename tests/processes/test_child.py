@@ -23,7 +23,6 @@ from placement_gym.processes.child import (
     ChildHungError,
     ChildLostError,
     ChildNotStartedError,
-    ForkedError,
     RemoteError,
     describe_exit,
 )
@@ -48,6 +47,11 @@ def child() -> Iterator[Child]:
 
 def ask(child: Child, method: str, argument: Any = None, timeout_s: float = 20.0) -> Any:
     return child.call({method: argument}, timeout_s)
+
+
+def wait_for_answer(child: Child, timeout_s: float) -> None:
+    while not child.wait(timeout_s):
+        pass
 
 
 def test_a_child_answers_again_and_again_whatever_it_prints_and_however_long(
@@ -107,9 +111,12 @@ def test_a_child_that_dies_or_babbles_is_lost(
 def test_a_child_that_gives_signs_of_life_may_take_its_time_and_one_that_does_not_is_ended(
     child: Child,
 ) -> None:
-    assert ask(child, "work", 2.0, timeout_s=1.0) == "done"
+    assert ask(child, "work", 4.0, timeout_s=3.0) == "done"
+    child.send({"hang": 60.0}, 20.0)
+    while child.pulse.read()[2] != "dreaming":
+        time.sleep(0.01)
     with pytest.raises(ChildHungError, match=r"dreaming took more than 0\.3 s"):
-        ask(child, "hang", 60.0, timeout_s=0.3)
+        wait_for_answer(child, timeout_s=0.3)
     assert child.process.poll() == -signal.SIGKILL
 
 
@@ -173,19 +180,11 @@ def test_an_interrupt_ends_the_child_so_that_no_answer_is_taken_for_another(
     assert not child.alive
 
 
-def test_a_fork_of_the_parent_is_told_so_and_leaves_the_child_alone(child: Child) -> None:
+def test_a_fork_of_the_parent_leaves_the_child_alone(child: Child) -> None:
     assert ask(child, "echo", 1) == 1
-    reading, writing = os.pipe()
     if os.fork() == 0:  # pragma: no cover  another process
-        try:
-            ask(child, "echo", 2)
-        except ForkedError as error:
-            os.write(writing, str(error).encode())
         child.end()
         os._exit(0)
-    os.close(writing)
-    with os.fdopen(reading, "rb") as pipe:
-        assert b"of which this one is a fork" in pipe.read()
     os.wait()
     assert ask(child, "echo", 3) == 3
 
