@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
-from contextlib import closing
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -16,10 +16,12 @@ from placement_gym.arrays import FloatArray, IntArray
 from placement_gym.backends.failures import EngineFailureError, Kind, check_values
 from placement_gym.backends.measured.health import Session
 from placement_gym.backends.measured.hetero import uses_aliases
+from placement_gym.backends.measured.inspection import Inspection
 from placement_gym.backends.measured.measuring import MakeCosts, MeasuringBackend
 from placement_gym.backends.measured.recipe import ModelSource, Recipe
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
 from placement_gym.backends.protocol import Measurement
+from placement_gym.devices import DeviceSpec
 from placement_gym.errors import EngineError, UserError
 from placement_gym.problem import Problem
 from placement_gym.processes.child import (
@@ -30,6 +32,7 @@ from placement_gym.processes.child import (
 )
 
 WORKER = "placement_gym.backends.measured.worker"
+INSPECTOR = "placement_gym.backends.measured.inspection"
 TIMEOUT_S = 120.0
 """Seconds that one step may take: a compilation, an inference."""
 READY = {"method": "ready", "protocol": {}, "arguments": []}
@@ -63,14 +66,8 @@ class Engine:
             UserError: The request cannot be served for a reason that the user can mend.
         """
         request = {"method": method, "protocol": asdict(protocol), "arguments": arguments}
-        try:
+        with engine_failures():
             return self.running().call(request, self.timeout_s)
-        except ChildNotStartedError as error:
-            raise EngineFailureError(Kind.TRANSIENT, f"the engine's process: {error}") from error
-        except ChildLostError as error:
-            raise EngineFailureError(Kind.DEAD, f"the engine's process: {error}") from error
-        except RemoteError as error:
-            raise translate(error) from error
 
     def running(self) -> Child:
         """The worker, started if there is none; a fork of this process gets one of its own."""
@@ -79,12 +76,11 @@ class Engine:
             self.child = None
         if self.child is None or not self.child.alive:
             self.end()
-            command = " ".join([Path(sys.argv[0]).name, *sys.argv[1:]])
             with self.source.as_file() as source:
                 start = {
                     "recipe": self.recipe.to_json(),
                     "source": source,
-                    "command": f"worker of process {os.getpid()}: {command}",
+                    "command": describe_worker(),
                 }
                 self.child = Child(self.module, start)
                 self.child.call(READY, self.timeout_s)
@@ -95,6 +91,43 @@ class Engine:
         if self.child is not None:
             self.child.end()
             self.child = None
+
+
+def describe_worker() -> str:
+    """What others that wait for the lock read of a worker of this process."""
+    command = " ".join([Path(sys.argv[0]).name, *sys.argv[1:]])
+    return f"worker of process {os.getpid()}: {command}"
+
+
+@contextmanager
+def engine_failures() -> Iterator[None]:
+    """Turn what happens to a worker into the engine's failures and errors of the user."""
+    try:
+        yield
+    except ChildNotStartedError as error:
+        raise EngineFailureError(Kind.TRANSIENT, f"the engine's process: {error}") from error
+    except ChildLostError as error:
+        raise EngineFailureError(Kind.DEAD, f"the engine's process: {error}") from error
+    except RemoteError as error:
+        raise translate(error) from error
+
+
+def inspect_in_new_process(
+    source: ModelSource, devices: Sequence[DeviceSpec], fused: bool, timeout_s: float
+) -> Inspection:
+    """``inspection.inspect`` in a process of its own.
+
+    Raises:
+        EngineError: OpenVINO failed, or the process died or hangs.
+    """
+    stated = [device.to_json() for device in devices]
+    with engine_failures(), source.as_file() as model:
+        child = Child(INSPECTOR, {"command": describe_worker()})
+        try:
+            request = {"source": model, "devices": stated, "fused": fused}
+            return Inspection(**child.call(request, timeout_s))
+        finally:
+            child.end()
 
 
 def translate(error: RemoteError) -> EngineError | UserError:

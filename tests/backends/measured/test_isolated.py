@@ -65,6 +65,27 @@ def pid_of(backend: IsolatedBackend) -> int:
     return backend.engine.child.process.pid
 
 
+@pytest.mark.parametrize("granularity", ["colocated", "fused"])
+def test_an_environment_is_made_without_running_the_engine_in_this_process(
+    granularity: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = make(granularity=granularity).problem
+    for method in ("query_model", "compile_model"):
+        monkeypatch.setattr(ov.Core, method, lambda *_, **__: pytest.fail("it ran here"))
+    there = build(granularity=granularity).problem
+    assert there.fingerprint() == here.fingerprint()
+    assert (there.supported == here.supported).all()
+
+
+def test_an_engine_that_crashes_as_it_looks_at_a_model_is_an_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", f"{SUPPORT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+    monkeypatch.setattr(isolated, "INSPECTOR", "crashing_inspector")
+    with pytest.raises(EngineError, match="the engine's process: killed by SIGSEGV"):
+        build(granularity="fused")
+
+
 def test_no_process_starts_before_the_first_measurement() -> None:
     env = gym.make("DevicePlacement-v0", model="tiny", devices="cpu-testbed", **QUICK)
     assert env.unwrapped.backend.inner.engine.child is None
