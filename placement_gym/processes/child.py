@@ -27,7 +27,7 @@ MAX_LOG_BYTES = 1_000_000
 
 
 class ChildLostError(EngineError):
-    """The child ended, or it was ended because it gave no sign of life."""
+    """The child exited, or was terminated because it gave no sign of life."""
 
 
 class ChildNotStartedError(ChildLostError):
@@ -35,7 +35,7 @@ class ChildNotStartedError(ChildLostError):
 
 
 class ChildHungError(ChildLostError):
-    """The child gave no sign of life in time, and was ended."""
+    """The child gave no sign of life in time and was terminated."""
 
 
 class RemoteError(EngineError):
@@ -115,7 +115,7 @@ class Child:
 
     @property
     def alive(self) -> bool:
-        """Whether it can be asked."""
+        """Whether the process accepts requests."""
         return self._finalizer.alive and self.process.poll() is None
 
     def call(self, request: Mapping[str, Any], timeout_s: float) -> Any:
@@ -123,10 +123,10 @@ class Child:
 
         Args:
             request: JSON-able.
-            timeout_s: Seconds without a sign of life after which the child is ended.
+            timeout_s: Seconds without a sign of life after which the child is terminated.
 
         Raises:
-            ChildLostError: It ended or hangs; the message says why.
+            ChildLostError: It exited or hangs; the message says why.
             RemoteError: The request failed in the child.
         """
         try:
@@ -160,7 +160,7 @@ class Child:
         Messages for the user go to standard error as they arrive, warnings are raised.
 
         Raises:
-            ChildLostError: The child ended, or gave no sign of life for ``timeout_s``.
+            ChildLostError: The child exited, or gave no sign of life for ``timeout_s``.
         """
         left_s = min(self.check_life(timeout_s), longest_s)
         if is_ready(self.pipe_out, select.POLLIN, left_s):
@@ -169,21 +169,21 @@ class Child:
                 raise ChildLostError(self.explain_end())
             *lines, self.received = (self.received + got).split(b"\n")
             for line in lines:
-                self.hear(line)
+                self.handle_message(line)
         return self.answer is not None
 
-    def hear(self, line: bytes) -> None:
-        """Understand one message of the child.
+    def handle_message(self, line: bytes) -> None:
+        """Print what the child says, raise its warning, or keep its answer.
 
         Raises:
-            ChildLostError: It is none; the child is ended.
+            ChildLostError: The message is invalid; the child is terminated.
         """
         try:
             message = json.loads(line)
             says, warning = message.get("say"), message.get("warn")
         except (ValueError, AttributeError):
             self.end()
-            raise ChildLostError(f"it answered nonsense: {line[:80]!r}") from None
+            raise ChildLostError(f"it sent an invalid message: {line[:80]!r}") from None
         if says is not None:
             print(says, file=sys.stderr, flush=True)
         elif warning is not None:
@@ -195,14 +195,15 @@ class Child:
         """Seconds left until the child counts as hung, at least some milliseconds.
 
         Raises:
-            ChildHungError: None are left, and nothing lies in the pipe; the child is ended.
+            ChildHungError: None are left, and nothing lies in the pipe; the child is terminated.
         """
         silent_s, _, stage = self.pulse.read()
         if stage == STARTING:
             timeout_s = max(timeout_s, START_S)
         if silent_s > timeout_s and not is_ready(self.pipe_out, select.POLLIN, 0.0):
             self.end()
-            raise ChildHungError(f"{stage or 'a step'} took more than {timeout_s:g} s")
+            remedy = "" if stage != STARTING else ": a larger timeout_s= allows more"
+            raise ChildHungError(f"{stage or 'a step'} took more than {timeout_s:g} s{remedy}")
         return max(timeout_s - silent_s, 0.0) + 0.005
 
     def take(self) -> Any:
@@ -217,7 +218,7 @@ class Child:
         return answer.get("value")
 
     def explain_end(self) -> str:
-        """Why the child ended: the signal or status, and the last line that it wrote."""
+        """Why the child exited: the signal or status, and the last line that it wrote."""
         with suppress(subprocess.TimeoutExpired):
             self.process.wait(5.0)
         last = self.last_line()
@@ -262,10 +263,10 @@ def is_ready(pipe: IO[bytes], events: int, longest_s: float) -> bool:
 
 
 def describe_exit(status: int | None) -> str:
-    """``"killed by SIGSEGV"`` or ``"ended with status 3"``."""
+    """``"killed by SIGSEGV"`` or ``"exited with status 3"``."""
     if status is not None and status < 0:
         try:
             return f"killed by {signal.Signals(-status).name}"
         except ValueError:
             return f"killed by signal {-status}"
-    return f"ended with status {status}"
+    return f"exited with status {status}"

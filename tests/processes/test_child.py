@@ -95,9 +95,9 @@ def test_warnings_and_messages_of_a_child_reach_the_user(
     [
         ("die", "SIGSEGV", "killed by SIGSEGV: last words"),
         ("die", "SIGKILL", "killed by SIGKILL: last words"),
-        ("leave", 3, "ended with status 3"),
-        ("babble", "what?", "answered nonsense"),
-        ("babble", "17", "answered nonsense"),
+        ("leave", 3, "exited with status 3"),
+        ("babble", "what?", "sent an invalid message"),
+        ("babble", "17", "sent an invalid message"),
     ],
 )
 def test_a_child_that_dies_or_babbles_is_lost(
@@ -250,4 +250,4 @@ def test_a_stage_is_named_in_full() -> None:
 def test_an_end_is_described_by_its_signal_or_status() -> None:
     assert describe_exit(-signal.SIGSEGV) == "killed by SIGSEGV"
     assert describe_exit(-250) == "killed by signal 250"
-    assert describe_exit(2) == "ended with status 2"
+    assert describe_exit(2) == "exited with status 2"

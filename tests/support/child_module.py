@@ -74,7 +74,7 @@ class Obedient:
         warnings.warn(text, UserWarning, stacklevel=2)
 
     def say(self, text: str) -> None:
-        self.parent.say(text)
+        self.parent.print_message(text)
 
     def read(self, _: None) -> str:
         return sys.stdin.read()

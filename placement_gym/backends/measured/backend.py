@@ -120,8 +120,8 @@ class MeasuredBackend(MeasuringBackend):
         """
         if os.getpid() != self.owner:
             raise EngineError(
-                f"this environment was made by process {self.owner}, of which this one is a fork, "
-                "and OpenVINO's threads do not survive a fork: make the environment in the "
+                f"this process was forked from {self.owner}, which made the environment, and "
+                "OpenVINO's threads do not survive a fork: make the environment in the "
                 "process that uses it, or start that one by 'spawn'"
             )
         return measurement_lock(self.reporter)

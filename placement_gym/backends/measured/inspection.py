@@ -83,7 +83,7 @@ class Inspector:
 
     def __init__(self, start: Json, parent: Parent) -> None:
         sys.argv[:] = [start["command"]]
-        self.reporter = Reporter(parent.pulse.beat, parent.say)
+        self.reporter = Reporter(parent.pulse.beat, parent.print_message)
 
     def __call__(self, request: Json) -> Json:
         self.reporter.beat("reading the model")

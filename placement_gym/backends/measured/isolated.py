@@ -173,14 +173,14 @@ class IsolatedBackend(MeasuringBackend):
     def ask(self, method: str, *arguments: Any) -> Any:
         return self.engine.ask(method, self.protocol, *arguments)
 
-    def insist_on(self, method: str, *arguments: Any) -> Any:
+    def retry_request(self, method: str, *arguments: Any) -> Any:
         """Ask, and again as failures of no placement allow.
 
         Raises:
             EngineError: The engine cannot do it.
         """
         try:
-            return self.insist(lambda: self.ask(method, *arguments))
+            return self.retry(lambda: self.ask(method, *arguments))
         except EngineFailureError as error:
             raise EngineError(f"{method.replace('_', ' ')} failed: {error}") from error
 
@@ -192,20 +192,20 @@ class IsolatedBackend(MeasuringBackend):
     def reference_ms(self) -> float:
         """See ``MeasuringBackend.reference_ms``."""
         if self._reference_ms is None:
-            self._reference_ms = float(self.insist_on("reference_ms"))
+            self._reference_ms = float(self.retry_request("reference_ms"))
         return self._reference_ms
 
     def check_reference(self) -> None:
         """See ``MeasuringBackend.check_reference``."""
-        self.insist_on("check_reference")
+        self.retry_request("check_reference")
 
     def measure_operators(self, device: int) -> FloatArray:
         """See ``MeasuringBackend.measure_operators``."""
-        return np.array(self.insist_on("measure_operators", device), dtype=np.float64)
+        return np.array(self.retry_request("measure_operators", device), dtype=np.float64)
 
     def own_choice(self, plugin: str) -> IntArray:
         """See ``MeasuringBackend.own_choice``."""
-        return np.array(self.insist_on("own_choice", plugin), dtype=np.int64)
+        return np.array(self.retry_request("own_choice", plugin), dtype=np.int64)
 
     def remeasure(self, assignments: Sequence[IntArray]) -> list[Measurement]:
         """See ``Backend.remeasure``; in a process that has measured nothing before.
@@ -249,7 +249,7 @@ def remeasure_in_new_process(
         EngineError: They could not be measured.
     """
     with closing(IsolatedBackend(engine.fresh(), problem, protocol)) as fresh:
-        values = fresh.insist_on("remeasure", [one.tolist() for one in assignments])
+        values = fresh.retry_request("remeasure", [one.tolist() for one in assignments])
     return [check_values(Measurement(**parse(one))) for one in values]
 
 

@@ -99,13 +99,15 @@ def wait_for(lock: FileLock, reporter: Reporter) -> None:
         else:
             return
         if not announced:
-            reporter.say(f"waiting for {describe_holder()} to finish measuring")
+            reporter.print_message(f"waiting for {describe_holder()} to finish measuring")
             announced = True
         if turn != (turn := identify_turn()):
             since = monotonic()
         stopped_since = min(stopped_since, monotonic()) if is_stopped(holder()) else float("inf")
         if monotonic() - stopped_since >= STOPPED_S:
-            reporter.say(f"{describe_holder()} is stopped: measuring without waiting for it")
+            reporter.print_message(
+                f"{describe_holder()} is stopped: measuring without waiting for it"
+            )
             take_over()
         if monotonic() - since > LONGEST_S:
             raise EngineError(

@@ -211,7 +211,7 @@ def evaluate_with(
     return backend.evaluate(assignment(placed))
 
 
-def test_exceptions_nonsense_and_wrong_outputs_are_told_apart(faults: Path) -> None:
+def test_exceptions_invalid_latencies_and_wrong_outputs_are_told_apart(faults: Path) -> None:
     backend = faulty()
     for fault in ("refused", "wrong", "nan-outputs", "nan", "negative", "memory", "garbage"):
         refused = fault in REFUSALS
@@ -292,7 +292,7 @@ def test_a_fork_measures_through_a_process_of_its_own(shared: IsolatedBackend) -
 
 def test_a_fork_of_what_measures_in_its_own_process_is_told_so() -> None:
     said = answer_of_fork(make().backend)
-    assert "is a fork" in said
+    assert "was forked from" in said
     assert "'spawn'" in said
 
 

@@ -18,7 +18,7 @@ MIXED, OTHER = assignment([0, 1, 1, 0]), assignment([1, 1, 0, 0])
 DEAD = EngineFailureError(Kind.DEAD, "killed by SIGSEGV")
 REFUSED = EngineFailureError(Kind.INFEASIBLE, "no such operator")
 BUSY = EngineFailureError(Kind.TRANSIENT, "out of memory")
-NONSENSE = EngineFailureError(Kind.NONSENSE, "-1 ms")
+INVALID = EngineFailureError(Kind.INVALID_VALUE, "-1 ms")
 
 
 @pytest.fixture(autouse=True)
@@ -36,8 +36,8 @@ def quiet_machine(monkeypatch: pytest.MonkeyPatch) -> list[float]:
         ([10.0], ["measure"]),
         ([DEAD, 10.0], ["measure", "restart", "measure"]),
         ([BUSY, BUSY, 10.0], ["measure", "restart", "measure", "restart", "measure"]),
-        ([NONSENSE, 10.0], ["measure", "measure"]),
-        ([NONSENSE, DEAD, 10.0], ["measure", "measure", "restart", "measure"]),
+        ([INVALID, 10.0], ["measure", "measure"]),
+        ([INVALID, DEAD, 10.0], ["measure", "measure", "restart", "measure"]),
     ],
 )
 def test_a_failure_that_may_pass_is_tried_again(answers: Sequence[Answer], log: list[str]) -> None:
@@ -49,7 +49,7 @@ def test_a_failure_that_may_pass_is_tried_again(answers: Sequence[Answer], log: 
 
 @pytest.mark.parametrize(
     ("failure", "n_attempts", "remembered"),
-    [(REFUSED, 1, False), (DEAD, 2, True), (NONSENSE, 3, True)],
+    [(REFUSED, 1, False), (DEAD, 2, True), (INVALID, 3, True)],
 )
 def test_one_that_does_not_pass_is_infeasible_with_its_reason(
     failure: EngineFailureError, n_attempts: int, remembered: bool
@@ -90,7 +90,7 @@ def test_a_reference_that_moved_is_measured_again_and_a_passing_disturbance_leav
     assert engine.log.count("measure") == 5
 
 
-@pytest.mark.parametrize("failure", [BUSY, DEAD, NONSENSE, REFUSED])
+@pytest.mark.parametrize("failure", [BUSY, DEAD, INVALID, REFUSED])
 def test_a_repeat_that_fails_leaves_the_first_sample_with_its_doubt(
     failure: EngineFailureError,
 ) -> None:
@@ -123,7 +123,7 @@ def test_a_busy_machine_marks_the_sample_and_is_not_asked_twice(
     monkeypatch.setattr(health.os, "getloadavg", lambda: (9.0, 0.0, 0.0))
     engine = ScriptedEngine([10.0, 10.0, 10.0, 12.0])
     found = [engine.evaluate(MIXED) for _ in range(4)]
-    assert all("9.0 tasks want to run on 2 cores" in m.doubt for m in found)
+    assert all("load average 9.0 on 2 cores" in m.doubt for m in found)
     assert engine.log.count("measure") == 4
 
 
