@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from placement_gym.backends.measured.backend import MeasuredBackend
-from placement_gym.backends.measured.inspection import inspect, inspect_primitives
+from placement_gym.backends.measured.inspection import inspect
 from placement_gym.backends.measured.isolated import (
     TIMEOUT_S,
     Engine,
@@ -47,7 +47,7 @@ def build_measured_backend(
     specs = find_machine_devices(ov.Core(), devices)
     loaded = load(model, sequence_length)
     operators, fused = extract(loaded, graph), granularity == "fused"
-    source = ModelSource(model, sequence_length, loaded if isinstance(model, ov.Model) else None)
+    source = ModelSource.of(model, sequence_length, loaded)
     if isolate:
         found = inspect_in_new_process(source, specs, fused, timeout_s)
     else:
@@ -62,7 +62,16 @@ def build_measured_backend(
     return MeasuredBackend(core, loaded, problem, split, protocol, load_or_measure, elsewhere)
 
 
-def group_model(model: ov.Model, granularity: str, view: str) -> Units:
-    """Group the operators of a model; ``"fused"`` takes the primitives that the CPU executes."""
-    primitives = inspect_primitives(model) if granularity == "fused" else None
-    return group(extract(model, view), granularity, primitives)
+def group_model(
+    model: str | Path | ov.Model, granularity: str, view: str, sequence_length: int | None
+) -> Units:
+    """Group the operators of a model; ``"fused"`` takes the primitives that the CPU executes.
+
+    Raises:
+        EngineError: The CPU cannot compile the model.
+    """
+    loaded, primitives = load(model, sequence_length), None
+    if granularity == "fused":
+        source = ModelSource.of(model, sequence_length, loaded)
+        primitives = inspect_in_new_process(source, (), True, TIMEOUT_S).primitives
+    return group(extract(loaded, view), granularity, primitives)

@@ -54,23 +54,17 @@ def inspect(
     import openvino as ov
 
     reporter = reporter or Reporter()
-    core = ov.Core()
+    core, operators, primitives = ov.Core(), [], None
     register(core, devices)
-    operators = []
     for device in devices:
         reporter.beat(f"asking what {device.name} supports")
         operators.append(list(core.query_model(model, device.name)))
-    return Inspection(operators, inspect_primitives(model, reporter) if fused else None)
-
-
-def inspect_primitives(model: ov.Model, reporter: Reporter | None = None) -> dict[str, str]:
-    """Operator to the primitive that the CPU executes; only one process compiles at a time."""
-    import openvino as ov
-
-    reporter = reporter or Reporter()
-    with measurement_lock(reporter):
-        reporter.beat("compiling for primitives")
-        return query_primitives(ov.Core(), model, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+    if fused:
+        with measurement_lock(reporter):
+            reporter.beat("compiling for primitives")
+            precision = {"INFERENCE_PRECISION_HINT": "f32"}
+            primitives = query_primitives(ov.Core(), model, "CPU", precision)
+    return Inspection(operators, primitives)
 
 
 class Inspector:

@@ -43,6 +43,14 @@ class ModelSource:
     sequence_length: int | None = None
     loaded: ov.Model | None = None
 
+    @classmethod
+    def of(
+        cls, model: str | Path | ov.Model, sequence_length: int | None, loaded: ov.Model
+    ) -> ModelSource:
+        """The source of a model that has been loaded."""
+        in_memory = not isinstance(model, (str, Path))
+        return cls(model, sequence_length, loaded if in_memory else None)
+
     @contextmanager
     def as_file(self) -> Iterator[Json]:
         """Arguments of ``models.load`` as JSON holds them; a model in memory becomes a file."""

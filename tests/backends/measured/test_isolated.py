@@ -77,6 +77,12 @@ def test_an_environment_is_made_without_running_the_engine_in_this_process(
     assert (there.supported == here.supported).all()
 
 
+def test_nor_is_a_simulated_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ov.Core, "compile_model", lambda *_, **__: pytest.fail("it ran here"))
+    env = gym.make("DevicePlacementSim-v0", model="tiny", granularity="fused")
+    assert env.unwrapped.problem.units.granularity == "fused"
+
+
 def test_an_engine_that_crashes_as_it_looks_at_a_model_is_an_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
