@@ -244,7 +244,7 @@ def test_a_crash_costs_one_attempt_and_two_make_a_placement_infeasible_for_good(
 
 @pytest.mark.parametrize("fault", [pytest.param("hang", marks=pytest.mark.slow), "stop"])
 def test_a_hanging_engine_is_ended_at_its_deadline(fault: str, faults: Path) -> None:
-    backend = faulty(timeout_s=8.0)
+    backend = faulty(timeout_s=5.0)
     found = evaluate_with(backend, faults, [fault], CHESSBOARD)
     assert found.error == ""
     backend.close()
@@ -255,7 +255,7 @@ def test_a_hanging_engine_is_ended_at_its_deadline(fault: str, faults: Path) -> 
 def test_a_run_survives_faults_of_each_kind_and_keeps_no_wrong_value(
     fault: str, faults: Path
 ) -> None:
-    backend = faulty(timeout_s=8.0)
+    backend = faulty(timeout_s=5.0)
     rng = np.random.default_rng(0)
     refused = 0
     for step in range(12):
