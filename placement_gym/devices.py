@@ -12,7 +12,7 @@ from placement_gym.arguments import check_integer, check_not_negative
 from placement_gym.arrays import MAX_DEVICES
 from placement_gym.errors import UserError, suggest, unknown_name, warn_user
 from placement_gym.files import FileError
-from placement_gym.properties import check_properties
+from placement_gym.properties import PRECISION_PROPERTIES, check_properties
 
 if TYPE_CHECKING:
     import openvino as ov
@@ -81,6 +81,8 @@ class DeviceSpec:
             )
         if self.threads is not None:
             check_integer(f"{self.name}: threads (None: all cores)", self.threads, 1)
+            if self.threads > MAX_THREADS:
+                raise UserError(f"{self.name}: threads must be at most {MAX_THREADS}")
         if self.memory_bytes is not None:
             check_not_negative(f"{self.name}: memory_bytes (None: no limit)", self.memory_bytes)
         if self.weight_share is not None:
@@ -294,8 +296,14 @@ def is_testbed(devices: Sequence[DeviceSpec]) -> bool:
 
 
 def has_mixed_precision(devices: Sequence[DeviceSpec]) -> bool:
-    """Whether the devices compute in different precisions."""
-    return len({spec.precision for spec in devices}) > 1
+    """Whether the devices compute in different precisions, or round differently."""
+    return len({identify_precision(spec) for spec in devices}) > 1
+
+
+def identify_precision(spec: DeviceSpec) -> tuple[str, ...]:
+    """What decides how a device rounds."""
+    own = [f"{k}={v}" for k, v in spec.properties.items() if k in PRECISION_PROPERTIES]
+    return spec.precision, *sorted(own)
 
 
 def collect_cautions(devices: Sequence[DeviceSpec], measured: bool = True) -> list[str]:

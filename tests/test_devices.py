@@ -13,8 +13,10 @@ import pytest
 
 from placement_gym.devices import (
     PRESETS,
+    TESTBED,
     DeviceSpec,
     UnknownDeviceError,
+    collect_cautions,
     find_machine_devices,
     has_mixed_precision,
     is_testbed,
@@ -22,6 +24,7 @@ from placement_gym.devices import (
     register,
 )
 from placement_gym.errors import PlacementGymWarning, UserError
+from placement_gym.properties import PRECISION_PROPERTIES
 
 SPECS = [
     DeviceSpec("GPU.0"),
@@ -145,6 +148,47 @@ def test_own_properties_win_over_the_fixed_ones() -> None:
     own = DeviceSpec("CPU", properties={"NUM_STREAMS": 2, "PERF_COUNT": True})
     assert own.compile_properties()["NUM_STREAMS"] == 2
     assert own.compile_properties()["PERF_COUNT"] is True
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("NUM_STREAMS", 4_000_000),
+        ("NUM_STREAMS", "4000000"),
+        ("NUM_STREAMS", "4000000 streams"),
+        ("NUM_STREAMS", " +4000000"),
+        ("NUM_STREAMS", float("nan")),
+        ("NUM_STREAMS", "infinity"),
+        ("COMPILATION_NUM_THREADS", 1e9),
+        ("COMPILATION_NUM_THREADS", 0),
+        ("PERFORMANCE_HINT_NUM_REQUESTS", 2**40),
+        ("PERF_COUNT", 2),
+        ("INFERENCE_NUM_THREADS", 1),
+        ("INFERENCE_PRECISION_HINT", "f32"),
+    ],
+)
+def test_a_property_beyond_its_range_or_of_a_field_is_refused(key: str, value: Any) -> None:
+    with pytest.raises(UserError, match=rf"CPU: .*property {key}"):
+        DeviceSpec("CPU", properties={key: value})
+
+
+@pytest.mark.parametrize("value", ["AUTO", "NUMA", -1, 4, "4", True])
+def test_words_and_numbers_of_the_range_are_taken(value: Any) -> None:
+    assert DeviceSpec("CPU", properties={"NUM_STREAMS": value}).properties
+    assert DeviceSpec("CPU", properties={"PERFORMANCE_HINT": "LATENCY", "PERF_COUNT": False})
+
+
+def test_as_many_threads_as_no_machine_has_are_refused() -> None:
+    with pytest.raises(UserError, match="threads must be at most 4096"):
+        DeviceSpec("CPU", threads=4_000_000)
+
+
+@pytest.mark.parametrize("key", sorted(PRECISION_PROPERTIES))
+def test_a_property_that_changes_results_is_a_mixed_precision(key: str) -> None:
+    other = DeviceSpec("CPU_FAST", plugin="CPU", properties={key: 1})
+    assert has_mixed_precision([DeviceSpec("CPU"), other])
+    assert not has_mixed_precision([DeviceSpec("CPU", properties={key: 1}), other])
+    assert any("mixed precision" in caution for caution in collect_cautions([TESTBED[0], other]))
 
 
 @pytest.mark.parametrize("preset", sorted(PRESETS))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import deepcopy
 from pathlib import Path
 from typing import Annotated, Any, Protocol, TypeVar, runtime_checkable
 
@@ -11,6 +12,7 @@ import torch
 from pydantic import AfterValidator, Field, FiniteFloat
 from stable_baselines3.common.base_class import BaseAlgorithm
 from torch import Tensor
+from torch.optim import Optimizer
 
 from agents.common.archive import read_archive, write_archive
 from agents.common.callbacks import Best
@@ -120,15 +122,14 @@ def restore(model: Algorithm, path: str | Path) -> Algorithm:
             raise UserError(f"it is of {fields.algorithm} with {fields.policy}, not of {names}")
         weights = to_tensors(fields.weights, policy.state_dict())
         moments = read_moments(fields.optimizer, policy)
+        check_step(policy.optimizer, moments)
         best = None if fields.best_placement is None else Best(**vars(fields.best_placement))
         if isinstance(algorithm, HasTrainingState):
             algorithm.set_training_state(fields.training)
     except FileError:
         raise
     except UserError as error:
-        raise UserError(
-            f"{path} is no checkpoint of this model, made with the same settings: {error}"
-        ) from error
+        raise UserError(f"{path} does not match this model, or its settings: {error}") from error
     policy.load_state_dict(weights)
     state = policy.optimizer.state_dict()
     policy.optimizer.load_state_dict({**state, "state": moments})
@@ -143,7 +144,7 @@ def to_tensors(given: dict[str, Any], like: Mapping[str, Tensor]) -> dict[str, T
     """Tensors from arrays, which need the names, shapes and types of those that are there.
 
     Raises:
-        UserError: They differ.
+        UserError: They differ, or are not finite.
     """
     if set(given) != set(like):
         strange = sorted(set(given) ^ set(like))[0]
@@ -157,6 +158,8 @@ def to_tensors(given: dict[str, Any], like: Mapping[str, Tensor]) -> dict[str, T
                 "saved with other features or devices? train it again, or load it with the "
                 "version and the settings that it was saved with"
             )
+        if not torch.isfinite(found).all():
+            raise UserError(f"{name} holds NaN or infinite weights, as training does that diverges")
         tensors[name] = found
     return tensors
 
@@ -180,3 +183,23 @@ def read_moments(given: dict[str, Any], policy: Any) -> dict[int, dict[str, Any]
                 raise UserError(f"{name!r:.60} of parameter {key} has another shape")
             tensors[name] = torch.from_numpy(value)
     return moments
+
+
+def check_step(optimizer: Optimizer, moments: dict[int, dict[str, Any]]) -> None:
+    """Let a copy of the optimizer, of zero weights and gradients, take a step from its moments.
+
+    Raises:
+        UserError: It fails, or leaves weights that are not finite.
+    """
+    trial = deepcopy(optimizer)
+    weights = [one for group in trial.param_groups for one in group["params"]]
+    for one in weights:
+        one.data.zero_()
+        one.grad = torch.zeros_like(one)
+    try:
+        trial.load_state_dict({**trial.state_dict(), "state": deepcopy(moments)})
+        trial.step()
+    except Exception as error:
+        raise UserError(f"its optimizer cannot go on: {type(error).__name__}: {error}") from error
+    if not all(bool(torch.isfinite(one).all()) for one in weights):
+        raise UserError("its optimizer's state is not finite, or not one of this optimizer")

@@ -21,8 +21,8 @@ class Kind(StrEnum):
     """The machine had no memory or time just now, whatever the placement."""
     DEAD = "engine dead"
     """The process of the engine ended, or gave no sign of life."""
-    NONSENSE = "nonsense"
-    """A latency that no clock can show."""
+    INVALID_VALUE = "invalid value"
+    """A latency that is NaN, infinite, zero or negative."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ POLICIES = {
     Kind.INFEASIBLE: Policy(),
     Kind.TRANSIENT: Policy((0.5, 2.0, 8.0, 30.0), restart=True, is_result=False),
     Kind.DEAD: Policy((0.0,), restart=True, remembered=True),
-    Kind.NONSENSE: Policy((0.0, 0.5), remembered=True),
+    Kind.INVALID_VALUE: Policy((0.0, 0.5), remembered=True),
 }
 
 PATTERNS = (
@@ -115,10 +115,10 @@ def check_values(measurement: Measurement) -> Measurement:
     tail, noise = measurement.latency_p90_ms, measurement.noise
     if not all(0.0 < value < math.inf for value in (median, reference, tail)) or tail < median:
         raise EngineFailureError(
-            Kind.NONSENSE,
+            Kind.INVALID_VALUE,
             f"the clock showed {median} ms (90th percentile {tail}) beside {reference} ms of the "
             "reference",
         )
     if math.isnan(noise) or noise < 0.0:
-        raise EngineFailureError(Kind.NONSENSE, f"the clock showed a noise of {noise}")
+        raise EngineFailureError(Kind.INVALID_VALUE, f"the clock showed a noise of {noise}")
     return measurement

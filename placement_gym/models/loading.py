@@ -41,8 +41,8 @@ def load(model: str | Path | ov.Model, sequence_length: int | None = None) -> ov
     """
     import openvino as ov
 
-    match = None if isinstance(model, ov.Model) else NAME.fullmatch(str(model))
-    if match and match["base"] in BUILT_IN and not (match["tokens"] and sequence_length):
+    match = None if isinstance(model, ov.Model) else match_built_in(model)
+    if match and not (match["tokens"] and sequence_length):
         tokens = int(match["tokens"]) if match["tokens"] else sequence_length
         return build(match["base"], str(model), tokens, compressed=bool(match["fp16"]))
     if sequence_length is not None:
@@ -61,6 +61,12 @@ def load(model: str | Path | ov.Model, sequence_length: int | None = None) -> ov
     loaded = prepare(read)
     loaded.set_friendly_name(Path(model).stem)
     return loaded
+
+
+def match_built_in(model: str | Path) -> re.Match[str] | None:
+    """The parts of a built-in model's name, which hides files of that name; None for a path."""
+    match = NAME.fullmatch(str(model))
+    return match if match and match["base"] in BUILT_IN else None
 
 
 def build(base: str, name: str, tokens: int | None, compressed: bool) -> ov.Model:

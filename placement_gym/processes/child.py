@@ -9,9 +9,10 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import weakref
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import IO, Any
 
 from placement_gym.errors import EngineError, warn_user
@@ -26,15 +27,15 @@ MAX_LOG_BYTES = 1_000_000
 
 
 class ChildLostError(EngineError):
-    """The child ended, or it was ended because it gave no sign of life."""
+    """The child exited, or was terminated because it gave no sign of life."""
+
+
+class ChildNotStartedError(ChildLostError):
+    """The system has no process, descriptor or space for the child just now."""
 
 
 class ChildHungError(ChildLostError):
-    """The child gave no sign of life in time, and was ended."""
-
-
-class ForkedError(EngineError):
-    """The child belongs to a process of which this one is a fork."""
+    """The child gave no sign of life in time and was terminated."""
 
 
 class RemoteError(EngineError):
@@ -60,18 +61,38 @@ class Child:
         start: The first message, which says what to serve; it is not waited for.
         keep_log: Whether its standard error is kept for the message about its end, instead of
             being that of this process.
+
+    Raises:
+        ChildNotStartedError: The system cannot start a process now.
     """
 
     def __init__(self, module: str, start: Json, keep_log: bool = True) -> None:
         self.owner = os.getpid()
-        self.pulse = Pulse()
-        self.log = open_unnamed_file() if keep_log else None
         self.received = b""
         self.answer: Json | None = None
+        try:
+            with ExitStack() as opened:
+                self.pulse = Pulse()
+                opened.callback(self.pulse.close)
+                self.log = open_unnamed_file() if keep_log else None
+                if self.log is not None:
+                    opened.callback(os.close, self.log)
+                self.process = self.start_process(module)
+                opened.callback(end_process, self.process, self.owner)
+                self._finalizer = weakref.finalize(self, opened.pop_all().close)
+        except OSError as error:
+            raise ChildNotStartedError(f"it cannot start: {error.strerror or error}") from error
+        os.set_blocking(self.pipe_in.fileno(), False)
+        self.pulse.beat(STARTING)
+        self.send(start, START_S)
+
+    def start_process(self, module: str) -> subprocess.Popen[bytes]:
         paths = [str(IMPORT_ROOT), os.environ.get("PYTHONPATH", "")]
-        self.process = subprocess.Popen(
+        thread = "main" if threading.current_thread() is threading.main_thread() else "other"
+        arguments = str(self.pulse.descriptor), str(self.owner), thread
+        return subprocess.Popen(
             # -P: no file of the working folder hides a module of Python or of this package
-            [sys.executable, "-P", "-m", module, str(self.pulse.descriptor), str(self.owner)],
+            [sys.executable, "-P", "-m", module, *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self.log,
@@ -81,12 +102,6 @@ class Child:
             # and ends those members of the group that are stopped.
             process_group=0,
         )
-        self._finalizer = weakref.finalize(
-            self, end_process, self.process, self.owner, self.pulse, self.log
-        )
-        os.set_blocking(self.pipe_in.fileno(), False)
-        self.pulse.beat(STARTING)
-        self.send(start, START_S)
 
     @property
     def pipe_in(self) -> IO[bytes]:
@@ -100,7 +115,7 @@ class Child:
 
     @property
     def alive(self) -> bool:
-        """Whether it can be asked."""
+        """Whether the process accepts requests."""
         return self._finalizer.alive and self.process.poll() is None
 
     def call(self, request: Mapping[str, Any], timeout_s: float) -> Any:
@@ -108,19 +123,16 @@ class Child:
 
         Args:
             request: JSON-able.
-            timeout_s: Seconds without a sign of life after which the child is ended.
+            timeout_s: Seconds without a sign of life after which the child is terminated.
 
         Raises:
-            ChildLostError: It ended or hangs; the message says why.
+            ChildLostError: It exited or hangs; the message says why.
             RemoteError: The request failed in the child.
-            ForkedError: This process is a fork of the one that started the child.
         """
         try:
             self.send(request, timeout_s)
             while not self.wait(timeout_s):
                 pass
-        except ForkedError:
-            raise
         except BaseException:  # an interrupt too, or the next request would get this answer
             self.end()
             raise
@@ -128,12 +140,6 @@ class Child:
 
     def send(self, request: Mapping[str, Any], timeout_s: float) -> None:
         """Send a request; the child may be too slow or dead to read it."""
-        if os.getpid() != self.owner:
-            raise ForkedError(
-                f"this environment measures through a process of process {self.owner}, of which "
-                "this one is a fork: make the environment in the process that uses it, or start "
-                "that one by 'spawn'"
-            )
         if self.log is not None and os.fstat(self.log).st_size > MAX_LOG_BYTES:
             os.ftruncate(self.log, 0)
             os.lseek(self.log, 0, os.SEEK_SET)  # the child writes at the same position
@@ -142,8 +148,7 @@ class Child:
         rest = memoryview(json.dumps(request).encode() + b"\n")
         while rest:
             self.check_life(timeout_s)
-            _, writable, _ = select.select([], [self.pipe_in], [], 1.0)
-            if writable:
+            if is_ready(self.pipe_in, select.POLLOUT, 1.0):
                 try:
                     rest = rest[os.write(self.pipe_in.fileno(), rest) :]
                 except OSError:
@@ -155,31 +160,30 @@ class Child:
         Messages for the user go to standard error as they arrive, warnings are raised.
 
         Raises:
-            ChildLostError: The child ended, or gave no sign of life for ``timeout_s``.
+            ChildLostError: The child exited, or gave no sign of life for ``timeout_s``.
         """
         left_s = min(self.check_life(timeout_s), longest_s)
-        readable, _, _ = select.select([self.pipe_out], [], [], left_s)
-        if readable:
+        if is_ready(self.pipe_out, select.POLLIN, left_s):
             got = os.read(self.pipe_out.fileno(), 1 << 16)
             if not got:
                 raise ChildLostError(self.explain_end())
             *lines, self.received = (self.received + got).split(b"\n")
             for line in lines:
-                self.hear(line)
+                self.handle_message(line)
         return self.answer is not None
 
-    def hear(self, line: bytes) -> None:
-        """Understand one message of the child.
+    def handle_message(self, line: bytes) -> None:
+        """Print what the child says, raise its warning, or keep its answer.
 
         Raises:
-            ChildLostError: It is none; the child is ended.
+            ChildLostError: The message is invalid; the child is terminated.
         """
         try:
             message = json.loads(line)
             says, warning = message.get("say"), message.get("warn")
         except (ValueError, AttributeError):
             self.end()
-            raise ChildLostError(f"it answered nonsense: {line[:80]!r}") from None
+            raise ChildLostError(f"it sent an invalid message: {line[:80]!r}") from None
         if says is not None:
             print(says, file=sys.stderr, flush=True)
         elif warning is not None:
@@ -191,14 +195,15 @@ class Child:
         """Seconds left until the child counts as hung, at least some milliseconds.
 
         Raises:
-            ChildHungError: None are left, and nothing lies in the pipe; the child is ended.
+            ChildHungError: None are left, and nothing lies in the pipe; the child is terminated.
         """
         silent_s, _, stage = self.pulse.read()
         if stage == STARTING:
             timeout_s = max(timeout_s, START_S)
-        if silent_s > timeout_s and not select.select([self.pipe_out], [], [], 0)[0]:
+        if silent_s > timeout_s and not is_ready(self.pipe_out, select.POLLIN, 0.0):
             self.end()
-            raise ChildHungError(f"{stage or 'a step'} took more than {timeout_s:g} s")
+            remedy = "" if stage != STARTING else ": a larger timeout_s= allows more"
+            raise ChildHungError(f"{stage or 'a step'} took more than {timeout_s:g} s{remedy}")
         return max(timeout_s - silent_s, 0.0) + 0.005
 
     def take(self) -> Any:
@@ -213,7 +218,7 @@ class Child:
         return answer.get("value")
 
     def explain_end(self) -> str:
-        """Why the child ended: the signal or status, and the last line that it wrote."""
+        """Why the child exited: the signal or status, and the last line that it wrote."""
         with suppress(subprocess.TimeoutExpired):
             self.process.wait(5.0)
         last = self.last_line()
@@ -239,10 +244,8 @@ def open_unnamed_file() -> int:
         return os.dup(file.fileno())
 
 
-def end_process(
-    process: subprocess.Popen[bytes], owner: int, pulse: Pulse, log: int | None
-) -> None:
-    """Kill a process and close what it shares with its owner; a fork of that one only closes."""
+def end_process(process: subprocess.Popen[bytes], owner: int) -> None:
+    """Kill a process and close its pipes; a fork of its owner only closes them."""
     if os.getpid() == owner:
         process.kill()
         process.wait()
@@ -250,16 +253,20 @@ def end_process(
         if pipe is not None:
             with suppress(OSError):
                 pipe.close()
-    pulse.close()
-    if log is not None:
-        os.close(log)
+
+
+def is_ready(pipe: IO[bytes], events: int, longest_s: float) -> bool:
+    """Whether a pipe can be read or written, or has broken, in ``longest_s`` or an hour."""
+    poller = select.poll()  # unlike select, it takes descriptors of any number
+    poller.register(pipe, events)
+    return bool(poller.poll(1e3 * min(longest_s, 3600.0)))
 
 
 def describe_exit(status: int | None) -> str:
-    """``"killed by SIGSEGV"`` or ``"ended with status 3"``."""
+    """``"killed by SIGSEGV"`` or ``"exited with status 3"``."""
     if status is not None and status < 0:
         try:
             return f"killed by {signal.Signals(-status).name}"
         except ValueError:
             return f"killed by signal {-status}"
-    return f"ended with status {status}"
+    return f"exited with status {status}"

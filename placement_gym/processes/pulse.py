@@ -11,7 +11,8 @@ import struct
 import tempfile
 from time import monotonic
 
-FORMAT = struct.Struct("=dq24s")
+MAX_STAGE_BYTES = 64
+FORMAT = struct.Struct(f"=dq{MAX_STAGE_BYTES}s")
 
 
 class Pulse:
@@ -25,14 +26,16 @@ class Pulse:
         if descriptor is None:
             with tempfile.TemporaryFile() as file:
                 file.truncate(FORMAT.size)
-                descriptor = os.dup(file.fileno())
-        self.descriptor = descriptor
-        self.memory = mmap.mmap(descriptor, FORMAT.size)
+                self.memory = mmap.mmap(file.fileno(), FORMAT.size)
+                self.descriptor = os.dup(file.fileno())
+        else:
+            self.memory = mmap.mmap(descriptor, FORMAT.size)
+            self.descriptor = descriptor
         self.count = 0
 
     def beat(self, stage: str = "") -> None:
         """Give a sign of life as a stage begins."""
-        FORMAT.pack_into(self.memory, 0, monotonic(), self.count, stage.encode()[:24])
+        FORMAT.pack_into(self.memory, 0, monotonic(), self.count, stage.encode()[:MAX_STAGE_BYTES])
 
     def beat_and_count(self, stage: str = "") -> None:
         """As ``beat``, and count one more."""

@@ -35,7 +35,7 @@ class Parent:
         os.dup2(2, 1)
 
     def next_request(self) -> Json | None:
-        """The next request, or None if there is no parent any more."""
+        """The next request, or None if the parent has exited."""
         line = self.requests.readline()
         return json.loads(line) if line.endswith(b"\n") else None
 
@@ -44,7 +44,7 @@ class Parent:
         self.messages.write(json.dumps(message).encode() + b"\n")
         self.messages.flush()
 
-    def say(self, text: str) -> None:
+    def print_message(self, text: str) -> None:
         """Let the parent print a text at once."""
         self.tell(say=text)
 
@@ -57,7 +57,7 @@ def serve(make_handle: Callable[[Json, Parent], Handle]) -> None:
             gets the error and the process ends.
     """
     parent = Parent(Pulse(int(sys.argv[1])))
-    exit_with_parent(int(sys.argv[2]))
+    exit_with_parent(int(sys.argv[2]), of_main_thread=sys.argv[3] == "main")
     start = parent.next_request()
     if start is None:
         return

@@ -11,6 +11,7 @@ from placement_gym.backends.measured.profile import check_can_be_profiled
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
 from placement_gym.errors import UserError
 from placement_gym.graph.units import FEW_UNITS, FINER, count_units
+from placement_gym.texts import make_printable
 
 DEFAULT_GRANULARITY = "fused"
 
@@ -50,7 +51,8 @@ def build_backend_to_split(
     problem = backend.problem
     notes.append(f"{count_units(problem.units)} to place (granularity {granularity!r})")
     if not quiet:
-        print(f"{problem.units.graph.model}: {'; '.join(notes)}", file=sys.stderr, flush=True)
+        name = make_printable(problem.units.graph.model)
+        print(f"{name}: {'; '.join(notes)}", file=sys.stderr, flush=True)
     if problem.n_units < 2:
         raise UserError(
             f"{problem.units.graph.model!r} has {count_units(problem.units)} even with granularity "

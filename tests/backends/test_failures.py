@@ -44,7 +44,7 @@ def caused(error: Exception, cause: Exception) -> Exception:
             "refused: see above",
         ),
         (RuntimeError("DEVICE_LOST"), Kind.DEAD, ""),
-        (EngineFailureError(Kind.NONSENSE, "-1 ms"), Kind.NONSENSE, "-1 ms"),
+        (EngineFailureError(Kind.INVALID_VALUE, "-1 ms"), Kind.INVALID_VALUE, "-1 ms"),
     ],
 )
 def test_every_exception_of_an_engine_has_a_kind_and_a_reason_in_one_line(
@@ -68,7 +68,7 @@ def test_every_kind_has_a_policy_and_only_a_transient_failure_blames_no_placemen
 def test_latencies_that_no_clock_shows_are_refused(field: str, value: float) -> None:
     with pytest.raises(EngineFailureError, match="the clock showed") as failed:
         check_values(replace(GOOD, **{field: value}))
-    assert failed.value.kind == Kind.NONSENSE
+    assert failed.value.kind == Kind.INVALID_VALUE
 
 
 @pytest.mark.parametrize("noise", [float("nan"), -0.1])
@@ -77,7 +77,7 @@ def test_so_is_such_a_noise(noise: float) -> None:
         check_values(replace(GOOD, noise=noise))
 
 
-def test_a_percentile_below_the_median_is_nonsense_and_an_infinite_noise_is_not() -> None:
+def test_a_percentile_below_the_median_is_invalid_and_an_infinite_noise_is_not() -> None:
     with pytest.raises(EngineFailureError):
         check_values(replace(GOOD, latency_p90_ms=9.0))
     uncertain = replace(GOOD, noise=float("inf"))

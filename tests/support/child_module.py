@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import sys
@@ -53,6 +54,11 @@ class Obedient:
         self.parent.pulse.beat("dreaming")
         time.sleep(seconds)
 
+    def compute(self, seconds: float) -> None:
+        """One long call of C, which keeps Python's lock."""
+        self.parent.pulse.beat("computing")
+        ctypes.PyDLL(None).sleep(int(seconds))
+
     def chatter(self, text: str) -> str:
         """Prints where answers go, as an engine may, from Python and from below it."""
         print(text, flush=True)
@@ -68,7 +74,7 @@ class Obedient:
         warnings.warn(text, UserWarning, stacklevel=2)
 
     def say(self, text: str) -> None:
-        self.parent.say(text)
+        self.parent.print_message(text)
 
     def read(self, _: None) -> str:
         return sys.stdin.read()

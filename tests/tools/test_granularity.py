@@ -22,6 +22,13 @@ def test_a_chain_is_split_by_what_the_device_runs_as_one(
     assert (printed.out, printed.err) == ("", f"chain: {notes[0]}\n")
 
 
+def test_a_models_name_moves_no_cursor(capsys: pytest.CaptureFixture[str]) -> None:
+    model = make_chain()
+    model.set_friendly_name("\x1b[2Jchain\r")
+    build_backend_to_split(model, "cpu-testbed")
+    assert capsys.readouterr().err.startswith("\\x1b[2Jchain: ")
+
+
 def test_a_granularity_that_leaves_one_unit_gives_way_to_a_finer_one() -> None:
     backend, notes = build_backend_to_split(make_chain(), "cpu-testbed", "colocated", quiet=True)
     assert backend.problem.units.granularity == "fused"

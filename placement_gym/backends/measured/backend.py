@@ -120,8 +120,8 @@ class MeasuredBackend(MeasuringBackend):
         """
         if os.getpid() != self.owner:
             raise EngineError(
-                f"this environment was made by process {self.owner}, of which this one is a fork, "
-                "and OpenVINO's threads do not survive a fork: make the environment in the "
+                f"this process was forked from {self.owner}, which made the environment, and "
+                "OpenVINO's threads do not survive a fork: make the environment in the "
                 "process that uses it, or start that one by 'spawn'"
             )
         return measurement_lock(self.reporter)
@@ -286,7 +286,6 @@ class MeasuredBackend(MeasuringBackend):
     def measure_operators(self, device: int) -> FloatArray:
         """See ``MeasuringBackend.measure_operators``."""
         with self.lock():
-            self.reporter.beat("counting operators' times")
             return counters.measure_operator_times(
                 self.core,
                 self.model,
@@ -294,6 +293,7 @@ class MeasuredBackend(MeasuringBackend):
                 self.problem.devices[device],
                 self.inputs,
                 self.protocol.counter_inferences,
+                self.reporter.beat,
             )
 
     def own_choice(self, plugin: str) -> IntArray:
@@ -319,8 +319,9 @@ class MeasuredBackend(MeasuringBackend):
         )
 
     def close(self) -> None:
-        """Drop the compiled reference."""
-        self.__dict__.pop("reference", None)
+        """Drop the compiled reference and its outputs."""
+        for key in ("reference", "expected_outputs"):
+            self.__dict__.pop(key, None)
 
 
 def summarize(

@@ -7,21 +7,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from placement_gym.backends.measured.backend import MeasuredBackend
+from placement_gym.backends.measured.inspection import inspect
 from placement_gym.backends.measured.isolated import (
     TIMEOUT_S,
     Engine,
     IsolatedBackend,
+    inspect_in_new_process,
     remeasure_in_new_process,
 )
-from placement_gym.backends.measured.lock import measurement_lock
 from placement_gym.backends.measured.measuring import MeasuringBackend
 from placement_gym.backends.measured.profile import load_or_measure
 from placement_gym.backends.measured.recipe import ModelSource, Recipe
-from placement_gym.backends.measured.support import query_support
+from placement_gym.backends.measured.support import find_supported
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
-from placement_gym.devices import DevicesArgument, find_machine_devices, register
+from placement_gym.devices import DevicesArgument, find_machine_devices
 from placement_gym.graph.extract import extract
-from placement_gym.graph.primitives import query_primitives
 from placement_gym.graph.units import Units, group
 from placement_gym.models import load
 from placement_gym.problem import Problem
@@ -44,28 +44,34 @@ def build_measured_backend(
     """The backend of ``MeasuredEnv``; see there for the arguments and errors."""
     import openvino as ov
 
-    core = ov.Core()
-    specs = find_machine_devices(core, devices)
-    register(core, specs)
+    specs = find_machine_devices(ov.Core(), devices)
     loaded = load(model, sequence_length)
-    units = group_model(loaded, granularity, graph)
-    problem = Problem(units, specs, query_support(core, loaded, units, specs))
-    source = ModelSource(model, sequence_length, loaded if isinstance(model, ov.Model) else None)
+    operators, fused = extract(loaded, graph), granularity == "fused"
+    source = ModelSource.of(model, sequence_length, loaded)
+    if isolate:
+        found = inspect_in_new_process(source, specs, fused, timeout_s)
+    else:
+        found = inspect(loaded, specs, fused)
+    units = group(operators, granularity, found.primitives)
+    problem = Problem(units, specs, find_supported(units, found.operators))
     engine = Engine(source, Recipe.of(problem, graph, split), timeout_s)
     if isolate:
         return IsolatedBackend(engine, problem, protocol, load_or_measure)
     elsewhere = partial(remeasure_in_new_process, engine, problem)
+    core = ov.Core()
     return MeasuredBackend(core, loaded, problem, split, protocol, load_or_measure, elsewhere)
 
 
-def group_model(model: ov.Model, granularity: str, view: str) -> Units:
-    """Group the operators of a model; ``"fused"`` takes the primitives that the CPU executes."""
-    graph = extract(model, view)
-    if granularity != "fused":
-        return group(graph, granularity)
-    import openvino as ov
+def group_model(
+    model: str | Path | ov.Model, granularity: str, view: str, sequence_length: int | None
+) -> Units:
+    """Group the operators of a model; ``"fused"`` takes the primitives that the CPU executes.
 
-    precision = {"INFERENCE_PRECISION_HINT": "f32"}
-    with measurement_lock():
-        primitives = query_primitives(ov.Core(), model, "CPU", precision)
-    return group(graph, granularity, primitives)
+    Raises:
+        EngineError: The CPU cannot compile the model.
+    """
+    loaded, primitives = load(model, sequence_length), None
+    if granularity == "fused":
+        source = ModelSource.of(model, sequence_length, loaded)
+        primitives = inspect_in_new_process(source, (), True, TIMEOUT_S).primitives
+    return group(extract(loaded, view), granularity, primitives)

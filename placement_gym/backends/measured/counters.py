@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,6 +26,7 @@ def measure_operator_times(
     device: DeviceSpec,
     inputs: Sequence[NDArray[Any]],
     inferences: int,
+    beat: Callable[[str], object],
 ) -> FloatArray:
     """(n_operators,) median ms of the primitive that executes each operator.
 
@@ -39,15 +40,20 @@ def measure_operator_times(
         device: The device, with its settings.
         inputs: One array per input of the model.
         inferences: Number of inferences whose counters are read.
+        beat: Called with the name of each step as it begins.
     """
     properties = device.compile_properties() | {"PERF_COUNT": True}
+    beat("compiling with counters")
     compiled = core.compile_model(model, device.name, properties)
+    beat("the first inference with counters")
     request = compiled.create_infer_request()
     request.infer(dict(enumerate(inputs)))
     for _ in range(WARMUP):
+        beat("an inference with counters")
         request.infer()
     samples: dict[str, list[float]] = {}
     for _ in range(inferences):
+        beat("an inference with counters")
         request.infer()
         for primitive in request.profiling_info:
             ms = primitive.real_time.total_seconds() * 1e3

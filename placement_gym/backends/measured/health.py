@@ -15,7 +15,7 @@ MOVED = 0.05
 LONG_TAIL = 1.3
 """Largest ratio of the 90th percentile to the median."""
 BUSY = 1.5
-"""Largest number of tasks that want to run, for each core of the machine."""
+"""Largest load average for each core of the machine."""
 WINDOW = 31
 """Measurements after which a session has forgotten: drift over hours is not a fault."""
 FEW = 3
@@ -85,4 +85,4 @@ def describe_load() -> str:
         load, cores = os.getloadavg()[0], os.cpu_count() or 1
     except OSError:
         return ""
-    return f"{load:.1f} tasks want to run on {cores} cores" if load > BUSY * cores + 1 else ""
+    return f"load average {load:.1f} on {cores} cores" if load > BUSY * cores + 1 else ""

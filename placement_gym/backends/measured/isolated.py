@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
-from contextlib import closing
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -16,15 +16,23 @@ from placement_gym.arrays import FloatArray, IntArray
 from placement_gym.backends.failures import EngineFailureError, Kind, check_values
 from placement_gym.backends.measured.health import Session
 from placement_gym.backends.measured.hetero import uses_aliases
+from placement_gym.backends.measured.inspection import Inspection
 from placement_gym.backends.measured.measuring import MakeCosts, MeasuringBackend
 from placement_gym.backends.measured.recipe import ModelSource, Recipe
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
 from placement_gym.backends.protocol import Measurement
+from placement_gym.devices import DeviceSpec
 from placement_gym.errors import EngineError, UserError
 from placement_gym.problem import Problem
-from placement_gym.processes.child import Child, ChildLostError, RemoteError
+from placement_gym.processes.child import (
+    Child,
+    ChildLostError,
+    ChildNotStartedError,
+    RemoteError,
+)
 
 WORKER = "placement_gym.backends.measured.worker"
+INSPECTOR = "placement_gym.backends.measured.inspection"
 TIMEOUT_S = 120.0
 """Seconds that one step may take: a compilation, an inference."""
 READY = {"method": "ready", "protocol": {}, "arguments": []}
@@ -58,12 +66,8 @@ class Engine:
             UserError: The request cannot be served for a reason that the user can mend.
         """
         request = {"method": method, "protocol": asdict(protocol), "arguments": arguments}
-        try:
+        with engine_failures():
             return self.running().call(request, self.timeout_s)
-        except ChildLostError as error:
-            raise EngineFailureError(Kind.DEAD, f"the engine's process: {error}") from error
-        except RemoteError as error:
-            raise translate(error) from error
 
     def running(self) -> Child:
         """The worker, started if there is none; a fork of this process gets one of its own."""
@@ -72,12 +76,11 @@ class Engine:
             self.child = None
         if self.child is None or not self.child.alive:
             self.end()
-            command = " ".join([Path(sys.argv[0]).name, *sys.argv[1:]])
             with self.source.as_file() as source:
                 start = {
                     "recipe": self.recipe.to_json(),
                     "source": source,
-                    "command": f"worker of process {os.getpid()}: {command}",
+                    "command": describe_worker(),
                 }
                 self.child = Child(self.module, start)
                 self.child.call(READY, self.timeout_s)
@@ -88,6 +91,43 @@ class Engine:
         if self.child is not None:
             self.child.end()
             self.child = None
+
+
+def describe_worker() -> str:
+    """What others that wait for the lock read of a worker of this process."""
+    command = " ".join([Path(sys.argv[0]).name, *sys.argv[1:]])
+    return f"worker of process {os.getpid()}: {command}"
+
+
+@contextmanager
+def engine_failures() -> Iterator[None]:
+    """Turn what happens to a worker into the engine's failures and errors of the user."""
+    try:
+        yield
+    except ChildNotStartedError as error:
+        raise EngineFailureError(Kind.TRANSIENT, f"the engine's process: {error}") from error
+    except ChildLostError as error:
+        raise EngineFailureError(Kind.DEAD, f"the engine's process: {error}") from error
+    except RemoteError as error:
+        raise translate(error) from error
+
+
+def inspect_in_new_process(
+    source: ModelSource, devices: Sequence[DeviceSpec], fused: bool, timeout_s: float
+) -> Inspection:
+    """``inspection.inspect`` in a process of its own.
+
+    Raises:
+        EngineError: OpenVINO failed, or the process died or hangs.
+    """
+    stated = [device.to_json() for device in devices]
+    with engine_failures(), source.as_file() as model:
+        child = Child(INSPECTOR, {"command": describe_worker()})
+        try:
+            request = {"source": model, "devices": stated, "fused": fused}
+            return Inspection(**child.call(request, timeout_s))
+        finally:
+            child.end()
 
 
 def translate(error: RemoteError) -> EngineError | UserError:
@@ -133,14 +173,14 @@ class IsolatedBackend(MeasuringBackend):
     def ask(self, method: str, *arguments: Any) -> Any:
         return self.engine.ask(method, self.protocol, *arguments)
 
-    def insist_on(self, method: str, *arguments: Any) -> Any:
+    def retry_request(self, method: str, *arguments: Any) -> Any:
         """Ask, and again as failures of no placement allow.
 
         Raises:
             EngineError: The engine cannot do it.
         """
         try:
-            return self.insist(lambda: self.ask(method, *arguments))
+            return self.retry(lambda: self.ask(method, *arguments))
         except EngineFailureError as error:
             raise EngineError(f"{method.replace('_', ' ')} failed: {error}") from error
 
@@ -152,20 +192,20 @@ class IsolatedBackend(MeasuringBackend):
     def reference_ms(self) -> float:
         """See ``MeasuringBackend.reference_ms``."""
         if self._reference_ms is None:
-            self._reference_ms = float(self.insist_on("reference_ms"))
+            self._reference_ms = float(self.retry_request("reference_ms"))
         return self._reference_ms
 
     def check_reference(self) -> None:
         """See ``MeasuringBackend.check_reference``."""
-        self.insist_on("check_reference")
+        self.retry_request("check_reference")
 
     def measure_operators(self, device: int) -> FloatArray:
         """See ``MeasuringBackend.measure_operators``."""
-        return np.array(self.insist_on("measure_operators", device), dtype=np.float64)
+        return np.array(self.retry_request("measure_operators", device), dtype=np.float64)
 
     def own_choice(self, plugin: str) -> IntArray:
         """See ``MeasuringBackend.own_choice``."""
-        return np.array(self.insist_on("own_choice", plugin), dtype=np.int64)
+        return np.array(self.retry_request("own_choice", plugin), dtype=np.int64)
 
     def remeasure(self, assignments: Sequence[IntArray]) -> list[Measurement]:
         """See ``Backend.remeasure``; in a process that has measured nothing before.
@@ -209,5 +249,5 @@ def remeasure_in_new_process(
         EngineError: They could not be measured.
     """
     with closing(IsolatedBackend(engine.fresh(), problem, protocol)) as fresh:
-        values = fresh.insist_on("remeasure", [one.tolist() for one in assignments])
+        values = fresh.retry_request("remeasure", [one.tolist() for one in assignments])
     return [check_values(Measurement.from_json(one)) for one in values]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import stat
 import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import monotonic
+from typing import IO
 
 from filelock import FileLock, Timeout
 
@@ -29,6 +31,7 @@ STOPPED_S = 5.0
 LONGEST_S = 1800.0
 """Seconds for which one measurement may hold the lock before those that wait give up."""
 MAX_COMMAND = 120
+MAX_NOTE_BYTES = 4096
 
 
 def lock_path() -> Path:
@@ -53,7 +56,8 @@ def measurement_lock(reporter: Reporter | None = None) -> Iterator[None]:
         reporter: Is told of the wait; by default on standard error.
 
     Raises:
-        EngineError: One holder did not free it in ``LONGEST_S``; the message names it.
+        EngineError: One holder did not free it in ``LONGEST_S``; the message names it. Or the
+            file cannot be opened.
         EngineFailureError: This process was stopped for so long that another one took the lock.
     """
     lock = FileLock(lock_path(), mode=0o666, is_singleton=True)
@@ -78,7 +82,7 @@ def wait_for(lock: FileLock, reporter: Reporter) -> None:
     """Acquire the lock, from a stopped holder too.
 
     Raises:
-        EngineError: One holder did not free it in ``LONGEST_S``.
+        EngineError: One holder did not free it in ``LONGEST_S``, or the file cannot be opened.
     """
     turn, since, announced, stopped_since = "", monotonic(), False, float("inf")
     while True:
@@ -87,16 +91,23 @@ def wait_for(lock: FileLock, reporter: Reporter) -> None:
             lock.acquire(timeout=SILENT_S)
         except Timeout:
             pass
+        except OSError as error:
+            raise EngineError(
+                f"the lock of measurements {str(lock_path())!r} cannot be opened "
+                f"({error.strerror}): set {PATH_VARIABLE} to a path where you may write"
+            ) from error
         else:
             return
         if not announced:
-            reporter.say(f"waiting for {describe_holder()} to finish measuring")
+            reporter.print_message(f"waiting for {describe_holder()} to finish measuring")
             announced = True
         if turn != (turn := identify_turn()):
             since = monotonic()
         stopped_since = min(stopped_since, monotonic()) if is_stopped(holder()) else float("inf")
         if monotonic() - stopped_since >= STOPPED_S:
-            reporter.say(f"{describe_holder()} is stopped: measuring without waiting for it")
+            reporter.print_message(
+                f"{describe_holder()} is stopped: measuring without waiting for it"
+            )
             take_over()
         if monotonic() - since > LONGEST_S:
             raise EngineError(
@@ -135,19 +146,34 @@ def take_over() -> None:
 
 def write_note(text: str) -> None:
     """Write the note that waiting processes read, if the file system allows it."""
-    with suppress(OSError):
-        descriptor = os.open(note_path(), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
-        with os.fdopen(descriptor, "w") as note:
-            # Users share the lock, and each of them must be able to sign it.
-            with suppress(PermissionError):
-                os.fchmod(descriptor, 0o666)
-            note.write(text)
+    with suppress(OSError), open_note(os.O_WRONLY | os.O_CREAT) as note:
+        # Users share the lock, and each of them must be able to sign it.
+        with suppress(PermissionError):
+            os.fchmod(note.fileno(), 0o666)
+        note.truncate()
+        note.write(text.encode(errors="replace"))
+
+
+def open_note(flags: int) -> IO[bytes]:
+    """Open the note; its folder is shared, so anybody may have put something else there.
+
+    Raises:
+        OSError: It is no file, or one that has another name elsewhere.
+    """
+    descriptor = os.open(note_path(), flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
+    found = os.fstat(descriptor)
+    if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
+        os.close(descriptor)
+        raise OSError(f"{note_path()} is not a note")
+    return os.fdopen(descriptor, "wb" if flags & os.O_WRONLY else "rb", buffering=0)
 
 
 def read_note() -> tuple[int, str]:
     """Process number and command of the holder; 0 without a valid note of a live process."""
     try:
-        process, _, command = note_path().read_text(errors="replace").partition(" ")
+        with open_note(os.O_RDONLY) as note:
+            text = note.read(MAX_NOTE_BYTES).decode(errors="replace")
+        process, _, command = text.partition(" ")
         return (int(process), command) if is_alive(int(process)) else (0, "")
     except (OSError, ValueError):
         return 0, ""

@@ -27,7 +27,7 @@ MakeCosts = Callable[["MeasuringBackend"], CostTable]
 
 
 class MeasuringBackend(ABC):
-    """A ``Backend`` on an engine that may refuse, hang, die or answer nonsense.
+    """A ``Backend`` on an engine that may refuse, hang, die or report invalid latencies.
 
     ``failures.POLICIES`` says what follows from each.
 
@@ -132,7 +132,7 @@ class MeasuringBackend(ABC):
         if known is not None:
             return self.failure(known, assignment)
         try:
-            measured = self.measure_without_doubt(assignment)
+            measured = self.measure_and_recheck(assignment)
         except EngineFailureError as error:
             if not error.policy.is_result:
                 raise
@@ -142,17 +142,20 @@ class MeasuringBackend(ABC):
             return self.failure(str(error), assignment)
         return measured
 
-    def measure_without_doubt(self, assignment: IntArray) -> Measurement:
-        """Measure; once more if the reference has moved."""
-        first = self.insist(lambda: self.measure_once(assignment))
+    def measure_and_recheck(self, assignment: IntArray) -> Measurement:
+        """Measure; once more if the reference has moved, where the engine can."""
+        first = self.retry(lambda: self.measure_once(assignment))
         again = self.session.is_worth_repeating(first)
         kept = self.session.keep(first)
         if not again:
             return kept
-        return self.session.keep(self.insist(lambda: self.measure_once(assignment)))
+        try:
+            return self.session.keep(self.retry(lambda: self.measure_once(assignment)))
+        except EngineFailureError as error:
+            return replace(kept, doubt=f"{kept.doubt}; measuring again failed: {error}")
 
-    def insist(self, attempt: Callable[[], T]) -> T:
-        """Try, and again as the failure's policy says.
+    def retry(self, attempt: Callable[[], T]) -> T:
+        """Try, and again as the failure's policy says, which may restart the engine.
 
         Raises:
             EngineFailureError: Of the last attempt.
@@ -163,10 +166,10 @@ class MeasuringBackend(ABC):
                 return attempt()
             except EngineFailureError as error:
                 n_failed = failed[error.kind] = failed.get(error.kind, 0) + 1
-                if n_failed > len(error.policy.pauses_s):
-                    raise
                 if error.policy.restart:
                     self.restart()
+                if n_failed > len(error.policy.pauses_s):
+                    raise
                 sleep(error.policy.pauses_s[n_failed - 1])
 
     def failure(self, error: str, assignment: IntArray) -> Measurement:

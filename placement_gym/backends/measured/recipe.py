@@ -20,6 +20,7 @@ from placement_gym.graph.extract import extract
 from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.units import Units, contract
 from placement_gym.models import load
+from placement_gym.models.loading import match_built_in
 from placement_gym.problem import Problem
 
 if TYPE_CHECKING:
@@ -42,12 +43,20 @@ class ModelSource:
     sequence_length: int | None = None
     loaded: ov.Model | None = None
 
+    @classmethod
+    def of(
+        cls, model: str | Path | ov.Model, sequence_length: int | None, loaded: ov.Model
+    ) -> ModelSource:
+        """The source of a model that has been loaded."""
+        in_memory = not isinstance(model, (str, Path))
+        return cls(model, sequence_length, loaded if in_memory else None)
+
     @contextmanager
     def as_file(self) -> Iterator[Json]:
         """Arguments of ``models.load`` as JSON holds them; a model in memory becomes a file."""
         if self.loaded is None:
-            path = Path(str(self.model))
-            name = str(path.resolve()) if path.exists() else str(self.model)
+            name = str(self.model)
+            name = name if match_built_in(name) else str(Path(name).resolve())
             yield {"model": name, "sequence_length": self.sequence_length}
             return
         import openvino as ov

@@ -17,8 +17,8 @@ class Reporter:
 
     Attributes:
         beat: Called with the name of each step as it begins.
-        say: Called with a message for the user.
+        print_message: Called with a message for the user.
     """
 
     beat: Callable[[str], object] = lambda stage: None
-    say: Callable[[str], object] = print_to_stderr
+    print_message: Callable[[str], object] = print_to_stderr

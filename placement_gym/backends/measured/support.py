@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
 from placement_gym.arrays import BoolArray
-from placement_gym.devices import DeviceSpec
 from placement_gym.graph.operators import FOLLOWERS
 from placement_gym.graph.units import Units
 
-if TYPE_CHECKING:
-    import openvino as ov
 
-
-def query_support(
-    core: ov.Core, model: ov.Model, units: Units, devices: Sequence[DeviceSpec]
-) -> BoolArray:
+def find_supported(units: Units, operators: Sequence[Collection[str]]) -> BoolArray:
     """(n_units, n_devices) bool: the device runs every operator of the unit.
 
     Constants, Parameters and Results follow their neighbours and need no support.
+
+    Args:
+        units: Groups of operators.
+        operators: For each device, the names of the operators that it supports.
     """
     graph = units.graph
-    result = np.ones((len(units), len(devices)), dtype=np.bool_)
-    for column, device in enumerate(devices):
-        known = core.query_model(model, device.name)
+    result = np.ones((len(units), len(operators)), dtype=np.bool_)
+    for column, known in enumerate(map(set, operators)):
         for operator, (name, kind) in enumerate(zip(graph.names, graph.types, strict=True)):
             if name not in known and kind not in FOLLOWERS:
                 result[units.of_operator[operator], column] = False

@@ -51,13 +51,8 @@ def time_once_ms(arm: Arm) -> float:
     return (perf_counter() - started) * 1e3
 
 
-def speedup(reference: Samples, candidate: Samples) -> float:
-    """Ratio of medians."""
-    return float(np.median(reference) / np.median(candidate))
-
-
 def noise(reference: Samples, candidate: Samples) -> float:
-    """Half-width of the uncertainty of ``speedup``, as a fraction.
+    """Half-width of the uncertainty of a speed-up, as a fraction.
 
     The 95 % interval of Student's t for the ratio of medians. One observation is a pair of blocks,
     which share the machine's drift, or one compilation, whichever gives more.

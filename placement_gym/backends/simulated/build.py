@@ -79,9 +79,8 @@ def build_units(
         generated = synthetic(str(model)) if is_synthetic(model) else build_family(str(model))
         return group(generated, "op" if granularity == "fused" else granularity)
     from placement_gym.backends.measured.build import group_model
-    from placement_gym.models import load
 
-    return group_model(load(model, sequence_length), granularity, graph)
+    return group_model(model, granularity, graph, sequence_length)
 
 
 def build_workload_problem(

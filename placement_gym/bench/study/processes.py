@@ -86,8 +86,11 @@ class Processes:
             done = [running for running in handles if self.advance(running)]
             if done:
                 return done
-            pipes = [running.child.pipe_out for running in handles if running.child is not None]
-            select.select(pipes, [], [], POLL_S)
+            answers = select.poll()
+            for running in handles:
+                if running.child is not None:
+                    answers.register(running.child.pipe_out, select.POLLIN)
+            answers.poll(1000.0 * POLL_S)
 
     def advance(self, running: Running) -> bool:
         """Listen to a process; returns whether its task has ended."""

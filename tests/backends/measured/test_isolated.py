@@ -19,12 +19,14 @@ from forks import start_fork
 from resources import Resources
 from testbed import CHESSBOARD, N_TINY, QUICK, known_model, make
 
-from placement_gym.backends.measured import measuring
+from placement_gym.backends.measured import isolated, measuring
 from placement_gym.backends.measured.backend import MeasuredBackend
 from placement_gym.backends.measured.build import build_measured_backend
 from placement_gym.backends.measured.isolated import IsolatedBackend
+from placement_gym.backends.measured.recipe import ModelSource
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
-from placement_gym.errors import UserError
+from placement_gym.errors import EngineError, UserError
+from placement_gym.processes.child import ChildNotStartedError
 
 SUPPORT = Path(__file__).parents[2] / "support"
 PROTOCOL = TimingProtocol(warmup=1, repeats=2, attempts=1, final_repeats=2, final_compiles=2)
@@ -66,6 +68,33 @@ def pid_of(backend: IsolatedBackend) -> int:
     return backend.engine.child.process.pid
 
 
+@pytest.mark.parametrize("granularity", ["colocated", "fused"])
+def test_an_environment_is_made_without_running_the_engine_in_this_process(
+    granularity: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = make(granularity=granularity).problem
+    for method in ("query_model", "compile_model"):
+        monkeypatch.setattr(ov.Core, method, lambda *_, **__: pytest.fail("it ran here"))
+    there = build(granularity=granularity).problem
+    assert there.fingerprint() == here.fingerprint()
+    assert (there.supported == here.supported).all()
+
+
+def test_nor_is_a_simulated_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ov.Core, "compile_model", lambda *_, **__: pytest.fail("it ran here"))
+    env = gym.make("DevicePlacementSim-v0", model="tiny", granularity="fused")
+    assert env.unwrapped.problem.units.granularity == "fused"
+
+
+def test_an_engine_that_crashes_as_it_looks_at_a_model_is_an_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", f"{SUPPORT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+    monkeypatch.setattr(isolated, "INSPECTOR", "crashing_inspector")
+    with pytest.raises(EngineError, match="the engine's process: killed by SIGSEGV"):
+        build(granularity="fused")
+
+
 def test_no_process_starts_before_the_first_measurement() -> None:
     env = gym.make("DevicePlacement-v0", model="tiny", devices="cpu-testbed", **QUICK)
     assert env.unwrapped.backend.inner.engine.child is None
@@ -94,6 +123,22 @@ def test_finalists_are_measured_in_a_process_of_their_own(shared: IsolatedBacken
     assert pid_of(shared) == before
     shared.close()
     assert shared.evaluate(assignment(CHESSBOARD)).feasible
+
+
+def test_a_process_that_cannot_start_just_now_is_tried_again_and_blames_no_placement(
+    shared: IsolatedBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any) -> None:
+        raise ChildNotStartedError("it cannot start: Resource temporarily unavailable")
+
+    pauses: list[float] = []
+    monkeypatch.setattr(measuring, "sleep", pauses.append)
+    monkeypatch.setattr(isolated, "Child", refuse)
+    shared.close()
+    with pytest.raises(EngineError, match="temporarily unavailable"):
+        shared.evaluate(assignment(CHESSBOARD))
+    assert len(pauses) == 4
+    assert not shared.session.failures
 
 
 def test_the_other_questions_are_answered_there_too(shared: IsolatedBackend) -> None:
@@ -135,6 +180,17 @@ def test_a_model_in_memory_travels_as_it_is() -> None:
     assert found.n_submodels == found.n_submodels_expected
 
 
+def test_a_built_in_model_is_the_same_one_there_whatever_the_working_folder_holds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "tiny").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with ModelSource("tiny").as_file() as source:
+        assert source["model"] == "tiny"
+    with ModelSource("models/tiny").as_file() as source:
+        assert source["model"] == str(tmp_path / "models" / "tiny")
+
+
 def test_a_file_that_changed_since_the_environment_was_made_is_told(tmp_path: Path) -> None:
     path = tmp_path / "model.xml"
     ov.save_model(known_model("tiny"), path, compress_to_fp16=False)
@@ -164,7 +220,7 @@ def evaluate_with(
     return backend.evaluate(assignment(placed))
 
 
-def test_exceptions_nonsense_and_wrong_outputs_are_told_apart(faults: Path) -> None:
+def test_exceptions_invalid_latencies_and_wrong_outputs_are_told_apart(faults: Path) -> None:
     backend = faulty()
     for fault in ("refused", "wrong", "nan-outputs", "nan", "negative", "memory", "garbage"):
         refused = fault in REFUSALS
@@ -191,7 +247,7 @@ def test_a_crash_costs_one_attempt_and_two_make_a_placement_infeasible_for_good(
 
 @pytest.mark.parametrize("fault", [pytest.param("hang", marks=pytest.mark.slow), "stop"])
 def test_a_hanging_engine_is_ended_at_its_deadline(fault: str, faults: Path) -> None:
-    backend = faulty(timeout_s=2.0)
+    backend = faulty(timeout_s=5.0)
     found = evaluate_with(backend, faults, [fault], CHESSBOARD)
     assert found.error == ""
     backend.close()
@@ -202,7 +258,7 @@ def test_a_hanging_engine_is_ended_at_its_deadline(fault: str, faults: Path) -> 
 def test_a_run_survives_faults_of_each_kind_and_keeps_no_wrong_value(
     fault: str, faults: Path
 ) -> None:
-    backend = faulty(timeout_s=2.0)
+    backend = faulty(timeout_s=5.0)
     rng = np.random.default_rng(0)
     refused = 0
     for step in range(12):
@@ -237,7 +293,7 @@ def test_a_fork_measures_through_a_process_of_its_own(shared: IsolatedBackend) -
 
 def test_a_fork_of_what_measures_in_its_own_process_is_told_so() -> None:
     said = answer_of_fork(make().backend)
-    assert "is a fork" in said
+    assert "was forked from" in said
     assert "'spawn'" in said
 
 

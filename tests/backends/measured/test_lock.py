@@ -106,6 +106,41 @@ def test_a_note_that_cannot_be_read_or_written_does_not_matter(own_lock: Path) -
         pass
 
 
+@pytest.mark.parametrize("kind", ["symlink", "hard link", "fifo"])
+def test_what_others_put_in_place_of_the_note_is_left_alone(own_lock: Path, kind: str) -> None:
+    mine = own_lock.parent / "mine"
+    mine.write_text(f"{os.getpid()} precious")
+    mine.chmod(0o600)
+    if kind == "symlink":
+        lock.note_path().symlink_to(mine)
+    elif kind == "hard link":
+        lock.note_path().hardlink_to(mine)
+    else:
+        os.mkfifo(lock.note_path())
+    with measurement_lock():
+        assert lock.describe_holder() == "another process"
+    assert mine.read_text() == f"{os.getpid()} precious"
+    assert mine.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_lock_that_leads_elsewhere_is_refused_with_the_remedy(own_lock: Path) -> None:
+    mine = own_lock.parent / "mine"
+    mine.write_text("precious")
+    own_lock.symlink_to(mine)
+    with (
+        pytest.raises(EngineError, match="set PLACEMENT_GYM_LOCK to a path"),
+        measurement_lock(),
+    ):
+        pytest.fail("it entered")
+    assert mine.read_text() == "precious"
+
+
+def test_a_shorter_note_replaces_a_longer_one() -> None:
+    lock.write_note(f"{os.getpid()} {'x' * 50}")
+    lock.write_note(f"{os.getpid()} short")
+    assert lock.describe_holder() == f"process {os.getpid()} (short)"
+
+
 def test_a_note_is_shown_on_one_short_line() -> None:
     lock.write_note(f"{os.getpid()} evil\n\x1b[31m{'x' * 500}")
     described = lock.describe_holder()

@@ -25,9 +25,10 @@ from placement_gym.backends.measured import counters, profile, timing
 from placement_gym.backends.measured.backend import Candidate, Compilation
 from placement_gym.backends.measured.build import build_measured_backend
 from placement_gym.backends.measured.outputs import tolerance
+from placement_gym.backends.measured.reporter import Reporter
 from placement_gym.devices import PRESETS, TESTBED, UnknownDeviceError
 from placement_gym.env import DevicePlacementEnv
-from placement_gym.errors import UserError
+from placement_gym.errors import EngineError, UserError
 
 needs_one_device = pytest.mark.skipif(
     len(ov.Core().available_devices) > 1, reason="this machine has several devices"
@@ -42,15 +43,18 @@ def test_a_low_precision_device_is_held_to_the_wider_tolerance() -> None:
 
 
 class WatchedCore(ov.Core):
-    """Counts compilations, and refuses to split if told so."""
+    """Counts compilations, and refuses to split, or loses its devices, if told so."""
 
     def __init__(self, splits: bool = True) -> None:
         super().__init__()
         self.splits = splits
+        self.lost = False
         self.compilations = 0
 
     def compile_model(self, model: Any, device_name: Any = None, config: Any = None) -> Any:
         self.compilations += 1
+        if self.lost:
+            raise RuntimeError("Exception from src/plugin.cpp:1:\nDEVICE_LOST")
         if "," in str(device_name) and not self.splits:
             raise RuntimeError("Exception from src/plugin.cpp:1:\nthe plugin is tired")
         return super().compile_model(model, device_name, config)
@@ -79,6 +83,19 @@ def test_a_failed_placement_does_not_spoil_the_next() -> None:
     tested = backend(core)
     assert not tested.evaluate(assignment(CHESSBOARD)).feasible
     core.splits = True
+    assert tested.evaluate(assignment(CHESSBOARD)).feasible
+
+
+def test_an_engine_that_died_in_this_process_blames_no_placement() -> None:
+    core = WatchedCore()
+    tested = backend(core)
+    assert tested.evaluate(assignment(CHESSBOARD)).feasible
+    core.lost = True
+    for _ in range(2):
+        with pytest.raises(EngineError, match=r"reference device does not run: .*DEVICE_LOST"):
+            tested.evaluate(assignment(CHESSBOARD))
+    assert not tested.session.failures
+    core.lost = False
     assert tested.evaluate(assignment(CHESSBOARD)).feasible
 
 
@@ -196,6 +213,17 @@ def test_placements_keep_their_own_times_whichever_is_compiled_first(
     assert compiled == [0, 1, 1, 0]
     assert [m.latency_ms for m in measured] == pytest.approx([1.0, 3.0])
     assert measured[1].noise == pytest.approx(0.0, abs=1e-9)
+
+
+def test_counting_gives_a_sign_of_life_before_each_inference() -> None:
+    tested, beats = backend(ov.Core(), counter_inferences=8), list[str]()
+    tested.reporter = Reporter(beat=beats.append)
+    tested.measure_operators(1)
+    assert [beats.count(stage) for stage in dict.fromkeys(beats)][-3:] == [
+        1,
+        1,
+        counters.WARMUP + 8,
+    ]
 
 
 def test_openvinos_own_choice_is_an_assignment() -> None:

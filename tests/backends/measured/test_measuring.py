@@ -18,7 +18,7 @@ MIXED, OTHER = assignment([0, 1, 1, 0]), assignment([1, 1, 0, 0])
 DEAD = EngineFailureError(Kind.DEAD, "killed by SIGSEGV")
 REFUSED = EngineFailureError(Kind.INFEASIBLE, "no such operator")
 BUSY = EngineFailureError(Kind.TRANSIENT, "out of memory")
-NONSENSE = EngineFailureError(Kind.NONSENSE, "-1 ms")
+INVALID = EngineFailureError(Kind.INVALID_VALUE, "-1 ms")
 
 
 @pytest.fixture(autouse=True)
@@ -36,8 +36,8 @@ def quiet_machine(monkeypatch: pytest.MonkeyPatch) -> list[float]:
         ([10.0], ["measure"]),
         ([DEAD, 10.0], ["measure", "restart", "measure"]),
         ([BUSY, BUSY, 10.0], ["measure", "restart", "measure", "restart", "measure"]),
-        ([NONSENSE, 10.0], ["measure", "measure"]),
-        ([NONSENSE, DEAD, 10.0], ["measure", "measure", "restart", "measure"]),
+        ([INVALID, 10.0], ["measure", "measure"]),
+        ([INVALID, DEAD, 10.0], ["measure", "measure", "restart", "measure"]),
     ],
 )
 def test_a_failure_that_may_pass_is_tried_again(answers: Sequence[Answer], log: list[str]) -> None:
@@ -49,7 +49,7 @@ def test_a_failure_that_may_pass_is_tried_again(answers: Sequence[Answer], log: 
 
 @pytest.mark.parametrize(
     ("failure", "n_attempts", "remembered"),
-    [(REFUSED, 1, False), (DEAD, 2, True), (NONSENSE, 3, True)],
+    [(REFUSED, 1, False), (DEAD, 2, True), (INVALID, 3, True)],
 )
 def test_one_that_does_not_pass_is_infeasible_with_its_reason(
     failure: EngineFailureError, n_attempts: int, remembered: bool
@@ -76,6 +76,7 @@ def test_an_engine_that_is_dead_altogether_blames_no_placement() -> None:
     engine = ScriptedEngine([DEAD], reference=EngineError("the reference device does not run"))
     with pytest.raises(EngineError, match="reference device does not run"):
         engine.evaluate(MIXED)
+    assert engine.log == ["measure", "restart", "measure", "restart", "check"]
     assert not engine.session.failures
 
 
@@ -87,6 +88,17 @@ def test_a_reference_that_moved_is_measured_again_and_a_passing_disturbance_leav
     assert [m.doubt for m in found] == [""] * 4
     assert found[-1].reference_ms == 10.0
     assert engine.log.count("measure") == 5
+
+
+@pytest.mark.parametrize("failure", [BUSY, DEAD, INVALID, REFUSED])
+def test_a_repeat_that_fails_leaves_the_first_sample_with_its_doubt(
+    failure: EngineFailureError,
+) -> None:
+    engine = ScriptedEngine([10.0, 10.0, 10.0, 12.0, failure])
+    found = [engine.evaluate(MIXED) for _ in range(4)][-1]
+    assert (found.error, found.reference_ms) == ("", 12.0)
+    assert found.doubt == f"the reference moved by +20%; measuring again failed: {failure}"
+    assert not engine.session.failures
 
 
 def test_a_reference_that_stays_away_marks_the_sample_until_it_is_usual() -> None:
@@ -111,7 +123,7 @@ def test_a_busy_machine_marks_the_sample_and_is_not_asked_twice(
     monkeypatch.setattr(health.os, "getloadavg", lambda: (9.0, 0.0, 0.0))
     engine = ScriptedEngine([10.0, 10.0, 10.0, 12.0])
     found = [engine.evaluate(MIXED) for _ in range(4)]
-    assert all("9.0 tasks want to run on 2 cores" in m.doubt for m in found)
+    assert all("load average 9.0 on 2 cores" in m.doubt for m in found)
     assert engine.log.count("measure") == 4
 
 

@@ -253,7 +253,7 @@ def test_the_twin_takes_this_machines_profile_on_request() -> None:
 
 def test_profiles_of_other_devices_or_units_are_kept_apart() -> None:
     paths = {
-        profile.cache_path(build_measured_backend("tiny", devices, granularity))
+        profile.cache_path(build_measured_backend("tiny", devices, granularity, isolate=False))
         for devices in ("cpu-testbed", "cpu-testbed-limited")
         for granularity in ("op", "colocated")
     }
@@ -261,5 +261,8 @@ def test_profiles_of_other_devices_or_units_are_kept_apart() -> None:
 
 
 def test_profiles_of_other_ways_of_splitting_are_kept_apart() -> None:
-    backends = [build_measured_backend("tiny", "cpu-testbed", split=s) for s in ("alias", "hetero")]
+    backends = [
+        build_measured_backend("tiny", "cpu-testbed", split=split, isolate=False)
+        for split in ("alias", "hetero")
+    ]
     assert len({profile.cache_path(backend) for backend in backends}) == 2

@@ -127,10 +127,10 @@ def test_tasks_that_crash_hang_and_leave_are_error_rows_and_the_others_complete(
 ) -> None:
     agents = ["fatal_agent:crash", "fatal_agent:hang", "fatal_agent:leave", "random"]
     fatal = study(models=["tiny"], agents=agents, seeds=1)
-    rows = run_study(fatal, tmp_path, "processes", workers=1, quiet=True, timeout_s=5.0)
+    rows = run_study(fatal, tmp_path, "processes", workers=1, quiet=True, timeout_s=15.0)
     crashed, hung, left, good = [row["error"] for row in rows]
     assert "lost 3 times: killed by SIGSEGV" in crashed
-    assert "took more than 5 s" in hung
+    assert "took more than 15 s" in hung
     assert left == "SystemExit: 3"
     assert good == ""
 

@@ -1,0 +1,90 @@
+"""What OpenVINO says of a model before it is placed.
+
+``python -m placement_gym.backends.measured.inspection`` asks in a process of its own: plugins may
+crash as they look at a model, or never end.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from placement_gym.backends.measured.lock import measurement_lock
+from placement_gym.backends.measured.reporter import Reporter
+from placement_gym.devices import DeviceSpec, register
+from placement_gym.graph.primitives import query_primitives
+from placement_gym.models import load
+from placement_gym.processes.serving import Parent, serve
+
+if TYPE_CHECKING:
+    import openvino as ov
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """What OpenVINO says of a model.
+
+    Attributes:
+        operators: For each device, the names of the operators that it supports.
+        primitives: Operator to the primitive that the CPU executes; None if not asked for.
+    """
+
+    operators: list[list[str]]
+    primitives: dict[str, str] | None
+
+
+def inspect(
+    model: ov.Model,
+    devices: Sequence[DeviceSpec],
+    fused: bool = False,
+    reporter: Reporter | None = None,
+) -> Inspection:
+    """Ask OpenVINO.
+
+    Args:
+        model: As ``models.load`` returns it.
+        devices: Devices that this machine has.
+        fused: Whether to ask for the primitives, which compiles the model for the CPU.
+        reporter: Is told of every step.
+    """
+    import openvino as ov
+
+    reporter = reporter or Reporter()
+    core, operators, primitives = ov.Core(), [], None
+    register(core, devices)
+    for device in devices:
+        reporter.beat(f"asking what {device.name} supports")
+        operators.append(list(core.query_model(model, device.name)))
+    if fused:
+        with measurement_lock(reporter):
+            reporter.beat("compiling for primitives")
+            precision = {"INFERENCE_PRECISION_HINT": "f32"}
+            primitives = query_primitives(ov.Core(), model, "CPU", precision)
+    return Inspection(operators, primitives)
+
+
+class Inspector:
+    """Answers the one request of ``isolated.inspect_in_new_process``.
+
+    Args:
+        start: ``command``, which others that wait for the lock read.
+        parent: Where signs of life and messages go.
+    """
+
+    def __init__(self, start: Json, parent: Parent) -> None:
+        sys.argv[:] = [start["command"]]
+        self.reporter = Reporter(parent.pulse.beat, parent.print_message)
+
+    def __call__(self, request: Json) -> Json:
+        self.reporter.beat("reading the model")
+        model = load(**request["source"])
+        devices = [DeviceSpec.from_json(values) for values in request["devices"]]
+        return asdict(inspect(model, devices, request["fused"], self.reporter))
+
+
+if __name__ == "__main__":
+    serve(Inspector)
