@@ -33,17 +33,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 SCHEDULES = (
-    ("multilevel", "serial", "list", "exprimo", "list-sampling", "hill-climb"),
-    (
-        "beam",
-        "dp",
-        "sequential",
-        "event",
-        "giph",
-        "tarnawski-latency",
-        "tarnawski-throughput",
-        "placeto",
-    ),
+    ("multilevel", "dp", "serial", "list", "exprimo", "list-sampling", "hill-climb", "placeto"),
+    ("beam", "sequential", "event", "giph", "tarnawski-latency", "tarnawski-throughput"),
 )
 """Schedules, and agents whose solvers are compiled, for each of two processes."""
 

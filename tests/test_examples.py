@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-SLOW = ("05_compare", "07_ablations")
+SLOW = ("05_compare", "06_hsdag", "07_ablations")
 EXAMPLES = sorted((Path(__file__).parent.parent / "examples").glob("[0-9]*.py"))
 PRINTED = {
     "01_first_steps": r"reward -?\d+\.\d{3}, \d+ transfers(.|\n)*reward -?\d+\.\d{3}",

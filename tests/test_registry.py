@@ -25,7 +25,8 @@ from envs_registry import ENVS, register_envs
 
 IDS = tuple(env["id"] for env in ENVS)
 SIMULATED = tuple(env_id for env_id in IDS if "Sim" in env_id)
-QUICK = {env_id: {} if env_id in SIMULATED else {"warmup": 1, "repeats": 2} for env_id in IDS}
+FAST = {"warmup": 1, "repeats": 2, "isolate": False}
+QUICK = {env_id: {} if env_id in SIMULATED else FAST for env_id in IDS}
 
 UNBOUNDED_FEATURES = {
     "A Box observation space minimum value is -infinity. This is probably too low.",

@@ -71,6 +71,7 @@ def test_time_may_be_limited(spec: AgentSpec) -> None:
 
 
 @ALL
+@pytest.mark.slow
 def test_large_problems_need_no_observed_graph(spec: AgentSpec) -> None:
     env = environment("synthetic-layered-400", observe_graph=False, schedule="list")
     agent = made(spec, env).learn(10)

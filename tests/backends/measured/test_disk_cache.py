@@ -29,7 +29,7 @@ from placement_gym.errors import EngineError
 MIXED = assignment([0, 1, 1, 0])
 REFUSED = EngineFailureError(Kind.INFEASIBLE, "no such operator")
 DEAD = EngineFailureError(Kind.DEAD, "killed by SIGSEGV")
-NONSENSE = EngineFailureError(Kind.NONSENSE, "-1 ms")
+INVALID = EngineFailureError(Kind.INVALID_VALUE, "-1 ms")
 BUSY = EngineFailureError(Kind.TRANSIENT, "out of memory")
 SHAKY = Measurement(5.0, 10.0, 7.0, noise=0.02)
 
@@ -72,7 +72,7 @@ def test_the_key_of_a_placement_does_not_depend_on_its_array() -> None:
         ([10.0], True),
         ([REFUSED], True),
         ([DEAD, DEAD], False),
-        ([NONSENSE] * 3, False),
+        ([INVALID] * 3, False),
         ([SHAKY], False),
     ],
 )

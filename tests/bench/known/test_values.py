@@ -46,7 +46,10 @@ def test_every_value_is_what_its_placement_takes(value: BestKnown, envs: BenchEn
     assert find_best_known(value.identity) == value
 
 
-@pytest.mark.parametrize("name", ["paper", "memory-limited", "mismatch", "transfer"])
+@pytest.mark.parametrize(
+    "name",
+    ["paper", "memory-limited", "transfer", pytest.param("mismatch", marks=pytest.mark.slow)],
+)
 def test_every_problem_of_a_simulated_study_has_a_value(name: str, envs: BenchEnvs) -> None:
     study = Study.load(name)
     for task in {task.problem: task for task in study.tasks()}.values():

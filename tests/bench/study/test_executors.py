@@ -122,6 +122,7 @@ def test_a_task_that_kills_its_worker_takes_no_other_with_it() -> None:
         assert ("lost 3 times" in row["error"]) == (row["agent"] == "fatal_agent:make")
 
 
+@pytest.mark.slow
 def test_tasks_that_crash_hang_and_leave_are_error_rows_and_the_others_complete(
     tmp_path: Path,
 ) -> None:

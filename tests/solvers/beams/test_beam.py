@@ -97,6 +97,7 @@ def published(name: str, devices: str) -> SimulatedBackend:
     return SimulatedBackend(problem, costs, LISTS[1])
 
 
+@pytest.mark.slow
 def test_a_published_workload_is_solved_in_moments() -> None:
     backend = published("LayerGraphs/resnet50_inference", "1cpu+1acc@0.5")
     found = solve(backend.problem, backend.costs, LISTS[1], widths=(1_000,))
