@@ -6,7 +6,7 @@ import re
 
 MARKS = re.compile(r"[\\`*\[\]<>|&~$]|(?<![^\W_])_|_(?![^\W_])")
 """What begins a mark of Markdown, HTML or mathematics anywhere in a line."""
-BLOCK = re.compile(r"^([#+=-]|\d+[.)](?= ))")
+BLOCK = re.compile(r"^([#+=-]|\d+[.)](?= |$))")
 """What begins a heading, a list or a line of Markdown."""
 
 

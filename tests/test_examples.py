@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-SLOW = ("05_compare", "06_hsdag", "07_ablations")
+QUICK = ("01_first_steps", "04_your_own_agent")
 EXAMPLES = sorted((Path(__file__).parent.parent / "examples").glob("[0-9]*.py"))
 PRINTED = {
     "01_first_steps": r"reward -?\d+\.\d{3}, \d+ transfers(.|\n)*reward -?\d+\.\d{3}",
@@ -30,7 +30,7 @@ def test_examples_are_numbered_without_a_gap() -> None:
 @pytest.mark.parametrize(
     "path",
     [
-        pytest.param(path, id=path.stem, marks=pytest.mark.slow if path.stem in SLOW else ())
+        pytest.param(path, id=path.stem, marks=() if path.stem in QUICK else pytest.mark.slow)
         for path in EXAMPLES
     ],
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from matplotlib.figure import Figure
@@ -50,6 +50,7 @@ def test_markdown_shows_an_attack_as_text(text: str) -> None:
     assert shown(escape_paragraph(text)) == make_printable(text)
 
 
+@example("1.")
 @given(MARKS)
 def test_markdown_shows_any_text_as_it_is(text: str) -> None:
     assert shown(escape_paragraph(text)) == make_printable(text)

@@ -87,7 +87,7 @@ def test_rough_costs_lead_to_the_toys_optimum_and_learning_keeps_it(
     assert play_episode(simulated(), model)["speedup"] == pytest.approx(optimal_speedup())
 
 
-@pytest.mark.parametrize("algorithm", [PPO, REINFORCE])
+@pytest.mark.parametrize("algorithm", [pytest.param(PPO, marks=pytest.mark.slow), REINFORCE])
 def test_the_optimum_is_found_without_rough_costs(algorithm: type[BaseAlgorithm]) -> None:
     model = learner(algorithm, cost_weight=0.0, learning_rate=1e-3, ent_coef=0.2)
     assert play_episode(simulated(), model)["speedup"] != pytest.approx(optimal_speedup())

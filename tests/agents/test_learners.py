@@ -278,7 +278,13 @@ def test_a_device_that_lacks_a_unit_never_gets_it(name: str) -> None:
         assert not env.backend.infeasibility(action)
 
 
-@pytest.mark.parametrize("env_id", ["DevicePlacementSim-v0", "DevicePlacementPerUnitSim-v0"])
+@pytest.mark.parametrize(
+    "env_id",
+    [
+        "DevicePlacementSim-v0",
+        pytest.param("DevicePlacementPerUnitSim-v0", marks=pytest.mark.slow),
+    ],
+)
 def test_every_learner_has_a_row_in_a_comparison(env_id: str, tmp_path: Path) -> None:
     agents = [agent_of(name) for name in (*NAMES, "hsdag")]
     document = compare("tiny", agents, env_id, budget=40, out=tmp_path, quiet=True)

@@ -227,6 +227,7 @@ def test_the_cost_table_is_the_analytic_one_of_the_models_operators() -> None:
     assert env.cost_table().source == "analytic"
 
 
+@pytest.mark.slow
 def test_profiled_costs_are_times_of_this_machines_devices(tiny_profile: CostTable) -> None:
     env = made(model="tiny", devices="cpu-testbed", costs="profiled")
     costs = env.cost_table()

@@ -76,6 +76,7 @@ def test_a_faster_placement_replaces_a_slower_one_and_not_the_other_way(
     assert load_values(values) == [better]
 
 
+@pytest.mark.usefixtures("bound_alone")
 def test_a_latency_that_a_replay_does_not_confirm_is_not_taken(
     ran: tuple[Json, Json], values: Path
 ) -> None:

@@ -33,7 +33,7 @@ def envs(built: Callable[[str], ov.Model]) -> Iterator[BenchEnvs]:
 @pytest.mark.parametrize(
     "value",
     [
-        pytest.param(value, id=value.name, marks=pytest.mark.slow if i % 4 else ())
+        pytest.param(value, id=value.name, marks=pytest.mark.slow if i % 8 else ())
         for i, value in enumerate(SHIPPED)
     ],
 )

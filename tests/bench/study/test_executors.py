@@ -232,6 +232,7 @@ def without(rows: Sequence[Json], fields: Sequence[str]) -> list[Json]:
 
 
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs /proc")
+@pytest.mark.slow
 def test_a_killed_parent_leaves_no_worker_and_the_study_goes_on(tmp_path: Path) -> None:
     file = tmp_path / "study.yaml"
     values = VALUES | {"models": ["tiny"], "agents": ["annealing"], "seeds": 6, "budget": 1000}
