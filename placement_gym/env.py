@@ -19,9 +19,11 @@ from placement_gym.backends.protocol import Backend, Batch, Measurement
 from placement_gym.backends.single_devices import SingleDeviceResults
 from placement_gym.costs.table import CostTable
 from placement_gym.errors import UserError, unknown_name
+from placement_gym.info import make_info
 from placement_gym.observation import Observation, Observer
+from placement_gym.penalty import penalise_measurement, penalise_overflow
 from placement_gym.placement import Placement
-from placement_gym.problem import Problem, assignment_hash
+from placement_gym.problem import Problem
 from placement_gym.render import render_rgb, render_text
 
 if TYPE_CHECKING:
@@ -248,7 +250,9 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         """
         kept = None if keep is None else keep[None]
         fitting, repaired = self.repair_proposals(assignment[None], kept)
-        measurement = self.penalise_measurement(self.backend.evaluate(fitting[0]), fitting[0])
+        measurement = self.backend.evaluate(fitting[0])
+        if self.penalty != "flat" and not measurement.feasible:
+            measurement = penalise_measurement(self.problem, measurement, fitting[0])
         self.measurement = replace(measurement, repaired=True) if repaired[0] else measurement
         self.assignment = fitting[0]
         return self.measurement
@@ -263,15 +267,6 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         speedup, feasible = self.backend.evaluate_batch(fitting)
         return fitting, Batch(self.penalise(speedup, feasible, fitting), feasible)
 
-    def penalise_measurement(self, measurement: Measurement, assignment: IntArray) -> Measurement:
-        """The measurement with the latency that ``penalty`` gives to an infeasible placement."""
-        if measurement.feasible or self.penalty == "flat":
-            return measurement
-        before = np.array([measurement.speedup])
-        (speedup,) = self.penalise(before, np.zeros(1, dtype=np.bool_), assignment[None])
-        latency_ms = float(measurement.reference_ms / speedup)
-        return replace(measurement, latency_ms=latency_ms, latency_p90_ms=latency_ms)
-
     def penalise(
         self, speedup: FloatArray, feasible: BoolArray, assignments: IntArray
     ) -> FloatArray:
@@ -284,12 +279,7 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         """
         if self.penalty == "flat" or feasible.all():
             return speedup
-        problem, result = self.problem, speedup.copy()
-        for k in np.flatnonzero(~feasible):
-            overflow = problem.overflow(assignments[k])
-            if overflow and not problem.unsupported(assignments[k]):
-                result[k] = 1.0 / rewards.grade_overflow(overflow)
-        return result
+        return penalise_overflow(self.problem, speedup, feasible, assignments)
 
     def repair_proposals(
         self, assignments: IntArray, keep: BoolArray | None = None
@@ -348,35 +338,7 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
 
     def get_info(self) -> dict[str, Any]:
         """The info of the current placement, see the class; arrays are fresh."""
-        problem, last = self.problem, self.last_measurement
-        best, unlimited = self.best_speedups
-        speedup = last.speedup
-        return {
-            "latency_ms": last.latency_ms,
-            "reference_ms": last.reference_ms,
-            "best_single_ms": last.reference_ms / best,
-            "best_single_unlimited_ms": last.reference_ms / unlimited,
-            "speedup": speedup,
-            "speedup_vs_best_single": speedup / best,
-            "latency_p90_ms": last.latency_p90_ms,
-            "noise": last.noise,
-            "noise_floor": last.noise_floor,
-            "doubt": last.doubt,
-            "n_submodels": last.n_submodels,
-            "n_submodels_expected": last.n_submodels_expected,
-            "n_transfers": last.n_transfers,
-            "transfer_bytes": last.transfer_bytes,
-            "memory_bytes": np.array(last.memory_bytes, dtype=np.int64),
-            "compile_s": last.compile_s,
-            "measure_s": last.measure_s,
-            "cached": last.cached,
-            "feasible": last.feasible,
-            "repaired": last.repaired,
-            "error": last.error,
-            "placement_hash": assignment_hash(self.assignment),
-            "devices": problem.device_names,
-            "testbed": problem.testbed,
-        }
+        return make_info(self.problem, self.assignment, self.last_measurement, self.best_speedups)
 
     def cost_table(self) -> CostTable:
         """What operators and transfers cost.

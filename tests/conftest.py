@@ -33,10 +33,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 SCHEDULES = (
-    ("multilevel", "dp", "serial", "list", "exprimo", "list-sampling", "hill-climb", "placeto"),
-    ("beam", "sequential", "event", "giph", "tarnawski-latency", "tarnawski-throughput"),
+    ("hill-climb", "list-sampling", "multilevel", "dp", "serial", "list", "exprimo", "placeto"),
+    ("event", "giph", "tarnawski-latency", "tarnawski-throughput", "beam", "sequential"),
 )
-"""Schedules, and agents whose solvers are compiled, for each of two processes."""
+"""Schedules, and agents whose solvers are compiled, for each of two processes.
+
+What both need comes first in one and last in the other.
+"""
 
 
 def pytest_configure(config: pytest.Config) -> None:

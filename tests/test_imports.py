@@ -35,7 +35,7 @@ LAYERS = (
     {"problem"},
     {"costs", "placement", "patterns", "plots"},
     {"solvers", "backends", "observation", "device_table"},
-    {"render", "deploy"},
+    {"render", "deploy", "penalty", "info"},
     {"env"},
     {"wrappers"},
     {"entry_points"},

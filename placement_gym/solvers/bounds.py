@@ -16,6 +16,7 @@ from placement_gym.solvers.cuts import minimum_cut
 from placement_gym.solvers.highs import GAP
 from placement_gym.solvers.linear import Linear
 from placement_gym.solvers.milp import add_placement, serial_program
+from placement_gym.solvers.minimize import minimize
 from placement_gym.solvers.programs import path_load
 from placement_gym.solvers.programs.grouped_load import grouped_load
 from placement_gym.solvers.programs.paths import earliest_finish_ms, mean_load_ms
@@ -130,7 +131,7 @@ def load_ms(problem: Problem, costs: CostTable, time_limit_s: float = 60.0) -> f
     largest = program.variables(1, cost=1.0, in_ms=True)
     d = len(problem.devices)
     program.require((x.T, tasks.ms.T), (np.repeat(largest, d), -1.0), rows=d)
-    return program.minimize(time_limit_s).bound
+    return minimize(program, time_limit_s).bound
 
 
 def without_limits(problem: Problem) -> Problem:

@@ -17,6 +17,7 @@ from placement_gym.solvers.bounds import call_tasks
 from placement_gym.solvers.kinds import interchangeable_devices
 from placement_gym.solvers.linear import Linear
 from placement_gym.solvers.milp import add_placement, read_assignment
+from placement_gym.solvers.minimize import minimize
 from placement_gym.solvers.programs.paths import earliest_finish_ms, remaining_ms
 from placement_gym.solvers.solution import Solution, reaches
 from placement_gym.solvers.tasks import Tasks
@@ -94,7 +95,7 @@ def call_program(
         begin = None
         if best is not None:
             begin = begin_with(costs, tasks, x, y, best, starts_ms, calls_each)
-        found = program.minimize(max(end - perf_counter(), 0.1), begin)
+        found = minimize(program, max(end - perf_counter(), 0.1), begin)
         if found.values is not None:
             assignment = read_assignment(found.values, x)
             latency_ms, starts, _ = schedule(assignment)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import highspy
 import numpy as np
@@ -11,10 +11,8 @@ from numpy.typing import ArrayLike
 from scipy.sparse import coo_array, csr_array
 
 from placement_gym.arrays import FloatArray, IntArray
+from placement_gym.solvers.linear import Linear, broadcast_flat
 from placement_gym.solvers.time_unit import LEAST, LONGEST
-
-if TYPE_CHECKING:
-    from placement_gym.solvers.linear import Linear
 
 GAP = 1e-6
 FEASIBLE = 2
@@ -80,7 +78,7 @@ class Solver:
         self.passed = program.n_rows, len(program.rows), len(program.low)
 
     def limit(self, gap: float, max_nodes: int | None) -> None:
-        """See ``Linear.minimize``."""
+        """See ``minimize``."""
         self.highs.setOptionValue("mip_rel_gap", gap)
         if max_nodes is not None:
             self.highs.setOptionValue("mip_max_nodes", max_nodes)
@@ -169,8 +167,3 @@ class Solver:
         matrix = coo_array((values, (rows - first, columns)), (len(low), program.n))
         units = np.where(timed_rows[first:], self.unit_ms, 1.0)
         return Rows(matrix.tocsr(), low / units, high / units)
-
-
-def broadcast_flat(values: ArrayLike, shape: tuple[int, ...]) -> FloatArray:
-    """Broadcast values to a shape and flatten them."""
-    return np.broadcast_to(np.asarray(values, dtype=np.float64), shape).ravel()

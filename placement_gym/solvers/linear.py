@@ -1,18 +1,12 @@
-"""Building a linear program block by block, for HiGHS, in a unit of time that suits it."""
+"""Building a linear program block by block."""
 
 from __future__ import annotations
-
-from time import perf_counter
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from placement_gym.arrays import BoolArray, FloatArray, IntArray
-from placement_gym.solvers.highs import GAP, Optimum, Solver, broadcast_flat
-from placement_gym.solvers.time_unit import choose_unit, is_accurate
-
-ROUNDS = 10
-"""Units that are tried for one program, at most."""
+from placement_gym.solvers.time_unit import choose_unit
 
 
 class Linear:
@@ -98,38 +92,6 @@ class Linear:
         self.high.append(broadcast_flat(high, (rows,)))
         self.n_rows += rows
 
-    def minimize(
-        self,
-        time_limit_s: float = 60.0,
-        start: tuple[IntArray, ArrayLike] | None = None,
-        gap: float = GAP,
-        max_nodes: int | None = None,
-    ) -> Optimum:
-        """Minimise the objective; at a limit return the best point so far and the bound.
-
-        Args:
-            time_limit_s: Wall-clock limit.
-            start: Columns and values of a point to start from, which the solver completes.
-            gap: Relative distance to the bound at which the solver stops.
-            max_nodes: Limit of the nodes of the search tree, which unlike time is reproducible.
-        """
-        end = perf_counter() + time_limit_s
-        unit_ms, best = self.first_unit_ms, None
-        for _ in range(ROUNDS):
-            solver = Solver(self, unit_ms)
-            solver.limit(gap, max_nodes)
-            if start is not None:
-                solver.start(*start)
-            found = solver.run(max(end - perf_counter(), 0.0))
-            best = found if best is None or found.values is not None else best
-            if found.values is None or is_accurate(found.objective, unit_ms):
-                break
-            unit_ms = choose_unit(found.objective)
-            if perf_counter() > end:
-                break
-        assert best is not None
-        return best
-
     @property
     def first_unit_ms(self) -> float:
         """The unit to begin with."""
@@ -154,3 +116,8 @@ class Linear:
     @property
     def has_integers(self) -> bool:
         return any(block.any() for block in self.whole)
+
+
+def broadcast_flat(values: ArrayLike, shape: tuple[int, ...]) -> FloatArray:
+    """Broadcast values to a shape and flatten them."""
+    return np.broadcast_to(np.asarray(values, dtype=np.float64), shape).ravel()

@@ -13,6 +13,7 @@ from placement_gym.graph.submodels import acyclic_submodels, submodel_devices
 from placement_gym.problem import Problem
 from placement_gym.solvers.highs import GAP
 from placement_gym.solvers.linear import Linear
+from placement_gym.solvers.minimize import minimize
 from placement_gym.solvers.placeable import Placeable
 from placement_gym.solvers.programs.paths import fastest_ms
 from placement_gym.solvers.solution import Solution, reaches
@@ -46,7 +47,7 @@ def serial_program(
     program, x = build_serial_program(problem, costs, tasks)
     best, best_ms = None, np.inf
     while True:
-        found = program.minimize(max(end - perf_counter(), 0.1), gap=gap, max_nodes=max_nodes)
+        found = minimize(program, max(end - perf_counter(), 0.1), gap=gap, max_nodes=max_nodes)
         bound_ms = min(found.bound, best_ms)
         in_time = perf_counter() < end and max_nodes is None
         if found.values is None or bound_ms >= best_ms * (1 - gap):

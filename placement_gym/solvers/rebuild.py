@@ -13,6 +13,7 @@ from placement_gym.problem import Problem
 from placement_gym.solvers.levels.levels import Level
 from placement_gym.solvers.levels.models import SERIAL, Operators, estimate_ms
 from placement_gym.solvers.milp import build_serial_program, read_assignment, submodel_ms
+from placement_gym.solvers.minimize import minimize
 from placement_gym.solvers.programs import path_load
 from placement_gym.solvers.solution import Solution, reaches
 from placement_gym.solvers.tasks import Tasks
@@ -56,7 +57,7 @@ def make_program(
         fixed = np.flatnonzero(~free)
         program.require((x[fixed, place[fixed]], 1.0), rows=len(fixed), low=1.0, high=1.0)
         start = x[np.arange(len(place)), place]
-        found = program.minimize(time_limit_s, (start, 1.0), max_nodes=max_nodes)
+        found = minimize(program, time_limit_s, (start, 1.0), max_nodes=max_nodes)
         if found.values is None:
             return Solution(None, found.bound, proven=False)
         best = read_assignment(found.values, x)

@@ -87,7 +87,8 @@ def test_rough_costs_lead_to_the_toys_optimum_and_learning_keeps_it(
     assert play_episode(simulated(), model)["speedup"] == pytest.approx(optimal_speedup())
 
 
-@pytest.mark.parametrize("algorithm", [pytest.param(PPO, marks=pytest.mark.slow), REINFORCE])
+@pytest.mark.slow
+@pytest.mark.parametrize("algorithm", [PPO, REINFORCE])
 def test_the_optimum_is_found_without_rough_costs(algorithm: type[BaseAlgorithm]) -> None:
     model = learner(algorithm, cost_weight=0.0, learning_rate=1e-3, ent_coef=0.2)
     assert play_episode(simulated(), model)["speedup"] != pytest.approx(optimal_speedup())
@@ -95,7 +96,10 @@ def test_the_optimum_is_found_without_rough_costs(algorithm: type[BaseAlgorithm]
     assert play_episode(simulated(), model)["speedup"] == pytest.approx(optimal_speedup())
 
 
-@pytest.mark.parametrize("algorithm", [PPO, A2C, REINFORCE, MaskablePPO])
+@pytest.mark.parametrize(
+    "algorithm",
+    [PPO, *(pytest.param(kind, marks=pytest.mark.slow) for kind in (A2C, REINFORCE, MaskablePPO))],
+)
 @pytest.mark.parametrize("options", [{"preset": "paper"}, {"cost_weight": 0.0}])
 def test_the_reward_rises_without_rough_costs(
     algorithm: type[BaseAlgorithm], options: dict[str, Any]

@@ -44,7 +44,7 @@ LEARNERS = [(name, algorithm) for name in NAMES[:3] for algorithm in (REINFORCE,
 LEARNERS.append(("post", Post))
 SLOW = [*product(("placeto", "hdp"), (REINFORCE, PPO)), ("rnn", PPO)]
 """Learners that need many steps."""
-TO_THE_OPTIMUM = [
+QUICK_OR_SLOW = [
     pytest.param(*one, marks=pytest.mark.slow if one in SLOW else ()) for one in LEARNERS
 ]
 FEW_STEPS = 600
@@ -146,7 +146,7 @@ def trained_a_while(name: str, algorithm: type[BaseAlgorithm]) -> Trained:
     return trained(name, algorithm, steps)
 
 
-@pytest.mark.parametrize(("name", "algorithm"), TO_THE_OPTIMUM)
+@pytest.mark.parametrize(("name", "algorithm"), QUICK_OR_SLOW)
 def test_the_toys_optimum_is_reached_and_the_mean_reward_rises(
     name: str, algorithm: type[BaseAlgorithm]
 ) -> None:
@@ -160,7 +160,7 @@ def test_every_parameter_gets_a_gradient(name: str, algorithm: type[BaseAlgorith
     assert not trained_a_while(name, algorithm).silent
 
 
-@pytest.mark.parametrize(("name", "algorithm"), LEARNERS)
+@pytest.mark.parametrize(("name", "algorithm"), QUICK_OR_SLOW)
 def test_equal_seeds_make_equal_weights(name: str, algorithm: type[BaseAlgorithm]) -> None:
     results = []
     for _ in range(2):

@@ -9,6 +9,7 @@ import pytest
 
 from placement_gym.arrays import FloatArray
 from placement_gym.solvers.linear import Linear
+from placement_gym.solvers.minimize import minimize
 from placement_gym.solvers.programs.growing import GrowingSolver
 from placement_gym.solvers.time_unit import LEAST, MOST, choose_unit, is_accurate
 
@@ -30,7 +31,7 @@ def balanced(scale: float, whole: bool, about_ms: float = 0.0, ms: FloatArray = 
 @pytest.mark.parametrize("exponent", [-60, -12, 0, 12, 60])
 def test_times_scale_the_optimum(exponent: int, about_ms: float) -> None:
     scale = 10.0**exponent
-    found = balanced(scale, True, about_ms * scale).minimize()
+    found = minimize(balanced(scale, True, about_ms * scale))
     assert found.proven
     assert found.values is not None
     assert found.values[[1, 3, 5]] == pytest.approx([0.0, 0.0, 1.0])
@@ -41,7 +42,7 @@ def test_times_scale_the_optimum(exponent: int, about_ms: float) -> None:
 @pytest.mark.parametrize("exponent", [-12, 0, 12])
 def test_prices_are_per_unit_of_the_right_side_at_any_scale(exponent: int) -> None:
     scale = 10.0**exponent
-    found, ordinary = (balanced(s, whole=False).minimize() for s in (scale, 1.0))
+    found, ordinary = (minimize(balanced(s, whole=False)) for s in (scale, 1.0))
     assert found.prices is not None
     assert ordinary.prices is not None
     # a unit of memory is worth ms; a ms of a load is worth a share of a ms
@@ -64,7 +65,7 @@ def test_rows_that_are_added_are_in_the_same_unit(exponent: int) -> None:
 def test_a_time_that_the_solver_would_refuse_is_lowered(exponent: int) -> None:
     scale, ms = 10.0**exponent, MS.copy()
     ms[2, 0] = 1e30
-    found = balanced(scale, True, scale, ms).minimize()
+    found = minimize(balanced(scale, True, scale, ms))
     assert found.bound / scale == pytest.approx(5.0)
     assert found.values is not None
     assert found.values[5] == pytest.approx(1.0)
@@ -74,7 +75,7 @@ def test_costs_far_above_the_optimum_do_not_hide_it() -> None:
     program = Linear()
     x = program.variables(2, 2, cost=[[1e12, 1e-9], [3e-9, 1e12]], upper=1.0, whole=True)
     program.require((x, 1.0), rows=2, low=1.0, high=1.0)
-    found = program.minimize()
+    found = minimize(program)
     assert found.proven
     assert found.bound == pytest.approx(4e-9, rel=1e-6, abs=0.0)
 

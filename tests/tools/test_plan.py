@@ -150,7 +150,7 @@ class Planned(NamedTuple):
     scope="module",
     params=[
         ("residual.onnx", save_residual_onnx, "cpu-testbed-limited"),
-        ("chain.xml", save_chain_ir, "cpu-testbed"),
+        pytest.param(("chain.xml", save_chain_ir, "cpu-testbed"), marks=pytest.mark.slow),
     ],
     ids=["residual-onnx", "chain-ir"],
 )

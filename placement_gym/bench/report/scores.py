@@ -189,7 +189,7 @@ class StudyResults:
     def means(self) -> dict[tuple[str, str], float]:
         """Mean over problems of the median score, of each agent and field of ``scores``."""
         return {
-            (agent, name): mean_of_medians(self.scores(agent, name))
+            (agent, name): float(mean_of_medians(self.scores(agent, name)))
             for agent in self.agents
             for name in self.score_fields
         }

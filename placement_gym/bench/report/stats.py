@@ -1,7 +1,7 @@
 """Statistics over seeds and problems (Agarwal et al. 2021, "rliable").
 
 Scores are (n_seeds, n_problems) arrays, as rliable's: 0 where a run failed, nan where there was
-none.
+none. A statistic is a number, or of (k, n_seeds, n_problems) resampled scores (k,) numbers.
 """
 
 from __future__ import annotations
@@ -10,9 +10,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from scipy.stats import trim_mean
 
-from placement_gym.arrays import FloatArray
+from placement_gym.arrays import BoolArray, FloatArray
 
 RESAMPLES = 2000
 
@@ -25,37 +24,43 @@ class Estimate(NamedTuple):
     high: float
 
 
-def interquartile_mean(scores: FloatArray) -> float:
+def interquartile_mean(scores: FloatArray) -> FloatArray:
     """The mean of the middle half of all scores but those of failed runs; nan without any."""
-    known = scores[scores > 0]
-    return float(trim_mean(known, 0.25)) if len(known) else np.nan
+    runs = scores.reshape(*scores.shape[:-2], -1)
+    ordered = np.sort(np.where(runs > 0, runs, np.nan), axis=-1)
+    n_known = np.isfinite(ordered).sum(axis=-1, keepdims=True)
+    cut, place = n_known // 4, np.arange(ordered.shape[-1])
+    return mean_or_nan(ordered, (place >= cut) & (place < n_known - cut))
 
 
-def mean_of_medians(scores: FloatArray) -> float:
+def mean_of_medians(scores: FloatArray) -> FloatArray:
     """The mean over problems of each problem's median run, failed ones counting 0; nan without any.
 
     Unlike the interquartile mean of all runs it leaves out no problem.
     """
-    medians = [np.median(column[~np.isnan(column)]) for column in scores.T if not all_nan(column)]
-    return float(np.mean(medians)) if medians else np.nan
+    played: BoolArray = np.asarray((~np.isnan(scores)).any(axis=-2))
+    medians = np.nanmedian(np.where(played[..., None, :], scores, 0.0), axis=-2)
+    return mean_or_nan(medians, played)
 
 
-def all_nan(values: FloatArray) -> bool:
-    return bool(np.isnan(values).all())
-
-
-def probability_of_improvement(scores: FloatArray, others: FloatArray) -> float:
+def probability_of_improvement(scores: FloatArray, others: FloatArray) -> FloatArray:
     """How often a run of the first beats one of the second on a problem, ties counting half.
 
     A failed run loses against any other. The mean over the problems on which both have runs; nan
     without any.
     """
-    chances = []
-    for mine, theirs in zip(scores.T, others.T, strict=True):
-        mine, theirs = mine[~np.isnan(mine), None], theirs[None, ~np.isnan(theirs)]
-        if mine.size and theirs.size:
-            chances.append(((mine > theirs) + 0.5 * (mine == theirs)).mean())
-    return float(np.mean(chances)) if chances else np.nan
+    mine, theirs = scores[..., :, None, :], others[..., None, :, :]
+    met = ~np.isnan(mine) & ~np.isnan(theirs)
+    n_met = met.sum(axis=(-3, -2))
+    won = ((mine > theirs) + 0.5 * (mine == theirs)).sum(axis=(-3, -2), where=met)
+    return mean_or_nan(won / np.maximum(n_met, 1), n_met > 0)
+
+
+def mean_or_nan(values: FloatArray, counted: BoolArray) -> FloatArray:
+    """The mean over the last axis of the values that count; nan without any."""
+    total, n = values.sum(axis=-1, where=counted), counted.sum(axis=-1)
+    mean: FloatArray = np.where(n > 0, total / np.maximum(n, 1), np.nan)
+    return mean
 
 
 def performance_profile(scores: FloatArray, thresholds: FloatArray) -> FloatArray:
@@ -64,7 +69,7 @@ def performance_profile(scores: FloatArray, thresholds: FloatArray) -> FloatArra
     return reached
 
 
-def bootstrap(statistic: Callable[..., float], *scores: FloatArray) -> Estimate:
+def bootstrap(statistic: Callable[..., FloatArray], *scores: FloatArray) -> Estimate:
     """Compute a statistic of scores with its stratified bootstrap interval.
 
     Runs are resampled within each problem, independently for each agent.
@@ -74,14 +79,15 @@ def bootstrap(statistic: Callable[..., float], *scores: FloatArray) -> Estimate:
         scores: (n_seeds, n_problems) of each agent.
     """
     rng = np.random.default_rng(0)
-    value = statistic(*scores)
+    value = float(statistic(*scores))
     if np.isnan(value):
         return Estimate(value, value, value)
-    drawn = [statistic(*(resample(score, rng) for score in scores)) for _ in range(RESAMPLES)]
+    drawn = statistic(*(resample(score, rng) for score in scores))
     low, high = np.nanpercentile(drawn, [2.5, 97.5])
     return Estimate(value, float(low), float(high))
 
 
 def resample(scores: FloatArray, rng: np.random.Generator) -> FloatArray:
-    """Draw the runs of each problem again, with replacement; the shape stays."""
-    return np.take_along_axis(scores, rng.integers(len(scores), size=scores.shape), axis=0)
+    """(RESAMPLES, n_seeds, n_problems): the runs of each problem drawn again, with replacement."""
+    drawn = rng.integers(len(scores), size=(RESAMPLES, *scores.shape))
+    return np.take_along_axis(scores[None], drawn, axis=1)

@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 
 from placement_gym.arrays import FloatArray, IntArray
-from placement_gym.solvers.beams.expansion import BITS, Layer, is_allowed, place_task
+from placement_gym.solvers.beams.expansion import BITS, Layer, delay_devices, is_allowed, place_task
 from placement_gym.solvers.beams.frontier import Frontier
 from placement_gym.solvers.beams.potentials import Potentials, weigh_times
 
@@ -24,7 +24,7 @@ def expand_block(
     layer: Layer,
     upper: float,
 ) -> tuple[int, Layer]:
-    """Place the task of step k in all ways; the values of a layer here are other ones.
+    """Extend partial placements by the task of step k; the values of a layer here are other ones.
 
     They are finishes of the slots, when devices are free, the price so far, cut slots, and finishes
     weighted by each set.
@@ -95,11 +95,7 @@ def expand_block(
             if least >= upper:
                 continue
             if ordered and len(live):
-                soonest = np.inf
-                for s in live:
-                    soonest = min(soonest, row[s])
-                for other in range(d):
-                    row[free_at + other] = max(row[free_at + other], soonest)
+                delay_devices(row, live, free_at, d)
             code[count], bound[count] = after, least
             parent[count], device[count] = i, here
             count += 1

@@ -137,7 +137,7 @@ def expand(
     layer: Layer,
     upper: float,
 ) -> tuple[int, Layer]:
-    """Place the task of step k in all ways.
+    """Extend partial placements by the task of step k, on every device that may run it.
 
     Args:
         frontier: The steps.
@@ -204,15 +204,24 @@ def expand(
             if least >= upper:
                 continue
             if ordered and frontier.waits[k + 1] and len(live):
-                soonest = np.inf
-                for s in live:
-                    soonest = min(soonest, row[s])
-                for other in range(d):
-                    row[free_at + other] = max(row[free_at + other], soonest)
+                delay_devices(row, live, free_at, d)
             code[count], bound[count] = after, least
             parent[count], device[count] = i, here
             count += 1
     return count, Layer(code, values, bound, parent, device)
+
+
+@njit(cache=True, nogil=True)
+def delay_devices(row: FloatArray, live: IntArray, free_at: int, d: int) -> None:
+    """Let no device be free before the first of the live tasks has finished, in place.
+
+    Tasks that are still to be placed read one of them, so that none of them begins sooner.
+    """
+    soonest = np.inf
+    for s in live:
+        soonest = min(soonest, row[s])
+    for other in range(d):
+        row[free_at + other] = max(row[free_at + other], soonest)
 
 
 @njit(cache=True, nogil=True)

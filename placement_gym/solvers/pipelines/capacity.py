@@ -6,6 +6,7 @@ import numpy as np
 
 from placement_gym.arrays import FloatArray, IntArray
 from placement_gym.solvers.linear import Linear
+from placement_gym.solvers.minimize import minimize
 
 
 def price_devices(ms: FloatArray, counts: IntArray) -> tuple[FloatArray, FloatArray]:
@@ -28,7 +29,7 @@ def price_devices(ms: FloatArray, counts: IntArray) -> tuple[FloatArray, FloatAr
     unit, kind = np.nonzero(np.isfinite(ms))
     program.require((work[unit], 1.0), (price[kind], -ms[unit, kind]), rows=len(unit))
     program.require((price[None], counts), rows=1, low=1.0, high=1.0)
-    found = program.minimize().values
+    found = minimize(program).values
     prices = np.ones(len(counts)) if found is None else np.maximum(found[price], 0.0)
     possible = np.isfinite(ms)
     priced = np.where(possible, np.where(possible, ms, 0.0) * prices, np.inf)

@@ -15,6 +15,7 @@ from placement_gym.solvers.kinds import interchangeable_devices
 from placement_gym.solvers.linear import Linear
 from placement_gym.solvers.loads import find_largest_load_ms
 from placement_gym.solvers.milp import read_assignment
+from placement_gym.solvers.minimize import minimize
 from placement_gym.solvers.programs.least_load import least_loads
 from placement_gym.solvers.programs.paths import mean_load_ms
 from placement_gym.solvers.solution import Solution, reaches
@@ -56,7 +57,7 @@ def grouped_load(
         exact = max(len(group.devices) for group in groups) == 1
         left_s = end - perf_counter()
         program, x = build_program(problem, costs, groups, bound_ms, upper_ms, least_ms)
-        found = program.minimize(max(left_s if exact else left_s / 2, 0.1))
+        found = minimize(program, max(left_s if exact else left_s / 2, 0.1))
         bound_ms = min(max(bound_ms, found.bound), upper_ms)
         if exact and found.values is not None:
             device = np.array([group.devices[0] for group in groups])

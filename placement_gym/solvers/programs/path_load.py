@@ -11,6 +11,7 @@ from placement_gym.costs.table import CostTable
 from placement_gym.problem import Problem
 from placement_gym.solvers.highs import GAP
 from placement_gym.solvers.milp import read_assignment
+from placement_gym.solvers.minimize import minimize
 from placement_gym.solvers.programs.growing import GrowingSolver
 from placement_gym.solvers.programs.load_cuts import MAX_TASKS, LoadCuts
 from placement_gym.solvers.programs.order_rows import add_order_rows
@@ -107,7 +108,7 @@ def place(
     cuts = LoadCuts(built) if len(built.tasks) <= MAX_TASKS else None
     while True:
         first = None if start is None else (built.x[np.arange(len(start)), start], 1.0)
-        found = built.program.minimize(max(end - perf_counter(), 0.1), first, max_nodes=max_nodes)
+        found = minimize(built.program, max(end - perf_counter(), 0.1), first, max_nodes=max_nodes)
         bound_ms = min(max(found.bound, bound_ms), upper_ms)
         if found.values is not None:
             start = read_assignment(found.values, built.x)

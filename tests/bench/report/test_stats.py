@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
+from placement_gym.arrays import FloatArray
 from placement_gym.bench.report.stats import (
     bootstrap,
     interquartile_mean,
@@ -58,10 +61,15 @@ def test_a_profile_is_the_share_of_runs_with_at_least_a_score() -> None:
     np.testing.assert_allclose(performance_profile(scores, thresholds), [0.75, 0.5, 0.25, 0.25])
 
 
+def mean(scores: FloatArray) -> FloatArray:
+    average: FloatArray = scores.mean(axis=(-2, -1))
+    return average
+
+
 def test_an_interval_is_that_of_95_percent() -> None:
     """The bootstrap of a mean of many normal values is normal: 1.96 standard errors."""
     scores = np.random.default_rng(0).normal(size=(400, 1))
-    value, low, high = bootstrap(lambda s: float(s.mean()), scores)
+    value, low, high = bootstrap(mean, scores)
     standard_error = scores.std() / np.sqrt(scores.size)
     assert high - value == pytest.approx(1.96 * standard_error, rel=0.08)
     assert value - low == pytest.approx(1.96 * standard_error, rel=0.08)
@@ -69,7 +77,7 @@ def test_an_interval_is_that_of_95_percent() -> None:
 
 def test_runs_are_drawn_within_problems() -> None:
     scores = np.tile([0.0, 1.0, 5.0], (6, 1))
-    value, low, high = bootstrap(lambda s: float(s.mean()), scores)
+    value, low, high = bootstrap(mean, scores)
     assert low == value == high == pytest.approx(2.0)
 
 
@@ -80,5 +88,17 @@ def test_equal_scores_make_equal_intervals() -> None:
 
 def test_runs_of_different_problems_are_drawn_apart() -> None:
     opposite = np.array([[0.0, 1.0], [1.0, 0.0]] * 4)
-    _, low, high = bootstrap(lambda s: float(s.mean()), opposite)
+    _, low, high = bootstrap(mean, opposite)
     assert low < 0.4 < 0.6 < high
+
+
+@pytest.mark.parametrize(
+    "statistic", [interquartile_mean, mean_of_medians, probability_of_improvement]
+)
+def test_many_resamples_at_once_are_each_one_alone(statistic: Callable[..., FloatArray]) -> None:
+    rng = np.random.default_rng(3)
+    scores = rng.choice([0.0, 0.5, 0.7, 0.9, np.nan], size=(2, 50, 4, 3))
+    given = scores if statistic is probability_of_improvement else scores[:1]
+    together = statistic(*given)
+    alone = [statistic(*(score[k] for score in given)) for k in range(50)]
+    np.testing.assert_allclose(together, alone)

@@ -112,7 +112,9 @@ def test_a_winner_is_measured_once_more_and_that_counts(
     assert next(speedups, None) is None
 
 
-@pytest.mark.parametrize("doubt", ["", "the machine was busy"])
+@pytest.mark.parametrize(
+    "doubt", ["", pytest.param("the machine was busy", marks=pytest.mark.slow)]
+)
 def test_a_lucky_rival_of_an_earlier_run_is_measured_once_more_too(
     doubt: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -144,7 +144,8 @@ print(len(run_study(Study.of(values), {out!r}, "processes", 1, quiet=True)))
 """
 
 
-@pytest.mark.parametrize("way", [pytest.param("script", marks=pytest.mark.slow), "standard input"])
+@pytest.mark.slow
+@pytest.mark.parametrize("way", ["script", "standard input"])
 def test_a_study_in_processes_needs_no_main_guard(way: str, tmp_path: Path) -> None:
     values = VALUES | {"models": ["tiny"], "agents": ["random"], "seeds": 1}
     code = SCRIPT.format(values=json.dumps(values), out=str(tmp_path / "out"))

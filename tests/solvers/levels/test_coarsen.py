@@ -99,6 +99,7 @@ def test_units_that_depend_on_each_other_in_a_cycle_are_coarsened() -> None:
     assert serial_ms(hierarchy.levels[-1], place) == pytest.approx(exact.latency_ms)
 
 
+@pytest.mark.slow
 def test_twenty_thousand_operators_are_coarsened_to_some_hundreds() -> None:
     twin = build_simulated_problem("synthetic-layered-20000", "cpu+2dgpu")
     hierarchy = coarsen(twin.problem, twin.costs, np.random.default_rng(0))

@@ -16,6 +16,7 @@ from placement_gym.costs.workloads import Workload, make_devices
 from placement_gym.problem import Problem
 from placement_gym.solvers.bounds import load_ms
 from placement_gym.solvers.kinds import interchangeable_devices
+from placement_gym.solvers.minimize import minimize
 from placement_gym.solvers.programs.grouped_load import (
     build_program,
     first_groups,
@@ -68,7 +69,7 @@ def test_every_division_into_groups_lies_below_all_loads(seed: int) -> None:
     groups = first_groups(problem, costs)
     least_ms = least_loads_of_kinds(problem, costs, groups, np.inf) if seed % 2 else None
     while True:
-        found = build_program(problem, costs, groups, 0.0, np.inf, least_ms)[0].minimize()
+        found = minimize(build_program(problem, costs, groups, 0.0, np.inf, least_ms)[0])
         assert found.bound <= least * (1 + 1e-6)
         assert found.bound >= load_ms(problem, costs) * (1 - 1e-6)
         if max(len(group.devices) for group in groups) == 1:

@@ -1,0 +1,51 @@
+"""The info that comes with every observation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from placement_gym.arrays import IntArray
+from placement_gym.backends.protocol import Measurement
+from placement_gym.problem import Problem, assignment_hash
+
+
+def make_info(
+    problem: Problem, assignment: IntArray, last: Measurement, best_speedups: tuple[float, float]
+) -> dict[str, Any]:
+    """The keys that ``DevicePlacementEnv`` documents; arrays are fresh.
+
+    Args:
+        problem: Names of devices.
+        assignment: (n_units,) the current placement.
+        last: Its measurement.
+        best_speedups: Of the fastest single device, within memory limits and without them.
+    """
+    best, unlimited = best_speedups
+    return {
+        "latency_ms": last.latency_ms,
+        "reference_ms": last.reference_ms,
+        "best_single_ms": last.reference_ms / best,
+        "best_single_unlimited_ms": last.reference_ms / unlimited,
+        "speedup": last.speedup,
+        "speedup_vs_best_single": last.speedup / best,
+        "latency_p90_ms": last.latency_p90_ms,
+        "noise": last.noise,
+        "noise_floor": last.noise_floor,
+        "doubt": last.doubt,
+        "n_submodels": last.n_submodels,
+        "n_submodels_expected": last.n_submodels_expected,
+        "n_transfers": last.n_transfers,
+        "transfer_bytes": last.transfer_bytes,
+        "memory_bytes": np.array(last.memory_bytes, dtype=np.int64),
+        "compile_s": last.compile_s,
+        "measure_s": last.measure_s,
+        "cached": last.cached,
+        "feasible": last.feasible,
+        "repaired": last.repaired,
+        "error": last.error,
+        "placement_hash": assignment_hash(assignment),
+        "devices": problem.device_names,
+        "testbed": problem.testbed,
+    }

@@ -1,0 +1,154 @@
+"""What a study is: its file, its tasks and their keys."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from studies import VALUES, study
+
+from placement_gym.bench.study.runner import run_study
+from placement_gym.bench.study.spec import Study
+from placement_gym.bench.study.task import expand_variables
+from placement_gym.cli.main import main
+from placement_gym.errors import UserError
+
+
+def test_a_study_is_agents_times_models_times_devices_times_seeds() -> None:
+    tasks = study().tasks()
+    assert len(tasks) == 3 * 2 * 1 * 3
+    assert len({task.key for task in tasks}) == len(tasks)
+
+
+def test_a_key_is_everything_that_decides_a_run() -> None:
+    task = study().tasks()[0]
+    changes: dict[str, Any] = {
+        "agent": "genetic",
+        "kwargs": {"population": 3},
+        "env": "DevicePlacement-v0",
+        "env_kwargs": {"granularity": "op"},
+        "model": "bert",
+        "devices": "cpu+igpu",
+        "seed": 9,
+        "budget": 13,
+        "score_on": {"devices": "cpu+igpu"},
+    }
+    keys = {replace(task, **{name: value}).key for name, value in changes.items()}
+    assert len(keys | {task.key}) == len(changes) + 1
+    assert set(changes) == set(vars(task))
+    assert replace(task, kwargs={"b": 1, "a": 2}).key == replace(task, kwargs={"a": 2, "b": 1}).key
+
+
+def test_a_study_file_is_read(tmp_path: Path) -> None:
+    file = tmp_path / "study.yaml"
+    file.write_text("env: DevicePlacementSim-v0\nmodels: [tiny]\nagents: [random]\nbudget: 3\n")
+    assert Study.load(file).all_seeds == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "env: E\nmodels: [tiny]\nagents: [random]\nbudget: 1e3",
+            "'budget' must be a valid integer, not '1e3'",
+        ),
+        ("env: E\nmodels: [tiny]\nagents: [random]\nbudget: 3\nseeds: '5'", "seeds"),
+        ("env: E\nmodels: [tiny]\nagents: [a, {name: a}]\nbudget: 3", "two agents"),
+        ("models: [tiny]", "'env' is missing"),
+        ("[1, 2]", r"needs an object with the keys .*'budget'"),
+        ("a: [", "YAML"),
+        ("env: E\nmodels: tiny\nagents: [random]\nbudget: 3", "'models'"),
+        ("env: E\nmodels: [tiny]\nagents: []\nbudget: 3", "agents"),
+        ("env: E\nmodels: [tiny]\nagents: [random]\nbudget: 0", "budget"),
+        ("env: E\nmodels: [tiny]\nagents: [random]\nbudget: 3\ncolour: red", "colour"),
+    ],
+)
+def test_a_wrong_study_file_is_refused(text: str, message: str, tmp_path: Path) -> None:
+    file = tmp_path / "study.yaml"
+    file.write_text(text)
+    with pytest.raises(ValueError, match=message):
+        Study.load(file)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"agents": ["nobody"]}, "nobody"),
+        ({"agents": [object()]}, "names its agents"),
+        ({"score_on": {"env": "Elsewhere-v0"}}, "Elsewhere"),
+        ({"env": "Nowhere-v0"}, "Nowhere"),
+        ({"models": ["${NOT_SET_ANYWHERE}/a.json"]}, "NOT_SET_ANYWHERE"),
+        ({"models": ["resnett"]}, "resnett"),
+        ({"env_kwargs": {"horizon": 0}}, "horizon"),
+        ({"score_on": {"devices": "cpu+igpuu"}}, "igpuu"),
+    ],
+)
+def test_what_cannot_run_is_refused_before_anything_does(
+    changes: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        run_study(study(**changes), tmp_path, quiet=True)
+    assert not (tmp_path / "results.jsonl").exists()
+
+
+def test_a_binary_study_file_is_named(tmp_path: Path) -> None:
+    (tmp_path / "study.yaml").write_bytes(b"\xff\xfe\x00\x80")
+    with pytest.raises(UserError, match=r"study\.yaml is not a valid study file: not valid YAML"):
+        Study.load(tmp_path / "study.yaml")
+
+
+def test_empty_fields_of_a_file_are_as_if_left_out() -> None:
+    empty = study(env_kwargs=None, score_on=None, agents=[{"name": "random", "kwargs": None}])
+    assert empty.tasks() == study(agents=["random"]).tasks()
+
+
+def test_variables_of_a_path_are_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOME_DATA", "/data")
+    assert (
+        expand_variables("${SOME_DATA}/a.json")
+        == expand_variables("$SOME_DATA/a.json")
+        == "/data/a.json"
+    )
+
+
+def test_a_study_names_no_folder_to_write_logs_into(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, logs = tmp_path / "study.yaml", tmp_path / "logs"
+    agent = {"name": "hsdag", "kwargs": {"tensorboard_log": str(logs)}}
+    file.write_text(json.dumps(VALUES | {"models": ["tiny"], "seeds": 1, "agents": [agent]}))
+    words = ["bench", "run", str(file), "--out", str(tmp_path / "out"), "--executor", "serial"]
+    assert main(words) == 2
+    assert "remove tensorboard_log, or add --trust" in capsys.readouterr().err
+    assert not logs.exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("env_kwargs: {a: &long %s, b: [%s]}", "characters"),
+        ("score_on: {a: %s}\nseeds: 20000", "too long for 20000 runs"),
+        ("seeds: 100001", "100001 runs, more than 100000"),
+    ],
+    ids=["aliases", "settings", "runs"],
+)
+def test_a_small_study_cannot_exhaust_the_machine(text: str, message: str, tmp_path: Path) -> None:
+    parts = ("x" * 100_000, ", ".join(["*long"] * 200))
+    file = tmp_path / "study.yaml"
+    file.write_text(
+        "env: E\nmodels: [tiny]\nagents: [random]\nbudget: 3\n" + text % parts[: text.count("%s")]
+    )
+    with pytest.raises(UserError, match=message):
+        Study.load(file)
+
+
+def test_a_study_without_roles_is_checked_without_building_its_runs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Study, "tasks", lambda _: pytest.fail("built all runs"))
+    study(seeds=10_000)
+    with pytest.raises(pytest.fail.Exception):
+        study(roles={"test": ["tiny"]})
