@@ -28,7 +28,7 @@ from floor_runs import ANYTIME, DEVICES, PLANNED, TIMED, Job, Placer, run_job
 from floor_tables import write_tables
 
 from placement_gym.bench.run.agents import UNCHANGED, registered_agents
-from placement_gym.bench.run.rows import append_row, cut_torn_line, lock_folder
+from placement_gym.bench.run.rows import append_line, cut_torn_line, lock_folder
 from placement_gym.bench.run.threads import limit_threads
 from placement_gym.processes.watchdog import exit_with_parent
 from placement_gym.progress import progress_bar
@@ -152,7 +152,7 @@ def run_missing(missing: Sequence[Job], path: Path, n_jobs: int, workers: int) -
         progress.update(bar, completed=n_jobs - len(missing))
         running = {pool.submit(run_job, job): job for job in missing}
         for future in as_completed(running):
-            append_row(path, future.result())
+            append_line(path, json.dumps(future.result()).encode())
             progress.update(bar, advance=1, description=running[future].label)
 
 

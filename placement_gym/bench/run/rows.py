@@ -128,7 +128,7 @@ def to_plain(value: Any) -> Any:
 
 
 def append_row(path: Path, row: Json) -> None:
-    """Add one line to a results file; a last line that a kill has torn is cut off first.
+    """Add a row to a results file; a last line that a kill has torn is cut off first.
 
     Raises:
         FileError: It cannot be written, or could not be read again; the lines before are kept.
@@ -138,6 +138,15 @@ def append_row(path: Path, row: Json) -> None:
         parse_row(line)
     except UserError as error:
         raise FileError(f"{str(path)!r} would not be read again: {error}") from error
+    append_line(path, line)
+
+
+def append_line(path: Path, line: bytes) -> None:
+    """Add a line to a file; a last line that a kill has torn is cut off first.
+
+    Raises:
+        FileError: It cannot be written; the lines before are kept.
+    """
     cut_torn_line(path)
     try:
         with path.open("ab") as file:
