@@ -82,7 +82,7 @@ class Blocks:
             tasks: What is placed.
             order: (n_tasks,) a topological order of the tasks, in which a list schedule runs them.
         """
-        core = order[~np.logical_or(*find_tiny(tasks))[order]]
+        core = order[~np.logical_or(*find_tiny(problem, tasks))[order]]
         ended = add_ends(tasks, core)
         counted = np.arange(problem.n_units + 2) >= problem.n_units
         possible = np.pad(problem.possible, ((0, 2), (0, 0)), constant_values=True)

@@ -11,6 +11,9 @@ from placement_gym.solvers.placeable import Placeable
 from placement_gym.solvers.tasks import Tasks
 
 TINY = 1e-5
+"""Of the sum of all tasks' fastest times: a task that takes at most this share is tiny."""
+MANY = 10_000
+"""Of more tasks, the sum of as many mean ones counts: else all would be tiny in the end."""
 NOTHING = -1
 
 
@@ -102,12 +105,20 @@ class Frontier(NamedTuple):
         )
 
 
-def find_tiny(tasks: Tasks) -> tuple[BoolArray, BoolArray]:
-    """(n_tasks,) tasks that take almost no time and have only such ancestors; descendants."""
+def find_tiny(problem: Placeable, tasks: Tasks) -> tuple[BoolArray, BoolArray]:
+    """Find tasks that take almost no time on any device that can run them.
+
+    Returns:
+        (n_tasks,) bool, those that have only such ancestors; and, of the others, those that have
+        only such descendants.
+    """
     tensor, reader = tasks.tensors.readings()
     maker = tasks.tensors.source[tensor]
-    slowest = tasks.ms.max(axis=1)
-    first = slowest <= TINY * slowest.sum()
+    possible = problem.possible[tasks.unit]
+    slowest = np.where(possible, tasks.ms, 0.0).max(axis=1)
+    fastest = np.where(possible, tasks.ms, np.inf).min(axis=1)
+    total = np.where(np.isfinite(fastest), fastest, 0.0).sum() * min(MANY / len(tasks), 1.0)
+    first = slowest <= TINY * total
     last = first.copy()
     for r in np.argsort(reader, kind="stable"):
         first[reader[r]] &= first[maker[r]]

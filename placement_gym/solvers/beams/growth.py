@@ -58,7 +58,7 @@ class Grower:
         self.ordered = semantics.schedule == "list"
         tasks = Tasks.of_operators(problem.units, costs)
         order = list_order(tasks, semantics.order)
-        tiny = find_tiny(tasks)
+        tiny = find_tiny(problem, tasks)
         self.tasks = replace(tasks, ms=np.where((tiny[0] | tiny[1])[:, None], 0.0, tasks.ms))
         self.frontier = Frontier.of(problem, self.tasks, order, tiny)
         self.alike = np.full(len(problem.devices), -1)
