@@ -81,9 +81,7 @@ class Decoder(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def decode(
-    decoder: Decoder, run: UInt32, preference: FloatArray, price: FloatArray, offset: FloatArray
-) -> IntArray:
+def decode(decoder: Decoder, run: UInt32, preference: FloatArray, price: FloatArray) -> IntArray:
     """(k, n_units) devices, of ``k`` samples.
 
     A unit that fits nowhere goes to the device that supports it and has most room left; ties go to
@@ -95,7 +93,6 @@ def decode(
             the first task of a unit decides.
         preference: (n_rows, n_devices), added to -finish / ``scale_ms``.
         price: (k,), of a device's whole memory; units pay their share of it.
-        offset: (n_units, n_devices), added too.
     """
     k, n_tasks = run.shape
     n_units, n_devices = decoder.unit_ms.shape
@@ -119,8 +116,7 @@ def decode(
             if device[unit] == NOWHERE:
                 row = run[sample, task]
                 for d in range(n_devices):
-                    wanted[d] = preference[row, d] + offset[unit, d]
-                    wanted[d] -= price[sample] * decoder.fill[unit, d]
+                    wanted[d] = preference[row, d] - price[sample] * decoder.fill[unit, d]
                 device[unit] = choose(decoder, unit, ready, used, wanted)
                 used[device[unit]] += decoder.unit_bytes[unit]
             here = device[unit]

@@ -41,11 +41,7 @@ class Noise(NamedTuple):
 
 
 def list_sampling(
-    problem: Problem,
-    costs: CostTable,
-    rng: np.random.Generator,
-    samples: int,
-    offset: FloatArray | None = None,
+    problem: Problem, costs: CostTable, rng: np.random.Generator, samples: int
 ) -> IntArray:
     """Sample placements; the first has no noise.
 
@@ -54,8 +50,6 @@ def list_sampling(
         costs: Costs of the units' operators.
         rng: Source of the noise.
         samples: How many, k.
-        offset: (n_units, n_devices) further preferences, of a learned scorer for instance; a
-            preference of 1 is worth the mean time of a unit. None means zeros.
 
     Returns:
         (k, n_units) devices. Limits hold wherever a unit finds room in rank order.
@@ -63,13 +57,12 @@ def list_sampling(
     decoder = Decoder.of(problem, costs)
     noise = draw_noise(decoder, rng, draw_prices(decoder, rng, samples))
     silence_first(noise)
-    return decode_noise(decoder, noise, offset)
+    return decode_noise(decoder, noise)
 
 
-def decode_noise(decoder: Decoder, noise: Noise, offset: FloatArray | None = None) -> IntArray:
+def decode_noise(decoder: Decoder, noise: Noise) -> IntArray:
     """(k, n_units) the placements that noise decodes to."""
-    added = np.zeros_like(decoder.unit_ms) if offset is None else offset
-    return decode(decoder, noise.run, noise.preference, noise.price, added)
+    return decode(decoder, noise.run, noise.preference, noise.price)
 
 
 def draw_prices(decoder: Decoder, rng: np.random.Generator, samples: int) -> FloatArray:
@@ -104,20 +97,12 @@ def silence_first(noise: Noise) -> None:
     noise.preference[noise.run[:1]] = 0.0
 
 
-def rebuild_windows(
-    decoder: Decoder, placements: IntArray, price: FloatArray, rng: np.random.Generator
-) -> IntArray:
-    """(k, n_units) placements with one or two windows decided anew; see ``draw_windows_of_noise``.
-
-    Units outside the windows keep their devices where there is room.
-    """
-    return decode_noise(decoder, draw_windows_of_noise(decoder, placements, price, rng))
-
-
 def draw_windows_of_noise(
     decoder: Decoder, placements: IntArray, price: FloatArray, rng: np.random.Generator
 ) -> Noise:
     """Draw noise in one or two random windows of the rank order, certainty elsewhere.
+
+    Units outside the windows keep their devices where there is room.
 
     Args:
         decoder: The problem.

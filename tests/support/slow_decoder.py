@@ -79,15 +79,13 @@ def drawn_problem(seed: int, grouping: bool = False) -> tuple[Problem, CostTable
     return Problem(units, problem.devices, supported, problem.operator_bytes), costs
 
 
-def prefer(
-    run: Sequence[int], preference: FloatArray, price: float, offset: FloatArray, problem: Problem
-) -> Wanted:
+def prefer(run: Sequence[int], preference: FloatArray, price: float, problem: Problem) -> Wanted:
     """Preferences of one sample, as ``decode`` adds them up."""
     held, limits = problem.unit_bytes, problem.limits_bytes
 
     def wanted(position: int, unit: int, device: int) -> float:
         fill = held[unit] / limits[device] if limits[device] > 0 else 0.0
-        return float(preference[run[position], device] + offset[unit, device] - price * fill)
+        return float(preference[run[position], device] - price * fill)
 
     return wanted
 

@@ -20,9 +20,7 @@ WIDTHS = (100,)
 NOWHERE = -1
 
 
-def place_by_blocks(
-    problem: Problem, costs: CostTable, semantics: Semantics, end: float = np.inf
-) -> IntArray | None:
+def place_by_blocks(problem: Problem, costs: CostTable, semantics: Semantics) -> IntArray | None:
     """Place units by the blocks of an overlapping schedule.
 
     The first blocks follow the plan of the highest price whose memory does not fit, the others that
@@ -32,14 +30,13 @@ def place_by_blocks(
         problem: Units, devices, support and memory limits.
         costs: Costs of the units' operators.
         semantics: What the latency means.
-        end: When to stop, by ``perf_counter``.
 
     Returns:
         (n_units,) devices; None if there are few blocks, too large ones, or none fits.
     """
     if len(problem.devices) > CODED_DEVICES:
         return None
-    priced = PricedBlocks(problem, costs, semantics, end, WIDTHS)
+    priced = PricedBlocks(problem, costs, semantics, np.inf, WIDTHS)
     blocks = priced.blocks.blocks
     if len(blocks) < FEW_BLOCKS or priced.blocks.largest > MAX_INNER:
         return None

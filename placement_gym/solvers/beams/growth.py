@@ -109,19 +109,24 @@ class Grower:
         )
         return self.keep_best(grown.take(slice(count)), width)
 
-    def keep_best(self, layer: Layer, width: int, merged: float = 1.0) -> tuple[Layer, float]:
+    def keep_best(self, layer: Layer, width: int) -> tuple[Layer, float]:
         """Merge partial placements, and drop those of the highest bounds; see ``advance``.
+
+        Args:
+            layer: Partial placements; its values and bounds change.
+            width: How many are kept.
+        """
+        kept, dropped_ms = self.choose(layer, width)
+        return layer.take(kept), dropped_ms
+
+    def choose(self, layer: Layer, width: int, merged: float = 1.0) -> tuple[IntArray, float]:
+        """Indices of what ``keep_best`` keeps, and the least bound that it drops.
 
         Args:
             layer: Partial placements; its values and bounds change.
             width: How many are kept.
             merged: Multiplies the share by which merged ones may differ.
         """
-        kept, dropped_ms = self.choose(layer, width, merged)
-        return layer.take(kept), dropped_ms
-
-    def choose(self, layer: Layer, width: int, merged: float = 1.0) -> tuple[IntArray, float]:
-        """Indices of what ``keep_best`` keeps, and the least bound that it drops."""
         assert self.potentials is not None
         by_code = np.lexsort((layer.bound, layer.code))
         n_times, memory = self.tail.shape[1] + len(self.alike), self.potentials.memory

@@ -60,8 +60,6 @@ class Graph(NamedTuple):
     Attributes:
         first_out: (n + 1,) where each cluster's outgoing edges begin.
         heads: (n_edges,) their heads.
-        first_in: (n + 1,) where its incoming edges begin.
-        tails: (n_edges,) their tails.
         first: (n + 1,) where all its edges begin.
         neighbours: (2 n_edges,) their other ends.
         saved: (2 n_edges,) transfers that joining the two saves, ms.
@@ -70,8 +68,6 @@ class Graph(NamedTuple):
 
     first_out: IntArray
     heads: IntArray
-    first_in: IntArray
-    tails: IntArray
     first: IntArray
     neighbours: IntArray
     saved: FloatArray
@@ -82,7 +78,6 @@ class Graph(NamedTuple):
         n = len(level.ms)
         edges, saved = level.edges()
         tails, heads = edges
-        back = np.argsort(heads, kind="stable")
         ends = np.concatenate([tails, heads])
         order = np.argsort(ends, kind="stable")
         numbers = np.arange(n + 1)
@@ -90,8 +85,6 @@ class Graph(NamedTuple):
         return cls(
             first_out=first_out,
             heads=heads,
-            first_in=np.searchsorted(heads[back], numbers),
-            tails=tails[back],
             first=np.searchsorted(ends[order], numbers),
             neighbours=np.concatenate([heads, tails])[order],
             saved=np.concatenate([saved, saved])[order],

@@ -21,7 +21,6 @@ from placement_gym.solvers.programs.paths import (
 from placement_gym.solvers.tasks import Tasks
 
 ROUNDING = 1e-9
-Term = tuple[IntArray, Any]
 
 
 @dataclass(frozen=True, eq=False)
