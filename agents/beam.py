@@ -8,7 +8,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from agents.search.annealing import Annealing
+from agents.search.annealing import Annealing, start_from
 from agents.search.starts import propose_heuristics
 from placement_gym.costs.semantics import Semantics
 from placement_gym.env import placement_env
@@ -43,7 +43,4 @@ def make(
     beam = Beam(base.problem, base.cost_table(), schedule, end, MERGED)
     found = beam.search(width, np.inf, end).assignment if beam.potentials is not None else None
     heuristics = propose_heuristics(base)
-    starts = heuristics if found is None else np.concatenate([found[None], heuristics])
-    search = Annealing(env, seed, starts=starts, heat=heat, **kwargs)
-    search.assignment = starts[0]
-    return search
+    return start_from(env, seed, found, heuristics, heat=heat, **kwargs)

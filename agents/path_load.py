@@ -7,7 +7,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from agents.search.annealing import Annealing
+from agents.search.annealing import Annealing, start_from
 from agents.search.starts import propose_heuristics
 from placement_gym.env import placement_env
 from placement_gym.problem import Problem
@@ -43,11 +43,7 @@ def make(
         start=first_feasible(base.problem, heuristics),
         max_nodes=max_nodes,
     )
-    found = solved.assignment
-    starts = heuristics if found is None else np.concatenate([found[None], heuristics])
-    search = Annealing(env, seed, starts=starts, heat=heat, **kwargs)
-    search.assignment = starts[0]
-    return search
+    return start_from(env, seed, solved.assignment, heuristics, heat=heat, **kwargs)
 
 
 def first_feasible(problem: Problem, assignments: np.ndarray[Any, Any]) -> Any:

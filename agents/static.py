@@ -18,7 +18,7 @@ from placement_gym.errors import UserError, unknown_name
 from placement_gym.files import is_path
 from placement_gym.placement import Placement
 
-Proposals = Callable[[int], Iterable[IntArray]]
+Proposer = Callable[[int], Iterable[IntArray]]
 
 
 class TryOut(Fixed):
@@ -29,7 +29,7 @@ class TryOut(Fixed):
         proposals: Function from the number of tries to the placements.
     """
 
-    def __init__(self, env: gym.Env[Any, Any], proposals: Proposals) -> None:
+    def __init__(self, env: gym.Env[Any, Any], proposals: Proposer) -> None:
         base = placement_env(env)
         super().__init__(base.problem.single(base.problem.reference_device))
         self.env, self.base = env, base

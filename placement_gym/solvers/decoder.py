@@ -16,7 +16,6 @@ from numba import njit
 from placement_gym.arrays import BoolArray, FloatArray, IntArray, UInt32
 from placement_gym.costs.table import CostTable
 from placement_gym.problem import Problem
-from placement_gym.solvers.list_scheduling import order_by_rank
 from placement_gym.solvers.tasks import Tasks
 
 NOWHERE = -1
@@ -57,7 +56,7 @@ class Decoder(NamedTuple):
     def of(cls, problem: Problem, costs: CostTable) -> Decoder:
         """Make the decoder of a problem: of its units, or of operators if units form cycles."""
         tasks = Tasks.in_topological_order(problem.units, costs)
-        order = np.array(order_by_rank(tasks), dtype=np.int64)
+        order = tasks.rank_order()
         position = np.argsort(order)
         tensor, reader = tasks.tensors.readings()
         by_reader = np.argsort(position[reader], kind="stable")

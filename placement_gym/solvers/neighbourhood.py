@@ -18,8 +18,8 @@ from placement_gym.problem import Problem
 from placement_gym.solvers.levels.coarsen import coarsen
 from placement_gym.solvers.levels.levels import Level
 from placement_gym.solvers.levels.models import BY_RANK, Operators, choose_model, estimate_ms
-from placement_gym.solvers.levels.pricing import Pricing, Terms
-from placement_gym.solvers.list_scheduling import critical_path, heft, m_etf
+from placement_gym.solvers.levels.pricing import Pricing, PricingTerms
+from placement_gym.solvers.list_scheduling import MANY_UNITS, critical_path, heft, m_etf
 from placement_gym.solvers.proposals import Found, Proposals
 from placement_gym.solvers.rebuild import (
     MAX_OPERATORS,
@@ -28,9 +28,13 @@ from placement_gym.solvers.rebuild import (
     rebuild_greedily,
 )
 
-FEW_UNITS = 2_000
-"""Above, list schedules in Python take longer than all else."""
-TERMS = (Terms(1.0, 0.0), Terms(0.3, 0.0), Terms(0.3, 1.0), Terms(0.3, 3.0), Terms(0.03, 3.0))
+TERMS = (
+    PricingTerms(1.0, 0.0),
+    PricingTerms(0.3, 0.0),
+    PricingTerms(0.3, 1.0),
+    PricingTerms(0.3, 3.0),
+    PricingTerms(0.03, 3.0),
+)
 WINDOW, TWO_WINDOWS = 0.5, 0.8
 """Shares of blocks that are a window, and of those that are one or two; others are random."""
 FIRST_SHARE = 0.15
@@ -92,7 +96,7 @@ def search(
     found.add(starts, latencies)
     best = found.best(1)[0]
     yield from improve(
-        Blocks(problem, operators, rng),
+        BlockSampler(problem, operators, rng),
         Rebuilder(problem, costs, operators, model, error, program, settings, rng),
         found.placements[best],
         found.latencies[best],
@@ -103,12 +107,12 @@ def propose_starts(problem: Problem, costs: CostTable, rng: np.random.Generator)
     """(k, n_units) placements of list schedulers and at prices of memory."""
     pricing = Pricing(coarsen(problem, costs, rng), problem.limits_bytes, rng)
     placements = [pricing.place(terms) for terms in TERMS]
-    if problem.n_units <= FEW_UNITS:
+    if problem.n_units <= MANY_UNITS:
         placements += [solver(problem, costs) for solver in (heft, m_etf, critical_path)]
     return np.stack(placements)
 
 
-class Blocks:
+class BlockSampler:
     """Draws blocks of units; their share of all units follows what rebuilding them achieves.
 
     Args:
@@ -193,7 +197,7 @@ class Rebuilder:
         hopeless = found_ms > now_ms * (1.0 + CONFIDENCE * self.error)
         return None if hopeless or (found == place).all() else found
 
-    def solve(self, place: IntArray, blocks: Blocks) -> IntArray | None:
+    def solve(self, place: IntArray, blocks: BlockSampler) -> IntArray | None:
         """A block that the program has rebuilt; None if it found nothing better."""
         assert self.program is not None
         started = perf_counter()
@@ -210,7 +214,9 @@ class Rebuilder:
         return None
 
 
-def improve(blocks: Blocks, rebuilder: Rebuilder, place: IntArray, latency: float) -> Proposals:
+def improve(
+    blocks: BlockSampler, rebuilder: Rebuilder, place: IntArray, latency: float
+) -> Proposals:
     """Rebuild block after block, and keep what is not slower."""
     fruitless = unevaluated = 0
     while True:

@@ -1,7 +1,7 @@
 """Kernels of a repair: what it costs that a unit or a run leaves its device, and which is cheapest.
 
 ``place`` is (n_units,) devices and ``room`` (n_devices,) bytes that are left; the other arrays are
-those of ``repair_kernel.Terms``.
+those of ``repair_kernel.RepairTerms``.
 """
 
 from __future__ import annotations

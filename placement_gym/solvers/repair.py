@@ -62,7 +62,7 @@ class Links:
 
 
 @dataclass(frozen=True, eq=False)
-class Prices:
+class RepairPrices:
     """What a repair minimises.
 
     Attributes:
@@ -74,7 +74,7 @@ class Prices:
     links: Links
 
     @classmethod
-    def of(cls, problem: Problem, costs: CostTable | None) -> Prices:
+    def of(cls, problem: Problem, costs: CostTable | None) -> RepairPrices:
         """By a cost table, or without one by the bytes that change device."""
         if costs is None:
             return cls(None, Links.by_bytes(problem))
@@ -126,12 +126,12 @@ def repair(
     Raises:
         UserError: An assignment is invalid; see ``Problem.check``.
     """
-    from placement_gym.solvers.repair_kernel import Terms, repair_batch
+    from placement_gym.solvers.repair_kernel import RepairTerms, repair_batch
 
     problem.check(assignments)
     links = links or Links.none(problem)
     price = np.zeros(problem.supported.shape) if prices is None else prices
-    terms = Terms(
+    terms = RepairTerms(
         problem.unit_bytes,
         problem.limits_bytes,
         np.ascontiguousarray(np.where(problem.supported, price, np.inf)),

@@ -17,7 +17,7 @@ from placement_gym.solvers.levels.models import BY_NUMBER, SERIAL, Operators, es
 from placement_gym.solvers.neighbourhood import (
     LARGER,
     SMALLER,
-    Blocks,
+    BlockSampler,
     Settings,
     propose_starts,
     search,
@@ -109,7 +109,7 @@ def test_list_scheduling_rebuilds_only_the_block_within_limits(model: int) -> No
 def test_blocks_have_their_share_and_follow_what_programs_prove() -> None:
     backend = random_problem(0, 100)
     operators = Operators.of(backend.problem, backend.costs)
-    blocks = Blocks(backend.problem, operators, np.random.default_rng(0))
+    blocks = BlockSampler(backend.problem, operators, np.random.default_rng(0))
     sizes = [int(blocks.draw().sum()) for _ in range(100)]
     assert max(sizes) == 15
     blocks.resize(2.0)

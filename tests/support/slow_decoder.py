@@ -11,7 +11,6 @@ from placement_gym.arrays import FloatArray, IntArray
 from placement_gym.costs.table import CostTable
 from placement_gym.graph.units import merge_cycles, sort_labels
 from placement_gym.problem import Problem
-from placement_gym.solvers.list_scheduling import order_by_rank
 from placement_gym.solvers.tasks import Tasks
 
 Wanted = Callable[[int, int, int], float]
@@ -29,7 +28,7 @@ def decode_slowly(problem: Problem, costs: CostTable, wanted: Wanted) -> list[in
     place: dict[int, int] = {}
     finish: dict[int, float] = {}
     free = [0.0] * len(problem.devices)
-    for position, task in enumerate(order_by_rank(tasks)):
+    for position, task in enumerate(tasks.rank_order().tolist()):
         unit = int(tasks.unit[task])
         ready = list(free)
         for device in range(len(free)):
@@ -94,7 +93,7 @@ def fits_in_rank_order(problem: Problem, costs: CostTable, placement: IntArray) 
     """Whether each unit, in rank order, is on a device with room if there was one."""
     tasks = Tasks.in_topological_order(problem.units, costs)
     place: dict[int, int] = {}
-    for task in order_by_rank(tasks):
+    for task in tasks.rank_order().tolist():
         unit = int(tasks.unit[task])
         if unit not in place:
             if placement[unit] not in choose_among(problem, place, unit):

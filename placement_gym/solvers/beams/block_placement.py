@@ -11,7 +11,7 @@ from placement_gym.arrays import FloatArray, IntArray
 from placement_gym.costs.semantics import Semantics
 from placement_gym.costs.table import CostTable
 from placement_gym.problem import Problem
-from placement_gym.solvers.beams.block_prices import Plan, PricedBlocks, vary
+from placement_gym.solvers.beams.block_prices import BlockPlan, PricedBlocks, vary
 from placement_gym.solvers.beams.expansion import CODED_DEVICES
 
 MAX_INNER = 500
@@ -56,7 +56,7 @@ def place_by_blocks(problem: Problem, costs: CostTable, semantics: Semantics) ->
     return best
 
 
-def follow(priced: PricedBlocks, cheap: Plan, dear: Plan, n_cheap: int) -> IntArray:
+def follow(priced: PricedBlocks, cheap: BlockPlan, dear: BlockPlan, n_cheap: int) -> IntArray:
     """(n_units,) devices if the first blocks follow one plan and the others another one.
 
     Equal devices are exchanged so that what needs most memory goes where most is left.

@@ -44,7 +44,7 @@ class Tangent(NamedTuple):
     slope_ms: float
 
 
-class Plan(NamedTuple):
+class BlockPlan(NamedTuple):
     """A bound, and the placements of blocks that it is about.
 
     Attributes:
@@ -103,7 +103,7 @@ class PricedBlocks:
             memory[kind] = sets[0].memory[kind].mean()
         return memory, bound_ms
 
-    def solve(self, scale: float) -> Plan | None:
+    def solve(self, scale: float) -> BlockPlan | None:
         """Bound the latency with multiples of the first prices of memory.
 
         Returns:
@@ -133,7 +133,7 @@ class PricedBlocks:
         free = memory @ limits
         slope_ms = (spent[first] + loose - free) / max(scale, GAP)
         tangent = Tangent(scale, float(total + loose - free), float(slope_ms))
-        return Plan(tangent, choices[::-1])
+        return BlockPlan(tangent, choices[::-1])
 
     def search(self, block: Block, device: int, scale: float, beyond: FloatArray) -> Cost | None:
         """The least cost of a block that is entered on a device, and of all that follows it."""
@@ -177,7 +177,7 @@ def bound_by_blocks(
     return Solution(None, min(best_ms, upper_ms), proven=False)
 
 
-def vary(priced: PricedBlocks, upper_ms: float = np.inf) -> Iterator[Plan]:
+def vary(priced: PricedBlocks, upper_ms: float = np.inf) -> Iterator[BlockPlan]:
     """Solve with other and other scales of the prices, up to about the highest bound.
 
     Args:

@@ -14,7 +14,7 @@ from placement_gym.solvers.beams.expansion import MAX_SLOTS, Layer, merge_alike
 from placement_gym.solvers.beams.frontier import Frontier
 from placement_gym.solvers.beams.growth import MAX_STATES, find_tails
 from placement_gym.solvers.beams.potentials import Potentials
-from placement_gym.solvers.beams.prices import Prices
+from placement_gym.solvers.beams.prices import RowPrices
 from placement_gym.solvers.programs.growing import GrowingSolver
 from placement_gym.solvers.programs.load_cuts import LoadCuts
 from placement_gym.solvers.programs.path_program import PathProgram
@@ -92,9 +92,9 @@ class BlockSearch:
         most = int(np.diff(frontier.first_live).max())
         if frontier.n_slots > MAX_SLOTS or len(self.beyond) ** most > MAX_STATES:
             return divided
-        return self.widen(frontier, cuts, Prices.of(self.block, cuts, found.prices), divided)
+        return self.widen(frontier, cuts, RowPrices.of(self.block, cuts, found.prices), divided)
 
-    def widen(self, frontier: Frontier, cuts: LoadCuts, prices: Prices, divided: Cost) -> Cost:
+    def widen(self, frontier: Frontier, cuts: LoadCuts, prices: RowPrices, divided: Cost) -> Cost:
         """Search with one width after another until nothing is dropped or the time is up."""
         unit = self.block.tasks.unit
         self.step_price = np.zeros(frontier.ms.shape)

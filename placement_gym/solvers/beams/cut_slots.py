@@ -8,7 +8,7 @@ import numpy as np
 
 from placement_gym.arrays import FloatArray, IntArray
 from placement_gym.solvers.beams.frontier import NOTHING, Frontier
-from placement_gym.solvers.beams.prices import Prices
+from placement_gym.solvers.beams.prices import RowPrices
 from placement_gym.solvers.programs.load_cuts import END, START, LoadCuts
 
 
@@ -36,7 +36,7 @@ class CutSlots(NamedTuple):
     inside: IntArray
 
     @classmethod
-    def of(cls, frontier: Frontier, cuts: LoadCuts, sets: list[Prices]) -> CutSlots:
+    def of(cls, frontier: Frontier, cuts: LoadCuts, sets: list[RowPrices]) -> CutSlots:
         """Assign slots to the cuts that have a price in some set."""
         n = len(frontier.order)
         prices = np.stack([one.cut for one in sets])

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from placement_gym.arrays import FloatArray, IntArray
-from placement_gym.costs.rank import upward_rank
 from placement_gym.costs.semantics import Semantics
 from placement_gym.costs.table import CostTable
 from placement_gym.problem import Problem
@@ -162,7 +161,7 @@ def list_order(tasks: Tasks, order: str) -> IntArray:
     """(n_tasks,) operators in the order in which a list schedule runs them."""
     if order == "fifo":
         return np.arange(len(tasks))
-    return np.argsort(-upward_rank(tasks.ms, tasks.transfer_ms, tasks.tensors), kind="stable")
+    return tasks.rank_order()
 
 
 def find_tails(frontier: Frontier, beyond: ArrayLike = 0.0) -> FloatArray:

@@ -10,7 +10,7 @@ from numba import njit
 from placement_gym.arrays import FloatArray, IntArray
 from placement_gym.solvers.beams.cut_slots import CutSlots
 from placement_gym.solvers.beams.frontier import Frontier
-from placement_gym.solvers.beams.prices import Prices
+from placement_gym.solvers.beams.prices import RowPrices
 from placement_gym.solvers.placeable import Placeable
 from placement_gym.solvers.programs.load_cuts import LoadCuts
 
@@ -57,7 +57,7 @@ class Potentials(NamedTuple):
         problem: Placeable,
         frontier: Frontier,
         cuts: LoadCuts,
-        sets: list[Prices],
+        sets: list[RowPrices],
         price: FloatArray | float = 0.0,
     ) -> Potentials:
         """Compute the weights from sets of prices of the same cuts.

@@ -21,7 +21,7 @@ ROUNDS = 6
 LEAST = 1e-7
 
 
-class Prices(NamedTuple):
+class RowPrices(NamedTuple):
     """Prices of rows, none negative: with any such prices the weighted rows are a lower bound.
 
     Attributes:
@@ -41,7 +41,7 @@ class Prices(NamedTuple):
     cut: FloatArray
 
     @classmethod
-    def of(cls, problem: Placeable, cuts: LoadCuts, price: FloatArray) -> Prices:
+    def of(cls, problem: Placeable, cuts: LoadCuts, price: FloatArray) -> RowPrices:
         """Sort the prices of rows by what the rows are about."""
         built, price = cuts.built, np.abs(price)
         n, d = built.tasks.ms.shape
@@ -59,7 +59,9 @@ class Prices(NamedTuple):
         return cls(**about, memory=memory, cut=np.where(cut > LEAST, cut, 0.0))
 
 
-def find_prices(problem: Problem, tasks: Tasks, end: float) -> tuple[LoadCuts, list[Prices], float]:
+def find_prices(
+    problem: Problem, tasks: Tasks, end: float
+) -> tuple[LoadCuts, list[RowPrices], float]:
     """Solve the program with divided units at several limits of memory.
 
     Prices of less memory are a better bound for a partial placement that has used up more than its
@@ -92,7 +94,9 @@ def find_prices(problem: Problem, tasks: Tasks, end: float) -> tuple[LoadCuts, l
         if solved is None:
             break
         points.append(solved)
-    sets = [Prices.of(problem, cuts, point.prices) for point in points if point.prices is not None]
+    sets = [
+        RowPrices.of(problem, cuts, point.prices) for point in points if point.prices is not None
+    ]
     return cuts, sets, points[0].bound if points else found.bound
 
 

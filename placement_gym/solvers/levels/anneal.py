@@ -11,7 +11,7 @@ from placement_gym.arrays import BoolArray, IntArray
 from placement_gym.solvers.levels.coarsen import Hierarchy
 from placement_gym.solvers.levels.levels import Level
 from placement_gym.solvers.levels.models import SERIAL, Operators, estimate_ms
-from placement_gym.solvers.levels.refine import Prices, State, move, relieve
+from placement_gym.solvers.levels.refine import RefinementPrices, State, move, relieve
 
 SHIFTS, RUNS = 0.5, 0.75
 """Shares of moves that shift one cluster, and of those that shift it or a run; others swap two."""
@@ -49,7 +49,7 @@ def anneal(
     operators: Operators,
     model: int,
     state: State,
-    prices: Prices,
+    prices: RefinementPrices,
     steps: int,
     heat: float,
     seed: int,

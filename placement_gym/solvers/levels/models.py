@@ -8,7 +8,6 @@ import numpy as np
 from numba import njit
 
 from placement_gym.arrays import FloatArray, IntArray
-from placement_gym.costs.rank import upward_rank
 from placement_gym.costs.table import CostTable
 from placement_gym.problem import Problem
 from placement_gym.solvers.tasks import Tasks
@@ -47,7 +46,6 @@ class Operators(NamedTuple):
         tensor, reader = tasks.tensors.readings()
         by_reader = np.argsort(reader, kind="stable")
         tensor, n = tensor[by_reader], len(tasks)
-        rank = upward_rank(tasks.ms, tasks.transfer_ms, tasks.tensors)
         return cls(
             unit=tasks.unit,
             ms=np.ascontiguousarray(tasks.ms),
@@ -56,7 +54,7 @@ class Operators(NamedTuple):
             maker=tasks.tensors.source[tensor],
             source=tasks.tensors.source,
             transfer_ms=np.ascontiguousarray(tasks.transfer_ms),
-            orders=np.stack([np.arange(n), np.argsort(-rank, kind="stable")]),
+            orders=np.stack([np.arange(n), tasks.rank_order()]),
         )
 
 

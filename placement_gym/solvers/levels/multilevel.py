@@ -19,15 +19,13 @@ from placement_gym.solvers.beams.block_placement import place_by_blocks
 from placement_gym.solvers.levels.anneal import Groups, anneal
 from placement_gym.solvers.levels.coarsen import Hierarchy, coarsen
 from placement_gym.solvers.levels.models import Operators, choose_model
-from placement_gym.solvers.levels.pricing import Pricing, Terms
-from placement_gym.solvers.levels.refine import Prices, make_state
-from placement_gym.solvers.list_scheduling import critical_path, heft, m_etf
+from placement_gym.solvers.levels.pricing import Pricing, PricingTerms
+from placement_gym.solvers.levels.refine import RefinementPrices, make_state
+from placement_gym.solvers.list_scheduling import MANY_UNITS, critical_path, heft, m_etf
 from placement_gym.solvers.proposals import Found, Proposals
 
 TRANSFERS = (1.0, 0.3, 0.1, 0.03, 0.01)
 POWERS = (0.0, 1.0, 3.0, 8.0)
-FEW_UNITS = 2_000
-"""Above, list schedules in Python take longer than all else."""
 WORK = 600_000
 """Operators that the model schedules for one evaluation."""
 STEPS = (4, 600)
@@ -54,20 +52,20 @@ def search(problem: Problem, costs: CostTable, rng: np.random.Generator, horizon
     hierarchy = coarsen(problem, costs, rng)
     pricing = Pricing(hierarchy, problem.limits_bytes, rng)
     found = Found()
-    if problem.n_units <= FEW_UNITS:
+    if problem.n_units <= MANY_UNITS:
         heuristics = [solver(problem, costs) for solver in (heft, m_etf, critical_path)]
         found.add((placements := np.stack(heuristics)), (yield placements))
     elif (by_blocks := place_by_blocks(problem, costs, Semantics("list"))) is not None:
         found.add((placements := by_blocks[None]), (yield placements))
-    for terms in (Terms(t, p) for p in POWERS for t in TRANSFERS):
+    for terms in (PricingTerms(t, p) for p in POWERS for t in TRANSFERS):
         latencies = yield (placements := pricing.place(terms)[None])
         found.add(placements, latencies)
     steps = int(np.clip(WORK / len(problem.units.graph), *STEPS))
-    chains = Chains(problem, costs, hierarchy, found, rng)
+    chains = AnnealedChains(problem, costs, hierarchy, found, rng)
     yield from anneal_chains(chains, horizon - len(found), steps)
 
 
-class Chains:
+class AnnealedChains:
     """Placements that are annealed side by side in a model, at different temperatures.
 
     Args:
@@ -100,7 +98,7 @@ class Chains:
 
     def propose(self, heat: float, steps: int) -> IntArray:
         """(k, n_units) the best placement that each chain meets in some steps."""
-        prices = Prices(np.zeros(len(self.limits)), 1.0, 0.0, 1.0)
+        prices = RefinementPrices(np.zeros(len(self.limits)), 1.0, 0.0, 1.0)
         seeds = self.rng.integers(2**31, size=len(CHAINS))
         ends = [
             anneal(
@@ -131,7 +129,7 @@ class Chains:
                 self.states[i] = make_state(self.level, self.best.copy(), self.limits)
 
 
-def anneal_chains(chains: Chains, horizon: int, steps: int) -> Proposals:
+def anneal_chains(chains: AnnealedChains, horizon: int, steps: int) -> Proposals:
     """Anneal chains for some steps an evaluation, and cool down over some evaluations."""
     done = 0
     while True:

@@ -11,7 +11,7 @@ from placement_gym.solvers.levels.coarsen import Hierarchy
 from placement_gym.solvers.levels.levels import Level
 from placement_gym.solvers.levels.refine import (
     TRIES,
-    Prices,
+    RefinementPrices,
     State,
     descend,
     exchange,
@@ -28,8 +28,8 @@ LEAST_REGRET = 0.01
 
 
 @dataclass(frozen=True)
-class Terms:
-    """What a placement is charged for; see ``refine.Prices``.
+class PricingTerms:
+    """What a placement is charged for; see ``refine.RefinementPrices``.
 
     Attributes:
         transfer: Factor of transfers.
@@ -61,7 +61,7 @@ class Pricing:
         self.first_prices = np.where(self.limited, typical, 0.0)
         self.usual_ms = float(fastest_ms / level.ms.shape[1]) or 1.0
 
-    def place(self, terms: Terms) -> IntArray:
+    def place(self, terms: PricingTerms) -> IntArray:
         """(n_units,) devices found under the terms; limits hold unless nothing fits."""
         per_byte, rounds, step = self.first_prices.copy(), FIRST_ROUNDS, FIRST_STEP
         levels = self.hierarchy.levels
@@ -71,7 +71,7 @@ class Pricing:
             level = levels[at]
             state = make_state(level, place, self.limits)
             for _ in range(rounds):
-                prices = Prices(per_byte, terms.transfer, terms.power, self.usual_ms)
+                prices = RefinementPrices(per_byte, terms.transfer, terms.power, self.usual_ms)
                 descend(level, state, prices, self.rng.permutation(len(place)), False)
                 per_byte = per_byte * np.exp(step * self.excess(state))
             rounds, step = ROUNDS, STEP
@@ -86,11 +86,11 @@ class Pricing:
         excess: FloatArray = np.where(self.limited, -state.room / limits, 0.0)
         return np.clip(excess, -1.0, 1.0)
 
-    def finish(self, state: State, terms: Terms, per_byte: FloatArray) -> None:
+    def finish(self, state: State, terms: PricingTerms, per_byte: FloatArray) -> None:
         """Make the finest level's placement feasible, and refine it within limits."""
         level: Level = self.hierarchy.levels[0]
         n = len(level.ms)
-        prices = Prices(per_byte, terms.transfer, terms.power, self.usual_ms)
+        prices = RefinementPrices(per_byte, terms.transfer, terms.power, self.usual_ms)
         relieve(level, state, prices, np.zeros(n, dtype=np.bool_))
         free = prices._replace(per_byte=0.0 * per_byte)
         for _ in range(LAST_ROUNDS):

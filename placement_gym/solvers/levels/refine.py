@@ -41,7 +41,7 @@ class State(NamedTuple):
     total_ms: FloatArray
 
 
-class Prices(NamedTuple):
+class RefinementPrices(NamedTuple):
     """What a placement is charged for.
 
     Attributes:
@@ -77,7 +77,9 @@ def make_state(level: Level, place: IntArray, limits_bytes: FloatArray) -> State
 
 
 @njit(cache=True, nogil=True)
-def price_devices(level: Level, state: State, u: int, prices: Prices, cost: FloatArray) -> None:
+def price_devices(
+    level: Level, state: State, u: int, prices: RefinementPrices, cost: FloatArray
+) -> None:
     """Fill in what a cluster costs on each device while all others stay; infinite if impossible."""
     place, count, transfer_ms = state.place, state.readers_on, level.transfer_ms
     d, here = len(cost), place[u]
@@ -137,7 +139,9 @@ def move(level: Level, state: State, u: int, device: int) -> None:
 
 
 @njit(cache=True, nogil=True)
-def descend(level: Level, state: State, prices: Prices, order: IntArray, hard: bool) -> int:
+def descend(
+    level: Level, state: State, prices: RefinementPrices, order: IntArray, hard: bool
+) -> int:
     """Move each cluster to its cheapest device, in order; returns how many moved.
 
     Args:
@@ -164,7 +168,7 @@ def descend(level: Level, state: State, prices: Prices, order: IntArray, hard: b
 
 
 @njit(cache=True, nogil=True)
-def relieve(level: Level, state: State, prices: Prices, kept: BoolArray) -> bool:
+def relieve(level: Level, state: State, prices: RefinementPrices, kept: BoolArray) -> bool:
     """Move clusters off overfull devices where there is room: least regret per byte first.
 
     Args:
@@ -196,7 +200,9 @@ def relieve(level: Level, state: State, prices: Prices, kept: BoolArray) -> bool
 
 
 @njit(cache=True, nogil=True)
-def leave_for_room(level: Level, state: State, prices: Prices, u: int, cost: FloatArray) -> None:
+def leave_for_room(
+    level: Level, state: State, prices: RefinementPrices, u: int, cost: FloatArray
+) -> None:
     """Move a cluster to its cheapest other device that has room, if any."""
     price_devices(level, state, u, prices, cost)
     best = -1
@@ -210,7 +216,9 @@ def leave_for_room(level: Level, state: State, prices: Prices, u: int, cost: Flo
 
 
 @njit(cache=True, nogil=True)
-def exchange(level: Level, state: State, prices: Prices, order: IntArray, draws: FloatArray) -> int:
+def exchange(
+    level: Level, state: State, prices: RefinementPrices, order: IntArray, draws: FloatArray
+) -> int:
     """Swap clusters that a full device keeps out for some of its own; returns how many swaps.
 
     Args:
