@@ -1,4 +1,4 @@
-"""The integer path-load program as a placer, whose placement hill climbing improves."""
+"""The integer path-load program as a placer, improved by hill climbing."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ def make(
     heat: tuple[float, float] = (0.0, 0.0),
     **kwargs: Any,
 ) -> Annealing:
-    """Make a search that starts from the program's placement; without evaluations predicts it.
+    """Make a search that starts from the program's placement, and predicts it until it has learned.
 
-    Heuristics are evaluated after it. Where the program finds nothing in time, they come first.
+    Heuristics are evaluated after it. If the program finds nothing in time, they come first.
 
     Args:
         env: The environment that evaluates placements.
         seed: Seed of the search.
         time_limit_s: Wall-clock limit of the program.
         max_nodes: Limit of its search tree; unlike a wall-clock limit it makes runs reproducible.
-        heat: Temperatures of the search: hill climbing, unless given.
+        heat: First and last temperature of the search; the default is hill climbing.
         kwargs: Arguments of ``Annealing``.
     """
     base = placement_env(env)

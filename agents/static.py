@@ -26,7 +26,7 @@ class TryOut(Fixed):
 
     Args:
         env: The environment that evaluates them.
-        proposals: Function from the number of tries to the placements.
+        proposals: Returns the placements to try, given the number of tries.
     """
 
     def __init__(self, env: gym.Env[Any, Any], proposals: Proposer) -> None:
@@ -73,7 +73,7 @@ def saved(env: gym.Env[Any, Any], seed: int, file: str) -> Fixed:
 
 
 def openvino_hetero(env: gym.Env[Any, Any], seed: int) -> Fixed:
-    """The placement that HETERO chooses by itself, with devices in the environment's order."""
+    """The placement that HETERO chooses itself, with devices in the environment's order."""
     return Fixed(placement_env(env).backend.own_choice("HETERO"))
 
 

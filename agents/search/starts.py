@@ -26,7 +26,7 @@ SAME = {"best": HEURISTICS}
 """What version 0.1.0 called them."""
 CELLS, FEW_CELLS = 16, 6
 PROGRAM_GAP, PROGRAM_NODES, PROGRAM_S = 0.01, 1, 10.0
-"""Limits of the serial program: the first two end it at the same place on every machine."""
+"""Limits of the serial program: the first two stop it at the same point on every machine."""
 VERY_MANY_UNITS = 20_000
 """Above, there is no time for any list schedule; above ``MANY_UNITS``, for programs and m-ETF."""
 
@@ -58,9 +58,9 @@ def propose_starts(env: gym.Env[Any, Any], start: str = HEURISTICS) -> IntArray 
 def propose_heuristics(env: DevicePlacementEnv, with_program: bool = True) -> IntArray:
     """(k, n_units) distinct placements, repaired if the environment repairs.
 
-    List schedulers, the best prefix and window by the sum of times and transfers, every single
-    device, and with ``with_program`` the serial program as far as the root of its tree, which takes
-    up to some seconds. They need no evaluation, but in a measured environment its profile.
+    These are list schedules, the best prefix and window by the sum of times and transfers, every
+    single device, and, if ``with_program``, the serial program's placement at the root of its tree,
+    which takes up to a few seconds. Nothing is evaluated, but a measured environment is profiled.
     """
     proposed = np.stack(list(list_heuristics(env, with_program)))
     if env.repair:

@@ -66,9 +66,9 @@ def alpha_expansion(units: Units, costs: CostTable) -> Solution:
 
     For any number of devices, with the objective of ``minimum_cut`` (Boykov et al. 2001). A
     transfer's cost may depend on the devices of its maker and its reader in a way that no cut can
-    express; it is then overestimated, and a move is made only if the true cost falls. The bound is
-    the larger of the sum of every unit's minimum time and, where each tensor costs the same between
-    any two devices, the bound of Boykov's theorem.
+    express; it is then overestimated, and a move is accepted only if the true cost falls. The bound
+    is the larger of the sum of every unit's minimum time and, where each tensor costs the same
+    between any two devices, the bound of Boykov's theorem.
 
     Args:
         units: What to place.
@@ -89,8 +89,8 @@ def expand_until_stable(tasks: Tasks, start: IntArray) -> tuple[IntArray, float]
     """Expand devices in turn until no expansion improves the placement, or ``MAX_ROUNDS`` times.
 
     Returns:
-        The best placement; and how much in ms one expansion to each device could improve it
-        together, which rounding has hidden: infinite if the last rounds still improved it.
+        The best placement; and an upper limit, in ms, of what one more expansion to each device
+        could gain together, as rounding may hide gains: infinite if the last round still helped.
     """
     best, best_ms, unchanged, missed_ms = start, tasks.serial_ms(start), 0, 0.0
     n_devices = tasks.ms.shape[1]
@@ -129,7 +129,7 @@ def expand(tasks: Tasks, device: IntArray, alpha: int) -> tuple[IntArray, float]
     from its maker's device or from ``alpha``. Readers on ``alpha`` are sent the tensor once too.
 
     Returns:
-        (n_units,) devices; and by how much in ms rounding may have missed the best.
+        (n_units,) devices; and how far from the best, in ms, rounding may have left them.
     """
     n = len(device)
     tensor, reader = tasks.tensors.readings()

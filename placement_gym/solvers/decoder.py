@@ -1,9 +1,9 @@
 """A list scheduler that decodes preferences into placements, compiled and in batches.
 
-Tasks are placed in rank order. Each unit goes where its work would finish first, a preference for
-devices added; a device that has no room for it is left out. Tasks of a device run in rank order
-and leave gaps unfilled, and transfers never wait for each other: where units are operators, that is
-the schedule ``list`` with order ``priority``.
+Tasks are placed in rank order. Each unit goes where its work would finish first, adjusted by a
+preference for devices; a device that has no room for it is left out. Tasks of a device run in rank
+order and leave gaps unfilled, and transfers never wait for each other: where units are operators,
+this is the schedule ``list`` with order ``priority``.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Decoder(NamedTuple):
         unit_bytes: (n_units,) memory of each unit.
         limits_bytes: (n_devices,) memory of each device.
         fill: (n_units, n_devices) share of each device's memory that a unit takes.
-        scale_ms: A finish that much later counts as much as a preference of 1.
+        scale_ms: Delay of a finish that offsets a preference of 1.
     """
 
     unit: UInt32
@@ -83,13 +83,13 @@ class Decoder(NamedTuple):
 def decode(decoder: Decoder, run: UInt32, preference: FloatArray, price: FloatArray) -> IntArray:
     """(k, n_units) devices, of ``k`` samples.
 
-    A unit that fits nowhere goes to the device that supports it and has most room left; ties go to
-    the first device.
+    A unit that fits nowhere goes to the device that supports it and has the most room left; ties go
+    to the first device.
 
     Args:
         decoder: The problem.
-        run: (k, n_tasks) uint32, the row of ``preference`` that holds for each task, in rank order;
-            the first task of a unit decides.
+        run: (k, n_tasks) uint32, the row of ``preference`` that applies to each task, in rank
+            order; the first task of a unit decides.
         preference: (n_rows, n_devices), added to -finish / ``scale_ms``.
         price: (k,), of a device's whole memory; units pay their share of it.
     """

@@ -1,10 +1,11 @@
 """List sampling: list scheduling with random preferences and a random price of memory.
 
-A list scheduler makes many small choices that are almost even. Independent noise would split what
-belongs together, so noise is drawn for runs of the rank order: some samples cut it into a few runs,
-others between all tasks. And it fills the fastest device with what comes first, whatever that
-saves; a price of memory leaves room for what gains most per byte. The right price differs between
-problems, so samples draw theirs, or take it from good earlier ones.
+A list scheduler makes many small choices between devices that are almost equally good. Independent
+noise would split what belongs together, so noise is drawn for runs of the rank order: some samples
+cut it into a few runs, others between all tasks. A list scheduler also fills the fastest device
+with whatever comes first, however little that saves; a price of memory leaves room for what gains
+the most per byte. The right price differs between problems, so each sample draws its own, or takes
+one near that of a good earlier sample.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ from placement_gym.problem import Problem
 from placement_gym.solvers.decoder import Decoder, decode
 
 PRICES = (0.01, 1.0)
-"""Least and greatest price of a device's memory, in the time of all units at mean costs."""
+"""Lowest and highest price of a device's memory, relative to the mean time of all units."""
 SPREAD = 0.3
-"""Standard deviation of the logarithm of a price around the one that it is taken from."""
+"""Standard deviation of the logarithm of a price around that of the earlier sample."""
 CERTAIN = 1e12
 """A preference that outweighs every finish."""
 
@@ -49,7 +50,7 @@ def list_sampling(
         problem: Units, devices, support and limits.
         costs: Costs of the units' operators.
         rng: Source of the noise.
-        samples: How many, k.
+        samples: Number of samples, k.
 
     Returns:
         (k, n_units) devices. Limits hold wherever a unit finds room in rank order.
@@ -92,7 +93,7 @@ def draw_noise(decoder: Decoder, rng: np.random.Generator, price: FloatArray) ->
 
 
 def silence_first(noise: Noise) -> None:
-    """Take noise and price from the first sample, in place."""
+    """Remove the noise and the price of the first sample, in place."""
     noise.price[:1] = 0.0
     noise.preference[noise.run[:1]] = 0.0
 

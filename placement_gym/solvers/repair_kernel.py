@@ -73,7 +73,7 @@ def overload(room: FloatArray) -> float:
 
 @njit(cache=True, nogil=True)
 def move_to_supported(terms: RepairTerms, place: IntArray) -> FloatArray:
-    """Move units that their device does not run; returns the (n_devices,) room that is left."""
+    """Move units that their device does not support; returns the (n_devices,) room left."""
     room = terms.limit.copy()
     n = len(place)
     for u in range(n):
@@ -114,7 +114,7 @@ def refill(terms: RepairTerms, place: IntArray) -> FloatArray:
 def empty_full_devices(
     terms: RepairTerms, place: IntArray, room: FloatArray, keep: BoolArray
 ) -> None:
-    """Move units and runs from full devices to where they fit, until that helps no more.
+    """Move units and runs from full devices to where they fit, until no move helps.
 
     ``place`` and ``room`` change. Runs are considered at the beginning and whenever a run has
     moved or a device has become feasible, units at every move.
@@ -177,8 +177,8 @@ def move_units(
 ) -> None:
     """Move units of the heap, least rank first, until a device has become feasible.
 
-    Ranks rise where other devices fill, which is seen when a unit is next; they fall only where a
-    neighbour has moved, which is then added again.
+    Ranks rise as other devices fill up, which is noticed when a unit's turn comes. They fall only
+    if a neighbour has moved, and then the unit is added again.
     """
     while len(waiting):
         rank, u = heappop(waiting)

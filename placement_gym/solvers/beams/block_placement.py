@@ -1,4 +1,4 @@
-"""Placements put together from those of blocks, at two prices of memory between which it fits."""
+"""Placements assembled from those of blocks, at two prices of memory."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ NOWHERE = -1
 def place_by_blocks(problem: Problem, costs: CostTable, semantics: Semantics) -> IntArray | None:
     """Place units by the blocks of an overlapping schedule.
 
-    The first blocks follow the plan of the highest price whose memory does not fit, the others that
-    of the lowest price whose memory does; as many follow the former as fit.
+    The first blocks follow the plan of the highest price at which memory does not suffice, the
+    others that of the lowest price at which it does. As many blocks as fit follow the former.
 
     Args:
         problem: Units, devices, support and memory limits.
@@ -32,7 +32,7 @@ def place_by_blocks(problem: Problem, costs: CostTable, semantics: Semantics) ->
         semantics: What the latency means.
 
     Returns:
-        (n_units,) devices; None if there are few blocks, too large ones, or none fits.
+        (n_units,) devices; None if there are few blocks, a block is too large, or nothing fits.
     """
     if len(problem.devices) > CODED_DEVICES:
         return None
@@ -57,9 +57,9 @@ def place_by_blocks(problem: Problem, costs: CostTable, semantics: Semantics) ->
 
 
 def follow(priced: PricedBlocks, cheap: BlockPlan, dear: BlockPlan, n_cheap: int) -> IntArray:
-    """(n_units,) devices if the first blocks follow one plan and the others another one.
+    """(n_units,) devices if the first blocks follow one plan and the others another.
 
-    Equal devices are exchanged so that what needs most memory goes where most is left.
+    Equal devices are exchanged so that whatever needs the most memory goes where the most is left.
     """
     problem, kinds = priced.problem, priced.kinds
     kind_of = {device: kind for kind in kinds for device in kind}
@@ -81,7 +81,7 @@ def follow(priced: PricedBlocks, cheap: BlockPlan, dear: BlockPlan, n_cheap: int
 
 
 def exchange(kinds: list[list[int]], here: int, held: NDArray[Any], room: FloatArray) -> IntArray:
-    """(n_devices,) which device takes the part of each: the entry's is ``here``."""
+    """(n_devices,) the device that replaces each one; ``here`` replaces the entry's."""
     taken = np.empty(len(held), dtype=np.int64)
     for kind in kinds:
         parts, devices = list(kind), list(kind)

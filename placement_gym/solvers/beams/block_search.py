@@ -1,4 +1,4 @@
-"""The least cost of a block: its time, a price of its memory, and what its exit's device costs."""
+"""The least cost of a block: its time, the price of its memory, and the cost of what follows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WIDTHS = (100, 1_000, 10_000)
 
 
 class Cost(NamedTuple):
-    """A bound, and the placement that it is about.
+    """A lower bound of a block's cost, and the best placement that was found.
 
     Attributes:
         least: No placement costs less.
@@ -125,7 +125,7 @@ class BlockSearch:
         width: int,
         upper: float,
     ) -> tuple[list[Layer], float]:
-        """Search once; returns all layers up to the last one, and the least bound dropped."""
+        """Search once; returns all layers up to the last one, and the lowest bound dropped."""
         n_times = tail.shape[1] + len(self.beyond)
         n_values = n_times + 1 + potentials.cut.shape[2] + 1
         layer = Layer(

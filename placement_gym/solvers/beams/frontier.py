@@ -1,4 +1,4 @@
-"""Tasks in the order in which placements are built up, and the tasks that later ones still read."""
+"""The order in which tasks are placed, and which placed tasks are still to be read at each step."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ NOTHING = -1
 
 
 class Frontier(NamedTuple):
-    """One step places one task; a slot holds a task that is placed and still read.
+    """Each step places one task; a slot holds a placed task that is still to be read.
 
-    The operators of a unit are read by each other: only the first one chooses a device.
+    The operators of a unit count as reading each other: only the first one chooses a device.
 
     Attributes:
         order: (n,) task of each step.
         step: (n,) step of each task.
         ms: (n, n_devices) time of the step's task; infinite where a device cannot run it.
-        held: (n,) bytes of the task's unit at its first task, else 0.
-        tiny: (n,) bool, tasks that take almost no time and do not wait for their device.
+        held: (n,) bytes of the unit at its first task, else 0.
+        tiny: (n,) bool, tasks that take almost no time and so do not wait for their device.
         chain: (n,) slot of the unit's previous task, or ``NOTHING``.
         slot: (n,) slot of the task, or ``NOTHING`` if nothing reads it.
         first_read: (n + 1,) where each step's readings begin.

@@ -31,8 +31,8 @@ MAX_STATES = 100_000
 class Grower:
     """Places one task after another in all partial placements that are kept.
 
-    The latency is exact for a list schedule without contention and gaps in which no task takes
-    almost no time; else it is a lower bound of the schedule's.
+    The latency is exact for a list schedule without contention, gaps and tiny tasks; otherwise it
+    is a lower bound.
 
     Args:
         problem: Units, devices, support and memory limits.
@@ -40,7 +40,7 @@ class Grower:
         semantics: What the latency means.
         end: When to stop, by ``perf_counter``.
         merged: Partial placements are merged if none of the times and bytes of one exceeds the
-            other's by more than this share of the latency or limit. Bounds fall little by that;
+            other's by more than this share of the latency or limit. This lowers bounds a little;
             zero keeps the latency exact.
     """
 
@@ -73,7 +73,7 @@ class Grower:
 
     @property
     def is_narrow(self) -> bool:
-        """Whether few enough tasks and devices matter at a time."""
+        """Whether few enough tasks are live at a time, on few enough devices, to be searched."""
         n_devices, most = len(self.problem.devices), int(np.diff(self.frontier.first_live).max())
         fits = self.frontier.n_slots <= MAX_SLOTS and n_devices <= CODED_DEVICES
         return fits and n_devices**most <= MAX_STATES and len(self.tasks) <= MAX_TASKS
@@ -93,7 +93,7 @@ class Grower:
         )
 
     def advance(self, step: int, layer: Layer, width: int, upper_ms: float) -> tuple[Layer, float]:
-        """Place one more task; returns the best partial placements and the least bound dropped."""
+        """Place one more task; returns the best partial placements and the lowest bound dropped."""
         assert self.potentials is not None
         count, grown = expand(
             self.frontier,
@@ -119,7 +119,7 @@ class Grower:
         return layer.take(kept), dropped_ms
 
     def choose(self, layer: Layer, width: int, merged: float = 1.0) -> tuple[IntArray, float]:
-        """Indices of what ``keep_best`` keeps, and the least bound that it drops.
+        """Indices of what ``keep_best`` keeps, and the lowest bound that it drops.
 
         Args:
             layer: Partial placements; its values and bounds change.
@@ -137,7 +137,7 @@ class Grower:
         return kept[:width], float(layer.bound[kept[width]])
 
     def slack(self, layer: Layer) -> FloatArray:
-        """(n_values,) how much of each value does not matter."""
+        """(n_values,) difference in each value that merging ignores."""
         n_slots, n_devices = self.tail.shape[1:]
         slack = np.zeros(layer.values.shape[1])
         slack[: n_slots + n_devices] = self.bound_ms
@@ -149,7 +149,7 @@ class Grower:
 
     @property
     def compared(self) -> IntArray:
-        """Columns of values that make a partial placement worse."""
+        """Columns of values in which a larger number is worse."""
         n_slots, n_devices = self.tail.shape[1:]
         memory_at = n_slots + n_devices
         limited = np.flatnonzero(np.isfinite(self.problem.limits_bytes))
@@ -165,7 +165,7 @@ def list_order(tasks: Tasks, order: str) -> IntArray:
 
 
 def find_tails(frontier: Frontier, beyond: ArrayLike = 0.0) -> FloatArray:
-    """(n + 1, n_slots, n_devices) least time after the finish of each slot before each step, ms.
+    """(n + 1, n_slots, n_devices) least time that follows the finish in each slot, by step, ms.
 
     Args:
         frontier: The steps.

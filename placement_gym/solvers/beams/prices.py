@@ -22,14 +22,14 @@ LEAST = 1e-7
 
 
 class RowPrices(NamedTuple):
-    """Prices of rows, none negative: with any such prices the weighted rows are a lower bound.
+    """Prices of rows, none of them negative: any such prices give a lower bound.
 
     Attributes:
         first: (n_tasks,) of the row of a task without inputs.
         last: (n_tasks,) of the row of a task that nothing reads.
         reading: (n_readings,) of the rows of each reading together.
         load: (n_devices,) of the load of a device.
-        memory: (n_devices,) ms a byte.
+        memory: (n_devices,) ms per byte.
         cut: (n_cuts,) of interval load cuts.
     """
 
@@ -42,7 +42,7 @@ class RowPrices(NamedTuple):
 
     @classmethod
     def of(cls, problem: Placeable, cuts: LoadCuts, price: FloatArray) -> RowPrices:
-        """Sort the prices of rows by what the rows are about."""
+        """Group the prices of rows by what the rows constrain."""
         built, price = cuts.built, np.abs(price)
         n, d = built.tasks.ms.shape
         sizes = {"first": n, "last": n, "reading": len(built.tasks.tensors.readers), "load": d}
@@ -64,8 +64,8 @@ def find_prices(
 ) -> tuple[LoadCuts, list[RowPrices], float]:
     """Solve the program with divided units at several limits of memory.
 
-    Prices of less memory are a better bound for a partial placement that has used up more than its
-    part.
+    Prices at a lower limit give a better bound for a partial placement that has already used more
+    than its share of memory.
 
     Args:
         problem: Units, devices, support and memory limits.
@@ -101,6 +101,6 @@ def find_prices(
 
 
 def memory_rows(problem: Placeable) -> tuple[IntArray, IntArray]:
-    """Rows of the program that limit memory, and the devices that they are about."""
+    """Rows of the program that limit memory, and the devices whose memory they limit."""
     limited = np.flatnonzero(np.isfinite(problem.limits_bytes))
     return problem.n_units + np.arange(len(limited)), limited

@@ -14,7 +14,7 @@ from placement_gym.solvers.tasks import Tasks
 
 SERIAL, BY_NUMBER, BY_RANK = 0, 1, 2
 NOTHING_MS = 1e-200
-"""In place of estimates of zero, whose logarithm is infinite."""
+"""Replaces estimates of zero, whose logarithm is infinite."""
 
 
 class Operators(NamedTuple):
@@ -60,7 +60,7 @@ class Operators(NamedTuple):
 
 @njit(cache=True, nogil=True)
 def estimate_ms(operators: Operators, model: int, place: IntArray) -> float:
-    """The latency of (n_units,) devices in one of the models; transfers never wait."""
+    """The latency of (n_units,) devices under one of the models; transfers never wait."""
     if model == SERIAL:
         return estimate_serial_ms(operators, place)
     unit, ms, first = operators.unit, operators.ms, operators.first
@@ -106,7 +106,7 @@ def choose_model(
         latency_ms: (k,) their latencies; infinite ones do not count.
 
     Returns:
-        The model, and the mean error of its estimates as a share of them.
+        The model, and the mean error of its estimates, relative to them.
     """
     known = np.isfinite(latency_ms)
     errors = []

@@ -1,4 +1,4 @@
-"""Placing a hierarchy from its coarsest level to its finest under given terms."""
+"""Placing a hierarchy from its coarsest level to its finest, under given terms."""
 
 from __future__ import annotations
 
@@ -20,11 +20,13 @@ from placement_gym.solvers.levels.refine import (
 )
 
 FIRST_ROUNDS, ROUNDS, LAST_ROUNDS = 40, 3, 3
-"""Passes on the coarsest level, on every other one, and within limits on the finest."""
+"""Number of passes over the coarsest level, over every other one, and over the finest one when
+limits hold."""
 FIRST_STEP, STEP = 0.5, 0.2
-"""How fast prices follow what is held above or below the limits."""
+"""How fast prices follow what is held above or below the limits: at first, and later."""
 LEAST_REGRET = 0.01
-"""Of all times; the first price of memory would else be zero among equal devices, and stay it."""
+"""Minimum regret that sets the first price of memory, as a share of the total time: among equal
+devices the price would otherwise be zero, and remain zero."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ class PricingTerms:
 
 
 class Pricing:
-    """Places a hierarchy; prices of memory are remembered from one placement to the next.
+    """Places a hierarchy; the usual load carries over from one placement to the next.
 
     Args:
         hierarchy: Levels from the finest to the coarsest.
@@ -81,7 +83,7 @@ class Pricing:
         return state.place
 
     def excess(self, state: State) -> FloatArray:
-        """(n_devices,) what is held above the limit, as a share of it, from -1 to 1."""
+        """(n_devices,) bytes above the limit, relative to it and clipped to between -1 and 1."""
         limits = np.where(self.limited, np.maximum(self.limits, 1.0), 1.0)
         excess: FloatArray = np.where(self.limited, -state.room / limits, 0.0)
         return np.clip(excess, -1.0, 1.0)

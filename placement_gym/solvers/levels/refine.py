@@ -2,9 +2,9 @@
 
 The priced cost of a placement is the sum of all times, plus all transfers times a factor, plus the
 bytes that devices hold times their prices. A power above zero charges a time in proportion to that
-power of its device's load, so that loads are balanced as schedules need that overlap; without it
-and with a factor of one this is the serial schedule. Prices let units leave a full device by
-themselves, least regret per byte first.
+power of its device's load, so that loads are balanced, as overlapping schedules need. With a power
+of zero and a factor of one, this is the serial latency. Prices make units leave a full device,
+least regret per byte first.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from placement_gym.arrays import BoolArray, FloatArray, IntArray
 from placement_gym.solvers.levels.levels import Level
 
 TINY = 1e-12
-"""A gain of a smaller share of a cost is rounding."""
+"""A gain below this share of a cost counts as rounding."""
 TRIES = 8
-"""Partners that are tried for an exchange with a full device."""
+"""Number of partners that are tried for an exchange with a full device."""
 
 
 class State(NamedTuple):
@@ -48,7 +48,7 @@ class RefinementPrices(NamedTuple):
         per_byte: (n_devices,) ms for each byte held.
         transfer: Factor of transfers.
         power: A time is multiplied by this power of its device's load over ``usual_ms``.
-        usual_ms: Load at which a time is charged as it is.
+        usual_ms: Load at which a time is charged unchanged.
     """
 
     per_byte: FloatArray
@@ -112,7 +112,7 @@ def price_devices(
 
 @njit(cache=True, nogil=True)
 def move(level: Level, state: State, u: int, device: int) -> None:
-    """Move a cluster to a device, and add what that changes."""
+    """Move a cluster to a device, and update the state."""
     here = state.place[u]
     state.place[u] = device
     added_ms = level.ms[u, device] - level.ms[u, here]
@@ -142,7 +142,7 @@ def move(level: Level, state: State, u: int, device: int) -> None:
 def descend(
     level: Level, state: State, prices: RefinementPrices, order: IntArray, hard: bool
 ) -> int:
-    """Move each cluster to its cheapest device, in order; returns how many moved.
+    """Move each cluster to its cheapest device, in order; returns the number of moves.
 
     Args:
         level: The clusters.
@@ -219,7 +219,7 @@ def leave_for_room(
 def exchange(
     level: Level, state: State, prices: RefinementPrices, order: IntArray, draws: FloatArray
 ) -> int:
-    """Swap clusters that a full device keeps out for some of its own; returns how many swaps.
+    """Swap clusters that a full device cannot take with some of its own; returns their number.
 
     Args:
         level: The clusters.
