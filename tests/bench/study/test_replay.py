@@ -87,4 +87,4 @@ def test_two_noisy_measurements_agree_within_their_noise() -> None:
     assert compare_measurements(row, Finalist(np.zeros(1, np.int64), again, 1.0)) == ""
     slower = replace(again, reference_ms=1.2 * 1.09)
     disagreement = compare_measurements(row, Finalist(np.zeros(1, np.int64), slower, 1.0))
-    assert disagreement == "1.200 x the best single device is 1.308 x now"
+    assert disagreement == "speedup_vs_best_single was 1.200 and is now 1.308"
