@@ -1,4 +1,4 @@
-"""The best partial placements of a list schedule as a placer, whose placement search improves."""
+"""A beam of partial placements of a list schedule as a placer, improved by hill climbing."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from agents.search.annealing import Annealing
+from agents.search.annealing import Annealing, start_from
 from agents.search.starts import propose_heuristics
 from placement_gym.costs.semantics import Semantics
 from placement_gym.env import placement_env
@@ -24,17 +24,17 @@ def make(
     heat: tuple[float, float] = (0.0, 0.0),
     **kwargs: Any,
 ) -> Annealing:
-    """Make a search that starts from the beam's placement; without evaluations predicts it.
+    """Make a search that starts from the beam's placement, and predicts it until it has learned.
 
-    Heuristics are evaluated after it. Where the beam finds nothing, they come first.
+    Heuristics are evaluated after it. If the beam finds nothing, they come first.
 
     Args:
         env: The environment that evaluates placements.
         seed: Seed of the search.
-        width: Partial placements that are kept; unlike time it makes runs reproducible.
-        order: In which operators are placed, as the axis of a schedule.
+        width: Number of partial placements that are kept; unlike a time limit, it is reproducible.
+        order: Order in which operators are placed, as in a schedule.
         time_limit_s: Wall-clock limit of the beam.
-        heat: Temperatures of the search: hill climbing, unless given.
+        heat: First and last temperature of the search; the default is hill climbing.
         kwargs: Arguments of ``Annealing``.
     """
     base = placement_env(env)
@@ -43,7 +43,4 @@ def make(
     beam = Beam(base.problem, base.cost_table(), schedule, end, MERGED)
     found = beam.search(width, np.inf, end).assignment if beam.potentials is not None else None
     heuristics = propose_heuristics(base)
-    starts = heuristics if found is None else np.concatenate([found[None], heuristics])
-    search = Annealing(env, seed, starts=starts, heat=heat, **kwargs)
-    search.assignment = starts[0]
-    return search
+    return start_from(env, seed, found, heuristics, heat=heat, **kwargs)

@@ -6,4 +6,4 @@ from agents.search.list_search import ListSearch
 
 
 class ListSampling(ListSearch):
-    """The search of the list schedule without anything learned; takes its arguments."""
+    """The search over the noise of a list schedule, with nothing learned; see ``ListSearch``."""

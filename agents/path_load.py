@@ -1,4 +1,4 @@
-"""The integer path-load program as a placer, whose placement hill climbing improves."""
+"""The integer path-load program as a placer, improved by hill climbing."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from agents.search.annealing import Annealing
+from agents.search.annealing import Annealing, start_from
 from agents.search.starts import propose_heuristics
 from placement_gym.env import placement_env
 from placement_gym.problem import Problem
@@ -22,16 +22,16 @@ def make(
     heat: tuple[float, float] = (0.0, 0.0),
     **kwargs: Any,
 ) -> Annealing:
-    """Make a search that starts from the program's placement; without evaluations predicts it.
+    """Make a search that starts from the program's placement, and predicts it until it has learned.
 
-    Heuristics are evaluated after it. Where the program finds nothing in time, they come first.
+    Heuristics are evaluated after it. If the program finds nothing in time, they come first.
 
     Args:
         env: The environment that evaluates placements.
         seed: Seed of the search.
         time_limit_s: Wall-clock limit of the program.
         max_nodes: Limit of its search tree; unlike a wall-clock limit it makes runs reproducible.
-        heat: Temperatures of the search: hill climbing, unless given.
+        heat: First and last temperature of the search; the default is hill climbing.
         kwargs: Arguments of ``Annealing``.
     """
     base = placement_env(env)
@@ -43,11 +43,7 @@ def make(
         start=first_feasible(base.problem, heuristics),
         max_nodes=max_nodes,
     )
-    found = solved.assignment
-    starts = heuristics if found is None else np.concatenate([found[None], heuristics])
-    search = Annealing(env, seed, starts=starts, heat=heat, **kwargs)
-    search.assignment = starts[0]
-    return search
+    return start_from(env, seed, solved.assignment, heuristics, heat=heat, **kwargs)
 
 
 def first_feasible(problem: Problem, assignments: np.ndarray[Any, Any]) -> Any:

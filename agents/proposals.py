@@ -1,4 +1,4 @@
-"""What searches share whose placements a solver proposes."""
+"""The base of searches whose placements are proposed by a solver."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from placement_gym.solvers.proposals import Proposals
 
 
 class ProposalSearch(Search):
-    """Evaluates what a solver proposes and tells it the latencies, in units of the reference's.
+    """Evaluates what a solver proposes, and returns latencies relative to the reference's.
 
     Args:
         env: As for ``Search``.
         seed: As for ``Search``.
-        horizon: Evaluations over which the solver cools down; None takes those of the first
-            ``learn``.
+        horizon: Number of evaluations over which the solver's temperature falls; None takes that
+            of the first ``learn``.
         time_limit_s: ``learn`` ends after this time, checked between batches; None: no limit.
     """
 
@@ -52,7 +52,7 @@ class ProposalSearch(Search):
         return self
 
     def improve(self, end: int) -> None:
-        """Evaluate what is proposed, or as much of it as may be."""
+        """Evaluate what is proposed, or as much of it as ``end`` allows."""
         assert self.proposals is not None
         if len(self.latencies) == len(self.proposed):
             self.proposed, self.latencies = self.proposals.send(self.latencies), np.empty(0)

@@ -18,7 +18,7 @@ from placement_gym.errors import UserError, unknown_name
 from placement_gym.files import is_path
 from placement_gym.placement import Placement
 
-Proposals = Callable[[int], Iterable[IntArray]]
+Proposer = Callable[[int], Iterable[IntArray]]
 
 
 class TryOut(Fixed):
@@ -26,10 +26,10 @@ class TryOut(Fixed):
 
     Args:
         env: The environment that evaluates them.
-        proposals: Function from the number of tries to the placements.
+        proposals: Returns the placements to try, given the number of tries.
     """
 
-    def __init__(self, env: gym.Env[Any, Any], proposals: Proposals) -> None:
+    def __init__(self, env: gym.Env[Any, Any], proposals: Proposer) -> None:
         base = placement_env(env)
         super().__init__(base.problem.single(base.problem.reference_device))
         self.env, self.base = env, base
@@ -73,7 +73,7 @@ def saved(env: gym.Env[Any, Any], seed: int, file: str) -> Fixed:
 
 
 def openvino_hetero(env: gym.Env[Any, Any], seed: int) -> Fixed:
-    """The placement that HETERO chooses by itself, with devices in the environment's order."""
+    """The placement that HETERO chooses itself, with devices in the environment's order."""
     return Fixed(placement_env(env).backend.own_choice("HETERO"))
 
 

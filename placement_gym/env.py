@@ -27,7 +27,7 @@ from placement_gym.problem import Problem
 from placement_gym.render import render_rgb, render_text
 
 if TYPE_CHECKING:
-    from placement_gym.solvers.repair import Prices
+    from placement_gym.solvers.repair import RepairPrices
 
 
 class DevicePlacementEnv(gym.Env[Observation, IntArray]):
@@ -308,11 +308,11 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         return repair(self.problem, assignments, prices.unit_ms, prices.links, keep)
 
     @cached_property
-    def repair_prices(self) -> Prices:
+    def repair_prices(self) -> RepairPrices:
         """What a repair minimises."""
-        from placement_gym.solvers.repair import Prices
+        from placement_gym.solvers.repair import RepairPrices
 
-        return Prices.of(self.problem, self.backend.rough_costs)
+        return RepairPrices.of(self.problem, self.backend.rough_costs)
 
     def parse_action(self, action: ArrayLike) -> IntArray:
         """Return a copy of an action without padding; backends check the range of devices."""

@@ -21,15 +21,17 @@ KICKS = 3
 class Annealing(Search):
     """Simulated annealing: accepts slower placements with a probability that falls over time.
 
-    Each batch holds new moves of the current placement and accepts the first that passes, in order.
-    When no move has helped for long, it goes on from a copy of the best placement after ``KICKS``
-    random moves. ``heat=(0, 0)`` makes it hill climbing.
+    Each batch consists of new moves from the current placement, the first of which that passes is
+    accepted. After ``patience`` evaluations without a new best placement, the search continues from
+    a copy of the best one after ``KICKS`` random moves. ``heat=(0, 0)`` makes it hill climbing.
 
     Args:
         env: As for ``Search``.
         seed: As for ``Search``.
-        horizon: Evaluations over which it cools down; None takes those of the first ``learn``.
-        starts: (k, n_units) placements, of which the fastest is the first; None samples one.
+        horizon: Number of evaluations over which the temperature falls; None takes that of the
+            first ``learn``.
+        starts: (k, n_units) placements, the fastest of which the search begins with; None samples
+            one.
         heat: Temperature at the beginning and at the end, in log speed-up.
         batch: Moves that are evaluated together.
         screen: See ``Moves``.
@@ -75,7 +77,7 @@ class Annealing(Search):
         self.restart_if_stuck()
 
     def propose(self, k: int) -> IntArray:
-        """At most ``k`` moves of the current placement, new ones if there are any."""
+        """At most ``k`` moves from the current placement, new ones if there are any."""
         new: dict[str, IntArray] = {}
         for _ in range(ATTEMPTS):
             for one in self.moves.propose(self.now, k - len(new)):
@@ -88,12 +90,12 @@ class Annealing(Search):
         return np.stack(list(new.values())) if new else self.moves.propose(self.now, k)
 
     def accepts(self, speedup: float) -> bool:
-        """Whether the search goes on from a placement of that speed-up."""
+        """Whether the search continues from a placement with this speed-up."""
         loss, heat = np.log(self.speedup / speedup), self.temperature()
         return bool(loss <= 0 or (heat > 0 and self.rng.random() < np.exp(-loss / heat)))
 
     def restart_if_stuck(self) -> None:
-        """Go on from a changed copy of the best placement if it has been the best for long."""
+        """Continue from a changed copy of the best placement after ``patience`` evaluations."""
         if self.best_speedup > self.record:
             self.record, self.record_at = self.best_speedup, self.evaluations
         elif self.evaluations - self.record_at >= self.patience:
@@ -127,6 +129,28 @@ def annealing(
         PlacementMismatchError: The placement was made for something else.
     """
     return Annealing(env, seed, starts=propose_starts(env, start), **kwargs)
+
+
+def start_from(
+    env: gym.Env[Any, Any],
+    seed: int,
+    placement: IntArray | None,
+    heuristics: IntArray,
+    **kwargs: Any,
+) -> Annealing:
+    """Make a search that starts from a solver's placement and predicts it without evaluations.
+
+    Args:
+        env: As for ``Search``.
+        seed: As for ``Search``.
+        placement: (n_units,) devices; None if the solver found nothing.
+        heuristics: (k, n_units) placements that are evaluated after it.
+        kwargs: Arguments of ``Annealing``.
+    """
+    starts = heuristics if placement is None else np.concatenate([placement[None], heuristics])
+    search = Annealing(env, seed, starts=starts, **kwargs)
+    search.assignment = starts[0]
+    return search
 
 
 def hill_climb(

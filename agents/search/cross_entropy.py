@@ -22,7 +22,7 @@ class CrossEntropy(Search):
         seed: As for ``Search``.
         batch: Placements per round.
         elite: Share of them whose frequencies update the probabilities.
-        smoothing: Weight of the old probabilities.
+        smoothing: Weight of the previous probabilities.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class CrossEntropy(Search):
         self.shares = supported / supported.sum(axis=1, keepdims=True)
 
     def improve(self, end: int) -> None:
-        """Evaluate one round and update the probabilities by what was evaluated."""
+        """Evaluate one round, and update the probabilities from its results."""
         k = min(self.batch, end - self.evaluations)
         above = self.draw_numbers(k)[:, :, None] > np.cumsum(self.shares, axis=1)
         drawn = np.minimum(above.sum(axis=2), len(self.problem.devices) - 1)

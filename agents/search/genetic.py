@@ -25,7 +25,7 @@ class Genetic(Search):
         starts: (k, n_units) placements; None for none.
         population: Size of the population.
         batch: Children per round; the fastest of population and children survive.
-        mutation: Probability that a child is mutated by a move, too.
+        mutation: Probability that a child is also changed by a move.
         screen: See ``Moves``.
     """
 
@@ -63,7 +63,7 @@ class Genetic(Search):
         self.living, self.fitness = everyone[best], fitness[best]
 
     def make_child(self) -> IntArray:
-        """Make a child: one parent's devices, with an interval of the other's."""
+        """Make a child: one parent's devices, except for an interval of the other's."""
         n = self.problem.n_units
         first, second = (self.living[self.choose_parent()] for _ in range(2))
         begin, end = np.sort(self.rng.integers(0, n + 1, 2))

@@ -38,7 +38,7 @@ class ListSearch(Search):
         seed: As for ``Search``.
         batch: Placements that are evaluated together.
         changes: Share of a batch that changes earlier placements; 0 only samples.
-        parents: How many of the fastest placements are changed.
+        parents: Number of fastest placements that are changed.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class ListSearch(Search):
         self.fruitless = 0
 
     def learn(self, total_timesteps: int) -> Self:
-        """Evaluate ``total_timesteps`` more placements, or all that it finds if they are fewer."""
+        """Evaluate ``total_timesteps`` more placements, or fewer if it finds no more."""
         end = self.evaluations + total_timesteps
         self.fruitless = 0
         while self.evaluations < end and self.fruitless < PATIENCE:
@@ -77,7 +77,7 @@ class ListSearch(Search):
     def propose(self, k: int) -> tuple[IntArray, FloatArray]:
         """(k, n_units) placements and the (k,) prices of memory that they were made with.
 
-        The very first is the list schedule without noise and price.
+        The very first one is the list schedule without noise or price.
         """
         n_changed = int(k * self.changes) if len(self.parents) else 0
         chosen = self.rng.integers(max(len(self.parents), 1), size=k)
@@ -103,7 +103,7 @@ class ListSearch(Search):
         return np.where(self.rng.random(len(chosen)) < INHERITED, near, drawn)
 
     def find_untried(self, placements: IntArray) -> list[int]:
-        """Which of (k, n_units) placements have not been tried yet, each of them once."""
+        """Indices of (k, n_units) placements that have not been tried yet, without repetitions."""
         keys = [assignment_hash(placement) for placement in placements]
         return [i for i, key in enumerate(keys) if key not in self.tried and key not in keys[:i]]
 

@@ -53,7 +53,7 @@ def change_batch(
 
 @njit(cache=True, nogil=True)
 def move_run(rng: np.random.Generator, row: IntArray, n_devices: int) -> None:
-    """Move consecutive units to another device; it may give back as many of its own."""
+    """Move consecutive units to another device, which may give as many of its own in return."""
     length = draw_length(rng, len(row))
     begin = max(rng.integers(1 - length, len(row)), 0)
     here = row[begin]

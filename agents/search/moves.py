@@ -1,9 +1,9 @@
 """Moves: changes of a placement that keep neighbouring units together.
 
-Transfers cost more than the choice of a single unit's device. So a move changes a run of the
+Transfers cost more than a better device for a single unit saves. So a move changes a run of the
 topological order, or units that are connected in the graph: it moves them to another device, shifts
-the border of two runs, or exchanges two sets of units. Where the environment repairs placements, a
-move is the beginning of an ejection chain: the moved units stay, and others leave the full device.
+the border between two runs, or exchanges two sets of units. Where the environment repairs
+placements, a move starts an ejection chain: the moved units stay, and others leave the full device.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ SCREENED = 0.9
 class Moves:
     """Proposes changes of a placement.
 
-    Of every ``screen`` random moves the one is proposed whose result, repaired, has the lowest sum
-    of times and transfers. That is not the latency where devices work at the same time, but it
-    leaves out what is certainly bad. Where placements are not repaired, those that do not fit are
-    left out, too. Without any costs every random move is proposed.
+    Of every ``screen`` random moves, it proposes the one whose repaired result has the lowest sum
+    of times and transfers. This is not the latency where devices work at the same time, but it
+    rules out what is certainly bad. Where placements are not repaired, those that do not fit are
+    ruled out as well. Without any costs, every random move is proposed.
 
     Args:
         env: The environment; nothing is evaluated.
         rng: Source of all random numbers.
-        screen: Random moves for each proposed one.
+        screen: Number of random moves for each proposed one.
     """
 
     def __init__(self, env: DevicePlacementEnv, rng: np.random.Generator, screen: int = 10) -> None:

@@ -1,4 +1,4 @@
-"""What searches share: batches of placements, and the best of them."""
+"""The base of all searches: batches of placements, and the best placement so far."""
 
 from __future__ import annotations
 

@@ -17,18 +17,18 @@ from placement_gym.costs.table import CostTable
 from placement_gym.env import DevicePlacementEnv, placement_env
 from placement_gym.errors import UserError
 from placement_gym.problem import Problem
-from placement_gym.solvers.list_scheduling import critical_path, heft, m_etf
+from placement_gym.solvers.list_scheduling import MANY_UNITS, critical_path, heft, m_etf
 from placement_gym.solvers.milp import serial_program
-from placement_gym.solvers.repair import Prices
+from placement_gym.solvers.repair import RepairPrices
 
 HEURISTICS, QUICK, RANDOM = "heuristics", "quick", "random"
 SAME = {"best": HEURISTICS}
 """What version 0.1.0 called them."""
 CELLS, FEW_CELLS = 16, 6
 PROGRAM_GAP, PROGRAM_NODES, PROGRAM_S = 0.01, 1, 10.0
-"""Limits of the serial program: the first two end it at the same place on every machine."""
-MANY_UNITS, VERY_MANY_UNITS = 2_000, 20_000
-"""Above these there is no time for programs and m-ETF, and above the second for list schedules."""
+"""Limits of the serial program: the first two stop it at the same point on every machine."""
+VERY_MANY_UNITS = 20_000
+"""Above, there is no time for any list schedule; above ``MANY_UNITS``, for programs and m-ETF."""
 
 
 def propose_starts(env: gym.Env[Any, Any], start: str = HEURISTICS) -> IntArray | None:
@@ -58,9 +58,9 @@ def propose_starts(env: gym.Env[Any, Any], start: str = HEURISTICS) -> IntArray 
 def propose_heuristics(env: DevicePlacementEnv, with_program: bool = True) -> IntArray:
     """(k, n_units) distinct placements, repaired if the environment repairs.
 
-    List schedulers, the best prefix and window by the sum of times and transfers, every single
-    device, and with ``with_program`` the serial program as far as the root of its tree, which takes
-    up to some seconds. They need no evaluation, but in a measured environment its profile.
+    These are list schedules, the best prefix and window by the sum of times and transfers, every
+    single device, and, if ``with_program``, the serial program's placement at the root of its tree,
+    which takes up to a few seconds. Nothing is evaluated, but a measured environment is profiled.
     """
     proposed = np.stack(list(list_heuristics(env, with_program)))
     if env.repair:
@@ -78,7 +78,7 @@ def list_heuristics(env: DevicePlacementEnv, with_program: bool) -> Iterator[Int
         yield critical_path(problem, costs)
     if few:
         yield m_etf(problem, costs)
-    yield from choose_patterns(env, Prices.of(problem, costs), CELLS if few else FEW_CELLS)
+    yield from choose_patterns(env, RepairPrices.of(problem, costs), CELLS if few else FEW_CELLS)
     if few and with_program:
         yield from solve_serial_program(problem, costs)
     for device in range(len(problem.devices)):
@@ -92,7 +92,9 @@ def solve_serial_program(problem: Problem, costs: CostTable) -> Iterator[IntArra
         yield found
 
 
-def choose_patterns(env: DevicePlacementEnv, prices: Prices, cells: int) -> Iterator[IntArray]:
+def choose_patterns(
+    env: DevicePlacementEnv, prices: RepairPrices, cells: int
+) -> Iterator[IntArray]:
     """The cheapest prefix and the cheapest window, after repair if the environment repairs."""
     cuts = patterns.cut_grid(env.problem, cells)
     for intervals in ([(0, cut) for cut in cuts[1:]], list(combinations(cuts[1:], 2))):

@@ -39,8 +39,8 @@ def lower_bound(
 
     Serial: a minimum cut, or the mixed-integer program. Overlapping schedules: beams, blocks and
     the path-load program; of large graphs the longer of the path with transfers and the balanced
-    load. Calls: that path. Loads: the program of grouped devices, or the balanced load. The latency
-    of the placement of an overlapping schedule may be longer than the bound.
+    load. Calls: that path. Loads: the program of grouped devices, or the balanced load. For an
+    overlapping schedule, the latency of the placement may be above the bound.
 
     Args:
         problem: Units, devices, support and memory limits.
@@ -116,7 +116,7 @@ def path_ms(problem: Problem, costs: CostTable) -> float:
 
 
 def call_tasks(problem: Problem, costs: CostTable) -> Tasks:
-    """Operators with the transfers that calls pay for: out of one device, into the other."""
+    """Operators with the transfers that calls pay for: out of one device and into the other."""
     tasks = Tasks.of_operators(problem.units, costs)
     border_ms = costs.boundary_ms[tasks.tensor]
     apart = ~np.eye(len(problem.devices), dtype=bool)

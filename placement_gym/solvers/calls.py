@@ -23,7 +23,8 @@ from placement_gym.solvers.solution import Solution, reaches
 from placement_gym.solvers.tasks import Tasks
 
 FAR = 1e3
-"""So much faster a placement than the known one makes the program's limits worth tightening."""
+"""A placement this many times faster than the known one makes the program worth solving again, with
+tighter limits."""
 Schedule = tuple[float, FloatArray, FloatArray]
 
 
@@ -31,7 +32,7 @@ def greedy_fill(problem: Problem, costs: CostTable, order: IntArray | None = Non
     """Fill one accelerator after another in topological order.
 
     A unit that the current accelerator does not support or has no room for goes to a host, or
-    else to any accelerator that can hold it, or else where most room is left.
+    else to any accelerator that can hold it, or else to where the most room is left.
 
     Args:
         problem: Units, devices, support and memory limits.
@@ -76,7 +77,7 @@ def call_program(
     Args:
         problem: Units, devices, support and memory limits.
         costs: Costs of the units' operators; hosts have unlimited cores.
-        start: (n_units,) an assignment; if it is feasible, only faster ones are searched.
+        start: (n_units,) an assignment; if it is feasible, only faster ones are searched for.
         schedule: Runs an (n_units,) assignment under schedule ``"calls"``; returns its latency
             and (n_operators,) start and finish of each operator, in ms.
         time_limit_s: Wall-clock limit, after which the best placement so far and the bound are
@@ -116,7 +117,7 @@ def begin_with(
     starts_ms: FloatArray,
     calls_each: int,
 ) -> tuple[IntArray, FloatArray] | None:
-    """Columns and values of an assignment and its calls; None if it has more calls."""
+    """Columns and values of an assignment and its calls; None if an accelerator has too many."""
     on = place[tasks.unit]
     call = call_indices(costs, on, starts_ms)
     if call.max() >= calls_each:

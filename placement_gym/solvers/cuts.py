@@ -14,6 +14,7 @@ from placement_gym.solvers.solution import Solution, reaches
 from placement_gym.solvers.tasks import Tasks
 
 LARGEST = 2**31 - 1
+MAX_ROUNDS = 20
 Edges = list[tuple[IntArray, IntArray, FloatArray]]
 
 
@@ -60,24 +61,23 @@ def minimum_cut(units: Units, costs: CostTable) -> Solution:
     return Solution(best, bound_ms, reaches(best_ms, bound_ms))
 
 
-def alpha_expansion(units: Units, costs: CostTable, max_rounds: int = 20) -> Solution:
+def alpha_expansion(units: Units, costs: CostTable) -> Solution:
     """Improve a placement by expansions of one device after another until none helps.
 
     For any number of devices, with the objective of ``minimum_cut`` (Boykov et al. 2001). A
     transfer's cost may depend on the devices of its maker and its reader in a way that no cut can
-    express; it is then overestimated, and a move is made only if the true cost falls. The bound is
-    the larger of the sum of every unit's minimum time and, where each tensor costs the same between
-    any two devices, the bound of Boykov's theorem.
+    express; it is then overestimated, and a move is accepted only if the true cost falls. The bound
+    is the larger of the sum of every unit's minimum time and, where each tensor costs the same
+    between any two devices, the bound of Boykov's theorem.
 
     Args:
         units: What to place.
         costs: Costs of the units' operators.
-        max_rounds: How often every device is tried.
     """
     tasks = Tasks.of_units(units, costs)
     singles = [np.full(len(units), device) for device in range(len(costs.devices))]
     starts = min(singles, key=tasks.serial_ms), tasks.ms.argmin(axis=1)
-    found = [expand_until_stable(tasks, start, max_rounds) for start in starts]
+    found = [expand_until_stable(tasks, start) for start in starts]
     best, missed_ms = min(found, key=lambda result: tasks.serial_ms(result[0]))
     best_ms, fastest_ms = tasks.serial_ms(best), float(tasks.ms.min(axis=1).sum())
     bound_ms = max(fastest_ms, (best_ms - missed_ms) / approximation_factor(tasks))
@@ -85,16 +85,16 @@ def alpha_expansion(units: Units, costs: CostTable, max_rounds: int = 20) -> Sol
     return Solution(best, bound_ms, proven=best_ms <= bound_ms)
 
 
-def expand_until_stable(tasks: Tasks, start: IntArray, max_rounds: int) -> tuple[IntArray, float]:
-    """Expand devices in turn until no expansion improves the placement.
+def expand_until_stable(tasks: Tasks, start: IntArray) -> tuple[IntArray, float]:
+    """Expand devices in turn until no expansion improves the placement, or ``MAX_ROUNDS`` times.
 
     Returns:
-        The best placement; and how much in ms one expansion to each device could improve it
-        together, which rounding has hidden: infinite if the last rounds still improved it.
+        The best placement; and an upper limit, in ms, of what one more expansion to each device
+        could gain together, as rounding may hide gains: infinite if the last round still helped.
     """
     best, best_ms, unchanged, missed_ms = start, tasks.serial_ms(start), 0, 0.0
     n_devices = tasks.ms.shape[1]
-    for turn in range(max_rounds * n_devices):
+    for turn in range(MAX_ROUNDS * n_devices):
         moved, rounding_ms = expand(tasks, best, turn % n_devices)
         moved_ms = tasks.serial_ms(moved)
         unchanged, missed_ms = unchanged + 1, missed_ms + rounding_ms
@@ -129,7 +129,7 @@ def expand(tasks: Tasks, device: IntArray, alpha: int) -> tuple[IntArray, float]
     from its maker's device or from ``alpha``. Readers on ``alpha`` are sent the tensor once too.
 
     Returns:
-        (n_units,) devices; and by how much in ms rounding may have missed the best.
+        (n_units,) devices; and how far from the best, in ms, rounding may have left them.
     """
     n = len(device)
     tensor, reader = tasks.tensors.readings()

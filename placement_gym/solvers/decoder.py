@@ -1,9 +1,9 @@
 """A list scheduler that decodes preferences into placements, compiled and in batches.
 
-Tasks are placed in rank order. Each unit goes where its work would finish first, a preference for
-devices added; a device that has no room for it is left out. Tasks of a device run in rank order
-and leave gaps unfilled, and transfers never wait for each other: where units are operators, that is
-the schedule ``list`` with order ``priority``.
+Tasks are placed in rank order. Each unit goes where its work would finish first, adjusted by a
+preference for devices; a device that has no room for it is left out. Tasks of a device run in rank
+order and leave gaps unfilled, and transfers never wait for each other: where units are operators,
+this is the schedule ``list`` with order ``priority``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from numba import njit
 from placement_gym.arrays import BoolArray, FloatArray, IntArray, UInt32
 from placement_gym.costs.table import CostTable
 from placement_gym.problem import Problem
-from placement_gym.solvers.list_scheduling import order_by_rank
 from placement_gym.solvers.tasks import Tasks
 
 NOWHERE = -1
@@ -37,7 +36,7 @@ class Decoder(NamedTuple):
         unit_bytes: (n_units,) memory of each unit.
         limits_bytes: (n_devices,) memory of each device.
         fill: (n_units, n_devices) share of each device's memory that a unit takes.
-        scale_ms: A finish that much later counts as much as a preference of 1.
+        scale_ms: Delay of a finish that offsets a preference of 1.
     """
 
     unit: UInt32
@@ -57,7 +56,7 @@ class Decoder(NamedTuple):
     def of(cls, problem: Problem, costs: CostTable) -> Decoder:
         """Make the decoder of a problem: of its units, or of operators if units form cycles."""
         tasks = Tasks.in_topological_order(problem.units, costs)
-        order = np.array(order_by_rank(tasks), dtype=np.int64)
+        order = tasks.rank_order()
         position = np.argsort(order)
         tensor, reader = tasks.tensors.readings()
         by_reader = np.argsort(position[reader], kind="stable")
@@ -81,21 +80,18 @@ class Decoder(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def decode(
-    decoder: Decoder, run: UInt32, preference: FloatArray, price: FloatArray, offset: FloatArray
-) -> IntArray:
+def decode(decoder: Decoder, run: UInt32, preference: FloatArray, price: FloatArray) -> IntArray:
     """(k, n_units) devices, of ``k`` samples.
 
-    A unit that fits nowhere goes to the device that supports it and has most room left; ties go to
-    the first device.
+    A unit that fits nowhere goes to the device that supports it and has the most room left; ties go
+    to the first device.
 
     Args:
         decoder: The problem.
-        run: (k, n_tasks) uint32, the row of ``preference`` that holds for each task, in rank order;
-            the first task of a unit decides.
+        run: (k, n_tasks) uint32, the row of ``preference`` that applies to each task, in rank
+            order; the first task of a unit decides.
         preference: (n_rows, n_devices), added to -finish / ``scale_ms``.
         price: (k,), of a device's whole memory; units pay their share of it.
-        offset: (n_units, n_devices), added too.
     """
     k, n_tasks = run.shape
     n_units, n_devices = decoder.unit_ms.shape
@@ -119,8 +115,7 @@ def decode(
             if device[unit] == NOWHERE:
                 row = run[sample, task]
                 for d in range(n_devices):
-                    wanted[d] = preference[row, d] + offset[unit, d]
-                    wanted[d] -= price[sample] * decoder.fill[unit, d]
+                    wanted[d] = preference[row, d] - price[sample] * decoder.fill[unit, d]
                 device[unit] = choose(decoder, unit, ready, used, wanted)
                 used[device[unit]] += decoder.unit_bytes[unit]
             here = device[unit]

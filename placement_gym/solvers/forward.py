@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import networkx as nx
 import numpy as np
 
-from placement_gym.arrays import BoolArray, IntArray
+from placement_gym.arrays import IntArray
 from placement_gym.graph.operators import BACKWARD, distinct_edges
 from placement_gym.graph.units import Units
 
@@ -83,7 +83,3 @@ class Forward:
         """(n_units,) units sorted by an order of nodes."""
         position = np.argsort(order)
         return np.argsort(position[self.node], kind="stable")
-
-    def expand_to_units(self, sets: BoolArray) -> BoolArray:
-        """Convert (k, n) sets of nodes to (k, n_units) sets of units."""
-        return np.ascontiguousarray(sets[:, self.node])

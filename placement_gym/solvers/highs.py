@@ -1,4 +1,4 @@
-"""A linear program as HiGHS has it, in one unit of time."""
+"""A linear program in the form that HiGHS reads, in one unit of time."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class Optimum:
         objective: Of that point, as the solver computes it; infinite without one.
         bound: No feasible point has a lower objective, which is never negative; infinite if there
             is none.
-        proven: Whether the best point reaches the bound, to the solver's gap. The solver's word:
-            who needs a proof computes the latency of the placement again.
+        proven: Whether the best point reaches the bound, to the solver's gap. This is what the
+            solver says: for a proof, compute the latency of the placement again.
         prices: (n_rows,) change of the bound for each unit of a constraint's right side; None for
             programs with integers.
     """
@@ -64,7 +64,7 @@ class Solver:
     Args:
         program: See ``Linear``.
         unit_ms: The unit of time, a power of two of a millisecond.
-        whole: Whether integers must not be divided.
+        whole: Whether variables that must be integers may not be divided.
     """
 
     def __init__(self, program: Linear, unit_ms: float, whole: bool = True) -> None:
@@ -101,7 +101,7 @@ class Solver:
     def run(self, time_limit_s: float) -> Optimum:
         """Minimise the objective.
 
-        Where the unit is too long for the optimum that is found, nothing is known of the bound.
+        Where the unit is too long for the optimum that is found, the bound is zero.
         """
         highs, unit_ms = self.highs, self.unit_ms
         highs.setOptionValue("time_limit", highs.getRunTime() + float(time_limit_s))

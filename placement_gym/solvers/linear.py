@@ -12,13 +12,13 @@ from placement_gym.solvers.time_unit import choose_unit
 class Linear:
     """A linear program built from blocks of variables and constraints.
 
-    All times are in ms, also of results; the solver sees them in another unit where that is more
-    accurate. Times are the objective, the variables that are marked, and in constraints of these
-    the coefficients of other variables and the sides. Coefficients that are far above the optimum
-    are lowered: the program must be a lower bound for lower times, too.
+    All times are in ms, results included; the solver sees them in another unit where that is more
+    accurate. Times are: the objective; variables that are marked ``in_ms``; and, in constraints on
+    these, the coefficients of other variables and both sides. Coefficients far above the optimum
+    are lowered, so the program must also be a lower bound for lower times.
 
     Args:
-        about_ms: A positive lower bound of the optimum that is not far below it; zero: unknown.
+        about_ms: A positive lower bound of the optimum, not far below it; zero if unknown.
     """
 
     def __init__(self, about_ms: float = 0.0) -> None:

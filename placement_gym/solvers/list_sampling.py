@@ -1,10 +1,11 @@
 """List sampling: list scheduling with random preferences and a random price of memory.
 
-A list scheduler makes many small choices that are almost even. Independent noise would split what
-belongs together, so noise is drawn for runs of the rank order: some samples cut it into a few runs,
-others between all tasks. And it fills the fastest device with what comes first, whatever that
-saves; a price of memory leaves room for what gains most per byte. The right price differs between
-problems, so samples draw theirs, or take it from good earlier ones.
+A list scheduler makes many small choices between devices that are almost equally good. Independent
+noise would split what belongs together, so noise is drawn for runs of the rank order: some samples
+cut it into a few runs, others between all tasks. A list scheduler also fills the fastest device
+with whatever comes first, however little that saves; a price of memory leaves room for what gains
+the most per byte. The right price differs between problems, so each sample draws its own, or takes
+one near that of a good earlier sample.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ from placement_gym.problem import Problem
 from placement_gym.solvers.decoder import Decoder, decode
 
 PRICES = (0.01, 1.0)
-"""Least and greatest price of a device's memory, in the time of all units at mean costs."""
+"""Lowest and highest price of a device's memory, relative to the mean time of all units."""
 SPREAD = 0.3
-"""Standard deviation of the logarithm of a price around the one that it is taken from."""
+"""Standard deviation of the logarithm of a price around that of the earlier sample."""
 CERTAIN = 1e12
 """A preference that outweighs every finish."""
 
@@ -41,11 +42,7 @@ class Noise(NamedTuple):
 
 
 def list_sampling(
-    problem: Problem,
-    costs: CostTable,
-    rng: np.random.Generator,
-    samples: int,
-    offset: FloatArray | None = None,
+    problem: Problem, costs: CostTable, rng: np.random.Generator, samples: int
 ) -> IntArray:
     """Sample placements; the first has no noise.
 
@@ -53,9 +50,7 @@ def list_sampling(
         problem: Units, devices, support and limits.
         costs: Costs of the units' operators.
         rng: Source of the noise.
-        samples: How many, k.
-        offset: (n_units, n_devices) further preferences, of a learned scorer for instance; a
-            preference of 1 is worth the mean time of a unit. None means zeros.
+        samples: Number of samples, k.
 
     Returns:
         (k, n_units) devices. Limits hold wherever a unit finds room in rank order.
@@ -63,13 +58,12 @@ def list_sampling(
     decoder = Decoder.of(problem, costs)
     noise = draw_noise(decoder, rng, draw_prices(decoder, rng, samples))
     silence_first(noise)
-    return decode_noise(decoder, noise, offset)
+    return decode_noise(decoder, noise)
 
 
-def decode_noise(decoder: Decoder, noise: Noise, offset: FloatArray | None = None) -> IntArray:
+def decode_noise(decoder: Decoder, noise: Noise) -> IntArray:
     """(k, n_units) the placements that noise decodes to."""
-    added = np.zeros_like(decoder.unit_ms) if offset is None else offset
-    return decode(decoder, noise.run, noise.preference, noise.price, added)
+    return decode(decoder, noise.run, noise.preference, noise.price)
 
 
 def draw_prices(decoder: Decoder, rng: np.random.Generator, samples: int) -> FloatArray:
@@ -99,25 +93,17 @@ def draw_noise(decoder: Decoder, rng: np.random.Generator, price: FloatArray) ->
 
 
 def silence_first(noise: Noise) -> None:
-    """Take noise and price from the first sample, in place."""
+    """Remove the noise and the price of the first sample, in place."""
     noise.price[:1] = 0.0
     noise.preference[noise.run[:1]] = 0.0
-
-
-def rebuild_windows(
-    decoder: Decoder, placements: IntArray, price: FloatArray, rng: np.random.Generator
-) -> IntArray:
-    """(k, n_units) placements with one or two windows decided anew; see ``draw_windows_of_noise``.
-
-    Units outside the windows keep their devices where there is room.
-    """
-    return decode_noise(decoder, draw_windows_of_noise(decoder, placements, price, rng))
 
 
 def draw_windows_of_noise(
     decoder: Decoder, placements: IntArray, price: FloatArray, rng: np.random.Generator
 ) -> Noise:
     """Draw noise in one or two random windows of the rank order, certainty elsewhere.
+
+    Units outside the windows keep their devices where there is room.
 
     Args:
         decoder: The problem.

@@ -12,10 +12,12 @@ from bisect import bisect_left, insort
 import numpy as np
 
 from placement_gym.arrays import FloatArray, IntArray
-from placement_gym.costs.rank import upward_rank
 from placement_gym.costs.table import CostTable
 from placement_gym.problem import Problem
 from placement_gym.solvers.tasks import Tasks
+
+MANY_UNITS = 2_000
+"""Above, m-ETF takes longer than the search that starts from it."""
 
 
 class Board:
@@ -89,7 +91,7 @@ def heft(problem: Problem, costs: CostTable) -> IntArray:
     """
     board = Board(problem, Tasks.in_topological_order(problem.units, costs))
     ms = board.tasks.ms
-    for task in order_by_rank(board.tasks):
+    for task in board.tasks.rank_order().tolist():
         ready = board.ready_ms(task)
         starts = {d: board.start_ms(d, ready[d], ms[task, d]) for d in board.choices(task).tolist()}
         device = min(starts, key=lambda d: starts[d] + ms[task, d])
@@ -105,7 +107,7 @@ def critical_path(problem: Problem, costs: CostTable) -> IntArray:
     """
     board = Board(problem, Tasks.in_topological_order(problem.units, costs))
     ms = board.tasks.ms
-    for task in order_by_rank(board.tasks):
+    for task in board.tasks.rank_order().tolist():
         ready = board.ready_ms(task)
         starts = {d: max(ready[d], board.free_ms(d)) for d in board.choices(task).tolist()}
         device = min(starts, key=lambda d: starts[d] + ms[task, d])
@@ -120,7 +122,7 @@ def m_etf(problem: Problem, costs: CostTable) -> IntArray:
     """
     board = Board(problem, Tasks.in_topological_order(problem.units, costs))
     tasks = board.tasks
-    rank = rank_tasks(tasks)
+    rank = tasks.upward_rank()
     tensor, reader = tasks.tensors.readings()
     missing = np.bincount(reader, minlength=len(tasks))
     maker = tasks.tensors.source[tensor]
@@ -164,14 +166,3 @@ def m_topo(problem: Problem, costs: CostTable) -> IntArray:
         device[unit] = wanted
         room[wanted] -= held[unit]
     return device
-
-
-def order_by_rank(tasks: Tasks) -> list[int]:
-    """Sort tasks by decreasing upward rank, which is a topological order."""
-    order: list[int] = np.argsort(-rank_tasks(tasks), kind="stable").tolist()
-    return order
-
-
-def rank_tasks(tasks: Tasks) -> FloatArray:
-    """(n_tasks,) upward rank."""
-    return upward_rank(tasks.ms, tasks.transfer_ms, tasks.tensors)

@@ -31,16 +31,16 @@ def serial_program(
 
     Times and transfers, once per tensor and destination, are linear. The number of submodels is
     not: the program counts one per device in use, a lower bound, and is solved again without the
-    placements found so far until no other can be faster, unless ``max_nodes`` is given. It
-    terminates quickly if submodels are cheap.
+    placements found so far until no other can be faster, unless ``max_nodes`` is given. This takes
+    few rounds if submodels are cheap.
 
     Args:
         problem: Units, devices, support and memory limits.
         costs: Costs of the units' operators.
         time_limit_s: Wall-clock limit, after which the best placement so far and the bound are
             returned.
-        gap: See ``Linear.minimize``.
-        max_nodes: See ``Linear.minimize``.
+        gap: See ``minimize``.
+        max_nodes: See ``minimize``.
     """
     end = perf_counter() + time_limit_s
     tasks = Tasks.of_units(problem.units, costs)

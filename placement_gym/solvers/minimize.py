@@ -12,7 +12,7 @@ from placement_gym.solvers.linear import Linear
 from placement_gym.solvers.time_unit import choose_unit, is_accurate
 
 ROUNDS = 10
-"""Units that are tried for one program, at most."""
+"""Maximum number of units that are tried for one program."""
 
 
 def minimize(
@@ -29,7 +29,7 @@ def minimize(
         time_limit_s: Wall-clock limit.
         start: Columns and values of a point to start from, which the solver completes.
         gap: Relative distance to the bound at which the solver stops.
-        max_nodes: Limit of the nodes of the search tree, which unlike time is reproducible.
+        max_nodes: Maximum number of nodes of the search tree, which unlike time is reproducible.
     """
     end = perf_counter() + time_limit_s
     unit_ms, best = program.first_unit_ms, None

@@ -1,14 +1,13 @@
 """Large-neighbourhood search: a block of units is freed and rebuilt, and kept if that is faster.
 
 Shaw 1998. Blocks are windows of the rank order or random units. They are rebuilt by noisy list
-scheduling until that helps no more, and then by a program, which may also prove that nothing better
-exists: blocks grow where it does, and shrink where it runs into its limit.
+scheduling until that no longer helps, and then by a program, which may also prove that nothing
+better exists. Blocks grow after such a proof, and shrink when the program reaches its limit.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from time import perf_counter
 
 import numpy as np
 
@@ -18,8 +17,8 @@ from placement_gym.problem import Problem
 from placement_gym.solvers.levels.coarsen import coarsen
 from placement_gym.solvers.levels.levels import Level
 from placement_gym.solvers.levels.models import BY_RANK, Operators, choose_model, estimate_ms
-from placement_gym.solvers.levels.pricing import Pricing, Terms
-from placement_gym.solvers.list_scheduling import critical_path, heft, m_etf
+from placement_gym.solvers.levels.pricing import Pricing, PricingTerms
+from placement_gym.solvers.list_scheduling import MANY_UNITS, critical_path, heft, m_etf
 from placement_gym.solvers.proposals import Found, Proposals
 from placement_gym.solvers.rebuild import (
     MAX_OPERATORS,
@@ -28,18 +27,22 @@ from placement_gym.solvers.rebuild import (
     rebuild_greedily,
 )
 
-FEW_UNITS = 2_000
-"""Above, list schedules in Python take longer than all else."""
-TERMS = (Terms(1.0, 0.0), Terms(0.3, 0.0), Terms(0.3, 1.0), Terms(0.3, 3.0), Terms(0.03, 3.0))
+TERMS = (
+    PricingTerms(1.0, 0.0),
+    PricingTerms(0.3, 0.0),
+    PricingTerms(0.3, 1.0),
+    PricingTerms(0.3, 3.0),
+    PricingTerms(0.03, 3.0),
+)
 WINDOW, TWO_WINDOWS = 0.5, 0.8
 """Shares of blocks that are a window, and of those that are one or two; others are random."""
 FIRST_SHARE = 0.15
 SHARES = (0.02, 1.0)
 LARGER, SMALLER = 1.1, 0.85
 CONFIDENCE = 2.0
-"""A rebuilt block is evaluated if its estimate is slower by at most so many errors of the model."""
+"""A rebuilt block is evaluated if its estimate is slower by at most this many model errors."""
 MOST_UNEVALUATED = 20
-"""Rebuilds in turn that may go without an evaluation, so that a budget of these ends the search."""
+"""Consecutive rebuilds that may go without an evaluation, so that the budget ends the search."""
 
 
 @dataclass(frozen=True)
@@ -47,16 +50,17 @@ class Settings:
     """How blocks are rebuilt.
 
     Attributes:
-        time_limit_s: Limit of one program; where it ends a program, seeds do not reproduce.
-        max_nodes: Limit of the search tree of one program; None: no limit.
-        programs_s: Time after which no more programs are solved.
+        max_nodes: Maximum number of nodes of the search tree of one program; None for no limit.
+        programs: Maximum number of programs.
+        time_limit_s: Wall-clock limit of one program. Equal seeds find equal placements unless it
+            ends a program.
         patience: Rebuilds by list scheduling without gain before a program.
         samples: List schedules for one rebuild.
     """
 
-    time_limit_s: float = 3.0
-    max_nodes: int | None = 200
-    programs_s: float = 60.0
+    max_nodes: int | None = 20
+    programs: int = 40
+    time_limit_s: float = 60.0
     patience: int = 8
     samples: int = 30
 
@@ -71,7 +75,7 @@ def search(
     settings: Settings = DEFAULT,
     program: Program | None = None,
 ) -> Proposals:
-    """Propose heuristics, then rebuilt placements, without end.
+    """Propose heuristics, then rebuilt placements, indefinitely.
 
     Args:
         problem: Units, devices, support and memory limits.
@@ -92,7 +96,7 @@ def search(
     found.add(starts, latencies)
     best = found.best(1)[0]
     yield from improve(
-        Blocks(problem, operators, rng),
+        BlockSampler(problem, operators, rng),
         Rebuilder(problem, costs, operators, model, error, program, settings, rng),
         found.placements[best],
         found.latencies[best],
@@ -100,15 +104,15 @@ def search(
 
 
 def propose_starts(problem: Problem, costs: CostTable, rng: np.random.Generator) -> IntArray:
-    """(k, n_units) placements of list schedulers and at prices of memory."""
+    """(k, n_units) placements of list schedulers, and of the multilevel placer's first part."""
     pricing = Pricing(coarsen(problem, costs, rng), problem.limits_bytes, rng)
     placements = [pricing.place(terms) for terms in TERMS]
-    if problem.n_units <= FEW_UNITS:
+    if problem.n_units <= MANY_UNITS:
         placements += [solver(problem, costs) for solver in (heft, m_etf, critical_path)]
     return np.stack(placements)
 
 
-class Blocks:
+class BlockSampler:
     """Draws blocks of units; their share of all units follows what rebuilding them achieves.
 
     Args:
@@ -156,8 +160,8 @@ class Rebuilder:
         operators: What the model computes with.
         model: The model of the latency.
         error: Its mean error as a share of the latency.
-        program: Rebuilds blocks; None: there is none.
-        settings: See there.
+        program: Rebuilds blocks; None if there is none.
+        settings: How blocks are rebuilt.
         rng: Source of all random choices.
     """
 
@@ -175,13 +179,13 @@ class Rebuilder:
         self.problem, self.operators, self.model = problem, operators, model
         self.error, self.program, self.settings, self.rng = error, program, settings, rng
         self.level = Level.of_units(problem, costs)
-        self.solving_s, self.optimal = 0.0, False
+        self.programs_solved, self.optimal = 0, False
 
     @property
     def may_solve(self) -> bool:
-        """Whether there is a program, time for it, and no proof that nothing is better."""
-        in_time = self.solving_s < self.settings.programs_s
-        return self.program is not None and in_time and not self.optimal
+        """Whether there is a program that may be solved, and no proof that nothing is better."""
+        allowed = self.programs_solved < self.settings.programs
+        return self.program is not None and allowed and not self.optimal
 
     def rebuild(self, place: IntArray, free: BoolArray) -> IntArray | None:
         """The block after list scheduling; None if the model sees no chance of a gain."""
@@ -193,14 +197,13 @@ class Rebuilder:
         hopeless = found_ms > now_ms * (1.0 + CONFIDENCE * self.error)
         return None if hopeless or (found == place).all() else found
 
-    def solve(self, place: IntArray, blocks: Blocks) -> IntArray | None:
+    def solve(self, place: IntArray, blocks: BlockSampler) -> IntArray | None:
         """A block that the program has rebuilt; None if it found nothing better."""
         assert self.program is not None
-        started = perf_counter()
+        self.programs_solved += 1
         upper_ms = estimate_ms(self.operators, self.model, place)
         free = blocks.draw()
         solution = self.program(place, free, upper_ms)
-        self.solving_s += perf_counter() - started
         found = solution.assignment
         if found is not None and (found != place).any():
             return found
@@ -210,7 +213,9 @@ class Rebuilder:
         return None
 
 
-def improve(blocks: Blocks, rebuilder: Rebuilder, place: IntArray, latency: float) -> Proposals:
+def improve(
+    blocks: BlockSampler, rebuilder: Rebuilder, place: IntArray, latency: float
+) -> Proposals:
     """Rebuild block after block, and keep what is not slower."""
     fruitless = unevaluated = 0
     while True:

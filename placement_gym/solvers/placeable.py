@@ -1,4 +1,4 @@
-"""What placing units is about, without the graph that they come from."""
+"""What solvers need to know to place units, without the graph that they come from."""
 
 from __future__ import annotations
 

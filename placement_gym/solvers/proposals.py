@@ -29,8 +29,8 @@ class Found:
         """Indices of at most ``k`` placements, fastest first, that differ from each other.
 
         Args:
-            k: How many.
-            apart: Any two differ in more than this share of the units.
+            k: Maximum number.
+            apart: Any two must differ in more than this share of the units.
         """
         chosen: list[int] = []
         for i in np.argsort(self.latencies, kind="stable").tolist():

@@ -39,7 +39,7 @@ def make_program(
     Args:
         problem: Units, devices, support and memory limits.
         costs: Costs of the units' operators.
-        operators: Their orders, which the path-load program keeps among neighbours.
+        operators: Their orders, which the path-load program enforces among neighbours.
         model: One of ``models``.
         time_limit_s: Limit of one rebuild.
         max_nodes: Limit of the search tree of one rebuild; reproducible where it ends first.
@@ -77,7 +77,7 @@ def rebuild_greedily(
     samples: int,
     rng: np.random.Generator,
 ) -> tuple[IntArray, float]:
-    """Rebuild a block by noisy list scheduling; of all samples the best in the model.
+    """Rebuild a block by noisy list scheduling, and keep the best of all samples under the model.
 
     Noise is drawn for runs of the order in which operators are scheduled, of random length and
     scale; and each sample has its own price of memory.
@@ -89,7 +89,7 @@ def rebuild_greedily(
         place: (n_units,) devices.
         free: (n_units,) bool, the block.
         limits_bytes: (n_devices,) bytes that fit.
-        samples: How often it is rebuilt.
+        samples: Number of times that it is rebuilt.
         rng: Source of the noise.
 
     Returns:
@@ -129,10 +129,10 @@ def place_block(
     noise: FloatArray,
     per_byte: FloatArray,
 ) -> IntArray:
-    """(n_units,) devices after the free units were placed where they finish first; (0,) if a unit
-    found no room.
+    """Place each free unit where it finishes first; in series, where it adds the least.
 
-    In series, where they add the least to the latency so far.
+    Returns:
+        (n_units,) devices; (0,) if there was no room for a unit.
     """
     d = level.ms.shape[1]
     room, result = limits_bytes.copy(), place.copy()

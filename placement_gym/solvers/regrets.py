@@ -1,7 +1,7 @@
-"""Kernels of a repair: what it costs that a unit or a run leaves its device, and which is cheapest.
+"""Kernels of a repair: what it costs to move a unit or a run, and which move is cheapest.
 
 ``place`` is (n_units,) devices and ``room`` (n_devices,) bytes that are left; the other arrays are
-those of ``repair_kernel.Terms``.
+those of ``repair_kernel.RepairTerms``.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from numba import njit
 from placement_gym.arrays import BoolArray, FloatArray, IntArray
 
 RUN_SHARE = 0.1
-"""A run moves as a whole only if that frees at least this share of what its device holds too much;
-so few runs move one after another, and the time does not grow with the square of the units."""
+"""A run moves as a whole only if that frees at least this share of its device's excess. So only few
+runs move one after another, and the time does not grow with the square of the number of units."""
 
 
 @njit(cache=True, nogil=True)
@@ -39,7 +39,7 @@ def choose_target(
 
 @njit(cache=True, nogil=True)
 def rank_move(regret: float, size: float) -> float:
-    """Regret a byte; of gains, the larger the gain and the bytes, the lower."""
+    """Regret per byte; a gain ranks lower the larger it is and the more bytes it frees."""
     return regret / size if regret > 0.0 else regret * size
 
 
@@ -77,7 +77,9 @@ def choose_run(
     other: IntArray,
     link_ms: FloatArray,
 ) -> tuple[int, int, int, float]:
-    """The whole run that frees no more than enough, or shortest end that does, of least rank.
+    """The move of the lowest rank: of a whole run that frees no more than needed, or of an end.
+
+    Of each run, only the shortest beginning and end that free enough are considered.
 
     Returns:
         Its first unit, the unit after its last, its best device with room (-1 if there is none)
@@ -133,7 +135,7 @@ def price_batch(
     other: IntArray,
     link_ms: FloatArray,
 ) -> FloatArray:
-    """(k,) sums of the prices and links of (k, n_units) placements; each link is in both ends."""
+    """(k,) sums of the prices and links of (k, n_units) placements; each link is stored twice."""
     total = np.zeros(len(placements))
     for k in range(len(placements)):
         place = placements[k]

@@ -16,7 +16,7 @@ from placement_gym.solvers.tasks import Tasks
 
 @dataclass(frozen=True, eq=False)
 class Links:
-    """What it costs that two units are on different devices, from the view of each of them.
+    """What it costs to have two units on different devices, stored at both of them.
 
     Attributes:
         first: (n_units + 1,) where each unit's links begin.
@@ -62,7 +62,7 @@ class Links:
 
 
 @dataclass(frozen=True, eq=False)
-class Prices:
+class RepairPrices:
     """What a repair minimises.
 
     Attributes:
@@ -74,8 +74,8 @@ class Prices:
     links: Links
 
     @classmethod
-    def of(cls, problem: Problem, costs: CostTable | None) -> Prices:
-        """By a cost table, or without one by the bytes that change device."""
+    def of(cls, problem: Problem, costs: CostTable | None) -> RepairPrices:
+        """By a cost table, or without one by the bytes that are moved between devices."""
         if costs is None:
             return cls(None, Links.by_bytes(problem))
         return cls(costs.unit_ms(problem.units), Links.of(problem.units, costs))
@@ -83,7 +83,7 @@ class Prices:
     def total_ms(self, assignments: IntArray) -> FloatArray:
         """(k,) sums of times and transfers of (k, n_units) placements.
 
-        A tensor that some of its readers need on another device counts by their share.
+        A tensor counts in proportion to the readers that need it on another device.
         """
         from placement_gym.solvers.regrets import price_batch
 
@@ -102,16 +102,15 @@ def repair(
 ) -> IntArray:
     """Make placements feasible by moving units away from devices that hold too much.
 
-    Units that their device does not run go to their cheapest device with room. Then, while a
+    Units that their device does not support move to their cheapest device with room. Then, while a
     device holds more than its limit, the unit, the run of adjacent units, or the shortest end of a
-    run, that has the least regret for each byte leaves it for its next best device with room. The
-    regret is the difference of prices and of transfers to where its neighbours are now. Units
-    without bytes stay unless their run moves. If nothing more fits, units are placed anew, largest
-    first, as far as that lowers the overload; so the result is feasible where such a greedy filling
-    is.
+    run with the least regret per byte leaves it for its next best device with room. The regret is
+    the difference in prices and in transfers to where its neighbours are now. Units without bytes
+    stay unless their run moves. If nothing more fits, units are placed anew, largest first, as long
+    as that lowers the overload; so the result is feasible wherever such a greedy filling is.
 
     A feasible placement is returned unchanged, and so is the result of an earlier repair. One that
-    cannot be repaired comes back with the least overload that was found, never more than it had.
+    cannot be repaired is returned with the least overload that was found, never more than it had.
 
     Args:
         problem: Units, devices, support and memory limits.
@@ -126,12 +125,12 @@ def repair(
     Raises:
         UserError: An assignment is invalid; see ``Problem.check``.
     """
-    from placement_gym.solvers.repair_kernel import Terms, repair_batch
+    from placement_gym.solvers.repair_kernel import RepairTerms, repair_batch
 
     problem.check(assignments)
     links = links or Links.none(problem)
     price = np.zeros(problem.supported.shape) if prices is None else prices
-    terms = Terms(
+    terms = RepairTerms(
         problem.unit_bytes,
         problem.limits_bytes,
         np.ascontiguousarray(np.where(problem.supported, price, np.inf)),

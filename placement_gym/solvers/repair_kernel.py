@@ -12,7 +12,7 @@ from placement_gym.arrays import BoolArray, FloatArray, IntArray
 from placement_gym.solvers.regrets import choose_run, choose_target
 
 
-class Terms(NamedTuple):
+class RepairTerms(NamedTuple):
     """What decides which unit goes where.
 
     Attributes:
@@ -35,7 +35,7 @@ class Terms(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def repair_batch(terms: Terms, placements: IntArray, keep: BoolArray) -> IntArray:
+def repair_batch(terms: RepairTerms, placements: IntArray, keep: BoolArray) -> IntArray:
     """(k, n_units) repaired copies of (k, n_units) placements.
 
     Args:
@@ -50,7 +50,7 @@ def repair_batch(terms: Terms, placements: IntArray, keep: BoolArray) -> IntArra
 
 
 @njit(cache=True, nogil=True)
-def repair_one(terms: Terms, place: IntArray, keep: BoolArray) -> None:
+def repair_one(terms: RepairTerms, place: IntArray, keep: BoolArray) -> None:
     """Repair one (n_units,) placement in place."""
     room = move_to_supported(terms, place)
     if room.min() >= 0:
@@ -72,8 +72,8 @@ def overload(room: FloatArray) -> float:
 
 
 @njit(cache=True, nogil=True)
-def move_to_supported(terms: Terms, place: IntArray) -> FloatArray:
-    """Move units that their device does not run; returns the (n_devices,) room that is left."""
+def move_to_supported(terms: RepairTerms, place: IntArray) -> FloatArray:
+    """Move units that their device does not support; returns the (n_devices,) room left."""
     room = terms.limit.copy()
     n = len(place)
     for u in range(n):
@@ -87,7 +87,7 @@ def move_to_supported(terms: Terms, place: IntArray) -> FloatArray:
 
 
 @njit(cache=True, nogil=True)
-def choose_device(terms: Terms, u: int, room: FloatArray) -> int:
+def choose_device(terms: RepairTerms, u: int, room: FloatArray) -> int:
     """The cheapest device that runs a unit and has room, or else the one with the most room."""
     best, widest = -1, -1
     for d in range(len(room)):
@@ -100,7 +100,7 @@ def choose_device(terms: Terms, u: int, room: FloatArray) -> int:
 
 
 @njit(cache=True, nogil=True)
-def refill(terms: Terms, place: IntArray) -> FloatArray:
+def refill(terms: RepairTerms, place: IntArray) -> FloatArray:
     """Place units anew, largest first: where they are if they fit, else as ``choose_device``."""
     room = terms.limit.copy()
     for u in terms.by_size:
@@ -111,8 +111,10 @@ def refill(terms: Terms, place: IntArray) -> FloatArray:
 
 
 @njit(cache=True, nogil=True)
-def empty_full_devices(terms: Terms, place: IntArray, room: FloatArray, keep: BoolArray) -> None:
-    """Move units and runs from full devices to where they fit, until that helps no more.
+def empty_full_devices(
+    terms: RepairTerms, place: IntArray, room: FloatArray, keep: BoolArray
+) -> None:
+    """Move units and runs from full devices to where they fit, until no move helps.
 
     ``place`` and ``room`` change. Runs are considered at the beginning and whenever a run has
     moved or a device has become feasible, units at every move.
@@ -175,8 +177,8 @@ def move_units(
 ) -> None:
     """Move units of the heap, least rank first, until a device has become feasible.
 
-    Ranks rise where other devices fill, which is seen when a unit is next; they fall only where a
-    neighbour has moved, which is then added again.
+    Ranks rise as other devices fill up, which is noticed when a unit's turn comes. They fall only
+    if a neighbour has moved, and then the unit is added again.
     """
     while len(waiting):
         rank, u = heappop(waiting)

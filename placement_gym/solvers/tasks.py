@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from placement_gym.arrays import FloatArray, IntArray
+from placement_gym.costs.rank import upward_rank
 from placement_gym.costs.table import CostTable
 from placement_gym.graph.operators import Tensors
 from placement_gym.graph.units import Units, merge_cycles
@@ -70,6 +71,14 @@ class Tasks:
         moves = np.unique(np.stack([tensor, here, there])[:, here != there], axis=1)
         work = self.ms[np.arange(len(self)), device].sum()
         return float(work + self.transfer_ms[tuple(moves)].sum())
+
+    def upward_rank(self) -> FloatArray:
+        """(n_tasks,) see ``costs.rank``."""
+        return upward_rank(self.ms, self.transfer_ms, self.tensors)
+
+    def rank_order(self) -> IntArray:
+        """(n_tasks,) tasks by decreasing upward rank, which is a topological order."""
+        return np.argsort(-self.upward_rank(), kind="stable")
 
     def __len__(self) -> int:
         return len(self.unit)

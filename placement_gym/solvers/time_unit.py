@@ -10,12 +10,12 @@ from __future__ import annotations
 from math import isfinite, log2
 
 LEAST, MOST = 1.0, 2.0**17
-"""An optimum of so many units is accurate."""
+"""An optimum in this range of units is accurate."""
 USUAL = 10
-"""The optimum has about two to this power units if another unit than the millisecond is chosen."""
+"""If the unit is not the millisecond, the optimum is about two to this power of units."""
 LONGEST = 2.0**20
-"""Times of more units are lowered to so many: no good placement has them, and what is left is
-still a lower bound."""
+"""Times of more units are lowered to this number: no good placement contains them, and the program
+remains a lower bound."""
 
 
 def choose_unit(about_ms: float) -> float:

@@ -14,7 +14,7 @@ from placement_gym.bench.run.agents import AgentSpec, load_agent
 from placement_gym.bench.run.environment import BenchEnv
 from placement_gym.env import placement_env
 
-AGENTS = (AgentSpec("multilevel"), AgentSpec("neighbourhood", {"programs_s": 0.0}))
+AGENTS = (AgentSpec("multilevel"), AgentSpec("neighbourhood", {"programs": 0}))
 ALL = pytest.mark.parametrize("spec", AGENTS, ids=lambda spec: spec.name)
 LIMITED = ["CPU", {"name": "GPU", "weight_share": 0.4}]
 

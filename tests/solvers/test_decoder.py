@@ -24,15 +24,12 @@ def decode_with(
     costs: CostTable,
     preference: FloatArray | None = None,
     price: float = 0.0,
-    offset: FloatArray | None = None,
 ) -> IntArray:
     """(n_units,) one sample with one row of preferences."""
     decoder = Decoder.of(problem, costs)
-    n_units, n_devices = decoder.unit_ms.shape
-    rows = np.zeros((1, n_devices)) if preference is None else preference
-    added = np.zeros((n_units, n_devices)) if offset is None else offset
+    rows = np.zeros((1, len(problem.devices))) if preference is None else preference
     run = np.zeros((1, len(decoder.unit)), dtype=np.uint32)
-    return decode(decoder, run, rows, np.array([price]), added)[0]
+    return decode(decoder, run, rows, np.array([price]))[0]
 
 
 def independent(ms: object, held: object, devices: tuple[DeviceSpec, ...] = LIMITED) -> Problem:
@@ -53,10 +50,10 @@ def test_it_decodes_bitwise_as_the_slow_one(grouping: bool) -> None:
         k, n_tasks, rows = 3, len(decoder.unit), 4
         run = rng.integers(0, rows, (k, n_tasks)).astype(np.uint32)
         preference = rng.normal(size=(rows, len(problem.devices)))
-        price, offset = rng.random(k) * 3, rng.normal(size=decoder.unit_ms.shape)
-        placements = decode(decoder, run, preference, price, offset)
+        price = rng.random(k) * 3
+        placements = decode(decoder, run, preference, price)
         for sample in range(k):
-            wanted = prefer(run[sample], preference, price[sample], offset, problem)
+            wanted = prefer(run[sample], preference, price[sample], problem)
             assert placements[sample].tolist() == decode_slowly(problem, costs, wanted)
 
 
@@ -97,17 +94,6 @@ def test_a_price_of_memory_saves_room_for_what_gains_more_per_byte() -> None:
     costs = costs_of(problem, ms)
     assert decode_with(problem, costs).tolist() == [1, 0]
     assert decode_with(problem, costs, price=0.5).tolist() == [0, 1]
-
-
-def test_offsets_choose_and_forbid_devices_of_single_units() -> None:
-    ms = [[1.0, 2.0], [1.0, 2.0]]
-    problem = independent(ms, [0, 0])
-    costs, offset = costs_of(problem, ms), np.zeros((2, 2))
-    assert decode_with(problem, costs, offset=offset).tolist() == [0, 0]
-    offset[1, 1] = 9.0
-    assert decode_with(problem, costs, offset=offset).tolist() == [0, 1]
-    offset[0, 0] = -np.inf
-    assert decode_with(problem, costs, offset=offset).tolist() == [1, 1]
 
 
 def test_a_device_without_any_memory_takes_what_needs_none() -> None:

@@ -7,7 +7,7 @@ import pytest
 from published import DATA
 from slow_decoder import drawn_problem, fits_in_rank_order
 
-from placement_gym.arrays import IntArray
+from placement_gym.arrays import FloatArray, IntArray
 from placement_gym.backends.simulated.build import SimulatedProblem, build_simulated_problem
 from placement_gym.solvers.decoder import Decoder
 from placement_gym.solvers.list_sampling import (
@@ -17,8 +17,8 @@ from placement_gym.solvers.list_sampling import (
     draw_noise,
     draw_prices,
     draw_windows,
+    draw_windows_of_noise,
     list_sampling,
-    rebuild_windows,
     vary_prices,
 )
 from placement_gym.solvers.list_scheduling import critical_path
@@ -34,6 +34,12 @@ def twin() -> SimulatedProblem:
 
 def sample(twin: SimulatedProblem, seed: int, k: int) -> IntArray:
     return list_sampling(twin.problem, twin.costs, np.random.default_rng(seed), k)
+
+
+def rebuild_windows(
+    decoder: Decoder, placements: IntArray, price: FloatArray, rng: np.random.Generator
+) -> IntArray:
+    return decode_noise(decoder, draw_windows_of_noise(decoder, placements, price, rng))
 
 
 def test_the_first_sample_has_no_noise() -> None:
@@ -58,14 +64,6 @@ def test_samples_keep_to_limits(twin: SimulatedProblem) -> None:
     samples = sample(twin, 0, 50)
     assert len(np.unique(samples, axis=0)) > 40
     assert not any(twin.problem.infeasibility(placement) for placement in samples)
-
-
-def test_offsets_reach_every_sample() -> None:
-    problem, costs = drawn_problem(3)
-    offset = np.zeros((problem.n_units, len(problem.devices)))
-    offset[:, 0] = 1e9  # the device without a limit, which runs everything
-    samples = list_sampling(problem, costs, np.random.default_rng(0), 9, offset)
-    assert (samples == 0).all()
 
 
 def test_noise_is_constant_over_few_long_or_many_short_runs(twin: SimulatedProblem) -> None:

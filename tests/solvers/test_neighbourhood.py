@@ -17,7 +17,7 @@ from placement_gym.solvers.levels.models import BY_NUMBER, SERIAL, Operators, es
 from placement_gym.solvers.neighbourhood import (
     LARGER,
     SMALLER,
-    Blocks,
+    BlockSampler,
     Settings,
     propose_starts,
     search,
@@ -26,7 +26,7 @@ from placement_gym.solvers.rebuild import make_program, rebuild_greedily
 from placement_gym.solvers.solution import Solution
 
 QUICK = Settings(time_limit_s=60.0, max_nodes=5, patience=2)
-WITHOUT_PROGRAM = Settings(programs_s=0.0)
+WITHOUT_PROGRAM = Settings(programs=0)
 Evaluate = Callable[[IntArray], FloatArray]
 
 
@@ -109,7 +109,7 @@ def test_list_scheduling_rebuilds_only_the_block_within_limits(model: int) -> No
 def test_blocks_have_their_share_and_follow_what_programs_prove() -> None:
     backend = random_problem(0, 100)
     operators = Operators.of(backend.problem, backend.costs)
-    blocks = Blocks(backend.problem, operators, np.random.default_rng(0))
+    blocks = BlockSampler(backend.problem, operators, np.random.default_rng(0))
     sizes = [int(blocks.draw().sum()) for _ in range(100)]
     assert max(sizes) == 15
     blocks.resize(2.0)
@@ -139,6 +139,24 @@ def test_blocks_grow_where_nothing_better_exists_and_shrink_at_a_limit(
         placements = proposals.send(evaluate(placements))
     assert len(freed) > 10
     assert (np.mean(freed[-5:]) > np.mean(freed[:5])) == (factor > 1.0)
+
+
+@pytest.mark.parametrize("programs", [0, 3])
+def test_no_more_programs_are_solved_than_the_settings_allow(programs: int) -> None:
+    backend = random_problem(1, 100, schedule="list")
+    solved = 0
+
+    def program(place: IntArray, free: BoolArray, upper_ms: float) -> Solution:
+        nonlocal solved
+        solved += 1
+        return Solution(None, 0.0, proven=False)
+
+    evaluate, settings = scorer(backend), Settings(patience=0, programs=programs)
+    proposals = search(backend.problem, backend.costs, np.random.default_rng(0), settings, program)
+    placements = next(proposals)
+    for _ in range(20):
+        placements = proposals.send(evaluate(placements))
+    assert solved == programs
 
 
 def test_what_a_program_handed_in_finds_is_evaluated() -> None:

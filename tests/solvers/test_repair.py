@@ -13,12 +13,12 @@ from placement_gym.arrays import IntArray
 from placement_gym.devices import DeviceSpec
 from placement_gym.graph.units import group
 from placement_gym.problem import Problem
-from placement_gym.solvers.repair import Links, Prices, repair
+from placement_gym.solvers.repair import Links, RepairPrices, repair
 
 CASES = range(60)
 
 
-def random_case(seed: int, slack: float | None = None) -> tuple[Problem, Prices, IntArray]:
+def random_case(seed: int, slack: float | None = None) -> tuple[Problem, RepairPrices, IntArray]:
     """A small problem with whole numbers for prices, and 20 random placements."""
     rng = np.random.default_rng(seed)
     n, n_devices = int(rng.integers(2, 14)), int(rng.integers(2, 5))
@@ -37,7 +37,7 @@ def random_case(seed: int, slack: float | None = None) -> tuple[Problem, Prices,
     links = Links.by_bytes(problem)
     # whole numbers have exact sums: up to 12 readers share a price of 27720
     links = replace(links, ms=np.round(links.ms * 27.72) * rng.integers(0, 3))
-    prices = Prices(rng.integers(0, 9, (n, n_devices)) * 10_000.0, links)
+    prices = RepairPrices(rng.integers(0, 9, (n, n_devices)) * 10_000.0, links)
     blocks = np.sort(rng.integers(0, n_devices, (20, n)), axis=1)
     scattered = rng.integers(0, n_devices, (20, n))
     return problem, prices, np.where(rng.random((20, 1)) < 0.5, blocks, scattered)
@@ -48,7 +48,9 @@ def excess(problem: Problem, assignment: IntArray) -> float:
     return float(np.maximum(held - problem.limits_bytes, 0.0).sum())
 
 
-def fix(problem: Problem, prices: Prices, assignments: IntArray, **kwargs: object) -> IntArray:
+def fix(
+    problem: Problem, prices: RepairPrices, assignments: IntArray, **kwargs: object
+) -> IntArray:
     return repair(problem, assignments, prices.unit_ms, prices.links, **kwargs)  # type: ignore[arg-type]
 
 
@@ -136,5 +138,5 @@ def test_an_invalid_placement_is_refused() -> None:
 
 def test_a_price_is_the_serial_sum_where_every_tensor_has_one_reader() -> None:
     problem = chain_problem([100, 100], [1, 1, 1])
-    prices = Prices(np.array([[1.0, 2.0], [4.0, 8.0], [16.0, 32.0]]), Links.by_bytes(problem))
+    prices = RepairPrices(np.array([[1.0, 2.0], [4.0, 8.0], [16.0, 32.0]]), Links.by_bytes(problem))
     assert prices.total_ms(np.array([[0, 1, 1], [0, 1, 0]])).tolist() == [1041.0, 2025.0]

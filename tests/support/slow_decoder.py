@@ -11,7 +11,6 @@ from placement_gym.arrays import FloatArray, IntArray
 from placement_gym.costs.table import CostTable
 from placement_gym.graph.units import merge_cycles, sort_labels
 from placement_gym.problem import Problem
-from placement_gym.solvers.list_scheduling import order_by_rank
 from placement_gym.solvers.tasks import Tasks
 
 Wanted = Callable[[int, int, int], float]
@@ -29,7 +28,7 @@ def decode_slowly(problem: Problem, costs: CostTable, wanted: Wanted) -> list[in
     place: dict[int, int] = {}
     finish: dict[int, float] = {}
     free = [0.0] * len(problem.devices)
-    for position, task in enumerate(order_by_rank(tasks)):
+    for position, task in enumerate(tasks.rank_order().tolist()):
         unit = int(tasks.unit[task])
         ready = list(free)
         for device in range(len(free)):
@@ -79,15 +78,13 @@ def drawn_problem(seed: int, grouping: bool = False) -> tuple[Problem, CostTable
     return Problem(units, problem.devices, supported, problem.operator_bytes), costs
 
 
-def prefer(
-    run: Sequence[int], preference: FloatArray, price: float, offset: FloatArray, problem: Problem
-) -> Wanted:
+def prefer(run: Sequence[int], preference: FloatArray, price: float, problem: Problem) -> Wanted:
     """Preferences of one sample, as ``decode`` adds them up."""
     held, limits = problem.unit_bytes, problem.limits_bytes
 
     def wanted(position: int, unit: int, device: int) -> float:
         fill = held[unit] / limits[device] if limits[device] > 0 else 0.0
-        return float(preference[run[position], device] + offset[unit, device] - price * fill)
+        return float(preference[run[position], device] - price * fill)
 
     return wanted
 
@@ -96,7 +93,7 @@ def fits_in_rank_order(problem: Problem, costs: CostTable, placement: IntArray) 
     """Whether each unit, in rank order, is on a device with room if there was one."""
     tasks = Tasks.in_topological_order(problem.units, costs)
     place: dict[int, int] = {}
-    for task in order_by_rank(tasks):
+    for task in tasks.rank_order().tolist():
         unit = int(tasks.unit[task])
         if unit not in place:
             if placement[unit] not in choose_among(problem, place, unit):

@@ -9,7 +9,7 @@ import numpy as np
 from placement_gym.arrays import BoolArray, FloatArray, IntArray
 from placement_gym.problem import Problem
 from placement_gym.solvers.regrets import RUN_SHARE
-from placement_gym.solvers.repair import Prices
+from placement_gym.solvers.repair import RepairPrices
 
 
 class SlowRepair:
@@ -20,7 +20,7 @@ class SlowRepair:
         prices: Times and transfers.
     """
 
-    def __init__(self, problem: Problem, prices: Prices) -> None:
+    def __init__(self, problem: Problem, prices: RepairPrices) -> None:
         self.problem, self.links = problem, prices.links
         self.size, self.limit = problem.unit_bytes, problem.limits_bytes
         ms = np.zeros(problem.supported.shape) if prices.unit_ms is None else prices.unit_ms

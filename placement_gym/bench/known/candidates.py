@@ -64,5 +64,6 @@ def confirm_first(
         now_ms = evaluate_ms(backend, assignment)
         if math.isclose(now_ms, candidate.latency_ms, rel_tol=ROUNDING):
             return candidate, "; ".join(wrong)
-        wrong.append(f"{candidate.row['label']}: {candidate.latency_ms:.6g} ms is {now_ms:.6g} now")
+        label, then_ms = candidate.row["label"], candidate.latency_ms
+        wrong.append(f"{label}: was {then_ms:.6g} ms and is now {now_ms:.6g} ms")
     return None, "; ".join(wrong)

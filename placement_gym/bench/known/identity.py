@@ -21,7 +21,7 @@ SCHEDULE_KWARGS = {"schedule", "objective"}
 
 @dataclass(frozen=True)
 class ProblemIdentity:
-    """A simulated problem without names of files.
+    """A simulated problem without names of files: two of one name differ by their fingerprints.
 
     Attributes:
         model_fingerprint: ``OpGraph.fingerprint()`` of its operators.

@@ -123,11 +123,15 @@ def load_known_latencies(
 
 
 def find_recorded(rows: Sequence[Json]) -> dict[str, KnownLatencies]:
-    """What best known values say of the problems of rows; without those that have none."""
+    """What best known values say of the problems of rows.
+
+    Problems that have none are left out, and so are those whose rows belong to several models or
+    cost tables of the same name: no value is that of all of them.
+    """
     known = {}
     for mine in group_by_problem(row for row in rows if row["placement"]):
         row = mine[0]
-        value = find_best_known(identify_row(row))
+        value = find_best_known(identify_row(row)) if len(_fingerprints(mine)) == 1 else None
         if value is None:
             continue
         elsewhere = find_best_known(identify_row(row, row["score_on"])) if row["score_on"] else None
@@ -179,12 +183,22 @@ def _best_single_ms(bench_env: BenchEnv, rows: Sequence[Json]) -> float | None:
 
 
 def reopen_env(task: Task, rows: Sequence[Json], envs: BenchEnvs) -> BenchEnv | None:
-    """The environment of rows with a latency; None if it cannot be made, or its model changed."""
+    """The environment of rows with a latency.
+
+    Returns:
+        None if it cannot be made, or its model or costs are not those of all rows.
+    """
     if not rows:
         return None
     try:
         bench_env = envs.get(task.env, task.make_kwargs)
     except (ValueError, OSError, RuntimeError):
         return None
-    fingerprint = bench_env.base.problem.units.graph.fingerprint()
-    return bench_env if fingerprint == rows[0]["model_fingerprint"] else None
+    model = bench_env.base.problem.units.graph.fingerprint()
+    costs = None if bench_env.measured else bench_env.base.cost_table().fingerprint
+    return bench_env if _fingerprints(rows) == {(model, costs)} else None
+
+
+def _fingerprints(rows: Sequence[Json]) -> set[tuple[str, str | None]]:
+    """The models and cost tables of rows."""
+    return {(row["model_fingerprint"], row["costs_fingerprint"]) for row in rows}

@@ -42,11 +42,11 @@ class Replay:
 def validate(folder: str | Path, quiet: bool = False) -> Iterator[Replay]:
     """Replay each row of a folder's results.
 
-    The environment is made again from the row alone, and the placement evaluated: simulated
+    The environment is made again from the row alone, and the placement is evaluated: simulated
     latencies and speed-ups must be the same; a measured speed-up over the best single device must
     agree within twice the noise of both measurements, and the outputs with those of the reference
-    device. Evaluations must not exceed the budget, or one episode where that is longer; a key must
-    be that of its run, and appear once.
+    device. Evaluations must not exceed the budget, or one episode if that is longer. A key must be
+    that of its run, and appear only once.
 
     Args:
         folder: Where the results are.
@@ -70,7 +70,7 @@ def validate(folder: str | Path, quiet: bool = False) -> Iterator[Replay]:
 
 
 def check_row(row: Json, envs: BenchEnvs) -> str:
-    """Why a row is not valid, or an empty string; a row that cannot be replayed is not."""
+    """Why a row is not valid, or an empty string; a row that cannot be replayed is not valid."""
     try:
         return replay_row(row, envs)
     except Exception as error:
@@ -81,7 +81,7 @@ def replay_row(row: Json, envs: BenchEnvs) -> str:
     """Why a row is not valid, or an empty string.
 
     Raises:
-        Exception: The environment cannot be made, or the placement not evaluated.
+        Exception: The environment cannot be made, or the placement cannot be evaluated.
     """
     task = task_of(row)
     if task.key != row["key"]:
@@ -107,7 +107,7 @@ def replay_row(row: Json, envs: BenchEnvs) -> str:
         placement = Placement.of(problem, again.assignment, bench_env.base.graph)
         now["scored_ms"] = score_elsewhere(task, placement, envs).measurement.latency_ms
     wrong = [
-        f"{field} {row[field]:.6g} is {value:.6g} now"
+        f"{field} was {row[field]:.6g} and is now {value:.6g}"
         for field, value in now.items()
         if not math.isclose(value, row[field], rel_tol=ROUNDING)
     ]
@@ -140,4 +140,4 @@ def compare_measurements(row: Json, again: Finalist) -> str:
     allowed = N_INTERVALS * (again.noise + (row["noise"] or 0.0))
     if abs(now / before - 1.0) <= allowed:
         return ""
-    return f"{before:.3f} x the best single device is {now:.3f} x now"
+    return f"speedup_vs_best_single was {before:.3f} and is now {now:.3f}"

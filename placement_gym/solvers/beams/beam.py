@@ -1,9 +1,10 @@
 """Placements and bounds of overlapping schedules by keeping the best partial placements.
 
-Tasks are placed one by one in the order of the list schedule. Of partial placements that leave the
-same devices to their readers only those stay that no other one beats in all times and memory, and
-of these the ones with the lowest bounds. A bound adds the prices of the path-load program's rows,
-with the times that are known already. What is dropped limits the bound of the result.
+Tasks are placed one by one in the order of the list schedule. Among partial placements whose live
+tasks are on the same devices, only those are kept that no other one beats in every time and in
+memory, and of these the ones with the lowest bounds. A bound combines the prices of the path-load
+program's rows with the times that are already known. What is dropped limits the bound of the
+result.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ class Beam(Grower):
     """Searches the placements of an event or list schedule; see ``Grower`` for the arguments.
 
     Attributes:
-        exhausted: Whether the last search has left out no placement that could be faster, so that
-            a wider one finds nothing else.
+        exhausted: Whether the last search dropped nothing that could have become faster than its
+            result, so that a wider search would find nothing better.
     """
 
     exhausted = False
@@ -44,7 +45,7 @@ class Beam(Grower):
 
         Args:
             width: How many.
-            upper_ms: Only lower latencies are searched; the bound does not exceed it.
+            upper_ms: Only lower latencies are searched for; the bound does not exceed it.
             end: When to stop, by ``perf_counter``.
         """
         self.exhausted = False
@@ -75,9 +76,9 @@ class Beam(Grower):
         return Solution(assignment, min(bound_ms, latency_ms), proven)
 
     def find_latency_ms(self, assignment: IntArray) -> float:
-        """The latency that the bound is about: of a list, or of a schedule in which tasks overlap.
+        """The latency that the bound refers to: of a list, or of a schedule whose tasks overlap.
 
-        Tasks that take almost no time count, too.
+        Tasks that take almost no time are included.
         """
         if not self.ordered:
             tasks = Tasks.of_operators(self.problem.units, self.costs)
@@ -110,14 +111,14 @@ def solve(
     upper_ms: float = np.inf,
     widths: tuple[int, ...] = WIDTHS,
 ) -> Solution:
-    """Bound the latency of a list or event schedule, and place units, by ever wider beams.
+    """Bound the latency of a list or event schedule, and place units, by wider and wider beams.
 
     Args:
         problem: Units, devices, support and memory limits.
         costs: Costs of the units' operators.
         semantics: What the latency means; contention, transfers and gaps are ignored.
         time_limit_s: Wall-clock limit.
-        upper_ms: A latency that some placement reaches; only lower ones are searched.
+        upper_ms: A latency that some placement reaches; only lower ones are searched for.
         widths: Partial placements that are kept, one number for each search.
     """
     end = perf_counter() + time_limit_s

@@ -24,25 +24,25 @@ def expand_block(
     layer: Layer,
     upper: float,
 ) -> tuple[int, Layer]:
-    """Extend partial placements by the task of step k; the values of a layer here are other ones.
+    """Extend partial placements of a block by the task of step k.
 
-    They are finishes of the slots, when devices are free, the price so far, cut slots, and finishes
-    weighted by each set.
+    Here, the values of a layer are the finishes of the slots, the times at which devices are free,
+    the price so far, cut slots, and finishes weighted by each set.
 
     Args:
         frontier: The steps of the block: the first is its entry, the last its exit.
         potentials: Bounds of completions.
         tail: (n + 1, n_slots, n_devices) least cost after the finish of each slot before a step.
-        price: (n, n_devices) of the step's task on each device.
+        price: (n, n_devices) price of each step's task on each device.
         beyond: (n_devices,) least cost of all that follows the exit.
         alike: See ``expand``.
         ordered: See ``expand``.
         k: The step.
         layer: Partial placements before it.
-        upper: Costs from here on are discarded.
+        upper: Partial placements whose cost reaches it are discarded.
 
     Returns:
-        The number of partial placements, and arrays that begin with them.
+        The number of extended placements, and arrays whose first entries they are.
     """
     free_at, d = tail.shape[1], tail.shape[2]
     price_at = free_at + d

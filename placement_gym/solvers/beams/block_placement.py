@@ -1,4 +1,4 @@
-"""Placements put together from those of blocks, at two prices of memory between which it fits."""
+"""Placements assembled from those of blocks, at two prices of memory."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from placement_gym.arrays import FloatArray, IntArray
 from placement_gym.costs.semantics import Semantics
 from placement_gym.costs.table import CostTable
 from placement_gym.problem import Problem
-from placement_gym.solvers.beams.block_prices import Plan, PricedBlocks, vary
+from placement_gym.solvers.beams.block_prices import BlockPlan, PricedBlocks, vary
 from placement_gym.solvers.beams.expansion import CODED_DEVICES
 
 MAX_INNER = 500
@@ -20,26 +20,23 @@ WIDTHS = (100,)
 NOWHERE = -1
 
 
-def place_by_blocks(
-    problem: Problem, costs: CostTable, semantics: Semantics, end: float = np.inf
-) -> IntArray | None:
+def place_by_blocks(problem: Problem, costs: CostTable, semantics: Semantics) -> IntArray | None:
     """Place units by the blocks of an overlapping schedule.
 
-    The first blocks follow the plan of the highest price whose memory does not fit, the others that
-    of the lowest price whose memory does; as many follow the former as fit.
+    The first blocks follow the plan of the highest price at which memory does not suffice, the
+    others that of the lowest price at which it does. As many blocks as fit follow the former.
 
     Args:
         problem: Units, devices, support and memory limits.
         costs: Costs of the units' operators.
         semantics: What the latency means.
-        end: When to stop, by ``perf_counter``.
 
     Returns:
-        (n_units,) devices; None if there are few blocks, too large ones, or none fits.
+        (n_units,) devices; None if there are few blocks, a block is too large, or nothing fits.
     """
     if len(problem.devices) > CODED_DEVICES:
         return None
-    priced = PricedBlocks(problem, costs, semantics, end, WIDTHS)
+    priced = PricedBlocks(problem, costs, semantics, np.inf, WIDTHS)
     blocks = priced.blocks.blocks
     if len(blocks) < FEW_BLOCKS or priced.blocks.largest > MAX_INNER:
         return None
@@ -59,10 +56,10 @@ def place_by_blocks(
     return best
 
 
-def follow(priced: PricedBlocks, cheap: Plan, dear: Plan, n_cheap: int) -> IntArray:
-    """(n_units,) devices if the first blocks follow one plan and the others another one.
+def follow(priced: PricedBlocks, cheap: BlockPlan, dear: BlockPlan, n_cheap: int) -> IntArray:
+    """(n_units,) devices if the first blocks follow one plan and the others another.
 
-    Equal devices are exchanged so that what needs most memory goes where most is left.
+    Equal devices are exchanged so that whatever needs the most memory goes where the most is left.
     """
     problem, kinds = priced.problem, priced.kinds
     kind_of = {device: kind for kind in kinds for device in kind}
@@ -84,7 +81,7 @@ def follow(priced: PricedBlocks, cheap: Plan, dear: Plan, n_cheap: int) -> IntAr
 
 
 def exchange(kinds: list[list[int]], here: int, held: NDArray[Any], room: FloatArray) -> IntArray:
-    """(n_devices,) which device takes the part of each: the entry's is ``here``."""
+    """(n_devices,) the device that replaces each one; ``here`` replaces the entry's."""
     taken = np.empty(len(held), dtype=np.int64)
     for kind in kinds:
         parts, devices = list(kind), list(kind)

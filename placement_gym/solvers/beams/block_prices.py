@@ -1,10 +1,10 @@
 """Bounds of overlapping schedules from blocks that are searched on their own.
 
-Where all tasks come before or after one, the latency is the sum of the times of the blocks between
-such tasks. With a price of memory instead of its limits, placements of blocks depend on each other
-only by the devices of the borders: the least cost of the whole follows block by block from the
-last one, less what memory up to the limits costs. Any price gives a bound; the best one is searched
-along one direction. Blocks that are alike are searched once.
+Some tasks are borders: every other task comes before or after them. The latency is the sum of the
+times of the blocks between borders. With a price of memory instead of its limits, the placements of
+blocks depend on each other only through the devices of the borders. The least total cost then
+follows block by block from the last one, minus the price of the memory within the limits. Any price
+gives a bound; the best one is searched for along one direction. Equal blocks are searched once.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class Tangent(NamedTuple):
     slope_ms: float
 
 
-class Plan(NamedTuple):
-    """A bound, and the placements of blocks that it is about.
+class BlockPlan(NamedTuple):
+    """A bound, and the placements of blocks that it comes from.
 
     Attributes:
         tangent: The bound.
@@ -88,9 +88,9 @@ class PricedBlocks:
         self.memory, self.bound_ms = self.first_prices(tasks)
 
     def first_prices(self, tasks: Tasks) -> tuple[FloatArray, float]:
-        """(n_devices,) prices of memory in ms a byte, and the bound in ms that they come with.
+        """(n_devices,) prices of memory in ms per byte, and the bound in ms that they give.
 
-        Those of the path-load program; of many tasks what time the fastest device saves per byte.
+        Those of the path-load program; for many tasks, the time per byte that fast devices save.
         """
         problem, limits = self.problem, self.problem.limits_bytes
         memory = np.zeros(len(limits))
@@ -103,8 +103,8 @@ class PricedBlocks:
             memory[kind] = sets[0].memory[kind].mean()
         return memory, bound_ms
 
-    def solve(self, scale: float) -> Plan | None:
-        """Bound the latency with multiples of the first prices of memory.
+    def solve(self, scale: float) -> BlockPlan | None:
+        """Bound the latency at a multiple of the first prices of memory.
 
         Returns:
             None if the time is up.
@@ -133,7 +133,7 @@ class PricedBlocks:
         free = memory @ limits
         slope_ms = (spent[first] + loose - free) / max(scale, GAP)
         tangent = Tangent(scale, float(total + loose - free), float(slope_ms))
-        return Plan(tangent, choices[::-1])
+        return BlockPlan(tangent, choices[::-1])
 
     def search(self, block: Block, device: int, scale: float, beyond: FloatArray) -> Cost | None:
         """The least cost of a block that is entered on a device, and of all that follows it."""
@@ -177,8 +177,8 @@ def bound_by_blocks(
     return Solution(None, min(best_ms, upper_ms), proven=False)
 
 
-def vary(priced: PricedBlocks, upper_ms: float = np.inf) -> Iterator[Plan]:
-    """Solve with other and other scales of the prices, up to about the highest bound.
+def vary(priced: PricedBlocks, upper_ms: float = np.inf) -> Iterator[BlockPlan]:
+    """Solve at one scale of the prices after another, until the bound hardly rises any more.
 
     Args:
         priced: What is solved.
@@ -206,7 +206,7 @@ def vary(priced: PricedBlocks, upper_ms: float = np.inf) -> Iterator[Plan]:
 
 
 def meet(low: Tangent, high: Tangent) -> tuple[float, float]:
-    """Where two tangents have the same value, and that value."""
+    """The scale at which two tangents intersect, and their value there."""
     rise = low.slope_ms - high.slope_ms
     gap = high.bound_ms - high.slope_ms * high.scale - low.bound_ms + low.slope_ms * low.scale
     scale = gap / rise

@@ -1,4 +1,4 @@
-"""The least cost of a block: its time, a price of its memory, and what its exit's device costs."""
+"""The least cost of a block: its time, the price of its memory, and the cost of what follows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from placement_gym.solvers.beams.expansion import MAX_SLOTS, Layer, merge_alike
 from placement_gym.solvers.beams.frontier import Frontier
 from placement_gym.solvers.beams.growth import MAX_STATES, find_tails
 from placement_gym.solvers.beams.potentials import Potentials
-from placement_gym.solvers.beams.prices import Prices
+from placement_gym.solvers.beams.prices import RowPrices
 from placement_gym.solvers.programs.growing import GrowingSolver
 from placement_gym.solvers.programs.load_cuts import LoadCuts
 from placement_gym.solvers.programs.path_program import PathProgram
@@ -24,7 +24,7 @@ WIDTHS = (100, 1_000, 10_000)
 
 
 class Cost(NamedTuple):
-    """A bound, and the placement that it is about.
+    """A lower bound of a block's cost, and the best placement that was found.
 
     Attributes:
         least: No placement costs less.
@@ -92,9 +92,9 @@ class BlockSearch:
         most = int(np.diff(frontier.first_live).max())
         if frontier.n_slots > MAX_SLOTS or len(self.beyond) ** most > MAX_STATES:
             return divided
-        return self.widen(frontier, cuts, Prices.of(self.block, cuts, found.prices), divided)
+        return self.widen(frontier, cuts, RowPrices.of(self.block, cuts, found.prices), divided)
 
-    def widen(self, frontier: Frontier, cuts: LoadCuts, prices: Prices, divided: Cost) -> Cost:
+    def widen(self, frontier: Frontier, cuts: LoadCuts, prices: RowPrices, divided: Cost) -> Cost:
         """Search with one width after another until nothing is dropped or the time is up."""
         unit = self.block.tasks.unit
         self.step_price = np.zeros(frontier.ms.shape)
@@ -125,7 +125,7 @@ class BlockSearch:
         width: int,
         upper: float,
     ) -> tuple[list[Layer], float]:
-        """Search once; returns all layers up to the last one, and the least bound dropped."""
+        """Search once; returns all layers up to the last one, and the lowest bound dropped."""
         n_times = tail.shape[1] + len(self.beyond)
         n_values = n_times + 1 + potentials.cut.shape[2] + 1
         layer = Layer(

@@ -18,14 +18,15 @@ from placement_gym.solvers.tasks import Tasks
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """What runs between two borders, as a problem of its own without limits.
+    """The tasks between two borders, as a problem of its own without memory limits.
 
     Attributes:
         tasks: In the order of the list schedule: the entry, which takes no time, the inner tasks,
             and the exit, which is the entry of the next block.
         possible: (n_units, n_devices) bool, which device can run which of the tasks' units.
-        unit_bytes: (n_units,) bytes; 0 for what other blocks count.
-        unit: (n_units,) the unit of the whole problem; the ends of all tasks have larger numbers.
+        unit_bytes: (n_units,) bytes; 0 for units that are counted in another block.
+        unit: (n_units,) the unit of the whole problem; the added first and last task have larger
+            numbers.
     """
 
     tasks: Tasks
@@ -44,7 +45,7 @@ class Block:
 
     @cached_property
     def contents(self) -> bytes:
-        """What makes two blocks the same problem."""
+        """A digest that is equal where two blocks are the same problem."""
         tasks = self.tasks
         parts = (tasks.unit, tasks.ms, tasks.transfer_ms, self.possible, self.unit_bytes)
         read = tasks.tensors.source, tasks.tensors.offsets, tasks.tensors.readers
@@ -59,11 +60,11 @@ class Block:
 
 @dataclass(frozen=True, eq=False)
 class Blocks:
-    """All blocks.
+    """All blocks of a problem.
 
-    The entry of the first one and the exit of the last one are added to the tasks: they take no
-    time, and what they are read by and read needs none to move. Tiny tasks are left out, which only
-    makes a schedule faster.
+    The entry of the first one and the exit of the last one are added to the tasks: neither they nor
+    the transfers from and to them take time. Tiny tasks are left out, which can only make a
+    schedule faster.
 
     Attributes:
         blocks: In order.
@@ -82,7 +83,7 @@ class Blocks:
             tasks: What is placed.
             order: (n_tasks,) a topological order of the tasks, in which a list schedule runs them.
         """
-        core = order[~np.logical_or(*find_tiny(tasks))[order]]
+        core = order[~np.logical_or(*find_tiny(problem, tasks))[order]]
         ended = add_ends(tasks, core)
         counted = np.arange(problem.n_units + 2) >= problem.n_units
         possible = np.pad(problem.possible, ((0, 2), (0, 0)), constant_values=True)

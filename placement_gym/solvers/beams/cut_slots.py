@@ -1,4 +1,4 @@
-"""Interval load cuts on the way: what is known of each while tasks are placed step by step."""
+"""Interval load cuts of partial placements: what is known of each as tasks are placed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from placement_gym.arrays import FloatArray, IntArray
 from placement_gym.solvers.beams.frontier import NOTHING, Frontier
-from placement_gym.solvers.beams.prices import Prices
+from placement_gym.solvers.beams.prices import RowPrices
 from placement_gym.solvers.programs.load_cuts import END, START, LoadCuts
 
 
@@ -36,8 +36,8 @@ class CutSlots(NamedTuple):
     inside: IntArray
 
     @classmethod
-    def of(cls, frontier: Frontier, cuts: LoadCuts, sets: list[Prices]) -> CutSlots:
-        """Assign slots to the cuts that have a price in some set."""
+    def of(cls, frontier: Frontier, cuts: LoadCuts, sets: list[RowPrices]) -> CutSlots:
+        """Assign slots to the cuts that have a positive price in some set."""
         n = len(frontier.order)
         prices = np.stack([one.cut for one in sets])
         priced = np.flatnonzero(prices.any(axis=0))
@@ -67,7 +67,7 @@ class CutSlots(NamedTuple):
         )
 
     def price_ms(self, frontier: Frontier, ms: FloatArray) -> FloatArray:
-        """(n_sets, n, n_devices) what each step's (n, n_devices) time costs by all cuts."""
+        """(n_sets, n, n_devices) price of each step's (n, n_devices) time in all cuts."""
         cost = np.zeros((len(self.price), *ms.shape))
         for (_, last, device), tasks, price in zip(
             self.cuts, self.tasks, self.price.T, strict=True
@@ -83,7 +83,7 @@ class CutSlots(NamedTuple):
 
 
 def find_spans(frontier: Frontier, cuts: IntArray) -> tuple[IntArray, IntArray]:
-    """(n_cuts,) steps before which each of (n_cuts, 3) cuts begins and no longer counts."""
+    """(n_cuts,) first step that counts for each of (n_cuts, 3) cuts, and first that does not."""
     n = len(frontier.order)
     first, last = cuts[:, 0], cuts[:, 1]
     begins = np.where(first == START, 0, frontier.step[first] + 1)
@@ -92,7 +92,7 @@ def find_spans(frontier: Frontier, cuts: IntArray) -> tuple[IntArray, IntArray]:
 
 
 def colour_intervals(begins: IntArray, ends: IntArray) -> IntArray:
-    """(n,) the lowest numbers such that intervals that overlap have different ones."""
+    """(n,) the lowest numbers that differ between any two intervals that overlap."""
     colour = np.full(len(begins), NOTHING)
     free_from: list[int] = []
     for i in np.argsort(begins, kind="stable").tolist():

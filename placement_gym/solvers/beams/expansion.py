@@ -19,7 +19,7 @@ COMPARED = 400
 
 
 class Layer(NamedTuple):
-    """Partial placements of equally many tasks.
+    """Partial placements of the same number of tasks.
 
     Attributes:
         code: (k,) uint64: three bits for the device of each slot; above them a bit for each device
@@ -38,14 +38,17 @@ class Layer(NamedTuple):
     device: NDArray[np.int8]
 
     def take(self, kept: IntArray | slice) -> Layer:
-        """Those of an index array or a slice."""
+        """Select partial placements by an index array or a slice."""
         code, values, bound = self.code[kept], self.values[kept], self.bound[kept]
         return Layer(code, values, bound, self.parent[kept], self.device[kept])
 
 
 @njit(cache=True, nogil=True, inline="always")
 def is_allowed(frontier: Frontier, k: int, code: np.uint64, here: int, alike: IntArray) -> bool:
-    """Whether a device can run the task of step k, has its unit, and is no copy of an unused one.
+    """Whether step k may use a device.
+
+    The device must support the task, run the rest of its unit if that is placed, and not have an
+    unused device of equal properties before it.
 
     Args:
         frontier: The steps.
@@ -76,7 +79,7 @@ def place_task(
     cut_at: int,
     ordered: bool,
 ) -> tuple[np.uint64, float]:
-    """Place the task of step k on a device: change the times of a partial placement.
+    """Place the task of step k on a device, and update a partial placement in place.
 
     Args:
         frontier: The steps.
@@ -84,9 +87,9 @@ def place_task(
         k: The step.
         code: See ``Layer``.
         here: The device.
-        row: (n_values,) slots first.
-        free_at: Where the times begin when devices are free.
-        cut_at: Where the cut slots begin.
+        row: (n_values,) of the partial placement, see ``Layer``.
+        free_at: Column of the time at which the first device is free.
+        cut_at: Column of the first cut slot.
         ordered: See ``expand``.
 
     Returns:
@@ -149,10 +152,10 @@ def expand(
             overlap, and only its load counts.
         k: The step.
         layer: Partial placements before it.
-        upper: Bounds from here on are discarded, ms.
+        upper: Partial placements whose bound reaches it are discarded, ms.
 
     Returns:
-        The number of partial placements, and arrays that begin with them.
+        The number of extended placements, and arrays whose first entries they are.
     """
     n_slots, d = tail.shape[1], tail.shape[2]
     n_sets, n_cuts = potentials.last.shape[0], potentials.cut.shape[2]
@@ -213,9 +216,9 @@ def expand(
 
 @njit(cache=True, nogil=True)
 def delay_devices(row: FloatArray, live: IntArray, free_at: int, d: int) -> None:
-    """Let no device be free before the first of the live tasks has finished, in place.
+    """Raise the times at which devices are free to the first finish of a live task, in place.
 
-    Tasks that are still to be placed read one of them, so that none of them begins sooner.
+    Every task that is still to be placed reads a live task, so none of them can start sooner.
     """
     soonest = np.inf
     for s in live:
@@ -233,22 +236,23 @@ def merge_alike(
     memory: FloatArray,
     n_times: int,
 ) -> BoolArray:
-    """Merge partial placements into others of the same code that are nowhere much worse.
+    """Merge partial placements into others of the same code that are not much worse in any value.
 
-    The other one then takes the lesser of both values, and what is derived from them falls by as
-    much, so that its bound holds for the completions of both. Without slack only what is dominated
-    goes, and nothing changes.
+    The other one then takes the smaller of both values, and everything derived from them is lowered
+    accordingly, so that its bound is valid for the completions of both. Without slack, only
+    dominated placements are removed, and no value changes.
 
     Args:
         layer: Partial placements; its values and bounds change.
         order: (k,) by code, then by bound.
-        compared: Columns of values that make a partial placement worse.
+        compared: Columns of values in which a larger number is worse.
         slack: (n_values,) how much worse the other one may be.
         memory: (n_sets, n_devices) see ``Potentials``.
-        n_times: Times are the first columns and one after bytes; what follows derives from times.
+        n_times: Number of times in the first columns. The column after the bytes is a time, too;
+            later columns are derived from times.
 
     Returns:
-        (k,) which remain.
+        (k,) bool, the partial placements that remain.
     """
     code, values, n_devices = layer.code, layer.values, memory.shape[1]
     latest = n_times + n_devices

@@ -1,4 +1,4 @@
-"""Tasks in the order in which placements are built up, and the tasks that later ones still read."""
+"""The order in which tasks are placed, and which placed tasks are still to be read at each step."""
 
 from __future__ import annotations
 
@@ -11,20 +11,23 @@ from placement_gym.solvers.placeable import Placeable
 from placement_gym.solvers.tasks import Tasks
 
 TINY = 1e-5
+"""Of the sum of all tasks' fastest times: a task that takes at most this share is tiny."""
+MANY = 10_000
+"""Of more tasks, the sum of as many mean ones counts: else all would be tiny in the end."""
 NOTHING = -1
 
 
 class Frontier(NamedTuple):
-    """One step places one task; a slot holds a task that is placed and still read.
+    """Each step places one task; a slot holds a placed task that is still to be read.
 
-    The operators of a unit are read by each other: only the first one chooses a device.
+    The operators of a unit count as reading each other: only the first one chooses a device.
 
     Attributes:
         order: (n,) task of each step.
         step: (n,) step of each task.
         ms: (n, n_devices) time of the step's task; infinite where a device cannot run it.
-        held: (n,) bytes of the task's unit at its first task, else 0.
-        tiny: (n,) bool, tasks that take almost no time and do not wait for their device.
+        held: (n,) bytes of the unit at its first task, else 0.
+        tiny: (n,) bool, tasks that take almost no time and so do not wait for their device.
         chain: (n,) slot of the unit's previous task, or ``NOTHING``.
         slot: (n,) slot of the task, or ``NOTHING`` if nothing reads it.
         first_read: (n + 1,) where each step's readings begin.
@@ -102,12 +105,20 @@ class Frontier(NamedTuple):
         )
 
 
-def find_tiny(tasks: Tasks) -> tuple[BoolArray, BoolArray]:
-    """(n_tasks,) tasks that take almost no time and have only such ancestors; descendants."""
+def find_tiny(problem: Placeable, tasks: Tasks) -> tuple[BoolArray, BoolArray]:
+    """Find tasks that take almost no time on any device that can run them.
+
+    Returns:
+        (n_tasks,) bool, those that have only such ancestors; and, of the others, those that have
+        only such descendants.
+    """
     tensor, reader = tasks.tensors.readings()
     maker = tasks.tensors.source[tensor]
-    slowest = tasks.ms.max(axis=1)
-    first = slowest <= TINY * slowest.sum()
+    possible = problem.possible[tasks.unit]
+    slowest = np.where(possible, tasks.ms, 0.0).max(axis=1)
+    fastest = np.where(possible, tasks.ms, np.inf).min(axis=1)
+    total = np.where(np.isfinite(fastest), fastest, 0.0).sum() * min(MANY / len(tasks), 1.0)
+    first = slowest <= TINY * total
     last = first.copy()
     for r in np.argsort(reader, kind="stable"):
         first[reader[r]] &= first[maker[r]]

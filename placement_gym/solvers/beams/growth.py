@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from placement_gym.arrays import FloatArray, IntArray
-from placement_gym.costs.rank import upward_rank
 from placement_gym.costs.semantics import Semantics
 from placement_gym.costs.table import CostTable
 from placement_gym.problem import Problem
@@ -32,8 +31,8 @@ MAX_STATES = 100_000
 class Grower:
     """Places one task after another in all partial placements that are kept.
 
-    The latency is exact for a list schedule without contention and gaps in which no task takes
-    almost no time; else it is a lower bound of the schedule's.
+    The latency is exact for a list schedule without contention, gaps and tiny tasks; otherwise it
+    is a lower bound.
 
     Args:
         problem: Units, devices, support and memory limits.
@@ -41,7 +40,7 @@ class Grower:
         semantics: What the latency means.
         end: When to stop, by ``perf_counter``.
         merged: Partial placements are merged if none of the times and bytes of one exceeds the
-            other's by more than this share of the latency or limit. Bounds fall little by that;
+            other's by more than this share of the latency or limit. This lowers bounds a little;
             zero keeps the latency exact.
     """
 
@@ -58,7 +57,7 @@ class Grower:
         self.ordered = semantics.schedule == "list"
         tasks = Tasks.of_operators(problem.units, costs)
         order = list_order(tasks, semantics.order)
-        tiny = find_tiny(tasks)
+        tiny = find_tiny(problem, tasks)
         self.tasks = replace(tasks, ms=np.where((tiny[0] | tiny[1])[:, None], 0.0, tasks.ms))
         self.frontier = Frontier.of(problem, self.tasks, order, tiny)
         self.alike = np.full(len(problem.devices), -1)
@@ -74,7 +73,7 @@ class Grower:
 
     @property
     def is_narrow(self) -> bool:
-        """Whether few enough tasks and devices matter at a time."""
+        """Whether few enough tasks are live at a time, on few enough devices, to be searched."""
         n_devices, most = len(self.problem.devices), int(np.diff(self.frontier.first_live).max())
         fits = self.frontier.n_slots <= MAX_SLOTS and n_devices <= CODED_DEVICES
         return fits and n_devices**most <= MAX_STATES and len(self.tasks) <= MAX_TASKS
@@ -94,7 +93,7 @@ class Grower:
         )
 
     def advance(self, step: int, layer: Layer, width: int, upper_ms: float) -> tuple[Layer, float]:
-        """Place one more task; returns the best partial placements and the least bound dropped."""
+        """Place one more task; returns the best partial placements and the lowest bound dropped."""
         assert self.potentials is not None
         count, grown = expand(
             self.frontier,
@@ -109,19 +108,24 @@ class Grower:
         )
         return self.keep_best(grown.take(slice(count)), width)
 
-    def keep_best(self, layer: Layer, width: int, merged: float = 1.0) -> tuple[Layer, float]:
+    def keep_best(self, layer: Layer, width: int) -> tuple[Layer, float]:
         """Merge partial placements, and drop those of the highest bounds; see ``advance``.
+
+        Args:
+            layer: Partial placements; its values and bounds change.
+            width: How many are kept.
+        """
+        kept, dropped_ms = self.choose(layer, width)
+        return layer.take(kept), dropped_ms
+
+    def choose(self, layer: Layer, width: int, merged: float = 1.0) -> tuple[IntArray, float]:
+        """Indices of what ``keep_best`` keeps, and the lowest bound that it drops.
 
         Args:
             layer: Partial placements; its values and bounds change.
             width: How many are kept.
             merged: Multiplies the share by which merged ones may differ.
         """
-        kept, dropped_ms = self.choose(layer, width, merged)
-        return layer.take(kept), dropped_ms
-
-    def choose(self, layer: Layer, width: int, merged: float = 1.0) -> tuple[IntArray, float]:
-        """Indices of what ``keep_best`` keeps, and the least bound that it drops."""
         assert self.potentials is not None
         by_code = np.lexsort((layer.bound, layer.code))
         n_times, memory = self.tail.shape[1] + len(self.alike), self.potentials.memory
@@ -133,7 +137,7 @@ class Grower:
         return kept[:width], float(layer.bound[kept[width]])
 
     def slack(self, layer: Layer) -> FloatArray:
-        """(n_values,) how much of each value does not matter."""
+        """(n_values,) difference in each value that merging ignores."""
         n_slots, n_devices = self.tail.shape[1:]
         slack = np.zeros(layer.values.shape[1])
         slack[: n_slots + n_devices] = self.bound_ms
@@ -145,7 +149,7 @@ class Grower:
 
     @property
     def compared(self) -> IntArray:
-        """Columns of values that make a partial placement worse."""
+        """Columns of values in which a larger number is worse."""
         n_slots, n_devices = self.tail.shape[1:]
         memory_at = n_slots + n_devices
         limited = np.flatnonzero(np.isfinite(self.problem.limits_bytes))
@@ -157,11 +161,11 @@ def list_order(tasks: Tasks, order: str) -> IntArray:
     """(n_tasks,) operators in the order in which a list schedule runs them."""
     if order == "fifo":
         return np.arange(len(tasks))
-    return np.argsort(-upward_rank(tasks.ms, tasks.transfer_ms, tasks.tensors), kind="stable")
+    return tasks.rank_order()
 
 
 def find_tails(frontier: Frontier, beyond: ArrayLike = 0.0) -> FloatArray:
-    """(n + 1, n_slots, n_devices) least time after the finish of each slot before each step, ms.
+    """(n + 1, n_slots, n_devices) least time that follows the finish in each slot, by step, ms.
 
     Args:
         frontier: The steps.

@@ -30,7 +30,7 @@ def join(
     capacity: int,
     done: int,
 ) -> tuple[int, int, Layer, IntArray]:
-    """Join partial placements of one code with each one of the piece that follows.
+    """Join partial placements of one code with every one of the piece that follows.
 
     Args:
         frontier: The steps.
@@ -41,16 +41,16 @@ def join(
         slot: The slot that is live before the piece.
         layer: Partial placements before it.
         start: (n_values,) the one from which the piece was searched.
-        grown: What came of it.
+        grown: Partial placements at the end of the piece.
         fresh: (n_cut_slots,) cuts that began within the piece.
-        last: (n_sets,) weight of all finishes within the piece that are weighted by themselves.
-        upper: Bounds from here on are discarded, ms.
-        capacity: At most so many are joined at once, and at least ``grown``.
-        done: Number in ``layer`` to begin with.
+        last: (n_sets,) sum of ``Potentials.last`` over the piece.
+        upper: Joined placements whose bound reaches it are discarded, ms.
+        capacity: Maximum number that is joined at once; at least the length of ``grown``.
+        done: Index in ``layer`` to start from.
 
     Returns:
-        How many there are, the next number in ``layer``, arrays that begin with them, and their
-        numbers in ``grown``.
+        The number of joined placements, the next index in ``layer``, arrays whose first entries
+        they are, and their indices in ``grown``.
     """
     n_slots, d = tail.shape[1], tail.shape[2]
     n_sets, n_cuts = potentials.last.shape[0], potentials.cut.shape[2]

@@ -1,9 +1,9 @@
 """Pieces of a list schedule between tasks that all later ones wait for, searched on their own.
 
-Where one task alone is live and no device is busy longer, all times are that of its finish. What
-follows up to the next such task can then be searched once for each device of the task, from the
-least time and memory of all partial placements there, and joined with each of them. A piece has far
-fewer partial placements than the whole: where those are too many, this is what bounds them.
+Where a single task is live and no device is busy for longer, every time is that of its finish. The
+piece up to the next such task can then be searched once for each device of the task, from the least
+time and memory of all partial placements there, and joined with each of them. A piece has far fewer
+partial placements than the whole, so that this gives a bound where the whole has too many.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SAME = 1e-12
 
 
 class Step(NamedTuple):
-    """From partial placements to the one before the last task.
+    """Leads back from partial placements to those without the last task.
 
     Attributes:
         parent: (k,) number in the previous layer.
@@ -36,7 +36,7 @@ class Step(NamedTuple):
 
 
 class Joined(NamedTuple):
-    """From partial placements to the one before the last piece, and to the piece's own.
+    """Leads back from partial placements to those before the last piece, and to the piece's own.
 
     Attributes:
         parent: (k,) number in the layer before the piece.
@@ -57,7 +57,7 @@ class PieceSearch:
     Args:
         grower: What places a task.
         width: How many partial placements are kept.
-        upper_ms: Bounds from here on are discarded.
+        upper_ms: Partial placements whose bound reaches it are discarded.
         end: When to stop, by ``perf_counter``.
     """
 
@@ -82,12 +82,12 @@ class PieceSearch:
         """Grow a layer to the next border.
 
         Args:
-            begin: Step before which the layer is.
-            layer: Partial placements.
-            moves: Where the way back is added.
+            begin: The first step to place.
+            layer: Partial placements before it.
+            moves: Steps so far, to which the new ones are added.
 
         Returns:
-            The layer there, None if the time is up; the least bound dropped; and the border.
+            The layer there, None if the time is up; the lowest bound dropped; and the border.
         """
         until = int(self.borders[np.searchsorted(self.borders, begin, side="right")])
         grown, dropped_ms, steps = self.grow(begin, until, layer)
@@ -157,7 +157,7 @@ class PieceSearch:
     def reduce(
         self, pool: list[tuple[Layer, IntArray, IntArray]]
     ) -> tuple[list[tuple[Layer, IntArray, IntArray]], float]:
-        """Put joined partial placements together and keep the best."""
+        """Combine joined partial placements and keep the best."""
         layers, labels, pieces = zip(*pool, strict=True)
         layer = Layer(*(np.concatenate(parts) for parts in zip(*layers, strict=True)))
         kept, dropped_ms = self.grower.choose(layer, self.width, MERGED_AT_BORDERS)
@@ -165,10 +165,10 @@ class PieceSearch:
         return [(layer.take(kept), label, piece)], dropped_ms
 
     def ideal_start(self, begin: int, until: int, layer: Layer) -> Layer:
-        """One partial placement that is nowhere worse than any of a layer of one code.
+        """One partial placement that is in no value worse than any of a layer of one code.
 
-        Its weighted finishes are raised such that its bounds, too, are the least of the layer's,
-        while any of the cuts that have begun before are still open.
+        Its weighted finishes are raised so that its bounds are the lowest of the layer's, too,
+        whichever of the earlier cuts are still open.
         """
         potentials, slot = self.potentials, self.slot(begin)
         n_slots, n_devices = self.grower.tail.shape[1:]
@@ -194,10 +194,10 @@ class PieceSearch:
     def join_some(
         self, begin: int, until: int, layer: Layer, start: Layer, grown: Layer, done: int
     ) -> tuple[Layer, IntArray, int]:
-        """Join partial placements from number ``done`` on with all of a piece.
+        """Join partial placements from index ``done`` on with all those of a piece.
 
         Returns:
-            What fits and is not discarded, its numbers in the piece, and the next number.
+            Those that fit and are not discarded, their indices in the piece, and the next index.
         """
         grower = self.grower
         count, done, joined, label = join(

@@ -1,4 +1,4 @@
-"""What the rest of a placement costs at least, by the prices of the path-load program's rows."""
+"""Lower bounds on completing a partial placement, from prices of the path-load program's rows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numba import njit
 from placement_gym.arrays import FloatArray, IntArray
 from placement_gym.solvers.beams.cut_slots import CutSlots
 from placement_gym.solvers.beams.frontier import Frontier
-from placement_gym.solvers.beams.prices import Prices
+from placement_gym.solvers.beams.prices import RowPrices
 from placement_gym.solvers.placeable import Placeable
 from placement_gym.solvers.programs.load_cuts import LoadCuts
 
@@ -18,24 +18,24 @@ from placement_gym.solvers.programs.load_cuts import LoadCuts
 class Potentials(NamedTuple):
     """Lower bounds of the latency of all completions of a partial placement.
 
-    Before step k, by set j of prices: the weighted finishes of tasks in slots, bounds of finishes
-    by cuts, times when devices are free and memory in use, plus the least cost of later steps given
-    the devices of the slots.
+    Before step k, and for set j of prices, a bound is the weighted sum of the finishes in slots, of
+    the finishes that cuts imply, of the times at which devices are free, and of the memory in use;
+    plus the least cost of later steps given the devices of the slots.
 
     Attributes:
         finish: (n_sets, n + 1, n_slots) weight of each slot's finish.
         cut: (n_sets, n + 1, n_cut_slots) weight of each cut slot.
         last: (n_sets, n) weight of the finish of each step's task.
-        load: (n_sets, n_devices) weight of when a device is free.
+        load: (n_sets, n_devices) weight of the time at which a device is free.
         memory: (n_sets, n_devices) weight of bytes in use.
         constant: (n_sets,).
         first_rest: (n + 2,) where the values of each step begin in ``rest``.
         rest: (n_sets, ...) least cost of the steps from k on, for each assignment of the live slots
             as a number in base n_devices, the first slot's digit the lowest.
-        first_begin: (n + 1,) where each step's cuts that begin with its finish begin.
-        begin: Cut slots.
-        first_inside: (n + 1,) where each step's cuts that it is inside of begin.
-        inside: (.., 2) cut slots and devices.
+        first_begin: (n + 1,) where the entries of ``begin`` for each step's finish begin.
+        begin: (...,) slots of the cuts that begin with a step's finish.
+        first_inside: (n + 1,) where each step's entries of ``inside`` begin.
+        inside: (..., 2) slots of the cuts that a step is part of, and their devices.
     """
 
     finish: FloatArray
@@ -57,17 +57,17 @@ class Potentials(NamedTuple):
         problem: Placeable,
         frontier: Frontier,
         cuts: LoadCuts,
-        sets: list[Prices],
+        sets: list[RowPrices],
         price: FloatArray | float = 0.0,
     ) -> Potentials:
         """Compute the weights from sets of prices of the same cuts.
 
         Args:
-            problem: What has the memory limits.
+            problem: Has the memory limits.
             frontier: The steps.
             cuts: The cuts.
             sets: Prices of rows.
-            price: (n, n_devices) what the task of each step costs on each device besides.
+            price: (n, n_devices) additional price of the task of each step on each device.
         """
         d = frontier.ms.shape[1]
         ms = np.where(np.isfinite(frontier.ms), frontier.ms, 0.0)
@@ -105,7 +105,7 @@ def sum_readings(frontier: Frontier, weight: FloatArray) -> FloatArray:
 
 
 def weigh_finishes(frontier: Frontier, reading: FloatArray) -> FloatArray:
-    """(n_sets, n + 1, n_slots) sum of the weights of the readings of a slot that are to come."""
+    """(n_sets, n + 1, n_slots) weight of all readings of a slot that are still to come."""
     n = len(frontier.order)
     weight = np.zeros((len(reading), n + 1, max(frontier.n_slots, 1)))
     reader = np.repeat(np.arange(n), np.diff(frontier.first_read))
@@ -124,7 +124,7 @@ def find_rest(
         frontier: The steps.
         first_rest: See ``Potentials``.
         unary: (n_sets, n, n_devices) price of each step's task on each device.
-        reading: (n_sets, n_readings) price of a ms of each reading.
+        reading: (n_sets, n_readings) price per ms of each reading.
     """
     n, d = frontier.ms.shape
     n_sets = len(unary)
@@ -177,9 +177,9 @@ def weigh_times(
         live: The slots in use.
         code: Their devices as a number, see ``Potentials.rest``.
         row: (n_values,) of the partial placement.
-        free_at: Where the times begin when devices are free.
+        free_at: Column of the time at which the first device is free.
         n_devices: Number of devices.
-        cut_at: Where the cut slots begin.
+        cut_at: Column of the first cut slot.
     """
     total: float = potentials.rest[j, potentials.first_rest[k] + code]
     for s in live:

@@ -21,15 +21,15 @@ ROUNDS = 6
 LEAST = 1e-7
 
 
-class Prices(NamedTuple):
-    """Prices of rows, none negative: with any such prices the weighted rows are a lower bound.
+class RowPrices(NamedTuple):
+    """Prices of rows, none of them negative: any such prices give a lower bound.
 
     Attributes:
         first: (n_tasks,) of the row of a task without inputs.
         last: (n_tasks,) of the row of a task that nothing reads.
         reading: (n_readings,) of the rows of each reading together.
         load: (n_devices,) of the load of a device.
-        memory: (n_devices,) ms a byte.
+        memory: (n_devices,) ms per byte.
         cut: (n_cuts,) of interval load cuts.
     """
 
@@ -41,8 +41,8 @@ class Prices(NamedTuple):
     cut: FloatArray
 
     @classmethod
-    def of(cls, problem: Placeable, cuts: LoadCuts, price: FloatArray) -> Prices:
-        """Sort the prices of rows by what the rows are about."""
+    def of(cls, problem: Placeable, cuts: LoadCuts, price: FloatArray) -> RowPrices:
+        """Group the prices of rows by what the rows constrain."""
         built, price = cuts.built, np.abs(price)
         n, d = built.tasks.ms.shape
         sizes = {"first": n, "last": n, "reading": len(built.tasks.tensors.readers), "load": d}
@@ -59,11 +59,13 @@ class Prices(NamedTuple):
         return cls(**about, memory=memory, cut=np.where(cut > LEAST, cut, 0.0))
 
 
-def find_prices(problem: Problem, tasks: Tasks, end: float) -> tuple[LoadCuts, list[Prices], float]:
+def find_prices(
+    problem: Problem, tasks: Tasks, end: float
+) -> tuple[LoadCuts, list[RowPrices], float]:
     """Solve the program with divided units at several limits of memory.
 
-    Prices of less memory are a better bound for a partial placement that has used up more than its
-    part.
+    Prices at a lower limit give a better bound for a partial placement that has already used more
+    than its share of memory.
 
     Args:
         problem: Units, devices, support and memory limits.
@@ -92,11 +94,13 @@ def find_prices(problem: Problem, tasks: Tasks, end: float) -> tuple[LoadCuts, l
         if solved is None:
             break
         points.append(solved)
-    sets = [Prices.of(problem, cuts, point.prices) for point in points if point.prices is not None]
+    sets = [
+        RowPrices.of(problem, cuts, point.prices) for point in points if point.prices is not None
+    ]
     return cuts, sets, points[0].bound if points else found.bound
 
 
 def memory_rows(problem: Placeable) -> tuple[IntArray, IntArray]:
-    """Rows of the program that limit memory, and the devices that they are about."""
+    """Rows of the program that limit memory, and the devices whose memory they limit."""
     limited = np.flatnonzero(np.isfinite(problem.limits_bytes))
     return problem.n_units + np.arange(len(limited)), limited

@@ -1,4 +1,4 @@
-"""Annealing of a placement in a model of its latency, by moves of clusters of all sizes."""
+"""Annealing of a placement under a model of its latency, by moves of clusters of all sizes."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from placement_gym.arrays import BoolArray, IntArray
 from placement_gym.solvers.levels.coarsen import Hierarchy
 from placement_gym.solvers.levels.levels import Level
 from placement_gym.solvers.levels.models import SERIAL, Operators, estimate_ms
-from placement_gym.solvers.levels.refine import Prices, State, move, relieve
+from placement_gym.solvers.levels.refine import RefinementPrices, State, move, relieve
 
 SHIFTS, RUNS = 0.5, 0.75
-"""Shares of moves that shift one cluster, and of those that shift it or a run; others swap two."""
+"""Share of moves that shift one cluster, and of those that shift one or a run; others swap two."""
 TRIES = 8
 
 
@@ -49,14 +49,14 @@ def anneal(
     operators: Operators,
     model: int,
     state: State,
-    prices: Prices,
+    prices: RefinementPrices,
     steps: int,
     heat: float,
     seed: int,
 ) -> tuple[float, IntArray]:
-    """Move, swap and shift clusters for some steps; the state ends where the last one led.
+    """Shift and swap clusters for some steps; the state is left at the last accepted placement.
 
-    In series a move is charged by what it changes; other schedules are estimated as a whole.
+    A serial latency is updated by what a move changes; other latencies are estimated anew.
 
     Args:
         level: The finest level.
@@ -64,13 +64,13 @@ def anneal(
         operators: What the model computes with.
         model: The model of the latency.
         state: A placement within limits; changed in place.
-        prices: By which units leave a device that a move overfills.
-        steps: Moves that are tried.
+        prices: Decide which units leave a device that a move has overfilled.
+        steps: Number of moves to try.
         heat: Temperature, in log latency.
-        seed: Of all random choices.
+        seed: Seed of all random choices.
 
     Returns:
-        The least estimate in ms that a move led to, and its placement.
+        The lowest estimate that a move reached, in ms, and its placement.
     """
     np.random.seed(seed)
     place = state.place

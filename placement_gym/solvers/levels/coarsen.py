@@ -22,12 +22,12 @@ from placement_gym.solvers.levels.levels import Level
 
 COARSEST = 100
 LARGEST_SHARE = 0.125
-"""Of the least memory limit, and of all time, that a cluster may hold."""
+"""Share of the smallest memory limit, and of the total time, that a cluster may hold."""
 ENOUGH = 0.9
-"""A round that leaves more clusters than this share of them is followed by pairs of one level."""
+"""If a round leaves more than this share of the clusters, clusters of one level are paired."""
 STALLED = 0.97
 MOST_NEIGHBOURS = 100
-"""Siblings are not looked for at neighbours of more, which would take quadratic time."""
+"""Siblings are not looked for at a neighbour that has more, as that would take quadratic time."""
 NOTHING_MS = 1e-200
 """Makes rates finite where nothing takes time; far below every time."""
 NONE, SEVERAL = -1, -2
@@ -60,8 +60,6 @@ class Graph(NamedTuple):
     Attributes:
         first_out: (n + 1,) where each cluster's outgoing edges begin.
         heads: (n_edges,) their heads.
-        first_in: (n + 1,) where its incoming edges begin.
-        tails: (n_edges,) their tails.
         first: (n + 1,) where all its edges begin.
         neighbours: (2 n_edges,) their other ends.
         saved: (2 n_edges,) transfers that joining the two saves, ms.
@@ -70,8 +68,6 @@ class Graph(NamedTuple):
 
     first_out: IntArray
     heads: IntArray
-    first_in: IntArray
-    tails: IntArray
     first: IntArray
     neighbours: IntArray
     saved: FloatArray
@@ -82,7 +78,6 @@ class Graph(NamedTuple):
         n = len(level.ms)
         edges, saved = level.edges()
         tails, heads = edges
-        back = np.argsort(heads, kind="stable")
         ends = np.concatenate([tails, heads])
         order = np.argsort(ends, kind="stable")
         numbers = np.arange(n + 1)
@@ -90,8 +85,6 @@ class Graph(NamedTuple):
         return cls(
             first_out=first_out,
             heads=heads,
-            first_in=np.searchsorted(heads[back], numbers),
-            tails=tails[back],
             first=np.searchsorted(ends[order], numbers),
             neighbours=np.concatenate([heads, tails])[order],
             saved=np.concatenate([saved, saved])[order],
@@ -105,14 +98,14 @@ def coarsen(
     """Merge units until few clusters are left, or no more may be merged.
 
     A merge is rated by the transfers that it saves per millisecond of the two clusters' mean times.
-    Clusters that differ in support are not merged, nor where the result held more than
-    ``LARGEST_SHARE`` of the least memory limit or of all time.
+    Clusters that differ in support are not merged, nor those that would together hold more than
+    ``LARGEST_SHARE`` of the smallest memory limit or of the total time.
 
     Args:
         problem: Units, devices, support and memory limits.
         costs: Costs of the units' operators.
         rng: Draws the order in which clusters are visited.
-        coarsest: Clusters at which it ends.
+        coarsest: Number of clusters at which it stops.
     """
     level = Level.of_units(problem, costs)
     levels, parents = [level], []
@@ -128,7 +121,7 @@ def coarsen(
 
 
 def merge_once(level: Level, most: tuple[float, float], rng: np.random.Generator) -> IntArray:
-    """(n,) cluster of each cluster after one round, producers first."""
+    """(n,) new cluster of each cluster after one round, in topological order."""
     n = len(level.ms)
     graph, order = Graph.of(level), rng.permutation(n)
     kind = number_rows(level.possible)
@@ -147,7 +140,7 @@ def number_rows(rows: BoolArray) -> IntArray:
 
 
 def number_topologically(edges: IntArray, n: int) -> IntArray:
-    """(n,) place of each node in a topological order of an acyclic graph."""
+    """(n,) position of each node in a topological order of an acyclic graph."""
     tails, heads = edges[:, np.argsort(edges[0], kind="stable")]
     apart = tails != heads
     return sort_nodes(np.searchsorted(tails[apart], np.arange(n + 1)), heads[apart], n)
@@ -155,7 +148,7 @@ def number_topologically(edges: IntArray, n: int) -> IntArray:
 
 @njit(cache=True, nogil=True)
 def sort_nodes(first_out: IntArray, heads: IntArray, n: int) -> IntArray:
-    """(n,) place of each node in a topological order; nodes in cycles would get -1."""
+    """(n,) position of each node in a topological order; -1 for nodes in cycles."""
     place, queue, waiting = np.full(n, -1), np.empty(n, np.int64), np.zeros(n, np.int64)
     for head in heads:
         waiting[head] += 1
@@ -205,8 +198,8 @@ def join_neighbours(
         kind: (n,) nodes of different kinds are not joined.
         held: (n,) bytes of each.
         ms: (n,) mean time of each.
-        most_bytes: A cluster holds no more.
-        most_ms: A cluster takes no longer.
+        most_bytes: Maximum bytes of a cluster.
+        most_ms: Maximum time of a cluster.
 
     Returns:
         (n,) one member of each node's cluster.
@@ -249,7 +242,7 @@ def join_neighbours(
 
 @njit(cache=True, nogil=True)
 def surround(graph: Graph, node: int, cluster: int, near: IntArray) -> None:
-    """Note a cluster's new member at its neighbours one level away."""
+    """Record a cluster's new member at the neighbours that are one level away."""
     for e in range(graph.first[node], graph.first[node + 1]):
         v = graph.neighbours[e]
         if abs(graph.depth[v] - graph.depth[node]) == 1 and near[v] != cluster:

@@ -54,7 +54,7 @@ class Level(NamedTuple):
         )
 
     def edges(self) -> tuple[IntArray, FloatArray]:
-        """(2, n_edges) distinct pairs of clusters, and what joining each saves of transfers, ms.
+        """(2, n_edges) distinct pairs of clusters, and the transfer ms that joining each saves.
 
         A tensor's mean transfer is divided among its readers. Where units depend on each other in a
         cycle, edges to lower numbers are left out.
@@ -71,7 +71,7 @@ class Level(NamedTuple):
         return np.stack([pairs // n, pairs % n]), saved_by_pair
 
     def contract(self, labels: IntArray) -> Level:
-        """The level whose clusters are ``labels``: (n,) numbers from 0, producers first."""
+        """The level whose clusters are ``labels``: (n,) numbers from 0 in topological order."""
         n = int(labels.max()) + 1
         ms = np.stack([np.bincount(labels, ms, n) for ms in self.ms.T], axis=1).astype(np.float64)
         impossible = np.stack([np.bincount(labels, ~ok, n) for ok in self.possible.T], axis=1)
@@ -128,9 +128,9 @@ def distinct_pairs(pairs: IntArray, n: int) -> IntArray:
 def find_equal_tensors(
     source: IntArray, tensor: IntArray, reader: IntArray, n: int
 ) -> tuple[IntArray, IntArray]:
-    """Group tensors that are made and read by the same clusters; they always move together.
+    """Group tensors that are made and read by the same clusters, as they always move together.
 
-    Readers are compared by the sum of 64 random bits each.
+    Sets of readers are compared by the sum of a random 64-bit number for each reader.
 
     Returns:
         (n_groups,) the first tensor of each group, ascending, and (n_tensors,) group.

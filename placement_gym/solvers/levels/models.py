@@ -8,14 +8,13 @@ import numpy as np
 from numba import njit
 
 from placement_gym.arrays import FloatArray, IntArray
-from placement_gym.costs.rank import upward_rank
 from placement_gym.costs.table import CostTable
 from placement_gym.problem import Problem
 from placement_gym.solvers.tasks import Tasks
 
 SERIAL, BY_NUMBER, BY_RANK = 0, 1, 2
 NOTHING_MS = 1e-200
-"""In place of estimates of zero, whose logarithm is infinite."""
+"""Replaces estimates of zero, whose logarithm is infinite."""
 
 
 class Operators(NamedTuple):
@@ -47,7 +46,6 @@ class Operators(NamedTuple):
         tensor, reader = tasks.tensors.readings()
         by_reader = np.argsort(reader, kind="stable")
         tensor, n = tensor[by_reader], len(tasks)
-        rank = upward_rank(tasks.ms, tasks.transfer_ms, tasks.tensors)
         return cls(
             unit=tasks.unit,
             ms=np.ascontiguousarray(tasks.ms),
@@ -56,13 +54,13 @@ class Operators(NamedTuple):
             maker=tasks.tensors.source[tensor],
             source=tasks.tensors.source,
             transfer_ms=np.ascontiguousarray(tasks.transfer_ms),
-            orders=np.stack([np.arange(n), np.argsort(-rank, kind="stable")]),
+            orders=np.stack([np.arange(n), tasks.rank_order()]),
         )
 
 
 @njit(cache=True, nogil=True)
 def estimate_ms(operators: Operators, model: int, place: IntArray) -> float:
-    """The latency of (n_units,) devices in one of the models; transfers never wait."""
+    """The latency of (n_units,) devices under one of the models; transfers never wait."""
     if model == SERIAL:
         return estimate_serial_ms(operators, place)
     unit, ms, first = operators.unit, operators.ms, operators.first
@@ -108,7 +106,7 @@ def choose_model(
         latency_ms: (k,) their latencies; infinite ones do not count.
 
     Returns:
-        The model, and the mean error of its estimates as a share of them.
+        The model, and the mean error of its estimates, relative to them.
     """
     known = np.isfinite(latency_ms)
     errors = []

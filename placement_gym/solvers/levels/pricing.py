@@ -1,4 +1,4 @@
-"""Placing a hierarchy from its coarsest level to its finest under given terms."""
+"""Placing a hierarchy from its coarsest level to its finest, under given terms."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from placement_gym.solvers.levels.coarsen import Hierarchy
 from placement_gym.solvers.levels.levels import Level
 from placement_gym.solvers.levels.refine import (
     TRIES,
-    Prices,
+    RefinementPrices,
     State,
     descend,
     exchange,
@@ -20,16 +20,18 @@ from placement_gym.solvers.levels.refine import (
 )
 
 FIRST_ROUNDS, ROUNDS, LAST_ROUNDS = 40, 3, 3
-"""Passes on the coarsest level, on every other one, and within limits on the finest."""
+"""Number of passes over the coarsest level, over every other one, and over the finest one when
+limits hold."""
 FIRST_STEP, STEP = 0.5, 0.2
-"""How fast prices follow what is held above or below the limits."""
+"""How fast prices follow what is held above or below the limits: at first, and later."""
 LEAST_REGRET = 0.01
-"""Of all times; the first price of memory would else be zero among equal devices, and stay it."""
+"""Minimum regret that sets the first price of memory, as a share of the total time: among equal
+devices the price would otherwise be zero, and remain zero."""
 
 
 @dataclass(frozen=True)
-class Terms:
-    """What a placement is charged for; see ``refine.Prices``.
+class PricingTerms:
+    """What a placement is charged for; see ``refine.RefinementPrices``.
 
     Attributes:
         transfer: Factor of transfers.
@@ -41,7 +43,7 @@ class Terms:
 
 
 class Pricing:
-    """Places a hierarchy; prices of memory are remembered from one placement to the next.
+    """Places a hierarchy; the usual load carries over from one placement to the next.
 
     Args:
         hierarchy: Levels from the finest to the coarsest.
@@ -61,7 +63,7 @@ class Pricing:
         self.first_prices = np.where(self.limited, typical, 0.0)
         self.usual_ms = float(fastest_ms / level.ms.shape[1]) or 1.0
 
-    def place(self, terms: Terms) -> IntArray:
+    def place(self, terms: PricingTerms) -> IntArray:
         """(n_units,) devices found under the terms; limits hold unless nothing fits."""
         per_byte, rounds, step = self.first_prices.copy(), FIRST_ROUNDS, FIRST_STEP
         levels = self.hierarchy.levels
@@ -71,7 +73,7 @@ class Pricing:
             level = levels[at]
             state = make_state(level, place, self.limits)
             for _ in range(rounds):
-                prices = Prices(per_byte, terms.transfer, terms.power, self.usual_ms)
+                prices = RefinementPrices(per_byte, terms.transfer, terms.power, self.usual_ms)
                 descend(level, state, prices, self.rng.permutation(len(place)), False)
                 per_byte = per_byte * np.exp(step * self.excess(state))
             rounds, step = ROUNDS, STEP
@@ -81,16 +83,16 @@ class Pricing:
         return state.place
 
     def excess(self, state: State) -> FloatArray:
-        """(n_devices,) what is held above the limit, as a share of it, from -1 to 1."""
+        """(n_devices,) bytes above the limit, relative to it and clipped to between -1 and 1."""
         limits = np.where(self.limited, np.maximum(self.limits, 1.0), 1.0)
         excess: FloatArray = np.where(self.limited, -state.room / limits, 0.0)
         return np.clip(excess, -1.0, 1.0)
 
-    def finish(self, state: State, terms: Terms, per_byte: FloatArray) -> None:
+    def finish(self, state: State, terms: PricingTerms, per_byte: FloatArray) -> None:
         """Make the finest level's placement feasible, and refine it within limits."""
         level: Level = self.hierarchy.levels[0]
         n = len(level.ms)
-        prices = Prices(per_byte, terms.transfer, terms.power, self.usual_ms)
+        prices = RefinementPrices(per_byte, terms.transfer, terms.power, self.usual_ms)
         relieve(level, state, prices, np.zeros(n, dtype=np.bool_))
         free = prices._replace(per_byte=0.0 * per_byte)
         for _ in range(LAST_ROUNDS):

@@ -2,9 +2,9 @@
 
 The priced cost of a placement is the sum of all times, plus all transfers times a factor, plus the
 bytes that devices hold times their prices. A power above zero charges a time in proportion to that
-power of its device's load, so that loads are balanced as schedules need that overlap; without it
-and with a factor of one this is the serial schedule. Prices let units leave a full device by
-themselves, least regret per byte first.
+power of its device's load, so that loads are balanced, as overlapping schedules need. With a power
+of zero and a factor of one, this is the serial latency. Prices make units leave a full device,
+least regret per byte first.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from placement_gym.arrays import BoolArray, FloatArray, IntArray
 from placement_gym.solvers.levels.levels import Level
 
 TINY = 1e-12
-"""A gain of a smaller share of a cost is rounding."""
+"""A gain below this share of a cost counts as rounding."""
 TRIES = 8
-"""Partners that are tried for an exchange with a full device."""
+"""Number of partners that are tried for an exchange with a full device."""
 
 
 class State(NamedTuple):
@@ -41,14 +41,14 @@ class State(NamedTuple):
     total_ms: FloatArray
 
 
-class Prices(NamedTuple):
+class RefinementPrices(NamedTuple):
     """What a placement is charged for.
 
     Attributes:
         per_byte: (n_devices,) ms for each byte held.
         transfer: Factor of transfers.
         power: A time is multiplied by this power of its device's load over ``usual_ms``.
-        usual_ms: Load at which a time is charged as it is.
+        usual_ms: Load at which a time is charged unchanged.
     """
 
     per_byte: FloatArray
@@ -77,7 +77,9 @@ def make_state(level: Level, place: IntArray, limits_bytes: FloatArray) -> State
 
 
 @njit(cache=True, nogil=True)
-def price_devices(level: Level, state: State, u: int, prices: Prices, cost: FloatArray) -> None:
+def price_devices(
+    level: Level, state: State, u: int, prices: RefinementPrices, cost: FloatArray
+) -> None:
     """Fill in what a cluster costs on each device while all others stay; infinite if impossible."""
     place, count, transfer_ms = state.place, state.readers_on, level.transfer_ms
     d, here = len(cost), place[u]
@@ -110,7 +112,7 @@ def price_devices(level: Level, state: State, u: int, prices: Prices, cost: Floa
 
 @njit(cache=True, nogil=True)
 def move(level: Level, state: State, u: int, device: int) -> None:
-    """Move a cluster to a device, and add what that changes."""
+    """Move a cluster to a device, and update the state."""
     here = state.place[u]
     state.place[u] = device
     added_ms = level.ms[u, device] - level.ms[u, here]
@@ -137,8 +139,10 @@ def move(level: Level, state: State, u: int, device: int) -> None:
 
 
 @njit(cache=True, nogil=True)
-def descend(level: Level, state: State, prices: Prices, order: IntArray, hard: bool) -> int:
-    """Move each cluster to its cheapest device, in order; returns how many moved.
+def descend(
+    level: Level, state: State, prices: RefinementPrices, order: IntArray, hard: bool
+) -> int:
+    """Move each cluster to its cheapest device, in order; returns the number of moves.
 
     Args:
         level: The clusters.
@@ -164,7 +168,7 @@ def descend(level: Level, state: State, prices: Prices, order: IntArray, hard: b
 
 
 @njit(cache=True, nogil=True)
-def relieve(level: Level, state: State, prices: Prices, kept: BoolArray) -> bool:
+def relieve(level: Level, state: State, prices: RefinementPrices, kept: BoolArray) -> bool:
     """Move clusters off overfull devices where there is room: least regret per byte first.
 
     Args:
@@ -196,7 +200,9 @@ def relieve(level: Level, state: State, prices: Prices, kept: BoolArray) -> bool
 
 
 @njit(cache=True, nogil=True)
-def leave_for_room(level: Level, state: State, prices: Prices, u: int, cost: FloatArray) -> None:
+def leave_for_room(
+    level: Level, state: State, prices: RefinementPrices, u: int, cost: FloatArray
+) -> None:
     """Move a cluster to its cheapest other device that has room, if any."""
     price_devices(level, state, u, prices, cost)
     best = -1
@@ -210,8 +216,10 @@ def leave_for_room(level: Level, state: State, prices: Prices, u: int, cost: Flo
 
 
 @njit(cache=True, nogil=True)
-def exchange(level: Level, state: State, prices: Prices, order: IntArray, draws: FloatArray) -> int:
-    """Swap clusters that a full device keeps out for some of its own; returns how many swaps.
+def exchange(
+    level: Level, state: State, prices: RefinementPrices, order: IntArray, draws: FloatArray
+) -> int:
+    """Swap clusters that a full device cannot take with some of its own; returns their number.
 
     Args:
         level: The clusters.

@@ -1,4 +1,4 @@
-"""A linear program that is solved again after each addition of rows, from its last basis."""
+"""A linear program that is solved again, from its last basis, whenever rows are added."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class GrowingSolver:
         self.solver = Solver(program, program.first_unit_ms, whole=False)
 
     def limit(self, rows: IntArray, high: FloatArray) -> None:
-        """Change the upper limits of rows that are not about times, here and not in the program."""
+        """Change upper limits of rows without times, in the solver and not in the program."""
         self.limits = rows, high
         low = np.full(len(rows), -np.inf)
         self.solver.highs.changeRowsBounds(len(rows), rows.astype(np.int32), low, high)

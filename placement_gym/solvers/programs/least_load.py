@@ -1,4 +1,4 @@
-"""The least load of a device that has a certain unit, whatever else it has."""
+"""The least load of a device that runs a given unit, whatever else it runs."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from placement_gym.solvers.tasks import Tasks
 def least_loads(
     problem: Problem, tasks: Tasks, border_ms: FloatArray, device: int, end: float
 ) -> FloatArray:
-    """(n_units,) the least time of a set of units with this one, borders included, in ms.
+    """(n_units,) least time of any set of units that contains each unit, borders included, in ms.
 
-    A cut: other units join if what they read or make costs more at the border than their time. Once
-    the time is up, a unit's own time.
+    This is a minimum cut: another unit joins the set if its tensors would cost more at the border
+    than the unit's own time. Once the time is up, it is a unit's own time.
 
     Args:
         problem: Units, devices and support; memory does not matter.
         tasks: The units.
-        border_ms: (n_tensors,) what each tensor costs that crosses the border.
+        border_ms: (n_tensors,) cost of each tensor that crosses the border.
         device: The device.
         end: When to stop, by ``perf_counter``.
     """

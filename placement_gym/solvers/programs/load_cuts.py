@@ -1,4 +1,4 @@
-"""Interval load cuts: between two tasks, what is placed on one device takes its time in sum."""
+"""Interval load cuts: between two tasks, what a device runs takes at least the sum of its times."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class LoadCuts:
 
     For an ancestor a of b, the tasks S that descend from a and are ancestors of b or b itself, and
     a device d: finish[b] >= finish[a] + time of S on d + time of b on other devices. The interval
-    may begin with the start of all tasks, or end with the last finish of all.
+    may also begin at the start of the schedule, or end at its end.
 
     Args:
         built: The program. Memory and time of a separation grow with the square and the cube of

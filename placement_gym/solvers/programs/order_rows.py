@@ -13,16 +13,17 @@ NEAR = 8
 def add_order_rows(
     built: PathProgram, order: IntArray, free: BoolArray | None, start: IntArray | None
 ) -> None:
-    """Let tasks on one device run in order, as far as a linear program can.
+    """Make tasks on one device run in order, as far as a linear program can.
 
-    Between two consecutive fixed tasks of a device run all free ones that are placed there. A free
-    task runs after the fixed one before it and before the next one if it is placed there; two free
-    tasks at most ``NEAR`` positions apart run in order if both are there.
+    Between two consecutive fixed tasks of a device, there must be time for all free tasks between
+    them that are placed there. A free task that is placed there runs after the fixed task before it
+    and before the next one. Two free tasks at most ``NEAR`` positions apart run in order if both
+    are placed there.
 
     Args:
         built: The program; rows about free tasks need its ``late`` to be finite.
         order: (n_tasks,) tasks in order.
-        free: (n_units,) bool, units that may move; None: all.
+        free: (n_units,) bool, units that may move; None for all.
         start: (n_units,) devices of the other units.
     """
     unit = built.tasks.unit
@@ -45,7 +46,7 @@ def add_order_rows(
 def add_pairs(
     built: PathProgram, first: IntArray, second: IntArray, device: int, moves: BoolArray
 ) -> None:
-    """Let the first task of each pair run before the second if both are on the device."""
+    """Make the first task of each pair run before the second if both are on the device."""
     ms = built.tasks.ms[:, device]
     slack = built.late[first] + ms[second] - built.early[second]
     kept = np.isfinite(slack) & (slack > 0.0)
@@ -64,7 +65,7 @@ def add_pairs(
 def add_between(
     built: PathProgram, fixed: IntArray, loose: IntArray, following: IntArray, device: int
 ) -> None:
-    """Let free tasks that are placed on the device take their time between fixed ones.
+    """Reserve time between fixed tasks for the free tasks that are placed on the device.
 
     Args:
         built: The program.

@@ -36,23 +36,23 @@ def solve(
 ) -> Solution:
     """Bound the latency of every list or event schedule from below, and place units.
 
-    Of any transfer, contention and gaps; not for calls. The program with interval load cuts is
-    solved as a linear one first; at the time limit the last value is the bound.
+    This holds for any transfer, contention and gaps, but not for calls. The program with interval
+    load cuts is first solved with divided units; at the time limit its last value is the bound.
 
     Args:
         problem: Units, devices, support and memory limits.
         costs: Costs of the units' operators.
         time_limit_s: Wall-clock limit.
         whole: Whether to go on with units that must not be divided.
-        free: (n_units,) bool, which units may move; None: all. The bound then holds for these
-            placements only.
+        free: (n_units,) bool, which units may move; None for all. The bound then holds only for
+            placements that move no other unit.
         start: (n_units,) a feasible assignment: the others stay there, and the search begins with
             it.
-        upper_ms: A latency that some placement reaches: only smaller ones are searched, and the
+        upper_ms: A latency that some placement reaches: only lower ones are searched for, and the
             bound does not exceed it.
         order: (n_operators,) operators in the order in which a list schedule runs them: the bound
             then holds for this schedule only.
-        max_nodes: Limit of the nodes of the search tree, which unlike time is reproducible.
+        max_nodes: Maximum number of nodes of the search tree, which unlike time is reproducible.
 
     Raises:
         ValueError: ``free`` is given without ``start``.

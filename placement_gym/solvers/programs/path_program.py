@@ -21,28 +21,27 @@ from placement_gym.solvers.programs.paths import (
 from placement_gym.solvers.tasks import Tasks
 
 ROUNDING = 1e-9
-Term = tuple[IntArray, Any]
 
 
 @dataclass(frozen=True, eq=False)
 class PathProgram:
-    """A linear program whose optimum no event or list schedule's latency is below.
+    """A linear program whose optimum is a lower bound of every event and list schedule.
 
     A task finishes after each task it reads, plus the transfer and its own time; the latency is at
-    least every finish and every device's load. It holds for any transfer, contention, order and
-    gaps, since those only delay; not for calls, which merge transfers.
+    least every finish and every device's load. This is valid for any transfer, contention, order
+    and gaps, since those only cause delays, but not for calls, which merge transfers.
 
     Attributes:
         tasks: The tasks, in topological order.
         program: Variables and rows.
         x: (n_units, n_devices) columns that place a unit.
-        finish: (n_tasks,) columns of when a task is done, ms.
+        finish: (n_tasks,) columns of the finish of each task, ms.
         total: (1,) column of the latency, ms.
         early: (n_tasks,) earliest finish of each task, ms.
-        late: (n_tasks,) latest finish in a placement that is searched, ms; infinite if all are.
-        rows: Blocks of rows by what they are about: ``"load"`` devices, ``"first"`` tasks without
+        late: (n_tasks,) latest finish in a placement that is searched for, ms; infinite if all are.
+        rows: Blocks of rows by what they constrain: ``"load"`` devices, ``"first"`` tasks without
             inputs, ``"last"`` tasks that nothing reads, ``"reading"`` readings; each with its
-            first row and the numbers that its rows are about.
+            first row and the indices of what its rows constrain.
     """
 
     tasks: Tasks
@@ -69,7 +68,7 @@ class PathProgram:
         Args:
             problem: Units, devices, support and memory limits.
             tasks: Operators in topological order, as schedules run them.
-            upper_ms: Only placements of at most this latency are searched.
+            upper_ms: Only placements of at most this latency are searched for.
             whole: Whether a unit must not be divided.
             windows: Whether tasks have an earliest and a latest finish.
             price: (n_units, n_devices) what a unit adds to the objective on each device.
@@ -106,11 +105,11 @@ class PathProgram:
         self.program.require((columns, 1.0), rows=len(columns), low=1.0, high=1.0)
 
     def note(self, what: str, about: IntArray) -> None:
-        """Note what the rows that are added next are about."""
+        """Record what the rows that are added next constrain."""
         self.rows[what].append((self.program.n_rows, about))
 
     def require_loads(self) -> None:
-        """Let the latency be at least the time of all tasks on each device."""
+        """Require the latency to be at least the time of all tasks on each device."""
         n_devices = self.x.shape[1]
         self.note("load", np.arange(n_devices))
         self.program.require(
@@ -118,7 +117,7 @@ class PathProgram:
         )
 
     def require_paths(self) -> None:
-        """Let tasks finish after those that they read, and the latency be after all."""
+        """Require tasks to finish after those they read, and the latency to cover every finish."""
         tensor, reader = self.tasks.tensors.readings()
         maker = self.tasks.tensors.source[tensor]
         n, on, ms = len(self.tasks), self.on, self.tasks.ms
@@ -139,8 +138,9 @@ class PathProgram:
         """Readings, and terms that add up to no more than the time of their transfers.
 
         The exact lower hull of that time for each reading: on two devices the two linear functions
-        themselves; where a transfer takes a time out of one device and a time into the other, the
-        differences of either end; else a transport plan from the maker's devices to the reader's.
+        themselves; where a transfer takes one time to leave a device and one to enter the other,
+        the differences at either end; otherwise a transport plan from the maker's devices to the
+        reader's.
         """
         unit, costs = self.tasks.unit, self.tasks.transfer_ms
         ends = np.stack([unit[maker], unit[reader]])

@@ -1,4 +1,4 @@
-"""Earliest finish times and remaining times of tasks, whatever the placement or under one."""
+"""Earliest finish times and remaining times of tasks, for any placement or for a given one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def fastest_ms(problem: Placeable, tasks: Tasks) -> FloatArray:
 
 
 def mean_load_ms(problem: Placeable, tasks: Tasks) -> float:
-    """The mean load of devices if each task had its minimum time, or the longest of these."""
+    """The mean load of devices, or the longest task if that is longer, at minimum times."""
     fastest = fastest_ms(problem, tasks)
     return float(max(fastest.sum() / len(problem.limits_bytes), fastest.max()))
 
@@ -57,9 +57,9 @@ def remaining_ms(problem: Placeable, tasks: Tasks) -> FloatArray:
 
 
 def longest_path_or_load_ms(tasks: Tasks, assignment: IntArray) -> float:
-    """What any overlapping schedule of an (n_units,) assignment takes at least.
+    """The least that any overlapping schedule of an (n_units,) assignment can take.
 
-    The longest path with transfers, or the largest sum of times on one device.
+    This is the longest path with transfers, or the largest sum of times on one device.
     """
     on = assignment[tasks.unit]
     ms = tasks.ms[np.arange(len(tasks)), on]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +64,18 @@ def test_whatever_changes_a_latency_changes_the_identity(
     assert before is not None
     assert after is not None
     assert before.key != after.key
+
+
+def test_two_cost_tables_of_one_name_are_two_problems(envs: BenchEnvs, tmp_path: Path) -> None:
+    table = envs.get(SIM, {"model": "tiny"}).base.cost_table()
+    path, keys = tmp_path / "costs.json", []
+    for factor in (1.0, 1.0 + 1e-9):
+        replace(table, operator_ms=factor * table.operator_ms).save(path)
+        with BenchEnvs() as fresh:
+            found = identity_of(fresh, model="tiny", costs=str(path))
+            assert found is not None
+            keys.append(found.key)
+    assert keys[0] != keys[1]
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from studies import study
 
-from placement_gym.bench.report.known_latencies import find_known_latencies
+from placement_gym.bench.known.best_known import VALUES, load_values
+from placement_gym.bench.known.identity import identify_row
+from placement_gym.bench.report.known_latencies import (
+    find_known_latencies,
+    find_recorded,
+    reopen_env,
+)
 from placement_gym.bench.run.agent_run import run_agent
 from placement_gym.bench.run.agents import AgentSpec
-from placement_gym.bench.run.environment import BenchEnv
+from placement_gym.bench.run.environment import BenchEnv, BenchEnvs
+from placement_gym.bench.study.worker import run_task
 
 
 @pytest.mark.parametrize("weight_share", [1.0, 0.9])
@@ -25,3 +33,23 @@ def test_a_device_that_does_not_hold_the_model_is_no_best_single_device(
     fastest_ms = base.backend.evaluate(base.problem.single(0)).reference_ms
     fastest_ms /= base.singles.fastest().speedup
     assert known.best_single_ms == (pytest.approx(fastest_ms) if weight_share == 1.0 else None)
+
+
+@pytest.mark.parametrize("changed", ["costs_fingerprint", "model_fingerprint"])
+def test_rows_of_another_table_of_the_same_name_share_no_value(
+    changed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    value, known = load_values(VALUES)[0], "placement_gym.bench.report.known_latencies"
+    task = study(models=["tiny"], agents=["random-blocks"]).tasks()[0]
+    with BenchEnvs() as envs:
+        row = run_task(task, envs)
+        own = identify_row(row)
+        monkeypatch.setattr(
+            f"{known}.find_best_known", lambda identity: value if identity == own else None
+        )
+        other = row | {changed: "0" * 16}
+        assert list(find_recorded([row, row])) == [row["problem"]]
+        assert find_recorded([row, other]) == find_recorded([other]) == {}
+        assert reopen_env(task, [row, row], envs) is not None
+        assert reopen_env(task, [row, other], envs) is None
+        assert reopen_env(task, [other], envs) is None

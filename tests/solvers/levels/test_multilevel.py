@@ -25,7 +25,7 @@ from placement_gym.solvers.levels.models import (
     estimate_ms,
 )
 from placement_gym.solvers.levels.multilevel import search
-from placement_gym.solvers.levels.pricing import Pricing, Terms
+from placement_gym.solvers.levels.pricing import Pricing, PricingTerms
 from placement_gym.solvers.list_scheduling import heft, m_etf
 
 Evaluate = Callable[[IntArray], FloatArray]
@@ -88,8 +88,8 @@ def test_models_are_the_simulated_schedules_and_are_recognised(seed: int, name: 
     assert choose_model(operators, places, 3.0 * exact) == (SCHEDULES[name], 0.0)
 
 
-@pytest.mark.parametrize("terms", [Terms(1.0, 0.0), Terms(0.1, 3.0)])
-def test_placing_under_terms_fills_limited_memory_but_no_more(terms: Terms) -> None:
+@pytest.mark.parametrize("terms", [PricingTerms(1.0, 0.0), PricingTerms(0.1, 3.0)])
+def test_placing_under_terms_fills_limited_memory_but_no_more(terms: PricingTerms) -> None:
     gpu = [{"name": f"GPU.{i}", "weight_share": 0.3} for i in range(2)]
     twin = build_simulated_problem("synthetic-layered-2000", ["CPU", *gpu])
     problem, rng = twin.problem, np.random.default_rng(0)
@@ -125,4 +125,4 @@ def test_memory_has_a_price_among_equal_devices() -> None:
     problem, rng = twin.problem, np.random.default_rng(0)
     pricing = Pricing(coarsen(problem, twin.costs, rng), problem.limits_bytes, rng)
     assert (pricing.first_prices > 0).all()
-    assert problem.infeasibility(pricing.place(Terms(1.0, 3.0))) == ""
+    assert problem.infeasibility(pricing.place(PricingTerms(1.0, 3.0))) == ""

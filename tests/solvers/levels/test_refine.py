@@ -9,7 +9,7 @@ from levels import random_places, random_problem, serial_ms
 from placement_gym.solvers.levels.levels import Level
 from placement_gym.solvers.levels.refine import (
     TRIES,
-    Prices,
+    RefinementPrices,
     descend,
     exchange,
     make_state,
@@ -18,7 +18,7 @@ from placement_gym.solvers.levels.refine import (
     relieve,
 )
 
-SERIAL = Prices(np.zeros(3), 1.0, 0.0, 1.0)
+SERIAL = RefinementPrices(np.zeros(3), 1.0, 0.0, 1.0)
 SEEDS = pytest.mark.parametrize("seed", range(20))
 
 
@@ -101,6 +101,12 @@ def test_a_power_of_loads_balances_them() -> None:
     for power in (0.0, 8.0):
         state = make_state(level, np.zeros(300, dtype=np.int64), np.full(3, np.inf))
         for _ in range(10):
-            descend(level, state, Prices(np.zeros(3), 0.0, power, 100.0), np.arange(300), False)
+            descend(
+                level,
+                state,
+                RefinementPrices(np.zeros(3), 0.0, power, 100.0),
+                np.arange(300),
+                False,
+            )
         spans.append(state.load.max())
     assert spans[1] < spans[0]
