@@ -50,13 +50,13 @@ class State(NamedTuple):
         device: (n_units,) device of each unit.
         load_ms: (n_devices,) times and borders.
         room: (n_devices,) bytes left.
-        count: (n_tensors, n_devices) how many units that touch a tensor are on a device.
+        present: (n_tensors, n_devices) how many units that touch a tensor are on a device.
     """
 
     device: IntArray
     load_ms: FloatArray
     room: FloatArray
-    count: IntArray
+    present: IntArray
 
 
 class Cooling(NamedTuple):
@@ -75,14 +75,14 @@ class Cooling(NamedTuple):
 def make_state(terms: Terms, device: IntArray) -> State:
     """Add up loads and memory of a placement, which is copied."""
     n_devices = len(terms.limit)
-    count = np.zeros((len(terms.border_ms), n_devices), np.int64)
-    state = State(device.copy(), np.zeros(n_devices), terms.limit.copy(), count)
+    present = np.zeros((len(terms.border_ms), n_devices), np.int64)
+    state = State(device.copy(), np.zeros(n_devices), terms.limit.copy(), present)
     for u in range(len(device)):
         state.load_ms[device[u]] += terms.ms[u, device[u]]
         state.room[device[u]] -= terms.held[u]
         for e in range(terms.begin[u], terms.begin[u + 1]):
-            count[terms.touched[e], device[u]] += 1
-    for t in range(len(count)):
+            present[terms.touched[e], device[u]] += 1
+    for t in range(len(present)):
         for d in range(n_devices):
             state.load_ms[d] += pay_border(terms, state, t, d)
     return state
@@ -91,7 +91,7 @@ def make_state(terms: Terms, device: IntArray) -> State:
 @njit(cache=True, nogil=True)
 def pay_border(terms: Terms, state: State, t: int, d: int) -> float:
     """What a device pays for a tensor: it has some of the units that touch it, but not all."""
-    if 0 < state.count[t, d] < terms.first[t + 1] - terms.first[t]:
+    if 0 < state.present[t, d] < terms.first[t + 1] - terms.first[t]:
         return terms.border_ms[t, d]
     return 0.0
 
@@ -108,8 +108,8 @@ def move(terms: Terms, state: State, u: int, there: int) -> None:
     for e in range(terms.begin[u], terms.begin[u + 1]):
         t = terms.touched[e]
         before = pay_border(terms, state, t, here), pay_border(terms, state, t, there)
-        state.count[t, here] -= 1
-        state.count[t, there] += 1
+        state.present[t, here] -= 1
+        state.present[t, there] += 1
         state.load_ms[here] += pay_border(terms, state, t, here) - before[0]
         state.load_ms[there] += pay_border(terms, state, t, there) - before[1]
 

@@ -11,6 +11,7 @@ from placement_gym.arrays import BoolArray, FloatArray
 from placement_gym.problem import Problem
 from placement_gym.solvers.highs import Solver
 from placement_gym.solvers.linear import Linear
+from placement_gym.solvers.programs.grouped_load import add_borders
 from placement_gym.solvers.tasks import Tasks
 
 WORTH = 2.0**14
@@ -46,34 +47,26 @@ class DearestSet:
         self, problem: Problem, tasks: Tasks, border_ms: FloatArray, device: int, most_ms: float
     ) -> None:
         self.ms, self.border_ms, self.tasks = tasks.ms[:, device], border_ms, tasks
-        n, held = problem.n_units, problem.unit_bytes / max(problem.unit_bytes.max(), 1.0)
-        possible = problem.possible[:, device] & (self.ms <= most_ms * (1.0 + ROUNDING))
+        n, most_ms = problem.n_units, most_ms * (1.0 + ROUNDING)
+        possible = problem.possible[:, device] & (self.ms <= most_ms)
         program = Linear(about_ms=most_ms)
         self.inside = program.variables(n, upper=possible, whole=True)
-        self.outside = program.variables(n).astype(np.int32)
-        load = program.variables(1, upper=most_ms * (1.0 + ROUNDING), in_ms=True)
-        crosses = program.variables(len(border_ms), upper=1.0)
+        self.outside = program.variables(n)
         program.require((self.inside, 1.0), (self.outside, 1.0), rows=n, low=1.0, high=1.0)
-        work = np.where(possible, self.ms, 0.0)
-        terms = (self.inside[None], work), (crosses[None], border_ms), (load, -1.0)
-        program.require(*terms, rows=1)
-        tensor, reader = tasks.tensors.readings()
-        paid = border_ms[tensor] > 0.0
-        tensor, reader = tensor[paid], reader[paid]
-        made, read = self.inside[tasks.tensors.source[tensor]], self.inside[reader]
-        for sign in (1.0, -1.0):
-            terms = (made, sign), (read, -sign), (crosses[tensor], -1.0)
-            program.require(*terms, rows=len(tensor))
-        limit = problem.limits_bytes[device]
+        load = program.variables(1, upper=most_ms, in_ms=True)
+        work = self.inside[None], np.where(possible, self.ms, 0.0)
+        crosses = add_borders(program, self.inside[:, None], tasks, border_ms[:, None])
+        program.require(work, (crosses.T, border_ms), (load, -1.0), rows=1)
+        limit, scale = problem.limits_bytes[device], max(problem.unit_bytes.max(), 1.0)
         if limit < problem.unit_bytes.sum():
-            scale = max(problem.unit_bytes.max(), 1.0)
-            program.require((self.inside[None], held), rows=1, high=limit / scale)
+            held = self.inside[None], problem.unit_bytes / scale
+            program.require(held, rows=1, high=limit / scale)
         self.solver = Solver(program, program.first_unit_ms)
         self.solver.limit(GAP, None)
 
     def find(self, prices: FloatArray, end: float) -> Dearest:
         """The dearest set at (n_units,) prices that add up to 1, as far as time permits."""
-        self.solver.highs.changeColsCost(len(prices), self.outside, prices * WORTH)
+        self.solver.highs.changeColsCost(len(prices), self.outside.astype(np.int32), prices * WORTH)
         found = self.solver.run(max(end - perf_counter(), 0.0))
         if found.values is None:
             return Dearest(1.0, None)
