@@ -28,6 +28,7 @@ AGENTS: dict[str, str] = {
     "neighbourhood": "agents.neighbourhood:Neighbourhood",
     "dp": "agents.solvers:dp",
     "dpl": "agents.solvers:dpl",
+    "balance": "agents.solvers:balance",
     "greedy-fill": "agents.solvers:greedy_fill",
     "call-milp": "agents.solvers:call_milp",
     "path-load": "agents.path_load:make",

@@ -34,7 +34,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 SCHEDULES = (
     ("hill-climb", "list-sampling", "multilevel", "dp", "serial", "list", "exprimo", "placeto"),
-    ("event", "giph", "tarnawski-latency", "tarnawski-throughput", "beam", "sequential"),
+    ("event", "giph", "tarnawski-latency", "tarnawski-throughput", "beam", "balance", "sequential"),
 )
 """Schedules, and agents whose solvers are compiled, for each of two processes.
 

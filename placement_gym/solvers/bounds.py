@@ -14,18 +14,20 @@ from placement_gym.solvers.beams.beam import MERGED, WIDTHS, Beam, widen
 from placement_gym.solvers.beams.block_prices import bound_by_blocks
 from placement_gym.solvers.cuts import minimum_cut
 from placement_gym.solvers.highs import GAP
+from placement_gym.solvers.kinds import interchangeable_devices
 from placement_gym.solvers.linear import Linear
 from placement_gym.solvers.milp import add_placement, serial_program
 from placement_gym.solvers.minimize import minimize
 from placement_gym.solvers.programs import path_load
 from placement_gym.solvers.programs.grouped_load import grouped_load
 from placement_gym.solvers.programs.paths import earliest_finish_ms, mean_load_ms
-from placement_gym.solvers.solution import Solution
+from placement_gym.solvers.programs.priced_load import priced_load
+from placement_gym.solvers.solution import TOLERANCE, Solution
 from placement_gym.solvers.tasks import Tasks
 
 HARD_LIMITS = ("static", "lifetime")
 MAX_READINGS = 20_000
-BEAM_SHARE = 0.4
+BEAM_SHARE, PRICES_SHARE = 0.4, 0.5
 
 
 def lower_bound(
@@ -39,8 +41,8 @@ def lower_bound(
 
     Serial: a minimum cut, or the mixed-integer program. Overlapping schedules: beams, blocks and
     the path-load program; of large graphs the longer of the path with transfers and the balanced
-    load. Calls: that path. Loads: the program of grouped devices, or the balanced load. For an
-    overlapping schedule, the latency of the placement may be above the bound.
+    load. Calls: that path. Loads: prices of units and the program of grouped devices, or the
+    balanced load. For an overlapping schedule, the latency of the placement may be above the bound.
 
     Args:
         problem: Units, devices, support and memory limits.
@@ -68,7 +70,7 @@ def lower_bound(
     if overlaps:
         found = bound_overlapping(problem, costs, semantics, left_s, upper_ms)
     else:
-        found = grouped_load(problem, costs, left_s, upper_ms)
+        found = bound_loads(problem, costs, bound_ms, left_s, upper_ms)
     return replace(found, bound_ms=max(bound_ms, found.bound_ms), proven=False)
 
 
@@ -93,6 +95,18 @@ def bound_overlapping(
         assignment = found.assignment if best.assignment is None else best.assignment
         best = Solution(assignment, max(best.bound_ms, found.bound_ms), proven=False)
     return best
+
+
+def bound_loads(
+    problem: Problem, costs: CostTable, bound_ms: float, time_limit_s: float, upper_ms: float
+) -> Solution:
+    """Bound the largest load: by prices where devices are alike, and by the grouped program."""
+    end = perf_counter() + time_limit_s
+    if len(interchangeable_devices(problem, costs)) < len(problem.devices):
+        bound_ms = priced_load(problem, costs, PRICES_SHARE * time_limit_s, bound_ms, upper_ms)
+    if bound_ms * (1.0 + TOLERANCE) >= upper_ms:
+        return Solution(None, bound_ms, proven=False)
+    return grouped_load(problem, costs, end - perf_counter(), upper_ms, bound_ms)
 
 
 def solve_serial(problem: Problem, costs: CostTable, time_limit_s: float) -> Solution:

@@ -194,7 +194,9 @@ def test_annealing_starts_at_a_saved_placement(tmp_path: Path) -> None:
         load_agent("saved")(env, 0, file="absent.json")
 
 
-@pytest.mark.parametrize("name", ["alpha-expansion", "dp", "dpl", "greedy-fill", "call-milp"])
+@pytest.mark.parametrize(
+    "name", ["alpha-expansion", "dp", "dpl", "balance", "greedy-fill", "call-milp"]
+)
 def test_solvers_are_agents_that_need_no_evaluation(name: str) -> None:
     env = gym.make("placement_gym:DevicePlacementSim-v0", model="tiny", devices="cpu+2dgpu")
     agent = load_agent(name)(env, 0)

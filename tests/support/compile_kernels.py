@@ -7,7 +7,7 @@ import sys
 import gymnasium as gym
 import numpy as np
 
-SEARCHES = ("multilevel", "list-sampling", "sequential", "hill-climb", "beam", "dp")
+SEARCHES = ("multilevel", "list-sampling", "sequential", "hill-climb", "beam", "dp", "balance")
 LIMITED = ("CPU", {"name": "GPU", "weight_share": 0.5})
 BY_RANK = {"preset": "list", "order": "priority"}
 
@@ -29,7 +29,7 @@ def compile_agent(name: str) -> None:
         "placement_gym:DevicePlacementSim-v0",
         model="synthetic-layered-40",
         devices=list(LIMITED),
-        schedule="tarnawski-throughput" if name == "dp" else BY_RANK,
+        schedule="tarnawski-throughput" if name in ("dp", "balance") else BY_RANK,
         repair=True,
     )
     agent = load_agent(name)(env, 0)

@@ -19,13 +19,14 @@ from placement_gym.graph.units import group
 from placement_gym.problem import Problem
 from placement_gym.solvers import gap
 from placement_gym.solvers.beams import beam
-from placement_gym.solvers.bounds import lower_bound
+from placement_gym.solvers.bounds import load_ms, lower_bound
 from placement_gym.solvers.calls import call_indices, call_program
 from placement_gym.solvers.cuts import alpha_expansion, minimum_cut
 from placement_gym.solvers.milp import serial_program
 from placement_gym.solvers.pipelines.pipeline import exact_pipeline
 from placement_gym.solvers.programs import path_load
 from placement_gym.solvers.programs.grouped_load import grouped_load
+from placement_gym.solvers.programs.priced_load import priced_load
 from placement_gym.solvers.solution import Solution
 
 SECONDS = 60.0
@@ -189,6 +190,13 @@ def solve_pipeline(backend: SimulatedBackend) -> Solution:
     return Solution(place, backend.evaluate_ignoring_limits(place).latency_ms, proven=True)
 
 
+def solve_priced_load(backend: SimulatedBackend) -> Solution:
+    """The bound alone, from that of divided units on."""
+    simple_ms = load_ms(backend.problem, backend.costs)
+    bound_ms = priced_load(backend.problem, backend.costs, SECONDS, simple_ms)
+    return Solution(None, bound_ms, proven=False)
+
+
 def solve_gap(backend: SimulatedBackend) -> Solution:
     """What a report says: an optimum in place of a proof."""
     optimum_ms, bound_ms = gap.optimum_or_bound(
@@ -217,6 +225,7 @@ SOLVERS: dict[str, Callable[[SimulatedBackend], Solution]] = {
     "path-load": lambda b: path_load.solve(b.problem, b.costs, SECONDS),
     "divided": lambda b: path_load.solve(b.problem, b.costs, SECONDS, whole=False),
     "grouped-load": lambda b: grouped_load(b.problem, b.costs, SECONDS),
+    "priced-load": solve_priced_load,
     "pipeline": solve_pipeline,
     "beam": lambda b: beam.solve(b.problem, b.costs, b.semantics, SECONDS, widths=(3, 10_000)),
     "bound": lambda b: lower_bound(b.problem, b.costs, b.semantics, SECONDS),
@@ -231,6 +240,7 @@ BACKENDS: dict[str, Callable[[int, str, int | None], SimulatedBackend]] = {
     "path-load": lambda seed, kind, e: draw(seed, kind, LIST, e),
     "divided": lambda seed, kind, e: draw(seed, kind, LIST, e),
     "grouped-load": lambda seed, kind, e: draw(seed, kind, LOAD, e, host=seed % 2 > 0),
+    "priced-load": lambda seed, kind, e: draw(seed, kind, LOAD, e, host=seed % 2 > 0),
     "pipeline": lambda seed, kind, e: draw(seed, kind, LOAD, e, host=seed % 2 > 0),
     "beam": lambda seed, kind, e: draw(seed, kind, LIST, e),
     "bound": lambda seed, kind, e: draw(seed, kind, ANY[seed // 5 % 5], e, host=seed // 5 % 5 > 2),

@@ -33,7 +33,11 @@ class Group(NamedTuple):
 
 
 def grouped_load(
-    problem: Problem, costs: CostTable, time_limit_s: float = 60.0, upper_ms: float = np.inf
+    problem: Problem,
+    costs: CostTable,
+    time_limit_s: float = 60.0,
+    upper_ms: float = np.inf,
+    lower_ms: float = 0.0,
 ) -> Solution:
     """Bound the maximum load of every placement, contiguous or not.
 
@@ -48,11 +52,12 @@ def grouped_load(
         time_limit_s: Wall-clock limit of all programs together.
         upper_ms: A load that some placement reaches: only smaller ones are searched, and the bound
             does not exceed it.
+        lower_ms: A bound to begin with.
     """
     end = perf_counter() + time_limit_s
     groups = first_groups(problem, costs)
     least_ms = least_loads_of_kinds(problem, costs, groups, perf_counter() + time_limit_s / 4)
-    bound_ms = 0.0
+    bound_ms = lower_ms
     while True:
         exact = max(len(group.devices) for group in groups) == 1
         left_s = end - perf_counter()

@@ -6,13 +6,13 @@ from itertools import product
 
 import numpy as np
 import pytest
-from by_hand import grouped, made_graph, random_backend
+from alike import all_loads, draw_alike
+from by_hand import random_backend
 from published import DATA
 
-from placement_gym.arrays import FloatArray
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.costs.semantics import PRESETS
-from placement_gym.costs.workloads import Workload, make_devices
+from placement_gym.costs.workloads import Workload
 from placement_gym.problem import Problem
 from placement_gym.solvers.bounds import load_ms
 from placement_gym.solvers.kinds import interchangeable_devices
@@ -28,42 +28,9 @@ from placement_gym.solvers.programs.grouped_load import (
 LOAD = PRESETS["tarnawski-throughput"]
 
 
-def alike(seed: int) -> SimulatedBackend:
-    """A few units in colour classes, one or two cores and two or three equal accelerators."""
-    rng = np.random.default_rng(seed)
-    n, cores, accelerators = int(rng.integers(3, 7)), int(rng.integers(1, 3)), 2 + seed % 2
-    made = [(a, np.flatnonzero(rng.random(n) < 0.5)) for a in range(n)]
-    tensors = [(a, readers[readers > a].tolist()) for a, readers in made]
-    graph = made_graph(n, [(a, readers) for a, readers in tensors if readers])
-    workload = Workload(
-        graph,
-        np.arange(n),
-        host_ms=rng.random(n) * 9,
-        accelerator_ms=rng.random(n) * 3,
-        supported=rng.random(n) < 0.9,
-        transfer_ms=rng.random(len(graph.tensors.source)),
-        n_accelerators=accelerators,
-        accelerator_bytes=0,
-    )
-    devices = make_devices(cores, accelerators, weight_share=float(rng.choice([0.3, 0.5, 1.0])))
-    units = grouped(graph, np.unique(rng.integers(0, n, n), return_inverse=True)[1])
-    costs = workload.costs(devices)
-    held = rng.integers(0, 100, n)
-    return SimulatedBackend(
-        Problem(units, devices, costs.units_supported(units), held), costs, LOAD
-    )
-
-
-def all_loads(backend: SimulatedBackend) -> FloatArray:
-    problem = backend.problem
-    every = np.array(list(product(range(len(problem.devices)), repeat=problem.n_units)))
-    latency_ms, feasible = backend.evaluate_batch_exactly(every)
-    return latency_ms[feasible]
-
-
 @pytest.mark.parametrize("seed", range(40))
 def test_every_division_into_groups_lies_below_all_loads(seed: int) -> None:
-    backend = alike(seed)
+    backend = draw_alike(seed)
     problem, costs = backend.problem, backend.costs
     least = all_loads(backend).min(initial=np.inf)
     groups = first_groups(problem, costs)
@@ -80,7 +47,7 @@ def test_every_division_into_groups_lies_below_all_loads(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(40))
 def test_the_load_of_the_placement_is_the_proven_one(seed: int) -> None:
-    backend = alike(seed) if seed % 2 else random_backend(seed)
+    backend = draw_alike(seed) if seed % 2 else random_backend(seed)
     backend = SimulatedBackend(backend.problem, backend.costs, LOAD)
     least = all_loads(backend).min(initial=np.inf)
     found = grouped_load(backend.problem, backend.costs)
@@ -94,7 +61,7 @@ def test_the_load_of_the_placement_is_the_proven_one(seed: int) -> None:
 
 @pytest.mark.parametrize("share", [0.5, 1.0, 2.0])
 def test_a_known_load_limits_the_bound_and_the_search(share: float) -> None:
-    backend = alike(1)
+    backend = draw_alike(1)
     least = all_loads(backend).min()
     found = grouped_load(backend.problem, backend.costs, upper_ms=least * share)
     assert found.bound_ms == pytest.approx(min(least, least * share))
@@ -112,7 +79,7 @@ def test_the_bound_of_a_published_pipeline_is_its_optimum() -> None:
 
 @pytest.mark.parametrize("seed", range(12))
 def test_no_device_with_a_unit_has_less_than_its_least_load(seed: int) -> None:
-    backend = alike(seed)
+    backend = draw_alike(seed)
     problem, costs = backend.problem, backend.costs
     least_ms = least_loads_of_kinds(problem, costs, first_groups(problem, costs), np.inf)
     every = np.array(list(product(range(len(problem.devices)), repeat=problem.n_units)))

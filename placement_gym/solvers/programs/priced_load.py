@@ -1,0 +1,157 @@
+"""Lower bounds on the load of a pipeline: prices of units at which no devices hold them all.
+
+Below a load each device runs only certain sets of units. If units can be priced so that all devices
+together, each with the dearest set that it can run, hold less than all units are worth, no
+placement has that load. Equal devices count once, however many there are.
+"""
+
+from __future__ import annotations
+
+from time import perf_counter
+
+import numpy as np
+
+from placement_gym.arrays import BoolArray, FloatArray, IntArray
+from placement_gym.costs.table import CostTable
+from placement_gym.problem import Problem
+from placement_gym.solvers.highs import Solver
+from placement_gym.solvers.kinds import interchangeable_devices
+from placement_gym.solvers.linear import Linear
+from placement_gym.solvers.programs.dearest_set import DearestSet
+from placement_gym.solvers.programs.grouped_load import ROUNDING
+from placement_gym.solvers.solution import TOLERANCE
+from placement_gym.solvers.tasks import Tasks
+
+MARGIN = 1e-6
+"""A load is refuted if devices lack at least this share of the worth of all units."""
+CENTRE = 0.7
+"""Weight of the best prices so far in the next ones: the program's own jump about."""
+
+
+def priced_load(
+    problem: Problem,
+    costs: CostTable,
+    time_limit_s: float,
+    lower_ms: float,
+    upper_ms: float = np.inf,
+) -> float:
+    """Raise a bound on the maximum load of every placement, contiguous or not, by bisection.
+
+    Args:
+        problem: Units, devices, support and memory limits.
+        costs: Costs of the units' operators.
+        time_limit_s: Wall-clock limit.
+        lower_ms: A bound, which remains if it is zero.
+        upper_ms: A load that some placement reaches; the bound does not exceed it.
+    """
+    end = perf_counter() + time_limit_s
+    refuter = Refuter(problem, costs)
+    upper_ms = min(upper_ms, refuter.largest_ms)
+    while 0.0 < lower_ms * (1.0 + TOLERANCE) < upper_ms:
+        left_s = end - perf_counter()
+        if left_s <= 0.0:
+            break
+        middle_ms = min((lower_ms + upper_ms) / 2, 2 * lower_ms)
+        if refuter.refute(middle_ms, perf_counter() + left_s / 2):
+            lower_ms = middle_ms
+        else:
+            upper_ms = middle_ms
+    return lower_ms
+
+
+class Refuter:
+    """Shows that no placement has a load; later loads begin with the sets and prices of earlier.
+
+    Attributes:
+        devices: One device of each kind.
+        counts: (n_kinds,) number of devices.
+        sets: Sets of units by kind, each with the load that it takes.
+        prices: (n_units,) those that left most units over, which add up to 1.
+        largest_ms: No placement has a larger load.
+    """
+
+    def __init__(self, problem: Problem, costs: CostTable) -> None:
+        kinds = interchangeable_devices(problem, costs)
+        self.problem, self.tasks = problem, Tasks.of_units(problem.units, costs)
+        self.devices = [devices[0] for devices in kinds]
+        self.counts = np.array([len(devices) for devices in kinds])
+        self.border_ms = costs.boundary_ms[self.tasks.tensor]
+        work_ms = np.where(problem.possible, self.tasks.ms, 0.0).max(axis=1)
+        self.largest_ms = float(work_ms.sum() + self.border_ms.max(axis=1).sum())
+        self.prices = normalize(work_ms if work_ms.any() else np.ones(problem.n_units))
+        self.sets: list[dict[bytes, tuple[BoolArray, float]]] = [{} for _ in kinds]
+
+    def refute(self, load_ms: float, end: float) -> bool:
+        """Whether prices were found before the time is up that show that no placement has a load.
+
+        Where units could be divided among the sets, there are none.
+        """
+        dearest = [
+            DearestSet(self.problem, self.tasks, self.border_ms[:, device], device, load_ms)
+            for device in self.devices
+        ]
+        program = PriceProgram(self.counts, len(self.prices))
+        for kind, known in enumerate(self.sets):
+            for units, needed_ms in known.values():
+                if needed_ms <= load_ms:
+                    program.add(kind, units)
+        least, centre = np.inf, CENTRE
+        while perf_counter() < end:
+            share, latest = program.solve(end)
+            if share >= 1.0 - ROUNDING:
+                return False
+            prices = normalize(centre * self.prices + (1.0 - centre) * latest)
+            found = [one.find(prices, end) for one in dearest]
+            held = float(self.counts @ [one.share for one in found])
+            if held < least:
+                least, self.prices = held, prices
+            if held < 1.0 - MARGIN:
+                return True
+            new = [
+                self.learn(program, kind, one.units, min(dearest[kind].load_ms(one.units), load_ms))
+                for kind, one in enumerate(found)
+                if one.units is not None
+            ]
+            if not any(new) and centre == 0.0:
+                return False
+            centre = CENTRE if any(new) else 0.0
+        return False
+
+    def learn(self, program: PriceProgram, kind: int, units: BoolArray, load_ms: float) -> bool:
+        """Add a set of units that a kind can run, with its load; whether it is new."""
+        key = units.tobytes()
+        if key in self.sets[kind]:
+            return False
+        self.sets[kind][key] = units, load_ms
+        program.add(kind, units)
+        return True
+
+
+class PriceProgram:
+    """The prices at which sets of units are worth least, each kind as often as it has devices."""
+
+    def __init__(self, counts: IntArray, n_units: int) -> None:
+        self.program = Linear()
+        self.price = self.program.variables(n_units)
+        self.dearest = self.program.variables(len(counts), cost=counts)
+        self.program.require((self.price[None], 1.0), rows=1, low=1.0, high=1.0)
+        self.solver = Solver(self.program, 1.0)
+
+    def add(self, kind: int, units: BoolArray) -> None:
+        """Let the dearest set of a kind be worth at least these units."""
+        terms = (self.dearest[[kind]], 1.0), (self.price[units], -1.0)
+        self.program.require(*terms, rows=1, low=0.0, high=np.inf)
+
+    def solve(self, end: float) -> tuple[float, FloatArray]:
+        """What all devices hold, as a share of all units' worth, and (n_units,) prices."""
+        self.solver.pass_new_rows()
+        found = self.solver.run(max(end - perf_counter(), 0.0))
+        if found.values is None:
+            return np.inf, np.empty(0)
+        return found.objective, normalize(np.maximum(found.values[self.price], 0.0))
+
+
+def normalize(prices: FloatArray) -> FloatArray:
+    """Prices that add up to 1."""
+    prices = prices / prices.max()
+    return prices / prices.sum()

@@ -1,0 +1,51 @@
+"""Annealing of loads: feasible, never worse than its start, and near the optimum of small ones."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from alike import all_loads, draw_alike
+from pipelines import draw_backend
+
+from placement_gym.solvers.balance import balance_loads, make_terms
+from placement_gym.solvers.balance_kernel import make_state, move
+from placement_gym.solvers.loads import find_largest_load_ms
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_loads_after_moves_are_those_of_the_placement(seed: int) -> None:
+    backend = draw_backend(seed, 9, "ABBC", limited=True, coloured=seed % 2 == 0, training=True)
+    problem, costs = backend.problem, backend.costs
+    rng = np.random.default_rng(seed)
+    state = make_state(make_terms(problem, costs), rng.integers(0, 4, problem.n_units))
+    for _ in range(30):
+        unit, device = rng.integers(problem.n_units), rng.integers(4)
+        move(make_terms(problem, costs), state, int(unit), int(device))
+        largest_ms = find_largest_load_ms(problem, costs, state.device)
+        assert state.load_ms.max() == pytest.approx(largest_ms)
+        held = np.bincount(state.device, problem.unit_bytes, 4)
+        assert state.room == pytest.approx(problem.limits_bytes - held)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_small_problems_are_solved_within_limits_and_support(seed: int) -> None:
+    backend = draw_alike(seed)
+    problem, costs = backend.problem, backend.costs
+    start = np.zeros(problem.n_units, dtype=np.int64)
+    if problem.infeasibility(start):
+        pytest.skip("the host does not support all units")
+    found = balance_loads(problem, costs, start, seed, n_moves=20_000)
+    assert not problem.infeasibility(found)
+    least = all_loads(backend).min()
+    assert find_largest_load_ms(problem, costs, found) == pytest.approx(least, rel=1e-6)
+
+
+def test_a_seed_makes_it_reproducible_and_the_start_is_kept() -> None:
+    backend = draw_backend(3, 12, "ABB")
+    problem, costs = backend.problem, backend.costs
+    start = np.zeros(problem.n_units, dtype=np.int64)
+    first, again = (balance_loads(problem, costs, start, 5, n_moves=500) for _ in range(2))
+    assert (first == again).all()
+    assert (start == 0).all()
+    none = balance_loads(problem, costs, start, 5, n_moves=0)
+    assert (none == start).all()

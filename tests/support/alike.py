@@ -1,0 +1,49 @@
+"""Problems of a few units on equal accelerators, and the loads of all their placements."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+from by_hand import grouped, made_graph
+
+from placement_gym.arrays import FloatArray
+from placement_gym.backends.simulated.backend import SimulatedBackend
+from placement_gym.costs.semantics import PRESETS
+from placement_gym.costs.workloads import Workload, make_devices
+from placement_gym.problem import Problem
+
+LOAD = PRESETS["tarnawski-throughput"]
+
+
+def draw_alike(seed: int) -> SimulatedBackend:
+    """A few units in colour classes, one or two cores and two or three equal accelerators."""
+    rng = np.random.default_rng(seed)
+    n, cores, accelerators = int(rng.integers(3, 7)), int(rng.integers(1, 3)), 2 + seed % 2
+    made = [(a, np.flatnonzero(rng.random(n) < 0.5)) for a in range(n)]
+    tensors = [(a, readers[readers > a].tolist()) for a, readers in made]
+    graph = made_graph(n, [(a, readers) for a, readers in tensors if readers])
+    workload = Workload(
+        graph,
+        np.arange(n),
+        host_ms=rng.random(n) * 9,
+        accelerator_ms=rng.random(n) * 3,
+        supported=rng.random(n) < 0.9,
+        transfer_ms=rng.random(len(graph.tensors.source)),
+        n_accelerators=accelerators,
+        accelerator_bytes=0,
+    )
+    devices = make_devices(cores, accelerators, weight_share=float(rng.choice([0.3, 0.5, 1.0])))
+    units = grouped(graph, np.unique(rng.integers(0, n, n), return_inverse=True)[1])
+    costs = workload.costs(devices)
+    held = rng.integers(0, 100, n)
+    return SimulatedBackend(
+        Problem(units, devices, costs.units_supported(units), held), costs, LOAD
+    )
+
+
+def all_loads(backend: SimulatedBackend) -> FloatArray:
+    problem = backend.problem
+    every = np.array(list(product(range(len(problem.devices)), repeat=problem.n_units)))
+    latency_ms, feasible = backend.evaluate_batch_exactly(every)
+    return latency_ms[feasible]
