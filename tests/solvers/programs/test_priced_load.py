@@ -67,6 +67,7 @@ def test_no_set_that_a_device_can_run_is_dearer(seed: int, limited: bool) -> Non
     assert found.units @ prices == pytest.approx(best, abs=1e-3)
 
 
+@pytest.mark.slow
 def test_many_equal_devices_are_bounded_where_work_alone_says_little() -> None:
     path = DATA / "throughput-inputs/LayerGraphs/bert24_training.json"
     workload = Workload.load(path)
