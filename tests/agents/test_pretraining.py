@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from agents.sequential.checkpoint import load_network
 from agents.sequential.pretraining import defer_interrupt, pretrain
 from agents.sequential.training import Trainer
 from agents.sequential.training_folder import TrainingFolder
+from placement_gym.cli.main import main
 from placement_gym.errors import UserError
 from placement_gym.files import FileError
 
@@ -74,6 +76,19 @@ def test_a_finished_training_does_nothing_more(whole: Path) -> None:
     before = read_metrics(whole)
     assert pretrain(whole, SMALL, quiet=True)["steps"] == 2
     assert read_metrics(whole) == before
+
+
+def test_the_command_continues_a_training_to_more_steps(
+    whole: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "copy"
+    shutil.copytree(whole, folder)
+    words = [f"--set={key}={value}" for key, value in SMALL.items() if key != "steps"]
+    assert main(["pretrain", "--out", str(folder), "--steps", "3", *words]) == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith("3 of 3 steps in ")
+    assert str(folder / "network.safetensors") in printed
+    assert [line["step"] for line in read_metrics(folder)] == [0, 1, 2, 2, 3, 3]
 
 
 @pytest.mark.parametrize(
