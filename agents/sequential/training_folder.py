@@ -124,8 +124,12 @@ class TrainingFolder:
     def log(self, step: int, values: Mapping[str, float]) -> None:
         """Add a line to the metrics, and scalars to TensorBoard."""
         line = {"step": step, "seconds": round(self.seconds, 3), **values}
-        with self.metrics.open("a") as opened:
-            opened.write(json.dumps(line) + "\n")
+        try:
+            with self.metrics.open("a") as opened:
+                opened.write(json.dumps(line) + "\n")
+        except OSError as error:
+            reason = error.strerror or error
+            raise FileError(f"cannot write {str(self.metrics)!r}: {reason}") from error
         if self.board is not None:
             for name, value in values.items():
                 self.board.add_scalar(f"pretrain/{name}", value, step)

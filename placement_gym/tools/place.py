@@ -23,6 +23,8 @@ from placement_gym.tools.twin import make_twin
 AGENT, HEFT = "sequential", "HEFT"
 BATCH = 20
 """Evaluations between two movements of the progress bar."""
+EQUAL = 5e-4
+"""Relative difference of latencies that counts as none."""
 
 Document = dict[str, Any]
 
@@ -221,8 +223,11 @@ def summarize(found: Sequence[Found], chosen: Found) -> str:
         return f"{chosen.label} fits; no single device does, nor HEFT's placement."
     best = min(rules, key=latency_of)
     gain = latency_of(best) / latency_of(chosen) - 1.0
+    if abs(gain) < EQUAL:
+        return f"{chosen.label} is as fast as {best.label}, by simulation."
     if gain < 0.0:
-        return f"{best.label} is {-100 * gain:.1f} % faster than {chosen.label}: take that one."
+        lead = latency_of(chosen) / latency_of(best) - 1.0
+        return f"{best.label} is {100 * lead:.1f} % faster than {chosen.label}: take that one."
     return f"{chosen.label} is {100 * gain:.1f} % faster than {best.label}, by simulation."
 
 

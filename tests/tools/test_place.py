@@ -83,7 +83,8 @@ def test_the_fastest_of_the_placers_own_is_chosen() -> None:
     ("single_ms", "heft_ms", "said"),
     [
         (6.0, 5.0, "zero-shot is 25.0 % faster than HEFT, by simulation."),
-        (2.0, 5.0, "GPU alone is 50.0 % faster than zero-shot: take that one."),
+        (2.0, 5.0, "GPU alone is 100.0 % faster than zero-shot: take that one."),
+        (4.0, 5.0, "zero-shot is as fast as GPU alone, by simulation."),
         (None, None, "zero-shot fits; no single device does, nor HEFT's placement."),
     ],
 )
