@@ -160,4 +160,4 @@ def open_board(folder: TrainingFolder, done: int) -> Any:
         return None
     from torch.utils.tensorboard import SummaryWriter
 
-    return SummaryWriter(str(folder.path), purge_step=done + 1 if done else None)  # type: ignore[no-untyped-call]
+    return SummaryWriter(str(folder.path), purge_step=done + 1 if done else None)
