@@ -89,7 +89,7 @@ def place_table(document: Document) -> Group:
         latency_ms = row["latency_ms"]
         table.add_row(
             show(row["label"]),
-            "infeasible" if latency_ms is None else f"{latency_ms:.4g}",
+            "infeasible" if latency_ms is None else f"{latency_ms:.3f}",
             *ratios,
             str(row["evaluations"] or "-"),
             f"{row['seconds']:.2f}",
