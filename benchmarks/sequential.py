@@ -7,6 +7,7 @@ DIR holds the inputs of dnn-partitioning. ``train`` imitates the fastest placeme
 the network guides itself; with ``--generations`` its scorer evolves then. ``compare`` evaluates 1,
 100 and 500 placements of each network, and of one that has learned nothing; scores are relative to
 the best latency known, which is the least that any command with the same ``--best`` has seen.
+With ``--fine-tune`` every network is also compared with one that learns from what it evaluates.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import json
 from itertools import product
 from pathlib import Path
 from time import perf_counter
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -29,12 +31,23 @@ from sequential_problems import (
 
 from agents.multilevel import Multilevel
 from agents.sequential import Network, Sequential
+from agents.sequential.active_search import ActiveSearch
 from agents.sequential.checkpoint import load_network, save_network
 from agents.sequential.evolution import evolve
 from agents.sequential.imitation import imitate
 from placement_gym.arrays import FloatArray
 
 BUDGETS = (1, 100, 500)
+
+
+class Arm(NamedTuple):
+    """A network and how it searches."""
+
+    network: Network
+    noise: float
+    agent: type[Sequential] = Sequential
+
+
 ROLES = {"validation": validation_problems, "test": test_problems}
 
 
@@ -53,6 +66,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0, help="of the training (%(default)s)")
     parser.add_argument("--checkpoints", default="", help="files to compare, comma-separated")
     parser.add_argument("--noise", default="2", help="factors, if trained (%(default)s)")
+    parser.add_argument("--fine-tune", action="store_true", help="also compare active search")
     parser.add_argument("--seeds", type=int, default=3, help="of each search (%(default)s)")
     parser.add_argument("--best", type=Path, default=Path("best.json"), help="%(default)s")
     parser.add_argument("--long", type=int, default=0, help="evaluations of a search for the best")
@@ -89,11 +103,15 @@ def compare(options: argparse.Namespace) -> None:
     role = options.problems or "test"
     problems = ROLES[role](options.data)
     files = [Path(file) for file in options.checkpoints.split(",") if file]
-    arms = {"untrained": (Network(), 1.0)}
+    arms: dict[str, Arm] = {"untrained": Arm(Network(), 1.0)}
     for file, noise in product(files, options.noise.split(",")):
-        arms[f"{file.stem}, noise {noise}"] = (load_network(file), float(noise))
+        arms[f"{file.stem}, noise {noise}"] = Arm(load_network(file), float(noise))
+    if options.fine_tune:
+        arms |= {
+            f"{label}, fine-tuned": arm._replace(agent=ActiveSearch) for label, arm in arms.items()
+        }
     reached = {
-        label: {name: search(problems, name, *arm, options.seeds) for name in problems}
+        label: {name: search(problems, name, arm, options.seeds) for name in problems}
         for label, arm in arms.items()
     }
     best = find_best(problems, reached, options)
@@ -102,17 +120,17 @@ def compare(options: argparse.Namespace) -> None:
     for label, latencies in reached.items():
         scores = score(latencies, best)
         gain, error = (scores - floor).mean(axis=0), sem(scores - floor, axis=0)
-        print(f"{label:24} {scores.mean(axis=0).round(4)} gain {gain.round(4)} +- {error.round(4)}")
+        print(f"{label:32} {scores.mean(axis=0).round(4)} gain {gain.round(4)} +- {error.round(4)}")
     for row, name in enumerate(problems):
         each = [score(latencies, best)[row].round(3).tolist() for latencies in reached.values()]
         print(f"{name:36} {problems[name].problem.n_units:4} units {each}")
 
 
-def search(problems: Problems, name: str, network: Network, noise: float, seeds: int) -> FloatArray:
+def search(problems: Problems, name: str, arm: Arm, seeds: int) -> FloatArray:
     """(seeds, n_budgets) latencies in ms; infinite if nothing was feasible."""
     env, rows = problems[name], []
     for seed in range(seeds):
-        agent = Sequential(env, seed, network, noise)
+        agent = arm.agent(env, seed, arm.network, noise=arm.noise)
         row = []
         for more in np.diff([0, *BUDGETS]):
             agent.learn(int(more))

@@ -54,6 +54,7 @@ def make(
     seed: int,
     checkpoint: str | Path | None = None,
     noise: float | None = None,
+    fine_tune: bool = False,
     **kwargs: Any,
 ) -> Sequential:
     """Make the sequential placer.
@@ -63,7 +64,9 @@ def make(
         seed: Seed of its samples.
         checkpoint: A file of ``save_network``; None takes a network that prefers nothing.
         noise: Factor of their noise; None takes 1, or ``TRAINED_NOISE`` with a checkpoint.
-        kwargs: Arguments of ``ListSearch``.
+        fine_tune: Whether its copy of the network learns from what it evaluates, see
+            ``ActiveSearch``.
+        kwargs: Arguments of ``ListSearch``, and with ``fine_tune`` those of ``ActiveSearch``.
 
     Raises:
         FileError: The checkpoint cannot be read.
@@ -71,4 +74,9 @@ def make(
     """
     network = Network() if checkpoint is None else load_network(checkpoint)
     usual = 1.0 if checkpoint is None else TRAINED_NOISE
-    return Sequential(env, seed, network, usual if noise is None else noise, **kwargs)
+    kwargs["noise"] = usual if noise is None else noise
+    if fine_tune:
+        from agents.sequential.active_search import ActiveSearch
+
+        return ActiveSearch(env, seed, network, **kwargs)
+    return Sequential(env, seed, network, **kwargs)

@@ -1,21 +1,24 @@
-"""Networks in files that hold no code."""
+"""Networks in safetensors files, which hold no code."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 from pydantic import Field
 
-from agents.common.archive import read_archive, write_archive
+from agents.common.safetensors import read_safetensors, write_safetensors
 from agents.common.saving import to_tensors
 from agents.sequential import features, steps
 from agents.sequential.network import Network
 from placement_gym.errors import UserError
 from placement_gym.files import FileError
-from placement_gym.schemas.reading import Fields, check
+from placement_gym.schemas.reading import Fields, check, parse_json
 
 KIND = "sequential placer"
+ABOUT = "placement_gym"
+"""Key of the file's metadata whose value is the JSON of ``NetworkFields``."""
 
 
 class Settings(Fields):
@@ -26,12 +29,11 @@ class Settings(Fields):
 
 
 class NetworkFields(Fields):
-    """What a file holds."""
+    """What a file says of its weights."""
 
     kind: str
     features: list[list[str]]
     settings: Settings
-    weights: dict[str, Any]
     training: dict[str, Any]
 
 
@@ -46,14 +48,13 @@ def save_network(network: Network, path: str | Path, training: dict[str, Any]) -
     Raises:
         FileError: It cannot be written; the file that was there is unchanged.
     """
-    values = {
+    about = {
         "kind": KIND,
         "features": known_features(),
         "settings": network.settings,
-        "weights": network.state_dict(),
         "training": training,
     }
-    write_archive(path, values)
+    write_safetensors(path, network.state_dict(), {ABOUT: json.dumps(about, allow_nan=False)})
 
 
 def load_network(path: str | Path) -> Network:
@@ -64,13 +65,14 @@ def load_network(path: str | Path) -> Network:
         UserError: It is damaged, or the network sees other features.
     """
     try:
-        fields = check(NetworkFields, read_archive(path))
+        weights, metadata = read_safetensors(path)
+        fields = check(NetworkFields, parse_json(metadata.get(ABOUT, "{}")))
         if fields.kind != KIND:
             raise UserError(f"it is of {fields.kind!r:.60}")
         if fields.features != known_features():
             raise UserError("it was trained with other features; train it again")
         network = Network(**vars(fields.settings))
-        network.load_state_dict(to_tensors(fields.weights, network.state_dict()))
+        network.load_state_dict(to_tensors(weights, network.state_dict()))
     except FileError:
         raise
     except UserError as error:

@@ -100,12 +100,24 @@ def positive_integer(text: str) -> int:
     return int(text)
 
 
+def natural_number(text: str) -> int:
+    """Read a whole number of at least 0."""
+    if not WHOLE.fullmatch(text):
+        raise argparse.ArgumentTypeError(f"must be a whole number of at least 0, not {text!r:.80}")
+    return int(text)
+
+
 def positive_seconds(text: str) -> float:
     """Read a time limit: a number above 0."""
+    return positive_number(text, "number of seconds")
+
+
+def positive_number(text: str, what: str = "number") -> float:
+    """Read a number above 0."""
     try:
         value = float(text)
     except ValueError:
         value = 0.0
     if not value > 0.0:
-        raise argparse.ArgumentTypeError(f"must be a number of seconds above 0, not {text!r}")
+        raise argparse.ArgumentTypeError(f"must be a {what} above 0, not {text!r:.80}")
     return value

@@ -1,4 +1,4 @@
-"""What ``plan``, ``profile`` and ``fidelity`` print."""
+"""What ``plan``, ``place``, ``profile`` and ``fidelity`` print."""
 
 from __future__ import annotations
 
@@ -16,6 +16,11 @@ from placement_gym.problem import Problem
 from placement_gym.texts import make_printable
 
 Document = Mapping[str, Any]
+COSTS = {
+    "profiled": "this machine's profile of it",
+    "analytic": "analytic costs, which were not measured (`placement-gym profile` measures them)",
+}
+"""Where simulated costs come from."""
 
 
 def show(text: str, style: str = "") -> Text:
@@ -71,6 +76,29 @@ def plan_table(document: Document) -> Group:
     return Group(
         *lines, table, show(document["verdict"]), show(describe_bound(document) + end, "dim")
     )
+
+
+def place_table(document: Document) -> Group:
+    """Simulated latencies of the placements, and which one was saved."""
+    title = f"{document['model']}, {document['n_units']} units on {', '.join(document['devices'])}"
+    table = Table(title=show(title), title_justify="left", box=SIMPLE_HEAD)
+    for column in ("placement", "ms", "x best single", "x HEFT", "evaluations", "seconds"):
+        table.add_column(column, justify="left" if column == "placement" else "right")
+    for row in document["rows"]:
+        ratios = ("-" if row[key] is None else f"{row[key]:.3f}" for key in ("speedup", "vs_heft"))
+        latency_ms = row["latency_ms"]
+        table.add_row(
+            show(row["label"]),
+            "infeasible" if latency_ms is None else f"{latency_ms:.3f}",
+            *ratios,
+            str(row["evaluations"] or "-"),
+            f"{row['seconds']:.2f}",
+            style="bold" if row["label"] == document["placement"] else "",
+        )
+    costs = COSTS.get(document["costs"], f"costs {document['costs']!r}")
+    source = f"Simulated with {costs}, schedule {document['schedule']}; nothing was measured. "
+    end = f"Done in {document['wall_s']:.0f} s. The placement is {document['file']}"
+    return Group(table, show(document["verdict"]), show(source + end, "dim"))
 
 
 def describe_bound(document: Document) -> str:

@@ -34,6 +34,7 @@ class Board:
         self.room = problem.limits_bytes.copy()
         self.finish = np.zeros(len(tasks))
         self.busy: list[list[tuple[float, float]]] = [[] for _ in problem.devices]
+        self.blocks: list[list[tuple[float, float]]] = [[] for _ in problem.devices]
         tensor, reader = tasks.tensors.readings()
         order = np.argsort(reader, kind="stable")
         self.read = tensor[order]
@@ -60,8 +61,12 @@ class Board:
         return result
 
     def start_ms(self, device: int, ready_ms: float, duration_ms: float) -> float:
-        """The earliest start on a device, in a gap if the task fits into one."""
-        slots = self.busy[device]
+        """The earliest start on a device, in a gap if the task fits into one.
+
+        Work without gaps is skipped as one block, unless the task takes no time, as that fits
+        between any two others.
+        """
+        slots = self.blocks[device] if duration_ms > 0.0 else self.busy[device]
         at = bisect_left(slots, (ready_ms, ready_ms))
         start = ready_ms if at == 0 else max(ready_ms, slots[at - 1][1])
         while at < len(slots) and start + duration_ms > slots[at][0]:
@@ -81,7 +86,20 @@ class Board:
             self.room[device] -= self.problem.unit_bytes[unit]
         self.finish[task] = start_ms + self.tasks.ms[task, device]
         if self.tasks.ms[task, device] > 0.0:
-            insort(self.busy[device], (start_ms, float(self.finish[task])))
+            finish_ms = float(self.finish[task])
+            insort(self.busy[device], (start_ms, finish_ms))
+            merge(self.blocks[device], start_ms, finish_ms)
+
+
+def merge(blocks: list[tuple[float, float]], start: float, finish: float) -> None:
+    """Add an interval that overlaps none to sorted ones, joined to those that it touches."""
+    at = bisect_left(blocks, (start, finish))
+    if at < len(blocks) and blocks[at][0] == finish:
+        finish = blocks.pop(at)[1]
+    if at and blocks[at - 1][1] == start:
+        at -= 1
+        start = blocks.pop(at)[0]
+    blocks.insert(at, (start, finish))
 
 
 def heft(problem: Problem, costs: CostTable) -> IntArray:

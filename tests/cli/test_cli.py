@@ -95,6 +95,8 @@ def test_a_users_error_is_one_line_that_names_the_remedy(
         (["plan", "--time-limit", "-3"], "seconds above 0, not '-3'"),
         (["fidelity", "--placements", "few"], "whole number of at least 1, not 'few'"),
         (["bench", "run", "paper", "--out", "o", "--workers", "0"], "at least 1, not '0'"),
+        (["pretrain", "--out", "o", "--minutes", "0"], "a number above 0, not '0'"),
+        (["place", "--samples", "-1"], "at least 0, not '-1'"),
     ],
 )
 def test_a_value_that_cannot_be_read_is_named(

@@ -14,7 +14,7 @@ from placement_gym.costs.table import CostTable
 from placement_gym.devices import DeviceSpec
 from placement_gym.graph.units import Units, contract, group
 from placement_gym.problem import Problem
-from placement_gym.solvers.list_scheduling import Board, critical_path, heft, m_etf, m_topo
+from placement_gym.solvers.list_scheduling import Board, critical_path, heft, m_etf, m_topo, merge
 from placement_gym.solvers.tasks import Tasks
 
 Solver = Callable[[Problem, CostTable], IntArray]
@@ -60,11 +60,29 @@ def test_heft_moves_an_operator_that_another_device_runs_much_faster() -> None:
 def test_a_board_starts_a_task_in_the_first_gap_that_holds_it() -> None:
     problem, costs = small([], [[2, 2]] * 4, [])
     board = Board(problem, Tasks.in_topological_order(problem.units, costs))
-    board.busy[0] = [(0.0, 2.0), (3.0, 5.0), (9.0, 11.0)]
+    board.blocks[0] = [(0.0, 2.0), (3.0, 5.0), (9.0, 11.0)]
     assert board.start_ms(0, 0.0, 1.0) == 2.0
     assert board.start_ms(0, 0.0, 2.0) == 5.0
     assert board.start_ms(0, 6.0, 3.0) == 6.0
     assert board.start_ms(0, 6.0, 4.0) == 11.0
+
+
+def test_work_that_touches_becomes_one_block() -> None:
+    rng, blocks, busy = np.random.default_rng(0), list[tuple[float, float]](), np.zeros(60, bool)
+    for start in rng.permutation(30):
+        merge(blocks, 2.0 * start, 2.0 * start + 2.0)
+        busy[2 * start : 2 * start + 2] = True
+        edges = np.flatnonzero(np.diff([0, *busy.astype(int), 0])).astype(float)
+        assert blocks == list(zip(edges[::2], edges[1::2], strict=True))
+
+
+def test_a_task_without_time_fits_between_two_that_touch() -> None:
+    problem, costs = small([], [[2, 2]] * 4, [])
+    board = Board(problem, Tasks.in_topological_order(problem.units, costs))
+    board.place(0, 0, 0.0)
+    board.place(1, 0, 2.0)
+    assert board.start_ms(0, 1.0, 0.0) == 2.0
+    assert board.start_ms(0, 1.0, 0.5) == 4.0
 
 
 @ALL

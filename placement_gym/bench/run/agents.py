@@ -194,9 +194,18 @@ def find_modules_in(folder: str | Path) -> None:
 
 def registered_agents() -> dict[str, str]:
     """The registered agents: name -> ``"module:attribute"``."""
-    find_modules_in(IMPORT_ROOT)
-    agents: dict[str, str] = import_attribute(REGISTRY)
+    agents: dict[str, str] = load_bundled(REGISTRY)
     return agents
+
+
+def load_bundled(target: str) -> Any:
+    """Import what ``"module:attribute"`` names in the package of agents that comes with this one.
+
+    Raises:
+        UnknownAgentError: Another package of that name hides it.
+    """
+    find_modules_in(IMPORT_ROOT)
+    return import_attribute(target)
 
 
 def import_attribute(target: str) -> Any:

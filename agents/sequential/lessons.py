@@ -1,0 +1,128 @@
+"""Problems to learn from, with the fastest placements known for each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from agents.common.sampled_env import floor_ms
+from agents.multilevel import Multilevel
+from agents.search.search import UNFIT
+from agents.sequential.agent import Sequential
+from agents.sequential.network import Network
+from placement_gym.entry_points import SimulatedEnv
+from placement_gym.env import DevicePlacementEnv
+from placement_gym.errors import UserError
+from placement_gym.graph.families.problems import SEEDS, make_problem
+from placement_gym.problem import assignment_hash
+from placement_gym.solvers.list_sampling import draw_prices
+
+INFEASIBLE = 0.1
+"""Speed-up of what is infeasible."""
+
+
+class Lesson:
+    """A problem and the fastest placements known for it, which its labels are.
+
+    Args:
+        network: Guides the search for faster ones.
+        env: The problem.
+        seed: Of ``make_problem``, or -1 if the environment was given.
+    """
+
+    def __init__(self, network: Network, env: DevicePlacementEnv, seed: int = -1) -> None:
+        self.seed, self.env = seed, env
+        self.search = Sequential(env, 0, network)
+        self.placer = self.search.placer
+
+    def ask_teacher(self, evaluations: int, rng: np.random.Generator) -> None:
+        """Add the fastest placement that the multilevel placer finds."""
+        if not evaluations:
+            return
+        teacher = Multilevel(self.env, int(rng.integers(2**31))).learn(evaluations)
+        if teacher.best_speedup > UNFIT:
+            price = draw_prices(self.search.decoder, rng, 1)
+            self.search.keep_parents(
+                teacher.assignment[None], np.array([teacher.best_speedup]), price
+            )
+
+    def improve(self, evaluations: int, rng: np.random.Generator) -> None:
+        """Search on, guided by the network as it is now; only ``rng`` decides what is drawn."""
+        self.search.rng = rng
+        self.search.tried = set(map(assignment_hash, self.search.parents))
+        self.search.learn(evaluations)
+
+    def state(self) -> dict[str, Any]:
+        """The seed and the placements with their speed-ups, as tensors."""
+        search = self.search
+        return {
+            "seed": self.seed,
+            "placements": torch.from_numpy(search.parents.copy()),
+            "speedups": torch.from_numpy(search.speedups.copy()),
+            "prices": torch.from_numpy(search.prices.copy()),
+        }
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Take what ``state`` returned.
+
+        Raises:
+            UserError: It is of another problem.
+        """
+        placements, speedups, prices = (
+            np.array(state[key]) for key in ("placements", "speedups", "prices")
+        )
+        n_units, n_devices = self.search.problem.supported.shape
+        fits = placements.shape == (len(speedups), n_units) and len(prices) == len(speedups)
+        if not fits or not ((placements >= 0) & (placements < n_devices)).all():
+            raise UserError("the training state is of other problems; begin a new training")
+        self.search.parents, self.search.speedups = placements.astype(np.int64), speedups
+        self.search.prices = prices
+
+
+def make_lesson(network: Network, seed: int) -> Lesson:
+    """The lesson of a generated problem."""
+    return Lesson(network, make_env(seed), seed)
+
+
+def make_env(seed: int) -> SimulatedEnv:
+    """The environment of a generated problem."""
+    return SimulatedEnv(**make_problem(seed).env_kwargs(), observe_graph=False)
+
+
+def draw_seed(rng: np.random.Generator) -> int:
+    """Draw a problem of the split ``train``."""
+    return int(rng.integers(SEEDS["train"].start, SEEDS["train"].stop))
+
+
+class Examination:
+    """Fixed problems of the split ``validation``; made once, as that takes longest.
+
+    Args:
+        network: Examined.
+        problems: How many.
+    """
+
+    def __init__(self, network: Network, problems: int) -> None:
+        self.lessons = [make_lesson(network, seed) for seed in SEEDS["validation"][:problems]]
+        self.floors_ms = [floor_ms(lesson.env) for lesson in self.lessons]
+
+    def grade(self) -> dict[str, float]:
+        """Evaluate the network's placement of each, without noise.
+
+        Returns:
+            ``log_speedup``, mean log(floor / latency), see ``sampled_env.floor_ms``; and
+            ``infeasible``, a share.
+        """
+        reached, fits = [], []
+        for lesson, floor in zip(self.lessons, self.floors_ms, strict=True):
+            lesson.placer.refresh()
+            speedups, feasible = lesson.env.backend.evaluate_batch(lesson.placer.place()[None])
+            speedup = speedups[0] if feasible[0] else INFEASIBLE
+            reached.append(np.log(speedup * floor / lesson.env.reference.reference_ms))
+            fits.append(feasible[0])
+        return {
+            "log_speedup": float(np.mean(reached)),
+            "infeasible": float(1.0 - np.mean(fits)),
+        }

@@ -1,0 +1,198 @@
+"""Training across generated problems, one update at a time, so that it can be stopped and resumed.
+
+Each step visits a batch of problems: new ones, whose first label is the answer of the multilevel
+placer, and earlier ones, whose labels improve by the search that the network guides (self-labelling
+as in SLIM, Corsini et al. 2024, but labels are kept). The likelihood of the fastest placements is
+raised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import deepcopy
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from agents.sequential.imitation import MAX_GRAD_NORM, compute_loss
+from agents.sequential.lessons import Examination, Lesson, draw_seed, make_lesson
+from agents.sequential.network import Network
+from placement_gym.env import DevicePlacementEnv
+from placement_gym.errors import UserError, unknown_name
+
+METHODS = ("imitation",)
+LAST_RATE = 0.02
+"""Learning rate after all steps, over the first."""
+
+
+@dataclass(frozen=True)
+class TrainingSettings:
+    """How a network is trained.
+
+    Attributes:
+        seed: Of weights, problems and searches.
+        steps: Updates over which the learning rate falls; more may follow at the last rate.
+        problems: Generated problems that are kept at a time; the oldest makes room.
+        renewal: Steps for each newly drawn problem.
+        batch: Problems of a step.
+        evaluations: Placements that the search of a problem evaluates when a step visits it.
+        teacher_evaluations: Placements that the multilevel placer evaluates for the first label
+            of a problem; 0 learns from the network's own searches alone.
+        labels: How many of the fastest placements of a problem are imitated.
+        learning_rate: Of Adam, at first.
+        method: ``"imitation"``.
+        hidden: Width of the encoder.
+        rounds: Rounds of messages.
+        validation: Problems of ``validate``.
+    """
+
+    seed: int = 0
+    steps: int = 2000
+    problems: int = 400
+    renewal: int = 4
+    batch: int = 6
+    evaluations: int = 20
+    teacher_evaluations: int = 100
+    labels: int = 2
+    learning_rate: float = 2e-3
+    method: str = "imitation"
+    hidden: int = 48
+    rounds: int = 3
+    validation: int = 48
+
+
+class Trainer:
+    """Trains a network on generated problems of the split ``train``.
+
+    All that a step draws follows from the seed and the number of the step, so that a training goes
+    on from ``state`` as if it had not been interrupted.
+
+    Args:
+        settings: See there.
+        envs: Further problems, which are visited as often as generated ones.
+
+    Attributes:
+        network: The network.
+        done: Steps so far.
+
+    Raises:
+        UserError: The method is unknown.
+    """
+
+    def __init__(self, settings: TrainingSettings, envs: Sequence[DevicePlacementEnv] = ()) -> None:
+        if settings.method not in METHODS:
+            raise unknown_name("method", settings.method, METHODS)
+        self.settings, self.done = settings, 0
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(settings.seed)
+            self.network = Network(settings.hidden, settings.rounds)
+        self.optimizer = torch.optim.Adam(self.network.parameters(), lr=settings.learning_rate)
+        self.given = [Lesson(self.network, env) for env in envs]
+        self.drawn: list[Lesson] = []
+        self.examination: Examination | None = None
+
+    def step(self) -> dict[str, float]:
+        """Do one update.
+
+        Returns:
+            ``loss``, mean negative log-probability of a label's choice; ``gain``, mean log of how
+            much the visit made the fastest known placements faster; ``learning_rate``;
+            ``sharpness`` of the greedy score; and the number of ``problems`` known.
+        """
+        rng = np.random.default_rng([self.settings.seed, self.done])
+        if self.done % self.settings.renewal == 0 or len(self.drawn) < self.settings.batch:
+            self.draw_lesson(rng)
+        lessons = self.choose(rng)
+        gains = [self.visit(lesson, rng) for lesson in lessons]
+        loss = self.update(lessons)
+        self.done += 1
+        return {
+            "loss": loss,
+            "gain": float(np.mean(gains)),
+            "learning_rate": self.learning_rate(),
+            "sharpness": self.network.sharpness.item(),
+            "problems": float(len(self.given) + len(self.drawn)),
+        }
+
+    def draw_lesson(self, rng: np.random.Generator) -> None:
+        """Draw a problem and ask the teacher; the oldest problem makes room."""
+        lesson = make_lesson(self.network, draw_seed(rng))
+        lesson.ask_teacher(self.settings.teacher_evaluations, rng)
+        self.drawn = [*self.drawn, lesson][-self.settings.problems :]
+
+    def choose(self, rng: np.random.Generator) -> list[Lesson]:
+        """The problems of a step."""
+        lessons = [*self.given, *self.drawn]
+        size = min(self.settings.batch, len(lessons))
+        return [lessons[i] for i in rng.choice(len(lessons), size, replace=False)]
+
+    def visit(self, lesson: Lesson, rng: np.random.Generator) -> float:
+        """Search for better labels; returns how much faster the fastest became, as a log."""
+        before = lesson.search.speedups.max(initial=0.0)
+        lesson.placer.refresh()
+        lesson.improve(self.settings.evaluations, rng)
+        after = lesson.search.speedups.max(initial=0.0)
+        return float(np.log(after / before)) if before else 0.0
+
+    def update(self, lessons: Sequence[Lesson]) -> float:
+        """Raise the likelihood of the labels; returns the loss before."""
+        losses = [compute_loss(lesson.search, self.settings.labels) for lesson in lessons]
+        return self.descend(torch.stack(losses).mean())
+
+    def descend(self, loss: Tensor) -> float:
+        """Take one step of the optimizer."""
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.learning_rate()
+        self.optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        torch.nn.utils.clip_grad_norm_(self.network.parameters(), MAX_GRAD_NORM)
+        self.optimizer.step()
+        return loss.item()
+
+    def learning_rate(self) -> float:
+        """The rate of the next step: half a wave of a cosine."""
+        passed = min(self.done / max(self.settings.steps, 1), 1.0)
+        wave = 0.5 + 0.5 * np.cos(np.pi * passed)
+        return float(self.settings.learning_rate * (LAST_RATE + (1.0 - LAST_RATE) * wave))
+
+    def validate(self) -> dict[str, float]:
+        """Grade the network's placements without noise; see ``Examination.grade``."""
+        if self.examination is None:
+            self.examination = Examination(self.network, self.settings.validation)
+        return self.examination.grade()
+
+    def state(self) -> dict[str, Any]:
+        """All that a resumed training needs: plain values and tensors."""
+        return {
+            "settings": asdict(self.settings),
+            "done": self.done,
+            "network": {name: w.clone() for name, w in self.network.state_dict().items()},
+            "optimizer": deepcopy(self.optimizer.state_dict()),
+            "given": [lesson.state() for lesson in self.given],
+            "drawn": [lesson.state() for lesson in self.drawn],
+        }
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Take what ``state`` returned, from a training with the same network and given problems.
+
+        Raises:
+            UserError: It is of another one.
+        """
+        try:
+            self.network.load_state_dict(state["network"])
+        except RuntimeError as error:
+            raise UserError(
+                "the training state is of another network; begin a new training"
+            ) from error
+        if len(state["given"]) != len(self.given):
+            raise UserError("the training state is of other problems; begin a new training")
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.done = int(state["done"])
+        self.drawn = [make_lesson(self.network, int(kept["seed"])) for kept in state["drawn"]]
+        for lesson, kept in zip(self.given, state["given"], strict=True):
+            lesson.load_state(kept)
+        for lesson, kept in zip(self.drawn, state["drawn"], strict=True):
+            lesson.load_state(kept)

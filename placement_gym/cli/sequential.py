@@ -1,0 +1,134 @@
+"""The commands of the sequential placer: train it, and place with it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+from placement_gym.cli.options import (
+    Command,
+    add_devices,
+    add_granularity,
+    add_json,
+    add_model,
+    natural_number,
+    parse_setting,
+    positive_integer,
+    positive_number,
+    set_command,
+)
+
+
+def add_pretrain(command: Command) -> None:
+    """Add the arguments of ``placement-gym pretrain``."""
+    command.add_argument("--out", required=True, help="folder of the training")
+    command.add_argument(
+        "--steps", type=positive_integer, help="updates in all, those done before included"
+    )
+    command.add_argument(
+        "--minutes",
+        type=positive_number,
+        help="stop after this time; the same command goes on from there",
+    )
+    command.add_argument("--seed", type=natural_number, help="of weights, problems and searches")
+    command.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        type=parse_setting,
+        help="a field of agents.sequential.training.TrainingSettings, as in learning_rate=0.001; "
+        "repeatable",
+    )
+    add_json(command)
+    set_command(
+        command,
+        run_pretrain,
+        "the last saved state is kept in {out}/; the same command goes on from there",
+    )
+
+
+def add_place(command: Command) -> None:
+    """Add the arguments of ``placement-gym place``."""
+    add_model(command)
+    add_devices(command)
+    add_granularity(command)
+    command.add_argument(
+        "--checkpoint", metavar="FILE", help="a network of `pretrain` (default: the agent's own)"
+    )
+    command.add_argument(
+        "--samples",
+        type=natural_number,
+        default=100,
+        help="placements to simulate after the zero-shot one; 0 takes that (default: %(default)s)",
+    )
+    command.add_argument(
+        "--fine-tune",
+        type=natural_number,
+        default=0,
+        metavar="N",
+        help="simulate N more, which train the network on this problem (default: %(default)s)",
+    )
+    command.add_argument(
+        "--seed", type=natural_number, default=0, help="of the samples (default: %(default)s)"
+    )
+    command.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        type=parse_setting,
+        help="a further argument of DevicePlacementSim-v0, as in schedule=list; repeatable",
+    )
+    command.add_argument(
+        "--out",
+        default="placement.json",
+        metavar="FILE",
+        help="the placement file, for `evaluate` (default: %(default)s)",
+    )
+    add_json(command)
+    set_command(command, run_place, "nothing is kept; the same command starts again")
+
+
+def run_pretrain(options: argparse.Namespace) -> int:
+    from placement_gym.bench.run.agents import load_bundled
+
+    pretrain = load_bundled("agents.sequential.pretraining:pretrain")
+    named = {"steps": options.steps, "seed": options.seed}
+    settings = dict(options.set) | {key: value for key, value in named.items() if value is not None}
+    document = pretrain(options.out, settings, options.minutes)
+    if options.json:
+        print(json.dumps(document))
+        return 0
+    print(
+        f"{document['steps']} of {document['total']} steps in {document['seconds']:.0f} s; on "
+        f"validation problems log(floor / latency) is {document['validation']:+.4f} at best"
+    )
+    print(f"The network is {document['network']}")
+    if document["steps"] < document["total"]:
+        print("The same command goes on from there")
+    return 0
+
+
+def run_place(options: argparse.Namespace) -> int:
+    from rich.console import Console
+
+    from placement_gym.cli.tables import place_table
+    from placement_gym.tools.place import place
+
+    document = place(
+        model=options.model,
+        devices=options.devices,
+        granularity=options.granularity,
+        checkpoint=options.checkpoint,
+        samples=options.samples,
+        fine_tune=options.fine_tune,
+        seed=options.seed,
+        out=options.out,
+        env_kwargs=dict(options.set),
+    )
+    if options.json:
+        print(json.dumps(document))
+    else:
+        Console().print(place_table(document))
+    return 0

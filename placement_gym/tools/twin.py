@@ -1,0 +1,56 @@
+"""The simulated environment of a model, with this machine's profile where it keeps one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import gymnasium as gym
+
+from placement_gym.backends.measured.build import build_measured_backend
+from placement_gym.backends.measured.profile import kept_profile, load_kept_profile
+from placement_gym.costs.workloads import is_workload
+from placement_gym.devices import UnknownDeviceError
+from placement_gym.entry_points import check_kwargs
+from placement_gym.env import DevicePlacementEnv, placement_env
+from placement_gym.graph.families.names import is_family
+from placement_gym.graph.synthetic import is_synthetic
+
+ENV = "placement_gym:DevicePlacementSim-v0"
+
+
+def make_twin(env_kwargs: Mapping[str, Any]) -> DevicePlacementEnv:
+    """Make the simulated environment; nothing is measured.
+
+    Args:
+        env_kwargs: For ``gym.make``. Without ``costs`` the profile that this machine keeps of the
+            model and the devices is taken; where there is none, published or analytic costs.
+            ``devices`` None means this machine's, for a model that OpenVINO reads.
+
+    Raises:
+        UserError: An argument is unknown or wrong.
+    """
+    check_kwargs(ENV, env_kwargs)
+    kwargs = {"observe_graph": False, **env_kwargs}
+    if kwargs.get("costs") is None:
+        kwargs |= find_profile(kwargs)
+    return placement_env(gym.make(ENV, **kwargs))
+
+
+def find_profile(kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """The devices as this machine has them, and the file of its profile; empty if it has not."""
+    model = kwargs["model"]
+    if is_workload(model) or is_synthetic(model) or is_family(model):
+        return {}
+    names = ("devices", "granularity", "graph", "sequence_length")
+    try:
+        backend = build_measured_backend(
+            model, **{name: kwargs[name] for name in names if name in kwargs}
+        )
+    except UnknownDeviceError:
+        return {}
+    found: dict[str, Any] = {"devices": [spec.to_json() for spec in backend.problem.devices]}
+    if load_kept_profile(backend, quick=True) is not None:
+        found["costs"] = str(kept_profile(backend, quick=True))
+    backend.close()
+    return found
