@@ -42,6 +42,8 @@ from placement_gym.bench.study.worker import run_task
         ({}, {"executor": "serial", "workers": 2}, "for executor 'processes'"),
         ({}, {"workers": 0}, "at least 1"),
         ({}, {"address": "auto"}, "for executor 'ray'"),
+        ({}, {"executor": "serial", "timeout_s": 5.0}, "processes of their own"),
+        ({}, {"timeout_s": 0.0}, "timeout_s must be above 0"),
         ({"env": "DevicePlacement-v0"}, {"executor": "processes"}, "disturb"),
         ({"score_on": {"env": "DevicePlacement-v0"}}, {"executor": "processes"}, "disturb"),
     ],
