@@ -218,7 +218,10 @@ def test_pictures_that_cannot_be_drawn_cost_no_result(
 @pytest.mark.usefixtures("no_pictures")
 def test_every_label_has_files_of_its_own(tmp_path: Path) -> None:
     labels = ("a 1.5", "a 1 5", "a-1 5", "a 1-5", "a-1-5", "a--1 5", "a  1 5", "a_1_5", "-a-1-5")
-    files = {comparison._file_of({"model": "tiny", "label": label, "seed": 0}, tmp_path) for label in labels}
+    files = {
+        comparison._file_of({"model": "tiny", "label": label, "seed": 0}, tmp_path)
+        for label in labels
+    }
     assert len({file.name.lower() for file in files}) == len(labels)
     agents = [{"name": "random", "label": "a 1"}, {"name": "prefix", "label": "a-1"}]
     compare(tmp_path, agents)

@@ -7,6 +7,7 @@ import tempfile
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import gymnasium as gym
 
 from placement_gym.backends.cached import CachedBackend
+from placement_gym.bench.run.budget import CONTENDER_SHARE
 from placement_gym.bench.run.finalist import Finalist
 from placement_gym.devices import DeviceSpec
 from placement_gym.entry_points import check_kwargs
@@ -69,6 +71,26 @@ class BenchEnv:
         one_by_one = self.env.has_wrapper_attr("place")
         return 1 + (self.base.problem.n_units if one_by_one else self.base.horizon)
 
+    @cached_property
+    def best_single(self) -> int | None:
+        """The fastest device that may run the model alone; None if none may.
+
+        Where latencies are noisy, and the search has seen several that may be it, these are
+        measured beside each other as finalists are; once more if that was doubtful. A finalist
+        that beats a device which only looked fastest would beat nothing.
+        """
+        problem, speeds = self.base.problem, self.base.singles.speedups()
+        best = self.base.singles.best()
+        rivals = [one for one in speeds if speeds[one] >= CONTENDER_SHARE * max(speeds.values())]
+        if not self.measured or len(rivals) < 2:
+            return best
+        placements = [problem.single(device) for device in rivals]
+        for _ in range(2):
+            found = self.base.backend.remeasure(placements)
+            if not any(measurement.doubt for measurement in found):
+                break
+        return max(zip(found, rivals, strict=True), key=lambda pair: pair[0].speedup)[1]
+
     @property
     def one_device_holds_the_model(self) -> bool:
         """Whether some device may run the model alone, its memory limit considered."""
@@ -81,10 +103,11 @@ class BenchEnv:
     def clear_caches(self) -> None:
         """Forget measurements, but none in a file: runs with different seeds are independent.
 
-        Where they are noisy every device alone is measured again: which one is the fastest must
-        not rest on a single sample for all seeds.
+        Where they are noisy every device alone is measured again, whatever a file holds: which
+        one is the fastest must not rest on a single sample for all seeds.
         """
         self.finals.clear()
+        self.__dict__.pop("best_single", None)
         if isinstance(self.base.backend, CachedBackend):
             self.base.backend.seen.clear()
         if self.measured:
