@@ -19,6 +19,7 @@ from forks import start_fork
 from resources import Resources
 from testbed import CHESSBOARD, N_TINY, QUICK, known_model, make
 
+from placement_gym.backends.failures import POLICIES, EngineFailureError, Kind
 from placement_gym.backends.measured import isolated, measuring
 from placement_gym.backends.measured.backend import MeasuredBackend
 from placement_gym.backends.measured.build import build_measured_backend
@@ -269,6 +270,21 @@ def test_a_run_survives_faults_of_each_kind_and_keeps_no_wrong_value(
         assert 0.0 < found.reference_ms < np.inf
     assert refused == (4 if fault in REFUSALS else 0)
     assert not backend.session.failures
+    backend.close()
+
+
+@pytest.mark.slow
+def test_a_compile_that_gets_no_memory_blames_no_placement_and_the_run_goes_on(
+    faults: Path,
+) -> None:
+    backend, placed = faulty(), [1, *CHESSBOARD[1:]]
+    assert evaluate_with(backend, faults, ["no-room"], CHESSBOARD).error == ""
+    attempts = 1 + len(POLICIES[Kind.TRANSIENT].pauses_s)
+    with pytest.raises(EngineFailureError) as failed:
+        evaluate_with(backend, faults, ["no-room"] * attempts, placed)
+    assert failed.value.kind == Kind.TRANSIENT
+    assert not backend.session.failures
+    assert backend.evaluate(assignment(placed)).error == ""
     backend.close()
 
 
