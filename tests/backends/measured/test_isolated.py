@@ -27,6 +27,7 @@ from placement_gym.backends.measured.isolated import IsolatedBackend
 from placement_gym.backends.measured.recipe import ModelSource
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
 from placement_gym.errors import EngineError, UserError
+from placement_gym.models import UnsupportedModelError
 from placement_gym.processes.child import ChildNotStartedError
 
 SUPPORT = Path(__file__).parents[2] / "support"
@@ -94,6 +95,25 @@ def test_an_engine_that_crashes_as_it_looks_at_a_model_is_an_error(
     monkeypatch.setattr(isolated, "INSPECTOR", "crashing_inspector")
     with pytest.raises(EngineError, match="the engine's process: killed by SIGSEGV"):
         build(granularity="fused")
+
+
+def test_an_engine_that_crashes_as_it_reads_a_file_does_not_crash_this_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", f"{SUPPORT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+    monkeypatch.setattr(isolated, "INSPECTOR", "crashing_inspector")
+    monkeypatch.setattr(ov.Core, "read_model", lambda *_, **__: pytest.fail("it was read here"))
+    path = tmp_path / "model.xml"
+    ov.save_model(known_model("tiny"), path, compress_to_fp16=False)
+    with pytest.raises(EngineError, match="the engine's process: killed by SIGSEGV"):
+        build(path)
+
+
+def test_a_file_that_openvino_cannot_read_is_told_as_such(tmp_path: Path) -> None:
+    path = tmp_path / "model.xml"
+    path.write_text("<net")
+    with pytest.raises(UnsupportedModelError, match="OpenVINO cannot read"):
+        build(path)
 
 
 def test_no_process_starts_before_the_first_measurement() -> None:
