@@ -202,10 +202,10 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         return self.singles.fastest().speedup, self.singles.fastest(limited=False).speedup
 
     def measure_singles_again(self) -> None:
-        """Measure every device alone anew, as a new environment would."""
+        """Measure every device alone anew, whatever is remembered in memory or on disk."""
         for name in ("singles", "reference", "best_speedups"):
             self.__dict__.pop(name, None)
-        _ = self.singles
+        self.singles = SingleDeviceResults.of(self.backend, anew=True)
 
     @property
     def last_measurement(self) -> Measurement:

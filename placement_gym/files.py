@@ -181,6 +181,23 @@ def make_output_folder(path: str | Path) -> Path:
     return folder
 
 
+@contextmanager
+def make_temporary_folder() -> Iterator[Path]:
+    """A folder that is removed when the block ends.
+
+    Raises:
+        FileError: It cannot be made; the message says what to do.
+    """
+    try:
+        folder = tempfile.TemporaryDirectory(prefix="placement_gym-", ignore_cleanup_errors=True)
+    except OSError as error:
+        raise FileError(
+            f"cannot make a temporary folder: {error}; TMPDIR may name another place"
+        ) from error
+    with folder as path:
+        yield Path(path)
+
+
 def check_output_file(path: str | Path) -> Path:
     """As ``make_output_folder``, for the folder of a single file.
 

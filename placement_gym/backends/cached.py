@@ -37,6 +37,10 @@ class CachedBackend(BackendWrapper):
         known = self.recall(assignment)
         if known is not None:
             return replace(known, cached=True, compile_s=0.0, measure_s=0.0)
+        return self.evaluate_anew(assignment)
+
+    def evaluate_anew(self, assignment: IntArray) -> Measurement:
+        """As ``evaluate_ignoring_limits``, but never from memory; the new measurement is kept."""
         measurement = self.inner.evaluate_ignoring_limits(assignment)
         self.remember(assignment, measurement)
         return measurement

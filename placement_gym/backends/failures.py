@@ -55,6 +55,8 @@ PATTERNS = (
     (Kind.INFEASIBLE, r"CL_MEM_OBJECT_ALLOCATION_FAILURE|CL_INVALID_BUFFER_SIZE"),
     (Kind.INFEASIBLE, r"OUT_OF_DEVICE_MEMORY|exceeds max size of memory object"),
     (Kind.TRANSIENT, r"bad_alloc|out of (host |system )?memory|cannot allocate memory"),
+    # Of the CPU plugin and its code generator; others write the plugin's name before it.
+    (Kind.TRANSIENT, r"can't (alloc|protect)\b|(?<!\] )failed to allocate \d+ bytes"),
     (Kind.TRANSIENT, r"CL_OUT_OF_(RESOURCES|HOST_MEMORY)|OUT_OF_HOST_MEMORY"),
     (Kind.TRANSIENT, r"temporarily unavailable|resource (is )?busy|device (is )?busy|try again"),
     (Kind.TRANSIENT, r"too many open files|no space left|interrupted system call"),

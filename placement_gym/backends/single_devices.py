@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from placement_gym.backends.cached import CachedBackend
 from placement_gym.backends.protocol import Backend, Measurement
 
 
@@ -21,13 +22,21 @@ class SingleDeviceResults:
     feasible: tuple[bool, ...]
 
     @classmethod
-    def of(cls, backend: Backend) -> SingleDeviceResults:
-        """Evaluate every device that supports the whole model."""
+    def of(cls, backend: Backend, anew: bool = False) -> SingleDeviceResults:
+        """Evaluate every device that supports the whole model.
+
+        Args:
+            backend: Evaluates them.
+            anew: Whether nothing that is remembered, in memory or on disk, may answer.
+        """
+        evaluate = backend.evaluate_ignoring_limits
+        if anew and isinstance(backend, CachedBackend):
+            evaluate = backend.evaluate_anew
         problem = backend.problem
         assignments = [problem.single(device) for device in range(len(problem.devices))]
         return cls(
             tuple(
-                backend.evaluate_ignoring_limits(assignment) if problem.runs_all[device] else None
+                evaluate(assignment) if problem.runs_all[device] else None
                 for device, assignment in enumerate(assignments)
             ),
             tuple(not backend.infeasibility(assignment) for assignment in assignments),
@@ -35,12 +44,16 @@ class SingleDeviceResults:
 
     def best(self, limited: bool = True) -> int | None:
         """The fastest device, among those whose memory suffices unless ``limited`` is False."""
-        speeds = {
+        speeds = self.speedups(limited)
+        return max(speeds, key=speeds.__getitem__, default=None)
+
+    def speedups(self, limited: bool = True) -> dict[int, float]:
+        """The speed-up of each device that may run the model alone."""
+        return {
             device: m.speedup
             for device, m in enumerate(self.measurements)
             if m is not None and m.feasible and (self.feasible[device] or not limited)
         }
-        return max(speeds, key=speeds.__getitem__, default=None)
 
     def fastest(self, limited: bool = True) -> Measurement:
         """The measurement of ``best``, or a failed one where no device may run alone."""

@@ -43,6 +43,12 @@ def add_run(command: Command) -> None:
         "--address", help="address of a running Ray cluster (default: start a local one)"
     )
     command.add_argument(
+        "--timeout",
+        type=positive_seconds,
+        metavar="SECONDS",
+        help="end a run that evaluates nothing for so long, which then has failed (default: 3600)",
+    )
+    command.add_argument(
         "--retry-failed", action="store_true", help="run failed runs again; the new rows count"
     )
     command.add_argument("--dry-run", action="store_true", help="only print what would be run")
@@ -131,6 +137,7 @@ def run_run(options: argparse.Namespace) -> int:
         options.workers,
         options.address,
         options.retry_failed,
+        timeout_s=options.timeout,
     )
     failed = [row for row in rows if row["error"]]
     remedy = ": --retry-failed runs them again" if failed else ""

@@ -69,6 +69,13 @@ def match_built_in(model: str | Path) -> re.Match[str] | None:
     return match if match and match["base"] in BUILT_IN else None
 
 
+def is_model_file(model: str | Path | ov.Model) -> bool:
+    """Whether ``load`` would read a file."""
+    import openvino as ov
+
+    return not isinstance(model, ov.Model) and not match_built_in(model) and is_path(model)
+
+
 def build(base: str, name: str, tokens: int | None, compressed: bool) -> ov.Model:
     """Build a built-in model under the name that was given."""
     options: dict[str, int | bool] = {"compressed": compressed}

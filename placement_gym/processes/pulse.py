@@ -20,12 +20,16 @@ class Pulse:
 
     Args:
         descriptor: Of the shared file; None makes one.
+
+    Raises:
+        OSError: It cannot be made.
     """
 
     def __init__(self, descriptor: int | None = None) -> None:
         if descriptor is None:
             with tempfile.TemporaryFile() as file:
-                file.truncate(FORMAT.size)
+                file.write(bytes(FORMAT.size))  # a hole would end this process on a full disk
+                file.flush()
                 self.memory = mmap.mmap(file.fileno(), FORMAT.size)
                 self.descriptor = os.dup(file.fileno())
         else:

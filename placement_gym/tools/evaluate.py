@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import closing
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from placement_gym.bench.run.environment import BenchEnv
@@ -12,6 +11,7 @@ from placement_gym.bench.run.finalist import Finalist
 from placement_gym.bench.run.finalists import choose_finalist
 from placement_gym.bench.run.rows import to_plain
 from placement_gym.devices import collect_cautions
+from placement_gym.files import make_temporary_folder
 from placement_gym.placement import Placement
 
 
@@ -43,8 +43,8 @@ def evaluate_placement(
         "split": split,
     }
     with (
-        TemporaryDirectory() as folder,
-        closing(BenchEnv.make("DevicePlacement-v0", env_kwargs, Path(folder))) as bench_env,
+        make_temporary_folder() as folder,
+        closing(BenchEnv.make("DevicePlacement-v0", env_kwargs, folder)) as bench_env,
     ):
         assignment = chosen.operator_devices(bench_env.base.problem.units.graph)
         finalist = choose_finalist(bench_env, [assignment])

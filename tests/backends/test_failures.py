@@ -37,6 +37,10 @@ def caused(error: Exception, cause: Exception) -> Exception:
         (OSError(11, "Resource temporarily unavailable"), Kind.TRANSIENT, ""),
         (OSError(12, "Cannot allocate memory"), Kind.TRANSIENT, ""),
         (RuntimeError("Out Of Memory"), Kind.TRANSIENT, ""),
+        (RuntimeError("refused: can't alloc"), Kind.TRANSIENT, ""),
+        (RuntimeError("refused: can't allocate so much on NPU"), Kind.INFEASIBLE, ""),
+        (RuntimeError("Failed to allocate 9437184 bytes of memory"), Kind.TRANSIENT, ""),
+        (RuntimeError("[GPU] Failed to allocate 9437184 bytes"), Kind.INFEASIBLE, ""),
         (RuntimeError("CL_OUT_OF_HOST_MEMORY"), Kind.TRANSIENT, ""),
         (
             caused(RuntimeError("refused: see above"), RuntimeError("std::bad_alloc\nin a.cpp")),

@@ -217,9 +217,18 @@ def test_pictures_that_cannot_be_drawn_cost_no_result(
 
 @pytest.mark.usefixtures("no_pictures")
 def test_every_label_has_files_of_its_own(tmp_path: Path) -> None:
-    agents = [{"name": "random", "label": "a 1.5"}, {"name": "prefix", "label": "a 1 5"}]
+    labels = ("a 1.5", "a 1 5", "a-1 5", "a 1-5", "a-1-5", "a--1 5", "a  1 5", "a_1_5", "-a-1-5")
+    files = {
+        comparison._file_of({"model": "tiny", "label": label, "seed": 0}, tmp_path)
+        for label in labels
+    }
+    assert len({file.name.lower() for file in files}) == len(labels)
+    agents = [{"name": "random", "label": "a 1"}, {"name": "prefix", "label": "a-1"}]
     compare(tmp_path, agents)
-    assert len(list(tmp_path.glob("tiny-a-1-5-seed0*.json"))) == 2
+    assert {file.name for file in tmp_path.glob("tiny-a*.json")} == {
+        "tiny-a--1-seed0.json",
+        "tiny-a-1-seed0.json",
+    }
 
 
 @pytest.mark.usefixtures("no_pictures")

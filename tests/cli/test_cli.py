@@ -97,6 +97,7 @@ def test_a_users_error_is_one_line_that_names_the_remedy(
         (["bench", "run", "paper", "--out", "o", "--workers", "0"], "at least 1, not '0'"),
         (["pretrain", "--out", "o", "--minutes", "0"], "a number above 0, not '0'"),
         (["place", "--samples", "-1"], "at least 0, not '-1'"),
+        (["bench", "run", "paper", "--out", "o", "--timeout", "0"], "seconds above 0, not '0'"),
     ],
 )
 def test_a_value_that_cannot_be_read_is_named(
@@ -159,6 +160,19 @@ def test_a_failed_run_of_a_study_gives_exit_status_1(
     assert "2 rows" in capsys.readouterr().out
 
 
+def test_a_study_gets_the_timeout_of_its_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[Any] = []
+    monkeypatch.setattr(
+        "placement_gym.bench.study.runner.run_study",
+        lambda *args, timeout_s, **kwargs: given.append(timeout_s) or [],
+    )
+    words = ["bench", "run", "mismatch", "--out", str(tmp_path)]
+    assert main([*words, "--timeout", "2.5"]) == main(words) == 0
+    assert given == [2.5, None]
+
+
 @pytest.mark.parametrize(
     ("words", "target", "kept"),
     [
@@ -204,7 +218,7 @@ def test_an_interrupt_says_what_is_kept(
 def test_an_interrupt_that_knows_more_is_believed(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def interrupted(*args: Any) -> None:
+    def interrupted(*args: Any, **kwargs: Any) -> None:
         raise KeyboardInterrupt("3 of 8 runs are in OUT")
 
     monkeypatch.setattr("placement_gym.bench.study.runner.run_study", interrupted)

@@ -1,11 +1,13 @@
-"""An engine that crashes as it looks at a model: ``python -m crashing_inspector``."""
+"""An engine that crashes on files, and as it looks at models: ``python -m crashing_inspector``."""
 
 from __future__ import annotations
 
 import os
 import signal
+from typing import Any
 from unittest.mock import patch
 
+from placement_gym import models
 from placement_gym.backends.measured import inspection
 from placement_gym.processes.serving import serve
 
@@ -14,6 +16,15 @@ def crash(*_: object) -> None:
     os.kill(os.getpid(), signal.SIGSEGV)
 
 
+def crash_on_files(model: str, sequence_length: int | None) -> Any:
+    if model.endswith(".xml"):
+        crash()
+    return models.load(model, sequence_length)
+
+
 if __name__ == "__main__":
-    with patch.object(inspection, "query_primitives", crash):
+    with (
+        patch.object(inspection, "query_primitives", crash),
+        patch.object(inspection, "load", crash_on_files),
+    ):
         serve(inspection.Inspector)

@@ -7,6 +7,7 @@ The file that ``FAULTS`` names has a line for each coming measurement: the name 
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import sys
 import time
@@ -37,7 +38,18 @@ OUTPUTS = {
     "longer": lambda outputs: [np.append(output, 0.0) for output in outputs],
     "nan-outputs": lambda outputs: [np.full_like(output, np.nan) for output in outputs],
 }
-FAULTS = (*ENDS, "exit", "hang", "stop", *EXCEPTIONS, *LATENCIES, *OUTPUTS, "slow", "garbage")
+FAULTS = (
+    *ENDS,
+    "exit",
+    "hang",
+    "stop",
+    *EXCEPTIONS,
+    *LATENCIES,
+    *OUTPUTS,
+    "slow",
+    "garbage",
+    "no-room",
+)
 REFUSALS = ("refused", "odd", *OUTPUTS)
 """Faults that make the placement infeasible at once."""
 
@@ -81,8 +93,23 @@ def corrupt(worker: Worker, fault: str) -> Iterator[None]:
         found = Candidate.outputs
         with patch.object(Candidate, "outputs", lambda candidate: OUTPUTS[fault](found(candidate))):
             yield
+    elif fault == "no-room":
+        with no_room():
+            yield
     else:
         yield
+
+
+@contextmanager
+def no_room() -> Iterator[None]:
+    """Let the system refuse this process any more memory."""
+    held = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (held, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
 
 class FaultyWorker(Worker):

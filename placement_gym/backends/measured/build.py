@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from placement_gym.backends.measured.backend import MeasuredBackend
-from placement_gym.backends.measured.inspection import inspect
+from placement_gym.backends.measured.inspection import Inspection, inspect
 from placement_gym.backends.measured.isolated import (
     TIMEOUT_S,
     Engine,
@@ -20,10 +21,12 @@ from placement_gym.backends.measured.profile import load_or_measure
 from placement_gym.backends.measured.recipe import ModelSource, Recipe
 from placement_gym.backends.measured.support import find_supported
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
-from placement_gym.devices import DevicesArgument, find_machine_devices
+from placement_gym.devices import DevicesArgument, DeviceSpec, find_machine_devices
+from placement_gym.errors import UserError
 from placement_gym.graph.extract import extract
 from placement_gym.graph.units import Units, group
 from placement_gym.models import load
+from placement_gym.models.loading import is_model_file
 from placement_gym.problem import Problem
 
 if TYPE_CHECKING:
@@ -45,14 +48,14 @@ def build_measured_backend(
     import openvino as ov
 
     specs = find_machine_devices(ov.Core(), devices)
-    loaded = load(model, sequence_length)
-    operators, fused = extract(loaded, graph), granularity == "fused"
-    source = ModelSource.of(model, sequence_length, loaded)
+    fused = granularity == "fused"
     if isolate:
-        found = inspect_in_new_process(source, specs, fused, timeout_s)
+        loaded, found = load_and_inspect(model, sequence_length, specs, fused, timeout_s)
     else:
+        loaded = load(model, sequence_length)
         found = inspect(loaded, specs, fused)
-    units = group(operators, granularity, found.primitives)
+    source = ModelSource.of(model, sequence_length, loaded)
+    units = group(extract(loaded, graph), granularity, found.primitives)
     problem = Problem(units, specs, find_supported(units, found.operators))
     engine = Engine(source, Recipe.of(problem, graph, split), timeout_s)
     if isolate:
@@ -60,6 +63,34 @@ def build_measured_backend(
     elsewhere = partial(remeasure_in_new_process, engine, problem)
     core = ov.Core()
     return MeasuredBackend(core, loaded, problem, split, protocol, load_or_measure, elsewhere)
+
+
+def load_and_inspect(
+    model: str | Path | ov.Model,
+    sequence_length: int | None,
+    devices: Sequence[DeviceSpec],
+    fused: bool,
+    timeout_s: float,
+) -> tuple[ov.Model, Inspection]:
+    """Load a model, and inspect it in a process of its own.
+
+    A file is read in that process first: what crashes OpenVINO as it reads does not end this one.
+
+    Raises:
+        UserError: The model cannot be loaded; see ``models.load``.
+        EngineError: OpenVINO failed, or the process died or hangs.
+    """
+    if not is_model_file(model):
+        loaded = load(model, sequence_length)
+        source = ModelSource.of(model, sequence_length, loaded)
+        return loaded, inspect_in_new_process(source, devices, fused, timeout_s)
+    try:
+        source = ModelSource(model, sequence_length)
+        found = inspect_in_new_process(source, devices, fused, timeout_s)
+    except UserError:
+        load(model, sequence_length)  # it was read, and raises here what it raised there
+        raise
+    return load(model, sequence_length), found
 
 
 def group_model(
@@ -70,8 +101,7 @@ def group_model(
     Raises:
         EngineError: The CPU cannot compile the model.
     """
-    loaded, primitives = load(model, sequence_length), None
     if granularity == "fused":
-        source = ModelSource.of(model, sequence_length, loaded)
-        primitives = inspect_in_new_process(source, (), True, TIMEOUT_S).primitives
-    return group(extract(loaded, view), granularity, primitives)
+        loaded, found = load_and_inspect(model, sequence_length, (), True, TIMEOUT_S)
+        return group(extract(loaded, view), granularity, found.primitives)
+    return group(extract(load(model, sequence_length), view), granularity)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -16,11 +15,13 @@ from placement_gym.backends.measured.health import Session
 from placement_gym.backends.measured.reporter import Reporter
 from placement_gym.devices import DeviceSpec, register
 from placement_gym.errors import UserError
+from placement_gym.files import make_temporary_folder
 from placement_gym.graph.extract import extract
 from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.units import Units, contract
 from placement_gym.models import load
 from placement_gym.models.loading import match_built_in
+from placement_gym.models.saving import write_model
 from placement_gym.problem import Problem
 
 if TYPE_CHECKING:
@@ -53,17 +54,19 @@ class ModelSource:
 
     @contextmanager
     def as_file(self) -> Iterator[Json]:
-        """Arguments of ``models.load`` as JSON holds them; a model in memory becomes a file."""
+        """Arguments of ``models.load`` as JSON holds them; a model in memory becomes a file.
+
+        Raises:
+            FileError: That cannot be written.
+        """
         if self.loaded is None:
             name = str(self.model)
             name = name if match_built_in(name) else str(Path(name).resolve())
             yield {"model": name, "sequence_length": self.sequence_length}
             return
-        import openvino as ov
-
-        with tempfile.TemporaryDirectory(prefix="placement_gym-") as folder:
-            file = Path(folder) / "model.xml"
-            ov.save_model(self.loaded, file, compress_to_fp16=False)
+        with make_temporary_folder() as folder:
+            file = folder / "model.xml"
+            write_model(self.loaded, file)
             yield {"model": str(file), "sequence_length": None}
 
 

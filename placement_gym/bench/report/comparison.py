@@ -34,8 +34,8 @@ from placement_gym.texts import escape_markdown, escape_paragraph, make_printabl
 
 Document = Mapping[str, Any]
 FILE = "comparison.json"
-PLAIN_LABEL = re.compile(r"[\w -]*")
-"""A label that a file's name can hold as it is, but for spaces."""
+PLAIN_LABEL = re.compile(r"\w+([ -]\w+)*")
+"""A label that a file's name can hold as it is, but for spaces, each of which becomes ``--``."""
 
 COLUMNS = (
     "agent",
@@ -188,7 +188,7 @@ def describe_replaced(document: Document, folder: Path) -> list[str]:
     if {row.key for row in before.rows} <= keys:
         return []
     return [
-        f"The table and pictures replace those of {before.model} on "
+        f"The table, placements and pictures replace those of {before.model} on "
         f"{', '.join(before.devices)} ({before.env}), whose rows stay in results.jsonl."
     ]
 
@@ -262,8 +262,9 @@ def draw_placements(
 
 
 def _file_of(row: Json, folder: Path, suffix: str = ".json") -> Path:
-    label = row["label"]
-    name = safe_name(f"{row['model']}-{label}-seed{row['seed']}".replace(".", "-"))
-    if not PLAIN_LABEL.fullmatch(label):  # or "annealing 1.5" would share the file of "1 5"
+    label, plain = row["label"], PLAIN_LABEL.fullmatch(row["label"])
+    shown = label.replace(" ", "--") if plain else label
+    name = safe_name(f"{row['model']}-{shown}-seed{row['seed']}".replace(".", "-"))
+    if not plain:  # or "annealing 1.5" would share the file of "annealing 1-5"
         name += f"-{hashlib.sha256(label.encode(errors='backslashreplace')).hexdigest()[:8]}"
     return folder / f"{name}{suffix}"

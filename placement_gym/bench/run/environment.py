@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import gymnasium as gym
 
 from placement_gym.backends.cached import CachedBackend
+from placement_gym.bench.run.budget import CONTENDER_SHARE
 from placement_gym.bench.run.finalist import Finalist
 from placement_gym.devices import DeviceSpec
 from placement_gym.entry_points import check_kwargs
 from placement_gym.env import DevicePlacementEnv, placement_env
-from placement_gym.files import FileError, replace_file, safe_name
-
-if TYPE_CHECKING:
-    import openvino as ov
+from placement_gym.files import safe_name
+from placement_gym.models.saving import save_model
 
 
 @dataclass(frozen=True)
@@ -41,13 +40,22 @@ class BenchEnv:
     finals: dict[bytes, Finalist] = field(default_factory=dict)
 
     @classmethod
-    def make(cls, env_id: str, env_kwargs: Mapping[str, Any], folder: Path) -> BenchEnv:
-        """Make the environment; a model in memory is saved into ``folder`` first.
+    def make(
+        cls, env_id: str, env_kwargs: Mapping[str, Any], folder: Path | None = None
+    ) -> BenchEnv:
+        """Make the environment.
+
+        Args:
+            env_id: Its registered id.
+            env_kwargs: Arguments of ``gym.make``.
+            folder: Where a model in memory is saved first; None if the arguments are JSON-able.
 
         Raises:
             UserError: The id or an argument is unknown or wrong.
         """
-        kwargs = {key: to_portable(value, folder) for key, value in env_kwargs.items()}
+        kwargs = dict(env_kwargs)
+        if folder is not None:
+            kwargs = {key: to_portable(value, folder) for key, value in kwargs.items()}
         env_name = f"placement_gym:{env_id}"
         check_kwargs(env_name, kwargs)
         env = gym.make(env_name, **kwargs)
@@ -69,6 +77,26 @@ class BenchEnv:
         one_by_one = self.env.has_wrapper_attr("place")
         return 1 + (self.base.problem.n_units if one_by_one else self.base.horizon)
 
+    @cached_property
+    def best_single(self) -> int | None:
+        """The fastest device that may run the model alone; None if none may.
+
+        Where latencies are noisy, and the search has seen several that may be it, these are
+        measured beside each other as finalists are; once more if that was doubtful. A finalist
+        that beats a device which only looked fastest would beat nothing.
+        """
+        problem, speeds = self.base.problem, self.base.singles.speedups()
+        best = self.base.singles.best()
+        rivals = [one for one in speeds if speeds[one] >= CONTENDER_SHARE * max(speeds.values())]
+        if not self.measured or len(rivals) < 2:
+            return best
+        placements = [problem.single(device) for device in rivals]
+        for _ in range(2):
+            found = self.base.backend.remeasure(placements)
+            if not any(measurement.doubt for measurement in found):
+                break
+        return max(zip(found, rivals, strict=True), key=lambda pair: pair[0].speedup)[1]
+
     @property
     def one_device_holds_the_model(self) -> bool:
         """Whether some device may run the model alone, its memory limit considered."""
@@ -81,10 +109,11 @@ class BenchEnv:
     def clear_caches(self) -> None:
         """Forget measurements, but none in a file: runs with different seeds are independent.
 
-        Where they are noisy every device alone is measured again: which one is the fastest must
-        not rest on a single sample for all seeds.
+        Where they are noisy every device alone is measured again, whatever a file holds: which
+        one is the fastest must not rest on a single sample for all seeds.
         """
         self.finals.clear()
+        self.__dict__.pop("best_single", None)
         if isinstance(self.base.backend, CachedBackend):
             self.base.backend.seen.clear()
         if self.measured:
@@ -109,7 +138,7 @@ class BenchEnvs:
         """The environment of an id and JSON-able arguments, made if it is not open."""
         key = json.dumps([env_id, env_kwargs], sort_keys=True)
         if key not in self.open:
-            self.open[key] = BenchEnv.make(env_id, env_kwargs, Path(tempfile.gettempdir()))
+            self.open[key] = BenchEnv.make(env_id, env_kwargs)
         self.open.move_to_end(key)
         while len(self.open) > self.size:
             self.open.popitem(last=False)[1].close()
@@ -132,33 +161,18 @@ class BenchEnvs:
         self.close()
 
 
-def save_model(model: ov.Model, folder: Path) -> Path:
-    """Save a model in memory under a safe form of its name, without compression; returns the path.
+def to_portable(value: Any, folder: Path) -> Any:
+    """A make argument as JSON can hold it; a model in memory is saved into the folder.
 
     Raises:
-        FileError: It cannot be written.
+        FileError: The model cannot be written.
     """
     import openvino as ov
 
-    path = folder / f"{safe_name(model.get_friendly_name())}.xml"
-    with replace_file(path.with_suffix(".bin")) as weights, replace_file(path) as new:
-        written = new.with_suffix(".bin")
-        try:
-            ov.save_model(model, new, compress_to_fp16=False)
-            written.rename(weights)
-        except RuntimeError as error:  # OpenVINO's, for a full disk
-            raise FileError(f"cannot write {str(path)!r}: {error}") from error
-        finally:
-            written.unlink(missing_ok=True)
-    return path
-
-
-def to_portable(value: Any, folder: Path) -> Any:
-    """A make argument as JSON can hold it; a model in memory is saved into the folder."""
-    import openvino as ov
-
     if isinstance(value, ov.Model):
-        return str(save_model(value, folder))
+        path = folder / f"{safe_name(value.get_friendly_name())}.xml"
+        save_model(value, path)
+        return str(path)
     if isinstance(value, Path):
         return str(value)
     if isinstance(value, DeviceSpec):

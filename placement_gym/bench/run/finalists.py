@@ -43,7 +43,7 @@ def remeasure(bench_env: BenchEnv, candidates: Sequence[IntArray]) -> None:
 
     The reference device is measured with the first of them.
     """
-    problem, best = bench_env.base.problem, bench_env.base.singles.best()
+    problem, best = bench_env.base.problem, bench_env.best_single
     reference = problem.single(problem.reference_device)
     single = reference if best is None else problem.single(best)
     by_key = {one.tobytes(): one for one in (single, *candidates)}

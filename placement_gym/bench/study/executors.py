@@ -1,22 +1,17 @@
-"""Where the runs of a study happen: in this process or on a Ray cluster; see also ``processes``."""
+"""Where the runs of a study happen: in this process; see also ``processes`` and ``ray_cluster``."""
 
 from __future__ import annotations
 
-import os
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from pathlib import Path
 from typing import Any, Protocol
 
-from placement_gym.bench.run.agents import find_modules_in
 from placement_gym.bench.run.environment import BenchEnvs
 from placement_gym.bench.run.rows import Json
-from placement_gym.bench.run.threads import ONE_THREAD, limit_threads
+from placement_gym.bench.run.threads import limit_threads
 from placement_gym.bench.study.task import Task
 from placement_gym.bench.study.worker import make_failed_row, run_task
-from placement_gym.errors import UserError
-from placement_gym.files import IMPORT_ROOT
 
 ATTEMPTS = 3
 
@@ -119,83 +114,3 @@ class Serial:
 
     def close(self) -> None:
         """Do nothing: there are no workers to end."""
-
-
-_WORKER_ENVS = BenchEnvs()
-"""The open environments of a worker process."""
-
-
-def run_in_worker(task: Task, folder: str = "") -> Json:
-    """Run a task in a worker process, which keeps its environments for the next one.
-
-    Args:
-        task: What to run.
-        folder: Where an agent that is ``module:attribute`` may be imported from.
-    """
-    if folder and ":" in task.agent:
-        find_modules_in(folder)
-    return run_task(task, _WORKER_ENVS)
-
-
-class Ray:
-    """On a Ray cluster, one core for each run.
-
-    Workers import modules from this process's working directory, where they have it too.
-
-    Args:
-        address: Of a running cluster; None starts a local one. If this process is connected to a
-            cluster already, that one is used.
-        variables: Environment variables that workers need.
-
-    Raises:
-        UserError: Ray is not installed.
-    """
-
-    def __init__(
-        self, address: str | None = None, variables: Mapping[str, str] | None = None
-    ) -> None:
-        try:
-            import ray
-        except ImportError as error:
-            raise UserError('Ray is not installed: pip install "placement-gym[ray]"') from error
-        self.ray, self.owns_cluster = ray, not ray.is_initialized()
-        if self.owns_cluster:
-            paths = filter(None, [os.environ.get("PYTHONPATH", ""), str(IMPORT_ROOT)])
-            environment = {
-                "PYTHONPATH": os.pathsep.join(paths),
-                **ONE_THREAD,
-                **(variables or {}),
-            }
-            ray.init(
-                address=address or "local",
-                log_to_driver=False,
-                runtime_env={"env_vars": environment},
-            )
-        remote = ray.remote(num_cpus=1, max_retries=0)
-        self.run_remotely = remote(run_in_worker)
-
-    @property
-    def slots(self) -> int:
-        """The cluster's cores now; nodes may come and go."""
-        return max(int(self.ray.cluster_resources().get("CPU", 1)), 1)
-
-    def submit(self, task: Task) -> Any:
-        return self.run_remotely.remote(task, str(Path.cwd()))
-
-    def wait(self, handles: Sequence[Any]) -> Iterable[Any]:
-        done, _ = self.ray.wait(list(handles), num_returns=1)
-        return done
-
-    def result(self, handle: Any) -> Json:
-        try:
-            row: Json = self.ray.get(handle)
-        except self.ray.exceptions.RayTaskError:
-            raise
-        except self.ray.exceptions.RayError as error:
-            raise WorkerLost(str(error).splitlines()[0]) from error
-        return row
-
-    def close(self) -> None:
-        """Disconnect; a cluster that this executor started ends."""
-        if self.owns_cluster:
-            self.ray.shutdown()

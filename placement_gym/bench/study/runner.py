@@ -20,8 +20,9 @@ from placement_gym.bench.run.rows import (
     lock_folder,
     set_damaged_lines_aside,
 )
-from placement_gym.bench.study.executors import Executor, Ray, Serial, run_all
+from placement_gym.bench.study.executors import Executor, Serial, run_all
 from placement_gym.bench.study.processes import TASK_TIMEOUT_S, Processes
+from placement_gym.bench.study.ray_cluster import Ray
 from placement_gym.bench.study.spec import Study
 from placement_gym.bench.study.task import Task, describe_devices
 from placement_gym.entry_points import find_env_spec
@@ -43,7 +44,7 @@ def run_study(
     address: str | None = None,
     retry_failed: bool = False,
     quiet: bool = False,
-    timeout_s: float = TASK_TIMEOUT_S,
+    timeout_s: float | None = None,
 ) -> list[Json]:
     """Run what is missing of a study; only this process writes.
 
@@ -61,7 +62,7 @@ def run_study(
         retry_failed: Run those again whose rows have an error; the new row counts.
         quiet: Show no progress.
         timeout_s: Seconds without an evaluation after which a task in a process of its own counts
-            as hung and gets an error row.
+            as hung and gets an error row; None allows an hour.
 
     Returns:
         The study's rows, in its order.
@@ -73,8 +74,7 @@ def run_study(
             many.
     """
     check_names(study)
-    kind, workers = choose_executor(study, executor, workers, address)
-    check_positive("timeout_s", timeout_s)
+    kind, workers = choose_executor(study, executor, workers, address, timeout_s)
     tasks, folder = study.tasks(), make_output_folder(out)
     missing = find_missing(tasks, folder, retry_failed)
     with BenchEnvs() as envs:
@@ -85,7 +85,7 @@ def run_study(
             missing,
             folder,
             lambda on_evaluation: make_executor(
-                kind, study, envs, workers, address, on_evaluation, timeout_s
+                kind, study, envs, workers, address, on_evaluation, timeout_s or TASK_TIMEOUT_S
             ),
             quiet=quiet,
         )
@@ -212,7 +212,11 @@ def is_measured(study: Study) -> bool:
 
 
 def choose_executor(
-    study: Study, name: str, workers: int | None, address: str | None
+    study: Study,
+    name: str,
+    workers: int | None,
+    address: str | None,
+    timeout_s: float | None = None,
 ) -> tuple[str, int | None]:
     """The executor's name and its processes, of which a measured study has one.
 
@@ -234,6 +238,13 @@ def choose_executor(
         raise UserError(f"workers are for executor 'processes', not for {name!r}")
     if address is not None and name != "ray":
         raise UserError(f"an address is for executor 'ray', not for {name!r}")
+    if timeout_s is not None:
+        check_positive("timeout_s", timeout_s)
+        if name == "serial":
+            raise UserError(
+                "a timeout needs tasks in processes of their own, which 'serial' does not give "
+                "them: take 'auto'"
+            )
     return name, workers
 
 
@@ -248,7 +259,7 @@ def make_executor(
 ) -> Executor:
     """The executor of that name."""
     if name == "ray":
-        return Ray(address, study.variables)
+        return Ray(address, study.variables, timeout_s)
     if name == "processes":
         return Processes(workers, on_evaluation, timeout_s)
     return Serial(envs, None, on_evaluation)

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import openvino as ov
 import pytest
 from fakes import CPU_GPU, LIMITED, assignment, diamond_problem
@@ -24,6 +25,7 @@ from placement_gym.bench.study.replay import make_replay_kwargs
 from placement_gym.bench.study.runner import run_study
 from placement_gym.bench.study.spec import Study
 from placement_gym.devices import DeviceSpec
+from placement_gym.env import DevicePlacementEnv
 from placement_gym.errors import EngineError
 
 MIXED = assignment([0, 1, 1, 0])
@@ -146,6 +148,17 @@ def test_finalists_are_measured_anew() -> None:
     assert later.evaluate(MIXED).reference_ms == 10.0
 
 
+def test_devices_alone_are_measured_anew_on_request_and_then_remembered() -> None:
+    backends = [begin_session(10.0)[0], begin_session(20.0)[0]]
+    envs = [DevicePlacementEnv(backend) for backend in backends]
+    assert [env.reference.reference_ms for env in envs] == [10.0, 10.0]
+    envs[1].measure_singles_again()
+    assert [env.reference.reference_ms for env in envs] == [10.0, 20.0]
+    alone = envs[1].problem.single(0)
+    assert backends[1].evaluate(alone).reference_ms == 20.0
+    assert begin_session(30.0)[0].evaluate(alone).reference_ms == 10.0, "the file is unchanged"
+
+
 def test_validation_makes_its_environments_without_the_file() -> None:
     row = {"env_kwargs": {"model": "tiny", "cache": "disk", "repeats": 4}}
     assert make_replay_kwargs(row) == {"model": "tiny", "cache": True, "repeats": 4}
@@ -190,5 +203,8 @@ def test_comparisons_and_studies_share_the_file_and_measure_their_finalists(
     problem = {"models": ["tiny"], "devices": ["cpu-testbed"], "env": "DevicePlacement-v0"}
     study = Study.of(problem | common | {"env_kwargs": settings})
     (row,) = run_study(study, tmp_path / "study", "serial", quiet=True)
-    assert (row["error"], measured) == ("", [])
+    assert row["error"] == ""
+    n_units = len(row["placement"])
+    alone = [compute_key(np.full(n_units, device)) for device in (0, 1)]
+    assert measured == alone, "with every seed devices alone are measured anew, and only they"
     assert finalists

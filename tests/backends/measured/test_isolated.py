@@ -19,6 +19,7 @@ from forks import start_fork
 from resources import Resources
 from testbed import CHESSBOARD, N_TINY, QUICK, known_model, make
 
+from placement_gym.backends.failures import POLICIES, EngineFailureError, Kind
 from placement_gym.backends.measured import isolated, measuring
 from placement_gym.backends.measured.backend import MeasuredBackend
 from placement_gym.backends.measured.build import build_measured_backend
@@ -26,6 +27,7 @@ from placement_gym.backends.measured.isolated import IsolatedBackend
 from placement_gym.backends.measured.recipe import ModelSource
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
 from placement_gym.errors import EngineError, UserError
+from placement_gym.models import UnsupportedModelError
 from placement_gym.processes.child import ChildNotStartedError
 
 SUPPORT = Path(__file__).parents[2] / "support"
@@ -93,6 +95,25 @@ def test_an_engine_that_crashes_as_it_looks_at_a_model_is_an_error(
     monkeypatch.setattr(isolated, "INSPECTOR", "crashing_inspector")
     with pytest.raises(EngineError, match="the engine's process: killed by SIGSEGV"):
         build(granularity="fused")
+
+
+def test_an_engine_that_crashes_as_it_reads_a_file_does_not_crash_this_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", f"{SUPPORT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+    monkeypatch.setattr(isolated, "INSPECTOR", "crashing_inspector")
+    monkeypatch.setattr(ov.Core, "read_model", lambda *_, **__: pytest.fail("it was read here"))
+    path = tmp_path / "model.xml"
+    ov.save_model(known_model("tiny"), path, compress_to_fp16=False)
+    with pytest.raises(EngineError, match="the engine's process: killed by SIGSEGV"):
+        build(path)
+
+
+def test_a_file_that_openvino_cannot_read_is_told_as_such(tmp_path: Path) -> None:
+    path = tmp_path / "model.xml"
+    path.write_text("<net")
+    with pytest.raises(UnsupportedModelError, match="OpenVINO cannot read"):
+        build(path)
 
 
 def test_no_process_starts_before_the_first_measurement() -> None:
@@ -269,6 +290,21 @@ def test_a_run_survives_faults_of_each_kind_and_keeps_no_wrong_value(
         assert 0.0 < found.reference_ms < np.inf
     assert refused == (4 if fault in REFUSALS else 0)
     assert not backend.session.failures
+    backend.close()
+
+
+@pytest.mark.slow
+def test_a_compile_that_gets_no_memory_blames_no_placement_and_the_run_goes_on(
+    faults: Path,
+) -> None:
+    backend, placed = faulty(), [1, *CHESSBOARD[1:]]
+    assert evaluate_with(backend, faults, ["no-room"], CHESSBOARD).error == ""
+    attempts = 1 + len(POLICIES[Kind.TRANSIENT].pauses_s)
+    with pytest.raises(EngineFailureError) as failed:
+        evaluate_with(backend, faults, ["no-room"] * attempts, placed)
+    assert failed.value.kind == Kind.TRANSIENT
+    assert not backend.session.failures
+    assert backend.evaluate(assignment(placed)).error == ""
     backend.close()
 
 

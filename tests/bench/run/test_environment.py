@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from disks import full_disk
 
 from placement_gym.backends.cached import CachedBackend
 from placement_gym.backends.single_devices import SingleDeviceResults
-from placement_gym.bench.run.environment import BenchEnv, BenchEnvs, save_model
+from placement_gym.bench.run.environment import BenchEnv, BenchEnvs
 from placement_gym.bench.run.finalists import choose_finalist
-from placement_gym.files import FileError
 from placement_gym.models import load
 
 SIM = "DevicePlacementSim-v0"
@@ -26,13 +25,15 @@ def test_a_model_in_memory_is_saved_for_the_new_process(tmp_path: Path) -> None:
     json.dumps(bench_env.env_kwargs)
 
 
-def test_a_full_disk_leaves_the_model_that_was_saved(tmp_path: Path) -> None:
-    model = load("tiny")
-    save_model(model, tmp_path)
-    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
-    with full_disk(1000), pytest.raises(FileError, match=r"cannot write '.*tiny\.xml'"):
-        save_model(model, tmp_path)
-    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+def test_environments_that_are_made_again_leave_nothing_in_the_temporary_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with BenchEnvs() as envs:
+        envs.get(SIM, {"model": "tiny"}).env.reset()
+        with pytest.raises(TypeError):
+            envs.get(SIM, {"model": load("tiny")})
+    assert not [*tmp_path.iterdir()]
 
 
 def test_the_least_recently_used_environment_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,7 +73,7 @@ def test_noisy_single_devices_are_measured_again_for_every_seed(
         _ = base.reference, base.best_speedups
         slower = [replace(m, latency_ms=2 * m.latency_ms) for m in before.measurements if m]
         again = SingleDeviceResults(tuple(slower), before.feasible)
-        monkeypatch.setattr(SingleDeviceResults, "of", lambda backend: again)
+        monkeypatch.setattr(SingleDeviceResults, "of", lambda backend, anew: again)
         monkeypatch.setattr(BenchEnv, "measured", property(lambda _: measured))
         bench_env.clear_caches()
         expected = again if measured else before

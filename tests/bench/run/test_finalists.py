@@ -12,6 +12,7 @@ import pytest
 from placement_gym.backends.measured.isolated import IsolatedBackend
 from placement_gym.backends.measured.recipe import ModelSource
 from placement_gym.backends.protocol import Measurement
+from placement_gym.backends.single_devices import SingleDeviceResults
 from placement_gym.bench.run.agent_run import run_agent
 from placement_gym.bench.run.agents import AgentSpec
 from placement_gym.bench.run.environment import BenchEnv
@@ -61,6 +62,44 @@ def test_any_placement_wins_where_no_single_device_holds_the_model(tmp_path: Pat
     assert row.speedup_vs_best_single == pytest.approx(10 * row.speedup)
 
 
+@pytest.mark.parametrize(
+    ("noisy", "speeds", "doubts"),
+    [
+        (False, (1.0, 1.1), 0),
+        (True, (1.0, 1.1), 0),
+        (True, (1.0, 1.1), 1),
+        (True, (1.0, 1.3), 0),
+    ],
+)
+def test_the_best_single_device_is_found_as_finalists_are_where_the_search_leaves_it_open(
+    noisy: bool,
+    speeds: tuple[float, float],
+    doubts: int,
+    bench_env: BenchEnv,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The search took the second device for the faster one; it is the slower one by 2 %."""
+    seen = SingleDeviceResults(tuple(map(measurement, speeds)), (True, True))
+    measured: list[int] = []
+
+    def remeasure(assignments: list[Any]) -> list[Measurement]:
+        measured.append(len(assignments))
+        doubt = "the machine was busy" if len(measured) <= doubts else ""
+        found = [measurement(1.0 if one.any() else 1.02, noise=0.001) for one in assignments]
+        if doubt:
+            found.reverse()
+        return [replace(one, doubt=doubt) for one in found]
+
+    bench_env.base.singles = seen
+    monkeypatch.setattr(BenchEnv, "measured", property(lambda _: noisy))
+    monkeypatch.setattr(bench_env.base.backend, "remeasure", remeasure)
+    close = noisy and speeds[1] < 1.25
+    assert bench_env.best_single == (0 if close else 1)
+    assert measured == ([2] * (1 + doubts) if close else [])
+    _ = bench_env.best_single
+    assert len(measured) == (1 + doubts if close else 0)
+
+
 @pytest.mark.slow
 def test_measured_finalists_come_from_a_new_process(tmp_path: Path) -> None:
     kwargs = {"model": "tiny", "devices": "cpu-testbed", "repeats": 2, "warmup": 0}
@@ -105,7 +144,7 @@ def test_a_winner_is_measured_once_more_and_that_counts(
         ]
 
     monkeypatch.setattr(IsolatedBackend, "remeasure", remeasure)
-    monkeypatch.setattr(type(bench_env.base.singles), "best", lambda self, limited=True: 0)
+    monkeypatch.setattr(BenchEnv, "best_single", 0)
     finalist = choose_finalist(bench_env, [mixed])
     assert finalist.speedup_vs_best_single == pytest.approx(1.05)
     assert choose_finalist(bench_env, [single]).beats_best_single == "no"
@@ -130,7 +169,7 @@ def test_a_lucky_rival_of_an_earlier_run_is_measured_once_more_too(
         return [replace(measurement(one, 0.005), doubt=doubt) for one in found]
 
     monkeypatch.setattr(IsolatedBackend, "remeasure", remeasure)
-    monkeypatch.setattr(type(bench_env.base.singles), "best", lambda self, limited=True: 0)
+    monkeypatch.setattr(BenchEnv, "best_single", 0)
     assert choose_finalist(bench_env, [first, rival]).speedup_vs_best_single == pytest.approx(1.01)
     for _ in range(2):  # the second time nothing is left to measure
         again = choose_finalist(bench_env, [rival])
@@ -154,7 +193,7 @@ def test_the_reference_device_is_measured_with_the_first_finalists_only(
         return [measurement(speedups[key]) for key in measured[-1]]
 
     monkeypatch.setattr(IsolatedBackend, "remeasure", remeasure)
-    monkeypatch.setattr(type(bench_env.base.singles), "best", lambda self, limited=True: 1)
+    monkeypatch.setattr(BenchEnv, "best_single", 1)
     assert choose_finalist(bench_env, [single]).speedup == 2.0
     assert choose_finalist(bench_env, [mixed]).speedup == pytest.approx(1.6)
     assert measured == [

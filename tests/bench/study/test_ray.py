@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from placement_gym.bench.study.executors import Ray, run_all
+from placement_gym.bench.study.executors import run_all
+from placement_gym.bench.study.ray_cluster import Ray
 from placement_gym.bench.study.runner import run_study
 from placement_gym.bench.study.spec import Study
 
@@ -84,6 +85,20 @@ def test_a_killed_worker_loses_no_run(cluster: Any) -> None:
     assert killed
     assert sorted(row["key"] for row in rows) == sorted(task.key for task in tasks)
     assert not any(row["error"] for row in rows)
+
+
+def test_tasks_that_crash_hang_and_leave_are_error_rows_and_the_others_complete(
+    cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(Path(__file__).parents[2] / "support")  # where workers find the agents
+    agents = ["fatal_agent:crash", "fatal_agent:hang", "fatal_agent:leave", "random"]
+    study = Study.of(VALUES | {"models": ["tiny"], "agents": agents, "seeds": 1, "budget": 20})
+    rows = run_study(study, tmp_path, "ray", quiet=True, timeout_s=15.0)
+    crashed, hung, left, good = [row["error"] for row in rows]
+    assert "lost 3 times: killed by SIGSEGV" in crashed
+    assert "took more than 15 s" in hung
+    assert left == "SystemExit: 3"
+    assert good == ""
 
 
 def test_a_lost_node_loses_no_run(cluster: Any) -> None:

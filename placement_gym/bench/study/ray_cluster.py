@@ -1,0 +1,109 @@
+"""The runs of a study on a Ray cluster."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from placement_gym.bench.run.agents import find_modules_in
+from placement_gym.bench.run.rows import Json
+from placement_gym.bench.run.threads import ONE_THREAD
+from placement_gym.bench.study.executors import WorkerLost, run_all
+from placement_gym.bench.study.processes import TASK_TIMEOUT_S, Processes
+from placement_gym.bench.study.task import Task
+from placement_gym.errors import UserError
+from placement_gym.files import IMPORT_ROOT
+
+
+def run_in_worker(task: Task, folder: str, timeout_s: float) -> Json:
+    """Run a task beside a worker of Ray, in a process that stays for the next one.
+
+    So a task that crashes or hangs ends as it does on one machine, with a row that says why.
+
+    Args:
+        task: What to run.
+        folder: Where an agent that is ``module:attribute`` may be imported from.
+        timeout_s: Seconds without an evaluation after which it counts as hung.
+    """
+    if ":" in task.agent:
+        find_modules_in(folder)
+    ((_, row),) = run_all([task], processes_of_worker(timeout_s))
+    return row
+
+
+@cache
+def processes_of_worker(timeout_s: float) -> Processes:
+    """The one process of a worker; it ends with the worker."""
+    return Processes(1, timeout_s=timeout_s)
+
+
+class Ray:
+    """On a Ray cluster, one core for each run.
+
+    Workers import modules from this process's working directory, where they have it too.
+
+    Args:
+        address: Of a running cluster; None starts a local one. If this process is connected to a
+            cluster already, that one is used.
+        variables: Environment variables that workers need.
+        timeout_s: Seconds without an evaluation after which a task counts as hung.
+
+    Raises:
+        UserError: Ray is not installed.
+    """
+
+    def __init__(
+        self,
+        address: str | None = None,
+        variables: Mapping[str, str] | None = None,
+        timeout_s: float = TASK_TIMEOUT_S,
+    ) -> None:
+        try:
+            import ray
+        except ImportError as error:
+            raise UserError('Ray is not installed: pip install "placement-gym[ray]"') from error
+        self.ray, self.owns_cluster = ray, not ray.is_initialized()
+        self.timeout_s = timeout_s
+        if self.owns_cluster:
+            paths = filter(None, [os.environ.get("PYTHONPATH", ""), str(IMPORT_ROOT)])
+            environment = {
+                "PYTHONPATH": os.pathsep.join(paths),
+                **ONE_THREAD,
+                **(variables or {}),
+            }
+            ray.init(
+                address=address or "local",
+                log_to_driver=False,
+                runtime_env={"env_vars": environment},
+            )
+        remote = ray.remote(num_cpus=1, max_retries=0)
+        self.run_remotely = remote(run_in_worker)
+
+    @property
+    def slots(self) -> int:
+        """The cluster's cores now; nodes may come and go."""
+        return max(int(self.ray.cluster_resources().get("CPU", 1)), 1)
+
+    def submit(self, task: Task) -> Any:
+        return self.run_remotely.remote(task, str(Path.cwd()), self.timeout_s)
+
+    def wait(self, handles: Sequence[Any]) -> Iterable[Any]:
+        done, _ = self.ray.wait(list(handles), num_returns=1)
+        return done
+
+    def result(self, handle: Any) -> Json:
+        try:
+            row: Json = self.ray.get(handle)
+        except self.ray.exceptions.RayTaskError:
+            raise
+        except self.ray.exceptions.RayError as error:
+            raise WorkerLost(str(error).splitlines()[0]) from error
+        return row
+
+    def close(self) -> None:
+        """Disconnect; a cluster that this executor started ends."""
+        if self.owns_cluster:
+            self.ray.shutdown()
