@@ -15,6 +15,7 @@ from placement_gym.cli.measure import (
     add_plan,
     add_profile,
 )
+from placement_gym.cli.view import add_view
 from placement_gym.errors import PlacementGymError
 from placement_gym.texts import make_lines_printable
 from placement_gym.version import VERSION
@@ -54,6 +55,7 @@ def make_parser() -> argparse.ArgumentParser:
     add_compare(commands.add_parser("compare", help="compare agents on one model"))
     add_evaluate(commands.add_parser("evaluate", help="measure a saved placement again"))
     add_plan(commands.add_parser("plan", help="find the placement to deploy, in a minute"))
+    add_view(commands.add_parser("view", help="write a page to explore placements in a browser"))
     add_profile(commands.add_parser("profile", help="measure this machine's costs of a model"))
     add_fidelity(commands.add_parser("fidelity", help="compare the simulator with measurements"))
     add_bench(commands.add_parser("bench", help="run, report and validate studies"))
