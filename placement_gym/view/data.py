@@ -109,7 +109,7 @@ def describe_edges(backend: SimulatedBackend) -> Values:
     tensor = tensor[outside]
 
     def add_up(values: Any) -> FloatArray:
-        return np.bincount(edge, values, graph.n_edges)
+        return np.bincount(edge, values, graph.n_edges).astype(np.float64)
 
     return {
         "source": graph.edge_index[0].tolist(),

@@ -4,27 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 from html.parser import HTMLParser
 from typing import Any
 
-import numpy as np
 import pytest
-from fakes import diamond_backend, diamond_problem
+from pages import EVIL, make_page
 
-from placement_gym.backends.simulated.backend import SimulatedBackend
-from placement_gym.graph.units import group
-from placement_gym.problem import Problem
-from placement_gym.view.data import make_view_data
-from placement_gym.view.page import SCRIPTS, hash_source, read, render_page
-from placement_gym.view.sources import Scene, Shown
-
-EVIL = (
-    "</script><script>document.title='pwned'</script>",
-    "<img src=x onerror=alert(1)>",
-    "{{script}} <!-- <script> ]]> \u2028",
-    "a\u202eb\x1b[31m&amp;\"'`",
-)
+from placement_gym.view.page import SCRIPTS, hash_source, read
 
 
 class Elements(HTMLParser):
@@ -51,18 +37,6 @@ class Elements(HTMLParser):
 
     def handle_endtag(self, tag: str) -> None:
         self.within = False
-
-
-def make_page(names: tuple[str, ...] | None = None, label: str = "split") -> str:
-    backend = diamond_backend()
-    if names:
-        old = diamond_problem()
-        graph = replace(old.units.graph, names=names, types=names, model=names[0])
-        problem = Problem(group(graph, "op"), old.devices, old.supported)
-        costs = replace(backend.costs, graph=graph.fingerprint(), operators=names)
-        backend = SimulatedBackend(problem, costs)
-    shown = Shown(label, np.array([0, 0, 1, 1]), label)
-    return render_page(make_view_data(Scene(backend, (shown,))))
 
 
 def test_the_page_needs_no_network() -> None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from studies import study
 
 from placement_gym.backends.simulated.build import build_simulated_problem
-from placement_gym.bench.compare import compare
 from placement_gym.bench.run.rows import load_runs
+from placement_gym.bench.study.runner import run_study
 from placement_gym.cli.main import main
 from placement_gym.errors import UserError
 from placement_gym.placement import Placement, PlacementMismatchError
@@ -60,17 +62,14 @@ def test_placements_of_other_devices_or_models_cannot_be_compared(tmp_path: Path
         open_scene([first, save(tmp_path / "c.json", model="synthetic-layered-31")])
 
 
+def run(folder: Path, models: list[str], **changes: Any) -> None:
+    agents = ["random", "window"]
+    small = {"models": models, "devices": ["cpu+dgpu"], "agents": agents, "budget": 3, "seeds": 2}
+    run_study(study(**small, **changes), folder, executor="serial", quiet=True)
+
+
 def test_a_folder_shows_the_fastest_run_of_each_agent(tmp_path: Path) -> None:
-    compare(
-        MODEL,
-        agents=["random", "window"],
-        env_id="DevicePlacementSim-v0",
-        seeds=2,
-        budget=3,
-        out=tmp_path,
-        env_kwargs={"schedule": "event"},
-        quiet=True,
-    )
+    run(tmp_path, [MODEL], env_kwargs={"schedule": "list"})
     scene = open_scene([tmp_path])
     best: dict[str, float] = {}
     for row in load_runs(tmp_path):
@@ -82,19 +81,11 @@ def test_a_folder_shows_the_fastest_run_of_each_agent(tmp_path: Path) -> None:
     assert shown == pytest.approx(best)
     assert list(shown) == sorted(shown, key=lambda label: shown[label])
     assert "best single device" in scene.placements[0].result
-    assert scene.backend.semantics.schedule == "event"
+    assert scene.backend.semantics.schedule == "list"
 
 
 def test_several_problems_need_a_choice(tmp_path: Path) -> None:
-    for model in (MODEL, "synthetic-layered-16"):
-        compare(
-            model,
-            agents=["random"],
-            env_id="DevicePlacementSim-v0",
-            budget=1,
-            out=tmp_path,
-            quiet=True,
-        )
+    run(tmp_path, [MODEL, "synthetic-layered-16"])
     with pytest.raises(UserError, match=r"choose --problem: 1: .*30 on .*; 2: .*16 on"):
         open_scene([tmp_path])
     assert open_scene([tmp_path], problem=2).backend.problem.units.graph.model.endswith("16")

@@ -44,6 +44,13 @@ const details = (() => {
     return button;
   }
 
+  function layersButton(members) {
+    const button = make("button", "Show these layers");
+    button.type = "button";
+    button.onclick = () => showLayers(members);
+    return button;
+  }
+
   function show() {
     panel.replaceChildren();
     if (state.unit >= 0) showUnit(state.unit);
@@ -55,6 +62,7 @@ const details = (() => {
   function showUnit(unit) {
     const { submodel, runs } = current();
     add(make("h2", units.name[unit]));
+    if (graph.isGrouped()) add(layersButton(graph.groupOf(unit)));
     add(make("p", `${typeOf(unit)}, ${shapeOf(unit)}`));
     const held = units.weights[unit] ? `, weights ${formatBytes(units.weights[unit])}` : "";
     const n = units.operators[unit];
@@ -91,10 +99,7 @@ const details = (() => {
     const [first, last] = d3.extent(members, (u) => units.layer[u]);
     const number = d3.format(",");
     add(make("h2", `${number(members.length)} units, layers ${first} to ${last}`));
-    const open = make("button", "Show these layers");
-    open.type = "button";
-    open.onclick = () => showLayers(members);
-    add(open);
+    add(layersButton(members));
     add(make("h2", "If all ran on one device"));
     add(table(["device", "time"], devices.map((_, d) => [deviceCell(d), formatMs(d3.sum(members, (u) => units.ms[d][u]))])));
     add(make("h2", "Longest units"));

@@ -6,9 +6,12 @@ const graph = (() => {
   let scene = null;
   let hovered = null;
   let outlines = [];
+  let fitted = false;
 
+  const draw = oncePerFrame(drawNow);
   const zoom = d3.zoom().scaleExtent([0.005, 6]).clickDistance(4).on("zoom", (event) => {
     view = event.transform;
+    fitted = false;
     draw();
   });
   d3.select(canvas).call(zoom).on("dblclick.zoom", null);
@@ -21,6 +24,7 @@ const graph = (() => {
     scene = makeScene(...size());
     outlines = scene.grouped ? [] : makeOutlines();
     hovered = null;
+    showHint(null, null);
     if (refit) fit();
     else draw();
   }
@@ -33,6 +37,7 @@ const graph = (() => {
     const x = width / 2 - (scale * (left + right)) / 2;
     const y = (height - 14) / 2 - (scale * (top + bottom)) / 2;
     d3.select(canvas).call(zoom.transform, d3.zoomIdentity.translate(x, y).scale(scale));
+    fitted = true;
   }
 
   function makeOutlines() {
@@ -57,7 +62,7 @@ const graph = (() => {
     return [...parts.values()];
   }
 
-  function draw() {
+  function drawNow() {
     if (scene === null) return;
     const [width, height] = size();
     const ratio = window.devicePixelRatio || 1;
@@ -279,7 +284,7 @@ const graph = (() => {
     d3.select(canvas).call(zoom.transform, moved.translate(-node.x, -node.y));
   }
 
-  new ResizeObserver(() => rebuild(true)).observe(canvas);
+  new ResizeObserver(() => (fitted ? rebuild(true) : draw())).observe(canvas);
   listeners.push((values) => {
     const whole = state.layers[0] === 0 && state.layers[1] === lastLayer;
     document.getElementById("whole").hidden = whole;
@@ -288,11 +293,18 @@ const graph = (() => {
     else draw();
     if (values.unit >= 0) reveal(values.unit);
   });
-  return { rebuild, draw, isGrouped: () => scene.grouped, hasOutlines: () => outlines.length > 0 };
+  return {
+    rebuild,
+    draw,
+    isGrouped: () => scene.grouped,
+    hasOutlines: () => outlines.length > 0,
+    groupOf: (unit) => scene.nodes[scene.nodeOf[unit]].members,
+  };
 })();
 
 function showLayers(members) {
-  change({ layers: d3.extent(members, (u) => units.layer[u]), group: null });
+  const layers = d3.extent(members, (u) => units.layer[u]);
+  change({ layers, unit: state.unit, group: null });
 }
 
 function describeUnit(unit) {
@@ -300,11 +312,14 @@ function describeUnit(unit) {
     ({ name }, d) => `${name} ${units.runs_on[d][unit] ? formatMs(units.ms[d][unit]) : "–"}`,
   );
   const out = d3.max(neighbours.out[unit], (e) => edges.bytes[e]) ?? 0;
+  const { transfers } = current();
+  const sent = d3.range(transfers.unit.length).filter((t) => transfers.unit[t] === unit);
+  const sending = sent.length ? `, transfers take ${formatMs(d3.sum(sent, (t) => transfers.ms[t]))}` : "";
   return [
     units.name[unit],
     `${typeOf(unit)}  ${shapeOf(unit)}`,
     `on ${devices[deviceOf(unit)].name}  (${times.join(", ")})`,
-    `output ${formatBytes(out)}`,
+    `output ${formatBytes(out)}${sending}`,
   ].join("\n");
 }
 

@@ -5,6 +5,7 @@ const COLUMN = 150;
 const LANE = 46;
 const BOX = { width: 116, height: 30 };
 const ROW_GAP = 2.2;
+const MANY_LINKS = 400; // more of them are thinner
 const MOST_STRETCH = 1.7; // of the gaps, where the window has room
 
 function makeScene(width, height) {
@@ -134,6 +135,7 @@ function wrap(points, bends, width, height) {
 
 function finish(nodes, links, place, nodeOf, grouped) {
   const most = d3.max(links, (link) => link.bytes) || 1;
+  const widest = 7 * Math.min(1, Math.sqrt(MANY_LINKS / links.length));
   for (const link of links) {
     const { source, target } = link;
     const stops = [nodes[source], ...link.bends.map((bend) => place(...bend)), nodes[target]];
@@ -141,7 +143,7 @@ function finish(nodes, links, place, nodeOf, grouped) {
     link.head = drawHead(stops.at(-2), stops.at(-1));
     link.box = [...d3.extent(stops, (s) => s.x), ...d3.extent(stops, (s) => s.y)];
     link.crossing = nodes[source].device !== nodes[target].device && link.bytes > 0;
-    link.thickness = 1 + 7 * Math.sqrt(link.bytes / most);
+    link.thickness = 1 + widest * Math.sqrt(link.bytes / most);
     link.near = link.bends.length === 0 && nodes[target].column - nodes[source].column === 1;
   }
   const tree = d3.quadtree(nodes, (n) => n.x, (n) => n.y);

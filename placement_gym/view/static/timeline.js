@@ -9,6 +9,7 @@ const timeline = (() => {
   let end = 1;
   let pointed = null;
 
+  const draw = oncePerFrame(drawNow);
   const zoom = d3.zoom()
     .scaleExtent([1, 100000])
     .filter((event) => !event.button && (event.type !== "wheel" || event.ctrlKey || !event.shiftKey))
@@ -59,7 +60,7 @@ const timeline = (() => {
     return view.rescaleX(d3.scaleLinear([0, end], range));
   }
 
-  function draw() {
+  function drawNow() {
     const [width, height] = [canvas.clientWidth || 1, canvas.clientHeight || 1];
     const ratio = window.devicePixelRatio || 1;
     canvas.width = Math.round(width * ratio);
