@@ -121,7 +121,7 @@ function wrap(points, bends, width, height) {
     top += (row.high - row.low) / folds + ROW_GAP;
     return here;
   });
-  return (layer, position) => {
+  const place = (layer, position) => {
     const row = Math.floor(layer / perRow);
     const back = row % 2 === 1;
     const inRow = layer % perRow;
@@ -131,6 +131,8 @@ function wrap(points, bends, width, height) {
     down -= fold * step;
     return { x: (column * folds + fold) * across, y: (tops[row] + down) * downwards, row, back };
   };
+  place.across = across;
+  return place;
 }
 
 function finish(nodes, links, place, nodeOf, grouped) {
@@ -144,7 +146,8 @@ function finish(nodes, links, place, nodeOf, grouped) {
     link.box = [...d3.extent(stops, (s) => s.x), ...d3.extent(stops, (s) => s.y)];
     link.crossing = nodes[source].device !== nodes[target].device && link.bytes > 0;
     link.thickness = 1 + widest * Math.sqrt(link.bytes / most);
-    link.near = link.bends.length === 0 && nodes[target].column - nodes[source].column === 1;
+    const beside = Math.abs(nodes[target].x - nodes[source].x) < 1.01 * place.across;
+    link.near = beside && nodes[target].column - nodes[source].column === 1;
   }
   const tree = d3.quadtree(nodes, (n) => n.x, (n) => n.y);
   const boxes = [...nodes.map((n) => [n.x, n.x, n.y, n.y]), ...links.map((link) => link.box)];
