@@ -16,7 +16,7 @@ from placement_gym.view.page import render_page
 from placement_gym.view.sources import Scene, Shown
 
 EVIL = (
-    "</script><script>document.title='pwned'</script>",
+    "</script ><script >document.title='pwned'</script >",
     "<img src=x onerror=alert(1)>",
     "{{script}} <!-- <script> ]]> \u2028",
     "a\u202eb\x1b[31m&amp;\"'`",

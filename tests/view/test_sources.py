@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,15 @@ def test_placements_of_different_units_are_compared_by_operator(tmp_path: Path) 
     coarse = build_simulated_problem(MODEL, None, "colocated").problem
     expected = np.arange(coarse.n_units)[coarse.units.of_operator] % 2
     assert scene.placements[0].assignment.tolist() == expected.tolist()
+
+
+def test_devices_may_be_listed_in_another_order(tmp_path: Path) -> None:
+    first = save(tmp_path / "a.json")
+    placement = Placement.load(first)
+    turned = replace(placement, devices=placement.devices[::-1])
+    turned.save(tmp_path / "b.json")
+    a, b, _ = open_scene([first, tmp_path / "b.json"]).placements
+    assert a.assignment.tolist() == b.assignment.tolist()
 
 
 def test_placements_of_other_devices_or_models_cannot_be_compared(tmp_path: Path) -> None:
