@@ -10,6 +10,7 @@ import numpy as np
 from placement_gym.arrays import FloatArray, IntArray
 from placement_gym.backends.simulated.backend import SimulatedBackend, uint8
 from placement_gym.backends.simulated.transfers import schedule_transfers
+from placement_gym.devices import collect_cautions
 from placement_gym.graph.submodels import acyclic_submodels
 from placement_gym.graph.units import Units
 from placement_gym.plots.style import COLOURS
@@ -26,9 +27,9 @@ def make_view_data(scene: Scene) -> Values:
     """Everything that a page shows of some placements.
 
     Returns:
-        ``model``, ``costs`` and ``schedule`` by name, ``devices``, ``units`` and ``edges`` as
-        columns, and ``placements``, each with its devices, submodels and timeline. Times are in
-        ms, sizes in bytes.
+        ``model``, ``costs`` and ``schedule`` by name, ``cautions``, ``devices``, ``units`` and
+        ``edges`` as columns, and ``placements``, each with its devices, submodels and timeline.
+        Times are in ms, sizes in bytes.
     """
     backend = scene.backend
     units = backend.problem.units
@@ -37,6 +38,7 @@ def make_view_data(scene: Scene) -> Values:
         "model": make_printable(units.graph.model),
         "costs": backend.costs.source,
         "schedule": backend.semantics.schedule,
+        "cautions": collect_cautions(backend.problem.devices),
         "devices": describe_devices(backend),
         "units": describe_units(backend)
         | {"layer": layout.layer.tolist(), "position": layout.position.round(2).tolist()},

@@ -22,6 +22,7 @@ from placement_gym.costs.semantics import parse_schedule
 from placement_gym.errors import UserError
 from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.units import Units, contract, sort_labels
+from placement_gym.models.loading import ModelNotFoundError
 from placement_gym.placement import Placement, PlacementMismatchError, parse_assignment
 
 BUILD = ("model", "devices", "granularity", "graph", "costs", "sequence_length")
@@ -105,7 +106,10 @@ def open_scene(
         )
     ]
     kwargs = found[0].kwargs
-    simulated = build_problem({**kwargs, "granularity": "op"})
+    try:
+        simulated = build_problem({**kwargs, "granularity": "op"})
+    except ModelNotFoundError as error:
+        raise UserError(f"{error}; --model names the model of {sources[0]}") from error
     graph = simulated.problem.units.graph
     units = find_units(graph, [one.placement for one in found])
     again = make_problem(units, simulated.problem.devices, simulated.costs)

@@ -53,6 +53,13 @@ def test_transfers_are_those_of_the_simulation(diamond: dict) -> None:
     assert not alone["transfers"]["unit"]
 
 
+def test_a_test_bed_is_called_one() -> None:
+    simulated = build_simulated_problem("synthetic-layered-20", "cpu-testbed", "op")
+    backend = SimulatedBackend(simulated.problem, simulated.costs)
+    data = make_view_data(Scene(backend, (Shown("one", simulated.problem.single(0)),)))
+    assert data["cautions"] == ["test bed: virtual devices of one CPU, never a claim about a GPU"]
+
+
 def test_an_edge_states_what_decides_its_transfer() -> None:
     simulated = build_simulated_problem("synthetic-layered-60", None, "colocated")
     problem, costs = simulated.problem, simulated.costs

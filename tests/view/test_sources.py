@@ -103,6 +103,14 @@ def test_several_problems_need_a_choice(tmp_path: Path) -> None:
         open_scene([tmp_path], problem=3)
 
 
+def test_a_model_that_is_no_built_in_is_asked_for(tmp_path: Path) -> None:
+    file = save(tmp_path / "a.json")
+    replace(Placement.load(file), model="mine").save(file)
+    with pytest.raises(UserError, match="--model names the model of"):
+        open_scene([file])
+    assert open_scene([file], model=MODEL).backend.problem.n_units == 30
+
+
 def test_an_empty_folder_is_a_users_error(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="has no runs"):
         open_scene([tmp_path])

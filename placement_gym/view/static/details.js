@@ -121,6 +121,7 @@ const details = (() => {
     add(make("h2", `${placement.label}: ${formatMs(placement.latency_ms)}`));
     if (placement.result) add(make("p", placement.result));
     if (placement.error) add(make("p", `infeasible: ${placement.error}`, "bad"));
+    for (const caution of data.cautions) add(make("p", caution, "bad"));
     add(make("p", `simulated: costs “${data.costs}”, schedule “${data.schedule}”`, "soft"));
     const rows = devices.map((device, d) => {
       const here = d3.range(nUnits).filter((u) => placement.device[u] === d);
