@@ -42,6 +42,7 @@ LAYERS = (
     {"vector"},
     {"bench.run"},
     {"tools", "bench.study"},
+    {"view"},
     {"bench.known"},
     {"bench.report"},
     {"bench.compare"},

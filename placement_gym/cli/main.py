@@ -16,6 +16,7 @@ from placement_gym.cli.measure import (
     add_profile,
 )
 from placement_gym.cli.sequential import add_place, add_pretrain
+from placement_gym.cli.view import add_view
 from placement_gym.errors import PlacementGymError
 from placement_gym.texts import make_lines_printable
 from placement_gym.version import VERSION
@@ -57,6 +58,7 @@ def make_parser() -> argparse.ArgumentParser:
     add_plan(commands.add_parser("plan", help="find the placement to deploy, in a minute"))
     add_place(commands.add_parser("place", help="place a model with the sequential placer"))
     add_pretrain(commands.add_parser("pretrain", help="train the sequential placer"))
+    add_view(commands.add_parser("view", help="write a page to explore placements in a browser"))
     add_profile(commands.add_parser("profile", help="measure this machine's costs of a model"))
     add_fidelity(commands.add_parser("fidelity", help="compare the simulator with measurements"))
     add_bench(commands.add_parser("bench", help="run, report and validate studies"))

@@ -1,0 +1,130 @@
+"""When the transfers of a simulated schedule run, reconstructed from its operators."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from placement_gym.arrays import FloatArray, IntArray, UInt8
+from placement_gym.backends.simulated.simulator import Simulator
+
+
+@dataclass(frozen=True)
+class Transfers:
+    """Transfers between devices, in the order in which they are queued.
+
+    Attributes:
+        operator: (n_transfers,) operator that makes the tensor.
+        source: (n_transfers,) its device.
+        target: (n_transfers,) destination.
+        start_ms: (n_transfers,) start.
+        finish_ms: (n_transfers,) finish.
+        size_bytes: (n_transfers,) size of the tensor.
+    """
+
+    operator: IntArray
+    source: IntArray
+    target: IntArray
+    start_ms: FloatArray
+    finish_ms: FloatArray
+    size_bytes: IntArray
+
+    def __len__(self) -> int:
+        return len(self.operator)
+
+
+def schedule_transfers(simulator: Simulator, placement: UInt8, finish: FloatArray) -> Transfers:
+    """Reconstruct the transfers of a schedule.
+
+    Each channel takes transfers in the order in which their operators finish; under ``"list"`` in
+    the order of the list. Under ``"calls"`` transfers are part of the calls, and there are none.
+
+    Args:
+        simulator: Simulated the schedule.
+        placement: (n_units,) uint8.
+        finish: (n_operators,) finish of each operator in ms, as ``Simulator.schedule`` returns it.
+    """
+    axes, program = simulator.semantics, simulator.program
+    if axes.schedule == "calls":
+        return make_transfers([])
+    place = placement[program.unit].tolist()
+    order, begin = np.arange(len(place)), begin_serially
+    if axes.schedule == "event":
+        order, begin = np.lexsort((place, finish)), begin_on_channels
+    elif axes.schedule == "list":
+        order, begin = simulator.sequence.astype(np.int64), begin_on_channels
+    free: dict[int, float] = {}
+    rows = []
+    for operator in order.tolist():
+        ready, here = float(finish[operator]), place[operator]
+        for tensor in range(program.first_tensor[operator], program.first_tensor[operator + 1]):
+            first, last = program.first_reader[tensor : tensor + 2]
+            places = [place[reader] for reader in program.readers[first:last]]
+            for targets in destinations(places, here, axes.transfer):
+                ms = max(float(program.transfer_ms[tensor, here, there]) for there in targets)
+                start = begin(simulator, free, here, targets, ready, ms)
+                size = int(simulator.tensor_bytes[tensor])
+                rows += [(operator, here, there, start, start + ms, size) for there in targets]
+    return make_transfers(rows)
+
+
+def begin_serially(
+    simulator: Simulator,
+    free: dict[int, float],
+    here: int,
+    targets: list[int],
+    ready: float,
+    ms: float,
+) -> float:
+    """When a transfer starts that waits for all others; arguments as ``begin_on_channels``."""
+    start = max(ready, free.get(0, 0.0))
+    free[0] = start + ms
+    return start
+
+
+def begin_on_channels(
+    simulator: Simulator,
+    free: dict[int, float],
+    here: int,
+    targets: list[int],
+    ready: float,
+    ms: float,
+) -> float:
+    """When a transfer starts on its channels, which it then occupies.
+
+    Args:
+        simulator: Has the channels.
+        free: When each channel is free again, in ms; changed.
+        here: Device of the tensor.
+        targets: Devices that it reaches.
+        ready: When the tensor is there.
+        ms: Duration.
+    """
+    axes, channels = simulator.semantics, simulator.channels
+    there = here if axes.transfer == "output" else targets[0]
+    start = ready
+    for channel in (int(channels.send[here, there]), int(channels.receive[here, there])):
+        if channel >= 0:
+            start = max(start, free.get(channel, 0.0))
+            free[channel] = start + ms + axes.link_gap_ms
+    return start
+
+
+def destinations(places: list[int], here: int, transfer: str) -> list[list[int]]:
+    """The devices that each transfer of a tensor reaches; see ``Semantics.transfer``."""
+    away = [place for place in places if place != here]
+    if transfer == "edge":
+        return [[place] for place in away]
+    distinct = list(dict.fromkeys(away))
+    if transfer == "output":
+        return [distinct] if distinct else []
+    return [[place] for place in distinct]
+
+
+def make_transfers(rows: list[tuple[int, int, int, float, float, int]]) -> Transfers:
+    """Columns of rows."""
+    columns = list(zip(*rows, strict=True)) or [()] * 6
+    whole = [np.array(column, dtype=np.int64) for column in (*columns[:3], columns[5])]
+    start, finish = (np.array(column, dtype=np.float64) for column in columns[3:5])
+    return Transfers(whole[0], whole[1], whole[2], start, finish, whole[3])

@@ -1,0 +1,176 @@
+"""What a page shows, as values that JSON can hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from placement_gym.arrays import FloatArray, IntArray
+from placement_gym.backends.simulated.backend import SimulatedBackend, uint8
+from placement_gym.backends.simulated.transfers import schedule_transfers
+from placement_gym.devices import collect_cautions
+from placement_gym.graph.submodels import acyclic_submodels
+from placement_gym.graph.units import Units
+from placement_gym.plots.style import COLOURS
+from placement_gym.texts import make_printable
+from placement_gym.view.layout import lay_out
+from placement_gym.view.sources import Scene, Shown
+
+Values = dict[str, Any]
+DIGITS, START_DIGITS = 4, 8
+"""Of times on the page: those of a start tell it from the next one."""
+
+
+def make_view_data(scene: Scene) -> Values:
+    """Everything that a page shows of some placements.
+
+    Returns:
+        ``model``, ``costs`` and ``schedule`` by name, ``cautions``, ``devices``, ``units`` and
+        ``edges`` as columns, and ``placements``, each with its devices, submodels and timeline.
+        Times are in ms, sizes in bytes.
+    """
+    backend = scene.backend
+    units = backend.problem.units
+    layout = lay_out(units.quotient)
+    return {
+        "model": make_printable(units.graph.model),
+        "costs": backend.costs.source,
+        "schedule": backend.semantics.schedule,
+        "cautions": collect_cautions(backend.problem.devices),
+        "devices": describe_devices(backend),
+        "units": describe_units(backend)
+        | {"layer": layout.layer.tolist(), "position": layout.position.round(2).tolist()},
+        "edges": describe_edges(backend) | {"bends": layout.bends},
+        "placements": [describe_placement(backend, shown) for shown in scene.placements],
+    }
+
+
+def describe_devices(backend: SimulatedBackend) -> list[Values]:
+    """Name, colour and, in bytes, limit of each device; and what a transfer costs from it."""
+    problem, costs = backend.problem, backend.costs
+    return [
+        {
+            "name": device.name,
+            "colour": COLOURS[index % len(COLOURS)],
+            "limit": int(limit) if np.isfinite(limit) else None,
+            "link_ms": shorten(costs.link_ms[index]),
+            "link_ms_per_size": shorten(costs.link_ms_per_size[index]),
+        }
+        for index, (device, limit) in enumerate(
+            zip(problem.devices, problem.limits_bytes, strict=True)
+        )
+    ]
+
+
+def describe_units(backend: SimulatedBackend) -> Values:
+    """Columns of the units: names, types, shapes, weights, times by device, operators."""
+    units = backend.problem.units
+    graph = units.quotient
+    shapes = [
+        f"{kind} [{', '.join(map(str, shape))}]"
+        for kind, shape in zip(graph.element_types, graph.shapes, strict=True)
+    ]
+    return {
+        "name": [make_printable(name) for name in graph.names],
+        "type": number_texts(graph.types),
+        "shape": number_texts(shapes),
+        "weights": graph.weight_bytes.tolist(),
+        "ms": [shorten(column) for column in backend.costs.unit_ms(units).T],
+        "runs_on": [column.astype(int).tolist() for column in backend.problem.supported.T],
+        "operators": np.bincount(units.of_operator, minlength=len(units)).tolist(),
+    }
+
+
+def number_texts(texts: Iterable[str]) -> Values:
+    """Distinct texts, and the index of each one's text."""
+    numbers: dict[str, int] = {}
+    index = [numbers.setdefault(make_printable(text), len(numbers)) for text in texts]
+    return {"texts": list(numbers), "index": index}
+
+
+def describe_edges(backend: SimulatedBackend) -> Values:
+    """Columns of the edges: ends, bytes, and what decides the time of a transfer.
+
+    An edge that no placement can make a transfer, as to a Result, has no bytes.
+    """
+    units = backend.problem.units
+    graph, moved = units.quotient, units.graph.moved
+    sizes = backend.costs.transfer_size[units.graph.moving]
+    tensor, reader = moved.readings()
+    ends = np.stack([units.of_operator[moved.source[tensor]], units.of_operator[reader]])
+    pairs, first = np.unique(np.stack([*ends, tensor]), axis=1, return_index=True)
+    tensor = tensor[first]
+    n = len(units)
+    keys = graph.edge_index[0] * n + graph.edge_index[1]
+    order = np.argsort(keys)
+    at = pairs[0] * n + pairs[1]
+    outside = pairs[0] != pairs[1]
+    edge = order[np.searchsorted(keys, at[outside], sorter=order)]
+    tensor = tensor[outside]
+
+    def add_up(values: Any) -> FloatArray:
+        return np.bincount(edge, values, graph.n_edges).astype(np.float64)
+
+    return {
+        "source": graph.edge_index[0].tolist(),
+        "target": graph.edge_index[1].tolist(),
+        "bytes": add_up(moved.size_bytes[tensor]).astype(np.int64).tolist(),
+        "size": shorten(add_up(sizes[tensor])),
+        "tensors": add_up(np.ones(len(tensor))).astype(np.int64).tolist(),
+    }
+
+
+def describe_placement(backend: SimulatedBackend, shown: Shown) -> Values:
+    """One placement: devices and submodels of the units, its costs, and its timeline."""
+    problem, simulator = backend.problem, backend.simulator
+    units = problem.units
+    placement = uint8(shown.assignment)
+    latency_ms, start, finish = backend.schedule(shown.assignment)
+    latency_ms, n_submodels = simulator.latency_and_submodels(placement)
+    transfers = schedule_transfers(simulator, placement, finish)
+    submodel = np.zeros(len(units), dtype=np.int64)
+    submodel[units.of_operator] = acyclic_submodels(
+        units.graph, shown.assignment[units.of_operator]
+    )
+    return {
+        "label": make_printable(shown.label),
+        "result": make_printable(shown.result),
+        "error": make_printable(backend.infeasibility(shown.assignment)),
+        "latency_ms": latency_ms,
+        "submodels": int(n_submodels.sum()),
+        "submodel_ms": float(n_submodels @ backend.costs.submodel_ms),
+        "memory": backend.memory_bytes(placement).tolist(),
+        "device": shown.assignment.tolist(),
+        "submodel": submodel.tolist(),
+        "runs": find_runs(units, start, finish),
+        "transfers": {
+            "unit": units.of_operator[transfers.operator].tolist(),
+            "source": transfers.source.tolist(),
+            "target": transfers.target.tolist(),
+            "start": shorten(transfers.start_ms, START_DIGITS),
+            "ms": shorten(transfers.finish_ms - transfers.start_ms),
+            "bytes": transfers.size_bytes.tolist(),
+        },
+    }
+
+
+def find_runs(units: Units, start: FloatArray, finish: FloatArray) -> Values:
+    """Columns ``unit``, ``start`` and ``ms``: operators of a unit without a pause are one."""
+    order = np.lexsort((finish, start, units.of_operator))
+    unit, begin, end = units.of_operator[order], start[order], finish[order]
+    new = np.ones(len(unit), dtype=np.bool_)
+    new[1:] = (unit[1:] != unit[:-1]) | (begin[1:] > end[:-1] + 1e-12)
+    first = np.flatnonzero(new)
+    runs: IntArray = unit[first]
+    return {
+        "unit": runs.tolist(),
+        "start": shorten(begin[first], START_DIGITS),
+        "ms": shorten(np.maximum.reduceat(end, first) - begin[first]),
+    }
+
+
+def shorten(values: FloatArray, digits: int = DIGITS) -> list[float]:
+    """Numbers with few significant digits."""
+    return [float(f"{value:.{digits}g}") for value in values.tolist()]

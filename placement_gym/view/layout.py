@@ -1,0 +1,124 @@
+"""Where the units of a graph are drawn: in layers, with few crossings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from placement_gym.arrays import FloatArray, IntArray
+from placement_gym.graph.operators import OpGraph
+
+MAX_BENDS = 20_000
+"""Longer edges of larger graphs run straight."""
+SWEEPS = 8
+"""Each goes along the graph and back."""
+SMOOTHING = 4
+"""Sweeps at the end that look at both sides of a layer."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Layers from left to right, and positions within each layer.
+
+    Attributes:
+        layer: (n_units,) layer of each unit; it rises along every edge.
+        position: (n_units,) position within the layer; two units are at least 1 apart.
+        bends: For each edge its positions in the layers between its ends; empty if it runs
+            straight.
+    """
+
+    layer: IntArray
+    position: FloatArray
+    bends: list[list[float]]
+
+
+def lay_out(graph: OpGraph) -> Layout:
+    """Lay a graph out: layers by longest path, positions by repeated averages of neighbours.
+
+    Points on edges that pass layers take part as units do, so that these edges run around units.
+    """
+    layer = assign_layers(graph)
+    source, target = graph.edge_index
+    between = layer[target] - layer[source] - 1
+    if between.sum() > MAX_BENDS:
+        between = np.zeros_like(between)
+    n, n_bends = len(graph), int(between.sum())
+    first = n + np.cumsum(between) - between
+    layers = np.concatenate([layer, np.zeros(n_bends, dtype=np.int64)])
+    starts, ends = [], []
+    for edge in range(graph.n_edges):
+        points = range(int(first[edge]), int(first[edge] + between[edge]))
+        chain = [int(source[edge]), *points, int(target[edge])]
+        layers[points.start : points.stop] = layer[source[edge]] + 1 + np.arange(len(points))
+        starts += chain[:-1]
+        ends += chain[1:]
+    links = np.array([starts, ends], dtype=np.int64).reshape(2, -1)
+    position = order_layers(layers, links)
+    bends = [
+        position[begin : begin + count].round(2).tolist()
+        for begin, count in zip(first.tolist(), between.tolist(), strict=True)
+    ]
+    return Layout(layer, position[:n], bends)
+
+
+def assign_layers(graph: OpGraph) -> IntArray:
+    """(n,) longest path to each unit; units without producers are beside their first reader."""
+    layer = [0] * len(graph)
+    by_target = graph.edge_index[:, np.argsort(graph.edge_index[1], kind="stable")]
+    for source, target in by_target.T.tolist():
+        layer[target] = max(layer[target], layer[source] + 1)
+    result = np.array(layer, dtype=np.int64)
+    nearest = np.full(len(graph), result.max(initial=0) + 1)
+    np.minimum.at(nearest, graph.edge_index[0], result[graph.edge_index[1]])
+    moves = (graph.in_degree() == 0) & (graph.out_degree() > 0)
+    return np.where(moves, nearest - 1, result)
+
+
+def order_layers(layer: IntArray, links: IntArray) -> FloatArray:
+    """(n,) positions within layers that draw the ends of links together.
+
+    Sweeps along the graph and back move each point to the mean of its neighbours on one side, as
+    in the method of Sugiyama et al. (1981); the last ones to the mean of both sides.
+
+    Args:
+        layer: (n,) layer of each point.
+        links: (2, n_links) points, usually in neighbouring layers.
+    """
+    n_layers = int(layer.max(initial=0)) + 1
+    points = np.split(np.argsort(layer, kind="stable"), np.cumsum(np.bincount(layer))[:-1])
+    local = np.empty(len(layer), dtype=np.int64)
+    for here in points:
+        local[here] = np.arange(len(here))
+    position = local - (np.bincount(layer)[layer] - 1) / 2
+    source, target = links
+    before, after = by_layer(layer, target, source), by_layer(layer, source, target)
+    both = by_layer(layer, np.concatenate([target, source]), np.concatenate([source, target]))
+    sweeps = [(before, 1), (after, -1)] * SWEEPS + [(both, 1), (both, -1)] * (SMOOTHING // 2)
+    for pulls, step in sweeps:
+        for index in range(n_layers)[::step]:
+            here, (near, far) = points[index], pulls[index]
+            count = np.bincount(local[near], minlength=len(here))
+            total = np.bincount(local[near], position[far], len(here))
+            wish = np.where(count > 0, total / np.maximum(count, 1), position[here])
+            position[here] = keep_apart(wish)
+    return position
+
+
+def by_layer(layer: IntArray, near: IntArray, far: IntArray) -> list[tuple[IntArray, IntArray]]:
+    """Both ends of the links, by the layer of the near end."""
+    order = np.argsort(layer[near], kind="stable")
+    ends = np.cumsum(np.bincount(layer[near], minlength=int(layer.max(initial=0)) + 1))[:-1]
+    return list(zip(np.split(near[order], ends), np.split(far[order], ends), strict=True))
+
+
+def keep_apart(wish: FloatArray) -> FloatArray:
+    """Positions of one layer in the order of the wishes, near them, and at least 1 apart."""
+    order = np.argsort(wish, kind="stable")
+    rank = np.arange(len(wish))
+    loose = wish[order] - rank
+    raised = np.maximum.accumulate(loose)
+    lowered = np.minimum.accumulate(loose[::-1])[::-1]
+    position = np.empty(len(wish))
+    position[order] = (raised + lowered) / 2 + rank
+    return position

@@ -1,0 +1,52 @@
+"""The page: data, style, scripts and the library d3 in one HTML file that needs no network."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+import re
+from importlib.resources import files
+from typing import Any
+
+SCRIPTS = ("state", "scene", "graph", "timeline", "details", "start")
+"""Of the folder ``static``, in the order in which they run."""
+PLACEHOLDER = re.compile(r"\{\{(\w+)\}\}")
+
+
+def render_page(data: dict[str, Any]) -> str:
+    """The HTML file of what ``make_view_data`` returns.
+
+    Nothing that comes from a model or a run can become markup or code: its text stays inside one
+    block of JSON without ``<``, and the page's policy runs only the two scripts written here.
+    """
+    library = read("d3.min.js")
+    script = "\n".join(read(f"{name}.js") for name in SCRIPTS)
+    first = data["placements"][0]["label"] if data["placements"] else ""
+    parts = {
+        "title": html.escape(f"{data['model']}: {first}"),
+        "policy": " ".join(["script-src", hash_source(library), hash_source(script)]),
+        "style": read("page.css"),
+        "data": escape_json(data),
+        "library": library,
+        "script": script,
+    }
+    return PLACEHOLDER.sub(lambda found: parts[found[1]], read("page.html"))
+
+
+def read(name: str) -> str:
+    """A file of the page."""
+    return files("placement_gym.view").joinpath("static", name).read_text(encoding="utf-8")
+
+
+def hash_source(script: str) -> str:
+    """How a content security policy names a script within the page."""
+    digest = hashlib.sha256(script.encode()).digest()
+    return f"'sha256-{base64.b64encode(digest).decode()}'"
+
+
+def escape_json(data: object) -> str:
+    """JSON in ASCII that cannot end a script element."""
+    text = json.dumps(data, separators=(",", ":"), allow_nan=False)
+    return text.replace("<", r"\u003c").replace(">", r"\u003e").replace("&", r"\u0026")

@@ -1,0 +1,336 @@
+// The graph: drawn on a canvas, zoomed and panned by d3, hovered and selected.
+const graph = (() => {
+  const canvas = document.querySelector("#graph canvas");
+  const context = canvas.getContext("2d");
+  let view = d3.zoomIdentity;
+  let scene = null;
+  let hovered = null;
+  let outlines = [];
+  let fitted = false;
+
+  const draw = oncePerFrame(drawNow);
+  const zoom = d3.zoom().scaleExtent([0.005, 6]).clickDistance(4).on("zoom", (event) => {
+    view = event.transform;
+    fitted = false;
+    draw();
+  });
+  d3.select(canvas).call(zoom).on("dblclick.zoom", null);
+
+  function size() {
+    return [canvas.clientWidth || 1, canvas.clientHeight || 1];
+  }
+
+  function rebuild(refit) {
+    scene = makeScene(...size());
+    outlines = scene.grouped ? [] : makeOutlines();
+    hovered = null;
+    showHint(null, null);
+    if (refit) fit();
+    else draw();
+  }
+
+  function fit() {
+    const [width, height] = size();
+    const [left, right, top, bottom] = scene.bounds;
+    const [wide, tall] = [right - left + scene.margin, bottom - top + 3 * LANE];
+    const scale = Math.min(1.2, width / wide, height / tall);
+    const x = width / 2 - (scale * (left + right)) / 2;
+    const y = (height - 14) / 2 - (scale * (top + bottom)) / 2;
+    d3.select(canvas).call(zoom.transform, d3.zoomIdentity.translate(x, y).scale(scale));
+    fitted = true;
+  }
+
+  function makeOutlines() {
+    const { submodel } = current();
+    if (current().submodels < 2) return [];
+    const parts = new Map();
+    const part = (unit) => {
+      const key = submodel[unit];
+      if (!parts.has(key)) {
+        parts.set(key, { boxes: new Path2D(), links: new Path2D(), device: deviceOf(unit) });
+      }
+      return parts.get(key);
+    };
+    for (const node of scene.nodes) {
+      const { width, height } = BOX;
+      part(node.unit).boxes.roundRect(node.x - width / 2, node.y - height / 2, width, height, 8);
+    }
+    for (const link of scene.links) {
+      const [a, b] = [scene.nodes[link.source], scene.nodes[link.target]];
+      if (link.near && submodel[a.unit] === submodel[b.unit]) part(a.unit).links.addPath(link.path);
+    }
+    return [...parts.values()];
+  }
+
+  function drawNow() {
+    if (scene === null) return;
+    const [width, height] = size();
+    const ratio = window.devicePixelRatio || 1;
+    if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(height * ratio)) {
+      canvas.width = Math.round(width * ratio);
+      canvas.height = Math.round(height * ratio);
+    }
+    context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    context.clearRect(0, 0, width, height);
+    context.translate(view.x, view.y);
+    context.scale(view.k, view.k);
+    drawOutlines();
+    drawLinks();
+    const seen = (node) => {
+      const [x, y] = view.apply([node.x, node.y]);
+      return x > -80 * view.k && x < width + 80 * view.k && y > -30 * view.k && y < height + 30 * view.k;
+    };
+    const selected = new Set(state.unit < 0 ? state.group : [state.unit]);
+    const found = new Set(state.found);
+    for (const node of scene.nodes) if (seen(node)) drawNode(node, selected, found);
+  }
+
+  function drawOutlines() {
+    const ground = colourOf("ground");
+    context.lineJoin = "round";
+    for (const { boxes, links, device } of outlines) {
+      const line = Math.max(1.5, 1.2 / view.k);
+      const tint = d3.interpolateRgb(ground, devices[device].colour);
+      for (const [colour, extra] of [[tint(0.65), 2 * line], [tint(0.14), 0]]) {
+        context.strokeStyle = colour;
+        context.lineWidth = 12 + extra;
+        context.stroke(links);
+        context.stroke(boxes);
+      }
+      context.fillStyle = tint(0.14);
+      context.fill(boxes);
+    }
+  }
+
+  function drawLinks() {
+    const chosen = (link) =>
+      [link.source, link.target].some((n) => {
+        const node = scene.nodes[n];
+        return node === hovered || (state.unit >= 0 && node.unit === state.unit);
+      });
+    const [within, crossing, accent] = ["within", "crossing", "accent"].map(colourOf);
+    const bundles = new Map();
+    for (const link of scene.links) {
+      const colour = link === hovered || chosen(link) ? accent : link.crossing ? crossing : within;
+      const thickness = Math.max(0.6 / view.k, Math.round(link.thickness * 2) / 2);
+      const key = `${colour === accent ? 2 : link.crossing ? 1 : 0} ${thickness}`;
+      if (!bundles.has(key)) {
+        bundles.set(key, { key, colour, thickness, path: new Path2D(), heads: new Path2D() });
+      }
+      bundles.get(key).path.addPath(link.path);
+      if (view.k > 0.3) bundles.get(key).heads.addPath(link.head);
+    }
+    context.globalAlpha = state.against < 0 ? 0.85 : 0.4;
+    for (const { colour, thickness, path, heads } of d3.sort(bundles.values(), (b) => b.key)) {
+      context.strokeStyle = colour;
+      context.lineWidth = thickness;
+      context.stroke(path);
+      context.fillStyle = colour;
+      context.fill(heads);
+    }
+    context.globalAlpha = 1;
+  }
+
+  function drawNode(node, selected, found) {
+    const { width, height } = BOX;
+    const [left, top] = [node.x - width / 2, node.y - height / 2];
+    const moved = state.against >= 0 ? node.members.filter(hasMoved).length : 0;
+    const fill = devices[node.device].colour;
+    context.globalAlpha = state.against >= 0 && moved === 0 ? 0.3 : 1;
+    context.fillStyle = fill;
+    context.beginPath();
+    context.roundRect(left, top, width, height, 6);
+    context.fill();
+    const ink = d3.lab(fill).l > 60 ? "#000000" : "#ffffff";
+    context.fillStyle = ink;
+    if (view.k * height > 5) {
+      context.globalAlpha *= 0.55;
+      context.fillRect(left + 6, top + height - 5, (width - 12) * node.load, 2.5);
+      context.globalAlpha = state.against >= 0 && moved === 0 ? 0.3 : 1;
+    }
+    if (view.k * 11 > 6.5) drawLabel(node, ink);
+    context.globalAlpha = 1;
+    if (moved > 0 && !scene.grouped) {
+      const other = devices[compared().device[node.unit]].colour;
+      context.fillStyle = other;
+      context.beginPath();
+      context.moveTo(left + width - 20, top);
+      context.lineTo(left + width, top);
+      context.lineTo(left + width, top + 20);
+      context.fill();
+    }
+    const ring = node.members.some((u) => selected.has(u))
+      ? "accent"
+      : node === hovered ? "text" : node.members.some((u) => found.has(u)) ? "found" : null;
+    if (ring !== null) {
+      const wide = Math.max(3, 2.5 / view.k);
+      context.strokeStyle = colourOf(ring);
+      context.lineWidth = wide;
+      context.beginPath();
+      const out = wide / 2 + 1;
+      context.roundRect(left - out, top - out, width + 2 * out, height + 2 * out, 7);
+      context.stroke();
+    }
+  }
+
+  function drawLabel(node, ink) {
+    context.fillStyle = ink;
+    context.textAlign = "center";
+    context.textBaseline = "middle";
+    context.font = "11px system-ui, 'DejaVu Sans', sans-serif";
+    const text = shortenText(node.label, BOX.width - 10);
+    context.fillText(text, node.x, node.y - (scene.grouped ? 6 : 1));
+    if (scene.grouped) {
+      context.font = "9.5px system-ui, 'DejaVu Sans', sans-serif";
+      context.fillText(formatMs(node.ms), node.x, node.y + 5);
+    }
+  }
+
+  function shortenText(text, width) {
+    if (context.measureText(text).width <= width) return text;
+    let kept = text;
+    while (kept.length > 1 && context.measureText(`…${kept}`).width > width) kept = kept.slice(1);
+    return `…${kept}`;
+  }
+
+  function nodeAt(x, y) {
+    const [wx, wy] = view.invert([x, y]);
+    const node = scene.tree.find(wx, wy, BOX.width);
+    const slack = Math.max(0, 5 / view.k - 5);
+    const hit = (n) =>
+      Math.abs(n.x - wx) <= BOX.width / 2 + slack && Math.abs(n.y - wy) <= BOX.height / 2 + slack;
+    if (node && hit(node)) return node;
+    return scene.nodes.find(hit) ?? null;
+  }
+
+  function linkAt(x, y) {
+    const [wx, wy] = view.invert([x, y]);
+    const slack = 0.6 * COLUMN;
+    const { a, b, c, d, e, f } = context.getTransform();
+    context.setTransform(1, 0, 0, 1, 0, 0);
+    context.lineWidth = 8 / view.k;
+    const found = scene.links.find(
+      ({ path, box: [left, right, top, bottom] }) =>
+        wx > left - slack && wx < right + slack && wy > top - 10 && wy < bottom + 10 &&
+        context.isPointInStroke(path, wx, wy),
+    );
+    context.setTransform(a, b, c, d, e, f);
+    return found ?? null;
+  }
+
+  function describe(thing) {
+    return thing.members ? describeNode(thing) : describeLink(thing);
+  }
+
+  function describeNode(node) {
+    if (node.unit >= 0) return describeUnit(node.unit);
+    const lines = [`${node.label} on ${devices[node.device].name}: ${formatMs(node.ms)}`];
+    const kinds = d3.rollups(node.members, (m) => m.length, typeOf);
+    kinds.sort((p, q) => q[1] - p[1]);
+    for (const [kind, count] of kinds.slice(0, 4)) lines.push(`${count} ${kind}`);
+    return lines.join("\n");
+  }
+
+  function describeLink(link) {
+    const [a, b] = [scene.nodes[link.source], scene.nodes[link.target]];
+    if (link.edge < 0) return `${d3.format(",")(link.count)} edges, ${formatBytes(link.bytes)}`;
+    const path = `${units.name[a.unit]} → ${units.name[b.unit]}`;
+    const how = link.crossing
+      ? `${devices[a.device].name} → ${devices[b.device].name}: ${formatMs(transferMs(link.edge, a.device, b.device))}`
+      : `stays on ${devices[a.device].name}`;
+    return `${path}\n${formatBytes(link.bytes)}, ${how}`;
+  }
+
+  d3.select(canvas)
+    .on("pointermove", (event) => {
+      if (event.buttons || event.pointerType === "touch") return;
+      const [x, y] = d3.pointer(event, canvas);
+      const thing = nodeAt(x, y) ?? linkAt(x, y);
+      if (thing !== hovered) {
+        hovered = thing;
+        draw();
+      }
+      showHint(event, thing && describe(thing));
+    })
+    .on("pointerleave", () => {
+      hovered = null;
+      showHint(null, null);
+      draw();
+    })
+    .on("click", (event) => {
+      const node = nodeAt(...d3.pointer(event, canvas));
+      if (node === null) change({ unit: -1, group: null });
+      else if (node.unit >= 0) change({ unit: node.unit, group: null });
+      else change({ unit: -1, group: node.members });
+    })
+    .on("dblclick", (event) => {
+      const node = nodeAt(...d3.pointer(event, canvas));
+      if (node !== null && node.unit < 0) showLayers(node.members);
+    });
+  document.getElementById("fit").onclick = fit;
+  document.getElementById("closer").onclick = () => d3.select(canvas).call(zoom.scaleBy, 1.5);
+  document.getElementById("farther").onclick = () => d3.select(canvas).call(zoom.scaleBy, 1 / 1.5);
+  document.getElementById("whole").onclick = () => change({ layers: [0, lastLayer], group: null });
+
+  function reveal(unit) {
+    const node = scene.nodes[scene.nodeOf[unit]];
+    if (!node) return;
+    const [width, height] = size();
+    const [x, y] = view.apply([node.x, node.y]);
+    const readable = view.k >= 0.6;
+    if (readable && x > 60 && x < width - 60 && y > 30 && y < height - 30) return;
+    const scale = readable ? view.k : 0.8;
+    const moved = d3.zoomIdentity.translate(width / 2, height / 2).scale(scale);
+    d3.select(canvas).call(zoom.transform, moved.translate(-node.x, -node.y));
+  }
+
+  new ResizeObserver(() => (fitted ? rebuild(true) : draw())).observe(canvas);
+  listeners.push((values) => {
+    const whole = state.layers[0] === 0 && state.layers[1] === lastLayer;
+    document.getElementById("whole").hidden = whole;
+    if ("layers" in values) rebuild(true);
+    else if ("shown" in values) rebuild(false);
+    else draw();
+    if (values.unit >= 0) reveal(values.unit);
+  });
+  return {
+    rebuild,
+    draw,
+    isGrouped: () => scene.grouped,
+    hasOutlines: () => outlines.length > 0,
+    groupOf: (unit) => scene.nodes[scene.nodeOf[unit]].members,
+  };
+})();
+
+function showLayers(members) {
+  const layers = d3.extent(members, (u) => units.layer[u]);
+  change({ layers, unit: state.unit, group: null });
+}
+
+function describeUnit(unit) {
+  const times = devices.map(
+    ({ name }, d) => `${name} ${units.runs_on[d][unit] ? formatMs(units.ms[d][unit]) : "–"}`,
+  );
+  const out = d3.max(neighbours.out[unit], (e) => edges.bytes[e]) ?? 0;
+  const { transfers } = current();
+  const sent = d3.range(transfers.unit.length).filter((t) => transfers.unit[t] === unit);
+  const sending = sent.length ? `, transfers take ${formatMs(d3.sum(sent, (t) => transfers.ms[t]))}` : "";
+  return [
+    units.name[unit],
+    `${typeOf(unit)}  ${shapeOf(unit)}`,
+    `on ${devices[deviceOf(unit)].name}  (${times.join(", ")})`,
+    `output ${formatBytes(out)}${sending}`,
+  ].join("\n");
+}
+
+function showHint(event, text) {
+  const hint = document.getElementById("hint");
+  hint.hidden = !text;
+  if (!text) return;
+  hint.textContent = text;
+  const { offsetWidth: wide, offsetHeight: tall } = hint;
+  const left = Math.min(event.clientX + 14, window.innerWidth - wide - 6);
+  const above = event.clientY + 18 + tall > window.innerHeight;
+  hint.style.left = `${Math.max(4, left)}px`;
+  hint.style.top = `${above ? event.clientY - tall - 10 : event.clientY + 18}px`;
+}

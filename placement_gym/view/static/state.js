@@ -1,0 +1,108 @@
+"use strict";
+// The page's data, what is selected, and how numbers are written.
+const data = JSON.parse(document.getElementById("data").textContent);
+const { units, edges, devices, placements } = data;
+const nUnits = units.name.length;
+const lastLayer = d3.max(units.layer) ?? 0;
+const lowerNames = units.name.map((name, u) => `${name} ${typeOf(u)}`.toLowerCase());
+for (const { runs, transfers } of placements) {
+  for (const bars of [runs, transfers]) bars.finish = bars.start.map((start, i) => start + bars.ms[i]);
+}
+const neighbours = { in: listEdges(edges.target), out: listEdges(edges.source) };
+
+const state = {
+  shown: 0, // placement
+  against: -1, // placement that it is compared with, or -1
+  unit: -1,
+  group: null, // units of a selected group
+  found: [], // units that the search has found
+  layers: [0, lastLayer],
+};
+const listeners = [];
+
+function change(values) {
+  Object.assign(state, values);
+  for (const listener of listeners) listener(values);
+}
+
+function listEdges(ends) {
+  const lists = Array.from({ length: nUnits }, () => []);
+  ends.forEach((unit, edge) => lists[unit].push(edge));
+  return lists;
+}
+
+function typeOf(unit) {
+  return units.type.texts[units.type.index[unit]];
+}
+
+function shapeOf(unit) {
+  return units.shape.texts[units.shape.index[unit]];
+}
+
+function current() {
+  return placements[state.shown];
+}
+
+function compared() {
+  return state.against < 0 ? null : placements[state.against];
+}
+
+function deviceOf(unit, placement = current()) {
+  return placement.device[unit];
+}
+
+function hasMoved(unit) {
+  const other = compared();
+  return other !== null && other.device[unit] !== deviceOf(unit);
+}
+
+function unitMs(unit, placement = current()) {
+  return units.ms[placement.device[unit]][unit];
+}
+
+function transferMs(edge, from, to) {
+  const { link_ms, link_ms_per_size } = devices[from];
+  return from === to ? 0 : edges.tensors[edge] * link_ms[to] + edges.size[edge] * link_ms_per_size[to];
+}
+
+function crosses(edge, placement = current()) {
+  const { device } = placement;
+  return edges.tensors[edge] > 0 && device[edges.source[edge]] !== device[edges.target[edge]];
+}
+
+function formatMs(ms) {
+  if (ms === 0) return "0 ms";
+  return Math.abs(ms) < 0.01 ? `${formatNumber(ms * 1000)} µs` : `${formatNumber(ms)} ms`;
+}
+
+// A moment, which neighbours differ from in few digits.
+function formatMoment(ms) {
+  return `${d3.format(",.6~g")(ms)} ms`;
+}
+
+function formatNumber(value) {
+  const size = Math.abs(value);
+  return size >= 1000 ? d3.format(",.0f")(value) : d3.format(".3~g")(Number(value.toPrecision(3)));
+}
+
+function formatBytes(bytes) {
+  const power = bytes >= 1e9 ? 3 : bytes >= 1e6 ? 2 : bytes >= 1e3 ? 1 : 0;
+  return `${formatNumber(bytes / 1000 ** power)} ${["B", "kB", "MB", "GB"][power]}`;
+}
+
+// At most one call in a frame, however many ask for it.
+function oncePerFrame(action) {
+  let waiting = false;
+  return () => {
+    if (waiting) return;
+    waiting = true;
+    requestAnimationFrame(() => {
+      waiting = false;
+      action();
+    });
+  };
+}
+
+function colourOf(name) {
+  return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+}

@@ -1,0 +1,44 @@
+"""Pages of placements, also of a model whose names attack them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from fakes import diamond_backend, diamond_problem
+
+from placement_gym.backends.simulated.backend import SimulatedBackend
+from placement_gym.backends.simulated.build import build_simulated_problem
+from placement_gym.graph.units import group
+from placement_gym.problem import Problem
+from placement_gym.view.data import make_view_data
+from placement_gym.view.page import render_page
+from placement_gym.view.sources import Scene, Shown
+
+EVIL = (
+    "</script ><script >document.title='pwned'</script >",
+    "<img src=x onerror=alert(1)>",
+    "{{script}} <!-- <script> ]]> \u2028",
+    "a\u202eb\x1b[31m&amp;\"'`",
+)
+
+
+def make_page(names: tuple[str, ...] | None = None, label: str = "split") -> str:
+    backend = diamond_backend()
+    if names:
+        old = diamond_problem()
+        graph = replace(old.units.graph, names=names, types=names, model=names[0])
+        problem = Problem(group(graph, "op"), old.devices, old.supported)
+        costs = replace(backend.costs, graph=graph.fingerprint(), operators=names)
+        backend = SimulatedBackend(problem, costs)
+    shown = Shown(label, np.array([0, 0, 1, 1]), label)
+    return render_page(make_view_data(Scene(backend, (shown,))))
+
+
+def make_large_page(model: str) -> str:
+    """A page of a generated graph in seven runs, and of its first device alone."""
+    simulated = build_simulated_problem(model, None, "op")
+    problem = simulated.problem
+    runs = np.arange(problem.n_units) * 7 // problem.n_units % 2
+    shown = (Shown("runs", runs), Shown("alone", problem.single(0)))
+    return render_page(make_view_data(Scene(SimulatedBackend(problem, simulated.costs), shown)))

@@ -1,0 +1,125 @@
+"""Which placements a page shows."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from studies import study
+
+from placement_gym.backends.simulated.build import build_simulated_problem
+from placement_gym.bench.run.rows import load_runs
+from placement_gym.bench.study.runner import run_study
+from placement_gym.cli.main import main
+from placement_gym.errors import UserError
+from placement_gym.placement import Placement, PlacementMismatchError
+from placement_gym.view.sources import open_scene
+
+MODEL = "synthetic-layered-30"
+
+
+def save(path: Path, granularity: str = "op", devices: str = "cpu+dgpu", model: str = MODEL) -> str:
+    problem = build_simulated_problem(model, devices, granularity).problem
+    assignment = np.arange(problem.n_units) % len(problem.devices)
+    Placement.of(problem, assignment).save(path)
+    return str(path)
+
+
+def test_a_file_is_shown_beside_the_fastest_single_device(tmp_path: Path) -> None:
+    scene = open_scene([save(tmp_path / "mine.json")])
+    first, alone = scene.placements
+    assert first.label == "mine"
+    assert first.assignment.tolist() == [i % 2 for i in range(30)]
+    problem = scene.backend.problem
+    times = [scene.backend.evaluate(problem.single(d)).latency_ms for d in range(2)]
+    assert alone.label == f"{problem.device_names[int(np.argmin(times))]} alone"
+
+
+def test_placements_of_equal_units_keep_them(tmp_path: Path) -> None:
+    files = [save(tmp_path / f"{name}.json", "colocated") for name in "ab"]
+    scene = open_scene(files)
+    placement = Placement.load(files[0])
+    assert set(scene.backend.problem.units.names) == set(placement.units)
+
+
+def test_placements_of_different_units_are_compared_by_operator(tmp_path: Path) -> None:
+    files = [save(tmp_path / f"{name}.json", name) for name in ("colocated", "op")]
+    scene = open_scene(files)
+    assert scene.backend.problem.n_units == 30
+    coarse = build_simulated_problem(MODEL, None, "colocated").problem
+    expected = np.arange(coarse.n_units)[coarse.units.of_operator] % 2
+    assert scene.placements[0].assignment.tolist() == expected.tolist()
+
+
+def test_devices_may_be_listed_in_another_order(tmp_path: Path) -> None:
+    first = save(tmp_path / "a.json")
+    placement = Placement.load(first)
+    turned = replace(placement, devices=placement.devices[::-1])
+    turned.save(tmp_path / "b.json")
+    a, b, _ = open_scene([first, tmp_path / "b.json"]).placements
+    assert a.assignment.tolist() == b.assignment.tolist()
+
+
+def test_placements_of_other_devices_or_models_cannot_be_compared(tmp_path: Path) -> None:
+    first = save(tmp_path / "a.json")
+    with pytest.raises(PlacementMismatchError, match="same devices"):
+        open_scene([first, save(tmp_path / "b.json", devices="cpu+igpu+npu")])
+    with pytest.raises(PlacementMismatchError, match="not for"):
+        open_scene([first, save(tmp_path / "c.json", model="synthetic-layered-31")])
+
+
+def run(folder: Path, models: list[str], **changes: Any) -> None:
+    agents = ["random", "window"]
+    small = {"models": models, "devices": ["cpu+dgpu"], "agents": agents, "budget": 3, "seeds": 2}
+    run_study(study(**small, **changes), folder, executor="serial", quiet=True)
+
+
+def test_a_folder_shows_the_fastest_run_of_each_agent(tmp_path: Path) -> None:
+    run(tmp_path, [MODEL], env_kwargs={"schedule": "list"})
+    scene = open_scene([tmp_path])
+    best: dict[str, float] = {}
+    for row in load_runs(tmp_path):
+        best[row["label"]] = min(row["latency_ms"], best.get(row["label"], np.inf))
+    shown = {
+        one.label: scene.backend.evaluate(one.assignment).latency_ms
+        for one in scene.placements[:-1]
+    }
+    assert shown == pytest.approx(best)
+    assert list(shown) == sorted(shown, key=lambda label: shown[label])
+    assert "best single device" in scene.placements[0].result
+    assert scene.backend.semantics.schedule == "list"
+
+
+def test_several_problems_need_a_choice(tmp_path: Path) -> None:
+    run(tmp_path, [MODEL, "synthetic-layered-16"])
+    with pytest.raises(UserError, match=r"choose --problem: 1: .*30 on .*; 2: .*16 on"):
+        open_scene([tmp_path])
+    assert open_scene([tmp_path], problem=2).backend.problem.units.graph.model.endswith("16")
+    with pytest.raises(UserError, match="2 problems, not 3"):
+        open_scene([tmp_path], problem=3)
+
+
+def test_a_model_that_is_no_built_in_is_asked_for(tmp_path: Path) -> None:
+    file = save(tmp_path / "a.json")
+    replace(Placement.load(file), model="mine").save(file)
+    with pytest.raises(UserError, match="--model names the model of"):
+        open_scene([file])
+    assert open_scene([file], model=MODEL).backend.problem.n_units == 30
+
+
+def test_an_empty_folder_is_a_users_error(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="has no runs"):
+        open_scene([tmp_path])
+
+
+def test_the_command_writes_one_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = tmp_path / "page.html"
+    assert main(["view", save(tmp_path / "mine.json"), "--out", str(page)]) == 0
+    assert str(page) in capsys.readouterr().out
+    text = page.read_text()
+    block = text.split('type="application/json">')[1].split("</script>")[0]
+    assert len(json.loads(block)["units"]["name"]) == 30
