@@ -1,11 +1,10 @@
-"""Files of the safetensors format: what they hold, and damaged ones."""
+"""Files of weights: what they hold, and damaged ones."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 
@@ -22,6 +21,11 @@ def make_file(header: object, numbers: bytes = b"") -> bytes:
     return len(text).to_bytes(8, "little") + text + numbers
 
 
+def state(dtype: str = "F32", shape: tuple[int, ...] = (1,), end: int = 4, begin: int = 0) -> bytes:
+    """A file of four bytes whose header states one tensor."""
+    return make_file({"a": {"dtype": dtype, "shape": shape, "data_offsets": [begin, end]}}, b"1234")
+
+
 def test_tensors_and_texts_come_back(tmp_path: Path) -> None:
     file = tmp_path / "weights.safetensors"
     write_safetensors(file, TENSORS, {"about": "{}"})
@@ -35,39 +39,24 @@ def test_tensors_and_texts_come_back(tmp_path: Path) -> None:
     assert all((array == TENSORS[name].numpy()).all() for name, array in arrays.items())
 
 
-def test_the_layout_is_that_of_the_format(tmp_path: Path) -> None:
-    file = tmp_path / "weights.safetensors"
-    write_safetensors(file, {"a": torch.tensor([1.5, 2.5])}, {})
-    content = file.read_bytes()
-    length = int.from_bytes(content[:8], "little")
-    assert length % 8 == 0
-    stated = {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}
-    assert json.loads(content[8 : 8 + length]) == {"__metadata__": {}, "a": stated}
-    assert np.frombuffer(content[8 + length :], "<f4").tolist() == [1.5, 2.5]
-
-
-def state(dtype: str = "F32", shape: tuple[int, ...] = (1,), end: int = 4, begin: int = 0) -> bytes:
-    """A file of four bytes whose header states one tensor."""
-    return make_file({"a": {"dtype": dtype, "shape": shape, "data_offsets": [begin, end]}}, b"1234")
-
-
 @pytest.mark.parametrize(
-    ("content", "said"),
+    "content",
     [
-        (b"", "not a safetensors file"),
-        (b"\xff" * 40, "not a safetensors file"),
-        (make_file([]), "not a safetensors file"),
-        (make_file({"__metadata__": {"a": 1}}), "not a safetensors file"),
-        (state(shape=(2,), end=8), "damaged"),
-        (state(begin=4, end=0), "damaged"),
-        (state(dtype="O"), "type 'O'"),
-        (state(shape=(-1,)), "shape"),
+        b"",
+        b"\xff" * 40,
+        make_file([]),
+        make_file({"__metadata__": {"a": 1}}),
+        state(shape=(2,), end=8),
+        state(begin=4, end=0),
+        state(dtype="O"),
+        state(dtype="BF16", shape=(2,)),
+        state(shape=(-1,)),
     ],
 )
-def test_damaged_files_are_refused(content: bytes, said: str, tmp_path: Path) -> None:
+def test_damaged_files_are_refused(content: bytes, tmp_path: Path) -> None:
     file = tmp_path / "weights.safetensors"
     file.write_bytes(content)
-    with pytest.raises(UserError, match=said):
+    with pytest.raises(UserError, match="not a safetensors file, or damaged"):
         read_safetensors(file)
 
 
