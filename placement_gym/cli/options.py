@@ -16,7 +16,8 @@ def add_model(command: Command) -> None:
     command.add_argument(
         "--model",
         default="resnet",
-        help="tiny, resnet, inception, bert, bert-8, ...-fp16, or a file (default: %(default)s)",
+        help="tiny, resnet, inception, bert, bert-8, ...-fp16, gpt, gpt-12, or a file (default: "
+        "%(default)s)",
     )
 
 

@@ -13,8 +13,8 @@ from placement_gym.files import is_path
 if TYPE_CHECKING:
     import openvino as ov
 
-BUILT_IN = ("tiny", "resnet", "inception", "bert")
-NAME = re.compile(r"(?P<base>[a-z]+)(-(?P<tokens>\d+))?(?P<fp16>-fp16)?")
+BUILT_IN = ("tiny", "resnet", "inception", "bert", "gpt")
+NAME = re.compile(r"(?P<base>[a-z]+)(-(?P<number>\d+))?(-(?P<weights>fp16|int8))?")
 
 
 class ModelNotFoundError(UserError, FileNotFoundError):
@@ -29,8 +29,9 @@ def load(model: str | Path | ov.Model, sequence_length: int | None = None) -> ov
     """Load the model to place: static shapes, no state, unique friendly names.
 
     Args:
-        model: A built-in name, ``"resnet"``, ``"bert-8"`` (tokens) or ``"bert-8-fp16"``
-            (compressed weights); the path of any file that OpenVINO reads; or a model, which is
+        model: A built-in name, ``"resnet"``, ``"bert-8"`` (tokens), ``"bert-8-fp16"``
+            (compressed weights), ``"gpt"`` (four small layers), ``"gpt-12"`` (as many of GPT-2's)
+            or ``"gpt-12-int8"``; the path of any file that OpenVINO reads; or a model, which is
             cloned and left as it is.
         sequence_length: Tokens of ``"bert"``, as an alternative to the name.
 
@@ -42,9 +43,8 @@ def load(model: str | Path | ov.Model, sequence_length: int | None = None) -> ov
     import openvino as ov
 
     match = None if isinstance(model, ov.Model) else match_built_in(model)
-    if match and not (match["tokens"] and sequence_length):
-        tokens = int(match["tokens"]) if match["tokens"] else sequence_length
-        return build(match["base"], str(model), tokens, compressed=bool(match["fp16"]))
+    if match and not (match["number"] and sequence_length):
+        return build(match, sequence_length)
     if sequence_length is not None:
         raise UserError("sequence_length is an option of 'bert' alone; 'bert-8' says the same")
     if isinstance(model, ov.Model):
@@ -52,7 +52,7 @@ def load(model: str | Path | ov.Model, sequence_length: int | None = None) -> ov
     if not is_path(model):
         raise ModelNotFoundError(
             f"no model {str(model)!r}: give a file that OpenVINO reads, or one of {BUILT_IN} "
-            "('bert-8' for 8 tokens, '-fp16' for compressed weights)"
+            "('bert-8' for 8 tokens, 'gpt-12' for 12 layers, '-fp16' for compressed weights)"
         )
     try:
         read = ov.Core().read_model(model)
@@ -69,15 +69,22 @@ def match_built_in(model: str | Path) -> re.Match[str] | None:
     return match if match and match["base"] in BUILT_IN else None
 
 
-def build(base: str, name: str, tokens: int | None, compressed: bool) -> ov.Model:
+def build(name: re.Match[str], sequence_length: int | None) -> ov.Model:
     """Build a built-in model under the name that was given."""
-    options: dict[str, int | bool] = {"compressed": compressed}
-    if tokens is not None:
+    base, number = name["base"], name["number"]
+    options: dict[str, int | bool] = {"compressed": name["weights"] == "fp16"}
+    if base == "gpt" and number:
+        options["layers"] = int(number)
+    elif number or sequence_length is not None:
         if base != "bert":
             raise UserError(f"{base} has no sequence length; only bert takes one, as in 'bert-8'")
-        options["sequence_length"] = tokens
+        options["sequence_length"] = int(number or sequence_length or 0)
+    if name["weights"] == "int8":
+        if base != "gpt":
+            raise UserError(f"{base} has no int8 weights, only gpt has; '-fp16' compresses others")
+        options["int8"] = True
     model: ov.Model = import_module(f"placement_gym.models.{base}").build(**options)
-    model.set_friendly_name(name)
+    model.set_friendly_name(name.string)
     return model
 
 
