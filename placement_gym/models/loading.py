@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from placement_gym.errors import UserError
 from placement_gym.files import is_path
+from placement_gym.models.scenario import is_stateful
 
 if TYPE_CHECKING:
     import openvino as ov
@@ -26,7 +27,7 @@ class UnsupportedModelError(UserError):
 
 
 def load(model: str | Path | ov.Model, sequence_length: int | None = None) -> ov.Model:
-    """Load the model to place: static shapes, no state, unique friendly names.
+    """Load the model to place: static shapes unless it keeps state, unique friendly names.
 
     Args:
         model: A built-in name, ``"resnet"``, ``"bert-8"`` (tokens), ``"bert-8-fp16"``
@@ -37,7 +38,7 @@ def load(model: str | Path | ov.Model, sequence_length: int | None = None) -> ov
 
     Raises:
         ModelNotFoundError: It is neither a built-in name nor a file.
-        UnsupportedModelError: It has dynamic shapes or state, or OpenVINO cannot read it.
+        UnsupportedModelError: It has dynamic shapes without state, or OpenVINO cannot read it.
         ValueError: The built-in model does not have the option.
     """
     import openvino as ov
@@ -92,17 +93,13 @@ def prepare(model: ov.Model) -> ov.Model:
     """Check that a model can be placed and make its friendly names unique, in place.
 
     Raises:
-        UnsupportedModelError: The model has dynamic shapes or state.
+        UnsupportedModelError: The model has dynamic shapes and no state.
     """
     nodes = model.get_ordered_ops()
-    stateful = [node for node in nodes if node.get_type_name() in ("ReadValue", "Assign")]
-    if stateful:
-        raise UnsupportedModelError(
-            f"the model keeps state ({stateful[0].get_friendly_name()}), which breaks when it is "
-            "split: export it without state, for example a transformer with use_cache=False"
-        )
     for node in nodes:
-        if any(output.get_partial_shape().is_dynamic for output in node.outputs()):
+        if not is_stateful(model) and any(
+            output.get_partial_shape().is_dynamic for output in node.outputs()
+        ):
             shapes = {port.any_name: str(port.get_partial_shape()) for port in named_inputs(model)}
             raise UnsupportedModelError(
                 f"{node.get_friendly_name()!r} has a dynamic shape; fix the inputs first, as in "
