@@ -139,7 +139,7 @@ class OpGraph:
         return tensor[kept], reader[kept]
 
     def fingerprint(self) -> str:
-        """Sixteen hex digits that change with names, types, shapes, weights' sizes, edges, scenario."""
+        """Sixteen hex digits that change with names, types, shapes, weights, edges or scenario."""
         rows = sorted(
             repr(row)
             for row in zip(

@@ -44,9 +44,9 @@ def static_twin(model: ov.Model, step: Step) -> dict[str, ov.Node]:
     for node in nodes.values():
         if any(output.get_partial_shape().is_dynamic for output in node.outputs()):
             raise UserError(
-                f"{node.get_friendly_name()!r} has a dynamic shape, {node.get_output_partial_shape(0)}"
-                f", even with {step.new} new tokens after {step.past}: bind more of the inputs' "
-                "dimensions by shapes={name: [...]} (--shape 'name[...]')"
+                f"{node.get_friendly_name()!r} has a dynamic shape even with {step.new} new "
+                f"tokens after {step.past}: bind more of the inputs' dimensions by "
+                "shapes={name: [...]} (--shape 'name[...]')"
             )
     return nodes
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 from placement_gym.errors import UserError
 from placement_gym.files import is_path
 from placement_gym.models.scenario import is_stateful
+from placement_gym.models.shapes import Shapes, advise_binding, bind_shapes
 
 if TYPE_CHECKING:
     import openvino as ov
@@ -26,7 +28,11 @@ class UnsupportedModelError(UserError):
     """The model cannot be placed as it is; the message says what to change."""
 
 
-def load(model: str | Path | ov.Model, sequence_length: int | None = None) -> ov.Model:
+def load(
+    model: str | Path | ov.Model,
+    sequence_length: int | None = None,
+    shapes: Shapes | None = None,
+) -> ov.Model:
     """Load the model to place: static shapes unless it keeps state, unique friendly names.
 
     Args:
@@ -35,6 +41,7 @@ def load(model: str | Path | ov.Model, sequence_length: int | None = None) -> ov
             or ``"gpt-12-int8"``; the path of any file that OpenVINO reads; or a model, which is
             cloned and left as it is.
         sequence_length: Tokens of ``"bert"``, as an alternative to the name.
+        shapes: Shapes of inputs by their names, which bind dynamic dimensions; see ``Shapes``.
 
     Raises:
         ModelNotFoundError: It is neither a built-in name nor a file.
@@ -45,11 +52,11 @@ def load(model: str | Path | ov.Model, sequence_length: int | None = None) -> ov
 
     match = None if isinstance(model, ov.Model) else match_built_in(model)
     if match and not (match["number"] and sequence_length):
-        return build(match, sequence_length)
+        return prepare(build(match, sequence_length), shapes)
     if sequence_length is not None:
         raise UserError("sequence_length is an option of 'bert' alone; 'bert-8' says the same")
     if isinstance(model, ov.Model):
-        return prepare(model.clone())
+        return prepare(model.clone(), shapes)
     if not is_path(model):
         raise ModelNotFoundError(
             f"no model {str(model)!r}: give a file that OpenVINO reads, or one of {BUILT_IN} "
@@ -59,7 +66,7 @@ def load(model: str | Path | ov.Model, sequence_length: int | None = None) -> ov
         read = ov.Core().read_model(model)
     except RuntimeError as error:
         raise UnsupportedModelError(f"OpenVINO cannot read {model}: {error}") from error
-    loaded = prepare(read)
+    loaded = prepare(read, shapes)
     loaded.set_friendly_name(Path(model).stem)
     return loaded
 
@@ -89,22 +96,22 @@ def build(name: re.Match[str], sequence_length: int | None) -> ov.Model:
     return model
 
 
-def prepare(model: ov.Model) -> ov.Model:
+def prepare(model: ov.Model, shapes: Shapes | None = None) -> ov.Model:
     """Check that a model can be placed and make its friendly names unique, in place.
 
+    Args:
+        model: Any model.
+        shapes: Shapes that some of its inputs get first.
+
     Raises:
+        UserError: The model cannot have these shapes.
         UnsupportedModelError: The model has dynamic shapes and no state.
     """
+    if shapes:
+        bind_shapes(model, shapes)
     nodes = model.get_ordered_ops()
-    for node in nodes:
-        if not is_stateful(model) and any(
-            output.get_partial_shape().is_dynamic for output in node.outputs()
-        ):
-            shapes = {port.any_name: str(port.get_partial_shape()) for port in named_inputs(model)}
-            raise UnsupportedModelError(
-                f"{node.get_friendly_name()!r} has a dynamic shape; fix the inputs first, as in "
-                f"model.reshape({{name: shape}}); they are {shapes}"
-            )
+    if not is_stateful(model):
+        check_static(model, nodes)
     seen: set[str] = set()
     for node in nodes:
         name = make_unique(node.get_friendly_name(), seen)
@@ -113,8 +120,17 @@ def prepare(model: ov.Model) -> ov.Model:
     return model
 
 
-def named_inputs(model: ov.Model) -> list[ov.Output]:
-    return [port for port in model.inputs if port.get_names()]
+def check_static(model: ov.Model, nodes: Sequence[ov.Node]) -> None:
+    """Raise if a node of a model without state has a dynamic shape.
+
+    Raises:
+        UnsupportedModelError: One has; the message says how to bind the inputs' dimensions.
+    """
+    for node in nodes:
+        if any(output.get_partial_shape().is_dynamic for output in node.outputs()):
+            raise UnsupportedModelError(
+                f"{node.get_friendly_name()!r} has a dynamic shape: {advise_binding(model)}"
+            )
 
 
 def make_unique(name: str, seen: set[str]) -> str:

@@ -24,6 +24,7 @@ from placement_gym.devices import DevicesArgument, find_machine_devices
 from placement_gym.graph.extract import extract
 from placement_gym.graph.units import Units, group
 from placement_gym.models import load
+from placement_gym.models.shapes import Shapes
 from placement_gym.problem import Problem
 
 if TYPE_CHECKING:
@@ -40,14 +41,16 @@ def build_measured_backend(
     sequence_length: int | None = None,
     isolate: bool = True,
     timeout_s: float = TIMEOUT_S,
+    shapes: Shapes | None = None,
+    scenario: str | None = None,
 ) -> MeasuringBackend:
     """The backend of ``MeasuredEnv``; see there for the arguments and errors."""
     import openvino as ov
 
     specs = find_machine_devices(ov.Core(), devices)
-    loaded = load(model, sequence_length)
-    operators, fused = extract(loaded, graph), granularity == "fused"
-    source = ModelSource.of(model, sequence_length, loaded)
+    loaded = load(model, sequence_length, shapes)
+    operators, fused = extract(loaded, graph, scenario), granularity == "fused"
+    source = ModelSource.of(model, sequence_length, loaded, shapes)
     if isolate:
         found = inspect_in_new_process(source, specs, fused, timeout_s)
     else:
@@ -63,15 +66,20 @@ def build_measured_backend(
 
 
 def group_model(
-    model: str | Path | ov.Model, granularity: str, view: str, sequence_length: int | None
+    model: str | Path | ov.Model,
+    granularity: str,
+    view: str,
+    sequence_length: int | None,
+    shapes: Shapes | None = None,
+    scenario: str | None = None,
 ) -> Units:
     """Group the operators of a model; ``"fused"`` takes the primitives that the CPU executes.
 
     Raises:
         EngineError: The CPU cannot compile the model.
     """
-    loaded, primitives = load(model, sequence_length), None
+    loaded, primitives = load(model, sequence_length, shapes), None
     if granularity == "fused":
-        source = ModelSource.of(model, sequence_length, loaded)
+        source = ModelSource.of(model, sequence_length, loaded, shapes)
         primitives = inspect_in_new_process(source, (), True, TIMEOUT_S).primitives
-    return group(extract(loaded, view), granularity, primitives)
+    return group(extract(loaded, view, scenario), granularity, primitives)
