@@ -68,7 +68,9 @@ def plan_table(document: Document) -> Group:
     doubtful = [row for row in document["rows"] if row["doubt"]]
     lines += [show(f"{row['label']} is doubtful: {row['doubt']}", "yellow") for row in doubtful]
     lines += [
-        show(f"{row['label']}: prefill {row['prefill_ms']:.2f} ms, {row['token_ms']:.2f} ms a token")
+        show(
+            f"{row['label']}: prefill {row['prefill_ms']:.2f} ms, {row['token_ms']:.2f} ms a token"
+        )
         for row in document["rows"]
         if row.get("prefill_ms") is not None
     ]

@@ -54,6 +54,11 @@ def to_text(sizes: Sequence[int | str]) -> str:
     return f"[{','.join(map(str, sizes))}]"
 
 
+def to_size(dimension: ov.Dimension) -> int | str:
+    """A dimension as ``shapes`` states it."""
+    return dimension.get_length() if dimension.is_static else "?"
+
+
 def input_names(port: ov.Output) -> list[str]:
     """The names by which ``shapes`` may call an input."""
     return [*sorted(port.get_names()), port.get_node().get_friendly_name()]
