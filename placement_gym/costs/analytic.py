@@ -28,7 +28,6 @@ def analytic(graph: OpGraph, devices: Sequence[DeviceSpec]) -> CostTable:
     fixed = np.array([line.link_ms for line in lines])
     per_mb = np.array([1.0 / line.link_gbytes_per_s for line in lines])
     phases = graph.phases or ((1.0, graph),)
-    n_inferences = sum(count for count, _ in phases)
     operator_ms = np.stack([scenario_times(phases, device) for device in devices], axis=1)
     table = CostTable(
         source="calibrated" if is_calibrated(graph, devices) else "analytic",
@@ -40,7 +39,7 @@ def analytic(graph: OpGraph, devices: Sequence[DeviceSpec]) -> CostTable:
         memory_bytes=graph.weight_bytes,
         transfer_size=graph.tensors.size_bytes / 1e6,
         transfer_unit="MB",
-        link_ms=(fixed[:, None] + fixed) * apart * n_inferences,
+        link_ms=(fixed[:, None] + fixed) * apart * graph.n_inferences,
         link_ms_per_size=(per_mb[:, None] + per_mb) * apart,
         submodel_ms=np.zeros(len(lines)),
         host=np.array([device.host for device in devices]),

@@ -103,6 +103,11 @@ class OpGraph:
     def n_edges(self) -> int:
         return self.edge_index.shape[1]
 
+    @property
+    def n_inferences(self) -> float:
+        """Inferences of the scenario; 1 without one."""
+        return sum(count for count, _ in self.phases) if self.phases else 1.0
+
     def in_degree(self) -> IntArray:
         return np.bincount(self.edge_index[1], minlength=len(self))
 

@@ -39,7 +39,13 @@ def static_twin(model: ov.Model, step: Step) -> dict[str, ov.Node]:
             whole.set_friendly_name(node.get_friendly_name())
             results.append(whole)
     twin = ov.Model(results, parameters, model.get_friendly_name())
-    twin.validate_nodes_and_infer_types()
+    try:
+        twin.validate_nodes_and_infer_types()
+    except RuntimeError as error:
+        raise UserError(
+            f"the model does not take {step.new} tokens after {step.past}: leave the number of "
+            f"tokens of all its inputs dynamic; OpenVINO: {str(error).strip().splitlines()[-1]}"
+        ) from error
     nodes = {node.get_friendly_name(): node for node in twin.get_ordered_ops()}
     for node in nodes.values():
         if any(output.get_partial_shape().is_dynamic for output in node.outputs()):

@@ -138,3 +138,8 @@ def test_scenario_has_a_prefill_and_then_single_tokens() -> None:
 def test_model_without_state_refuses_a_scenario(built: Callable[[str], ov.Model]) -> None:
     with pytest.raises(ValueError, match="keeps no state"):
         extract(built("tiny"), scenario="chat")
+
+
+def test_bound_number_of_tokens_is_refused_with_the_remedy() -> None:
+    with pytest.raises(ValueError, match=r"leave the number of tokens .* dynamic"):
+        extract(load("gpt", shapes={"input_ids": [1, 6]}), scenario="chat-6-4")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 Inputs = list[NDArray[Any]]
 Outputs = list[NDArray[Any]]
 Beat = Callable[[str], object]
+KEPT = 1000
+"""Runs whose times are kept: the reference runs as long as the session lasts."""
 
 
 class Inferences(Protocol):
@@ -78,7 +81,7 @@ class ScenarioRun:
     def __init__(self, request: ov.InferRequest, steps: Sequence[Inputs], beat: Beat) -> None:
         self.request, self.beat = request, beat
         self.steps = [dict(enumerate(inputs)) for inputs in steps]
-        self.times: list[FloatArray] = []
+        self.times: deque[FloatArray] = deque(maxlen=KEPT)
         self.run()
 
     def run(self) -> None:

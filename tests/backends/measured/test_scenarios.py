@@ -79,7 +79,8 @@ def test_outputs_are_those_of_every_step() -> None:
 
 def test_phases_are_timed_since_the_warm_up() -> None:
     run = ScenarioRun(FakeRequest(), [[0], [1], [2]], lambda step: None)  # type: ignore[arg-type]
-    run.times = [np.array(times) for times in ([9.0, 1.0, 2.0], [10.0, 3.0, 4.0], [11.0, 7, 8])]
+    run.forget()
+    run.times += [np.array(ms) for ms in ([9.0, 1.0, 2.0], [10.0, 3.0, 4.0], [11.0, 7.0, 8.0])]
     assert run.phases_ms() == (10.0, 3.5)
     run.forget()
     assert not run.times
