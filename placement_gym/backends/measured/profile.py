@@ -33,7 +33,7 @@ SEED = 20_202
 METHOD = 2
 """Changes with what a profile measures or how it is kept, so that older ones are not read."""
 MIN_TRANSFER_MS = 0.02
-"""Least cost of a transfer in an inference; without it a solver trusts a lucky fit and cuts more."""
+"""Least cost of a transfer in an inference: below it a solver trusts a lucky fit and cuts more."""
 SPARE_MEASUREMENTS = 2
 """Measurements that a fit needs beyond the number of its unknowns."""
 
