@@ -94,6 +94,12 @@ def sink(edges: IntArray, devices: IntArray, level: IntArray, component: IntArra
     return np.array(heights, dtype=np.int64)[component]
 
 
+def number_per_device(devices: IntArray) -> IntArray:
+    """(n,) how many entries before each one have the same device."""
+    same = devices[:, None] == devices[None, :]
+    return np.tril(same, -1).sum(axis=1).astype(np.int64)
+
+
 def input_owners(graph: OpGraph, rank: IntArray) -> IntArray:
     """(2, n) the reader of lowest rank of each Parameter, and each of its other readers."""
     pairs = [
@@ -133,8 +139,11 @@ def separating_colours(graph: OpGraph, devices: IntArray, submodels: IntArray) -
 
     Returns:
         (n_submodels,) small integers; two submodels of one device differ if an edge or a
-        Parameter connects them.
+        Parameter connects them. With states all submodels of a device differ, because HETERO
+        sometimes cuts submodels of one name once more, and may then part a state.
     """
+    if graph.states:
+        return number_per_device(submodel_devices(graph, devices, submodels))
     source, target = np.concatenate([graph.edge_index, input_owners(graph, submodels)], axis=1)
     touching = (devices[source] == devices[target]) & (submodels[source] != submodels[target])
     neighbours: dict[int, set[int]] = {}

@@ -25,12 +25,15 @@ def static_twin(model: ov.Model, step: Step) -> dict[str, ov.Node]:
 
     clone = model.clone()
     parameters, results = list(clone.get_parameters()), list(clone.get_results())
+    batch = input_shape(clone.inputs[0], step)[0]
     for parameter, port in zip(parameters, clone.inputs, strict=True):
         parameter.set_partial_shape(ov.PartialShape(list(input_shape(port, step))))
     for node in clone.get_ordered_ops():
         if node.get_type_name() == "ReadValue":
             results += [op.Result(port.get_source_output()) for port in node.inputs()]
-            past = op.Parameter(node.get_output_element_type(0), ov.Shape(state_shape(node, step)))
+            past = op.Parameter(
+                node.get_output_element_type(0), ov.Shape(state_shape(node, step, batch))
+            )
             past.set_friendly_name(node.get_friendly_name())
             node.output(0).replace(past.output(0))
             parameters.append(past)
@@ -57,9 +60,9 @@ def static_twin(model: ov.Model, step: Step) -> dict[str, ov.Node]:
     return nodes
 
 
-def state_shape(node: ov.Node, step: Step) -> list[int]:
+def state_shape(node: ov.Node, step: Step, batch: int) -> list[int]:
     """The shape of a state before a step: the first dimension is the batch, others count tokens."""
     return [
-        size.get_length() if size.is_static else (step.past if axis else 1)
+        size.get_length() if size.is_static else (step.past if axis else batch)
         for axis, size in enumerate(node.get_output_partial_shape(0))
     ]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from placement_gym.errors import UserError
 from placement_gym.files import is_path
 from placement_gym.models.scenario import is_stateful
-from placement_gym.models.shapes import Shapes, advise_binding, bind_shapes
+from placement_gym.models.shapes import Shapes, advise_binding, bind_batch, bind_shapes
 
 if TYPE_CHECKING:
     import openvino as ov
@@ -99,6 +99,8 @@ def build(name: re.Match[str], sequence_length: int | None) -> ov.Model:
 def prepare(model: ov.Model, shapes: Shapes | None = None) -> ov.Model:
     """Check that a model can be placed and make its friendly names unique, in place.
 
+    A model with state gets a batch of one where its batch is dynamic.
+
     Args:
         model: Any model.
         shapes: Shapes that some of its inputs get first.
@@ -110,7 +112,9 @@ def prepare(model: ov.Model, shapes: Shapes | None = None) -> ov.Model:
     if shapes:
         bind_shapes(model, shapes)
     nodes = model.get_ordered_ops()
-    if not is_stateful(model):
+    if is_stateful(model):
+        bind_batch(model)
+    else:
         check_static(model, nodes)
     seen: set[str] = set()
     for node in nodes:

@@ -67,6 +67,10 @@ class Candidate:
     def run(self) -> None:
         self.inferences.run()
 
+    def forget(self) -> None:
+        """Begin to time phases anew."""
+        self.inferences.forget()
+
     def outputs(self) -> list[NDArray[Any]]:
         return self.inferences.outputs()
 
@@ -211,7 +215,7 @@ class MeasuredBackend(MeasuringBackend):
             for candidate in candidates:
                 candidate.run()
         for candidate in candidates:
-            candidate.inferences.forget()
+            candidate.forget()
 
     def compile_and_check(self, assignment: IntArray) -> Candidate:
         """Compile, run once and compare the outputs with those of the reference device.

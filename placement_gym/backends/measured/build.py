@@ -21,11 +21,10 @@ from placement_gym.backends.measured.recipe import ModelSource, Recipe
 from placement_gym.backends.measured.support import find_supported
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
 from placement_gym.devices import DevicesArgument, find_machine_devices
-from placement_gym.errors import warn_user
 from placement_gym.graph.extract import extract
 from placement_gym.graph.units import Units, group
 from placement_gym.models import load
-from placement_gym.models.shapes import Shapes, input_names, to_size
+from placement_gym.models.shapes import Shapes
 from placement_gym.problem import Problem
 
 if TYPE_CHECKING:
@@ -51,7 +50,6 @@ def build_measured_backend(
     specs = find_machine_devices(ov.Core(), devices)
     loaded = load(model, sequence_length, shapes)
     operators, fused = extract(loaded, graph, scenario), granularity == "fused"
-    warn_of_dynamic_batch(loaded)
     source = ModelSource.of(model, sequence_length, loaded, shapes)
     if isolate:
         found = inspect_in_new_process(source, specs, fused, timeout_s)
@@ -65,24 +63,6 @@ def build_measured_backend(
     elsewhere = partial(remeasure_in_new_process, engine, problem)
     core = ov.Core()
     return MeasuredBackend(core, loaded, problem, split, protocol, load_or_measure, elsewhere)
-
-
-def warn_of_dynamic_batch(model: ov.Model) -> None:
-    """Warn if the batch of an input is dynamic, as many splits of such models do not run."""
-    batches = [
-        port
-        for port in model.inputs
-        if any(size.is_dynamic for size in list(port.get_partial_shape())[:1])
-    ]
-    if batches:
-        bound = {
-            input_names(port)[0]: [1, *map(to_size, list(port.get_partial_shape())[1:])]
-            for port in batches
-        }
-        warn_user(
-            "the model's batch is dynamic, and HETERO fails on many splits of such a model: bind "
-            f"it, as in shapes={bound}"
-        )
 
 
 def group_model(

@@ -20,6 +20,7 @@ from placement_gym.backends.measured.inferences import ScenarioRun
 from placement_gym.backends.measured.outputs import relative_error, sample_steps
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
 from placement_gym.backends.protocol import Measurement
+from placement_gym.graph.extract import extract
 from placement_gym.models import load
 from placement_gym.patterns import prefixes
 from placement_gym.placement import Placement
@@ -27,7 +28,6 @@ from placement_gym.tools.evaluate import evaluate_placement
 from placement_gym.tools.plan import plan
 
 ONCE = TimingProtocol(warmup=0, repeats=2, attempts=1)
-BATCH_OF_ONE = {"input_ids": [1, "?"], "mask": [1, "?"], "beam_idx": [1]}
 
 
 class FakeRequest:
@@ -149,16 +149,24 @@ def test_int8_decoder_runs_split() -> None:
 
 
 @pytest.mark.slow
-def test_exported_form_of_a_decoder_runs_in_two_parts() -> None:
-    backend = decoder("decoder", "chat-5-3", granularity="op", shapes=BATCH_OF_ONE)
-    for assignment in prefixes(backend.problem)[5::9]:
-        assert not backend.evaluate(assignment).error
+def test_exported_form_of_a_decoder_runs_in_any_parts() -> None:
+    backend = decoder("decoder", "chat-5-3", granularity="op")
+    rng, n = np.random.default_rng(0), backend.problem.n_units
+    scattered = [rng.integers(0, 2, n) for _ in range(3)]
+    for assignment in [*prefixes(backend.problem)[5::18], *scattered]:
+        measured = backend.evaluate(assignment)
+        assert not measured.error
+        assert measured.n_submodels == measured.n_submodels_expected
     backend.close()
 
 
-def test_batch_that_stays_dynamic_is_warned_about() -> None:
-    with pytest.warns(UserWarning, match=r"shapes=.*'input_ids': \[1, '\?'\]"):
-        decoder("decoder", "chat-5-3")
+def test_batch_of_a_model_with_state_is_one_unless_it_is_bound() -> None:
+    for shapes, batch in ((None, 1), ({"input_ids": [2, "?"]}, 2)):
+        model = load(make_decoder(), shapes=shapes)
+        assert [str(port.get_partial_shape()[0]) for port in model.inputs] == [str(batch)] * 3
+        graph = extract(model, "raw", "chat-5-3")
+        held = dict(zip(graph.types, graph.weight_bytes.tolist(), strict=True))
+        assert held["ReadValue"] == batch * 2 * 8 * (5 + 3) * 4
 
 
 @pytest.mark.slow
