@@ -177,7 +177,9 @@ class MeasuredBackend(MeasuringBackend):
             except Exception as error:
                 raise classify(error) from error
         samples = np.stack([times for _, times in rounds], axis=1)
-        compilations = rounds[-1][0]
+        compilations = [
+            join_rounds(found) for found in zip(*(one for one, _ in rounds), strict=True)
+        ]
         return [
             mark_busy(check_values(summarize(compilation, samples[0], times)))
             for compilation, times in zip(compilations, samples, strict=True)
@@ -340,6 +342,15 @@ class MeasuredBackend(MeasuringBackend):
         """Drop the compiled reference and its outputs."""
         for key in ("reference", "expected_outputs"):
             self.__dict__.pop(key, None)
+
+
+def join_rounds(rounds: Sequence[Compilation]) -> Compilation:
+    """The last compilation of a placement, with the medians of its phases over all of them."""
+    if rounds[-1].prefill_ms is None:
+        return rounds[-1]
+    phases = np.array([(one.prefill_ms, one.token_ms) for one in rounds], dtype=np.float64)
+    prefill_ms, token_ms = np.median(phases, axis=0).tolist()
+    return replace(rounds[-1], prefill_ms=prefill_ms, token_ms=token_ms)
 
 
 def summarize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from foreign_models import make_decoder
 from numpy.typing import NDArray
 
 import placement_gym
-from placement_gym.backends.measured.backend import MeasuredBackend
+from placement_gym.backends.measured.backend import Compilation, MeasuredBackend, join_rounds
 from placement_gym.backends.measured.build import build_measured_backend
 from placement_gym.backends.measured.inferences import ScenarioRun
 from placement_gym.backends.measured.outputs import relative_error, sample_steps
@@ -84,6 +85,13 @@ def test_phases_are_timed_since_the_warm_up() -> None:
     assert run.phases_ms() == (10.0, 3.5)
     run.forget()
     assert not run.times
+
+
+def test_phases_of_a_finalist_are_medians_over_its_compilations() -> None:
+    plain = Compilation(1, 1, 0, 0, (0,), 0.0)
+    rounds = [replace(plain, prefill_ms=ms, token_ms=ms / 2) for ms in (8.0, 2.0, 4.0)]
+    assert join_rounds(rounds) == replace(plain, prefill_ms=4.0, token_ms=2.0)
+    assert join_rounds([plain, plain]) is plain
 
 
 def test_inputs_follow_the_scenario() -> None:
