@@ -42,7 +42,7 @@ def compile_model(
         ValueError: Unknown split.
     """
     ready = prepare(model.clone())
-    graph = extract(ready, placement.graph)
+    graph = extract(ready, placement.graph, placement.scenario or None)
     alias = uses_aliases(split, placement.devices)
     partition = Partition.of(graph, placement.operator_devices(graph), placement.devices, alias)
     return compile_partition(core, ready, graph, partition, config)
@@ -63,7 +63,7 @@ def apply_placement(model: ov.Model, placement: Placement) -> None:
         PlacementMismatchError: The placement was made for another model.
     """
     prepare(model)
-    graph = extract(model, placement.graph)
+    graph = extract(model, placement.graph, placement.scenario or None)
     partition = Partition.of(
         graph, placement.operator_devices(graph), placement.devices, alias=False
     )

@@ -22,6 +22,7 @@ from placement_gym.arguments import (
 from placement_gym.devices import DevicesArgument
 from placement_gym.env import DevicePlacementEnv
 from placement_gym.errors import UserError, unknown_name
+from placement_gym.models.shapes import Shapes
 from placement_gym.observation import Observation
 from placement_gym.wrappers import PerUnit
 
@@ -80,10 +81,19 @@ class MeasuredEnv(DevicePlacementEnv):
         observe_devices: See ``DevicePlacementEnv``.
         penalty: See ``DevicePlacementEnv``.
         sequence_length: Tokens of ``"bert"``, as an alternative to ``"bert-8"``.
+        shapes: Sizes of the dynamic dimensions of inputs, as in ``{"input_ids": [1, 64]}``; -1 or
+            ``"?"`` leaves one dynamic, which only a model with state may have.
+        scenario: What one run of a model with state is: ``"chat-128-32"`` gives it a prompt of 128
+            tokens on an empty state and then decodes 32 tokens one by one. None is ``"chat"``, 64
+            and 16 tokens. Latencies are those of the whole scenario, info has ``prefill_ms`` and
+            ``token_ms`` beside them, outputs are compared at every step, and the memory of a
+            device includes its part of the state at the end. Dimensions that ``shapes`` does not
+            bind are a batch of one, if they are an input's first, else the tokens: the new ones,
+            or all of them where the input's name has ``mask`` in it.
 
     Raises:
         UnknownDeviceError: The machine does not have a device.
-        UnsupportedModelError: The model has dynamic shapes or state.
+        UnsupportedModelError: The model has dynamic shapes that ``shapes`` does not bind.
         ValueError: Another argument is out of range.
     """
 
@@ -110,6 +120,8 @@ class MeasuredEnv(DevicePlacementEnv):
         max_devices: int | None = None,
         observe_devices: bool = False,
         penalty: str = "flat",
+        shapes: Shapes | None = None,
+        scenario: str | None = None,
     ) -> None:
         from placement_gym.backends.cached import CachedBackend
         from placement_gym.backends.measured.build import build_measured_backend
@@ -132,6 +144,8 @@ class MeasuredEnv(DevicePlacementEnv):
             sequence_length,
             isolate,
             timeout_s,
+            shapes,
+            scenario,
         )
         remember = DiskCachedBackend if cache == "disk" else CachedBackend
         super().__init__(
@@ -204,10 +218,14 @@ class SimulatedEnv(DevicePlacementEnv):
         observe_devices: See ``DevicePlacementEnv``.
         penalty: See ``DevicePlacementEnv``.
         sequence_length: Tokens of ``"bert"``, as an alternative to ``"bert-8"``.
+        shapes: As for ``MeasuredEnv``.
+        scenario: As for ``MeasuredEnv``. Analytic costs are sums over the scenario: the prefill's,
+            and for each decoded token the mean of the first and the last one's, at their shapes;
+            each inference pays for launches, weights and transfers anew.
 
     Raises:
         CostMismatchError: The cost table is for another model or other devices.
-        UnsupportedModelError: The model has dynamic shapes or state.
+        UnsupportedModelError: The model has dynamic shapes that ``shapes`` does not bind.
         ValueError: Another argument is out of range.
     """
 
@@ -232,13 +250,17 @@ class SimulatedEnv(DevicePlacementEnv):
         max_devices: int | None = None,
         observe_devices: bool = False,
         penalty: str = "flat",
+        shapes: Shapes | None = None,
+        scenario: str | None = None,
     ) -> None:
         from placement_gym.backends.simulated.backend import SimulatedBackend
         from placement_gym.backends.simulated.build import build_simulated_problem
         from placement_gym.costs.semantics import parse_schedule
 
         check_not_negative("noise", noise)
-        twin = build_simulated_problem(model, devices, granularity, graph, costs, sequence_length)
+        twin = build_simulated_problem(
+            model, devices, granularity, graph, costs, sequence_length, shapes, scenario
+        )
         semantics = parse_schedule(twin.schedule if schedule is None else schedule, objective)
         self.simulated = SimulatedBackend(twin.problem, twin.costs, semantics, noise)
         super().__init__(

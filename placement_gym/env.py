@@ -96,7 +96,8 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
     measure_s, cached, feasible, repaired, error, placement_hash, devices, testbed. The latencies
     of single devices are relative to the reference latency of the same moment, so that slow drift
     of the machine does not enter a comparison. ``noise_floor`` is the usual noise of the session,
-    and ``doubt`` says why a sample should decide nothing.
+    and ``doubt`` says why a sample should decide nothing. A measured model with state adds
+    ``prefill_ms`` and ``token_ms``, NaN for a placement that failed.
 
     ## Arguments
     ```python

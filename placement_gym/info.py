@@ -23,6 +23,7 @@ def make_info(
         best_speedups: Of the fastest single device, within memory limits and without them.
     """
     best, unlimited = best_speedups
+    phases = {"prefill_ms": last.prefill_ms, "token_ms": last.token_ms}
     return {
         "latency_ms": last.latency_ms,
         "reference_ms": last.reference_ms,
@@ -48,4 +49,5 @@ def make_info(
         "placement_hash": assignment_hash(assignment),
         "devices": problem.device_names,
         "testbed": problem.testbed,
+        **{key: value for key, value in phases.items() if value is not None},
     }

@@ -35,6 +35,7 @@ class Placement:
         devices: The devices that the units name, with their settings.
         units: Device name by unit.
         members: Names of the IR nodes by unit.
+        scenario: Of a model with state, else empty.
     """
 
     model: str
@@ -43,6 +44,7 @@ class Placement:
     devices: tuple[DeviceSpec, ...]
     units: Mapping[str, str]
     members: Mapping[str, tuple[str, ...]]
+    scenario: str = ""
 
     @classmethod
     def of(cls, problem: Problem, assignment: IntArray, graph: str = "folded") -> Placement:
@@ -56,6 +58,7 @@ class Placement:
             devices=problem.devices,
             units={u: names[d] for u, d in zip(units.names, assignment.tolist(), strict=True)},
             members=dict(zip(units.names, units.quotient.members, strict=True)),
+            scenario=units.graph.scenario,
         )
 
     def assignment(self, problem: Problem) -> IntArray:
@@ -103,6 +106,7 @@ class Placement:
 
     def to_json(self) -> dict[str, Any]:
         """The contents of a placement file."""
+        scenario = {"scenario": self.scenario} if self.scenario else {}
         return {
             "format": FORMAT,
             "model": self.model,
@@ -111,6 +115,7 @@ class Placement:
             "devices": [device.to_json() for device in self.devices],
             "units": dict(self.units),
             "members": {unit: list(nodes) for unit, nodes in self.members.items()},
+            **scenario,
         }
 
     def save(self, path: str | Path, follow: bool = True) -> None:
@@ -162,6 +167,7 @@ class Placement:
             devices=parse_list([DeviceSpec.from_json(device) for device in fields.devices]),
             units=fields.units,
             members={unit: tuple(nodes) for unit, nodes in fields.members.items()},
+            scenario=fields.scenario,
         )
 
 

@@ -38,6 +38,9 @@ class Measurement:
             reference moved. No verdict rests on such a sample.
         noise_floor: Half-width of the uncertainty of a speed-up that measurements of this session
             usually have, as a fraction.
+        prefill_ms: Median latency of the prefill, of a model with state. ``latency_ms`` is then
+            that of the whole scenario: about ``prefill_ms`` and ``token_ms`` for each token.
+        token_ms: Median over runs of the mean latency of one decoded token.
     """
 
     latency_ms: float
@@ -56,6 +59,8 @@ class Measurement:
     repaired: bool = False
     doubt: str = ""
     noise_floor: float = 0.0
+    prefill_ms: float | None = None
+    token_ms: float | None = None
 
     @property
     def feasible(self) -> bool:
@@ -66,8 +71,12 @@ class Measurement:
         return self.reference_ms / self.latency_ms
 
     def to_json(self) -> dict[str, Any]:
-        """All fields, for a file or another process."""
-        return asdict(self)
+        """All fields, for a file or another process; without phases where there are none."""
+        return {
+            key: value
+            for key, value in asdict(self).items()
+            if value is not None or key not in ("prefill_ms", "token_ms")
+        }
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Measurement:

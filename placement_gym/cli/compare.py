@@ -14,6 +14,8 @@ from placement_gym.cli.options import (
     add_json,
     add_model,
     add_out,
+    add_scenario,
+    add_shapes,
     parse_seeds,
     parse_setting,
     set_command,
@@ -26,6 +28,8 @@ SINGLE_DEVICE = "single-device"
 def add_compare(command: Command) -> None:
     """Add the command's arguments."""
     add_model(command)
+    add_shapes(command)
+    add_scenario(command)
     command.add_argument(
         "--env", default="DevicePlacement-v0", help="environment id (default: %(default)s)"
     )
@@ -74,7 +78,7 @@ def run_compare(options: argparse.Namespace) -> int:
         budget=options.budget,
         seeds=options.seeds,
         out=options.out,
-        env_kwargs=dict(options.set),
+        env_kwargs=dict(options.set) | shape_arguments(options),
     )
     if options.json:
         print(json.dumps(document))
@@ -88,6 +92,12 @@ def run_compare(options: argparse.Namespace) -> int:
             "rerun the command to continue"
         )
     return 1 if any(map(has_failed, document["rows"])) else 0
+
+
+def shape_arguments(options: argparse.Namespace) -> dict[str, Any]:
+    """The arguments of ``gym.make`` that ``--shape`` and ``--scenario`` give, if they are given."""
+    given = {"shapes": options.shape, "scenario": options.scenario}
+    return {key: value for key, value in given.items() if value}
 
 
 def has_failed(row: Mapping[str, Any]) -> bool:

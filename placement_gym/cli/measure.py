@@ -13,6 +13,8 @@ from placement_gym.cli.options import (
     add_json,
     add_model,
     add_out,
+    add_scenario,
+    add_shapes,
     positive_integer,
     positive_seconds,
     set_command,
@@ -25,6 +27,7 @@ PROFILE_KEPT = "a profile that was complete is kept; rerun the command to contin
 def add_evaluate(command: Command) -> None:
     """Add the arguments of ``placement-gym evaluate``."""
     add_model(command)
+    add_shapes(command)
     command.add_argument("--placement", required=True, metavar="FILE", help="a placement file")
     command.add_argument(
         "--split", default="auto", help="auto, alias or hetero (default: %(default)s)"
@@ -36,6 +39,8 @@ def add_evaluate(command: Command) -> None:
 def add_plan(command: Command) -> None:
     """Add the arguments of ``placement-gym plan``."""
     add_model(command)
+    add_shapes(command)
+    add_scenario(command)
     add_devices(command)
     add_granularity(command)
     command.add_argument(
@@ -54,6 +59,8 @@ def add_plan(command: Command) -> None:
 def add_profile(command: Command) -> None:
     """Add the arguments of ``placement-gym profile``."""
     add_model(command)
+    add_shapes(command)
+    add_scenario(command)
     add_devices(command)
     add_granularity(command)
     command.add_argument("--refresh", action="store_true", help="measure again")
@@ -90,7 +97,7 @@ def run_evaluate(options: argparse.Namespace) -> int:
     from placement_gym.cli.tables import show
     from placement_gym.tools.evaluate import evaluate_placement
 
-    values = evaluate_placement(options.model, options.placement, options.split)
+    values = evaluate_placement(options.model, options.placement, options.split, options.shape)
     if options.json:
         print(json.dumps(values))
         return 0
@@ -115,6 +122,8 @@ def run_plan(options: argparse.Namespace) -> int:
         out=options.out,
         time_limit_s=options.time_limit,
         refresh=options.refresh,
+        shapes=options.shape,
+        scenario=options.scenario,
     )
     if options.json:
         print(json.dumps(document))
@@ -134,7 +143,13 @@ def run_profile(options: argparse.Namespace) -> int:
 
     if options.out:
         check_output_file(options.out)
-    backend, _ = build_backend_to_split(options.model, options.devices, options.granularity)
+    backend, _ = build_backend_to_split(
+        options.model,
+        options.devices,
+        options.granularity,
+        shapes=options.shape,
+        scenario=options.scenario,
+    )
     with closing(backend), explain_interrupt(backend):
         costs = load_or_measure(backend, options.refresh)
     Console().print(profile_table(backend.problem, costs))

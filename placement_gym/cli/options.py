@@ -10,13 +10,33 @@ from typing import Any
 Command = argparse.ArgumentParser
 MAX_SEEDS = 100_000
 WHOLE = re.compile("[0-9]{1,10}")
+SHAPE = re.compile(r"(?P<name>[^\[\],]+)\[(?P<sizes>[-0-9?., ]+)\]")
 
 
 def add_model(command: Command) -> None:
     command.add_argument(
         "--model",
         default="resnet",
-        help="tiny, resnet, inception, bert, bert-8, ...-fp16, or a file (default: %(default)s)",
+        help="tiny, resnet, inception, bert, bert-8, ...-fp16, gpt, gpt-12, or a file (default: "
+        "%(default)s)",
+    )
+
+
+def add_shapes(command: Command) -> None:
+    command.add_argument(
+        "--shape",
+        default={},
+        type=parse_shapes,
+        metavar="NAME[SIZES]",
+        help='sizes of the inputs\' dynamic dimensions, as in "input_ids[1,64],mask[1,64]"',
+    )
+
+
+def add_scenario(command: Command) -> None:
+    command.add_argument(
+        "--scenario",
+        help="what a run of a model with state is: chat-128-32 for a prompt of 128 tokens and 32 "
+        "decoded ones (default: chat, 64 and 16)",
     )
 
 
@@ -73,6 +93,24 @@ def parse_setting(text: str) -> tuple[str, Any]:
         return key, parse_json(value)
     except UserError:
         return key, value
+
+
+def parse_shapes(text: str) -> dict[str, list[int | str]]:
+    """Read ``name[1,64],other[1,?]``: the shapes of inputs by name."""
+    found = list(SHAPE.finditer(text))
+    if not found or ",".join(match[0] for match in found) != text:
+        raise argparse.ArgumentTypeError(
+            f'shapes have the form "name[1,64],other[1,?]", not {text!r:.80}'
+        )
+    return {
+        match["name"].strip(): [parse_size(size.strip()) for size in match["sizes"].split(",")]
+        for match in found
+    }
+
+
+def parse_size(text: str) -> int | str:
+    """A number where it is one: ``"?"`` and ``"1..8"`` stay text."""
+    return int(text) if WHOLE.fullmatch(text) else text
 
 
 def parse_seeds(text: str) -> list[int]:

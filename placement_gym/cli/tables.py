@@ -72,6 +72,13 @@ def plan_table(document: Document) -> Group:
     lines += [show(f"{row['label']}: {row['error']}", "red") for row in failed]
     doubtful = [row for row in document["rows"] if row["doubt"]]
     lines += [show(f"{row['label']} is doubtful: {row['doubt']}", "yellow") for row in doubtful]
+    lines += [
+        show(
+            f"{row['label']}: prefill {row['prefill_ms']:.2f} ms, {row['token_ms']:.2f} ms a token"
+        )
+        for row in document["rows"]
+        if row.get("prefill_ms") is not None
+    ]
     end = f"Done in {document['wall_s']:.0f} s. The plan is {document['file']}"
     return Group(
         *lines, table, show(document["verdict"]), show(describe_bound(document) + end, "dim")

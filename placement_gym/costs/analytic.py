@@ -18,14 +18,17 @@ def analytic(graph: OpGraph, devices: Sequence[DeviceSpec]) -> CostTable:
     """Compute a cost table from shipped constants.
 
     A transfer between two devices other than the host passes through the host's memory and costs
-    both links.
+    both links. The costs of a model with state are those of its whole scenario: operators and
+    transfers cost what they do at the shapes of the prefill, and of the first and the last decoded
+    token, each of which stands for one half of these.
     """
     lines = [roofline(device) for device in devices]
     names = tuple(device.name for device in devices)
     apart = ~np.eye(len(lines), dtype=bool)
     fixed = np.array([line.link_ms for line in lines])
     per_mb = np.array([1.0 / line.link_gbytes_per_s for line in lines])
-    operator_ms = np.stack([operator_times(graph, device) for device in devices], axis=1)
+    phases = graph.phases or ((1.0, graph),)
+    operator_ms = np.stack([scenario_times(phases, device) for device in devices], axis=1)
     table = CostTable(
         source="calibrated" if is_calibrated(graph, devices) else "analytic",
         graph=graph.fingerprint(),
@@ -36,12 +39,20 @@ def analytic(graph: OpGraph, devices: Sequence[DeviceSpec]) -> CostTable:
         memory_bytes=graph.weight_bytes,
         transfer_size=graph.tensors.size_bytes / 1e6,
         transfer_unit="MB",
-        link_ms=(fixed[:, None] + fixed) * apart,
+        link_ms=(fixed[:, None] + fixed) * apart * graph.n_inferences,
         link_ms_per_size=(per_mb[:, None] + per_mb) * apart,
         submodel_ms=np.zeros(len(lines)),
         host=np.array([device.host for device in devices]),
     )
     return table.scaled(paper_factors(graph, devices, operator_ms.sum(axis=0)))
+
+
+def scenario_times(phases: Sequence[tuple[float, OpGraph]], device: DeviceSpec) -> FloatArray:
+    """(n_operators,) ms of all inferences; ``phases`` are numbers of them and their graphs."""
+    total: FloatArray = sum(
+        (count * operator_times(graph, device) for count, graph in phases), np.zeros(1)
+    )
+    return total
 
 
 def operator_times(graph: OpGraph, device: DeviceSpec) -> FloatArray:

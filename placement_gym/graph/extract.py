@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from placement_gym.arrays import IntArray
-from placement_gym.errors import unknown_name
+from placement_gym.errors import UserError, unknown_name
 from placement_gym.graph.flops import node_flops
 from placement_gym.graph.operators import OpGraph, Tensors, distinct_edges
+from placement_gym.graph.states import find_states, held_bytes
+from placement_gym.graph.twin import static_twin
+from placement_gym.models.scenario import Scenario, is_stateful
 
 if TYPE_CHECKING:
     import openvino as ov
@@ -18,27 +23,63 @@ VIEWS = ("folded", "raw")
 NEVER_STATIC = frozenset({"Result", "RandomUniform", "Multinomial", "ReadValue", "Assign"})
 
 
-def extract(model: ov.Model, view: str = "folded") -> OpGraph:
-    """Extract the operator graph of a model with static shapes and unique friendly names.
+def extract(model: ov.Model, view: str = "folded", scenario: str | None = None) -> OpGraph:
+    """Extract the operator graph of a model with unique friendly names.
 
     Args:
         model: A model as ``models.load`` returns it.
         view: ``"raw"`` keeps every IR node. ``"folded"`` assigns constants, weight converts and
             shape chains to the operator that reads them first, each Parameter to its first
             reader and each Result to its producer.
+        scenario: Of a model with state; None is ``"chat"``. See ``Scenario.parse``.
 
     Raises:
-        ValueError: The view is unknown.
+        ValueError: The view or the scenario is unknown, or a model without state has one.
     """
     if view not in VIEWS:
         raise unknown_name("graph", view, VIEWS)
+    if is_stateful(model):
+        return scenario_graph(model, view, Scenario.parse(scenario or "chat"))
+    if scenario is not None:
+        raise UserError(
+            f"the model keeps no state, so scenario={scenario!r} does not apply: leave it out"
+        )
     raw = raw_graph(model)
     return raw if view == "raw" else fold(raw)
 
 
-def raw_graph(model: ov.Model) -> OpGraph:
-    """Every IR node as an operator, in ``model.get_ordered_ops()`` order."""
+def scenario_graph(model: ov.Model, view: str, scenario: Scenario) -> OpGraph:
+    """The graph of a whole scenario, see ``OpGraph``.
+
+    Work and sizes grow linearly with the tokens that the state holds, so the decoded tokens cost
+    as much as if one half of them were the first and the other half the last one.
+    """
+    steps, half = scenario.steps(), scenario.decoded / 2
+    shares = ((1.0, steps[0]), (half, steps[1]), (half, steps[-1]))
+    raw = [raw_graph(model, static_twin(model, step)) for _, step in shares]
+    graphs = raw if view == "raw" else [fold(graph) for graph in raw]
+    phases = tuple((count, graph) for (count, _), graph in zip(shares, graphs, strict=True))
+    sizes = sum(count * graph.tensors.size_bytes for count, graph in phases)
+    start = graphs[0]
+    return replace(
+        start,
+        weight_bytes=graphs[-1].weight_bytes,
+        flops=np.sum([count * graph.flops for count, graph in phases], axis=0),
+        tensors=replace(start.tensors, size_bytes=np.round(sizes).astype(np.int64)),
+        scenario=scenario.name,
+        phases=phases,
+    )
+
+
+def raw_graph(model: ov.Model, twin: Mapping[str, ov.Node] | None = None) -> OpGraph:
+    """Every IR node as an operator, in ``model.get_ordered_ops()`` order.
+
+    Args:
+        model: The model.
+        twin: Nodes with static shapes by name, where those of the model have none.
+    """
     nodes = model.get_ordered_ops()
+    shaped = nodes if twin is None else [twin[node.get_friendly_name()] for node in nodes]
     names = [node.get_friendly_name() for node in nodes]
     index = {name: position for position, name in enumerate(names)}
     source: list[int] = []
@@ -46,14 +87,14 @@ def raw_graph(model: ov.Model) -> OpGraph:
     sizes: list[int] = []
     tensor: list[int] = []
     reader: list[int] = []
-    for position, node in enumerate(nodes):
-        for output in node.outputs():
+    for position, (node, with_shapes) in enumerate(zip(nodes, shaped, strict=True)):
+        for output, sized in zip(node.outputs(), with_shapes.outputs(), strict=True):
             targets = [index[t.get_node().get_friendly_name()] for t in output.get_target_inputs()]
             tensor += [len(source)] * len(targets)
             reader += targets
             source.append(position)
             port.append(output.get_index())
-            sizes.append(int(np.prod(output.get_shape())) * output.get_element_type().size)
+            sizes.append(int(np.prod(sized.get_shape())) * output.get_element_type().size)
     producers = np.array(source, dtype=np.int64)
     tensors = Tensors(
         producers,
@@ -70,18 +111,20 @@ def raw_graph(model: ov.Model) -> OpGraph:
         names=tuple(names),
         types=tuple(node.get_type_name() for node in nodes),
         shapes=tuple(
-            tuple(node.output(0).get_shape()) if node.get_output_size() else () for node in nodes
+            tuple(node.output(0).get_shape()) if node.get_output_size() else () for node in shaped
         ),
         element_types=tuple(
             node.output(0).get_element_type().get_type_name() if node.get_output_size() else ""
             for node in nodes
         ),
         members=tuple((name,) for name in names),
-        weight_bytes=np.array([weight_bytes(node) for node in nodes], dtype=np.int64),
-        flops=np.array([node_flops(node) for node in nodes]),
+        weight_bytes=np.array([weight_bytes(node) for node in nodes], dtype=np.int64)
+        + held_bytes(nodes, shaped),
+        flops=np.array([node_flops(node) for node in shaped]),
         edge_index=edges,
         tensors=tensors.read_by(pairs[0], pairs[1], producers),
         inputs=tuple(tuple(edges[1, edges[0] == node].tolist()) for node in parameters),
+        states=find_states(nodes),
     )
 
 
@@ -123,6 +166,7 @@ def fold(raw: OpGraph) -> OpGraph:
         inputs=tuple(
             tuple(sorted({int(label[node]) for node in readers})) for readers in raw.inputs
         ),
+        states=tuple(tuple(sorted({int(label[node]) for node in one})) for one in raw.states),
     )
 
 

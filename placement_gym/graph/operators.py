@@ -67,11 +67,18 @@ class OpGraph:
         shapes: (n,) shape of the first output.
         element_types: (n,) element type of the first output, as in ``"f32"``.
         members: (n,) names of the IR nodes that each operator represents, its own included.
-        weight_bytes: (n,) bytes of constants that the operator holds.
-        flops: (n,) floating-point operations of one inference.
+        weight_bytes: (n,) bytes of constants that the operator holds, and of state.
+        flops: (n,) floating-point operations of one inference, or of the scenario.
         edge_index: (2, n_edges) distinct producer and consumer pairs.
         tensors: Tensors that operators read from each other.
         inputs: (n_parameters,) operators that read each Parameter of the model.
+        states: (n_states,) operators that access each state of the model, which have to share a
+            device.
+        scenario: Name of the scenario, of a model with state. Then ``flops`` and the sizes of
+            tensors are sums over its inferences, shapes those of its first one, and
+            ``weight_bytes`` includes the state that is held after its last one.
+        phases: Pairs of a number of inferences and the graph of one such inference, which
+            together are the scenario.
     """
 
     model: str
@@ -85,6 +92,9 @@ class OpGraph:
     edge_index: IntArray
     tensors: Tensors
     inputs: tuple[tuple[int, ...], ...]
+    states: tuple[tuple[int, ...], ...] = ()
+    scenario: str = ""
+    phases: tuple[tuple[float, OpGraph], ...] = ()
 
     def __len__(self) -> int:
         return len(self.names)
@@ -92,6 +102,11 @@ class OpGraph:
     @property
     def n_edges(self) -> int:
         return self.edge_index.shape[1]
+
+    @property
+    def n_inferences(self) -> float:
+        """Inferences of the scenario; 1 without one."""
+        return sum(count for count, _ in self.phases) if self.phases else 1.0
 
     def in_degree(self) -> IntArray:
         return np.bincount(self.edge_index[1], minlength=len(self))
@@ -129,7 +144,7 @@ class OpGraph:
         return tensor[kept], reader[kept]
 
     def fingerprint(self) -> str:
-        """Sixteen hex digits that change with names, types, shapes, weights' sizes or edges."""
+        """Sixteen hex digits that change with names, types, shapes, weights, edges or scenario."""
         rows = sorted(
             repr(row)
             for row in zip(
@@ -144,7 +159,9 @@ class OpGraph:
         )
         names = self.names
         edges = sorted(f"{names[a]}>{names[b]}" for a, b in self.edge_index.T.tolist())
-        return hashlib.sha256("\n".join(rows + edges).encode()).hexdigest()[:16]
+        scenario = [self.scenario] if self.scenario else []
+        lines = [*rows, *edges, *scenario]
+        return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
 
 
 def distinct_edges(edges: IntArray) -> IntArray:

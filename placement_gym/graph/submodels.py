@@ -8,6 +8,7 @@ from scipy.sparse.csgraph import connected_components
 
 from placement_gym.arrays import BoolArray, IntArray
 from placement_gym.graph.operators import OpGraph, distinct_edges
+from placement_gym.graph.units import contract, join_states, sort_labels
 
 
 def acyclic_submodels(graph: OpGraph, devices: IntArray) -> IntArray:
@@ -17,7 +18,7 @@ def acyclic_submodels(graph: OpGraph, devices: IntArray) -> IntArray:
     Submodels are the connected components of equal device and level, so every edge between two
     of them raises the level and there is no cycle. A Parameter belongs to its reader of the
     lowest level, and HETERO joins its other readers with that one. Constants and Results belong to
-    the submodel of their neighbour.
+    the submodel of their neighbour. Operators that access a state stay together.
 
     Args:
         graph: Operators in topological order.
@@ -26,6 +27,9 @@ def acyclic_submodels(graph: OpGraph, devices: IntArray) -> IntArray:
     Returns:
         (n_operators,) submodel of each operator, numbered such that producers come first.
     """
+    if graph.states:
+        joined, labels, first = join_operators(graph)
+        return acyclic_submodels(joined, devices[first])[labels]
     source, target = graph.edge_index
     follows = graph.follows
     flow = graph.edge_index[:, ~(follows[source] | follows[target])]
@@ -34,6 +38,18 @@ def acyclic_submodels(graph: OpGraph, devices: IntArray) -> IntArray:
     joins = np.concatenate([flow, input_owners(graph, level)], axis=1)
     component = find_components(joins, devices, level)
     return number_by_level(adopt(graph, component, follows), level, follows)
+
+
+def join_operators(graph: OpGraph) -> tuple[OpGraph, IntArray, IntArray]:
+    """Make the operators that access a state one.
+
+    Returns:
+        The graph; (n_operators,) its operator of each one before; and (n_joined,) the first one
+        before of each of its operators.
+    """
+    labels = sort_labels(graph, join_states(graph, np.arange(len(graph))))
+    _, first = np.unique(labels, return_index=True)
+    return contract(graph, labels), labels, first.astype(np.int64)
 
 
 def submodel_devices(graph: OpGraph, devices: IntArray, submodels: IntArray) -> IntArray:
@@ -78,6 +94,12 @@ def sink(edges: IntArray, devices: IntArray, level: IntArray, component: IntArra
     return np.array(heights, dtype=np.int64)[component]
 
 
+def number_per_device(devices: IntArray) -> IntArray:
+    """(n,) how many entries before each one have the same device."""
+    same = devices[:, None] == devices[None, :]
+    return np.tril(same, -1).sum(axis=1).astype(np.int64)
+
+
 def input_owners(graph: OpGraph, rank: IntArray) -> IntArray:
     """(2, n) the reader of lowest rank of each Parameter, and each of its other readers."""
     pairs = [
@@ -117,8 +139,11 @@ def separating_colours(graph: OpGraph, devices: IntArray, submodels: IntArray) -
 
     Returns:
         (n_submodels,) small integers; two submodels of one device differ if an edge or a
-        Parameter connects them.
+        Parameter connects them. With states all submodels of a device differ, because HETERO
+        sometimes cuts submodels of one name once more, and may then part a state.
     """
+    if graph.states:
+        return number_per_device(submodel_devices(graph, devices, submodels))
     source, target = np.concatenate([graph.edge_index, input_owners(graph, submodels)], axis=1)
     touching = (devices[source] == devices[target]) & (submodels[source] != submodels[target])
     neighbours: dict[int, set[int]] = {}

@@ -13,6 +13,7 @@ from scipy.sparse.csgraph import connected_components
 from placement_gym.arrays import IntArray
 from placement_gym.errors import UserError, unknown_name
 from placement_gym.graph.operators import OpGraph, distinct_edges
+from placement_gym.graph.states import WRITER
 
 GRANULARITIES = ("op", "colocated", "fused")
 FINER = {"colocated": "fused", "fused": "op"}
@@ -58,6 +59,8 @@ def group(
         primitives: For ``"fused"``, the primitive of each IR node that is part of one
             (``primitives.query_primitives``).
 
+    The operators that access a state are one unit at every granularity.
+
     Raises:
         ValueError: The granularity is unknown, or ``"fused"`` without primitives.
     """
@@ -71,7 +74,7 @@ def group(
         labels = merge_cycles(graph, label_primitives(graph, primitives))
     else:
         raise UserError("granularity 'fused' needs primitives")
-    labels = sort_labels(graph, labels)
+    labels = sort_labels(graph, join_states(graph, labels))
     return Units(granularity, graph, labels, contract(graph, labels))
 
 
@@ -103,6 +106,18 @@ def label_primitives(graph: OpGraph, primitives: Mapping[str, str]) -> IntArray:
             follower = consumer.get(operator)
             labels[operator] = operator if follower is None else labels[follower]
     return labels
+
+
+def join_states(graph: OpGraph, labels: IntArray) -> IntArray:
+    """Merge the groups that access one state, and what then depends on itself."""
+    if not graph.states:
+        return labels
+    pairs = [(operators[0], one) for operators in graph.states for one in operators]
+    source, target = labels[np.array(pairs, dtype=np.int64).T]
+    n = len(graph)
+    matrix = csr_array((np.ones(len(source), dtype=np.int8), (source, target)), (n, n))
+    merged = connected_components(matrix, directed=False)[1]
+    return merge_cycles(graph, merged[labels].astype(np.int64))
 
 
 def merge_cycles(graph: OpGraph, labels: IntArray) -> IntArray:
@@ -138,8 +153,7 @@ def sort_labels(graph: OpGraph, labels: IntArray) -> IntArray:
 def contract(graph: OpGraph, labels: IntArray) -> OpGraph:
     """Build the quotient graph of a topologically numbered grouping."""
     n = int(labels.max()) + 1
-    last = np.zeros(n, dtype=np.int64)
-    np.maximum.at(last, labels, np.arange(len(graph)))
+    last = last_operators(graph, labels, n)
     members: list[list[str]] = [[] for _ in range(n)]
     for operator, unit in enumerate(labels.tolist()):
         members[unit] += graph.members[operator]
@@ -161,6 +175,15 @@ def contract(graph: OpGraph, labels: IntArray) -> OpGraph:
             for readers in graph.inputs
         ),
     )
+
+
+def last_operators(graph: OpGraph, labels: IntArray, n: int) -> IntArray:
+    """(n,) the last operator of each group, one that writes a state only if there is no other."""
+    writes = np.array([kind == WRITER for kind in graph.types], dtype=np.bool_)
+    rank = np.where(writes, 0, len(graph)) + np.arange(len(graph))
+    highest = np.zeros(n, dtype=np.int64)
+    np.maximum.at(highest, labels, rank)
+    return highest % len(graph)
 
 
 def count_units(units: Units) -> str:

@@ -20,11 +20,14 @@ class Builder:
         seed: Seed of the weights; two builders with one seed build equal models.
         compressed: Store weights as float16, each behind a ``Convert`` to float32, as an
             fp16-compressed IR does.
+        int8: Store matrices as int8, each behind a ``Convert`` and a ``Multiply`` with a scale for
+            each row, as weight-compressed language models do.
     """
 
-    def __init__(self, seed: int = 0, compressed: bool = False) -> None:
+    def __init__(self, seed: int = 0, compressed: bool = False, int8: bool = False) -> None:
         self.rng = np.random.default_rng(seed)
         self.compressed = compressed
+        self.int8 = int8
 
     def name(self, node: ov.Node, name: str) -> ov.Node:
         node.set_friendly_name(name)
@@ -35,11 +38,21 @@ class Builder:
         return self.name(ops.constant(np.asarray(value, dtype=dtype)), name)
 
     def weight(self, name: str, value: NDArray[Any]) -> ov.Node:
-        """A float32 weight, or its float16 form behind a Convert."""
+        """A float32 weight, or its compressed form behind operators that restore it."""
+        if self.int8 and value.ndim == 2:
+            return self.int8_matrix(name, value)
         if not self.compressed:
             return self.name(ops.constant(value.astype(np.float32, copy=False)), name)
         stored = self.name(ops.constant(value.astype(np.float16)), f"{name}/compressed")
         return self.name(ops.convert(stored, "f32"), name)
+
+    def int8_matrix(self, name: str, value: NDArray[Any]) -> ov.Node:
+        scale = (np.abs(value).max(axis=1, keepdims=True) / 127.0).astype(np.float32)
+        rounded = np.round(value / scale).astype(np.int8)
+        stored = self.name(ops.constant(rounded), f"{name}/compressed")
+        converted = self.name(ops.convert(stored, "f32"), f"{name}/converted")
+        scales = self.name(ops.constant(scale), f"{name}/scale")
+        return self.name(ops.multiply(converted, scales), name)
 
     def uniform(self, shape: Sequence[int], low: float, high: float) -> NDArray[np.float32]:
         values = self.rng.random(shape, dtype=np.float32)
@@ -95,10 +108,11 @@ class Builder:
 
     def dense(self, name: str, x: Tensor, features: int, gain: float = 1.0) -> ov.Node:
         """MatMul with a transposed weight, and a bias Add."""
-        inputs = x.shape[-1]
+        shape = (x.output(0) if isinstance(x, ov.Node) else x).partial_shape
+        rank, inputs = len(shape), shape[-1].get_length()
         weights = self.weight(f"{name}/weight", self.fan_in((features, inputs), inputs, gain))
         product = self.name(ops.matmul(x, weights, False, True), f"{name}/matmul")
-        bias_shape = (1,) * (len(x.shape) - 1) + (features,)
+        bias_shape = (1,) * (rank - 1) + (features,)
         bias = self.weight(f"{name}/bias", self.uniform(bias_shape, -0.1, 0.1))
         return self.name(ops.add(product, bias), f"{name}/add")
 
@@ -118,7 +132,20 @@ class Builder:
         node.output(0).get_tensor().set_names({name})
         return node
 
-    def model(self, name: str, outputs: dict[str, Tensor], inputs: Sequence[ov.Node]) -> ov.Model:
-        """The finished model; ``outputs`` maps the name of each Result to its tensor."""
+    def model(
+        self,
+        name: str,
+        outputs: dict[str, Tensor],
+        inputs: Sequence[ov.Node],
+        sinks: Sequence[ov.Node] = (),
+    ) -> ov.Model:
+        """The finished model.
+
+        Args:
+            name: Its name.
+            outputs: The name of each Result and its tensor.
+            inputs: Parameters.
+            sinks: ``Assign`` operators, which write the model's state.
+        """
         results = [self.name(ops.result(tensor), key) for key, tensor in outputs.items()]
-        return ov.Model(results, list(inputs), name)
+        return ov.Model(results, list(sinks), list(inputs), name)

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from placement_gym.errors import UserError
 from placement_gym.files import is_path
+from placement_gym.models.scenario import is_stateful
+from placement_gym.models.shapes import Shapes, advise_binding, bind_batch, bind_shapes
 
 if TYPE_CHECKING:
     import openvino as ov
 
-BUILT_IN = ("tiny", "resnet", "inception", "bert")
-NAME = re.compile(r"(?P<base>[a-z]+)(-(?P<tokens>\d+))?(?P<fp16>-fp16)?")
+BUILT_IN = ("tiny", "resnet", "inception", "bert", "gpt")
+NAME = re.compile(r"(?P<base>[a-z]+)(-(?P<number>\d+))?(-(?P<weights>fp16|int8))?")
 
 
 class ModelNotFoundError(UserError, FileNotFoundError):
@@ -25,40 +28,45 @@ class UnsupportedModelError(UserError):
     """The model cannot be placed as it is; the message says what to change."""
 
 
-def load(model: str | Path | ov.Model, sequence_length: int | None = None) -> ov.Model:
-    """Load the model to place: static shapes, no state, unique friendly names.
+def load(
+    model: str | Path | ov.Model,
+    sequence_length: int | None = None,
+    shapes: Shapes | None = None,
+) -> ov.Model:
+    """Load the model to place: static shapes unless it keeps state, unique friendly names.
 
     Args:
-        model: A built-in name, ``"resnet"``, ``"bert-8"`` (tokens) or ``"bert-8-fp16"``
-            (compressed weights); the path of any file that OpenVINO reads; or a model, which is
+        model: A built-in name, ``"resnet"``, ``"bert-8"`` (tokens), ``"bert-8-fp16"``
+            (compressed weights), ``"gpt"`` (four small layers), ``"gpt-12"`` (as many of GPT-2's)
+            or ``"gpt-12-int8"``; the path of any file that OpenVINO reads; or a model, which is
             cloned and left as it is.
         sequence_length: Tokens of ``"bert"``, as an alternative to the name.
+        shapes: Shapes of inputs by their names, which bind dynamic dimensions; see ``Shapes``.
 
     Raises:
         ModelNotFoundError: It is neither a built-in name nor a file.
-        UnsupportedModelError: It has dynamic shapes or state, or OpenVINO cannot read it.
+        UnsupportedModelError: It has dynamic shapes without state, or OpenVINO cannot read it.
         ValueError: The built-in model does not have the option.
     """
     import openvino as ov
 
     match = None if isinstance(model, ov.Model) else match_built_in(model)
-    if match and not (match["tokens"] and sequence_length):
-        tokens = int(match["tokens"]) if match["tokens"] else sequence_length
-        return build(match["base"], str(model), tokens, compressed=bool(match["fp16"]))
+    if match and not (match["number"] and sequence_length):
+        return prepare(build(match, sequence_length), shapes)
     if sequence_length is not None:
         raise UserError("sequence_length is an option of 'bert' alone; 'bert-8' says the same")
     if isinstance(model, ov.Model):
-        return prepare(model.clone())
+        return prepare(model.clone(), shapes)
     if not is_path(model):
         raise ModelNotFoundError(
             f"no model {str(model)!r}: give a file that OpenVINO reads, or one of {BUILT_IN} "
-            "('bert-8' for 8 tokens, '-fp16' for compressed weights)"
+            "('bert-8' for 8 tokens, 'gpt-12' for 12 layers, '-fp16' for compressed weights)"
         )
     try:
         read = ov.Core().read_model(model)
     except RuntimeError as error:
         raise UnsupportedModelError(f"OpenVINO cannot read {model}: {error}") from error
-    loaded = prepare(read)
+    loaded = prepare(read, shapes)
     loaded.set_friendly_name(Path(model).stem)
     return loaded
 
@@ -76,38 +84,45 @@ def is_model_file(model: str | Path | ov.Model) -> bool:
     return not isinstance(model, ov.Model) and not match_built_in(model) and is_path(model)
 
 
-def build(base: str, name: str, tokens: int | None, compressed: bool) -> ov.Model:
+def build(name: re.Match[str], sequence_length: int | None) -> ov.Model:
     """Build a built-in model under the name that was given."""
-    options: dict[str, int | bool] = {"compressed": compressed}
-    if tokens is not None:
+    base, number = name["base"], name["number"]
+    options: dict[str, int | bool] = {"compressed": name["weights"] == "fp16"}
+    if base == "gpt" and number:
+        options["layers"] = int(number)
+    elif number or sequence_length is not None:
         if base != "bert":
             raise UserError(f"{base} has no sequence length; only bert takes one, as in 'bert-8'")
-        options["sequence_length"] = tokens
+        options["sequence_length"] = int(number or sequence_length or 0)
+    if name["weights"] == "int8":
+        if base != "gpt":
+            raise UserError(f"{base} has no int8 weights, only gpt has; '-fp16' compresses others")
+        options["int8"] = True
     model: ov.Model = import_module(f"placement_gym.models.{base}").build(**options)
-    model.set_friendly_name(name)
+    model.set_friendly_name(name.string)
     return model
 
 
-def prepare(model: ov.Model) -> ov.Model:
+def prepare(model: ov.Model, shapes: Shapes | None = None) -> ov.Model:
     """Check that a model can be placed and make its friendly names unique, in place.
 
+    A model with state gets a batch of one where its batch is dynamic.
+
+    Args:
+        model: Any model.
+        shapes: Shapes that some of its inputs get first.
+
     Raises:
-        UnsupportedModelError: The model has dynamic shapes or state.
+        UserError: The model cannot have these shapes.
+        UnsupportedModelError: The model has dynamic shapes and no state.
     """
+    if shapes:
+        bind_shapes(model, shapes)
     nodes = model.get_ordered_ops()
-    stateful = [node for node in nodes if node.get_type_name() in ("ReadValue", "Assign")]
-    if stateful:
-        raise UnsupportedModelError(
-            f"the model keeps state ({stateful[0].get_friendly_name()}), which breaks when it is "
-            "split: export it without state, for example a transformer with use_cache=False"
-        )
-    for node in nodes:
-        if any(output.get_partial_shape().is_dynamic for output in node.outputs()):
-            shapes = {port.any_name: str(port.get_partial_shape()) for port in named_inputs(model)}
-            raise UnsupportedModelError(
-                f"{node.get_friendly_name()!r} has a dynamic shape; fix the inputs first, as in "
-                f"model.reshape({{name: shape}}); they are {shapes}"
-            )
+    if is_stateful(model):
+        bind_batch(model)
+    else:
+        check_static(model, nodes)
     seen: set[str] = set()
     for node in nodes:
         name = make_unique(node.get_friendly_name(), seen)
@@ -116,8 +131,17 @@ def prepare(model: ov.Model) -> ov.Model:
     return model
 
 
-def named_inputs(model: ov.Model) -> list[ov.Output]:
-    return [port for port in model.inputs if port.get_names()]
+def check_static(model: ov.Model, nodes: Sequence[ov.Node]) -> None:
+    """Raise if a node of a model without state has a dynamic shape.
+
+    Raises:
+        UnsupportedModelError: One has; the message says how to bind the inputs' dimensions.
+    """
+    for node in nodes:
+        if any(output.get_partial_shape().is_dynamic for output in node.outputs()):
+            raise UnsupportedModelError(
+                f"{node.get_friendly_name()!r} has a dynamic shape: {advise_binding(model)}"
+            )
 
 
 def make_unique(name: str, seen: set[str]) -> str:

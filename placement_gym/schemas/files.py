@@ -24,6 +24,7 @@ class PlacementFields(Fields):
     devices: Devices
     units: dict[Name, Name]
     members: dict[Name, list[Name]]
+    scenario: Name = ""
 
 
 class CostFields(Fields):

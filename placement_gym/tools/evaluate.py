@@ -6,17 +6,23 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from placement_gym.bench.run.environment import BenchEnv
 from placement_gym.bench.run.finalist import Finalist
 from placement_gym.bench.run.finalists import choose_finalist
 from placement_gym.bench.run.rows import to_plain
 from placement_gym.devices import collect_cautions
 from placement_gym.files import make_temporary_folder
+from placement_gym.models.shapes import Shapes
 from placement_gym.placement import Placement
 
 
 def evaluate_placement(
-    model: Any, placement: Placement | str | Path, split: str = "auto"
+    model: Any,
+    placement: Placement | str | Path,
+    split: str = "auto",
+    shapes: Shapes | None = None,
 ) -> dict[str, Any]:
     """Compile and measure a placement beside the fastest single device.
 
@@ -24,11 +30,13 @@ def evaluate_placement(
         model: The model it was made for, as for ``gym.make``.
         placement: A placement or its file; its devices and their settings are used.
         split: See ``placement_gym.compile_model``.
+        shapes: As for ``gym.make``; the scenario of a model with state is the placement's.
 
     Returns:
         model, notes, latency_ms, latency_p90_ms, reference_ms, best_single_ms, speedup,
         speedup_vs_best_single, noise, n_submodels, n_submodels_expected, beats_best_single, and
-        doubt: why the measurement decides nothing, or an empty string.
+        doubt: why the measurement decides nothing, or an empty string. For a model with state also
+        scenario, prefill_ms and token_ms.
 
     Raises:
         PlacementMismatchError: It was made for another model.
@@ -41,17 +49,22 @@ def evaluate_placement(
         "granularity": "op",
         "graph": chosen.graph,
         "split": split,
+        **({"shapes": dict(shapes)} if shapes else {}),
+        **({"scenario": chosen.scenario} if chosen.scenario else {}),
     }
     with (
         make_temporary_folder() as folder,
         closing(BenchEnv.make("DevicePlacement-v0", env_kwargs, folder)) as bench_env,
     ):
-        assignment = chosen.operator_devices(bench_env.base.problem.units.graph)
+        units = bench_env.base.problem.units
+        assignment = np.empty(len(units), dtype=np.int64)
+        assignment[units.of_operator] = chosen.operator_devices(units.graph)
         finalist = choose_finalist(bench_env, [assignment])
     return {
         "model": chosen.model,
         "notes": collect_cautions(bench_env.base.problem.devices, bench_env.measured),
         **summarize(finalist),
+        **describe_phases(finalist, chosen.scenario),
     }
 
 
@@ -74,3 +87,10 @@ def summarize(finalist: Finalist) -> dict[str, Any]:
         }
     )
     return values
+
+
+def describe_phases(finalist: Finalist, scenario: str) -> dict[str, Any]:
+    """The latencies of a scenario's phases; nothing without a scenario."""
+    measured = finalist.measurement
+    phases = {"prefill_ms": measured.prefill_ms, "token_ms": measured.token_ms}
+    return {"scenario": scenario, **phases} if scenario else {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from typing import Any
 
 from placement_gym.backends.measured.build import build_measured_backend
@@ -11,6 +12,7 @@ from placement_gym.backends.measured.profile import check_can_be_profiled
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
 from placement_gym.errors import UserError
 from placement_gym.graph.units import FEW_UNITS, FINER, count_units
+from placement_gym.models.shapes import Shapes
 from placement_gym.texts import make_printable
 
 DEFAULT_GRANULARITY = "fused"
@@ -22,6 +24,8 @@ def build_backend_to_split(
     granularity: str = DEFAULT_GRANULARITY,
     protocol: TimingProtocol | None = None,
     quiet: bool = False,
+    shapes: Shapes | None = None,
+    scenario: str | None = None,
 ) -> tuple[MeasuringBackend, list[str]]:
     """A measured backend with at least four units, where a finer granularity can make them.
 
@@ -34,6 +38,8 @@ def build_backend_to_split(
         granularity: Where to start: ``"colocated"``, ``"fused"`` or ``"op"``.
         protocol: How often things run.
         quiet: Leave standard error alone.
+        shapes: As for ``gym.make``.
+        scenario: As for ``gym.make``.
 
     Returns:
         The backend; and notes on how many units there are, and why they are finer than asked for.
@@ -41,15 +47,25 @@ def build_backend_to_split(
     Raises:
         UserError: There are fewer than two units, or the problem cannot be profiled.
     """
-    backend = build_measured_backend(model, devices, granularity, protocol=protocol)
+    build = partial(
+        build_measured_backend,
+        model,
+        devices,
+        protocol=protocol,
+        shapes=shapes,
+        scenario=scenario,
+    )
+    backend = build(granularity=granularity)
     notes = []
     while backend.problem.n_units < FEW_UNITS and granularity in FINER:
         found, finer = count_units(backend.problem.units), FINER[granularity]
         notes.append(f"granularity {granularity!r} leaves {found}, too few: {finer!r} is used")
         granularity = finer
-        backend = build_measured_backend(model, devices, granularity, protocol=protocol)
+        backend = build(granularity=granularity)
     problem = backend.problem
     notes.append(f"{count_units(problem.units)} to place (granularity {granularity!r})")
+    if problem.units.graph.scenario:
+        notes.append(f"latencies are those of scenario {problem.units.graph.scenario!r}")
     if not quiet:
         name = make_printable(problem.units.graph.model)
         print(f"{name}: {'; '.join(notes)}", file=sys.stderr, flush=True)

@@ -23,6 +23,7 @@ from placement_gym.bench.run.verdict import UNDECIDED, WITHIN_NOISE, YES, compar
 from placement_gym.devices import collect_cautions
 from placement_gym.errors import EngineError
 from placement_gym.files import keep_if_possible, make_output_folder, safe_name, write_text
+from placement_gym.models.shapes import Shapes
 from placement_gym.patterns import prefixes, windows
 from placement_gym.placement import Placement
 from placement_gym.problem import Problem
@@ -66,6 +67,8 @@ def plan(
     time_limit_s: float = 10.0,
     refresh: bool = False,
     quiet: bool = False,
+    shapes: Shapes | None = None,
+    scenario: str | None = None,
 ) -> Document:
     """Find the placement to deploy: solved on a profile, and measured before it is handed over.
 
@@ -83,6 +86,8 @@ def plan(
         time_limit_s: For the mixed-integer program.
         refresh: Profile again, even if this machine has a profile.
         quiet: Show no progress.
+        shapes: As for ``gym.make``.
+        scenario: As for ``gym.make``.
 
     Returns:
         ``model``, ``devices``, ``notes``, ``plan`` (the row's label), ``verdict``, ``bound_ms`` of
@@ -90,7 +95,8 @@ def plan(
         ``alone`` (a single device), ``predicted_ms``, ``error`` (why it was not measured, or an
         empty string), ``doubt`` (why its measurement decides nothing, or an empty string), and,
         None where there is an error, ``measured_ms``, ``speedup`` over the fastest feasible single
-        device, ``noise``, ``n_submodels``.
+        device, ``noise``, ``n_submodels``, and for a model with state ``prefill_ms`` and
+        ``token_ms``.
 
     Raises:
         UserError: ``out`` cannot be written, or the problem cannot be split or profiled.
@@ -98,7 +104,9 @@ def plan(
     """
     started = perf_counter()
     folder = make_output_folder(out)
-    backend, notes = build_backend_to_split(model, devices, granularity, QUICK, quiet)
+    backend, notes = build_backend_to_split(
+        model, devices, granularity, QUICK, quiet, shapes, scenario
+    )
     with closing(backend), explain_interrupt(backend, quick=True):
         twin = SimulatedBackend(backend.problem, load_or_measure(backend, refresh, quiet, True))
         candidates, bound_ms = propose_candidates(twin, time_limit_s)
@@ -230,6 +238,8 @@ def measured_values(found: Measurement | None, best: Measurement | None) -> dict
         "noise": found.noise + (0.0 if best in (None, found) else best.noise),
         "n_submodels": found.n_submodels,
         "doubt": found.doubt or (best.doubt if best else ""),
+        **({} if found.prefill_ms is None else {"prefill_ms": found.prefill_ms}),
+        **({} if found.token_ms is None else {"token_ms": found.token_ms}),
     }
 
 

@@ -66,3 +66,61 @@ def save_chain_ir(path: Path) -> Path:
     """Write the chain as OpenVINO's IR."""
     ov.save_model(make_chain(), path, compress_to_fp16=False)
     return path
+
+
+def make_decoder(n_layers: int = 2, width: int = 16, heads: int = 2) -> ov.Model:
+    """A language model as exporters write it: batch and tokens are dynamic, shapes are computed.
+
+    States begin as a Broadcast to the batch of the inputs, beams reorder them, the positions follow
+    from the length of the first state, and attention is made of its parts.
+    """
+    rng = np.random.default_rng(0)
+
+    def matrix(*shape: int) -> ov.Node:
+        return ops.constant(rng.normal(0.0, 0.4, shape).astype(np.float32))
+
+    def size(x: ov.Node | ov.Output, axis: int) -> ov.Node:
+        shape = ops.shape_of(x, "i64")
+        return ops.gather(shape, ops.constant([axis]), ops.constant(0))
+
+    def heads_of(x: ov.Node) -> ov.Node:
+        split = ops.concat(
+            [size(tokens, 0), size(tokens, 1), ops.constant([heads, width // heads])], 0
+        )
+        product = ops.matmul(x, matrix(width, width), False, False)
+        return ops.transpose(ops.reshape(product, split, False), ops.constant([0, 2, 1, 3]))
+
+    def remember(name: str, new: ov.Node) -> ov.Node:
+        shape = ops.concat([size(tokens, 0), ops.constant([heads, 0, width // heads])], 0)
+        empty = ops.broadcast(ops.constant(np.float32(0.0)), shape)
+        past = ops.read_value(empty, name, np.float32, [-1, heads, -1, width // heads])
+        pasts.append(past)
+        whole = ops.concat([ops.gather(past, beams, ops.constant(0)), new], 2)
+        sinks.append(ops.assign(whole, name))
+        return whole
+
+    tokens, mask = (ops.parameter([-1, -1], np.int64, name=name) for name in ("input_ids", "mask"))
+    beams = ops.parameter([-1], np.int32, name="beam_idx")
+    for port in (tokens, mask, beams):
+        port.output(0).get_tensor().set_names({port.get_friendly_name()})
+    sinks: list[ov.Node] = []
+    pasts: list[ov.Node] = []
+    hidden = ops.multiply(ops.subtract(ops.constant(np.float32(1.0)), ops.convert(mask, "f32")),
+                          ops.constant(np.float32(-1e4)))  # fmt: skip
+    hidden = ops.unsqueeze(hidden, ops.constant([1, 2]))
+    x: ov.Node = ops.gather(matrix(8, width), tokens, ops.constant(0))
+    for layer in range(n_layers):
+        query, key, value = (heads_of(x) for _ in range(3))
+        key, value = remember(f"key{layer}", key), remember(f"value{layer}", value)
+        if layer == 0:
+            past = ops.squeeze(size(pasts[0], 2), ops.constant([0]))
+            end = ops.add(past, ops.squeeze(size(tokens, 1), ops.constant([0])))
+            places = ops.range(past, end, ops.constant(1), "i64")
+            wave = ops.unsqueeze(ops.sin(ops.convert(places, "f32")), ops.constant([0, 2]))
+        scores = ops.add(ops.matmul(query, key, False, True), hidden)
+        context = ops.matmul(ops.softmax(scores, -1), value, False, False)
+        whole = ops.concat([size(tokens, 0), size(tokens, 1), ops.constant([width])], 0)
+        context = ops.reshape(ops.transpose(context, ops.constant([0, 2, 1, 3])), whole, False)
+        x = ops.add(x, ops.add(ops.tanh(context), wave))
+    logits = ops.matmul(x, matrix(width, 8), False, False)
+    return ov.Model([ops.result(logits)], sinks, [tokens, mask, beams], "decoder")

@@ -6,7 +6,7 @@ import os
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -18,12 +18,13 @@ from placement_gym.arrays import FloatArray, IntArray
 from placement_gym.backends.failures import EngineFailureError, Kind, check_values, classify
 from placement_gym.backends.measured import counters, hetero, own_choice, timing
 from placement_gym.backends.measured.health import Session, mark_busy
+from placement_gym.backends.measured.inferences import Inferences, prepare_inferences
 from placement_gym.backends.measured.lock import measurement_lock
 from placement_gym.backends.measured.measuring import MakeCosts, MeasuringBackend
 from placement_gym.backends.measured.outputs import (
     all_finite,
     compare_outputs,
-    sample_inputs,
+    sample_steps,
     tolerance,
 )
 from placement_gym.backends.measured.reporter import Reporter
@@ -41,7 +42,10 @@ Remeasure = Callable[[Sequence[IntArray], TimingProtocol], list[Measurement]]
 
 @dataclass(frozen=True)
 class Compilation:
-    """Facts about a compiled placement, and the seconds that compiling took."""
+    """Facts about a compiled placement, and the seconds that compiling took.
+
+    Once it is timed it also has the latencies of a scenario's phases.
+    """
 
     n_submodels: int
     n_submodels_expected: int
@@ -49,29 +53,39 @@ class Compilation:
     transfer_bytes: int
     memory_bytes: tuple[int, ...]
     compile_s: float
+    prefill_ms: float | None = None
+    token_ms: float | None = None
 
 
 @dataclass(frozen=True)
 class Candidate:
     """A compiled placement, ready to run."""
 
-    request: ov.InferRequest
+    inferences: Inferences
     compilation: Compilation
-    reporter: Reporter
 
     def run(self) -> None:
-        self.reporter.beat("an inference")
-        self.request.infer()
+        self.inferences.run()
+
+    def forget(self) -> None:
+        """Begin to time phases anew."""
+        self.inferences.forget()
 
     def outputs(self) -> list[NDArray[Any]]:
-        return [tensor.data.copy() for tensor in self.request.output_tensors]
+        return self.inferences.outputs()
+
+    def summarize(self) -> Compilation:
+        """What is known of it now that it has been timed."""
+        prefill_ms, token_ms = self.inferences.phases_ms() or (None, None)
+        return replace(self.compilation, prefill_ms=prefill_ms, token_ms=token_ms)
 
 
 class MeasuredBackend(MeasuringBackend):
     """Compiles and times placements of one model, in this process.
 
     Every arm, the single-device reference included, is compiled by HETERO with the same settings
-    and run with the same inputs by one synchronous request.
+    and run with the same inputs by one synchronous request. Of a model with state a run is the
+    scenario of the problem's graph, and outputs are compared after each of its inferences.
 
     Args:
         core: Knows the devices of ``problem``.
@@ -108,7 +122,8 @@ class MeasuredBackend(MeasuringBackend):
         self.remeasure_elsewhere = remeasure_elsewhere
         self.reporter = reporter or Reporter()
         self.tolerance = tolerance(problem.devices)
-        self.inputs = sample_inputs(model)
+        self.stateful = bool(problem.units.graph.scenario)
+        self.steps = sample_steps(model, problem.units.graph.scenario)
         self.owner = os.getpid()
         register(core, problem.devices)
 
@@ -137,7 +152,7 @@ class MeasuredBackend(MeasuringBackend):
             except Exception as error:
                 raise classify(error) from error
             measure_s = perf_counter() - started - candidate.compilation.compile_s
-            return check_values(summarize(candidate.compilation, reference, times, measure_s))
+            return check_values(summarize(candidate.summarize(), reference, times, measure_s))
 
     def restart(self) -> None:
         """Drop the compiled reference; the process stays."""
@@ -162,7 +177,9 @@ class MeasuredBackend(MeasuringBackend):
             except Exception as error:
                 raise classify(error) from error
         samples = np.stack([times for _, times in rounds], axis=1)
-        compilations = rounds[-1][0]
+        compilations = [
+            join_rounds(found) for found in zip(*(one for one, _ in rounds), strict=True)
+        ]
         return [
             mark_busy(check_values(summarize(compilation, samples[0], times)))
             for compilation, times in zip(compilations, samples, strict=True)
@@ -179,7 +196,7 @@ class MeasuredBackend(MeasuringBackend):
         arms = [self.compile_and_check(assignment) for assignment in assignments[::step]][::step]
         self.warm_up(arms)
         times = timing.time_interleaved([arm.run for arm in arms], self.protocol.final_repeats)
-        return [arm.compilation for arm in arms], times
+        return [arm.summarize() for arm in arms], times
 
     def time_until_steady(self, candidate: Candidate) -> timing.Samples:
         """(2, n_blocks, runs) ms of reference and candidate, of all steady attempts."""
@@ -199,6 +216,8 @@ class MeasuredBackend(MeasuringBackend):
         for _ in range(self.protocol.warmup):
             for candidate in candidates:
                 candidate.run()
+        for candidate in candidates:
+            candidate.forget()
 
     def compile_and_check(self, assignment: IntArray) -> Candidate:
         """Compile, run once and compare the outputs with those of the reference device.
@@ -224,7 +243,7 @@ class MeasuredBackend(MeasuringBackend):
         compile_s = perf_counter() - started
         self.reporter.beat("the first inference")
         request = compiled.create_infer_request()
-        request.infer(dict(enumerate(self.inputs)))
+        inferences = prepare_inferences(request, self.steps, self.stateful, self.reporter.beat)
         compilation = Compilation(
             hetero.count_submodels(compiled),
             partition.n_submodels,
@@ -232,7 +251,7 @@ class MeasuredBackend(MeasuringBackend):
             tuple(self.problem.memory_bytes(assignment).tolist()),
             compile_s,
         )
-        return Candidate(request, compilation, self.reporter)
+        return Candidate(inferences, compilation)
 
     @cached_property
     def reference(self) -> Candidate:
@@ -291,7 +310,8 @@ class MeasuredBackend(MeasuringBackend):
                 self.model,
                 self.problem.units.graph,
                 self.problem.devices[device],
-                self.inputs,
+                self.steps,
+                self.stateful,
                 self.protocol.counter_inferences,
                 self.reporter.beat,
             )
@@ -322,6 +342,15 @@ class MeasuredBackend(MeasuringBackend):
         """Drop the compiled reference and its outputs."""
         for key in ("reference", "expected_outputs"):
             self.__dict__.pop(key, None)
+
+
+def join_rounds(rounds: Sequence[Compilation]) -> Compilation:
+    """The last compilation of a placement, with the medians of its phases over all of them."""
+    if rounds[-1].prefill_ms is None:
+        return rounds[-1]
+    phases = np.array([(one.prefill_ms, one.token_ms) for one in rounds], dtype=np.float64)
+    prefill_ms, token_ms = np.median(phases, axis=0).tolist()
+    return replace(rounds[-1], prefill_ms=prefill_ms, token_ms=token_ms)
 
 
 def summarize(

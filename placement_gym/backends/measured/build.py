@@ -27,6 +27,7 @@ from placement_gym.graph.extract import extract
 from placement_gym.graph.units import Units, group
 from placement_gym.models import load
 from placement_gym.models.loading import is_model_file
+from placement_gym.models.shapes import Shapes
 from placement_gym.problem import Problem
 
 if TYPE_CHECKING:
@@ -43,6 +44,8 @@ def build_measured_backend(
     sequence_length: int | None = None,
     isolate: bool = True,
     timeout_s: float = TIMEOUT_S,
+    shapes: Shapes | None = None,
+    scenario: str | None = None,
 ) -> MeasuringBackend:
     """The backend of ``MeasuredEnv``; see there for the arguments and errors."""
     import openvino as ov
@@ -50,12 +53,12 @@ def build_measured_backend(
     specs = find_machine_devices(ov.Core(), devices)
     fused = granularity == "fused"
     if isolate:
-        loaded, found = load_and_inspect(model, sequence_length, specs, fused, timeout_s)
+        loaded, found = load_and_inspect(model, sequence_length, shapes, specs, fused, timeout_s)
     else:
-        loaded = load(model, sequence_length)
+        loaded = load(model, sequence_length, shapes)
         found = inspect(loaded, specs, fused)
-    source = ModelSource.of(model, sequence_length, loaded)
-    units = group(extract(loaded, graph), granularity, found.primitives)
+    source = ModelSource.of(model, sequence_length, loaded, shapes)
+    units = group(extract(loaded, graph, scenario), granularity, found.primitives)
     problem = Problem(units, specs, find_supported(units, found.operators))
     engine = Engine(source, Recipe.of(problem, graph, split), timeout_s)
     if isolate:
@@ -68,6 +71,7 @@ def build_measured_backend(
 def load_and_inspect(
     model: str | Path | ov.Model,
     sequence_length: int | None,
+    shapes: Shapes | None,
     devices: Sequence[DeviceSpec],
     fused: bool,
     timeout_s: float,
@@ -81,20 +85,25 @@ def load_and_inspect(
         EngineError: OpenVINO failed, or the process died or hangs.
     """
     if not is_model_file(model):
-        loaded = load(model, sequence_length)
-        source = ModelSource.of(model, sequence_length, loaded)
+        loaded = load(model, sequence_length, shapes)
+        source = ModelSource.of(model, sequence_length, loaded, shapes)
         return loaded, inspect_in_new_process(source, devices, fused, timeout_s)
     try:
-        source = ModelSource(model, sequence_length)
+        source = ModelSource(model, sequence_length, shapes=shapes)
         found = inspect_in_new_process(source, devices, fused, timeout_s)
     except UserError:
-        load(model, sequence_length)  # it was read, and raises here what it raised there
+        load(model, sequence_length, shapes)  # it was read, and raises here what it raised there
         raise
-    return load(model, sequence_length), found
+    return load(model, sequence_length, shapes), found
 
 
 def group_model(
-    model: str | Path | ov.Model, granularity: str, view: str, sequence_length: int | None
+    model: str | Path | ov.Model,
+    granularity: str,
+    view: str,
+    sequence_length: int | None,
+    shapes: Shapes | None = None,
+    scenario: str | None = None,
 ) -> Units:
     """Group the operators of a model; ``"fused"`` takes the primitives that the CPU executes.
 
@@ -102,6 +111,6 @@ def group_model(
         EngineError: The CPU cannot compile the model.
     """
     if granularity == "fused":
-        loaded, found = load_and_inspect(model, sequence_length, (), True, TIMEOUT_S)
-        return group(extract(loaded, view), granularity, found.primitives)
-    return group(extract(load(model, sequence_length), view), granularity)
+        loaded, found = load_and_inspect(model, sequence_length, shapes, (), True, TIMEOUT_S)
+        return group(extract(loaded, view, scenario), granularity, found.primitives)
+    return group(extract(load(model, sequence_length, shapes), view, scenario), granularity)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from placement_gym.arrays import FloatArray
+from placement_gym.backends.measured.inferences import Inputs
 from placement_gym.devices import DeviceSpec
 from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.primitives import members_of_primitives
@@ -24,7 +24,8 @@ def measure_operator_times(
     model: ov.Model,
     graph: OpGraph,
     device: DeviceSpec,
-    inputs: Sequence[NDArray[Any]],
+    steps: Sequence[Inputs],
+    stateful: bool,
     inferences: int,
     beat: Callable[[str], object],
 ) -> FloatArray:
@@ -38,8 +39,10 @@ def measure_operator_times(
         model: As ``models.load`` returns it.
         graph: The operators of ``model``.
         device: The device, with its settings.
-        inputs: One array per input of the model.
-        inferences: Number of inferences whose counters are read.
+        steps: (n_inferences,) one array per input of the model for each inference of its scenario;
+            a single one for a model without state.
+        stateful: Whether the model keeps state; times are then sums over the scenario.
+        inferences: Number of inferences, or scenarios, whose counters are read.
         beat: Called with the name of each step as it begins.
     """
     properties = device.compile_properties() | {"PERF_COUNT": True}
@@ -47,17 +50,12 @@ def measure_operator_times(
     compiled = core.compile_model(model, device.name, properties)
     beat("the first inference with counters")
     request = compiled.create_infer_request()
-    request.infer(dict(enumerate(inputs)))
-    for _ in range(WARMUP):
-        beat("an inference with counters")
-        request.infer()
+    request.infer(dict(enumerate(steps[0])))
     samples: dict[str, list[float]] = {}
-    for _ in range(inferences):
-        beat("an inference with counters")
-        request.infer()
-        for primitive in request.profiling_info:
-            ms = primitive.real_time.total_seconds() * 1e3
-            samples.setdefault(primitive.node_name, []).append(ms)
+    for run in range(WARMUP + inferences):
+        for name, ms in run_with_counters(request, steps if stateful else [[]], beat).items():
+            if run >= WARMUP:
+                samples.setdefault(name, []).append(ms)
     owner = {name: i for i, names in enumerate(graph.members) for name in names}
     fused = members_of_primitives(compiled)
     times = np.zeros(len(graph))
@@ -67,3 +65,24 @@ def measure_operator_times(
         if owners:
             times[max(owners, key=lambda i: (graph.flops[i], -i))] += float(np.median(ms_list))
     return times
+
+
+def run_with_counters(
+    request: ov.InferRequest, steps: Sequence[Inputs], beat: Callable[[str], object]
+) -> dict[str, float]:
+    """Run each step on a state that is reset; primitive -> its ms in all of them together.
+
+    Args:
+        request: Of a model that is compiled with counters.
+        steps: Inputs of each inference; an empty list keeps those that are set.
+        beat: Called with the name of each step as it begins.
+    """
+    request.reset_state()
+    total: dict[str, float] = {}
+    for inputs in steps:
+        beat("an inference with counters")
+        request.infer(dict(enumerate(inputs)))
+        for primitive in request.profiling_info:
+            ms = primitive.real_time.total_seconds() * 1e3
+            total[primitive.node_name] = total.get(primitive.node_name, 0.0) + ms
+    return total

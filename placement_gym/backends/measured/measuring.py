@@ -176,7 +176,13 @@ class MeasuringBackend(ABC):
         """The measurement of a placement that was not run or failed."""
         traffic, held = self.problem.traffic(assignment), self.problem.memory_bytes(assignment)
         failed = Measurement.failed(error, self.reference_ms, traffic, tuple(held.tolist()))
-        return replace(failed, noise_floor=self.session.noise_floor)
+        unknown = float("nan") if self.problem.units.graph.scenario else None
+        return replace(
+            failed,
+            noise_floor=self.session.noise_floor,
+            prefill_ms=unknown,
+            token_ms=unknown,
+        )
 
     def infeasibility(self, assignment: IntArray) -> str:
         """See ``Backend.infeasibility``."""

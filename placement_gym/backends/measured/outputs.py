@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from placement_gym.devices import DeviceSpec
+from placement_gym.models.scenario import Scenario, Step, input_shape
 
 if TYPE_CHECKING:
     import openvino as ov
@@ -29,11 +30,34 @@ def sample_inputs(model: ov.Model) -> list[NDArray[Any]]:
     Small integers are valid indices for every embedding; a random mask could hide every token.
     """
     rng = np.random.default_rng(0)
-    return [sample_input(port, rng) for port in model.inputs]
+    return [sample_input(port, tuple(port.get_shape()), rng) for port in model.inputs]
 
 
-def sample_input(port: ov.Output, rng: np.random.Generator) -> NDArray[Any]:
-    shape, dtype = tuple(port.get_shape()), port.get_element_type().to_dtype()
+def sample_steps(model: ov.Model, scenario: str) -> list[list[NDArray[Any]]]:
+    """(n_inferences,) the inputs of each inference: one without a scenario.
+
+    They are those of ``sample_inputs``, but that positions count the tokens and each beam
+    continues itself.
+    """
+    if not scenario:
+        return [sample_inputs(model)]
+    rng = np.random.default_rng(0)
+    steps = Scenario.parse(scenario).steps()
+    return [[sample_at_step(port, step, rng) for port in model.inputs] for step in steps]
+
+
+def sample_at_step(port: ov.Output, step: Step, rng: np.random.Generator) -> NDArray[Any]:
+    shape, name = input_shape(port, step), port.get_node().get_friendly_name()
+    dtype = port.get_element_type().to_dtype()
+    if "position" in name and np.issubdtype(dtype, np.integer):
+        return np.broadcast_to(step.past + np.arange(shape[-1]), shape).astype(dtype)
+    if "beam" in name:
+        return np.arange(shape[0]).astype(dtype)
+    return sample_input(port, shape, rng)
+
+
+def sample_input(port: ov.Output, shape: tuple[int, ...], rng: np.random.Generator) -> NDArray[Any]:
+    dtype = port.get_element_type().to_dtype()
     if "mask" in port.get_node().get_friendly_name():
         return np.ones(shape, dtype)
     if np.issubdtype(dtype, np.floating):

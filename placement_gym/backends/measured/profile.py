@@ -33,7 +33,7 @@ SEED = 20_202
 METHOD = 2
 """Changes with what a profile measures or how it is kept, so that older ones are not read."""
 MIN_TRANSFER_MS = 0.02
-"""Least cost of a transfer, without which a solver trusts a lucky fit and cuts too often."""
+"""Least cost of a transfer in an inference: below it a solver trusts a lucky fit and cuts more."""
 SPARE_MEASUREMENTS = 2
 """Measurements that a fit needs beyond the number of its unknowns."""
 
@@ -228,7 +228,7 @@ def fit_costs(
         ]
     )
     lowest = np.zeros(design.shape[1])
-    lowest[n_devices : n_devices + len(links)] = MIN_TRANSFER_MS
+    lowest[n_devices : n_devices + len(links)] = MIN_TRANSFER_MS * problem.units.graph.n_inferences
     relative = design / latency_ms[:, None]
     solution = lsq_linear(relative, np.ones(len(pairs)), bounds=(lowest, np.inf)).x
     ends = np.cumsum([n_devices, len(links), len(links)])

@@ -22,6 +22,7 @@ from placement_gym.graph.units import Units, contract
 from placement_gym.models import load
 from placement_gym.models.loading import match_built_in
 from placement_gym.models.saving import write_model
+from placement_gym.models.shapes import Shapes
 from placement_gym.problem import Problem
 
 if TYPE_CHECKING:
@@ -38,19 +39,25 @@ class ModelSource:
         model: As for ``models.load``.
         sequence_length: As for ``models.load``.
         loaded: What was loaded, where ``model`` is in memory.
+        shapes: As for ``models.load``.
     """
 
     model: str | Path | ov.Model
     sequence_length: int | None = None
     loaded: ov.Model | None = None
+    shapes: Shapes | None = None
 
     @classmethod
     def of(
-        cls, model: str | Path | ov.Model, sequence_length: int | None, loaded: ov.Model
+        cls,
+        model: str | Path | ov.Model,
+        sequence_length: int | None,
+        loaded: ov.Model,
+        shapes: Shapes | None = None,
     ) -> ModelSource:
         """The source of a model that has been loaded."""
         in_memory = not isinstance(model, (str, Path))
-        return cls(model, sequence_length, loaded if in_memory else None)
+        return cls(model, sequence_length, loaded if in_memory else None, shapes)
 
     @contextmanager
     def as_file(self) -> Iterator[Json]:
@@ -62,7 +69,8 @@ class ModelSource:
         if self.loaded is None:
             name = str(self.model)
             name = name if match_built_in(name) else str(Path(name).resolve())
-            yield {"model": name, "sequence_length": self.sequence_length}
+            bound = {"shapes": dict(self.shapes)} if self.shapes else {}
+            yield {"model": name, "sequence_length": self.sequence_length, **bound}
             return
         with make_temporary_folder() as folder:
             file = folder / "model.xml"
@@ -83,6 +91,7 @@ class Recipe:
         supported: (n_units, n_devices) whether the device runs the unit.
         split: Way of splitting.
         operators: What identifies the operators, whatever their order.
+        scenario: Of a model with state, else None.
     """
 
     name: str
@@ -93,6 +102,7 @@ class Recipe:
     supported: list[list[bool]]
     split: str
     operators: str
+    scenario: str | None = None
 
     @classmethod
     def of(cls, problem: Problem, view: str, split: str) -> Recipe:
@@ -106,6 +116,7 @@ class Recipe:
             problem.supported.tolist(),
             split,
             units.graph.fingerprint(),
+            units.graph.scenario or None,
         )
 
     def to_json(self) -> Json:
@@ -124,7 +135,7 @@ class Recipe:
         register(core, devices)
         model = load(**source)
         model.set_friendly_name(self.name)
-        graph = extract(model, self.view)
+        graph = extract(model, self.view, self.scenario)
         self.check(graph)
         labels = np.array([self.unit_of[name] for name in graph.names], dtype=np.int64)
         units = Units(self.granularity, graph, labels, contract(graph, labels))

@@ -20,7 +20,8 @@ def separate_static_values(
     """Give every reader static values of its own submodel, in place.
 
     Shape arithmetic is replaced by its result, as a pattern that arrives as data makes HETERO's
-    requests fail; chains on weights are copied, so that compressed weights stay compressed.
+    requests fail; on dynamic shapes it is copied. Chains on weights are copied too, so that
+    compressed weights stay compressed.
 
     Args:
         model: A model that is about to be compiled.
@@ -58,7 +59,8 @@ class Separator:
         node = output.get_node()
         if not self.is_static(node):
             return output
-        if node.get_type_name() != "Constant" and output.get_element_type().is_integral_number():
+        integral = output.get_element_type().is_integral_number()
+        if node.get_type_name() != "Constant" and integral and is_known(node):
             return self.fold(output, submodel)
         return self.copy(node, submodel).output(output.get_index())
 
@@ -86,6 +88,13 @@ class Separator:
         node.set_friendly_name(f"{name}/submodel{submodel}")
         self.owner[node.get_friendly_name()] = submodel
         self.copies[key] = node
+
+
+def is_known(node: ov.Node) -> bool:
+    """Whether a static node has one value, whatever the lengths of dynamic dimensions."""
+    if node.get_type_name() == "ShapeOf":
+        return bool(node.input(0).get_partial_shape().is_static)
+    return all(is_known(port.get_source_output().get_node()) for port in node.inputs())
 
 
 def duplicate(node: ov.Node, inputs: list[ov.Output]) -> ov.Node:

@@ -16,6 +16,7 @@ from placement_gym.graph.extract import VIEWS
 from placement_gym.graph.families.names import build_family, is_family
 from placement_gym.graph.synthetic import is_synthetic, synthetic
 from placement_gym.graph.units import Units, group
+from placement_gym.models.shapes import Shapes
 from placement_gym.problem import Problem
 
 if TYPE_CHECKING:
@@ -46,15 +47,20 @@ def build_simulated_problem(
     graph: str = "folded",
     costs: str | Path | None = None,
     sequence_length: int | None = None,
+    shapes: Shapes | None = None,
+    scenario: str | None = None,
 ) -> SimulatedProblem:
     """Build the problem of ``SimulatedEnv``; see there for arguments and errors."""
     if is_workload(model):
         if graph not in VIEWS:
             raise unknown_name("graph", graph, VIEWS)
+        check_no_shapes(model, shapes, scenario)
         return build_workload_problem(Path(str(model)), devices, granularity, costs)
     if costs == "profiled":
-        return build_profiled_problem(model, devices, granularity, graph, sequence_length)
-    units = build_units(model, granularity, graph, sequence_length)
+        return build_profiled_problem(
+            model, devices, granularity, graph, sequence_length, shapes, scenario
+        )
+    units = build_units(model, granularity, graph, sequence_length, shapes, scenario)
     specs = parse_devices(DEFAULT_DEVICES if devices is None else devices)
     if costs is None or costs == "analytic":
         table = analytic(units.graph, specs)
@@ -69,18 +75,34 @@ def default_schedule(model: object) -> str:
     return "list" if is_workload(model) else "serial"
 
 
+def check_no_shapes(model: object, shapes: Shapes | None, scenario: str | None) -> None:
+    """Raise if a graph that is no OpenVINO model is given shapes or a scenario.
+
+    Raises:
+        UserError: It is.
+    """
+    if shapes or scenario is not None:
+        raise UserError(f"shapes and scenario are those of OpenVINO models, and not of {model!r}")
+
+
 def build_units(
-    model: str | Path | ov.Model, granularity: str, graph: str, sequence_length: int | None
+    model: str | Path | ov.Model,
+    granularity: str,
+    graph: str,
+    sequence_length: int | None,
+    shapes: Shapes | None = None,
+    scenario: str | None = None,
 ) -> Units:
     """Group the operators of a generated graph, or of a model that OpenVINO reads."""
     if is_synthetic(model) or is_family(model):
         if graph not in VIEWS:
             raise unknown_name("graph", graph, VIEWS)
+        check_no_shapes(model, shapes, scenario)
         generated = synthetic(str(model)) if is_synthetic(model) else build_family(str(model))
         return group(generated, "op" if granularity == "fused" else granularity)
     from placement_gym.backends.measured.build import group_model
 
-    return group_model(model, granularity, graph, sequence_length)
+    return group_model(model, granularity, graph, sequence_length, shapes, scenario)
 
 
 def build_workload_problem(
@@ -105,12 +127,20 @@ def build_profiled_problem(
     granularity: str,
     graph: str,
     sequence_length: int | None,
+    shapes: Shapes | None = None,
+    scenario: str | None = None,
 ) -> SimulatedProblem:
     """Build the simulated twin of this machine's devices from their profile."""
     from placement_gym.backends.measured.build import build_measured_backend
 
     backend = build_measured_backend(
-        model, devices, granularity, graph, sequence_length=sequence_length
+        model,
+        devices,
+        granularity,
+        graph,
+        sequence_length=sequence_length,
+        shapes=shapes,
+        scenario=scenario,
     )
     return SimulatedProblem(backend.problem, backend.cost_table(), default_schedule(model))
 

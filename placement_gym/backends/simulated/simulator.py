@@ -21,6 +21,7 @@ from placement_gym.backends.simulated.kernels.traffic import traffic
 from placement_gym.costs.rank import upward_rank
 from placement_gym.costs.semantics import CHOICES, Semantics
 from placement_gym.costs.table import CostTable
+from placement_gym.graph.submodels import join_operators
 from placement_gym.graph.units import Units
 
 MAX_LANE_DEVICES = 3
@@ -49,9 +50,13 @@ class Simulator:
         self.gaps_ms = float(semantics.op_gap_ms), float(semantics.link_gap_ms)
 
     @cached_property
-    def flow(self) -> Flow:
-        """The edges that determine submodels."""
-        return Flow.of(self.units.graph)
+    def flow(self) -> tuple[Flow, UInt32]:
+        """The edges that determine submodels, and the unit of each of their operators."""
+        graph = self.units.graph
+        if not graph.states:
+            return Flow.of(graph), self.program.unit
+        joined, _, first = join_operators(graph)
+        return Flow.of(joined), self.program.unit[first]
 
     @cached_property
     def readings(self) -> Readings:
@@ -160,7 +165,8 @@ class Simulator:
 
     def submodels(self, placement: UInt8) -> IntArray:
         """(n_devices,) submodels on each device."""
-        return count_submodels(self.flow, self.program.unit, placement, self.program.ms.shape[1])
+        flow, unit = self.flow
+        return count_submodels(flow, unit, placement, self.program.ms.shape[1])
 
     def traffic(self, placement: UInt8) -> tuple[int, int]:
         """Number of transfers between devices, and the bytes that they move."""

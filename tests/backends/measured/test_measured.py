@@ -193,6 +193,12 @@ class ScriptedArm:
         self.compilation = Compilation(1, 1, 0, 0, (0, 0), 0.0)
         self.run = lambda: pass_ms(ms)
 
+    def forget(self) -> None:
+        pass
+
+    def summarize(self) -> Compilation:
+        return self.compilation
+
 
 def test_placements_keep_their_own_times_whichever_is_compiled_first(
     monkeypatch: pytest.MonkeyPatch,

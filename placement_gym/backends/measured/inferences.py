@@ -1,0 +1,127 @@
+"""What one run of a compiled placement is: an inference, or a whole scenario."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from placement_gym.arrays import FloatArray
+
+if TYPE_CHECKING:
+    import openvino as ov
+
+Inputs = list[NDArray[Any]]
+Outputs = list[NDArray[Any]]
+Beat = Callable[[str], object]
+KEPT = 1000
+"""Runs whose times are kept: the reference runs as long as the session lasts."""
+
+
+class Inferences(Protocol):
+    """What a candidate runs each time that it is timed."""
+
+    def run(self) -> None:
+        """Run once."""
+        ...
+
+    def outputs(self) -> Outputs:
+        """The outputs of a run, to be compared with those of the reference device."""
+        ...
+
+    def phases_ms(self) -> tuple[float, float] | None:
+        """Median latency of the prefill and of one token since ``forget``; None without phases."""
+        ...
+
+    def forget(self) -> None:
+        """Begin to time anew."""
+        ...
+
+
+class SingleInference:
+    """One inference; the inputs are set once.
+
+    Args:
+        request: Of the compiled model.
+        inputs: One array per input.
+        beat: Called with the name of each step as it begins.
+    """
+
+    def __init__(self, request: ov.InferRequest, inputs: Inputs, beat: Beat) -> None:
+        self.request, self.beat = request, beat
+        request.infer(dict(enumerate(inputs)))
+
+    def run(self) -> None:
+        self.beat("an inference")
+        self.request.infer()
+
+    def outputs(self) -> Outputs:
+        return [tensor.data.copy() for tensor in self.request.output_tensors]
+
+    def phases_ms(self) -> tuple[float, float] | None:
+        return None
+
+    def forget(self) -> None:
+        pass
+
+
+class ScenarioRun:
+    """The inferences of a scenario, on a state that is reset before the first one.
+
+    Args:
+        request: Of the compiled model.
+        steps: (n_inferences,) one array per input for each.
+        beat: Called with the name of each step as it begins.
+    """
+
+    def __init__(self, request: ov.InferRequest, steps: Sequence[Inputs], beat: Beat) -> None:
+        self.request, self.beat = request, beat
+        self.steps = [dict(enumerate(inputs)) for inputs in steps]
+        self.times: deque[FloatArray] = deque(maxlen=KEPT)
+        self.run()
+
+    def run(self) -> None:
+        self.request.reset_state()
+        ends = [perf_counter()]
+        for inputs in self.steps:
+            self.beat("an inference")
+            self.request.infer(inputs)
+            ends.append(perf_counter())
+        self.times.append(np.diff(ends) * 1e3)
+
+    def outputs(self) -> Outputs:
+        """Those of every step, one after another."""
+        self.request.reset_state()
+        found: Outputs = []
+        for inputs in self.steps:
+            self.beat("an inference")
+            self.request.infer(inputs)
+            found += [tensor.data.copy() for tensor in self.request.output_tensors]
+        return found
+
+    def phases_ms(self) -> tuple[float, float] | None:
+        times = np.stack(self.times)
+        return float(np.median(times[:, 0])), float(np.median(times[:, 1:].mean(axis=1)))
+
+    def forget(self) -> None:
+        self.times.clear()
+
+
+def prepare_inferences(
+    request: ov.InferRequest, steps: Sequence[Inputs], stateful: bool, beat: Beat
+) -> Inferences:
+    """Run for the first time what a candidate will run again.
+
+    Args:
+        request: Of the compiled model.
+        steps: (n_inferences,) one array per input for each; a single one without state.
+        stateful: Whether the model keeps state.
+        beat: Called with the name of each step as it begins.
+    """
+    return (
+        ScenarioRun(request, steps, beat) if stateful else SingleInference(request, steps[0], beat)
+    )

@@ -1,0 +1,152 @@
+"""A decoder in the form of GPT-2 (Radford et al. 2019), with a key-value cache as its state.
+
+Inputs and state are those that optimum gives to exported language models: the caches are pairs of
+``ReadValue`` and ``Assign``, the numbers of new and of all tokens stay dynamic, and attention is
+``ScaledDotProductAttention``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import openvino as ov
+from openvino import opset13 as ops
+
+from placement_gym.errors import UserError
+from placement_gym.models.builder import Builder, Tensor
+
+POSITIONS = 1024
+MAX_LAYERS = 96
+HIDDEN = -65504.0
+"""Added to the scores of tokens that may not be attended to: the lowest number of f16."""
+
+
+@dataclass(frozen=True)
+class Size:
+    """Layers, and numbers of each."""
+
+    layers: int
+    width: int
+    heads: int
+    vocabulary: int
+
+    @property
+    def head_width(self) -> int:
+        return self.width // self.heads
+
+
+SMALL = Size(layers=4, width=256, heads=4, vocabulary=4096)
+GPT2 = Size(layers=12, width=768, heads=12, vocabulary=50257)
+
+
+def build(compressed: bool = False, int8: bool = False, layers: int | None = None) -> ov.Model:
+    """A decoder for one sequence, which answers the logits of each new token.
+
+    Args:
+        compressed: Store weights as float16.
+        int8: Store matrices as int8 with a scale for each row.
+        layers: Layers of GPT-2's width and vocabulary, of which GPT-2 has 12; None makes four
+            layers of width 256 and a vocabulary of 4096.
+
+    Raises:
+        ValueError: ``layers`` is not between 1 and 96.
+    """
+    if layers is not None and not 1 <= layers <= MAX_LAYERS:
+        raise UserError(f"gpt has 1 to {MAX_LAYERS} layers, not {layers}")
+    size = SMALL if layers is None else Size(layers, GPT2.width, GPT2.heads, GPT2.vocabulary)
+    b = Builder(seed=2019, compressed=compressed, int8=int8)
+    names = ("input_ids", "attention_mask", "position_ids")
+    tokens, mask, positions = (b.parameter(name, (1, -1), np.int64) for name in names)
+    table = b.weight("embeddings/token/table", b.uniform((size.vocabulary, size.width), -0.1, 0.1))
+    bias = attention_bias(b, mask, positions)
+    x = embeddings(b, size, table, tokens, positions)
+    sinks: list[ov.Node] = []
+    for layer in range(size.layers):
+        x = decoder_layer(b, size, f"layer{layer}", x, bias, sinks)
+    logits = b.name(ops.matmul(layer_norm(b, "norm", x, size), table, False, True), "head/matmul")
+    return b.model("gpt", {"logits": logits}, [tokens, mask, positions], sinks)
+
+
+def attention_bias(b: Builder, mask: Tensor, positions: Tensor) -> ov.Node:
+    """(1, 1, new tokens, all tokens): 0 where a token may attend to another, else ``HIDDEN``."""
+    axis = b.constant("mask/axis", 1)
+    counted = b.name(ops.cum_sum(mask, axis, exclusive=True), "mask/positions")
+    key = b.name(ops.unsqueeze(counted, b.constant("mask/key/axes", [1, 2])), "mask/key")
+    query = b.name(ops.unsqueeze(positions, b.constant("mask/query/axes", [1, 3])), "mask/query")
+    causal = b.name(ops.less_equal(key, query), "mask/causal")
+    seen = b.constant("mask/seen", 0.0, np.float32)
+    hidden = b.constant("mask/hidden", HIDDEN, np.float32)
+    return b.name(ops.select(causal, seen, hidden), "mask/bias")
+
+
+def embeddings(b: Builder, size: Size, table: Tensor, tokens: Tensor, positions: Tensor) -> ov.Node:
+    axis = b.constant("embeddings/axis", 0)
+    token = b.name(ops.gather(table, tokens, axis), "embeddings/token")
+    places = b.weight("embeddings/position/table", b.uniform((POSITIONS, size.width), -0.1, 0.1))
+    position = b.name(ops.gather(places, positions, axis), "embeddings/position")
+    return b.name(ops.add(token, position), "embeddings/add")
+
+
+def decoder_layer(
+    b: Builder, size: Size, name: str, x: Tensor, bias: Tensor, sinks: list[ov.Node]
+) -> ov.Node:
+    """One layer; its ``Assign`` operators are appended to ``sinks``."""
+    attended = attention(b, size, name, layer_norm(b, f"{name}/norm1", x, size), bias, sinks)
+    x = b.name(ops.add(b.dense(f"{name}/output", attended, size.width), x), f"{name}/sum1")
+    normed = layer_norm(b, f"{name}/norm2", x, size)
+    inner = b.dense(f"{name}/inner", normed, 4 * size.width)
+    inner = b.name(ops.gelu(inner, "tanh"), f"{name}/gelu")
+    return b.name(ops.add(b.dense(f"{name}/outer", inner, size.width), x), f"{name}/sum2")
+
+
+def attention(
+    b: Builder, size: Size, name: str, x: Tensor, bias: Tensor, sinks: list[ov.Node]
+) -> ov.Node:
+    query, new_key, new_value = (
+        heads(b, size, f"{name}/{part}", x) for part in ("query", "key", "value")
+    )
+    key = remember(b, size, f"{name}/key", new_key, sinks)
+    value = remember(b, size, f"{name}/value", new_value, sinks)
+    attended = ops.scaled_dot_product_attention(query, key, value, bias)
+    context = transpose(b, f"{name}/merge", b.name(attended, f"{name}/attention"))
+    return reshape(b, f"{name}/merge/reshape", context, [0, 0, size.width])
+
+
+def heads(b: Builder, size: Size, name: str, x: Tensor) -> ov.Node:
+    """A projection of ``x`` as (1, heads, new tokens, head width)."""
+    projected = b.dense(name, x, size.width)
+    split = reshape(b, f"{name}/split", projected, [0, 0, size.heads, size.head_width])
+    return transpose(b, name, split)
+
+
+def remember(b: Builder, size: Size, name: str, new: Tensor, sinks: list[ov.Node]) -> ov.Node:
+    """The cache of a key or value with the ``new`` ones appended: (1, heads, all tokens, ...)."""
+    shape = [1, size.heads, 0, size.head_width]
+    empty = b.name(ops.constant(np.zeros(shape, np.float32)), f"{name}/empty")
+    variable = f"{name}/cache"
+    cache = ops.read_value(empty, variable, np.float32, [1, size.heads, -1, size.head_width])
+    past = b.name(cache, f"{name}/past")
+    whole = b.name(ops.concat([past, new], 2), f"{name}/all")
+    sinks.append(b.name(ops.assign(whole, variable), f"{name}/assign"))
+    return whole
+
+
+def transpose(b: Builder, name: str, x: Tensor) -> ov.Node:
+    order = b.constant(f"{name}/order", [0, 2, 1, 3])
+    return b.name(ops.transpose(x, order), f"{name}/transpose")
+
+
+def reshape(b: Builder, name: str, x: Tensor, shape: list[int]) -> ov.Node:
+    """A Reshape in which 0 keeps a dimension, whatever its length."""
+    pattern = b.constant(f"{name}/pattern", shape)
+    return b.name(ops.reshape(x, pattern, special_zero=True), name)
+
+
+def layer_norm(b: Builder, name: str, x: Tensor, size: Size) -> ov.Node:
+    axes = b.constant(f"{name}/axes", [-1])
+    x = b.name(ops.mvn(x, axes, True, 1e-5, "inside_sqrt"), f"{name}/mvn")
+    scale = b.weight(f"{name}/scale", b.uniform((1, 1, size.width), 0.5, 1.5))
+    x = b.name(ops.multiply(x, scale), f"{name}/multiply")
+    shift = b.weight(f"{name}/shift", b.uniform((1, 1, size.width), -0.1, 0.1))
+    return b.name(ops.add(x, shift), f"{name}/add")

@@ -1,0 +1,92 @@
+"""Dynamic dimensions of a model's inputs, bound before it is placed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, TypeAlias
+
+from placement_gym.errors import UserError, unknown_name
+
+if TYPE_CHECKING:
+    import openvino as ov
+
+Shapes: TypeAlias = Mapping[str, Sequence[int | str]]
+"""Input name -> sizes; -1 or ``"?"`` leaves a dimension as dynamic as it is."""
+
+
+def bind_shapes(model: ov.Model, shapes: Shapes) -> None:
+    """Give inputs these shapes, in place.
+
+    Args:
+        model: Any model.
+        shapes: The inputs that change.
+
+    Raises:
+        UserError: The model has no such input, or not with such a shape.
+    """
+    import openvino as ov
+
+    if not isinstance(shapes, Mapping):
+        raise UserError(
+            f"shapes maps names to sizes, as in {{'input_ids': [1, 64]}}, not {shapes!r}"
+        )
+    ports = {name: port for port in model.inputs for name in input_names(port)}
+    for name in shapes:
+        if name not in ports:
+            raise unknown_name("an input of shapes", name, ports)
+    try:
+        model.reshape(
+            {ports[name]: ov.PartialShape(to_text(sizes)) for name, sizes in shapes.items()}
+        )
+    except RuntimeError as error:
+        reason = str(error).strip().splitlines()[-1]
+        raise UserError(f"the model cannot have the shapes {dict(shapes)}: {reason}") from error
+
+
+def to_text(sizes: Sequence[int | str]) -> str:
+    """``"[1,?]"`` for ``[1, "?"]``.
+
+    Raises:
+        UserError: They are not a list of sizes.
+    """
+    if isinstance(sizes, str) or not isinstance(sizes, Sequence):
+        raise UserError(f"a shape is a list of sizes, as in [1, 64], not {sizes!r}")
+    return f"[{','.join(map(str, sizes))}]"
+
+
+def bind_batch(model: ov.Model) -> None:
+    """Bind the batch of every input, in place: that of an input where it is bound, else one.
+
+    HETERO fails on many splits of a model with state whose batch is dynamic.
+
+    Raises:
+        UserError: The model cannot have this batch.
+    """
+    ranked = {port: port.get_partial_shape() for port in model.inputs}
+    firsts = {port: shape[0] for port, shape in ranked.items() if len(shape)}
+    free = [port for port, size in firsts.items() if size.is_dynamic]
+    known = [size.get_length() for size in firsts.values() if size.is_static]
+    batch = known[0] if known else 1
+    if free:
+        rest = {port: [str(size) for size in list(ranked[port])[1:]] for port in free}
+        bind_shapes(model, {input_names(port)[0]: [batch, *rest[port]] for port in free})
+
+
+def input_names(port: ov.Output) -> list[str]:
+    """The names by which ``shapes`` may call an input."""
+    return [*sorted(port.get_names()), port.get_node().get_friendly_name()]
+
+
+def advise_binding(model: ov.Model) -> str:
+    """How to bind the inputs' dynamic dimensions, in Python and on the command line."""
+    inputs = {input_names(port)[0]: port.get_partial_shape() for port in model.inputs}
+    known = {name: str(shape) for name, shape in inputs.items()}
+    for name, shape in inputs.items():
+        if shape.is_dynamic and shape.rank.is_static:
+            sizes = [size.get_length() if size.is_static else 1 for size in shape]
+            example, text = {name: sizes}, ",".join(map(str, sizes))
+            return (
+                f"bind the inputs' dimensions, as in shapes={example}, "
+                f'--shape "{name}[{text}]" or model.reshape({example}); they are {known}'
+            )
+    return f"its inputs are {known}, so it depends on the data: such a model cannot be placed"

@@ -1,0 +1,208 @@
+"""Models with state, measured: every run is a whole scenario."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import openvino as ov
+import pytest
+from foreign_models import make_decoder
+from numpy.typing import NDArray
+
+import placement_gym
+from placement_gym.backends.measured.backend import Compilation, MeasuredBackend, join_rounds
+from placement_gym.backends.measured.build import build_measured_backend
+from placement_gym.backends.measured.inferences import ScenarioRun
+from placement_gym.backends.measured.outputs import relative_error, sample_steps
+from placement_gym.backends.measured.timing_protocol import TimingProtocol
+from placement_gym.backends.protocol import Measurement
+from placement_gym.graph.extract import extract
+from placement_gym.models import load
+from placement_gym.patterns import prefixes
+from placement_gym.placement import Placement
+from placement_gym.tools.evaluate import evaluate_placement
+from placement_gym.tools.plan import plan
+
+ONCE = TimingProtocol(warmup=0, repeats=2, attempts=1)
+
+
+class FakeRequest:
+    """Notes what is asked of it; its output is the number of inferences since the last reset."""
+
+    def __init__(self) -> None:
+        self.calls: list[Any] = []
+        self.state = 0
+
+    def reset_state(self) -> None:
+        self.calls.append("reset")
+        self.state = 0
+
+    def infer(self, inputs: dict[int, Any]) -> None:
+        self.calls.append(inputs[0])
+        self.state += 1
+
+    @property
+    def output_tensors(self) -> list[Any]:
+        return [type("Tensor", (), {"data": np.array([self.state])})]
+
+
+def decoder(name: str = "gpt", scenario: str = "chat-16-32", **kwargs: Any) -> MeasuredBackend:
+    model = make_decoder() if name == "decoder" else name
+    backend = build_measured_backend(
+        model, "cpu-testbed", isolate=False, protocol=ONCE, scenario=scenario, **kwargs
+    )
+    assert isinstance(backend, MeasuredBackend)
+    return backend
+
+
+def halves(backend: MeasuredBackend) -> NDArray[np.int64]:
+    n = backend.problem.n_units
+    return (np.arange(n) >= n // 2).astype(np.int64)
+
+
+def test_every_run_begins_with_an_empty_state() -> None:
+    request = FakeRequest()
+    run = ScenarioRun(request, [["prompt"], ["token"]], lambda step: None)  # type: ignore[arg-type]
+    run.run()
+    assert request.calls == ["reset", "prompt", "token"] * 2
+
+
+def test_outputs_are_those_of_every_step() -> None:
+    steps: Any = [["prompt"], ["token"], ["token"]]
+    run = ScenarioRun(FakeRequest(), steps, lambda step: None)  # type: ignore[arg-type]
+    assert [int(output[0]) for output in run.outputs()] == [1, 2, 3]
+
+
+def test_phases_are_timed_since_the_warm_up() -> None:
+    run = ScenarioRun(FakeRequest(), [[0], [1], [2]], lambda step: None)  # type: ignore[arg-type]
+    run.forget()
+    run.times += [np.array(ms) for ms in ([9.0, 1.0, 2.0], [10.0, 3.0, 4.0], [11.0, 7.0, 8.0])]
+    assert run.phases_ms() == (10.0, 3.5)
+    run.forget()
+    assert not run.times
+
+
+def test_phases_of_a_finalist_are_medians_over_its_compilations() -> None:
+    plain = Compilation(1, 1, 0, 0, (0,), 0.0)
+    rounds = [replace(plain, prefill_ms=ms, token_ms=ms / 2) for ms in (8.0, 2.0, 4.0)]
+    assert join_rounds(rounds) == replace(plain, prefill_ms=4.0, token_ms=2.0)
+    assert join_rounds([plain, plain]) is plain
+
+
+def test_inputs_follow_the_scenario() -> None:
+    prefill, token, last = sample_steps(load("gpt"), "chat-5-2")
+    assert [array.shape for array in prefill] == [(1, 5)] * 3
+    assert [array.shape for array in token] == [(1, 1), (1, 6), (1, 1)]
+    assert prefill[2].tolist() == [[0, 1, 2, 3, 4]]
+    assert last[2].tolist() == [[6]]
+    assert last[1].tolist() == [[1] * 7]
+
+
+def test_phases_of_a_measurement_are_kept_only_where_there_are_any() -> None:
+    plain = Measurement(1.0, 2.0)
+    phased = Measurement(1.0, 2.0, prefill_ms=0.5, token_ms=0.25)
+    assert "prefill_ms" not in plain.to_json()
+    assert Measurement.from_json(phased.to_json()) == phased
+
+
+@pytest.mark.slow
+def test_32_tokens_on_two_devices_are_those_of_one() -> None:
+    backend = decoder()
+    split = backend.compile(halves(backend))
+    assert split.compilation.n_submodels == split.compilation.n_submodels_expected > 1
+    held = split.compilation.memory_bytes
+    assert min(held) > 1e6
+    expected, found = backend.reference.outputs(), split.outputs()
+    assert len(found) == 33
+    assert relative_error(found, expected) < 1e-5
+    worst = max(float(np.abs(a - b).max()) for a, b in zip(found, expected, strict=True))
+    assert worst < 1e-5
+    backend.close()
+
+
+@pytest.mark.slow
+def test_placement_that_forgets_the_past_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    backend = decoder(scenario="chat-4-2")
+    backend.check_reference()
+    steps = [list(step) for step in backend.steps]
+    steps[0][0] = 1 - steps[0][0]
+    monkeypatch.setattr(backend, "steps", steps)
+    measured = backend.evaluate(halves(backend))
+    assert "differ" in measured.error
+    assert np.isnan(measured.token_ms)
+    backend.close()
+
+
+@pytest.mark.slow
+def test_random_placements_of_units_run_and_part_no_state() -> None:
+    backend = decoder(scenario="chat-4-2", granularity="op")
+    rng = np.random.default_rng(0)
+    for _ in range(2):
+        measured = backend.evaluate(rng.integers(0, 2, backend.problem.n_units))
+        assert not measured.error
+        assert measured.n_submodels == measured.n_submodels_expected
+    backend.close()
+
+
+@pytest.mark.slow
+def test_int8_decoder_runs_split() -> None:
+    backend = decoder("gpt-int8", "chat-4-2")
+    assert not backend.evaluate(halves(backend)).error
+    backend.close()
+
+
+@pytest.mark.slow
+def test_exported_form_of_a_decoder_runs_in_any_parts() -> None:
+    backend = decoder("decoder", "chat-5-3", granularity="op")
+    rng, n = np.random.default_rng(0), backend.problem.n_units
+    scattered = [rng.integers(0, 2, n) for _ in range(3)]
+    for assignment in [*prefixes(backend.problem)[5::18], *scattered]:
+        measured = backend.evaluate(assignment)
+        assert not measured.error
+        assert measured.n_submodels == measured.n_submodels_expected
+    backend.close()
+
+
+def test_batch_of_a_model_with_state_is_one_unless_it_is_bound() -> None:
+    for shapes, batch in ((None, 1), ({"input_ids": [2, "?"]}, 2)):
+        model = load(make_decoder(), shapes=shapes)
+        assert [str(port.get_partial_shape()[0]) for port in model.inputs] == [str(batch)] * 3
+        graph = extract(model, "raw", "chat-5-3")
+        held = dict(zip(graph.types, graph.weight_bytes.tolist(), strict=True))
+        assert held["ReadValue"] == batch * 2 * 8 * (5 + 3) * 4
+
+
+@pytest.mark.slow
+def test_environment_tells_the_phases() -> None:
+    env = gym.make(
+        "DevicePlacement-v0",
+        model="gpt",
+        devices="cpu-testbed",
+        scenario="chat-8-4",
+        warmup=1,
+        repeats=2,
+    )
+    env.reset(seed=0)
+    n = env.unwrapped.problem.n_units  # type: ignore[attr-defined]
+    *_, info = env.step((np.arange(n) >= n // 2).astype(np.int64))
+    assert not info["error"]
+    assert info["prefill_ms"] + 4 * info["token_ms"] == pytest.approx(info["latency_ms"], rel=0.5)
+    env.close()
+
+
+@pytest.mark.slow
+def test_plan_of_a_decoder_can_be_evaluated_and_compiled(tmp_path: Path) -> None:
+    document = plan("gpt", "cpu-testbed", "colocated", tmp_path, scenario="chat-4-2", quiet=True)
+    assert all(row["token_ms"] > 0 for row in document["rows"] if not row["error"])
+    assert json.loads(Path(document["file"]).read_text())["scenario"] == "chat-4-2"
+    again = evaluate_placement("gpt", document["file"])
+    assert again["scenario"] == "chat-4-2"
+    assert again["token_ms"] > 0
+    placement = Placement.load(document["file"])
+    compiled = placement_gym.compile_model(ov.Core(), load("gpt"), placement)
+    assert compiled.outputs

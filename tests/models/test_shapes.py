@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+from argparse import ArgumentTypeError
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import openvino as ov
+import pytest
+from openvino import opset13 as ops
+
+from placement_gym.backends.simulated.build import build_simulated_problem
+from placement_gym.cli.options import parse_shapes
+from placement_gym.models import UnsupportedModelError, load
+from placement_gym.models.scenario import Step, input_shape
+
+
+def dynamic(shape: tuple[int, ...] = (-1, 4)) -> ov.Model:
+    x = ops.parameter(list(shape), np.float32, name="x")
+    x.output(0).get_tensor().set_names({"x"})
+    weights = np.ones((4, 4), np.float32)
+    out = ops.relu(ops.matmul(x, weights, False, False, name="product"), name="relu")
+    return ov.Model([ops.result(out)], [x], "dynamic")
+
+
+def test_unbound_dimension_is_an_error_with_the_remedy() -> None:
+    with pytest.raises(UnsupportedModelError) as error:
+        load(dynamic())
+    assert "shapes={'x': [1, 4]}" in str(error.value)
+    assert '--shape "x[1,4]"' in str(error.value)
+
+
+def test_remedy_of_the_error_helps() -> None:
+    assert load(dynamic(), shapes={"x": [1, 4]}).output().shape == [1, 4]
+
+
+def test_dimension_that_depends_on_the_data_has_no_remedy() -> None:
+    x = ops.parameter([4], np.float32, name="x")
+    model = ov.Model([ops.result(ops.non_zero(x))], [x], "data")
+    with pytest.raises(UnsupportedModelError, match="depends on the data"):
+        load(model)
+
+
+def test_file_and_simulated_problem_take_shapes(tmp_path: Path) -> None:
+    ov.save_model(dynamic(), tmp_path / "model.xml", compress_to_fp16=False)
+    twin = build_simulated_problem(tmp_path / "model.xml", shapes={"x": [3, 4]}, granularity="op")
+    assert twin.problem.units.graph.shapes == ((3, 4), (3, 4))
+
+
+@pytest.mark.parametrize(
+    ("shapes", "message"),
+    [
+        ({"y": [1, 4]}, "an input of shapes must be one of"),
+        ({"x": [1, 5]}, "cannot have the shapes"),
+        ({"x": [1, 4, 1]}, "cannot have the shapes"),
+        ({"x": ["a", 4]}, "cannot have the shapes"),
+        ({"x": 4}, "list of sizes"),
+        ({"x": "[1,4]"}, "list of sizes"),
+        ([1, 4], "maps names to sizes"),
+    ],
+)
+def test_shape_that_does_not_fit_is_refused(shapes: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        load(dynamic(), shapes=shapes)
+
+
+def test_generated_graph_refuses_shapes_and_scenario() -> None:
+    for kwargs in ({"shapes": {"x": [1]}}, {"scenario": "chat"}):
+        with pytest.raises(ValueError, match="OpenVINO models"):
+            build_simulated_problem("synthetic-layered-100", **kwargs)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("text", "shapes"),
+    [
+        ("input_ids[1,64]", {"input_ids": [1, 64]}),
+        ("a[1,?],b/c:0[-1, 1..8]", {"a": [1, "?"], "b/c:0": ["-1", "1..8"]}),
+        ("x[]", None),
+        ("x", None),
+        ("[1,2]", None),
+        ("a[1]b[2]", None),
+        ("a[1],", None),
+    ],
+)
+def test_command_line_reads_shapes_as_benchmark_app_does(text: str, shapes: Any) -> None:
+    if shapes is None:
+        with pytest.raises(ArgumentTypeError, match="form"):
+            parse_shapes(text)
+    else:
+        assert parse_shapes(text) == shapes
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "found"),
+    [
+        ("input_ids", [-1, -1], (1, 3)),
+        ("attention_mask", [-1, -1], (1, 8)),
+        ("beam_idx", [-1], (1,)),
+        ("embeddings", [2, -1, 64], (2, 3, 64)),
+    ],
+)
+def test_dimensions_of_a_model_with_state_have_their_usual_meaning(
+    name: str, shape: list[int], found: tuple[int, ...]
+) -> None:
+    x = ops.parameter(shape, np.float32, name=name)
+    assert input_shape(x.output(0), Step(5, 3)) == found
+
+
+def test_further_dimension_has_to_be_bound() -> None:
+    x = ops.parameter([-1, -1, -1], np.float32, name="x")
+    with pytest.raises(ValueError, match=r"--shape"):
+        input_shape(x.output(0), Step(5, 3))
