@@ -19,6 +19,8 @@ from placement_gym.graph.families.problems import SEEDS, make_problem
 from placement_gym.problem import assignment_hash
 from placement_gym.solvers.list_sampling import draw_prices
 
+NOISE = 10.0
+"""Factor of the noise of searches for labels."""
 INFEASIBLE = 0.1
 """Speed-up of what is infeasible."""
 
@@ -34,16 +36,17 @@ class Lesson:
 
     def __init__(self, network: Network, env: DevicePlacementEnv, seed: int = -1) -> None:
         self.seed, self.env = seed, env
-        self.search = Sequential(env, 0, network)
+        self.search = Sequential(env, 0, network, NOISE)
         self.placer = self.search.placer
 
-    def ask_teacher(self, evaluations: int, rng: np.random.Generator) -> None:
-        """Add the fastest placement that the multilevel placer finds."""
+    def ask_teacher(self, evaluations: int) -> None:
+        """Add the fastest placement that the multilevel placer finds, with a price of memory."""
         if not evaluations:
             return
-        teacher = Multilevel(self.env, int(rng.integers(2**31))).learn(evaluations)
+        seed = max(self.seed, 0)
+        teacher = Multilevel(self.env, seed).learn(evaluations)
         if teacher.best_speedup > UNFIT:
-            price = draw_prices(self.search.decoder, rng, 1)
+            price = draw_prices(self.search.decoder, np.random.default_rng(seed), 1)
             self.search.keep_parents(
                 teacher.assignment[None], np.array([teacher.best_speedup]), price
             )
@@ -70,9 +73,8 @@ class Lesson:
         Raises:
             UserError: It is of another problem.
         """
-        placements, speedups, prices = (
-            np.array(state[key]) for key in ("placements", "speedups", "prices")
-        )
+        keys = ("placements", "speedups", "prices")
+        placements, speedups, prices = (torch.as_tensor(state[k]).numpy().copy() for k in keys)
         n_units, n_devices = self.search.problem.supported.shape
         fits = placements.shape == (len(speedups), n_units) and len(prices) == len(speedups)
         if not fits or not ((placements >= 0) & (placements < n_devices)).all():
