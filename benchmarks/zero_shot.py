@@ -57,7 +57,10 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)
     rows = load_rows(options.rows)
-    networks = {Path(file).stem: load_network(file) for file in options.checkpoints.split(",")}
+    networks = {
+        "trained" if file == str(WEIGHTS) else Path(file).stem: load_network(file)
+        for file in options.checkpoints.split(",")
+    }
     begin = SEEDS[options.split].start + options.first
     seeds = range(begin, begin + options.problems)
     with options.rows.open("a") as file:

@@ -8,7 +8,6 @@ import numpy as np
 import torch
 
 from agents.common.sampled_env import floor_ms
-from agents.multilevel import Multilevel
 from agents.search.search import UNFIT
 from agents.sequential.agent import Sequential
 from agents.sequential.network import Network
@@ -17,6 +16,7 @@ from placement_gym.env import DevicePlacementEnv
 from placement_gym.errors import UserError
 from placement_gym.graph.families.problems import SEEDS, make_problem
 from placement_gym.problem import assignment_hash
+from placement_gym.solvers.levels import multilevel
 from placement_gym.solvers.list_sampling import draw_prices
 
 NOISE = 10.0
@@ -40,16 +40,15 @@ class Lesson:
         self.placer = self.search.placer
 
     def ask_teacher(self, evaluations: int) -> None:
-        """Add the fastest placement that the multilevel placer finds, with a price of memory."""
-        if not evaluations:
-            return
-        seed = max(self.seed, 0)
-        teacher = Multilevel(self.env, seed).learn(evaluations)
-        if teacher.best_speedup > UNFIT:
-            price = draw_prices(self.search.decoder, np.random.default_rng(seed), 1)
-            self.search.keep_parents(
-                teacher.assignment[None], np.array([teacher.best_speedup]), price
-            )
+        """Add the fastest placements that the multilevel placer finds, with prices of memory."""
+        search, rng = self.search, np.random.default_rng(max(self.seed, 0))
+        proposals = multilevel.search(search.problem, self.env.cost_table(), rng, evaluations)
+        end, placements = search.evaluations + evaluations, next(proposals)
+        while search.evaluations < end:
+            placements, speedups = search.evaluate(placements)
+            prices = draw_prices(search.decoder, rng, len(placements))
+            search.keep_parents(placements, speedups, prices)
+            placements = proposals.send(np.where(speedups > UNFIT, 1.0 / speedups, np.inf))
 
     def improve(self, evaluations: int, rng: np.random.Generator) -> None:
         """Search on, guided by the network as it is now; only ``rng`` decides what is drawn."""

@@ -122,7 +122,8 @@ class Trainer:
     def draw_lesson(self, rng: np.random.Generator) -> None:
         """Draw a problem and ask the teacher; the oldest problem makes room."""
         lesson = make_lesson(self.network, draw_seed(rng))
-        lesson.ask_teacher(self.settings.teacher_evaluations)
+        if self.settings.teacher_evaluations:
+            lesson.ask_teacher(self.settings.teacher_evaluations)
         self.drawn = [*self.drawn, lesson][-self.settings.problems :]
 
     def choose(self, rng: np.random.Generator) -> list[Lesson]:
