@@ -65,7 +65,7 @@ def main() -> None:
     parser.add_argument("--generations", type=int, default=0, help="of evolution (%(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="of the training (%(default)s)")
     parser.add_argument("--checkpoints", default="", help="files to compare, comma-separated")
-    parser.add_argument("--noise", default="2", help="factors, if trained (%(default)s)")
+    parser.add_argument("--noise", default="3", help="factors, if trained (%(default)s)")
     parser.add_argument("--fine-tune", action="store_true", help="also compare active search")
     parser.add_argument("--seeds", type=int, default=3, help="of each search (%(default)s)")
     parser.add_argument("--best", type=Path, default=Path("best.json"), help="%(default)s")

@@ -51,7 +51,9 @@ class ActiveSearch(Sequential):
         self.begin = begin
         self.table = torch.from_numpy(self.placer.table).requires_grad_()
         copied = self.placer.network
-        weights = [self.table, copied.step.weight, copied.out.weight, copied.sharpness]
+        layers = (copied.step, copied.out, copied.direct, copied.bias)
+        scorer = [weight for layer in layers for weight in layer.parameters()]
+        weights = [self.table, *scorer, copied.sharpness]
         self.optimizer = torch.optim.Adam(weights, lr=learning_rate)
 
     def keep_parents(self, placements: IntArray, speedups: FloatArray, prices: FloatArray) -> None:
@@ -73,7 +75,9 @@ class ActiveSearch(Sequential):
         seen, gap, allowed = map(
             torch.from_numpy, replay(self.placer.board, self.placer.scorer, placements)
         )
-        logits = self.placer.network.score(self.table, seen, gap)
+        network = self.placer.network
+        bias = network.prefer(self.placer.hidden, self.placer.graph)
+        logits = network.score(bias, self.table, seen, gap)
         logits = logits.masked_fill(~allowed, -torch.inf)
         chosen = torch.from_numpy(placements)[..., None]
         steps = logits.log_softmax(dim=-1).gather(-1, chosen)[..., 0]

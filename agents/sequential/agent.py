@@ -14,8 +14,12 @@ from agents.sequential.network import Network
 from agents.sequential.placer import Placer
 from placement_gym.arrays import IntArray
 from placement_gym.solvers.list_sampling import CERTAIN, Noise
+from placement_gym.solvers.repair import repair
 
-TRAINED_NOISE = 2.0
+TRAINED, UNTRAINED = "trained", "none"
+WEIGHTS = Path(__file__).parent / "weights" / "default.safetensors"
+"""The network of this package; ``weights/README.md`` says how it was made."""
+TRAINED_NOISE = 3.0
 """Factor of the noise beside preferences that were learned, chosen on validation problems."""
 
 
@@ -40,19 +44,28 @@ class Sequential(ListSearch):
         super().__init__(env, seed, **kwargs)
         self.noise = noise
         self.placer = Placer(network, self.base)
-        self.assignment = self.placer.place()
+        self.devices = np.arange(len(self.problem.devices))
+        self.assignment = self.repair(self.placer.place()[None])[0]
 
     def decode(self, noise: Noise) -> IntArray:
         """(k, n_units) the placements that noise decodes to."""
         uncertain = np.abs(noise.preference) < CERTAIN
         scaled = np.where(uncertain, self.noise * noise.preference, noise.preference)
-        return self.placer.sample(noise._replace(preference=scaled))
+        return self.repair(self.placer.sample(noise._replace(preference=scaled)))
+
+    def repair(self, placements: IntArray) -> IntArray:
+        """Mend (k, n_units) placements in which the last units found no room."""
+        held = self.problem.unit_bytes @ (placements[..., None] == self.devices)
+        if (held <= self.problem.limits_bytes).all():
+            return placements
+        prices = self.base.repair_prices
+        return repair(self.problem, placements, prices.unit_ms, prices.links)
 
 
 def make(
     env: gym.Env[Any, Any],
     seed: int,
-    checkpoint: str | Path | None = None,
+    checkpoint: str | Path = TRAINED,
     noise: float | None = None,
     fine_tune: bool = False,
     **kwargs: Any,
@@ -62,8 +75,9 @@ def make(
     Args:
         env: The environment that evaluates placements.
         seed: Seed of its samples.
-        checkpoint: A file of ``save_network``; None takes a network that prefers nothing.
-        noise: Factor of their noise; None takes 1, or ``TRAINED_NOISE`` with a checkpoint.
+        checkpoint: A file of ``save_network``; ``"trained"`` takes the one of this package, and
+            ``"none"`` a network that prefers nothing.
+        noise: Factor of their noise; None takes ``TRAINED_NOISE``, or 1 without a checkpoint.
         fine_tune: Whether its copy of the network learns from what it evaluates, see
             ``ActiveSearch``.
         kwargs: Arguments of ``ListSearch``, and with ``fine_tune`` those of ``ActiveSearch``.
@@ -72,8 +86,11 @@ def make(
         FileError: The checkpoint cannot be read.
         UserError: It is none, or was written by another version.
     """
-    network = Network() if checkpoint is None else load_network(checkpoint)
-    usual = 1.0 if checkpoint is None else TRAINED_NOISE
+    if checkpoint == UNTRAINED:
+        network, usual = Network(), 1.0
+    else:
+        file = WEIGHTS if checkpoint == TRAINED else checkpoint
+        network, usual = load_network(file), TRAINED_NOISE
     kwargs["noise"] = usual if noise is None else noise
     if fine_tune:
         from agents.sequential.active_search import ActiveSearch

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from agents.sequential.plans import make_plans
 from placement_gym.arrays import FloatArray, IntArray
 from placement_gym.backends.protocol import Backend
 from placement_gym.costs.table import CostTable
@@ -33,6 +34,10 @@ class Board(NamedTuple):
         tail_ms: (n_tasks,) longest path at mean costs after each task.
         work_ms: (n_tasks,) work from each task on, at the fastest devices, over their number.
         bytes_left: (n_tasks,) memory of the units that are decided from each task on.
+        plans: (n_plans, n_units) devices, see ``make_plans``.
+        plan_ms: (n_plans,) what they cost in the decoder's model, see ``rate_plans``.
+        plan: (n_units,) the cheapest of them.
+        planned_bytes: (n_devices,) memory of the units that it puts on each device.
     """
 
     decoder: Decoder
@@ -44,10 +49,14 @@ class Board(NamedTuple):
     tail_ms: FloatArray
     work_ms: FloatArray
     bytes_left: FloatArray
+    plans: IntArray
+    plan_ms: FloatArray
+    plan: IntArray
+    planned_bytes: FloatArray
 
     @classmethod
     def of(cls, problem: Problem, costs: CostTable, goal: int = FINISH) -> Board:
-        """Make the board of a problem."""
+        """Make the board of a problem, whose plans are not rated yet."""
         decoder = Decoder.of(problem, costs)
         tasks = Tasks.in_topological_order(problem.units, costs)
         n_devices = len(problem.devices)
@@ -68,7 +77,18 @@ class Board(NamedTuple):
             tail_ms=tail_ms,
             work_ms=np.cumsum(fastest[::-1])[::-1].copy(),
             bytes_left=np.cumsum(decided[::-1])[::-1].copy(),
-        )
+            plans=(plans := make_plans(problem, costs)),
+            plan_ms=np.ones(len(plans)),
+            plan=plans[0],
+            planned_bytes=np.zeros(n_devices),
+        ).rate(np.ones(len(plans)))
+
+    def rate(self, plan_ms: FloatArray) -> Board:
+        """The board with the cheapest plan, by what the (n_plans,) plans cost."""
+        plan, held = self.plans[plan_ms.argmin()].copy(), self.decoder.unit_bytes
+        planned_bytes = np.zeros(len(self.planned_bytes))
+        np.add.at(planned_bytes, plan, held)
+        return self._replace(plan_ms=plan_ms, plan=plan, planned_bytes=planned_bytes)
 
 
 def choose_goal(backend: Backend) -> int:

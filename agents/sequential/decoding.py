@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from agents.sequential.board import ADDED, FINISH, Board
+from agents.sequential.board import ADDED, FINISH, LOAD, Board
 from agents.sequential.steps import N_FEATURES, State, clear, make_state, see
 from placement_gym.arrays import BoolArray, Float32Array, FloatArray, IntArray, UInt32
 from placement_gym.solvers.decoder import NOWHERE
@@ -27,15 +27,19 @@ class Scorer(NamedTuple):
     """What the kernel reads of a network.
 
     Attributes:
+        bias: (n_units, n_devices) float32, preferences of the graph encoder alone.
         table: (n_units, n_devices, WIDTH) float32, hidden values from the graph encoder.
         weight: (N_FEATURES, WIDTH) float32, of what a step sees.
         out: (WIDTH,) float32, from hidden values to preferences.
+        direct: (N_FEATURES,) float32, from what a step sees to preferences.
         sharpness: Factor of the greedy score.
     """
 
+    bias: Float32Array
     table: Float32Array
     weight: Float32Array
     out: Float32Array
+    direct: Float32Array
     sharpness: float
 
 
@@ -57,18 +61,47 @@ def sample(board: Board, scorer: Scorer, noise: Noise) -> IntArray:
     """(k, n_units) the placements that noise decodes to."""
     n_units, n_devices = board.decoder.unit_ms.shape
     forced = np.empty((0, n_units), dtype=np.int64)
-    return decode(board, scorer, *noise, forced, make_steps(0, n_units, n_devices))
+    return decode(board, scorer, *noise, forced, make_steps(0, n_units, n_devices))[0]
 
 
 def replay(board: Board, scorer: Scorer, placements: IntArray) -> Steps:
     """What is seen on the way to each of (k, n_units) placements."""
-    k, n_units = placements.shape
-    n_tasks, n_devices = board.decoder.ms.shape
-    steps = make_steps(k, n_units, n_devices)
+    n_units, n_devices = board.decoder.unit_ms.shape
+    steps = make_steps(len(placements), n_units, n_devices)
+    follow(board, scorer, placements, steps)
+    return steps
+
+
+def estimate(board: Board, placements: IntArray) -> FloatArray:
+    """(k,) what (k, n_units) placements cost in the decoder's model, in ms, limits ignored."""
+    n_units, n_devices = board.decoder.unit_ms.shape
+    return follow(board, make_scorer(n_units, n_devices), placements, make_steps(0, 0, 0))
+
+
+def rate_plans(board: Board) -> Board:
+    """The board with the plan that costs least in the decoder's model."""
+    return board.rate(estimate(board, board.plans))
+
+
+def follow(board: Board, scorer: Scorer, placements: IntArray, steps: Steps) -> FloatArray:
+    """Decode (k, n_units) given placements; returns what they cost, as ``estimate``."""
+    k, (n_tasks, n_devices) = len(placements), board.decoder.ms.shape
     run = np.zeros((k, n_tasks), dtype=np.uint32)
     preference, price = np.zeros((1, n_devices)), np.zeros(k)
-    decode(board, scorer, run, preference, price, placements.astype(np.int64), steps)
-    return steps
+    forced = np.ascontiguousarray(placements, dtype=np.int64)
+    return decode(board, scorer, run, preference, price, forced, steps)[1]
+
+
+def make_scorer(n_units: int, n_devices: int) -> Scorer:
+    """A scorer that prefers nothing."""
+    return Scorer(
+        np.zeros((n_units, n_devices), dtype=np.float32),
+        np.zeros((n_units, n_devices, WIDTH), dtype=np.float32),
+        np.zeros((N_FEATURES, WIDTH), dtype=np.float32),
+        np.zeros(WIDTH, dtype=np.float32),
+        np.zeros(N_FEATURES, dtype=np.float32),
+        1.0,
+    )
 
 
 def make_steps(k: int, n_units: int, n_devices: int) -> Steps:
@@ -90,8 +123,8 @@ def decode(
     price: FloatArray,
     forced: IntArray,
     steps: Steps,
-) -> IntArray:
-    """(k, n_units) devices, of ``k`` samples; as ``solvers.decoder.decode`` if nothing is learned.
+) -> tuple[IntArray, FloatArray]:
+    """Place ``k`` samples; as ``solvers.decoder.decode`` if nothing is learned.
 
     Args:
         board: The problem.
@@ -101,16 +134,20 @@ def decode(
         price: Likewise.
         forced: (k, n_units) devices to follow, or (0, n_units).
         steps: Filled with what is seen, unless it is for 0 placements.
+
+    Returns:
+        (k, n_units) devices, and (k,) what they cost in ms: the last finish, the added cost, or
+        the largest load, as the board's goal says.
     """
     decoder = board.decoder
     k, n_tasks = run.shape
     n_units, n_devices = decoder.unit_ms.shape
-    placements = np.empty((k, n_units), np.int64)
+    placements, costs_ms = np.empty((k, n_units), np.int64), np.empty(k)
     state = make_state(board)
     recorded = len(steps.gap) > 0
-    looks = recorded or np.any(scorer.out != 0.0)
+    looks = recorded or np.any(scorer.out != 0.0) or np.any(scorer.direct != 0.0)
     for sample in range(k):
-        clear(state)
+        clear(board, state)
         last, end, path = NOWHERE, 0.0, 0.0
         for task in range(n_tasks):
             unit = decoder.unit[task]
@@ -127,6 +164,7 @@ def decode(
                         continue
                     score = preference[row, d] - price[sample] * decoder.fill[unit, d]
                     score -= scorer.sharpness * state.goal[d] / decoder.scale_ms
+                    score += scorer.bias[unit, d]
                     if looks:
                         score += prefer(scorer, unit, d, state.seen)
                     if chosen == NOWHERE or score > best:
@@ -137,11 +175,17 @@ def decode(
                     chosen = forced[sample, unit]
                 state.device[unit] = chosen
                 state.used[chosen] += decoder.unit_bytes[unit]
+                state.reserved[board.plan[unit]] -= decoder.unit_bytes[unit]
                 last = chosen
             finish = place(board, state, task)
             end, path = max(end, finish), max(path, finish + board.tail_ms[task])
         placements[sample] = state.device
-    return placements
+        costs_ms[sample] = end
+        if board.goal == ADDED:
+            costs_ms[sample] = state.added[0]
+        elif board.goal == LOAD:
+            costs_ms[sample] = state.load.max()
+    return placements, costs_ms
 
 
 @njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
@@ -235,6 +279,8 @@ def prefer(scorer: Scorer, unit: int, d: int, seen: Float32Array) -> float:
         for f in range(N_FEATURES):
             hidden += seen[d, f] * scorer.weight[f, h]
         total += max(hidden, np.float32(0.0)) * scorer.out[h]
+    for f in range(N_FEATURES):
+        total += seen[d, f] * scorer.direct[f]
     return float(total)
 
 
@@ -264,10 +310,12 @@ def place(board: Board, state: State, task: int) -> float:
         if here != there and not state.here[tensor, here]:
             state.here[tensor, here] = True
             state.load[here] += board.boundary_ms[tensor, here]
+            state.added[0] += decoder.transfer_ms[tensor, there, here]
             if not state.left[tensor]:
                 state.left[tensor] = True
                 state.load[there] += board.boundary_ms[tensor, there]
     state.load[here] += decoder.ms[task, here]
+    state.added[0] += decoder.ms[task, here]
     finish = max(state.arrival[here], state.free[here]) + decoder.ms[task, here]
     state.finish[task] = state.free[here] = finish
     return finish

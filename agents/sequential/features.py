@@ -35,8 +35,16 @@ FEATURES = (
     "work over the longest path",
     "whether cost is added up",
     "whether the largest load counts",
+    "whether the plan of least cost puts the unit here",
+    "whether the plan that shares out the load does",
+    "whether the plan of the most even load does",
+    "what the plan of least cost costs above the cheapest plan",
+    "what the plan that shares out the load does",
+    "what the plan of the most even load does",
 )
 """Columns of the features of a unit on a device; times are relative to the mean of all."""
+STEEP = 4.0
+"""A plan that costs a quarter more is half way from the cheapest to one of any cost."""
 
 
 def describe(problem: Problem, costs: CostTable, board: Board) -> Float32Array:
@@ -53,6 +61,7 @@ def describe(problem: Problem, costs: CostTable, board: Board) -> Float32Array:
     tail = board.tail_ms[first]
     longest = (board.tail_ms + board.decoder.ms.mean(axis=1)).max()
     fastest = ms.min(axis=1, keepdims=True)
+    plans, plan_ms = board.plans, board.plan_ms
     to_device = tasks.transfer_ms.sum(axis=(0, 1)) / max(len(tasks.tensor) * n_devices, 1)
     columns = (
         squash((ms - fastest) / scale),
@@ -79,6 +88,8 @@ def describe(problem: Problem, costs: CostTable, board: Board) -> Float32Array:
         squash(ms.mean(axis=1).sum() / (longest or 1.0) / 4.0),
         float(board.goal == ADDED),
         float(board.goal == LOAD),
+        *(plan[:, None] == np.arange(n_devices) for plan in plans),
+        *squash(STEEP * (plan_ms / (plan_ms.min() or 1.0) - 1.0)),
     )
     full = [np.broadcast_to(column, (n_units, n_devices)) for column in columns]
     return np.stack(full, axis=-1).astype(np.float32)

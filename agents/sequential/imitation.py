@@ -69,9 +69,24 @@ def imitate(
         report(done + 1, float(np.mean(losses)), float(np.mean(np.log(reached))))
 
 
-def compute_loss(search: Sequential, labels: int) -> Tensor:
-    """Mean negative log-probability of a choice in the fastest placements of a search."""
+def compute_loss(search: Sequential, labels: int, astray: float = 0.0) -> Tensor:
+    """Mean negative log-probability of a choice in the fastest placements of a search.
+
+    Args:
+        search: Knows the placements.
+        labels: How many of the fastest are imitated.
+        astray: Weight of the same choices on the network's own way, where earlier units are not
+            where the fastest placement has them (DAgger, Ross et al. 2011). On the way of labels
+            alone a network learns to repeat what was chosen before, mistakes too.
+    """
     best = search.parents[:labels]
     if not len(best):
         return torch.zeros((), requires_grad=True)
-    return -search.placer.log_probabilities(best).clamp(min=WORST).mean()
+    placer = search.placer
+    if not astray:
+        return -placer.log_probabilities(best).clamp(min=WORST).mean()
+    own = placer.place()[None]
+    targets = np.concatenate([best, best[:1]])
+    chosen = placer.log_probabilities(targets, np.concatenate([best, own])).clamp(min=WORST)
+    loss: Tensor = -(1.0 - astray) * chosen[:-1].mean() - astray * chosen[-1].mean()
+    return loss

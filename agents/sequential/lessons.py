@@ -8,7 +8,6 @@ import numpy as np
 import torch
 
 from agents.common.sampled_env import floor_ms
-from agents.multilevel import Multilevel
 from agents.search.search import UNFIT
 from agents.sequential.agent import Sequential
 from agents.sequential.network import Network
@@ -17,8 +16,11 @@ from placement_gym.env import DevicePlacementEnv
 from placement_gym.errors import UserError
 from placement_gym.graph.families.problems import SEEDS, make_problem
 from placement_gym.problem import assignment_hash
+from placement_gym.solvers.levels import multilevel
 from placement_gym.solvers.list_sampling import draw_prices
 
+NOISE = 10.0
+"""Factor of the noise of searches for labels."""
 INFEASIBLE = 0.1
 """Speed-up of what is infeasible."""
 
@@ -34,19 +36,19 @@ class Lesson:
 
     def __init__(self, network: Network, env: DevicePlacementEnv, seed: int = -1) -> None:
         self.seed, self.env = seed, env
-        self.search = Sequential(env, 0, network)
+        self.search = Sequential(env, 0, network, NOISE)
         self.placer = self.search.placer
 
-    def ask_teacher(self, evaluations: int, rng: np.random.Generator) -> None:
-        """Add the fastest placement that the multilevel placer finds."""
-        if not evaluations:
-            return
-        teacher = Multilevel(self.env, int(rng.integers(2**31))).learn(evaluations)
-        if teacher.best_speedup > UNFIT:
-            price = draw_prices(self.search.decoder, rng, 1)
-            self.search.keep_parents(
-                teacher.assignment[None], np.array([teacher.best_speedup]), price
-            )
+    def ask_teacher(self, evaluations: int) -> None:
+        """Add the fastest placements that the multilevel placer finds, with prices of memory."""
+        search, rng = self.search, np.random.default_rng(max(self.seed, 0))
+        proposals = multilevel.search(search.problem, self.env.cost_table(), rng, evaluations)
+        end, placements = search.evaluations + evaluations, next(proposals)
+        while search.evaluations < end:
+            placements, speedups = search.evaluate(placements)
+            prices = draw_prices(search.decoder, rng, len(placements))
+            search.keep_parents(placements, speedups, prices)
+            placements = proposals.send(np.where(speedups > UNFIT, 1.0 / speedups, np.inf))
 
     def improve(self, evaluations: int, rng: np.random.Generator) -> None:
         """Search on, guided by the network as it is now; only ``rng`` decides what is drawn."""
@@ -70,9 +72,8 @@ class Lesson:
         Raises:
             UserError: It is of another problem.
         """
-        placements, speedups, prices = (
-            np.array(state[key]) for key in ("placements", "speedups", "prices")
-        )
+        keys = ("placements", "speedups", "prices")
+        placements, speedups, prices = (torch.as_tensor(state[k]).numpy().copy() for k in keys)
         n_units, n_devices = self.search.problem.supported.shape
         fits = placements.shape == (len(speedups), n_units) and len(prices) == len(speedups)
         if not fits or not ((placements >= 0) & (placements < n_devices)).all():

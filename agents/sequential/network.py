@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from agents.sequential.decoding import WIDTH
 from agents.sequential.features import FEATURES
-from agents.sequential.steps import N_FEATURES
+from agents.sequential.steps import DISPLACES, N_FEATURES, PLANNED
 
 
 class Graph(NamedTuple):
@@ -30,8 +30,8 @@ class Network(nn.Module):
     """Preferences of units for devices; its weights know neither units nor devices.
 
     Every unit has a token for each device. In each round a token hears the mean of its unit's
-    tokens, of those of the makers of its inputs, and of those of its readers, on its own device. A
-    new network prefers nothing, so that the greedy choice decides alone.
+    tokens, of those of the makers of its inputs, of those of its readers, and of all units, on its
+    own device. A new network prefers nothing, so that the greedy choice decides alone.
 
     Args:
         hidden: Width of the encoder.
@@ -42,15 +42,28 @@ class Network(nn.Module):
         super().__init__()
         self.settings = {"hidden": hidden, "rounds": rounds}
         self.embed = nn.Linear(len(FEATURES), hidden)
-        self.rounds = nn.ModuleList(nn.Linear(4 * hidden, hidden) for _ in range(rounds))
+        self.rounds = nn.ModuleList(nn.Linear(5 * hidden, hidden) for _ in range(rounds))
         self.table = nn.Linear(hidden, WIDTH)
+        self.bias = nn.Linear(hidden + len(FEATURES), 1, bias=False)
         self.step = nn.Linear(N_FEATURES, WIDTH, bias=False)
         self.out = nn.Linear(WIDTH, 1, bias=False)
         self.sharpness = nn.Parameter(torch.ones(()))
-        nn.init.zeros_(self.out.weight)
+        self.direct = nn.Linear(N_FEATURES, 1, bias=False)
+        for layer in (self.out, self.bias, self.direct):
+            nn.init.zeros_(layer.weight)
 
-    def encode(self, graph: Graph) -> Tensor:
-        """(n_units, n_devices, WIDTH) hidden values of the scorer."""
+    def encode(self, graph: Graph) -> tuple[Tensor, Tensor]:
+        """(n_units, n_devices) preferences, and (n_units, n_devices, WIDTH) hidden values."""
+        h = self.embed_graph(graph)
+        return self.prefer(h, graph), self.table(h)
+
+    def prefer(self, h: Tensor, graph: Graph) -> Tensor:
+        """(n_units, n_devices) preferences of the encoder alone, from its tokens."""
+        bias: Tensor = self.bias(torch.cat([h, graph.x], dim=-1))[..., 0]
+        return bias
+
+    def embed_graph(self, graph: Graph) -> Tensor:
+        """(n_units, n_devices, hidden) tokens after all messages."""
         h = torch.relu(self.embed(graph.x))
         for layer in self.rounds:
             heard = (
@@ -58,22 +71,37 @@ class Network(nn.Module):
                 h.mean(dim=1, keepdim=True).expand_as(h),
                 average(h, graph.source, graph.target),
                 average(h, graph.target, graph.source),
+                h.mean(dim=0, keepdim=True).expand_as(h),
             )
             h = h + torch.relu(layer(torch.cat(heard, dim=-1)))
-        table: Tensor = self.table(h)
-        return table
+        return h
 
-    def score(self, table: Tensor, seen: Tensor, gap: Tensor) -> Tensor:
+    def score(self, bias: Tensor, table: Tensor, seen: Tensor, gap: Tensor) -> Tensor:
         """(k, n_units, n_devices) logits.
 
         Args:
+            bias: (n_units, n_devices) from ``encode``.
             table: (n_units, n_devices, WIDTH) from ``encode``.
             seen: (k, n_units, n_devices, N_FEATURES) of ``Steps``.
             gap: (k, n_units, n_devices) of ``Steps``.
         """
         hidden = torch.relu(table + self.step(seen))
-        logits: Tensor = self.sharpness * gap + self.out(hidden)[..., 0]
+        learned = self.out(hidden) + self.direct(seen)
+        logits: Tensor = self.sharpness * gap + bias + learned[..., 0]
         return logits
+
+    def follow_plans(self, strength: float = 4.0, sharpness: float = 0.1) -> None:
+        """Prefer what the plan says, and leave it room; a good place to begin a training.
+
+        Args:
+            strength: Of these preferences.
+            sharpness: Of the greedy score; a low one, so that no label is nearly impossible and
+                teaches nothing.
+        """
+        with torch.no_grad():
+            self.sharpness.fill_(sharpness)
+            self.direct.weight[0, PLANNED] = strength
+            self.direct.weight[0, DISPLACES] = -strength
 
 
 def average(h: Tensor, source: Tensor, target: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from agents.sequential.board import Board, choose_goal
-from agents.sequential.decoding import Scorer, replay, sample
+from agents.sequential.decoding import Scorer, rate_plans, replay, sample
 from agents.sequential.features import describe, list_edges
 from agents.sequential.network import Graph, Network
 from placement_gym.arrays import IntArray
@@ -26,7 +26,7 @@ class Placer:
     def __init__(self, network: Network, env: DevicePlacementEnv) -> None:
         self.network = network
         problem, costs = env.problem, env.cost_table()
-        self.board = Board.of(problem, costs, choose_goal(env.backend))
+        self.board = rate_plans(Board.of(problem, costs, choose_goal(env.backend)))
         x = torch.from_numpy(describe(problem, costs, self.board))
         self.graph = Graph(x, *torch.from_numpy(list_edges(problem)))
         self.refresh()
@@ -34,14 +34,20 @@ class Placer:
     def refresh(self) -> None:
         """Take the network's weights after they have changed."""
         with torch.no_grad():
-            self.table = self.network.encode(self.graph).contiguous().numpy()
+            self.hidden = self.network.embed_graph(self.graph)
+            self.table = self.network.table(self.hidden).contiguous().numpy()
         self.refresh_scorer()
 
     def refresh_scorer(self) -> None:
-        """The same if the encoder has not changed."""
-        step, out = self.network.step.weight.detach(), self.network.out.weight.detach()
-        weight = np.ascontiguousarray(step.numpy().T)
-        self.scorer = Scorer(self.table, weight, out[0].numpy(), self.network.sharpness.item())
+        """The same if the layers of messages have not changed."""
+        network = self.network
+        with torch.no_grad():
+            bias = network.prefer(self.hidden, self.graph).contiguous().numpy()
+        step, out, direct = (
+            layer.weight.detach().numpy() for layer in (network.step, network.out, network.direct)
+        )
+        weight, sharpness = np.ascontiguousarray(step.T), network.sharpness.item()
+        self.scorer = Scorer(bias, self.table, weight, out[0], direct[0], sharpness)
 
     def sample(self, noise: Noise) -> IntArray:
         """(k, n_units) the placements that noise decodes to."""
@@ -53,13 +59,18 @@ class Placer:
         run = np.zeros((1, n_tasks), dtype=np.uint32)
         return self.sample(Noise(run, np.zeros((1, n_devices)), np.zeros(1)))[0]
 
-    def log_probabilities(self, placements: IntArray) -> Tensor:
+    def log_probabilities(self, placements: IntArray, path: IntArray | None = None) -> Tensor:
         """(k, n_units) of the devices that (k, n_units) placements choose, step by step.
 
         The gradient reaches all weights. A choice that support or room forbids has -infinity.
+
+        Args:
+            placements: What is chosen.
+            path: (k, n_units) what is decided before each choice; None takes the same placements.
         """
-        seen, gap, allowed = map(torch.from_numpy, replay(self.board, self.scorer, placements))
-        logits = self.network.score(self.network.encode(self.graph), seen, gap)
+        path = placements if path is None else path
+        seen, gap, allowed = map(torch.from_numpy, replay(self.board, self.scorer, path))
+        logits = self.network.score(*self.network.encode(self.graph), seen, gap)
         logits = logits.masked_fill(~allowed, -torch.inf)
         chosen = torch.from_numpy(placements)[..., None]
         return logits.log_softmax(dim=-1).gather(-1, chosen)[..., 0]

@@ -30,9 +30,15 @@ FEATURES = (
     "room left, over itself and the bytes that remain",
     "room left on all devices, over itself and the bytes that remain",
     "share of tasks decided",
+    "whether the plan puts the unit here",
+    "whether the unit takes room that the plan gives to others",
+    "room left after the unit and what the plan still puts here, over the limit",
+    "gap to the best device in what the greedy choice minimises, as a logarithm",
 )
 """Columns of the features of a step; times are relative to the mean time of a unit."""
 N_FEATURES = len(FEATURES)
+PLANNED, DISPLACES = 18, 19
+"""Columns about the plan."""
 
 
 class State(NamedTuple):
@@ -42,8 +48,10 @@ class State(NamedTuple):
         device: (n_units,) devices, or ``NOWHERE``.
         finish: (n_tasks,) when tasks finish.
         free: (n_devices,) when devices are free.
+        added: (1,) work and transfers of all devices.
         load: (n_devices,) work and transfers, as schedule ``load`` counts them.
         used: (n_devices,) bytes.
+        reserved: (n_devices,) bytes of undecided units that the plan puts there.
         here: (n_tensors, n_devices) bool, where tensors are read.
         left: (n_tensors,) bool, whether they have left their device.
         arrival: (n_devices,) when the inputs of a task are on each device.
@@ -57,8 +65,10 @@ class State(NamedTuple):
     device: IntArray
     finish: FloatArray
     free: FloatArray
+    added: FloatArray
     load: FloatArray
     used: FloatArray
+    reserved: FloatArray
     here: BoolArray
     left: BoolArray
     arrival: FloatArray
@@ -78,6 +88,8 @@ def make_state(board: Board) -> State:
         np.full(n_units, NOWHERE, np.int64),
         np.zeros(n_tasks),
         np.zeros(d),
+        np.zeros(1),
+        np.zeros(d),
         np.zeros(d),
         np.zeros(d),
         np.zeros((n_tensors, d), np.bool_),
@@ -92,12 +104,14 @@ def make_state(board: Board) -> State:
 
 
 @njit(cache=True, nogil=True)
-def clear(state: State) -> None:
+def clear(board: Board, state: State) -> None:
     """Take everything off again."""
     state.device[:] = NOWHERE
     state.free[:] = 0.0
+    state.added[:] = 0.0
     state.load[:] = 0.0
     state.used[:] = 0.0
+    state.reserved[:] = board.planned_bytes
     state.here[:] = False
     state.left[:] = False
 
@@ -184,6 +198,14 @@ def see(
             seen[d, 15] = max(left, 0.0) / (max(left, 0.0) + after) if left + after > 0.0 else 0.0
         seen[d, 16] = everywhere
         seen[d, 17] = done
+        planned = board.plan[unit] == d
+        seen[d, PLANNED] = planned
+        seen[d, DISPLACES], seen[d, 20] = 0.0, 1.0
+        if limit < np.inf:
+            slack = left - state.reserved[d] + (held if planned else 0.0)
+            seen[d, DISPLACES] = slack < 0.0 and held > 0.0
+            seen[d, 20] = max(slack / limit, -1.0) if limit > 0.0 else 0.0
+        seen[d, 21] = squash(np.log(1.0 + (goals[d] - best) / scale))
 
 
 @njit(cache=True, nogil=True, error_model="numpy", _nrt=False)

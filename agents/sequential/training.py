@@ -1,9 +1,9 @@
 """Training across generated problems, one update at a time, so that it can be stopped and resumed.
 
-Each step visits a batch of problems: new ones, whose first label is the answer of the multilevel
-placer, and earlier ones, whose labels improve by the search that the network guides (self-labelling
-as in SLIM, Corsini et al. 2024, but labels are kept). The likelihood of the fastest placements is
-raised.
+A training begins with a network that follows the cheapest plan. Each step visits a batch of
+problems, new ones and earlier ones. Imitation raises the likelihood of the fastest placements that
+are known: the answer of the multilevel placer, if it is asked, and what the search finds that the
+network guides (self-labelling as in SLIM, Corsini et al. 2024, but labels are kept).
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from placement_gym.env import DevicePlacementEnv
 from placement_gym.errors import UserError, unknown_name
 
 METHODS = ("imitation",)
+FIRST_SHARE = 0.25
+"""Of the first weights in what ``blend`` returns, chosen on validation problems."""
 LAST_RATE = 0.02
 """Learning rate after all steps, over the first."""
 
@@ -42,25 +44,27 @@ class TrainingSettings:
         teacher_evaluations: Placements that the multilevel placer evaluates for the first label
             of a problem; 0 learns from the network's own searches alone.
         labels: How many of the fastest placements of a problem are imitated.
+        astray: Weight of labels on the network's own way; see ``compute_loss``.
         learning_rate: Of Adam, at first.
-        method: ``"imitation"``.
+        method: ``"imitation"`` of labels.
         hidden: Width of the encoder.
         rounds: Rounds of messages.
         validation: Problems of ``validate``.
     """
 
     seed: int = 0
-    steps: int = 2000
-    problems: int = 400
+    steps: int = 1000
+    problems: int = 150
     renewal: int = 4
-    batch: int = 6
-    evaluations: int = 20
-    teacher_evaluations: int = 100
-    labels: int = 2
-    learning_rate: float = 2e-3
+    batch: int = 8
+    evaluations: int = 40
+    teacher_evaluations: int = 0
+    labels: int = 1
+    astray: float = 0.0
+    learning_rate: float = 1e-3
     method: str = "imitation"
-    hidden: int = 48
-    rounds: int = 3
+    hidden: int = 64
+    rounds: int = 4
     validation: int = 48
 
 
@@ -86,9 +90,7 @@ class Trainer:
         if settings.method not in METHODS:
             raise unknown_name("method", settings.method, METHODS)
         self.settings, self.done = settings, 0
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(settings.seed)
-            self.network = Network(settings.hidden, settings.rounds)
+        self.network = self.make_network()
         self.optimizer = torch.optim.Adam(self.network.parameters(), lr=settings.learning_rate)
         self.given = [Lesson(self.network, env) for env in envs]
         self.drawn: list[Lesson] = []
@@ -120,7 +122,8 @@ class Trainer:
     def draw_lesson(self, rng: np.random.Generator) -> None:
         """Draw a problem and ask the teacher; the oldest problem makes room."""
         lesson = make_lesson(self.network, draw_seed(rng))
-        lesson.ask_teacher(self.settings.teacher_evaluations, rng)
+        if self.settings.teacher_evaluations:
+            lesson.ask_teacher(self.settings.teacher_evaluations)
         self.drawn = [*self.drawn, lesson][-self.settings.problems :]
 
     def choose(self, rng: np.random.Generator) -> list[Lesson]:
@@ -139,11 +142,12 @@ class Trainer:
 
     def update(self, lessons: Sequence[Lesson]) -> float:
         """Raise the likelihood of the labels; returns the loss before."""
-        losses = [compute_loss(lesson.search, self.settings.labels) for lesson in lessons]
+        labels, astray = self.settings.labels, self.settings.astray
+        losses = [compute_loss(lesson.search, labels, astray) for lesson in lessons]
         return self.descend(torch.stack(losses).mean())
 
     def descend(self, loss: Tensor) -> float:
-        """Take one step of the optimizer."""
+        """Take one step of the optimizer along the gradient of a loss."""
         for group in self.optimizer.param_groups:
             group["lr"] = self.learning_rate()
         self.optimizer.zero_grad()
@@ -157,6 +161,30 @@ class Trainer:
         passed = min(self.done / max(self.settings.steps, 1), 1.0)
         wave = 0.5 + 0.5 * np.cos(np.pi * passed)
         return float(self.settings.learning_rate * (LAST_RATE + (1.0 - LAST_RATE) * wave))
+
+    def blend(self, share: float = FIRST_SHARE) -> Network:
+        """Average the first weights and those of now (WiSE-FT, Wortsman et al. 2022).
+
+        Imitation alone makes samples better, but the placement without noise worse; the average
+        keeps both.
+
+        Args:
+            share: Of the first weights.
+        """
+        now, network = self.network.state_dict(), self.make_network()
+        first = network.state_dict()
+        network.load_state_dict(
+            {name: share * first[name] + (1.0 - share) * now[name] for name in first}
+        )
+        return network
+
+    def make_network(self) -> Network:
+        """The network of the first step."""
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(self.settings.seed)
+            network = Network(self.settings.hidden, self.settings.rounds)
+        network.follow_plans()
+        return network
 
     def validate(self) -> dict[str, float]:
         """Grade the network's placements without noise; see ``Examination.grade``."""

@@ -119,7 +119,7 @@ class TrainingFolder:
             self.best = values["log_speedup"]
             settings = asdict(trainer.settings)
             about = {"step": trainer.done, "seconds": self.seconds, "validation": values}
-            save_network(trainer.network, self.network, {**settings, **about})
+            save_network(trainer.blend(), self.network, {**settings, **about})
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
         """Add a line to the metrics, and scalars to TensorBoard."""

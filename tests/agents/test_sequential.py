@@ -15,10 +15,10 @@ from published import DATA
 from slow_decoder import drawn_problem, fits_in_rank_order
 
 from agents.sequential import Network, Sequential
-from agents.sequential.agent import make
+from agents.sequential.agent import TRAINED_NOISE, WEIGHTS, make
 from agents.sequential.board import ADDED, FINISH, LOAD, Board, choose_goal
 from agents.sequential.checkpoint import load_network, save_network
-from agents.sequential.decoding import replay
+from agents.sequential.decoding import estimate, replay
 from agents.sequential.evolution import evolve
 from agents.sequential.features import describe
 from agents.sequential.imitation import imitate
@@ -242,7 +242,46 @@ def test_a_saved_network_places_as_before(tmp_path: Path) -> None:
     env = limited()
     expected = Sequential(env, 0, network).assignment
     assert (make(env, 0, checkpoint=file).assignment == expected).all()
-    assert (make(env, 0).assignment != expected).any()
+    assert (make(env, 0, checkpoint="none").assignment != expected).any()
+
+
+def test_the_network_of_the_package_is_the_default_and_fits_in_memory() -> None:
+    env = limited(schedule=BY_RANK)
+    agent = make(env, 0)
+    assert WEIGHTS.stat().st_size < 2**20
+    assert agent.noise == TRAINED_NOISE
+    assert (agent.assignment == make(env, 0, checkpoint=WEIGHTS).assignment).all()
+    assert not placement_env(env).problem.infeasibility(agent.assignment)
+
+
+def test_what_found_no_room_is_repaired() -> None:
+    env = limited()
+    agent = Sequential(env, 0, Network(hidden=8))
+    crowded = np.ones((1, agent.problem.n_units), dtype=np.int64)
+    assert agent.problem.infeasibility(crowded[0])
+    assert not agent.problem.infeasibility(agent.repair(crowded)[0])
+
+
+def test_what_a_placement_costs_in_the_model_is_its_latency() -> None:
+    compared = 0
+    for seed in SEEDS:
+        env = drawn_env(seed)
+        board = Board.of(env.problem, env.cost_table())
+        placements = sample(Placer(random_network(seed), env), seed)
+        speedups, feasible = env.backend.evaluate_batch(placements)
+        expected = env.reference.reference_ms / speedups[feasible]
+        np.testing.assert_allclose(estimate(board, placements)[feasible], expected)
+        compared += int(feasible.sum())
+    assert compared > len(SEEDS)
+
+
+def test_a_network_that_follows_plans_places_as_the_cheapest_plan() -> None:
+    env = placement_env(limited(schedule=BY_RANK))
+    network = Network(hidden=8)
+    network.follow_plans(strength=1e6)
+    placer = Placer(network, env)
+    assert placer.board.plan_ms.argmin() == estimate(placer.board, placer.board.plans).argmin()
+    assert (placer.place() == placer.board.plan).all()
 
 
 def test_a_checkpoint_with_other_features_is_refused_with_the_remedy(tmp_path: Path) -> None:
