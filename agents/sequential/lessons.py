@@ -106,6 +106,7 @@ class Examination:
     """
 
     def __init__(self, network: Network, problems: int) -> None:
+        self.network = network
         self.lessons = [make_lesson(network, seed) for seed in SEEDS["validation"][:problems]]
         self.floors_ms = [floor_ms(lesson.env) for lesson in self.lessons]
 

@@ -187,9 +187,10 @@ class Trainer:
         return network
 
     def validate(self) -> dict[str, float]:
-        """Grade the network's placements without noise; see ``Examination.grade``."""
+        """Grade the placements of ``blend()`` without noise; see ``Examination.grade``."""
         if self.examination is None:
-            self.examination = Examination(self.network, self.settings.validation)
+            self.examination = Examination(self.make_network(), self.settings.validation)
+        self.examination.network.load_state_dict(self.blend().state_dict())
         return self.examination.grade()
 
     def state(self) -> dict[str, Any]:

@@ -96,7 +96,7 @@ def test_the_command_continues_a_training_to_more_steps(
     [
         ({"hidden": 8}, "holds a training with hidden=4, not 8: continue it"),
         ({"hiden": 8}, "did you mean 'hidden'"),
-        ({"hidden": 8.5}, "without a fraction, as in hidden=48"),
+        ({"hidden": 8.5}, "without a fraction, as in hidden=64"),
         ({"batch": 0}, "batch must be greater than 0"),
         ({"learning_rate": "fast"}, "learning_rate is a number"),
         ({"seed": -1}, "seed must be at least 0"),
