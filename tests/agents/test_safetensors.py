@@ -49,7 +49,6 @@ def test_tensors_and_texts_come_back(tmp_path: Path) -> None:
         state(shape=(2,), end=8),
         state(begin=4, end=0),
         state(dtype="O"),
-        state(dtype="BF16", shape=(2,)),
         state(shape=(-1,)),
     ],
 )
