@@ -196,6 +196,8 @@ LONG = {
     "simulated": {"models": ["tiny"], "agents": ["annealing"], "seeds": 60, "budget": 3000},
     "measured": MEASURED | {"agents": ["random", "window"], "seeds": 8},
 }
+LATEST_KILL_S = {"simulated": 3.0, "measured": 10.0}
+"""Of a parent's life; 20 of them must not be enough to end the study."""
 NOISY = ("noise", "latency_ms", "latency_p90_ms", "speedup", "speedup_vs_best_single", "doubt")
 CHOSEN = ("greedy_latency_ms", "greedy_speedup", "n_submodels", "n_submodels_expected", "placement")
 """Fields of measured rows that differ from run to run: numbers, and what follows from them."""
@@ -220,7 +222,7 @@ def test_a_study_that_is_killed_twenty_times_leaves_no_process_and_has_the_same_
         )
         if attempt % 2:  # a parent that is still starting has no process that could survive it
             wait_until(lambda: len(running(marker)) > 1)
-        time.sleep(rng.uniform(0.5, 10.0))
+        time.sleep(rng.uniform(0.5, LATEST_KILL_S[kind]))
         assert parent.poll() is None, "nothing was left to kill"
         parent.kill()
         parent.wait()
