@@ -15,10 +15,10 @@ import gymnasium as gym
 import torch
 from torch import Tensor
 
-from agents.sequential.agent import Sequential
 from agents.sequential.decoding import replay
 from agents.sequential.imitation import WORST
 from agents.sequential.network import Network
+from agents.sequential.search import Sequential
 from placement_gym.arrays import FloatArray, IntArray
 
 LEARNING_RATE = 0.01

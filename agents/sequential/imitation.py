@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from agents.sequential.agent import Sequential
 from agents.sequential.network import Network
+from agents.sequential.search import Sequential
 from placement_gym.env import DevicePlacementEnv
 
 MAX_GRAD_NORM = 1.0

@@ -9,8 +9,8 @@ import torch
 
 from agents.common.sampled_env import floor_ms
 from agents.search.search import UNFIT
-from agents.sequential.agent import Sequential
 from agents.sequential.network import Network
+from agents.sequential.search import Sequential
 from placement_gym.entry_points import SimulatedEnv
 from placement_gym.env import DevicePlacementEnv
 from placement_gym.errors import UserError
