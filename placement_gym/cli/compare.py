@@ -15,9 +15,9 @@ from placement_gym.cli.options import (
     add_model,
     add_out,
     add_scenario,
+    add_settings,
     add_shapes,
     parse_seeds,
-    parse_setting,
     set_command,
 )
 
@@ -49,13 +49,9 @@ def add_compare(command: Command) -> None:
         default="0",
         help="comma-separated seeds and ranges, as in 0,1,2 or 0-2 (default: %(default)s)",
     )
-    command.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        type=parse_setting,
-        help="a further argument of gym.make, as JSON or text; repeatable",
+    add_settings(
+        command,
+        "a further argument of gym.make, as JSON or text",
     )
     add_out(command)
     add_json(command)

@@ -62,6 +62,18 @@ def add_out(command: Command) -> None:
     )
 
 
+def add_settings(command: Command, meaning: str) -> None:
+    """Add ``--set KEY=VALUE``, which may be repeated; ``meaning`` is its help."""
+    command.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        type=parse_setting,
+        help=f"{meaning}; repeatable",
+    )
+
+
 def add_json(command: Command) -> None:
     command.add_argument(
         "--json", action="store_true", help="print one JSON document and nothing else"

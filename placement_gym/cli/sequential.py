@@ -11,8 +11,8 @@ from placement_gym.cli.options import (
     add_granularity,
     add_json,
     add_model,
+    add_settings,
     natural_number,
-    parse_setting,
     positive_integer,
     positive_number,
     set_command,
@@ -31,14 +31,9 @@ def add_pretrain(command: Command) -> None:
         help="stop after this time; the same command goes on from there",
     )
     command.add_argument("--seed", type=natural_number, help="of weights, problems and searches")
-    command.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        type=parse_setting,
-        help="a field of agents.sequential.training.TrainingSettings, as in learning_rate=0.001; "
-        "repeatable",
+    add_settings(
+        command,
+        "a field of agents.sequential.training.TrainingSettings, as in learning_rate=0.001",
     )
     add_json(command)
     set_command(
@@ -72,13 +67,9 @@ def add_place(command: Command) -> None:
     command.add_argument(
         "--seed", type=natural_number, default=0, help="of the samples (default: %(default)s)"
     )
-    command.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        type=parse_setting,
-        help="a further argument of DevicePlacementSim-v0, as in schedule=list; repeatable",
+    add_settings(
+        command,
+        "a further argument of DevicePlacementSim-v0, as in schedule=list",
     )
     command.add_argument(
         "--out",
