@@ -39,7 +39,7 @@ LAYERS = (
     {"env"},
     {"wrappers"},
     {"entry_points"},
-    {"vector"},
+    {"vector", "keywords"},
     {"bench.run"},
     {"tools", "bench.study"},
     {"view"},

@@ -22,8 +22,8 @@ from testbed import (
 
 from placement_gym.arrays import IntArray
 from placement_gym.backends.measured import counters, profile, timing
-from placement_gym.backends.measured.backend import Candidate, Compilation
 from placement_gym.backends.measured.build import build_measured_backend
+from placement_gym.backends.measured.candidate import Candidate, Compilation
 from placement_gym.backends.measured.outputs import tolerance
 from placement_gym.backends.measured.reporter import Reporter
 from placement_gym.devices import PRESETS, TESTBED, UnknownDeviceError
