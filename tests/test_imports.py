@@ -28,6 +28,7 @@ LAYERS = (
         "properties",
         "version",
         "progress",
+        "fitted_table",
         "processes",
     },
     {"devices", "models", "rewards", "episode"},

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,12 +38,20 @@ from placement_gym.devices import collect_cautions
 from placement_gym.errors import UserError
 from placement_gym.files import keep_if_possible, make_output_folder
 from placement_gym.graph.units import FEW_UNITS, FINER, count_units
+from placement_gym.keywords import find_env_spec
+from placement_gym.progress import progress_bar
 from placement_gym.texts import make_printable
 
 DEFAULT_ENV = "DevicePlacement-v0"
 SINGLE_DEVICE = "single-device"
 ENGINE_AGENTS = ("openvino-hetero", "openvino-auto")
 SEARCH_AGENTS = ("random", "random-blocks", "prefix", "window")
+LIMITED_TESTBED = "cpu-testbed-limited"
+WHY_LIMITED = (
+    f"this machine has one device, {{}}: comparing on '{LIMITED_TESTBED}', two virtual devices of "
+    "one CPU. The fast one holds half of the model's weights, else it alone would win and no split "
+    "could; choose with --devices. A test bed for methods, never a claim about a GPU"
+)
 Document = dict[str, Any]
 
 
@@ -82,7 +92,8 @@ def compare(
             with ``predict``; None takes OpenVINO's own choice, random, random blocks, prefix and
             window.
         env_id: Id of the environment.
-        devices: As for ``gym.make``.
+        devices: As for ``gym.make``; None on a machine with one device means the preset
+            ``cpu-testbed-limited`` where latencies are measured: a split can win there.
         budget: Evaluations that each agent may use.
         seeds: Each agent runs with each seed; a number n means 0 to n - 1.
         out: Folder for the results.
@@ -106,10 +117,13 @@ def compare(
     check(EffortFields, {"budget": budget, "seeds": seeds})
     seeds = range(seeds) if isinstance(seeds, int) else list(dict.fromkeys(seeds))
     folder = make_output_folder(out)
+    devices, reason = choose_devices(env_id, devices)
     kwargs = {"model": model, "devices": devices, **(env_kwargs or {})}
     kwargs = {key: to_portable(value, folder) for key, value in kwargs.items()}
     with BenchEnvs() as envs:
-        bench_env, kwargs, notes = open_env_to_split(envs, env_id, kwargs)
+        with progress_bar(None, "", quiet, description=f"reading {kwargs['model']}"):
+            bench_env, kwargs, notes = open_env_to_split(envs, env_id, kwargs)
+        notes = [*reason, *notes]
         chosen = choose_agents(bench_env, agents)
         runs = plan_runs(bench_env, env_id, kwargs, chosen, seeds, budget)
         stale = find_stale_runs(bench_env, runs, folder)
@@ -131,9 +145,7 @@ def compare(
                 lambda on_evaluation: Serial(
                     envs, factories, on_evaluation, share_within_seed=True
                 ),
-                lambda task, row: comparison.save_placement(
-                    bench_env, row | {"label": labels[task.key]}, folder
-                ),
+                partial(keep_run, bench_env, labels, folder, quiet),
                 quiet,
             )
         except KeyboardInterrupt:
@@ -151,6 +163,38 @@ def compare(
         new = {task.key for task in missing}
         document["notes"] += comparison.draw_placements(bench_env, document["rows"], new, folder)
     return document
+
+
+def choose_devices(env_id: str, devices: Any) -> tuple[Any, list[str]]:
+    """The devices to compare on, and why they are not the machine's own.
+
+    Of two virtual devices of one CPU the faster one alone is the optimum, so that no split could
+    win, unless it lacks the memory for the whole model.
+    """
+    measured = find_env_spec(f"placement_gym:{env_id}").nondeterministic
+    if devices is not None or not measured:
+        return devices, []
+    import openvino as ov
+
+    available = ov.Core().available_devices
+    return (
+        (LIMITED_TESTBED, [WHY_LIMITED.format(*available)]) if len(available) == 1 else (None, [])
+    )
+
+
+def keep_run(
+    bench_env: BenchEnv,
+    labels: Mapping[str, str],
+    folder: Path,
+    quiet: bool,
+    task: Task,
+    row: Json,
+) -> None:
+    """Save the placement of a run that has ended, and print its result on standard error."""
+    labelled = row | {"label": labels[task.key]}
+    comparison.save_placement(bench_env, labelled, folder)
+    if not quiet:
+        print(comparison.describe_run(labelled), file=sys.stderr, flush=True)
 
 
 def open_env_to_split(

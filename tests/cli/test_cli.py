@@ -17,8 +17,8 @@ import placement_gym
 from placement_gym.bench import compare
 from placement_gym.bench.run.agents import find_modules_in
 from placement_gym.cli.main import main
-from placement_gym.cli.options import parse_seeds
 from placement_gym.cli.tables import profile_table
+from placement_gym.cli.values import parse_seeds
 
 SIM = ["--env", "DevicePlacementSim-v0", "--model", "tiny"]
 
