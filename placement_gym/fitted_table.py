@@ -51,33 +51,47 @@ class FittedTable:
         self.rows.append(([make_printable(cell) for cell in cells], style))
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        shown = self.choose_columns(console, options)
-        hidden = [one.name for one in self.columns if one not in shown]
+        filled = [one for one in self.columns if not self.is_empty(one)]
+        shown = self.choose_columns(filled, console, options)
         if self.title:
             yield Text(make_printable(self.title), style="italic")
-        yield self.build(shown)
+        fits = self.least_width(shown, console, options) <= options.max_width
+        yield self.build(shown, wide_words=fits)
+        hidden = [one.name for one in filled if one not in shown]
         if hidden:
             names = ", ".join(hidden)
             yield Text(f"No room for {names}: a wider terminal shows more.", style="dim")
 
-    def choose_columns(self, console: Console, options: ConsoleOptions) -> list[Column]:
+    def choose_columns(
+        self, columns: Sequence[Column], console: Console, options: ConsoleOptions
+    ) -> list[Column]:
         """The columns that fit, in order."""
-        shown = [one for one in self.columns if not self.is_empty(one)]
-        wide = options.update(max_width=UNLIMITED)
-        while True:
-            needed = console.measure(self.build(shown), options=wide).minimum
+        shown = list(columns)
+        while self.least_width(shown, console, options) > options.max_width:
             spare = max(shown, key=lambda one: one.spare)
-            if needed <= options.max_width or not spare.spare:
-                return shown
+            if not spare.spare:
+                break
             shown.remove(spare)
+        return shown
+
+    def least_width(
+        self, columns: Sequence[Column], console: Console, options: ConsoleOptions
+    ) -> int:
+        """Characters of a line in which no number of these columns is cut."""
+        wide = options.update(max_width=UNLIMITED)
+        return console.measure(self.build(columns), options=wide).minimum
 
     def is_empty(self, column: Column) -> bool:
-        """Whether a column has rows, but nothing in them."""
-        at = list(self.columns).index(column)
-        return bool(self.rows) and not any(cells[at] for cells, _ in self.rows)
+        """Whether there are rows, but nothing in this column of them."""
+        return bool(self.rows) and not any(self.cells(column))
 
-    def build(self, columns: Sequence[Column]) -> Table:
-        """The table with these columns."""
+    def cells(self, column: Column) -> list[str]:
+        """What a column has in each row."""
+        at = list(self.columns).index(column)
+        return [cells[at] for cells, _ in self.rows]
+
+    def build(self, columns: Sequence[Column], wide_words: bool = True) -> Table:
+        """The table with these columns; without ``wide_words`` words are wrapped as needed."""
         table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
         for one in columns:
             table.add_column(
@@ -85,15 +99,13 @@ class FittedTable:
                 justify="left" if one.text else "right",
                 no_wrap=not one.text,
                 overflow="fold",
-                min_width=self.least_width(one) if one.text else None,
+                min_width=self.word_width(one) if one.text and wide_words else None,
             )
-        at = [list(self.columns).index(one) for one in columns]
-        for cells, style in self.rows:
-            table.add_row(*(Text(cells[index]) for index in at), style=style)
+        for row, (_, style) in enumerate(self.rows):
+            table.add_row(*(Text(self.cells(one)[row]) for one in columns), style=style)
         return table
 
-    def least_width(self, column: Column) -> int:
+    def word_width(self, column: Column) -> int:
         """Characters that words of a column get before another column is left out for them."""
-        at = list(self.columns).index(column)
-        longest = max((len(cells[at]) for cells, _ in self.rows), default=0)
-        return min(longest, MAX_WORDS if column.spare == 0 else MIN_WORDS)
+        longest = max(map(len, self.cells(column)), default=0)
+        return min(longest, MIN_WORDS if column.spare else MAX_WORDS)

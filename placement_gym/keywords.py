@@ -44,7 +44,7 @@ def check_kwargs(env_id: str, kwargs: Mapping[str, Any]) -> None:
     known = accepted_keywords(creator)
     for key in kwargs:
         if known is not None and key not in known:
-            raise unknown_name(f"a keyword of {env_id}", key, known)
+            raise unknown_name(f"an argument of {env_id.rpartition(':')[2]}", key, known)
 
 
 def find_env_spec(env_id: str) -> EnvSpec:

@@ -45,7 +45,7 @@ LAYERS = (
     {"tools", "bench.study"},
     {"view"},
     {"bench.known"},
-    {"bench.report"},
+    {"bench.report", "bench.opening"},
     {"bench.compare"},
     {"cli"},
     {"__main__"},

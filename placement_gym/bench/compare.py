@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 
+from placement_gym.bench.opening import announce, choose_devices, open_env_to_split
 from placement_gym.bench.report import comparison
 from placement_gym.bench.report.drift import NOTE, correct_drift, median_device_ms
 from placement_gym.bench.report.known_latencies import find_known_latencies
@@ -35,23 +34,13 @@ from placement_gym.bench.study.executors import Serial
 from placement_gym.bench.study.runner import find_missing, run_tasks
 from placement_gym.bench.study.task import Task
 from placement_gym.devices import collect_cautions
-from placement_gym.errors import UserError
 from placement_gym.files import keep_if_possible, make_output_folder
-from placement_gym.graph.units import FEW_UNITS, FINER, count_units
-from placement_gym.keywords import find_env_spec
 from placement_gym.progress import progress_bar
-from placement_gym.texts import make_printable
 
 DEFAULT_ENV = "DevicePlacement-v0"
 SINGLE_DEVICE = "single-device"
 ENGINE_AGENTS = ("openvino-hetero", "openvino-auto")
 SEARCH_AGENTS = ("random", "random-blocks", "prefix", "window")
-LIMITED_TESTBED = "cpu-testbed-limited"
-WHY_LIMITED = (
-    f"this machine has one device, {{}}: comparing on '{LIMITED_TESTBED}', two virtual devices of "
-    "one CPU. The fast one holds half of the model's weights, else it alone would win and no split "
-    "could; choose with --devices. A test bed for methods, never a claim about a GPU"
-)
 Document = dict[str, Any]
 
 
@@ -165,23 +154,6 @@ def compare(
     return document
 
 
-def choose_devices(env_id: str, devices: Any) -> tuple[Any, list[str]]:
-    """The devices to compare on, and why they are not the machine's own.
-
-    Of two virtual devices of one CPU the faster one alone is the optimum, so that no split could
-    win, unless it lacks the memory for the whole model.
-    """
-    measured = find_env_spec(f"placement_gym:{env_id}").nondeterministic
-    if devices is not None or not measured:
-        return devices, []
-    import openvino as ov
-
-    available = ov.Core().available_devices
-    return (
-        (LIMITED_TESTBED, [WHY_LIMITED.format(*available)]) if len(available) == 1 else (None, [])
-    )
-
-
 def keep_run(
     bench_env: BenchEnv,
     labels: Mapping[str, str],
@@ -195,28 +167,6 @@ def keep_run(
     comparison.save_placement(bench_env, labelled, folder)
     if not quiet:
         print(comparison.describe_run(labelled), file=sys.stderr, flush=True)
-
-
-def open_env_to_split(
-    envs: BenchEnvs, env_id: str, kwargs: dict[str, Any]
-) -> tuple[BenchEnv, dict[str, Any], list[str]]:
-    """Make the environment; with finer units if the default ones are too few to split.
-
-    Returns:
-        The environment, its arguments, and notes for the reader.
-    """
-    bench_env, notes = envs.get(env_id, kwargs), []
-    finer = [] if "granularity" in kwargs else [*FINER.values()]
-    while bench_env.base.problem.n_units < FEW_UNITS and finer:
-        granularity = finer.pop(0)
-        with suppress(UserError):  # published workloads have no fused units
-            fine_env = envs.get(env_id, {**kwargs, "granularity": granularity})
-            found = count_units(bench_env.base.problem.units)
-            notes = [f"the default granularity leaves {found}: {granularity!r} is used"]
-            bench_env, kwargs = fine_env, {**kwargs, "granularity": granularity}
-    if bench_env.base.problem.n_units < FEW_UNITS:
-        notes.append(f"there is little to place: {count_units(bench_env.base.problem.units)}")
-    return bench_env, kwargs, notes
 
 
 def choose_agents(bench_env: BenchEnv, agents: Sequence[Any] | None) -> list[AgentSpec]:
@@ -299,24 +249,6 @@ def find_stale_runs(bench_env: BenchEnv, runs: Sequence[Run], folder: Path) -> d
         elif bench_env.measured and (row["host"], row["versions"].get("openvino")) != machine:
             stale[key] = "Runs of another machine or version of OpenVINO were replaced."
     return stale
-
-
-def announce(
-    bench_env: BenchEnv, tasks: Sequence[Task], missing: Sequence[Task], notes: Sequence[str]
-) -> None:
-    """Say on standard error what will run, before anything is measured."""
-    problem, done = bench_env.base.problem, len(tasks) - len(missing)
-    before = f", {done} of them in the folder already" if done else ""
-    console = Console(stderr=True)
-    for note in notes:
-        console.print(make_printable(note), highlight=False, markup=False)
-    console.print(
-        f"{make_printable(problem.units.graph.model)}: {problem.n_units} units on "
-        f"{', '.join(problem.device_names)}; {len(tasks)} runs of {tasks[0].budget} evaluations"
-        f"{before}",
-        highlight=False,
-        markup=False,
-    )
 
 
 def load_rows_of(

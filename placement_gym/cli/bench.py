@@ -11,6 +11,7 @@ from placement_gym.cli.options import add_json, add_out, set_command
 from placement_gym.cli.parser import Command, describe
 from placement_gym.cli.values import one_of, positive_integer, positive_seconds
 
+MAX_REASONS = 5
 EXECUTORS = ("auto", "serial", "processes", "ray")
 
 
@@ -202,6 +203,8 @@ def run_run(options: argparse.Namespace) -> int:
     if not print_json(options, {"rows": len(rows), "failed": len(failed), "file": file}):
         remedy = ": --retry-failed runs them again" if failed else ""
         print(f"{len(rows)} rows in {file}, {len(failed)} of them failed{remedy}")
+    for line in list_reasons(failed):
+        print(make_lines_printable(line), file=sys.stderr)
     return 1 if failed else 0
 
 
@@ -273,6 +276,14 @@ def run_known(options: argparse.Namespace) -> int:
     if not print_json(options, document):
         print(f"{changed} of {seen} problems changed in {best_known.VALUES}")
     return 0
+
+
+def list_reasons(failed: list[dict[str, Any]]) -> list[str]:
+    """A line for each reason why runs failed, a few at most, with the first run of it."""
+    first = {row["error"]: row for row in reversed(failed)}
+    lines = [f"{row['label']}, {row['model']}: {error}" for error, row in reversed(first.items())]
+    more = [f"and {len(lines) - MAX_REASONS} more reasons"] if len(lines) > MAX_REASONS else []
+    return lines[:MAX_REASONS] + more
 
 
 def print_json(options: argparse.Namespace, document: dict[str, Any]) -> bool:

@@ -33,7 +33,7 @@ def add_compare(command: Command) -> None:
         "gets results.jsonl, the table, pictures and placements; runs that it holds are not done "
         "again. The default takes a few minutes.",
         "compare --model resnet",
-        "compare -m bert --env DevicePlacementSim-v0 -d cpu+dgpu --agents heft,hsdag --seeds 5",
+        "compare -m bert --env DevicePlacementSim-v0 --agents heft,hsdag",
         failure="a run failed",
     )
     add_model(command)

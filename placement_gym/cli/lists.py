@@ -77,7 +77,7 @@ def run_devices(options: argparse.Namespace) -> int:
 
     core = ov.Core()
     found = {name: core.get_property(name, "FULL_DEVICE_NAME") for name in core.available_devices}
-    presets = [
+    presets: list[dict[str, Any]] = [
         {
             "name": name,
             "devices": [spec.to_json() for spec in specs],

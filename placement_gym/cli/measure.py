@@ -30,7 +30,7 @@ def add_evaluate(command: Command) -> None:
         "Compile and measure a saved placement beside the fastest single device. The devices and "
         "their settings are those of the file.",
         "evaluate --placement results/plan-resnet.json",
-        "evaluate --placement results/plan-my_model.json --model my_model.xml",
+        "evaluate --placement plan-my_model.json --model my_model.xml",
     )
     add_model(command, required=False, default="the placement's own, if it is built in")
     add_shapes(command)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from placement_gym.cli.parser import Command
-from placement_gym.cli.values import one_of, parse_setting, parse_shapes
+from placement_gym.cli.values import one_of, output_folder, parse_setting, parse_shapes
 
 GRANULARITIES = ("op", "colocated", "fused")
 
@@ -76,6 +76,7 @@ def add_out(command: Command, default: str | None = "results", file: str = "") -
         "--out",
         default=default,
         required=default is None,
+        type=str if file else output_folder,
         metavar="PATH" if file else "FOLDER",
         help=meaning if default is None else f"{meaning} (default: %(default)s)",
     )

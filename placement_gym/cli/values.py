@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from placement_gym.errors import suggest
 
 MAX_SEEDS = 100_000
+FILES = (".json", ".jsonl", ".html", ".md", ".png", ".csv", ".xml", ".onnx", ".yaml")
 WHOLE = re.compile("[0-9]{1,10}")
 SHAPE = re.compile(r"(?P<name>[^\[\],]+)\[(?P<sizes>[-0-9?., ]+)\]")
 
@@ -58,13 +60,20 @@ def parse_seeds(text: str) -> list[int]:
         numbers = WHOLE.fullmatch(first) and WHOLE.fullmatch(last)
         if not numbers or int(first) > int(last):
             raise argparse.ArgumentTypeError(
-                "a number of seeds, as in 5 for the seeds 0 to 4, or a list with ranges, as in "
-                f"0,1,2 or 3-3 or 0-2, not {text!r:.80}"
+                "must be a number of seeds, as in 5 for the seeds 0 to 4, or the seeds themselves, "
+                f"as in 0,1,2 or 3-5, not {text!r:.80}"
             )
         if int(last) - int(first) >= MAX_SEEDS - len(found):
             raise argparse.ArgumentTypeError(f"more than {MAX_SEEDS} seeds in {text!r:.60}")
         found += range(int(first), int(last) + 1)
     return list(dict.fromkeys(found))
+
+
+def output_folder(text: str) -> str:
+    """Read a folder for results, which a name like that of a file is not."""
+    if Path(text).suffix in FILES and not Path(text).is_dir():
+        raise argparse.ArgumentTypeError(f"is a folder here, and {text!r:.80} looks like a file")
+    return text
 
 
 def one_of(names: Sequence[str]) -> Callable[[str], str]:
