@@ -101,8 +101,9 @@ class FittedTable:
                 overflow="fold",
                 min_width=self.word_width(one) if one.text and wide_words else None,
             )
-        for row, (_, style) in enumerate(self.rows):
-            table.add_row(*(Text(self.cells(one)[row]) for one in columns), style=style)
+        lines = zip(*map(self.cells, columns), strict=True)
+        for cells, (_, style) in zip(lines, self.rows, strict=True):
+            table.add_row(*map(Text, cells), style=style)
         return table
 
     def word_width(self, column: Column) -> int:
