@@ -12,6 +12,7 @@ from placement_gym.cli.options import (
     add_granularity,
     add_json,
     add_model,
+    add_objective,
     add_out,
     add_scenario,
     add_shapes,
@@ -32,6 +33,7 @@ def add_evaluate(command: Command) -> None:
     command.add_argument(
         "--split", default="auto", help="auto, alias or hetero (default: %(default)s)"
     )
+    add_objective(command)
     add_json(command)
     set_command(command, run_evaluate, REPEAT)
 
@@ -50,6 +52,7 @@ def add_plan(command: Command) -> None:
         metavar="SECONDS",
         help="for the solver (default: %(default)s)",
     )
+    add_objective(command)
     command.add_argument("--refresh", action="store_true", help="profile again")
     add_out(command)
     add_json(command)
@@ -97,7 +100,9 @@ def run_evaluate(options: argparse.Namespace) -> int:
     from placement_gym.cli.tables import show
     from placement_gym.tools.evaluate import evaluate_placement
 
-    values = evaluate_placement(options.model, options.placement, options.split, options.shape)
+    values = evaluate_placement(
+        options.model, options.placement, options.split, options.shape, options.objective
+    )
     if options.json:
         print(json.dumps(values))
         return 0
@@ -124,6 +129,7 @@ def run_plan(options: argparse.Namespace) -> int:
         refresh=options.refresh,
         shapes=options.shape,
         scenario=options.scenario,
+        objective=options.objective,
     )
     if options.json:
         print(json.dumps(document))

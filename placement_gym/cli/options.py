@@ -40,6 +40,15 @@ def add_scenario(command: Command) -> None:
     )
 
 
+def add_objective(command: Command) -> None:
+    command.add_argument(
+        "--objective",
+        default="latency",
+        help="latency, or throughput: the time between two results with several requests in "
+        "flight (default: %(default)s)",
+    )
+
+
 def add_devices(command: Command) -> None:
     command.add_argument(
         "--devices",

@@ -79,6 +79,14 @@ def plan_table(document: Document) -> Group:
         for row in document["rows"]
         if row.get("prefill_ms") is not None
     ]
+    lines += [
+        show(
+            f"{row['label']}: {row['requests_per_s']:.1f} requests a second; {row['requests']} in "
+            f"flight, NUM_STREAMS {row['streams']}"
+        )
+        for row in document["rows"]
+        if row.get("requests_per_s") is not None
+    ]
     end = f"Done in {document['wall_s']:.0f} s. The plan is {document['file']}"
     return Group(
         *lines, table, show(document["verdict"]), show(describe_bound(document) + end, "dim")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -63,7 +63,7 @@ class InFlight:
     def execute(self) -> StageExecutor:
         return StageExecutor(self.stages, self.ports, self.reader, self.stateful)
 
-    def submit(self, executor: StageExecutor) -> Future[list[Outputs]] | Future[Outputs]:
+    def submit(self, executor: StageExecutor) -> Future[Any]:
         self.beat("a request")
         if self.stateful:
             return executor.submit_sequence(self.steps)
@@ -79,7 +79,7 @@ class InFlight:
         with self.execute() as executor:
             return self.flatten(self.submit(executor))
 
-    def flatten(self, future: Future[list[Outputs]] | Future[Outputs]) -> Outputs:
+    def flatten(self, future: Future[Any]) -> Outputs:
         found = future.result()
         return [array for step in found for array in step] if self.stateful else list(found)
 

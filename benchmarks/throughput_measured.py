@@ -1,0 +1,177 @@
+"""Requests a second: a plan of two stages on two one-thread CPU devices against one device."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from math import ceil
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import openvino as ov
+
+from placement_gym.arrays import IntArray
+from placement_gym.backends.measured import timing
+from placement_gym.backends.measured.backend import MeasuredBackend
+from placement_gym.backends.measured.build import build_measured_backend
+from placement_gym.backends.measured.hetero import Partition, compile_partition
+from placement_gym.backends.measured.profile import load_or_measure
+from placement_gym.backends.measured.throughput import InFlight, time_windows
+from placement_gym.backends.measured.timing_protocol import FOR_FITTING
+from placement_gym.devices import DeviceSpec, register
+from placement_gym.pipeline.inputs import InputReader
+from placement_gym.pipeline.stage import compile_stages
+from placement_gym.solvers.loads import find_largest_load_ms
+from placement_gym.solvers.pipelines.pipeline import exact_pipeline
+
+PAIR = (DeviceSpec("CPU", threads=1), DeviceSpec("CPU_TWIN", plugin="CPU", threads=1))
+PINNED = tuple(replace(spec, properties={"ENABLE_CPU_PINNING": True}) for spec in PAIR)
+WHOLE = DeviceSpec("CPU_WHOLE", plugin="CPU", threads=2, properties={"NUM_STREAMS": 2})
+BEST = "one device, two streams"
+"""What the plan has to beat: both cores, each with a stream."""
+Arm = Callable[[], float]
+
+
+class Arms:
+    """Compiles every arm of a model once.
+
+    Args:
+        backend: Of the model on ``PAIR``.
+        split: (n_units,) the plan.
+        window: Results that are timed at a stretch.
+    """
+
+    def __init__(self, backend: MeasuredBackend, split: IntArray, window: int) -> None:
+        self.backend, self.window = backend, window
+        self.graph = backend.problem.units.graph
+        self.split = split[backend.problem.units.of_operator]
+        register(backend.core, [*PAIR, WHOLE])
+
+    def compile(self) -> dict[str, Arm]:
+        """Name -> what times one window of it, in ms a result."""
+        alone = np.zeros(len(self.graph), dtype=np.int64)
+        found: dict[str, Arm] = {
+            "one device, one thread": self.pipeline(alone, PAIR[:1], 2, 2),
+            BEST: self.pipeline(alone, [WHOLE], 2, 2),
+            f"{BEST}, 4 requests": self.pipeline(alone, [WHOLE], 4, 4),
+        }
+        for requests in (1, 2, 3, 4):
+            found[f"Pipeline, {requests} in flight"] = self.pipeline(self.split, PAIR, requests)
+        if not self.backend.stateful:
+            found |= {
+                f"HETERO queue, {requests} in flight": self.queue(PAIR, requests)
+                for requests in (1, 2, 3)
+            }
+            found["HETERO queue, 2 in flight, pinned"] = self.queue(PINNED, 2)
+        return found
+
+    def pipeline(
+        self, placed: IntArray, specs: Sequence[DeviceSpec], requests: int, workers: int = 1
+    ) -> Arm:
+        backend = self.backend
+        stages, ports = compile_stages(
+            backend.core, backend.model, self.graph, placed, specs, requests
+        )
+        for stage in stages:
+            stage.workers = workers
+        reader = InputReader(backend.model)
+        in_flight = InFlight(
+            stages, ports, reader, backend.steps, backend.stateful, lambda step: None
+        )
+        in_flight.check(backend.tolerance)
+        return partial(in_flight.time_window, self.window)
+
+    def queue(self, specs: Sequence[DeviceSpec], requests: int) -> Arm:
+        """HETERO's own submodels, and OpenVINO's own queue of requests."""
+        backend = self.backend
+        partition = Partition.of(self.graph, self.split, specs, alias=False)
+        compiled = compile_partition(backend.core, backend.model, self.graph, partition)
+        inputs = dict(enumerate(backend.steps[0]))
+        timed = requests * ceil(self.window / requests)
+
+        def time_window() -> float:
+            ends: list[float] = []
+            queue = ov.AsyncInferQueue(compiled, requests)
+            queue.set_callback(lambda *_: ends.append(perf_counter()))
+            for _ in range(timed + 2 * requests):
+                queue.start_async(inputs)
+            queue.wait_all()
+            ends.sort()
+            return (ends[requests - 1 + timed] - ends[requests - 1]) / timed * 1e3
+
+        return time_window
+
+
+def measure(arms: Arms, rounds: int, compilations: int) -> tuple[list[str], timing.Samples]:
+    """The names of the arms, and (n_arms, compilations, rounds, 1) ms a result."""
+    samples = []
+    for compilation in range(compilations):
+        compiled = arms.compile()
+        for arm in compiled.values():
+            arm()
+        with arms.backend.lock():
+            samples.append(time_windows(list(compiled.values()), rounds))
+        print(f"compilation {compilation + 1} of {compilations} measured", flush=True)
+    return list(compiled), np.stack(samples, axis=1)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--model", default="resnet")
+    parser.add_argument("--scenario", help="of a model with state, as in chat-16-8")
+    parser.add_argument("--rounds", type=int, default=6, help="windows of each compilation")
+    parser.add_argument("--compilations", type=int, default=3)
+    parser.add_argument("--window", type=int, default=8, help="results timed at a stretch")
+    parser.add_argument("--out", help="file of rows, .jsonl")
+    options = parser.parse_args()
+    backend: Any = build_measured_backend(
+        options.model, PAIR, "fused", isolate=False, scenario=options.scenario
+    )
+    costs = load_or_measure(backend.with_protocol(FOR_FITTING), quick=True)
+    problem = backend.problem
+    split = exact_pipeline(problem, costs)
+    alone_ms, load_ms = (
+        find_largest_load_ms(problem, costs, placed) for placed in (problem.single(0), split)
+    )
+    names, samples = measure(Arms(backend, split, options.window), options.rounds,
+                             options.compilations)  # fmt: skip
+    best = samples[names.index(BEST)]
+    rows = [
+        {
+            "model": options.model,
+            "scenario": options.scenario,
+            "arm": name,
+            "requests_per_s": 1e3 / float(np.median(times)),
+            "ratio_to_one_thread": ratio(samples[0], times),
+            "ratio_to_two_streams": ratio(best, times),
+            "noise": 0.0 if name == BEST else timing.noise(best, times),
+            "ms": times[..., 0].tolist(),
+            "predicted_ratio_to_one_thread": alone_ms / load_ms if "in flight" in name else None,
+        }
+        for name, times in zip(names, samples, strict=True)
+    ]
+    print(f"{options.model}: predicted {alone_ms:.2f} ms on one thread, {load_ms:.2f} ms a result "
+          f"of the plan, ratio {alone_ms / load_ms:.2f}")  # fmt: skip
+    for row in rows:
+        print(
+            f"{row['arm']:36s} {row['requests_per_s']:8.2f} a second   "
+            f"{row['ratio_to_one_thread']:.2f} x one thread   "
+            f"{row['ratio_to_two_streams']:.3f} x two streams +- {row['noise']:.3f}"
+        )
+    if options.out:
+        with Path(options.out).open("a") as file:
+            file.writelines(json.dumps(row) + "\n" for row in rows)
+
+
+def ratio(reference: timing.Samples, candidate: timing.Samples) -> float:
+    """Median over rounds of the ratio of rates, each round interleaved."""
+    return float(np.median(reference / candidate))
+
+
+if __name__ == "__main__":
+    main()
