@@ -45,7 +45,7 @@ class InFlight:
         reader: Reads the inputs of the model.
         steps: (n_inferences,) inputs of each inference of a request; several with state.
         stateful: Whether the model keeps state.
-        beat: Called as each request is submitted.
+        beat: Called as each inference begins.
     """
 
     stages: Sequence[Stage]
@@ -64,10 +64,14 @@ class InFlight:
         return StageExecutor(self.stages, self.ports, self.reader, self.stateful)
 
     def submit(self, executor: StageExecutor) -> Future[Any]:
-        self.beat("a request")
         if self.stateful:
-            return executor.submit_sequence(self.steps)
-        return executor.submit(self.steps[0])
+            return executor.submit_sequence(map(self.begin, self.steps))
+        return executor.submit(self.begin(self.steps[0]))
+
+    def begin(self, inputs: Inputs) -> Inputs:
+        """The inputs of an inference that is about to begin."""
+        self.beat("an inference")
+        return inputs
 
     def run(self) -> None:
         """Run one request."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
 import openvino as ov
 import pytest
-from testbed import halves, known_model, known_problem, make, step
+from openvino import opset13 as ops
+from testbed import make, step
 
 from placement_gym import DeviceSpec
 from placement_gym.backends.failures import EngineFailureError
@@ -18,9 +20,13 @@ from placement_gym.backends.measured.throughput import InFlight, list_streams, t
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
 from placement_gym.devices import usable_cores
 from placement_gym.errors import UserError
+from placement_gym.graph.units import Units, contract
+from placement_gym.models import load
+from placement_gym.pipeline.stage import Stage
+from placement_gym.problem import Problem
 
 TWO = (DeviceSpec("CPU", threads=1), DeviceSpec("CPU_B", plugin="CPU", threads=1))
-SPLIT = np.array(halves("tiny"))
+SPLIT = np.array([0, 0, 1, 1])
 ONCE = {
     "warmup": 0,
     "repeats": 2,
@@ -31,6 +37,27 @@ ONCE = {
 }
 
 
+@cache
+def chain() -> ov.Model:
+    """Four layers that cost next to nothing."""
+    rng = np.random.default_rng(0)
+    node = ops.parameter((1, 8), np.float32, "x")
+    inputs = [node]
+    for layer in range(4):
+        weights = rng.random((8, 8), dtype=np.float32)
+        node = ops.tanh(ops.matmul(node, weights, False, False), name=f"layer{layer}")
+    return ov.Model([node], inputs, "chain")
+
+
+@cache
+def problem(devices: tuple[DeviceSpec, ...]) -> Problem:
+    """Each layer is a unit."""
+    units = make(chain(), devices, granularity="op").problem.units
+    labels = np.arange(len(units.graph)) // 2
+    grouped = Units("layer", units.graph, labels, contract(units.graph, labels))
+    return Problem(grouped, devices, np.ones((4, len(devices)), dtype=np.bool_))
+
+
 @pytest.fixture(autouse=True)
 def _few_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(throughput, "TUNING_WINDOWS", 2)
@@ -39,7 +66,7 @@ def _few_windows(monkeypatch: pytest.MonkeyPatch) -> None:
 def build(devices: tuple[DeviceSpec, ...] = TWO, **protocol: Any) -> MeasuredBackend:
     options = {**ONCE, "objective": "throughput", **protocol}
     return MeasuredBackend(
-        ov.Core(), known_model("tiny"), known_problem("tiny", devices), "auto",
+        ov.Core(), load(chain()), problem(devices), "auto",
         TimingProtocol(**options),
     )  # fmt: skip
 
@@ -139,6 +166,21 @@ def test_requests_that_disturb_each_other_make_a_placement_infeasible(
     assert failed.latency_ms == 10 * backend.reference_ms
 
 
+def test_a_stage_that_fails_makes_a_placement_infeasible(monkeypatch: pytest.MonkeyPatch) -> None:
+    backend = build()
+    backend.check_reference()
+    run = Stage.run
+
+    def refuse(stage: Stage, *arguments: Any) -> None:
+        if stage.device == "CPU_B":
+            raise RuntimeError("Exception from plugin.cpp:1:\nthe plugin is tired")
+        run(stage, *arguments)
+
+    monkeypatch.setattr(Stage, "run", refuse)
+    failed = backend.evaluate(SPLIT)
+    assert failed.error == "stage 1 on CPU_B failed: the plugin is tired"
+
+
 def test_objectives_share_neither_references_nor_sessions() -> None:
     backend = build()
     latency = backend.with_protocol(TimingProtocol(warmup=0, repeats=2, attempts=1))
@@ -164,12 +206,12 @@ def test_measurements_on_disk_are_those_of_the_objective(
 
 
 def test_info_tells_requests_and_results_a_second() -> None:
-    env = make("tiny", TWO, objective="throughput", requests=2)
-    info = step(env, SPLIT)
+    env = make(chain(), TWO, granularity="op", objective="throughput", requests=2)
+    info = step(env, [0] * 4 + [1] * 4)
     assert info["requests"] == 2
     assert info["streams"] == 1
     assert info["requests_per_s"] == pytest.approx(1e3 / info["latency_ms"])
-    assert "requests_per_s" not in make("tiny", TWO).reset()[1]
+    assert "requests_per_s" not in make(chain(), TWO).reset()[1]
 
 
 @pytest.mark.parametrize(
@@ -188,7 +230,7 @@ def test_wrong_arguments_are_refused(options: dict[str, Any], said: str) -> None
 @pytest.mark.slow
 def test_the_engine_measures_throughput_in_a_process_of_its_own() -> None:
     env = make("tiny", TWO, objective="throughput", isolate=True)
-    info = step(env, SPLIT)
+    info = step(env, [0, 0, 0, 1, 1, 1, 1])
     assert (info["requests"], info["n_submodels"], info["error"]) == (3, 2, "")
     env.close()
 
