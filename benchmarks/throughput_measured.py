@@ -23,13 +23,13 @@ from placement_gym.backends.measured.hetero import Partition, compile_partition
 from placement_gym.backends.measured.profile import load_or_measure
 from placement_gym.backends.measured.throughput import InFlight, time_windows
 from placement_gym.backends.measured.timing_protocol import FOR_FITTING
-from placement_gym.devices import DeviceSpec, register
+from placement_gym.devices import PRESETS, DeviceSpec, register
 from placement_gym.pipeline.inputs import InputReader
 from placement_gym.pipeline.stage import compile_stages
 from placement_gym.solvers.loads import find_largest_load_ms
 from placement_gym.solvers.pipelines.pipeline import exact_pipeline
 
-PAIR = (DeviceSpec("CPU", threads=1), DeviceSpec("CPU_TWIN", plugin="CPU", threads=1))
+PAIR = PRESETS["cpu-testbed-pair"]
 PINNED = tuple(replace(spec, properties={"ENABLE_CPU_PINNING": True}) for spec in PAIR)
 WHOLE = DeviceSpec("CPU_WHOLE", plugin="CPU", threads=2, properties={"NUM_STREAMS": 2})
 BEST = "one device, two streams"
