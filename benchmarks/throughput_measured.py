@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from math import ceil
@@ -107,17 +107,48 @@ class Arms:
         return time_window
 
 
-def measure(arms: Arms, rounds: int, compilations: int) -> tuple[list[str], timing.Samples]:
-    """The names of the arms, and (n_arms, compilations, rounds, 1) ms a result."""
+def measure(
+    arms: Arms, rounds: int, compilations: int
+) -> Iterator[tuple[list[str], timing.Samples]]:
+    """After each compilation the names, and (n_arms, compilations, rounds, 1) ms so far."""
     samples = []
-    for compilation in range(compilations):
+    for _ in range(compilations):
         compiled = arms.compile()
         for arm in compiled.values():
             arm()
         with arms.backend.lock():
             samples.append(time_windows(list(compiled.values()), rounds))
-        print(f"compilation {compilation + 1} of {compilations} measured", flush=True)
-    return list(compiled), np.stack(samples, axis=1)
+        yield list(compiled), np.stack(samples, axis=1)
+
+
+def summarize(
+    names: Sequence[str], samples: timing.Samples, facts: dict[str, Any]
+) -> list[dict[str, Any]]:
+    """A row for each arm."""
+    best = samples[names.index(BEST)]
+    return [
+        {
+            **facts,
+            "arm": name,
+            "requests_per_s": 1e3 / float(np.median(times)),
+            "ratio_to_one_thread": ratio(samples[0], times),
+            "ratio_to_two_streams": ratio(best, times),
+            "noise": 0.0 if name == BEST else timing.noise(best, times),
+            "noise_to_one_thread": timing.noise(samples[0], times) if index else 0.0,
+            "ms": times[..., 0].tolist(),
+        }
+        for index, (name, times) in enumerate(zip(names, samples, strict=True))
+    ]
+
+
+def show(rows: Sequence[dict[str, Any]]) -> None:
+    for row in rows:
+        print(
+            f"{row['arm']:36s} {row['requests_per_s']:8.2f} a second   "
+            f"{row['ratio_to_one_thread']:.2f} +- {row['noise_to_one_thread']:.2f} x one thread   "
+            f"{row['ratio_to_two_streams']:.2f} +- {row['noise']:.2f} x two streams",
+            flush=True,
+        )
 
 
 def main() -> None:
@@ -138,34 +169,26 @@ def main() -> None:
     alone_ms, load_ms = (
         find_largest_load_ms(problem, costs, placed) for placed in (problem.single(0), split)
     )
-    names, samples = measure(Arms(backend, split, options.window), options.rounds,
-                             options.compilations)  # fmt: skip
-    best = samples[names.index(BEST)]
-    rows = [
-        {
-            "model": options.model,
-            "scenario": options.scenario,
-            "arm": name,
-            "requests_per_s": 1e3 / float(np.median(times)),
-            "ratio_to_one_thread": ratio(samples[0], times),
-            "ratio_to_two_streams": ratio(best, times),
-            "noise": 0.0 if name == BEST else timing.noise(best, times),
-            "ms": times[..., 0].tolist(),
-            "predicted_ratio_to_one_thread": alone_ms / load_ms if "in flight" in name else None,
-        }
-        for name, times in zip(names, samples, strict=True)
-    ]
-    print(f"{options.model}: predicted {alone_ms:.2f} ms on one thread, {load_ms:.2f} ms a result "
-          f"of the plan, ratio {alone_ms / load_ms:.2f}")  # fmt: skip
-    for row in rows:
-        print(
-            f"{row['arm']:36s} {row['requests_per_s']:8.2f} a second   "
-            f"{row['ratio_to_one_thread']:.2f} x one thread   "
-            f"{row['ratio_to_two_streams']:.3f} x two streams +- {row['noise']:.3f}"
-        )
-    if options.out:
-        with Path(options.out).open("a") as file:
-            file.writelines(json.dumps(row) + "\n" for row in rows)
+    predicted = alone_ms / load_ms
+    print(
+        f"{options.model}: predicted {alone_ms:.2f} ms on one thread, {load_ms:.2f} ms a result "
+        f"of the plan, ratio {predicted:.2f}",
+        flush=True,
+    )
+    facts = {
+        "model": options.model,
+        "scenario": options.scenario,
+        "predicted_alone_ms": alone_ms,
+        "predicted_plan_ms": load_ms,
+    }
+    arms = Arms(backend, split, options.window)
+    for names, samples in measure(arms, options.rounds, options.compilations):
+        print(f"{samples.shape[1]} of {options.compilations} compilations")
+        rows = summarize(names, samples, facts)
+        show(rows)
+        if options.out:
+            lines = [json.dumps(row) + "\n" for row in rows]
+            Path(options.out).write_text("".join(lines))
 
 
 def ratio(reference: timing.Samples, candidate: timing.Samples) -> float:
