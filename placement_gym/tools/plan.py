@@ -122,7 +122,8 @@ def plan(
         costs = load_or_measure(backend, refresh, quiet, True)
         twin = SimulatedBackend(backend.problem, costs, parse_schedule("serial", objective))
         propose = propose_pipelines if objective == "throughput" else propose_candidates
-        candidates, bound_ms = propose(twin, time_limit_s)
+        with progress_bar(None, "", quiet, description=f"solving, at most {time_limit_s:.0f} s"):
+            candidates, bound_ms = propose(twin, time_limit_s)
         with closing(with_enough_repeats(backend, candidates, objective)) as thorough:
             measured, errors = measure(thorough, candidates, quiet)
     problem = backend.problem

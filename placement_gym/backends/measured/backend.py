@@ -6,7 +6,6 @@ import os
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import asdict, replace
 from functools import cached_property, partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -17,7 +16,12 @@ from numpy.typing import NDArray
 from placement_gym.arrays import FloatArray, IntArray
 from placement_gym.backends.failures import EngineFailureError, Kind, check_values, classify
 from placement_gym.backends.measured import counters, hetero, own_choice, timing
-from placement_gym.backends.measured.candidate import Candidate, Compilation
+from placement_gym.backends.measured.candidate import (
+    Candidate,
+    Compilation,
+    join_rounds,
+    summarize,
+)
 from placement_gym.backends.measured.health import Session, mark_busy
 from placement_gym.backends.measured.inferences import prepare_inferences
 from placement_gym.backends.measured.lock import measurement_lock
@@ -337,29 +341,3 @@ class MeasuredBackend(MeasuringBackend):
         """Drop the compiled reference and its outputs."""
         self.references.clear()
         self.__dict__.pop("expected_outputs", None)
-
-
-def join_rounds(rounds: Sequence[Compilation]) -> Compilation:
-    """The last compilation of a placement, with the medians of its phases over all of them."""
-    if rounds[-1].prefill_ms is None:
-        return rounds[-1]
-    phases = np.array([(one.prefill_ms, one.token_ms) for one in rounds], dtype=np.float64)
-    prefill_ms, token_ms = np.median(phases, axis=0).tolist()
-    return replace(rounds[-1], prefill_ms=prefill_ms, token_ms=token_ms)
-
-
-def summarize(
-    compilation: Compilation,
-    reference: timing.Samples,
-    times: timing.Samples,
-    measure_s: float = 0.0,
-) -> Measurement:
-    """The measurement that the samples of a placement and its reference amount to."""
-    return Measurement(
-        latency_ms=float(np.median(times)),
-        reference_ms=float(np.median(reference)),
-        latency_p90_ms=float(np.percentile(times, 90)),
-        noise=timing.noise(reference, times),
-        measure_s=measure_s,
-        **asdict(compilation),
-    )
