@@ -9,19 +9,18 @@ from dataclasses import replace
 from functools import partial
 from math import ceil
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any
 
 import numpy as np
 import openvino as ov
 
-from placement_gym.arrays import IntArray
-from placement_gym.backends.measured import timing
+from placement_gym.arrays import FloatArray, IntArray
 from placement_gym.backends.measured.backend import MeasuredBackend
 from placement_gym.backends.measured.build import build_measured_backend
 from placement_gym.backends.measured.hetero import Partition, compile_partition
 from placement_gym.backends.measured.profile import load_or_measure
-from placement_gym.backends.measured.throughput import InFlight, time_windows
+from placement_gym.backends.measured.throughput import InFlight
 from placement_gym.backends.measured.timing_protocol import FOR_FITTING
 from placement_gym.devices import PRESETS, DeviceSpec, register
 from placement_gym.pipeline.inputs import InputReader
@@ -35,6 +34,15 @@ WHOLE = DeviceSpec("CPU_WHOLE", plugin="CPU", threads=2, properties={"NUM_STREAM
 BEST = "one device, two streams"
 """What the plan has to beat: both cores, each with a stream."""
 Arm = Callable[[], float]
+Measured = tuple[list[str], FloatArray]
+CORE_ARMS = (
+    "one device, one thread",
+    BEST,
+    "Pipeline, 2",
+    "Pipeline, 3",
+    "HETERO queue, 2 in flight",
+)
+"""Beginnings of the names that ``--few`` keeps."""
 
 
 class Arms:
@@ -107,44 +115,74 @@ class Arms:
         return time_window
 
 
-def measure(
-    arms: Arms, rounds: int, compilations: int
-) -> Iterator[tuple[list[str], timing.Samples]]:
-    """After each compilation the names, and (n_arms, compilations, rounds, 1) ms so far."""
+def time_in_turn(arms: Sequence[Arm], rounds: int) -> FloatArray:
+    """(n_arms, rounds, 2) ms a result, and cores that the process kept busy, in alternating order.
+
+    What others do on the machine slows all arms alike; cores tell whether stages overlapped.
+    """
+    samples = np.empty((len(arms), rounds, 2))
+    for round_ in range(rounds):
+        for index in range(len(arms)) if round_ % 2 == 0 else reversed(range(len(arms))):
+            wall_s, cpu_s = perf_counter(), process_time()
+            ms = arms[index]()
+            wall_s, cpu_s = perf_counter() - wall_s, process_time() - cpu_s
+            samples[index, round_] = ms, cpu_s / wall_s
+    return samples
+
+
+def measure(arms: Arms, rounds: int, compilations: int, few: bool) -> Iterator[Measured]:
+    """After each compilation the names, and (n_arms, compilations, rounds, 2) samples so far."""
     samples = []
     for _ in range(compilations):
         compiled = arms.compile()
+        if few:
+            compiled = {name: arm for name, arm in compiled.items() if name.startswith(CORE_ARMS)}
         for arm in compiled.values():
             arm()
         with arms.backend.lock():
-            samples.append(time_windows(list(compiled.values()), rounds))
+            samples.append(time_in_turn(list(compiled.values()), rounds))
         yield list(compiled), np.stack(samples, axis=1)
 
 
 def summarize(
-    names: Sequence[str], samples: timing.Samples, facts: dict[str, Any]
+    names: Sequence[str], samples: FloatArray, facts: dict[str, Any]
 ) -> list[dict[str, Any]]:
     """A row for each arm."""
-    best = samples[names.index(BEST)]
+    ms, cores = samples[..., :1], samples[..., 1]
+    alone, best = ms[0], ms[names.index(BEST)]
     return [
         {
             **facts,
             "arm": name,
             "requests_per_s": 1e3 / float(np.median(times)),
-            "ratio_to_one_thread": ratio(samples[0], times),
+            "cores": float(np.median(busy)),
+            "ratio_to_one_thread": ratio(alone, times),
+            "noise_to_one_thread": noise(alone, times),
             "ratio_to_two_streams": ratio(best, times),
-            "noise": 0.0 if name == BEST else timing.noise(best, times),
-            "noise_to_one_thread": timing.noise(samples[0], times) if index else 0.0,
+            "noise": noise(best, times),
             "ms": times[..., 0].tolist(),
         }
-        for index, (name, times) in enumerate(zip(names, samples, strict=True))
+        for name, times, busy in zip(names, ms, cores, strict=True)
     ]
+
+
+def ratio(reference: FloatArray, candidate: FloatArray) -> float:
+    """Median over rounds of the ratio of rates, each round interleaved."""
+    return float(np.median(reference / candidate))
+
+
+def noise(reference: FloatArray, candidate: FloatArray) -> float:
+    """Half-width of its 95 % interval, by resampling the rounds."""
+    ratios = (reference / candidate).ravel()
+    drawn = np.random.default_rng(0).choice(ratios, (2000, len(ratios)))
+    low, high = np.percentile(np.median(drawn, axis=1), [2.5, 97.5])
+    return float(high - low) / 2
 
 
 def show(rows: Sequence[dict[str, Any]]) -> None:
     for row in rows:
         print(
-            f"{row['arm']:36s} {row['requests_per_s']:8.2f} a second   "
+            f"{row['arm']:36s} {row['requests_per_s']:8.2f} a second   {row['cores']:.2f} cores   "
             f"{row['ratio_to_one_thread']:.2f} +- {row['noise_to_one_thread']:.2f} x one thread   "
             f"{row['ratio_to_two_streams']:.2f} +- {row['noise']:.2f} x two streams",
             flush=True,
@@ -158,6 +196,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=6, help="windows of each compilation")
     parser.add_argument("--compilations", type=int, default=3)
     parser.add_argument("--window", type=int, default=8, help="results timed at a stretch")
+    parser.add_argument("--few", action="store_true", help="only the arms that decide")
     parser.add_argument("--out", help="file of rows, .jsonl")
     options = parser.parse_args()
     backend: Any = build_measured_backend(
@@ -182,18 +221,13 @@ def main() -> None:
         "predicted_plan_ms": load_ms,
     }
     arms = Arms(backend, split, options.window)
-    for names, samples in measure(arms, options.rounds, options.compilations):
+    for names, samples in measure(arms, options.rounds, options.compilations, options.few):
         print(f"{samples.shape[1]} of {options.compilations} compilations")
         rows = summarize(names, samples, facts)
         show(rows)
         if options.out:
             lines = [json.dumps(row) + "\n" for row in rows]
             Path(options.out).write_text("".join(lines))
-
-
-def ratio(reference: timing.Samples, candidate: timing.Samples) -> float:
-    """Median over rounds of the ratio of rates, each round interleaved."""
-    return float(np.median(reference / candidate))
 
 
 if __name__ == "__main__":
