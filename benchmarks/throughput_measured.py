@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from math import ceil
 from pathlib import Path
-from time import perf_counter, process_time
+from time import perf_counter, process_time, thread_time
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ from placement_gym.backends.measured.throughput import InFlight
 from placement_gym.backends.measured.timing_protocol import FOR_FITTING
 from placement_gym.devices import PRESETS, DeviceSpec, register
 from placement_gym.pipeline.inputs import InputReader
-from placement_gym.pipeline.stage import compile_stages
+from placement_gym.pipeline.stage import Stage, compile_stages
 from placement_gym.solvers.loads import find_largest_load_ms
 from placement_gym.solvers.pipelines.pipeline import exact_pipeline
 
@@ -78,21 +78,47 @@ class Arms:
             found["HETERO queue, 2 in flight, pinned"] = self.queue(PINNED, 2)
         return found
 
+    def processor_ms(self, repeats: int) -> tuple[float, list[float]]:
+        """Median processor time of a request on one thread, and in each stage of the plan.
+
+        One-thread devices compute in the thread that asks, so that it is the same whatever else the
+        machine does, but for its caches.
+        """
+        alone = self.in_flight(np.zeros_like(self.split), PAIR[:1], 1)
+        plan = self.in_flight(self.split, PAIR, 1)
+        spent: dict[str, list[float]] = {}
+        for number, one in enumerate((alone, plan)):
+            for stage in one.stages:
+                spent[f"{number} {stage.name}"] = []
+                stage.run = count_processor_time(stage, spent[f"{number} {stage.name}"])
+        for _ in range(repeats):
+            for one in (alone, plan):
+                for times in spent.values():
+                    times.append(0.0)
+                one.run()
+        whole, *stages = (
+            1e3 * float(np.median([seconds for seconds in times if seconds]))
+            for times in spent.values()
+        )
+        return whole, stages
+
     def pipeline(
         self, placed: IntArray, specs: Sequence[DeviceSpec], requests: int, workers: int = 1
     ) -> Arm:
+        in_flight = self.in_flight(placed, specs, requests)
+        for stage in in_flight.stages:
+            stage.workers = workers
+        return partial(in_flight.time_window, self.window)
+
+    def in_flight(self, placed: IntArray, specs: Sequence[DeviceSpec], requests: int) -> InFlight:
         backend = self.backend
         stages, ports = compile_stages(
             backend.core, backend.model, self.graph, placed, specs, requests
         )
-        for stage in stages:
-            stage.workers = workers
         reader = InputReader(backend.model)
-        in_flight = InFlight(
-            stages, ports, reader, backend.steps, backend.stateful, lambda step: None
-        )
-        in_flight.check(backend.tolerance)
-        return partial(in_flight.time_window, self.window)
+        found = InFlight(stages, ports, reader, backend.steps, backend.stateful, lambda step: None)
+        found.check(backend.tolerance)
+        return found
 
     def queue(self, specs: Sequence[DeviceSpec], requests: int) -> Arm:
         """HETERO's own submodels, and OpenVINO's own queue of requests."""
@@ -113,6 +139,18 @@ class Arms:
             return (ends[requests - 1 + timed] - ends[requests - 1]) / timed * 1e3
 
         return time_window
+
+
+def count_processor_time(stage: Stage, spent: list[float]) -> Callable[..., None]:
+    """``stage.run``, which adds the seconds of its thread to the last entry of ``spent``."""
+    run = stage.run
+
+    def counted(*arguments: Any) -> None:
+        started = thread_time()
+        run(*arguments)
+        spent[-1] += thread_time() - started
+
+    return counted
 
 
 def time_in_turn(arms: Sequence[Arm], rounds: int) -> FloatArray:
@@ -196,6 +234,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=6, help="windows of each compilation")
     parser.add_argument("--compilations", type=int, default=3)
     parser.add_argument("--window", type=int, default=8, help="results timed at a stretch")
+    parser.add_argument("--repeats", type=int, default=20, help="requests for processor times")
     parser.add_argument("--few", action="store_true", help="only the arms that decide")
     parser.add_argument("--out", help="file of rows, .jsonl")
     options = parser.parse_args()
@@ -221,6 +260,13 @@ def main() -> None:
         "predicted_plan_ms": load_ms,
     }
     arms = Arms(backend, split, options.window)
+    whole_ms, stages_ms = arms.processor_ms(options.repeats)
+    print(
+        f"processor time: {whole_ms:.2f} ms on one thread, stages "
+        f"{', '.join(f'{ms:.2f}' for ms in stages_ms)} ms, ratio {whole_ms / max(stages_ms):.2f}",
+        flush=True,
+    )
+    facts |= {"processor_alone_ms": whole_ms, "processor_stages_ms": stages_ms}
     for names, samples in measure(arms, options.rounds, options.compilations, options.few):
         print(f"{samples.shape[1]} of {options.compilations} compilations")
         rows = summarize(names, samples, facts)
