@@ -232,7 +232,7 @@ def main() -> None:
     parser.add_argument("--model", default="resnet")
     parser.add_argument("--scenario", help="of a model with state, as in chat-16-8")
     parser.add_argument("--rounds", type=int, default=6, help="windows of each compilation")
-    parser.add_argument("--compilations", type=int, default=3)
+    parser.add_argument("--compilations", type=int, default=3, help="0: processor times alone")
     parser.add_argument("--window", type=int, default=8, help="results timed at a stretch")
     parser.add_argument("--repeats", type=int, default=20, help="requests for processor times")
     parser.add_argument("--few", action="store_true", help="only the arms that decide")
@@ -267,13 +267,17 @@ def main() -> None:
         flush=True,
     )
     facts |= {"processor_alone_ms": whole_ms, "processor_stages_ms": stages_ms}
+    write(options.out, [facts])
     for names, samples in measure(arms, options.rounds, options.compilations, options.few):
         print(f"{samples.shape[1]} of {options.compilations} compilations")
         rows = summarize(names, samples, facts)
         show(rows)
-        if options.out:
-            lines = [json.dumps(row) + "\n" for row in rows]
-            Path(options.out).write_text("".join(lines))
+        write(options.out, rows)
+
+
+def write(path: str | None, rows: Sequence[dict[str, Any]]) -> None:
+    if path:
+        Path(path).write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
 if __name__ == "__main__":

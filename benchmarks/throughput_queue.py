@@ -28,27 +28,26 @@ from placement_gym.pipeline.stage import compile_stages
 PERIOD_S = 0.003
 
 
-def sample_threads(stop: Event, found: list[tuple[int, int]]) -> None:
-    """Append how many threads want a core, and on how many cores they may run.
+def sample_threads(stop: Event, found: list[int]) -> None:
+    """Append how many threads want a core.
 
     The sampler's own thread and the main one, which submits, are left out.
     """
     others = {get_native_id(), os.getpid()}
     while not stop.wait(PERIOD_S):
-        wanting, cores = 0, set[int]()
+        wanting = 0
         for folder in Path("/proc/self/task").iterdir():
             thread = int(folder.name)
             with suppress(OSError):
                 stat = (folder / "stat").read_text()
                 if thread not in others and stat.rpartition(")")[2].split()[0] == "R":
                     wanting += 1
-                    cores |= os.sched_getaffinity(thread)
-        found.append((wanting, len(cores)))
+        found.append(wanting)
 
 
 def profile(run: Callable[[], None]) -> np.ndarray:
-    """(n_samples, 2) threads that want a core, and cores that they may use, while ``run`` runs."""
-    stop, found = Event(), list[tuple[int, int]]()
+    """(n_samples,) threads that want a core while ``run`` runs."""
+    stop, found = Event(), list[int]()
     sampler = Thread(target=sample_threads, args=(stop, found))
     sampler.start()
     run()
@@ -69,12 +68,11 @@ def main() -> None:
     core, pair = ov.Core(), PRESETS["cpu-testbed-pair"]
 
     def show(name: str, run: Callable[[], None]) -> None:
-        samples = profile(run)
-        threads, cores = samples.T
+        threads = profile(run)
         print(
             f"{name:40s} {threads.mean():.2f} threads want a core, two or more "
-            f"{np.mean(threads >= 2):4.0%} of the time, and may use {cores.max()} "
-            f"({len(samples)} samples)",
+            f"{np.mean(threads >= 2):4.0%} of the time "
+            f"({len(threads)} samples)",
             flush=True,
         )
 
