@@ -46,7 +46,7 @@ LAYERS = (
     {"graph"},
     {"problem"},
     {"costs", "placement", "patterns", "plots"},
-    {"solvers", "backends", "observation", "device_table"},
+    {"solvers", "backends", "pipeline", "observation", "device_table"},
     {"render", "deploy", "penalty", "info"},
     {"env"},
     {"wrappers"},
