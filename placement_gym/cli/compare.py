@@ -14,6 +14,7 @@ from placement_gym.cli.options import (
     add_json,
     add_model,
     add_out,
+    add_pictures,
     add_scenario,
     add_settings,
     add_shapes,
@@ -54,6 +55,7 @@ def add_compare(command: Command) -> None:
         "a further argument of gym.make, as JSON or text",
     )
     add_out(command)
+    add_pictures(command)
     add_json(command)
     set_command(
         command, run_compare, "finished runs are kept in {out}/; rerun the command to continue"
@@ -75,6 +77,7 @@ def run_compare(options: argparse.Namespace) -> int:
         seeds=options.seeds,
         out=options.out,
         env_kwargs=dict(options.set) | shape_arguments(options),
+        pictures=options.pictures,
     )
     if options.json:
         print(json.dumps(document))

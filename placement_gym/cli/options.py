@@ -74,6 +74,15 @@ def add_settings(command: Command, meaning: str) -> None:
     )
 
 
+def add_pictures(command: Command) -> None:
+    command.add_argument(
+        "--pictures",
+        choices=("png", "svg", "pdf"),
+        default="png",
+        help="kind of the pictures; svg and pdf stay sharp at any size (default: %(default)s)",
+    )
+
+
 def add_json(command: Command) -> None:
     command.add_argument(
         "--json", action="store_true", help="print one JSON document and nothing else"
