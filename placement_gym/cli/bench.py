@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import argparse
 
-from placement_gym.cli.options import Command, positive_integer, positive_seconds, set_command
+from placement_gym.cli.options import (
+    Command,
+    add_pictures,
+    positive_integer,
+    positive_seconds,
+    set_command,
+)
 
 
 def add_bench(command: Command) -> None:
@@ -68,6 +74,13 @@ def add_run(command: Command) -> None:
 def add_report(command: Command) -> None:
     add_study(command)
     command.add_argument("--out", required=True, help="folder of the results")
+    command.add_argument(
+        "--compare", metavar="FOLDER", help="set other results of the study beside these"
+    )
+    add_pictures(command)
+    command.add_argument(
+        "--no-views", action="store_true", help="write no interactive pages of the placements"
+    )
     set_command(
         command, run_report, "the results in {out}/ are kept; rerun the command to report them"
     )
@@ -150,7 +163,15 @@ def run_report(options: argparse.Namespace) -> int:
     from placement_gym.bench.study.spec import Study
 
     command = f"placement-gym bench run {options.study} --out {options.out}"
-    for path in report_study(Study.load(options.study), options.out, command):
+    paths = report_study(
+        Study.load(options.study),
+        options.out,
+        command,
+        pictures=options.pictures,
+        views=not options.no_views,
+        other=options.compare,
+    )
+    for path in paths:
         print(path)
     return 0
 

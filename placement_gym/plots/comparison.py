@@ -16,6 +16,7 @@ from placement_gym.texts import escape_figure_text
 
 LOSS_PER_GAIN, SMALLEST_LOSS = 2.0, 0.25
 """How far losses are shown: relative to the largest gain, and at least."""
+FEW_DECADES = 2e3
 LIMIT_DASHES = {"color": COLOURS[7], "ls": ":", "lw": 1.2}
 
 
@@ -81,7 +82,9 @@ def draw_limits(axes: Axes, limits: Mapping[str, float]) -> None:
 
 def number_axis(axes: Axes) -> None:
     """Plain numbers on a logarithmic axis."""
-    axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    low, high = axes.get_xlim()
+    few = high <= FEW_DECADES * low
+    axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if few else (1.0,)))
     axes.xaxis.set_major_formatter("{x:g}")
     axes.xaxis.set_minor_formatter("")
 

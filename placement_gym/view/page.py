@@ -7,6 +7,7 @@ import hashlib
 import html
 import json
 import re
+from collections.abc import Mapping
 from importlib.resources import files
 from typing import Any
 
@@ -32,7 +33,12 @@ def render_page(data: dict[str, Any]) -> str:
         "library": library,
         "script": script,
     }
-    return PLACEHOLDER.sub(lambda found: parts[found[1]], read("page.html"))
+    return fill_in(read("page.html"), parts)
+
+
+def fill_in(template: str, parts: Mapping[str, str]) -> str:
+    """A page from its template, in which ``{{name}}`` stands for a part."""
+    return PLACEHOLDER.sub(lambda found: parts[found[1]], template)
 
 
 def read(name: str) -> str:

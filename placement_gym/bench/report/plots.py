@@ -12,7 +12,7 @@ from placement_gym.arrays import FloatArray
 from placement_gym.bench.report.stats import bootstrap_curve, performance_profile
 from placement_gym.plots.comparison import number_axis
 from placement_gym.plots.lines import REST, Look, choose_looks
-from placement_gym.plots.style import COLOURS
+from placement_gym.plots.style import COLOURS, WITHIN
 from placement_gym.texts import escape_figure_text
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def draw_intervals(results: StudyResults) -> Figure:
         xlabel="score (1 is the best known)",
     )
     axes.invert_yaxis()
-    axes.grid(axis="x", color="#dddddd", lw=0.6)
+    axes.grid(axis="x", color=WITHIN, alpha=0.4, lw=0.6)
     axes.spines[["top", "right"]].set_visible(False)
     figure.legend(loc="outside upper center", ncols=4, frameon=False, fontsize=9)
     return figure
@@ -76,7 +76,7 @@ def draw_profiles(results: StudyResults) -> Figure:
         problem = np.broadcast_to(np.arange(mine.shape[1]), mine.shape)[played]
         _, low, high = bootstrap_curve(reached, problem)
         profile = performance_profile(mine, thresholds)
-        draw_line(axes, thresholds, (profile, low, high), index, agent, look)
+        draw_line(axes, thresholds, (profile, low, high), f"agent-{index}-0", agent, look)
     axes.set(xlabel="score (1 is the best known)", ylabel="share of runs", ylim=(-0.02, 1.02))
     axes.spines[["top", "right"]].set_visible(False)
     add_legend(figure, axes)
@@ -100,7 +100,7 @@ def draw_curves(results: StudyResults) -> Figure:
             mine = results.rows_of(agent)
             problem = np.array([results.problems.index(row["problem"]) for row in mine])
             curve = bootstrap_curve(results.curve(agent, grid, axis), problem)
-            draw_line(axes, grid, curve, index, agent, look)
+            draw_line(axes, grid, curve, f"agent-{index}-{axis}", agent, look)
         axes.set(xscale="log", xlabel=label)
         number_axis(axes)
         axes.spines[["top", "right"]].set_visible(False)
@@ -113,7 +113,7 @@ def draw_line(
     axes: Axes,
     x: FloatArray,
     curve: tuple[FloatArray, FloatArray, FloatArray],
-    index: int,
+    mark: str,
     agent: str,
     look: Look,
 ) -> None:
@@ -123,21 +123,21 @@ def draw_line(
         axes: Where.
         x: (n,) positions.
         curve: (n,) values, lower and upper ends of their intervals.
-        index: Place of the agent; the ids of its marks in SVG begin with ``agent-INDEX-``.
+        mark: Begins the ids of the line and its interval in SVG: ``agent-INDEX-PART``.
         agent: Its label.
         look: Of the line.
     """
     value, low, high = curve
     name = REST if look.rest else escape_figure_text(agent)
-    axes.plot(x, value, label=name, gid=f"agent-{index}-line", **look.line)
+    axes.plot(x, value, label=name, gid=f"{mark}-line", **look.line)
     if not look.rest:
         colour = look.line["color"]
-        axes.fill_between(x, low, high, color=colour, gid=f"agent-{index}-interval", **BAND)
+        axes.fill_between(x, low, high, color=colour, gid=f"{mark}-interval", **BAND)
 
 
 def add_legend(figure: Figure, axes: Axes) -> None:
     """Name the lines of one part of a figure beside it, the grey ones once."""
     handles, names = axes.get_legend_handles_labels()
-    first = {name: handle for name, handle in reversed([*zip(names, handles, strict=True)])}
-    entries = [(first.pop(name), name) for name in names if name in first]
-    figure.legend(*zip(*entries, strict=True), loc="outside right upper", frameon=False, fontsize=8)
+    first = {name: names.index(name) for name in names}
+    shown = [handles[index] for index in first.values()]
+    figure.legend(shown, [*first], loc="outside right upper", frameon=False, fontsize=8)
