@@ -139,6 +139,7 @@ def describe_placement(backend: SimulatedBackend, shown: Shown) -> Values:
         "result": make_printable(shown.result),
         "error": make_printable(backend.infeasibility(shown.assignment)),
         "latency_ms": latency_ms,
+        "measured_ms": shown.measured_ms,
         "submodels": int(n_submodels.sum()),
         "submodel_ms": float(n_submodels @ backend.costs.submodel_ms),
         "memory": backend.memory_bytes(placement).tolist(),

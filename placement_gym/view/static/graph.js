@@ -12,6 +12,7 @@ const graph = (() => {
   const zoom = d3.zoom().scaleExtent([0.005, 6]).clickDistance(4).on("zoom", (event) => {
     view = event.transform;
     fitted = false;
+    if (event.sourceEvent) showHint(null, null);
     draw();
   });
   d3.select(canvas).call(zoom).on("dblclick.zoom", null);
@@ -258,10 +259,13 @@ const graph = (() => {
       draw();
     })
     .on("click", (event) => {
-      const node = nodeAt(...d3.pointer(event, canvas));
+      const at = d3.pointer(event, canvas);
+      const node = nodeAt(...at);
+      const touched = event.pointerType === "touch" ? node ?? linkAt(...at) : null;
       if (node === null) change({ unit: -1, group: null });
       else if (node.unit >= 0) change({ unit: node.unit, group: null });
       else change({ unit: -1, group: node.members });
+      if (event.pointerType === "touch") showHint(event, touched && describe(touched));
     })
     .on("dblclick", (event) => {
       const node = nodeAt(...d3.pointer(event, canvas));
