@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
+from placement_gym.arrays import UInt8
 from placement_gym.files import replace_file
 
 COLOURS = (
@@ -37,6 +39,15 @@ def save(figure: Figure, path: Path, follow: bool = False) -> None:
     stamp = {"Date": None} if path.suffix == ".svg" else None
     with replace_file(path, follow) as new, rc_context(TEXT_AS_TEXT):
         figure.savefig(new, dpi=150, metadata=stamp)
+
+
+def render_pixels(figure: Figure) -> UInt8:
+    """(height, width, 3) pixels of a figure."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    return np.asarray(canvas.buffer_rgba())[..., :3].copy()
 
 
 def draw_if_possible(draw: Callable[[], Figure], path: Path) -> str:

@@ -56,4 +56,4 @@ def hash_source(script: str) -> str:
 def pack(data: object) -> str:
     """JSON, compressed and in letters that mean nothing in HTML; equal data become equal text."""
     text = json.dumps(data, separators=(",", ":"), allow_nan=False)
-    return base64.b64encode(gzip.compress(text.encode(), 9, mtime=0)).decode()
+    return base64.b64encode(gzip.compress(text.encode(), 6, mtime=0)).decode()
