@@ -17,7 +17,7 @@ from placement_gym.texts import escape_figure_text
 LOSS_PER_GAIN, SMALLEST_LOSS = 2.0, 0.25
 """How far losses are shown: relative to the largest gain, and at least."""
 FEW_DECADES = 2e3
-LIMIT_DASHES = {"color": COLOURS[7], "ls": ":", "lw": 1.2}
+LIMIT_DASHES: dict[str, Any] = {"color": COLOURS[7], "ls": ":", "lw": 1.2}
 
 
 def draw_comparison(
@@ -58,7 +58,7 @@ def draw_comparison(
     axes.axvline(1.0, color=COLOURS[7], lw=1.2)
     draw_limits(axes, limits or {})
     beside = axes.get_yaxis_transform()
-    for row, place in zip(measured, position, strict=True):
+    for row, place in zip(measured, position.tolist(), strict=True):
         text = f"{row['speedup_vs_best_single']:.3f} x, {row['latency_ms']:.4g} ms"
         axes.text(1.01, place, text, transform=beside, va="center", size=8)
     axes.set(yticks=position, yticklabels=[escape_figure_text(row["label"]) for row in measured])

@@ -60,7 +60,8 @@ def draw_placement(problem: Problem, assignment: IntArray, title: str) -> Figure
     area = arrangement.scale**2 * (SMALLEST_AREA + (LARGEST_AREA - SMALLEST_AREA) * share)
     for index in np.unique(assignment).tolist():
         here = assignment == index
-        axes.scatter(*points[here].T, area[here], COLOURS[index % len(COLOURS)], zorder=2)
+        x, y = points[here].T
+        axes.scatter(x, y, area[here], COLOURS[index % len(COLOURS)], zorder=2)
     for row, start in enumerate(arrangement.starts if len(arrangement.starts) > 1 else ()):
         x = start[0] + (MARGIN_IN if row % 2 else -MARGIN_IN) / 2
         axes.plot(x, start[1], "<" if row % 2 else ">", color=CROSSING, ms=4, zorder=3)

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from importlib.resources import files
 from typing import Any
 
-SCRIPTS = ("read", "state", "scene", "graph", "timeline", "details", "start")
+SCRIPTS = ("read", "state", "scene", "graph", "hints", "timeline", "details", "start")
 """Of the folder ``static``, in the order in which they run."""
 PLACEHOLDER = re.compile(r"\{\{(\w+)\}\}")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from placement_gym.bench.report.scores import StudyResults
 
 POINTS = 200
-BAND = {"alpha": 0.13, "lw": 0.0}
+BAND: dict[str, Any] = {"alpha": 0.13, "lw": 0.0}
 
 
 def rank_agents(results: StudyResults) -> list[str]:
