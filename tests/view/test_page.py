@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import base64
-import gzip
-import json
 import re
 from html.parser import HTMLParser
-from typing import Any
 
 import pytest
-from pages import EVIL, make_page
+from pages import EVIL, make_page, unpack
 
 from placement_gym.view.page import SCRIPTS, hash_source, read
 
@@ -55,7 +51,7 @@ def test_names_become_neither_markup_nor_script() -> None:
     assert evil.tags == plain.tags
     assert evil.scripts[1:] == plain.scripts[1:]
     assert re.fullmatch("[A-Za-z0-9+/=]+", evil.scripts[0])
-    data: dict[str, Any] = json.loads(gzip.decompress(base64.b64decode(evil.scripts[0])))
+    data = unpack(evil.scripts[0])
     assert data["units"]["name"][:2] == list(EVIL[:2])
     assert data["units"]["name"][3] == "a\\u202eb\\x1b[31m&amp;\"'`"
 
