@@ -86,11 +86,10 @@ class UnitCategorical(Distribution):
         weighted = each if self.state_weight is None else each * self.state_weight
         return weighted.sum(dim=1)[self.row]
 
-    def permits(self, actions: Tensor) -> bool:
-        """Whether the deciding units are allowed these (B, N) devices."""
-        chosen = self.unit_log_prob(actions)
-        decided = chosen if self.weight is None else chosen[self.weight]
-        return bool((decided > FORBIDDEN / 2).all())
+    def permits(self, actions: Tensor) -> Tensor:
+        """(B,) bool, whether the deciding units are allowed their (B, N) devices."""
+        permitted = self.unit_log_prob(actions) > FORBIDDEN / 2
+        return (permitted if self.weight is None else permitted | ~self.weight).all(dim=1)
 
     def conditioned_on(self, actions: Tensor) -> UnitCategorical:
         """Itself: units choose independently."""

@@ -154,6 +154,8 @@ class REINFORCE(LoadsTrustedFiles, OnPolicyAlgorithm):
 
     def collect_rollouts(self, *args: Any, **kwargs: Any) -> bool:
         """See SB3; for the self-critical baseline a greedy episode follows."""
+        if isinstance(self.policy, UnitPolicy):
+            self.policy.set_progress(self._current_progress_remaining)
         completed = super().collect_rollouts(*args, **kwargs)
         if completed and self.baseline == "self_critical":
             self.greedy_returns = self.play_greedy_episode()
@@ -168,6 +170,8 @@ class REINFORCE(LoadsTrustedFiles, OnPolicyAlgorithm):
         averages = read_averages(state.get("averages"))
         self.elites.set_state(state.get("elites"), self.observation_space, self.action_space)
         self.averages.known = averages
+        if isinstance(self.policy, UnitPolicy):
+            self.policy.proposals = ()  # they were evaluated before the checkpoint
 
     def train(self) -> None:
         """Update the policy on the rollout."""
