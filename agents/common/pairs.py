@@ -140,10 +140,9 @@ class PairScorer(nn.Module):
     def __init__(self, cost_weight: float, hidden: int = 32) -> None:
         super().__init__()
         self.cost_weight = nn.Parameter(torch.tensor(cost_weight))
-        self.layers = nn.Sequential(
-            nn.Linear(len(FEATURES), hidden), nn.Tanh(), nn.Linear(hidden, 1, bias=False)
-        )
-        nn.init.zeros_(self.layers[2].weight)
+        out = nn.Linear(hidden, 1, bias=False)
+        nn.init.zeros_(out.weight)
+        self.layers = nn.Sequential(nn.Linear(len(FEATURES), hidden), nn.Tanh(), out)
 
     def forward(self, pairs: Tensor, unit_ms: Tensor) -> Tensor:
         """(..., D) logits of features (..., D, F) and times (..., D)."""

@@ -9,7 +9,7 @@ import torch
 from numba import njit
 from torch import Tensor
 
-from agents.common.distribution import UnitCategorical, intersect_followers
+from agents.common.distribution import UnitCategorical, intersect_followers, take_rows
 from agents.common.graphs import GraphBatch
 from placement_gym.arrays import BoolArray, FloatArray, IntArray
 
@@ -82,6 +82,7 @@ class RoomCategorical:
         leader: (S, N) int64, the unit that each unit follows; None means itself.
         allowed: (S, N, D) bool; None allows all.
         row: (B,) state of each row.
+        groups: See ``UnitCategorical``.
     """
 
     logits: Tensor
@@ -90,6 +91,7 @@ class RoomCategorical:
     leader: Tensor | None
     allowed: Tensor | None
     row: Tensor
+    groups: tuple[Tensor, Tensor] | None = None
 
     @property
     def decided(self) -> Room:
@@ -127,7 +129,9 @@ class RoomCategorical:
         chosen = torch.nn.functional.one_hot(actions, self.logits.shape[2]).bool()
         allowed = allowed | (chosen if able is None else chosen & able)
         leader = None if self.leader is None else self.leader[self.row]
-        return UnitCategorical(self.logits[self.row], self.weight[self.row], leader, allowed)
+        groups = take_rows(self.groups, self.row)
+        logits, weight = self.logits[self.row], self.weight[self.row]
+        return UnitCategorical(logits, weight, leader, allowed, groups=groups)
 
     def restricted_to(self, allowed: Tensor) -> RoomCategorical:
         """The distribution with only the devices that a (B, N, D) bool mask allows."""
@@ -137,7 +141,8 @@ class RoomCategorical:
             both = both & self.allowed[self.row]
         rows = torch.arange(len(self.row), device=self.row.device)
         room, weight = self.room.take(self.row), self.weight[self.row]
-        return RoomCategorical(self.logits[self.row], room, weight, leader, both, rows)
+        groups = take_rows(self.groups, self.row)
+        return RoomCategorical(self.logits[self.row], room, weight, leader, both, rows, groups)
 
 
 @njit(cache=True, nogil=True)

@@ -71,7 +71,7 @@ def make(
         return Doppler(env, seed, settings, load_policy(checkpoint, settings.n_features))
     given = {"hidden": hidden, "rounds": rounds}
     sizes = sizes | {key: value for key, value in given.items() if value is not None}
-    return Doppler(env, seed, settings, **sizes)
+    return Doppler(env, seed, settings, hidden=sizes["hidden"], rounds=sizes["rounds"])
 
 
 def change(settings: Settings, changes: dict[str, Any]) -> Settings:

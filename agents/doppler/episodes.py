@@ -147,7 +147,7 @@ def play(
         placed[row, torch.from_numpy(device)] += h[torch.from_numpy(node)]
         steps.append((node, device, candidates, seen, allowed, longest, best))
     parts = [np.stack(part, axis=1) for part in zip(*steps, strict=True)]
-    return Trace(*parts, schedules.device, schedules.length_ms())
+    return Trace._make([*parts, schedules.device, schedules.length_ms()])
 
 
 def decide(

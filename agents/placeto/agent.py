@@ -20,6 +20,7 @@ from placement_gym.env import DevicePlacementEnv, placement_env
 from placement_gym.errors import UserError, unknown_name
 from placement_gym.wrappers import PerUnit
 
+PAPER = "paper"
 FIRST_RATE, LAST_RATE = 1e-3, 1e-4
 
 
@@ -104,10 +105,10 @@ SETTINGS: dict[str, dict[str, Any]] = {
 """Arguments of REINFORCE; a rollout is an episode. Unlike in the paper advantages are scaled, and
 the baseline of a step is a moving average, not the mean of ten episodes."""
 POLICIES: dict[str, dict[str, Any]] = {
-    "default": {"devices": True, "room": True, "stay": 3.0},
-    "paper": {},
+    "default": {"devices": True, "stay": 3.0},
+    PAPER: {},
 }
-"""Arguments of ``PlacetoPolicy``."""
+"""Arguments of ``PlacetoPolicy``; ``room`` is kept where the environment does not repair."""
 STARTS = {"default": "heuristics", "paper": "first"}
 
 
@@ -142,7 +143,8 @@ def make(
     base = copy(original)
     base.observer = replace(base.observer, graph=False)
     base.observation_space = base.observer.space()
-    chosen = POLICIES[preset] | (policy or {})
+    room = {"room": not base.repair} if preset != PAPER else {}
+    chosen = room | POLICIES[preset] | (policy or {})
     sees = chosen.get("devices", False) or chosen.get("room", False)
     return Placeto(
         PlacetoPolicy,

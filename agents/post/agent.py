@@ -12,13 +12,14 @@ from agents.post.post import Post
 from placement_gym.env import placement_env
 from placement_gym.errors import unknown_name
 
+PAPER = "paper"
 ROLLOUT = 10
 """Placements per PPO update."""
 POLICIES: dict[str, dict[str, Any]] = {
-    "default": {"runs": True, "room": True, "cost_weight": 2.0},
-    "paper": {},
+    "default": {"runs": True, "cost_weight": 2.0},
+    PAPER: {},
 }
-"""Arguments of ``LogitsPolicy``."""
+"""Arguments of ``LogitsPolicy``; ``room`` is kept where the environment does not repair."""
 SETTINGS: dict[str, dict[str, Any]] = {"default": {"keep": True}, "paper": {}}
 """Arguments of ``Post``."""
 STARTS = {"default": "heuristics", "paper": RANDOM}
@@ -49,9 +50,11 @@ def make(
     """
     if preset not in POLICIES:
         raise unknown_name("preset", preset, POLICIES)
-    chosen = POLICIES[preset] | (policy or {})
+    base = placement_env(env)
+    room = {"room": not base.repair} if preset != PAPER else {}
+    chosen = room | POLICIES[preset] | (policy or {})
     sees = chosen.get("room", False) or chosen.get("cost_weight", 0.0) > 0.0
-    graphs = placement_env(env).graph_table(devices=True if sees else None)
+    graphs = base.graph_table(devices=True if sees else None)
     rollouts = vectorize(env, num_envs=ROLLOUT, horizon=1, reward="log_speedup")
     defaults: dict[str, Any] = {"n_steps": 1, "device": "cpu", **SETTINGS[preset]}
     policy_kwargs = {"graphs": graphs, **chosen}

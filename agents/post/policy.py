@@ -12,6 +12,7 @@ from agents.common.distribution import DeviceDistribution, UnitCategorical, inte
 from agents.common.graphs import MIN_COST, TensorDict
 from agents.common.policy import Decision, UnitPolicy
 from agents.common.room import Room, RoomCategorical
+from agents.common.variants import VariantMemory
 from placement_gym.errors import UserError
 
 
@@ -23,8 +24,8 @@ class LogitsPolicy(UnitPolicy, ActorCriticPolicy):
 
     Args:
         args: See ``UnitPolicy``.
-        runs: Whether rollouts draw one device for each run of units, by the mean of their logits.
-            Every rollout cuts the units anew, into few runs or many.
+        runs: Whether one device is sampled for each run of units, by the mean of their logits.
+            Every placement cuts the units anew, into few runs or many.
         room: Whether only devices with room left are chosen, one unit after another.
         cost_weight: Weight of the logarithm of units' times in the first logits.
         kwargs: See ``UnitPolicy``.
@@ -43,7 +44,8 @@ class LogitsPolicy(UnitPolicy, ActorCriticPolicy):
     ) -> None:
         self.switches = {"runs": runs, "room": room, "cost_weight": cost_weight}
         self.draws_runs, self.keeps_room, self.cost_weight = runs, room, cost_weight
-        self.leader: Tensor | None = None
+        self.variants: Tensor | None = None
+        self.clear_caches()
         super().__init__(*args, **{**kwargs, "critic": False})
 
     def build(self) -> None:
@@ -68,8 +70,9 @@ class LogitsPolicy(UnitPolicy, ActorCriticPolicy):
         return -self.cost_weight * (times + MIN_COST).log()
 
     def clear_caches(self) -> None:
-        """Cut the units into other runs; a new rollout begins."""
-        self.leader = None
+        """Forget the runs of sampled placements; a new rollout begins."""
+        self.leaders: list[Tensor] = []
+        self.memory = VariantMemory()
 
     def decide(self, observation: TensorDict, greedy: bool = False) -> Decision:
         """See ``UnitPolicy.decide``."""
@@ -79,8 +82,34 @@ class LogitsPolicy(UnitPolicy, ActorCriticPolicy):
                 "Post learns the placement of one graph: use environments of one graph only"
             )
         row = torch.zeros(len(ids), dtype=torch.int64, device=ids.device)
-        devices = self.distribution(observation, mask[:1], row, self.draws_runs and not greedy)
+        runs = self.draws_runs and not greedy
+        if runs and self.variants is not None:
+            row = self.variants
+        devices = self.distribution(observation, mask[:1], row, runs)
         return Decision(devices, torch.zeros(len(ids), 1, device=ids.device))
+
+    def forward(
+        self, obs: Any, deterministic: bool = False, action_masks: Any = None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """See ``UnitPolicy``; with ``runs`` every row has its own."""
+        if deterministic or not self.draws_runs:
+            return super().forward(obs, deterministic, action_masks)
+        rows = torch.arange(len(obs["graph_id"]), device=obs["graph_id"].device)
+        self.variants = rows + len(self.leaders)
+        actions, values, _ = super().forward(obs, deterministic, action_masks)
+        self.memory.keep(obs, actions, self.variants)
+        _, log_prob, _ = self.evaluate_actions(obs, actions, action_masks)
+        return actions, values, log_prob
+
+    def evaluate_actions(
+        self, obs: Any, actions: Tensor, action_masks: Any = None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """See ``UnitPolicy``; runs are those that the placements were sampled with."""
+        if self.draws_runs:
+            self.variants = self.memory.recall(obs, actions)
+        found = super().evaluate_actions(obs, actions, action_masks)
+        self.variants = None
+        return found
 
     def distribution(
         self, observation: TensorDict, mask: Tensor, row: Tensor, runs: bool
@@ -88,20 +117,23 @@ class LogitsPolicy(UnitPolicy, ActorCriticPolicy):
         """The distribution of the devices of (B,) rows; ``mask``: (1, N)."""
         allowed, logits, leader = self.allowed(observation), self.logits[None], None
         if runs:
-            leader = self.find_runs(mask)
-            logits = average_runs(logits.log_softmax(dim=2), leader)
-            allowed = None if allowed is None else intersect_followers(allowed, leader)
+            leader = self.find_runs(mask, int(row.max()) + 1)
+            logits = average_runs(logits.log_softmax(dim=2).expand(len(leader), -1, -1), leader)
+            if allowed is not None:
+                allowed = intersect_followers(allowed.expand(len(leader), -1, -1), leader)
             mask = mask & (leader == torch.arange(mask.shape[1], device=mask.device))
         room = Room.of(self.graphs.batch(observation)[0]) if self.keeps_room else None
+        if room is not None and leader is not None:
+            room = room.take(torch.zeros(len(leader), dtype=torch.int64, device=row.device))
         if room is None:
             return UnitCategorical(logits, mask, leader, allowed, row)
         return RoomCategorical(logits, room, mask, leader, allowed, row)
 
-    def find_runs(self, mask: Tensor) -> Tensor:
-        """(1, N) first unit of each unit's run, the same until the rollout ends."""
-        if self.leader is None:
-            self.leader = draw_runs(mask)
-        return self.leader
+    def find_runs(self, mask: Tensor, k: int) -> Tensor:
+        """(k, N) first unit of each unit's run in k ways to cut, the same in a rollout."""
+        while len(self.leaders) < k:
+            self.leaders.append(draw_runs(mask))
+        return torch.cat(self.leaders[:k])
 
     def allowed(self, observation: TensorDict) -> Tensor | None:
         """(1, N, D) bool, allowed devices of each unit; None if all are allowed or unknown."""
@@ -129,7 +161,7 @@ def draw_runs(mask: Tensor) -> Tensor:
 
 
 def average_runs(logits: Tensor, leader: Tensor) -> Tensor:
-    """(1, N, D) in which each unit has the mean of its run; ``leader``: (1, N)."""
+    """(k, N, D) in which each unit has the mean of its run; ``leader``: (k, N)."""
     index = leader[..., None].expand_as(logits)
     total = torch.zeros_like(logits).scatter_add(1, index, logits)
     count = torch.zeros_like(leader).scatter_add(1, leader, torch.ones_like(leader))

@@ -15,6 +15,7 @@ from placement_gym.env import placement_env
 from placement_gym.errors import unknown_name
 from placement_gym.observation import FEATURES
 
+PAPER = "paper"
 FIRST_ENTROPY, LAST_ENTROPY = 0.05, 0.002
 
 
@@ -54,15 +55,14 @@ POLICIES: dict[str, dict[str, Any]] = {
     "default": {
         "features": tuple(FEATURES),
         "devices": True,
-        "room": True,
         "coarse": True,
         "greedy_first": True,
         "hidden": 64,
         "decoder": 128,
     },
-    "paper": {},
+    PAPER: {},
 }
-"""Arguments of ``RNNPolicy``."""
+"""Arguments of ``RNNPolicy``; ``room`` is kept where the environment does not repair."""
 STARTS = {"default": "heuristics", "paper": RANDOM}
 
 
@@ -94,9 +94,11 @@ def make(
     """
     if preset not in SETTINGS:
         raise unknown_name("preset", preset, SETTINGS)
-    chosen = POLICIES[preset] | (policy or {})
+    base = placement_env(env)
+    room = {"room": not base.repair} if preset != PAPER else {}
+    chosen = room | POLICIES[preset] | (policy or {})
     sees = chosen.get("devices", False) or chosen.get("room", False)
-    graphs = placement_env(env).graph_table(devices=True if sees else None)
+    graphs = base.graph_table(devices=True if sees else None)
     defaults = SETTINGS[preset]
     if hierarchical:  # it cannot imitate
         defaults = {key: value for key, value in defaults.items() if key not in IMITATING}

@@ -59,7 +59,9 @@ class HDPPolicy(RNNPolicy):
         self.memory = kept
         return actions
 
-    def distribution(self, units: Tensor, graphs: GraphBatch, row: Tensor) -> DeviceDistribution:
+    def distribution(
+        self, units: Tensor, graphs: GraphBatch, row: Tensor, greedy: bool
+    ) -> DeviceDistribution:
         """See ``RNNPolicy.distribution``."""
         room, prior, mask = self.find_room(graphs), self.find_prior(graphs), graphs.node_mask
 

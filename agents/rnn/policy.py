@@ -110,6 +110,7 @@ class RNNPolicy(UnitPolicy, ActorCriticPolicy):
         """Make the networks."""
         self.build_inputs()
         self.build_network(self.units.width)
+        self.clear_caches()
 
     def build_inputs(self) -> None:
         """Make what reads units and devices, and the critic."""
@@ -125,6 +126,10 @@ class RNNPolicy(UnitPolicy, ActorCriticPolicy):
         """Make the network for places of this width."""
         self.network = Seq2Seq(width, self.n_devices, **self.sizes, sees_room=self.keeps_room)
 
+    def clear_caches(self) -> None:
+        """Cut segments elsewhere; a new rollout begins."""
+        self.cuts = int(torch.randint(2**31, ()))
+
     def set_progress(self, remaining: float) -> None:
         """See ``UnitPolicy.set_progress``."""
         if self.coarse:
@@ -135,16 +140,19 @@ class RNNPolicy(UnitPolicy, ActorCriticPolicy):
         graphs, row = self.graphs.batch(observation)
         units = self.units(graphs)
         return Decision(
-            self.distribution(units, graphs, row), self.compute_values(units, graphs)[row]
+            self.distribution(units, graphs, row, greedy), self.compute_values(units, graphs)[row]
         )
 
-    def distribution(self, units: Tensor, graphs: GraphBatch, row: Tensor) -> DeviceDistribution:
+    def distribution(
+        self, units: Tensor, graphs: GraphBatch, row: Tensor, greedy: bool
+    ) -> DeviceDistribution:
         """The distribution of the devices of B rows, each about one of G graphs.
 
         Args:
             units: (G, N, width) unit features.
             graphs: The G graphs.
             row: (B,) graph of each row.
+            greedy: Whether it is for prediction: segments are of equal length then.
         """
         allowed, room = graphs.allowed_slots, self.find_room(graphs)
         prior, mask = self.find_prior(graphs), graphs.node_mask
@@ -152,7 +160,7 @@ class RNNPolicy(UnitPolicy, ActorCriticPolicy):
             encoded = replace(self.network.encode(units, mask, row), prior=prior, room=room)
             allowed = None if allowed is None else allowed[row]
             return AutoregressiveDevices(self.network, encoded, mask[row], allowed)
-        segments = Segments.of(mask, float(self.remaining))
+        segments = Segments.of(mask, float(self.remaining), None if greedy else self.cuts)
         encoded = replace(
             self.network.encode(segments.mean(units), segments.taken, row),
             prior=None if prior is None else segments.mean(prior),

@@ -14,6 +14,8 @@ from agents.rnn.autoregressive import AutoregressiveDevices
 
 FEWEST = 8
 """Segments of a graph at the beginning of a training."""
+LEAST = 3
+"""Fewest segments of a rollout."""
 FINE_AT = 0.5
 """Share of the training after which every unit is a segment of its own."""
 
@@ -23,6 +25,16 @@ def count_segments(n_units: int, remaining: float) -> int:
     share = min((1.0 - remaining) / FINE_AT, 1.0)
     least = min(FEWEST, n_units)
     return round(float(np.exp((1.0 - share) * np.log(least) + share * np.log(n_units))))
+
+
+def find_cuts(n_units: int, count: int, generator: torch.Generator | None) -> Tensor:
+    """(k,) where runs of units begin: ``count`` equal ones, or fewer at random places."""
+    if generator is None:
+        return -((-torch.arange(count) * n_units) // count)
+    least, drawn = min(LEAST, count), float(torch.rand((), generator=generator))
+    fewer = round(float(np.exp(np.log(least) + drawn * (np.log(count) - np.log(least)))))
+    inner = torch.randperm(n_units - 1, generator=generator)[: fewer - 1] + 1
+    return torch.cat([inner.new_zeros(1), inner.sort().values])
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,17 +54,28 @@ class Segments:
     begin: Tensor
 
     @classmethod
-    def of(cls, mask: Tensor, remaining: float) -> Segments:
-        """Cut the units of (G, N) masks, in topological order, into runs of equal length."""
-        units = torch.arange(mask.shape[1], device=mask.device)
-        sizes = mask.sum(dim=1)
-        counts = torch.tensor([count_segments(n, remaining) for n in sizes.tolist()])
-        counts = counts.to(mask.device)
-        place = (units * counts[:, None] // sizes[:, None]) * mask
-        places = torch.arange(int(counts.max()), device=mask.device)
-        taken = places < counts[:, None]
-        begin = -((-places * sizes[:, None]) // counts[:, None])
-        return cls(place, mask, taken, begin * taken)
+    def of(cls, mask: Tensor, remaining: float, seed: int | None = None) -> Segments:
+        """Cut the units of (G, N) masks, in topological order, into runs.
+
+        Args:
+            mask: False for padding.
+            remaining: Progress of the training that remains, from 1 to 0.
+            seed: Draws fewer runs, from ``LEAST`` on, and where they begin; None makes runs of
+                equal length.
+        """
+        generator = None if seed is None else torch.Generator().manual_seed(seed)
+        begins = [
+            find_cuts(n, count_segments(n, remaining), generator) for n in mask.sum(dim=1).tolist()
+        ]
+        begin = torch.nn.utils.rnn.pad_sequence(begins, batch_first=True).to(mask.device)
+        sizes = torch.tensor([len(one) for one in begins], device=mask.device)
+        taken = torch.arange(begin.shape[1], device=mask.device) < sizes[:, None]
+        place = torch.searchsorted(
+            begin.masked_fill(~taken, mask.shape[1]),
+            torch.arange(mask.shape[1], device=mask.device).repeat(len(mask), 1),
+            right=True,
+        )
+        return cls((place - 1) * mask, mask, taken, begin)
 
     def take(self, row: Tensor) -> Segments:
         """The segments of (B,) rows of these."""
