@@ -21,6 +21,8 @@ from agents.hsdag.networks import Groups, Networks, States
 from agents.hsdag.options import make_options
 from agents.hsdag.rollout import Key, Rollout
 
+MAX_VARIANTS = 16
+"""Maximum number of groupings of a graph in a rollout."""
 MAX_FLIP_SHARE = 0.5
 """Maximum weight of the uniform distribution in a group's probabilities."""
 
@@ -127,11 +129,11 @@ class HSDAGActor(UnitPolicy):
     def forward(
         self, obs: Any, deterministic: bool = False, action_masks: Any = None
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """See ``UnitPolicy``; with ``choose_edges`` every row has groups of its own."""
+        """See ``UnitPolicy``; with ``choose_edges`` there are several groupings."""
         if deterministic or not self.options.choose_edges:
             return super().forward(obs, deterministic, action_masks)
         self.clear_stale_caches()
-        rows = torch.arange(len(obs["step"]), device=obs["step"].device)
+        rows = torch.arange(len(obs["step"]), device=obs["step"].device) % MAX_VARIANTS
         self.variants = rows
         actions, values, log_probs = super().forward(obs, deterministic, action_masks)
         self.variants = self.memory.keep(obs, actions, rows)

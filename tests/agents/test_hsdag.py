@@ -111,7 +111,9 @@ def test_the_reward_rises_without_rough_costs(
     assert rewards_of(model) > before + 0.5
 
 
-@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize(
+    "preset", ["default", "search", "paper", pytest.param("hsdag", marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("algorithm", [PPO, A2C, REINFORCE])
 def test_every_parameter_receives_a_gradient(algorithm: type[BaseAlgorithm], preset: str) -> None:
     model = learner(algorithm, preset=preset, hidden=8)
