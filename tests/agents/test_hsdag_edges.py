@@ -53,11 +53,11 @@ def test_a_group_has_a_device_in_common() -> None:
 
 def test_an_edge_is_kept_as_often_as_its_score_says() -> None:
     rng = np.random.default_rng(0)
-    kept = [choose([0.0, -50.0, 1.0, -50.0], rng=rng, depth=1).kept for _ in range(2000)]
+    kept = [choose([0.0, -50.0, 1.0, -50.0], rng=rng, depth=1).kept for _ in range(600)]
     chosen = choose([0.0, -50.0, 1.0, -50.0], depth=1).decided.tolist()
     shares = dict(zip(chosen, np.mean(kept, axis=0), strict=True))
-    assert abs(shares[2] - 1.0 / (1.0 + np.exp(-1.0))) < 0.04
-    assert abs(shares[0] - 0.5) < 0.04
+    assert abs(shares[2] - 1.0 / (1.0 + np.exp(-1.0))) < 0.07
+    assert abs(shares[0] - 0.5) < 0.07
 
 
 def test_runs_join_neighbours_in_topological_order() -> None:
