@@ -124,3 +124,24 @@ def test_samples_and_prediction_fit() -> None:
     assert all(not env.problem.infeasibility(one) for one in actions.numpy())
     agent.learn(20)
     assert play_episode(env, agent)["feasible"]
+
+
+def test_the_groups_likelihood_is_that_of_every_kept_and_cut_edge() -> None:
+    agent = make(limited(), 0, start="random", **SMALL)
+    policy = agent.policy
+    with torch.no_grad():
+        policy.networks.scorer[-1].weight.zero_()
+        policy.networks.scorer[-1].bias.fill_(0.5)
+        policy.clear_caches()
+        observation = obs_as_tensor(agent.env.reset(), torch.device("cpu"))
+        policy.variants = torch.arange(len(observation["step"]))
+        found = policy.decide(observation).distribution.groups[0]
+    for variant, log_prob in enumerate(found.tolist()):
+        (choices,) = [
+            steps[0].choices
+            for (_, number), steps in policy.rollout.graph_steps.items()
+            if number == variant
+        ]
+        signs = np.where(choices.kept.numpy(), 1.0, -1.0)
+        expected = -np.log1p(np.exp(-signs * (0.5 + choices.offset))).sum()
+        assert abs(log_prob - expected) < 1e-3 * abs(expected)
