@@ -99,9 +99,9 @@ def print_answers(rows: list[Row]) -> None:
 def print_scores(rows: list[Row], scores: dict[tuple[str, int], dict[Any, float]]) -> None:
     """Scores at each budget, and how often the best classic search is reached."""
     classic: dict[Any, float] = {}
-    for arm in CLASSIC:
-        for problem, reached in scores.get((arm, 500), {}).items():
-            classic[problem] = max(classic.get(problem, 0.0), reached)
+    for name in CLASSIC:
+        for problem, value in scores.get((name, 500), {}).items():
+            classic[problem] = max(classic.get(problem, 0.0), value)
     print("score +- standard error over problems; as fast as the best classic search; CPU seconds")
     for arm, evaluations in sorted(scores, key=lambda found: (found[1], found[0])):
         reached = scores[arm, evaluations]
@@ -125,9 +125,9 @@ def print_gains(scores: dict[tuple[str, int], dict[Any, float]]) -> None:
             suffix = arm.partition(", ")[2].partition(", ")[2]
             trainings.setdefault((suffix, evaluations), []).append(reached)
     print("mean of trainings, 95 % interval over trainings; gains, 95 % intervals over problems")
-    for (suffix, evaluations), reached in sorted(trainings.items()):
-        problems = sorted(set.intersection(*map(set, reached)), key=str)
-        table = np.array([[one[p] for p in problems] for one in reached])
+    for (suffix, evaluations), runs in sorted(trainings.items()):
+        problems = sorted(set.intersection(*map(set, runs)), key=str)
+        table = np.array([[one[p] for p in problems] for one in runs])
         mean, half = interval(table.mean(axis=1))
         line = (
             f"{suffix or '-':16} {evaluations:4} {len(reached)} trainings {mean:.4f} +- {half:.4f}"

@@ -74,7 +74,7 @@ def imitate(
 
 def join_logs(logs: Sequence[Log]) -> tuple[Tensor, Tensor]:
     """(k, n_features) moves that were tried, and (k,) whether they made a placement cheaper."""
-    counts = [int(log.count[0]) for log in logs]
+    counts = [int(log.filled[0]) for log in logs]
     seen = np.concatenate([log.seen[:n] for log, n in zip(logs, counts, strict=True)])
     ratio = np.concatenate([log.ratio[:n] for log, n in zip(logs, counts, strict=True)])
     return torch.from_numpy(seen), torch.from_numpy((ratio < -LEAST_GAIN).astype(np.float32))

@@ -33,12 +33,12 @@ class Log(NamedTuple):
     Attributes:
         seen: (k, N_FEATURES) float32.
         ratio: (k,) log of latency after over latency before; infinite if it did not fit.
-        count: (1,) number of rows filled.
+        filled: (1,) number of rows filled.
     """
 
     seen: Float32Array
     ratio: FloatArray
-    count: IntArray
+    filled: IntArray
 
 
 def make_log(k: int) -> Log:
@@ -116,11 +116,11 @@ def anneal(
             if ms < best_ms:
                 best_ms = ms
                 best[:] = place
-        if logs and cell >= 0 and log.count[0] < len(log.ratio):
+        if logs and cell >= 0 and log.filled[0] < len(log.ratio):
             u, there = cell // n_devices, cell % n_devices
-            log.seen[log.count[0]] = outlook.seen[u, there]
-            log.ratio[log.count[0]] = np.log(ms / now)
-            log.count[0] += 1
+            log.seen[log.filled[0]] = outlook.seen[u, there]
+            log.ratio[log.filled[0]] = np.log(ms / now)
+            log.filled[0] += 1
         if ms <= now or np.random.random() < np.exp((np.log(now) - np.log(ms)) / heat):
             now = ms
             old[:] = place

@@ -164,7 +164,7 @@ class Trainer:
         order, rate = torch.from_numpy(rng.permutation(len(seen))), MOVE_RATE * self.learning_rate()
         losses = [
             self.descend(compute_move_loss(self.network, seen[few], paid[few]), rate)
-            for few in order.split(MOVE_BATCH)
+            for few in torch.split(order, MOVE_BATCH)
             if len(few)
         ]
         return float(np.mean(losses)) if losses else 0.0

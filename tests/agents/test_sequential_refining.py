@@ -35,7 +35,7 @@ from placement_gym.env import DevicePlacementEnv, placement_env
 from placement_gym.graph.units import group
 from placement_gym.problem import Problem
 
-BERT = DATA / "latency-inputs/LayerGraphs/bert24_inference.json"
+RESNET = DATA / "latency-inputs/LayerGraphs/resnet50_inference.json"
 LIST = Semantics("list", contention="none", order="priority")
 EXACT = (LIST, Semantics("list", contention="none"), Semantics(), Semantics("load"))
 SEEDS = range(8)
@@ -166,7 +166,7 @@ def test_a_scorer_chooses_the_moves_that_it_promises() -> None:
     for scorer in (no_scorer(), prefer_by(FEATURES[feature], 20.0)):
         log = make_log(200)
         chains.propose(preference, scorer, 0.01, 50, log)
-        means.append(log.seen[: log.count[0], feature].mean())
+        means.append(log.seen[: log.filled[0], feature].mean())
     assert means[1] > means[0] + 0.2
 
 
@@ -177,8 +177,8 @@ def test_a_log_holds_what_became_of_moves() -> None:
     assert chains.schedule.kind == SERIAL
     log = make_log(150)
     chains.propose(np.zeros(env.problem.supported.shape), no_scorer(), 0.01, 50, log)
-    assert 0 < log.count[0] <= 150
-    ratio = log.ratio[: log.count[0]]
+    assert 0 < log.filled[0] <= 150
+    ratio = log.ratio[: log.filled[0]]
     assert (ratio < -LEAST_GAIN).any()
     assert (ratio > LEAST_GAIN).any()
 
@@ -189,7 +189,7 @@ def test_trained_on_moves_a_network_promises_those_that_paid() -> None:
     lesson = Lesson(network, drawn_env(5))
     log = lesson.refine(400, np.random.default_rng(0))
     seen, paid = join_logs([log])
-    assert len(seen) == log.count[0]
+    assert len(seen) == log.filled[0]
     optimizer = torch.optim.Adam(network.parameters(), lr=0.02)
     before = compute_move_loss(network, seen, paid).item()
     for _ in range(60):
@@ -228,7 +228,7 @@ def test_the_search_begins_with_the_networks_placement_and_keeps_to_its_budget()
 def test_refining_beats_samples_of_the_same_network() -> None:
     env = gym.make(
         "placement_gym:DevicePlacementSim-v0",
-        model=str(BERT),
+        model=str(RESNET),
         devices="1cpu+2acc@0.3",
         granularity="op",
         schedule="list",
