@@ -39,5 +39,6 @@ AGENTS: dict[str, str] = {
     "rnn": "agents.rnn.agent:make",
     "hdp": "agents.rnn.agent:make_hierarchical",
     "post": "agents.post.agent:make",
+    "gdp": "agents.gdp.agent:make",
     "sequential": "agents.sequential.agent:make",
 }

@@ -21,6 +21,7 @@ COST = FEATURES["cost"]
 MIN_COST = 1e-3
 """Added to times before their logarithm, in mean times."""
 GRAPH_KEYS = ("x", "edge_index", "edge_mask", "node_mask")
+DEVICE_KEYS = ("device_mask", "devices", "links", "unit_ms", "unit_bytes")
 
 
 Key = TypeVar("Key")
@@ -72,6 +73,8 @@ class GraphBatch:
         node_mask: (G, N) bool, False for padding.
         action_mask: (n, D) bool, the devices that support each unit; None if unknown.
         ids: (G,) ``graph_id`` of each graph.
+        devices: (G, ...) arrays of ``device_table.describe_devices`` by key, padded; empty if
+            devices are not observed.
     """
 
     x: Tensor
@@ -81,6 +84,7 @@ class GraphBatch:
     node_mask: Tensor
     action_mask: Tensor | None
     ids: tuple[int, ...]
+    devices: Mapping[str, Tensor]
 
     @cached_property
     def scaled(self) -> Tensor:
@@ -195,6 +199,7 @@ def take_first_rows(observation: TensorDict, row_graph: Tensor, n_graphs: int) -
     arrays = {key: observation[key][first] for key in GRAPH_KEYS}
     if "supported" in observation:
         arrays["action_mask"] = observation["supported"][first]
+        arrays |= {key: observation[key][first] for key in DEVICE_KEYS}
     return arrays
 
 
@@ -203,7 +208,7 @@ def make_batch(padded: TensorDict, ids: tuple[int, ...]) -> GraphBatch:
 
     Args:
         padded: ``x`` (G, N, F), ``edge_index`` (G, 2, E), ``edge_mask`` (G, E), ``node_mask``
-            (G, N); optionally ``action_mask`` (G, N, D).
+            (G, N); optionally ``action_mask`` (G, N, D) and those of ``DEVICE_KEYS``.
         ids: (G,) ``graph_id`` of each graph.
     """
     mask, edge_mask = padded["node_mask"].bool(), padded["edge_mask"].bool()
@@ -221,4 +226,5 @@ def make_batch(padded: TensorDict, ids: tuple[int, ...]) -> GraphBatch:
         node_mask=mask,
         action_mask=None if allowed is None else allowed[mask].bool(),
         ids=ids,
+        devices={key: padded[key] for key in DEVICE_KEYS if key in padded},
     )
