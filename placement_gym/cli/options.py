@@ -17,8 +17,8 @@ def add_model(command: Command) -> None:
     command.add_argument(
         "--model",
         default="resnet",
-        help="tiny, resnet, inception, bert, bert-8, ...-fp16, gpt, gpt-12, or a file (default: "
-        "%(default)s)",
+        help="tiny, resnet, inception, bert, bert-8, ...-fp16, gpt, gpt-12, mobilenet, densenet, "
+        "vit, swin, wavenet, gnmt, or a file (default: %(default)s)",
     )
 
 

@@ -16,7 +16,18 @@ from placement_gym.models.shapes import Shapes, advise_binding, bind_batch, bind
 if TYPE_CHECKING:
     import openvino as ov
 
-BUILT_IN = ("tiny", "resnet", "inception", "bert", "gpt")
+NUMBERS = {
+    "bert": "sequence_length",
+    "gpt": "layers",
+    "mobilenet": "percent",
+    "densenet": "layers",
+    "vit": "layers",
+    "swin": "layers",
+    "wavenet": "layers",
+    "gnmt": "steps",
+}
+"""What the number in a name means to the module that builds the model."""
+BUILT_IN = ("tiny", "resnet", "inception", *NUMBERS)
 NAME = re.compile(r"(?P<base>[a-z]+)(-(?P<number>\d+))?(-(?P<weights>fp16|int8))?")
 
 
@@ -38,7 +49,9 @@ def load(
     Args:
         model: A built-in name, ``"resnet"``, ``"bert-8"`` (tokens), ``"bert-8-fp16"``
             (compressed weights), ``"gpt"`` (four small layers), ``"gpt-12"`` (as many of GPT-2's)
-            or ``"gpt-12-int8"``; the path of any file that OpenVINO reads; or a model, which is
+            or ``"gpt-12-int8"``, ``"mobilenet-50"`` (width in percent), ``"densenet-169"``,
+            ``"vit-12"``, ``"swin-18"`` or ``"wavenet-30"`` (layers), ``"gnmt-16"`` (steps); the
+            path of any file that OpenVINO reads; or a model, which is
             cloned and left as it is.
         sequence_length: Tokens of ``"bert"``, as an alternative to the name.
         shapes: Shapes of inputs by their names, which bind dynamic dimensions; see ``Shapes``.
@@ -88,12 +101,14 @@ def build(name: re.Match[str], sequence_length: int | None) -> ov.Model:
     """Build a built-in model under the name that was given."""
     base, number = name["base"], name["number"]
     options: dict[str, int | bool] = {"compressed": name["weights"] == "fp16"}
-    if base == "gpt" and number:
-        options["layers"] = int(number)
-    elif number or sequence_length is not None:
-        if base != "bert":
-            raise UserError(f"{base} has no sequence length; only bert takes one, as in 'bert-8'")
-        options["sequence_length"] = int(number or sequence_length or 0)
+    if sequence_length is not None and base != "bert":
+        raise UserError(f"{base} has no sequence length; only bert takes one, as in 'bert-8'")
+    if number and base not in NUMBERS:
+        raise UserError(
+            f"{base} takes no number, as bert does in 'bert-8': only {sorted(NUMBERS)} do"
+        )
+    if number or sequence_length is not None:
+        options[NUMBERS[base]] = int(number or sequence_length or 0)
     if name["weights"] == "int8":
         if base != "gpt":
             raise UserError(f"{base} has no int8 weights, only gpt has; '-fp16' compresses others")
