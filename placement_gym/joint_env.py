@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from placement_gym.arrays import BoolArray, IntArray
 from placement_gym.backends.protocol import Batch, Measurement
 from placement_gym.decisions import LEVELS, PLACEMENT_ALONE, Layout
-from placement_gym.entry_points import ENV_OF_ENTRY_POINT, SimulatedEnv
+from placement_gym.entry_points import SimulatedEnv
 from placement_gym.env import DevicePlacementEnv
 from placement_gym.errors import UserError
 from placement_gym.observation import Observation
@@ -176,6 +176,3 @@ def simulated(decisions: Sequence[str] = PLACEMENT_ALONE, **kwargs: Any) -> Devi
     """
     alone = not isinstance(decisions, str) and tuple(decisions) == PLACEMENT_ALONE
     return SimulatedEnv(**kwargs) if alone else JointEnv(decisions, **kwargs)
-
-
-ENV_OF_ENTRY_POINT[simulated] = SimulatedEnv

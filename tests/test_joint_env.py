@@ -14,10 +14,11 @@ from agents.search.annealing import annealing
 from agents.solvers import heft, milp
 from placement_gym.bench.compare import compare
 from placement_gym.decisions import DECISIONS, LEVELS
-from placement_gym.entry_points import SimulatedEnv, check_kwargs
+from placement_gym.entry_points import SimulatedEnv
 from placement_gym.env import placement_env
 from placement_gym.errors import UserError
 from placement_gym.joint_env import JointEnv
+from placement_gym.keywords import check_kwargs
 
 ENV = "placement_gym:DevicePlacementSim-v0"
 
