@@ -35,8 +35,15 @@ PLACEMENTS = 20
 """Of an update."""
 UPDATES = 100
 """Of a whole training."""
-TRAINED = {"gdp": {}, "gdp, gcn": {"preset": "gcn", "n_epochs": 1}}
-ONE_EPOCH = {"gdp": {"n_epochs": 1}}
+TRAINED: dict[str, dict[str, Any]] = {
+    "gdp": {"n_epochs": 1},
+    "gdp, activations kept": {"n_epochs": 1, "policy": {"recompute": False}},
+    "gdp, width 64": {"n_epochs": 1, "policy": {"hidden": 64}},
+    "gdp, gcn": {"preset": "gcn", "n_epochs": 1},
+}
+"""Options for 80,000 operators: one step on each rollout."""
+OPTIONS: dict[str, dict[str, Any]] = {"gdp, gcn": {"preset": "gcn"}}
+"""Options for small graphs."""
 PLANTED = ("heft", "multilevel", "annealing", "gdp", "gdp, gcn")
 FOUND = 1.0 + 1e-9
 
@@ -100,8 +107,7 @@ def train(model: str, name: str, updates: int) -> dict[str, float]:
     """Make a few updates; returns CPU seconds, peak memory and the best latency."""
     started = process_time()
     env = make_env(model, devices=DEVICES, repair=True)
-    kwargs = {**TRAINED[name], **ONE_EPOCH.get(name, {})}
-    agent: Any = AgentSpec("gdp", kwargs).make(env, 0)
+    agent: Any = AgentSpec("gdp", TRAINED[name]).make(env, 0)
     best = Best(env)
     made_s, spent = process_time() - started, []
     for _ in range(updates + 1):
@@ -167,8 +173,7 @@ def place_planted(model: str, name: str, budget: int) -> float:
     devices = [{"name": f"GPU.{i}"} for i in range(Plan.parse(model).devices)]
     env = make_env(model, devices=devices)
     best = Best(env)
-    kwargs = TRAINED.get(name, {})
-    agent: Any = AgentSpec(name.partition(",")[0], kwargs).make(env, 0)
+    agent: Any = AgentSpec(name.partition(",")[0], OPTIONS.get(name, {})).make(env, 0)
     if hasattr(agent, "learn"):
         agent.learn(budget)
         latency_ms = env.reference.reference_ms / best.speedup
