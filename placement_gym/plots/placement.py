@@ -67,7 +67,7 @@ def draw_placement(problem: Problem, assignment: IntArray, title: str) -> Figure
         x = start[0] + (MARGIN_IN if row % 2 else -MARGIN_IN) / 2
         axes.plot(x, start[1], "<" if row % 2 else ">", color=CROSSING, ms=4, zorder=3)
     add_names(axes, graph, points, area, arrangement.scale * COLUMN_IN)
-    widest = float(np.max(lines.get_linewidths(), initial=0.0))
+    widest = float(np.max(lines.get_linewidth(), initial=0.0))
     add_key(figure, problem, (graph.flops, areas), (size_bytes, widest))
     return figure
 
