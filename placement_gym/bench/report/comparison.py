@@ -152,7 +152,7 @@ def describe_run(row: Json) -> str:
     ratio = format_ratio(row["speedup_vs_best_single"], row["noise"])
     return (
         f"{name}: {row['latency_ms']:.2f} ms, {ratio} x the best single device, "
-        f"{row['evaluations']} evaluations in {row['wall_s']:.1f} s"
+        f"{row['evaluations']} evaluation{'s' * (row['evaluations'] != 1)} in {row['wall_s']:.1f} s"
     )
 
 
