@@ -1,0 +1,156 @@
+"""How close classic placers of each release come to the best known latencies.
+
+With a release on the path, ``python benchmarks/releases.py --run COMMIT`` adds its rows to those of
+the page; without ``--run`` it writes the page from all rows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+import yaml
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDER = ROOT / "docs" / "results"
+ROWS, PAGE = FOLDER / "releases.jsonl", FOLDER / "releases.md"
+DATA = ROOT / "tests" / "data" / "dnn-partitioning"
+INPUTS = (
+    "LayerGraphs/bert24_inference",
+    "LayerGraphs/resnet50_inference",
+    "LayerGraphs/inceptionv3_inference",
+    "OperatorGraphs/bert_l-3_inference",
+    "OperatorGraphs/bert_l-12_inference",
+    "OperatorGraphs/resnet50_inference",
+)
+AGENTS = ("heft", "hill-climb", "annealing", "genetic", "list-sampling", "multilevel")
+SEEDS, BUDGET = 10, 100
+ABOUT = f"""# Releases
+
+How far the placements of each release are above the best known latency, in percent: the mean of {SEEDS} seeds with {BUDGET}
+evaluations each, on [published workloads](https://github.com/msr-fiddle/dnn-partitioning) on one CPU core and two accelerators
+that hold 30 % of the memory each, priority list schedule, units of one node. Lower is better; 0.0 is the best known. A run that
+found no placement that fits is *failed*, and is in no mean. Learned agents are not here: their runs take minutes; the
+[study](memory-limited/report.md) has them.
+
+A release is added by `PYTHONPATH=CHECKOUT python benchmarks/releases.py --run COMMIT`, where CHECKOUT is that release; the same command without `--run` writes this page from all
+[rows](releases.jsonl).
+"""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--run", metavar="COMMIT", help="run the release on the path, of this commit")
+    options = parser.parse_args()
+    if options.run:
+        run_release(options.run)
+    else:
+        PAGE.write_text(write_page(read_rows()))
+
+
+def run_release(commit: str) -> None:
+    """Run all agents that the release on the path has, and add their rows."""
+    version = import_module("placement_gym").__version__
+    names = [name for name in AGENTS if name in import_module("agents").AGENTS]
+    os.environ["DNN_PARTITIONING"] = str(DATA)
+    rows = [row for row in read_rows() if row["version"] != version]
+    for name in INPUTS:
+        with tempfile.TemporaryDirectory() as folder:
+            study = Path(folder) / "releases.yaml"
+            study.write_text(yaml.safe_dump(describe_study(name, names)))
+            load_command()(["bench", "run", str(study), "--out", folder])
+            lines = (Path(folder) / "results.jsonl").read_text().splitlines()
+        said = {"version": version, "commit": commit, "model": name}
+        rows += [said | shorten(json.loads(line)) for line in lines]
+    ROWS.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def describe_study(name: str, agents: list[str]) -> dict[str, Any]:
+    """A study of one input, which every release can read."""
+    return {
+        "env": "DevicePlacementSim-v0",
+        "env_kwargs": {
+            "granularity": "op",
+            "schedule": {"preset": "list", "order": "priority"},
+        },
+        "models": [f"${{DNN_PARTITIONING}}/latency-inputs/{name}.json"],
+        "devices": ["1cpu+2acc@0.3"],
+        "agents": agents,
+        "seeds": SEEDS,
+        "budget": BUDGET,
+    }
+
+
+def load_command() -> Any:
+    """The function behind ``placement-gym``, wherever the release has it."""
+    try:
+        return import_module("placement_gym.cli.main").main
+    except ModuleNotFoundError:  # 0.1.0
+        return import_module("placement_gym.cli").main
+
+
+def shorten(row: dict[str, Any]) -> dict[str, Any]:
+    return {key: row[key] for key in ("agent", "seed", "latency_ms", "error")}
+
+
+def read_rows() -> list[dict[str, Any]]:
+    return [json.loads(line) for line in ROWS.read_text().splitlines()] if ROWS.exists() else []
+
+
+def read_best_known() -> dict[str, float]:
+    """Input -> the lowest latency that is known of its problem, ms."""
+    gym = import_module("gymnasium")
+    known = import_module("placement_gym.bench.known.best_known")
+    identity = import_module("placement_gym.bench.known.identity")
+    find_base = import_module("placement_gym").placement_env
+    values = {}
+    for name in INPUTS:
+        study = describe_study(name, [])
+        model = str(DATA / "latency-inputs" / f"{name}.json")
+        env = gym.make(study["env"], model=model, devices="1cpu+2acc@0.3", **study["env_kwargs"])
+        found = known.find_best_known(identity.identify(find_base(env).backend))
+        values[name] = found.latency_ms
+    return values
+
+
+def write_page(rows: list[dict[str, Any]]) -> str:
+    """The page: for each release a line an agent, with the mean gap on every problem."""
+    known = read_best_known()
+    header = ["release", "agent", *(name.removesuffix("_inference") for name in INPUTS), "mean"]
+    lines = [header, ["---", "---", *["---:"] * (len(INPUTS) + 1)]]
+    for version in dict.fromkeys(row["version"] for row in rows):
+        lines += list(write_release([row for row in rows if row["version"] == version], known))
+    table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    best = ", ".join(f"{name} {known[name]:.6g}" for name in INPUTS)
+    return f"{ABOUT}\n{table}\n\nBest known latencies, ms: {best}.\n"
+
+
+def write_release(rows: list[dict[str, Any]], known: dict[str, float]) -> Iterator[list[str]]:
+    for agent in AGENTS:
+        gaps = [measure_gap(rows, agent, name, known[name]) for name in INPUTS]
+        if any(row["agent"] == agent for row in rows):
+            complete = [gap for gap in gaps if gap is not None]
+            total = f"{mean(complete):.1f}" if len(complete) == len(gaps) else ""
+            cells = ["failed" if gap is None else f"{gap:.1f}" for gap in gaps]
+            yield [f"{rows[0]['version']} ({rows[0]['commit'][:7]})", agent, *cells, total]
+
+
+def measure_gap(
+    rows: list[dict[str, Any]], agent: str, model: str, known_ms: float
+) -> float | None:
+    """Mean distance to the best known latency in percent, None if a run failed."""
+    runs = [row for row in rows if row["agent"] == agent and row["model"] == model]
+    if not runs or any(row["error"] or row["latency_ms"] is None for row in runs):
+        return None
+    return mean(100.0 * (row["latency_ms"] / known_ms - 1.0) for row in runs)
+
+
+if __name__ == "__main__":
+    main()
