@@ -21,10 +21,10 @@ from stable_baselines3 import PPO
 from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
 import placement_gym  # noqa: F401  registers the ids
-from placement_gym.entry_points import check_kwargs
 from placement_gym.env import DevicePlacementEnv, placement_env
 from placement_gym.errors import UserError
 from placement_gym.graph.extract import extract
+from placement_gym.keywords import check_kwargs
 from placement_gym.models import load
 
 

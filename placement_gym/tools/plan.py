@@ -109,7 +109,8 @@ def plan(
     )
     with closing(backend), explain_interrupt(backend, quick=True):
         twin = SimulatedBackend(backend.problem, load_or_measure(backend, refresh, quiet, True))
-        candidates, bound_ms = propose_candidates(twin, time_limit_s)
+        with progress_bar(None, "", quiet, description=f"solving, at most {time_limit_s:.0f} s"):
+            candidates, bound_ms = propose_candidates(twin, time_limit_s)
         with closing(with_enough_repeats(backend, candidates)) as thorough:
             measured, errors = measure(thorough, candidates, quiet)
     problem = backend.problem

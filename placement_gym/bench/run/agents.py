@@ -175,7 +175,8 @@ def load_agent(name: str) -> Any:
     target = known.get(name, name)
     if ":" not in target:
         unknown = unknown_name("agent", name, known)
-        raise UnknownAgentError(f"{unknown}; your own agent is 'module:attribute'")
+        own = "your own agent is 'module:attribute', and `placement-gym agents` lists all others"
+        raise UnknownAgentError(f"{unknown} ({own})")
     if name not in known:
         find_modules_in(Path.cwd())
     return import_attribute(target)

@@ -25,9 +25,9 @@ from placement_gym.bench.study.processes import TASK_TIMEOUT_S, Processes
 from placement_gym.bench.study.ray_cluster import Ray
 from placement_gym.bench.study.spec import Study
 from placement_gym.bench.study.task import Task, describe_devices
-from placement_gym.entry_points import find_env_spec
 from placement_gym.errors import UserError, unknown_name
 from placement_gym.files import keep_if_possible, make_output_folder
+from placement_gym.keywords import find_env_spec
 from placement_gym.progress import progress_bar
 
 EXECUTORS = ("auto", "serial", "processes", "ray")
