@@ -21,7 +21,6 @@ version = release = VERSION
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 exclude_patterns = ["_build"]
-suppress_warnings = ["myst.xref_missing_download"]
 
 myst_enable_extensions = ["deflist", "colon_fence"]
 myst_heading_anchors = 3
@@ -51,7 +50,9 @@ COPIES = {
        for path in sorted(ROOT.glob("agents/*/README.md"))},
 }  # fmt: skip
 """Page -> file beside the code whose text it shows."""
-PAGE_OF = {ROOT / file: f"/{page}.md" for page, file in COPIES.items()}
+PAGE_OF = {
+    ROOT / file: f"/{page}.md" for page, file in COPIES.items() if (DOCS / f"{page}.md").exists()
+}
 LINK = re.compile(r"(?<=\]\()(?![a-z]+:|#)([^)#\s]+)")
 
 

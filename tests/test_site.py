@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import re
 import shlex
 import shutil
@@ -128,6 +129,21 @@ def test_the_commands_of_a_page_run(page: str, folder: Path) -> None:
             [sys.executable, "-m", "placement_gym", *command], capture_output=True, text=True
         )
         assert done.returncode == 0, f"{command}: {done.stderr}"
+
+
+@pytest.mark.slow
+def test_the_command_of_the_readme_prints_its_sample(folder: Path) -> None:
+    found = BLOCK.findall((ROOT / "README.md").read_text())
+    sample = next(code for language, code in found if language == "text")
+    command = next(code for language, code in found if "--agents prefix" in code)
+    done = subprocess.run(
+        [sys.executable, "-m", *command.replace("placement-gym", "placement_gym").split()],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"COLUMNS": "80"},
+    )
+    printed = [line.split() for line in done.stdout.splitlines()]
+    assert not [line for line in sample.splitlines() if line.split() not in printed]
 
 
 def first_cells(page: str) -> set[str]:
