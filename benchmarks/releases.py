@@ -120,16 +120,19 @@ def read_rows() -> list[dict[str, Any]]:
 
 def read_best_known() -> dict[str, float]:
     """Input -> the lowest latency that is known of its problem, ms."""
-    gym = import_module("gymnasium")
-    known = import_module("placement_gym.bench.known.best_known")
-    identity = import_module("placement_gym.bench.known.identity")
-    find_base = import_module("placement_gym").placement_env
+    import gymnasium as gym
+
+    import placement_gym
+    from placement_gym.bench.known.best_known import find_best_known  # 0.1.0 has none
+    from placement_gym.bench.known.identity import identify
+
     values = {}
     for name in INPUTS:
         study = describe_study(name, [], SEEDS)
         model = str(DATA / "latency-inputs" / f"{name}.json")
         env = gym.make(study["env"], model=model, devices="1cpu+2acc@0.3", **study["env_kwargs"])
-        found = known.find_best_known(identity.identify(find_base(env).backend))
+        found = find_best_known(identify(placement_gym.placement_env(env).backend))
+        assert found is not None
         values[name] = found.latency_ms
     return values
 

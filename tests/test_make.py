@@ -129,7 +129,8 @@ def test_a_workloads_device_of_an_unknown_kind_is_refused(tmp_path: Path) -> Non
 def test_an_unknown_keyword_is_refused_with_the_nearest(
     env_id: str, keyword: str, nearest: str
 ) -> None:
-    with pytest.raises(UserError, match=f"{env_id}.*not '{keyword}'") as refusal:
+    name = env_id.removeprefix("placement_gym:")
+    with pytest.raises(UserError, match=f"argument of {name} .*'{keyword}'") as refusal:
         check_kwargs(env_id, {"model": "tiny", keyword: 1})
     assert not nearest or f"did you mean {nearest!r}?" in str(refusal.value)
 

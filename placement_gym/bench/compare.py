@@ -180,7 +180,7 @@ def choose_agents(bench_env: BenchEnv, agents: Sequence[Any] | None) -> list[Age
         agents = [*(ENGINE_AGENTS if bench_env.measured else ()), *SEARCH_AGENTS]
     chosen = [spec for spec in map(AgentSpec.of, agents) if spec.name != SINGLE_DEVICE]
     for spec in chosen:
-        spec.load()
+        spec.check()
     check_labels(chosen)
     check_objects(chosen)
     return chosen

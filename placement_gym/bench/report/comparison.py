@@ -59,14 +59,20 @@ SPARE = {
 }
 """Columns that a narrow terminal goes without; the highest number goes first."""
 
-LEGEND = (
-    "ms, p90: median and 90th percentile of the finalist, measured again after the search; "
-    f"{GAP_LEGEND}; x: speed-up over the reference device and over the best single device; faster: "
-    "whether it beats the best single device by more than the noise, doubtful if its measurement "
-    "decides nothing; subm.: submodels that the "
-    "engine made (expected, if different); evals: placements evaluated in the search; "
-    f"{INFEASIBLE_LEGEND}"
-)
+MEANINGS = {
+    "ms": "median of the finalist, measured again after the search",
+    "p90": "90th percentile of the same",
+    "gap": GAP_LEGEND.removeprefix("gap: "),
+    "x ref": "speed-up over the reference device",
+    "x best single": "speed-up over the best single device",
+    "faster": "whether it beats the best single device by more than the noise, doubtful if its "
+    "measurement decides nothing",
+    "subm.": "submodels that the engine made (expected, if different)",
+    "evals": "placements evaluated in the search",
+    "infeas.": INFEASIBLE_LEGEND.removeprefix("infeas.: "),
+    "wall s": "seconds of the search",
+}
+LEGEND = "; ".join(f"{name}: {meaning}" for name, meaning in MEANINGS.items())
 
 
 def format_row(row: Json, known: KnownLatencies) -> list[str]:
@@ -146,7 +152,10 @@ def describe_run(row: Json) -> str:
 
 def comparison_table(document: Document) -> Group:
     """The table that the command prints, with notes, failures and the verdict."""
-    columns = [Column(name, SPARE.get(name, 0), name == COLUMNS[0]) for name in COLUMNS]
+    columns = [
+        Column(name, SPARE.get(name, 0), name == COLUMNS[0], MEANINGS.get(name, ""))
+        for name in COLUMNS
+    ]
     table = FittedTable(columns, heading(document))
     known = known_latencies_of(document)
     for row in document["rows"]:
@@ -160,7 +169,6 @@ def comparison_table(document: Document) -> Group:
     return Group(
         *(Text(make_printable(note), style="yellow") for note in notes),
         table,
-        Text(LEGEND, style="dim"),
         *(Text(make_printable(line), style="red") for line in list_failures(document)),
         *(Text(make_printable(line), style="yellow") for line in list_doubts(document["rows"])),
         Text(make_printable(conclusion(document))),
