@@ -21,6 +21,7 @@ version = release = VERSION
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 exclude_patterns = ["_build"]
+suppress_warnings = ["toc.empty_glob"]  # a pattern takes the pages that are not listed before it
 
 myst_enable_extensions = ["deflist", "colon_fence"]
 myst_heading_anchors = 3
