@@ -169,7 +169,7 @@ class Observer:
         if self.graph:
             keys |= {
                 "x": spaces.Box(-np.inf, np.inf, (n, N_FEATURES), np.float32),
-                "edge_index": spaces.Box(0, max(n - 1, 0), (2, self.n_edges), np.int64),
+                "edge_index": spaces.Box(0, max(n - 1, 1), (2, self.n_edges), np.int64),
                 "edge_mask": spaces.MultiBinary(self.n_edges),
             }
         if self.devices:

@@ -60,7 +60,7 @@ class PerUnit(
             {
                 **self.base.observation_space.spaces,  # type: ignore[attr-defined]
                 "step": spaces.Box(0, n_units, (1,), np.int64),
-                "current_unit": spaces.Box(0, n_nodes - 1, (1,), np.int64),
+                "current_unit": spaces.Box(0, max(n_nodes - 1, 1), (1,), np.int64),
                 "visited": spaces.MultiBinary(n_nodes),
                 "start_ms": spaces.Box(-np.inf, np.inf, (n_nodes,), np.float32),
             }

@@ -25,7 +25,10 @@ DOCUMENTS = [
 ]
 README = ROOT / "README.md"
 OWN_AGENT = ROOT / "docs" / "your_own_agent.md"
-WITH_CODE = [README, *sorted((ROOT / "docs").glob("*.md"))]
+WITH_CODE = [
+    README,
+    *(path for path in sorted((ROOT / "docs").rglob("*.md")) if "results" not in path.parts),
+]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 LINK = re.compile(r"!?\[[^]]*\]\(([^)#]+)\)")
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -33,10 +36,9 @@ PUBLIC_MODULES = {"observation", "entry_points", "wrappers", "vector", "solvers"
 
 SMALLER = {
     '"DevicePlacement-v0", model="resnet"': '"DevicePlacement-v0", model="tiny"',
-    'model="synthetic-layered-80000"': 'model="synthetic-layered-40"',
-    "num_envs=256": "num_envs=4",
-    'model="inception"': 'model="tiny"',
-    "learn(5_000)": "learn(128)",
+    "progress_bar=True": "progress_bar=False",
+    'model="inception", devices="hsdag-paper"': 'model="tiny"',
+    "learn(5_000": "learn(128",
 }
 """What the README's code is run with instead, to be quick."""
 

@@ -7,6 +7,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from fakes import UNIT_MS, assignment, diamond_backend, diamond_problem
+from graphs import chain, problem_on
 
 import placement_gym  # noqa: F401  registers the ids
 from placement_gym.devices import DeviceSpec
@@ -53,6 +54,13 @@ def test_the_space_contains_every_observation(options: dict[str, Any]) -> None:
     watcher = observer(**options)
     for step in range(4):
         assert watcher.space().contains(watcher.observe(assignment([1, 1, 1, 1]), step))
+
+
+def test_a_single_unit_leaves_no_empty_range() -> None:
+    """Gymnasium's checker warns of a range that holds one value."""
+    space = Observer(problem_on(chain(1)), 1).space()
+    boxes = [box for box in space.values() if isinstance(box, gym.spaces.Box)]
+    assert all((box.low < box.high).all() for box in boxes)
 
 
 def test_a_step_beyond_the_horizon_is_not_in_the_space() -> None:

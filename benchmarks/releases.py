@@ -1,0 +1,174 @@
+"""How close classic placers of each release come to the best known latencies.
+
+With a release on the path, ``python benchmarks/releases.py --run COMMIT`` adds its rows to those of
+the page; without ``--run`` it writes the page from all rows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+import yaml
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDER = ROOT / "docs" / "results"
+ROWS, PAGE = FOLDER / "releases.jsonl", FOLDER / "releases.md"
+DATA = ROOT / "tests" / "data" / "dnn-partitioning"
+INPUTS = (
+    "LayerGraphs/bert24_inference",
+    "LayerGraphs/resnet50_inference",
+    "LayerGraphs/inceptionv3_inference",
+    "OperatorGraphs/bert_l-3_inference",
+    "OperatorGraphs/bert_l-12_inference",
+    "OperatorGraphs/resnet50_inference",
+)
+AGENTS = ("heft", "hill-climb", "annealing", "genetic", "list-sampling", "multilevel")
+SEEDS, FEW_SEEDS, BUDGET = 10, 3, 100
+SLOW = ("multilevel",)
+"""Agents with few seeds: a run takes more than a second."""
+ABOUT = f"""# Releases
+
+How far the placements of each release are above the best known latency, in percent: the mean of
+{SEEDS} seeds (of {", ".join(SLOW)}: {FEW_SEEDS}) with {BUDGET} evaluations each, on
+[published workloads](https://github.com/msr-fiddle/dnn-partitioning) on one CPU core and two
+accelerators that hold 30 % of the memory each, with units of one node and list schedules in order
+of priority. Lower is better; 0.0 is the best known value of the package, and what is below it has
+found a faster placement, which the package does not know yet. A cell is *failed* if one of its runs
+found no placement that fits, and its row has no mean. Learned agents are not here, because their runs take
+minutes; the [study](memory-limited/report.md) has them.
+
+`PYTHONPATH=CHECKOUT python benchmarks/releases.py --run COMMIT` adds a release, where CHECKOUT is
+its source; without `--run` the command writes this page from all [rows](releases.jsonl).
+"""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "--run", metavar="COMMIT", help="run the release on the path, of this commit"
+    )
+    options = parser.parse_args()
+    if options.run:
+        run_release(options.run)
+    else:
+        PAGE.write_text(write_page(read_rows()))
+
+
+def run_release(commit: str) -> None:
+    """Run all agents that the release on the path has, and add their rows."""
+    version = import_module("placement_gym").__version__
+    names = [name for name in AGENTS if name in import_module("agents").AGENTS]
+    os.environ["DNN_PARTITIONING"] = str(DATA)
+    rows = [row for row in read_rows() if row["version"] != version]
+    quick = [name for name in names if name not in SLOW]
+    slow = [name for name in names if name in SLOW]
+    for model in INPUTS:
+        said = {"version": version, "commit": commit, "model": model}
+        for agents, seeds in ((quick, SEEDS), (slow, FEW_SEEDS)):
+            found = run_study(describe_study(model, agents, seeds)) if agents else []
+            rows += [said | shorten(row) for row in found]
+    ROWS.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def run_study(study: dict[str, Any]) -> list[dict[str, Any]]:
+    """The rows of a study."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "releases.yaml"
+        file.write_text(yaml.safe_dump(study))
+        load_command()(["bench", "run", str(file), "--out", folder])
+        return [json.loads(line) for line in (Path(folder) / "results.jsonl").open()]
+
+
+def describe_study(model: str, agents: list[str], seeds: int) -> dict[str, Any]:
+    """A study of one input, which every release can read."""
+    return {
+        "env": "DevicePlacementSim-v0",
+        "env_kwargs": {
+            "granularity": "op",
+            "schedule": {"preset": "list", "order": "priority"},
+        },
+        "models": [f"${{DNN_PARTITIONING}}/latency-inputs/{model}.json"],
+        "devices": ["1cpu+2acc@0.3"],
+        "agents": agents,
+        "seeds": seeds,
+        "budget": BUDGET,
+    }
+
+
+def load_command() -> Any:
+    """The function behind ``placement-gym``, wherever the release has it."""
+    try:
+        return import_module("placement_gym.cli.main").main
+    except ModuleNotFoundError:  # 0.1.0
+        return import_module("placement_gym.cli").main
+
+
+def shorten(row: dict[str, Any]) -> dict[str, Any]:
+    return {key: row[key] for key in ("agent", "seed", "latency_ms", "error")}
+
+
+def read_rows() -> list[dict[str, Any]]:
+    return [json.loads(line) for line in ROWS.read_text().splitlines()] if ROWS.exists() else []
+
+
+def read_best_known() -> dict[str, float]:
+    """Input -> the lowest latency that is known of its problem, ms."""
+    import gymnasium as gym
+
+    import placement_gym
+    from placement_gym.bench.known.best_known import find_best_known  # 0.1.0 has none
+    from placement_gym.bench.known.identity import identify
+
+    values = {}
+    for name in INPUTS:
+        study = describe_study(name, [], SEEDS)
+        model = str(DATA / "latency-inputs" / f"{name}.json")
+        env = gym.make(study["env"], model=model, devices="1cpu+2acc@0.3", **study["env_kwargs"])
+        found = find_best_known(identify(placement_gym.placement_env(env).backend))
+        assert found is not None
+        values[name] = found.latency_ms
+    return values
+
+
+def write_page(rows: list[dict[str, Any]]) -> str:
+    """The page: for each release a line an agent, with the mean gap on every problem."""
+    known = read_best_known()
+    header = ["release", "agent", *(name.removesuffix("_inference") for name in INPUTS), "mean"]
+    lines = [header, ["---", "---", *["---:"] * (len(INPUTS) + 1)]]
+    for version in dict.fromkeys(row["version"] for row in rows):
+        lines += list(write_release([row for row in rows if row["version"] == version], known))
+    table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    best = ", ".join(f"{name} {known[name]:.6g}" for name in INPUTS)
+    return f"{ABOUT}\n{table}\n\nBest known latencies, ms: {best}.\n"
+
+
+def write_release(rows: list[dict[str, Any]], known: dict[str, float]) -> Iterator[list[str]]:
+    for agent in AGENTS:
+        gaps = [measure_gap(rows, agent, name, known[name]) for name in INPUTS]
+        if any(row["agent"] == agent for row in rows):
+            complete = [gap for gap in gaps if gap is not None]
+            total = f"{mean(complete):.1f}" if len(complete) == len(gaps) else ""
+            cells = ["failed" if gap is None else f"{gap:.1f}" for gap in gaps]
+            yield [f"{rows[0]['version']} ({rows[0]['commit'][:7]})", agent, *cells, total]
+
+
+def measure_gap(
+    rows: list[dict[str, Any]], agent: str, model: str, known_ms: float
+) -> float | None:
+    """Mean distance to the best known latency in percent, None if a run failed."""
+    runs = [row for row in rows if row["agent"] == agent and row["model"] == model]
+    if not runs or any(row["error"] or row["latency_ms"] is None for row in runs):
+        return None
+    return mean(100.0 * (row["latency_ms"] / known_ms - 1.0) for row in runs)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,86 @@
+"""How Sphinx builds the site: ``python -m sphinx -W --keep-going -b html docs build/site``."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from pathlib import Path
+
+from sphinx.application import Sphinx
+
+DOCS = Path(__file__).parent
+ROOT = DOCS.parent
+sys.path.insert(0, str(ROOT))
+
+from placement_gym.version import VERSION  # noqa: E402
+
+project = "placement_gym"
+copyright = "2026, the placement_gym contributors"
+version = release = VERSION
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+exclude_patterns = ["_build"]
+suppress_warnings = ["toc.empty_glob"]  # a pattern takes the pages that are not listed before it
+
+myst_enable_extensions = ["deflist", "colon_fence"]
+myst_heading_anchors = 3
+
+autodoc_member_order = "bysource"
+autodoc_typehints_format = "short"
+autodoc_default_options = {"members": True, "show-inheritance": False}
+python_use_unqualified_type_names = True
+autodoc_mock_imports = [
+    "highspy", "matplotlib", "networkx", "numba", "openvino", "pydantic", "rich", "safetensors",
+    "scipy", "stable_baselines3", "torch", "torch_geometric", "yaml",
+]  # fmt: skip
+"""What is not needed to read docstrings: the build imports numpy and gymnasium alone."""
+
+html_theme = "furo"
+html_title = f"placement_gym {VERSION}"
+html_static_path = ["_static"]
+html_css_files = ["tables.css"]
+html_copy_source = False
+html_show_sphinx = False
+
+COPIES = {
+    "changelog": "CHANGELOG.md",
+    "contributing": "CONTRIBUTING.md",
+    "agents/sequential_weights": "agents/sequential/weights/README.md",
+    **{f"agents/{path.parent.name}": f"agents/{path.parent.name}/README.md"
+       for path in sorted(ROOT.glob("agents/*/README.md"))},
+}  # fmt: skip
+"""Page -> file beside the code whose text it shows."""
+PAGE_OF = {
+    ROOT / file: f"/{page}.md" for page, file in COPIES.items() if (DOCS / f"{page}.md").exists()
+}
+LINK = re.compile(r"(?<=\]\()(?![a-z]+:|#)([^)#\s]+)")
+
+
+def read_source(app: Sphinx, page: str, source: list[str]) -> None:
+    """Show copied files in place of their pages, and lead links between them to pages."""
+    file = ROOT / COPIES[page] if page in COPIES else Path(app.env.doc2path(page))
+    text = file.read_text() if page in COPIES else source[0]
+
+    def lead_to_page(link: re.Match[str]) -> str:
+        target = (file.parent / link[1]).resolve()
+        if target in PAGE_OF:
+            return PAGE_OF[target]
+        return os.path.relpath(target, (DOCS / page).parent)
+
+    source[0] = LINK.sub(lead_to_page, text)
+
+
+def leave_out_manual(
+    app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]
+) -> None:
+    """Leave out the Markdown of an environment's docstring, which is the environment page."""
+    headings = [index for index, line in enumerate(lines) if line.startswith("## ")]
+    if headings:
+        end = lines.index("Args:")
+        lines[headings[0] : end] = ["The page *The environment* is its manual.", ""]
+
+
+def setup(app: Sphinx) -> None:
+    app.connect("source-read", read_source)
+    app.connect("autodoc-process-docstring", leave_out_manual, priority=100)

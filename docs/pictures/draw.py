@@ -1,0 +1,195 @@
+"""Draws the pictures of the documents: ``python docs/pictures/draw.py``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import gymnasium as gym
+import matplotlib as mpl
+import numpy as np
+from matplotlib.figure import Figure
+
+import placement_gym
+from placement_gym.bench.run.rows import load_rows
+from placement_gym.plots.placement import compute_depth, draw_edges, spread_levels
+from placement_gym.plots.style import COLOURS
+
+FOLDER = Path(__file__).parent
+PAPER = FOLDER.parent / "results" / "paper" / "results.jsonl.xz"
+BLUE, RED, GREEN, GREY = *COLOURS[:3], "#999999"
+MODEL, DEVICES = "inception", "hsdag-paper"
+CPU_MS = 12.8
+"""Of Inception-V3 on the CPU of ``hsdag-paper``, which is calibrated to it."""
+
+mpl.rcParams |= {"svg.hashsalt": "placement_gym", "font.size": 9, "font.family": "DejaVu Sans"}
+
+
+def save(figure: Figure, name: str) -> None:
+    figure.savefig(FOLDER / name, metadata={"Date": None}, facecolor="white")
+
+
+def load_latencies() -> dict[str, float]:
+    """Label -> median latency of Inception-V3's runs in the published study ``paper``, ms."""
+    rows = [row for row in load_rows(PAPER) if row["model"] == MODEL and not row["error"]]
+    labels = dict.fromkeys(row["label"] for row in rows)
+    return {label: median(r["latency_ms"] for r in rows if r["label"] == label) for label in labels}
+
+
+def draw_overview() -> None:
+    """README: the optimal placement of Inception-V3, and what other choices cost."""
+    env = gym.make("DevicePlacementSim-v0", model=MODEL, devices=DEVICES)
+    base: Any = placement_gym.placement_env(env)
+    saved = next(
+        row
+        for row in load_rows(PAPER)
+        if row["model"] == MODEL and row["label"] == "min-cut" and not row["error"]
+    )
+    placement = placement_gym.Placement.of(base.problem, base.problem.single(0)).units
+    assignment = np.array(
+        [base.problem.device_names.index(saved["placement"][unit]) for unit in placement]
+    )
+    figure = Figure(figsize=(10, 4.4), layout="constrained")
+    graph, bars = figure.subplots(2, 1, height_ratios=[1.15, 1])
+    draw_graph(graph, base.problem, assignment)
+    draw_bars(bars, load_latencies())
+    save(figure, "overview.svg")
+
+
+def draw_graph(axes: Any, problem: Any, assignment: Any) -> None:
+    units = problem.units.quotient
+    depth = compute_depth(units)
+    across, down = depth.astype(float), spread_levels(depth)
+    axes.add_collection(draw_edges(units.edge_index, across, down, assignment))
+    area = 12 + 90 * np.sqrt(units.flops / units.flops.max())
+    for index, name in enumerate(problem.device_names):
+        here = assignment == index
+        label = f"{name}: {here.sum()} units"
+        axes.scatter(across[here], down[here], area[here], COLOURS[index], label=label, zorder=2)
+    axes.set_title("Inception-V3 on a simulated CPU and GPU: the fastest placement",
+                   loc="left", fontsize=10)  # fmt: skip
+    axes.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), frameon=False, ncols=2)
+    axes.set_axis_off()
+
+
+def draw_bars(axes: Any, latencies: dict[str, float]) -> None:
+    shown = {
+        "CPU alone": CPU_MS,
+        "GPU alone": latencies["single-device"],
+        "best of 500 random placements": latencies["random"],
+        "best prefix": latencies["prefix"],
+        "HSDAG, 500 evaluations": latencies["hsdag"],
+        "optimum, proven by a minimum cut": latencies["min-cut"],
+    }
+    colours = [BLUE, RED, GREY, GREY, GREY, GREEN]
+    bars = axes.barh(list(shown), list(shown.values()), color=colours, height=0.7)
+    axes.bar_label(bars, [f"{value:.2f} ms" for value in shown.values()], padding=4)
+    axes.invert_yaxis()
+    axes.set_xlim(0, 15)
+    axes.spines[["top", "right", "bottom"]].set_visible(False)
+    axes.tick_params(left=False, bottom=False, labelbottom=False)
+
+
+def draw_measurement() -> None:
+    """How the inferences of one measurement follow each other."""
+    figure = Figure(figsize=(10, 2.5), layout="constrained")
+    axes = figure.add_subplot()
+    at = 0.0
+    for block in range(6):
+        order = ("reference", "candidate") if block % 2 == 0 else ("candidate", "reference")
+        for arm in order:
+            length, colour = (1.0, BLUE) if arm == "reference" else (0.8, RED)
+            for run in range(3):
+                counted = run > 0
+                axes.barh(arm, length, left=at, height=0.6, edgecolor="white",
+                          color=colour if counted else "none", linewidth=0.8)  # fmt: skip
+                if not counted:
+                    axes.barh(arm, length, left=at, height=0.6, color="none", edgecolor=colour,
+                              hatch="////", linewidth=0.8)  # fmt: skip
+                at += length
+        axes.axvline(at + 0.1, color="#dddddd", linewidth=0.8, zorder=0)
+        at += 0.2
+    axes.barh("reference", 0, color=BLUE, label="counted inference of the reference device")
+    axes.barh("reference", 0, color=RED, label="counted inference of the placement")
+    axes.barh("reference", 0, color="none", edgecolor=GREY, hatch="////",
+              label="first of a block: not counted")  # fmt: skip
+    axes.invert_yaxis()
+    axes.set_xlabel("time")
+    axes.set_xticks([])
+    axes.spines[["top", "right", "left"]].set_visible(False)
+    axes.tick_params(left=False)
+    figure.legend(loc="outside upper center", ncols=3, frameon=False)
+    save(figure, "measurement.svg")
+
+
+def draw_schedules() -> None:
+    """One placement of two branches: as HETERO runs it, and if devices overlapped."""
+    figure = Figure(figsize=(10, 3.2), layout="constrained")
+    both: Sequence[Any] = figure.subplots(2, 1, sharex=True)
+    titles = {"serial": "as HETERO runs it: one submodel after another",
+              "event": "if devices worked at the same time"}  # fmt: skip
+    for axes, (schedule, title) in zip(both, titles.items(), strict=True):
+        env = gym.make("DevicePlacementSim-v0", model=MODEL, devices="cpu+2dgpu",
+                       schedule=schedule)  # fmt: skip
+        base: Any = placement_gym.placement_env(env)
+        problem = base.problem
+        graph = problem.units.quotient
+        assignment = 1 + (spread_levels(compute_depth(graph)) > 0).astype(np.int64)
+        latency_ms, start, finish = base.backend.schedule(assignment)
+        device = assignment[problem.units.of_operator]
+        for index, name in ((1, "GPU.0"), (2, "GPU.1")):
+            here = (device == index) & (finish > start)
+            axes.barh(np.full(here.sum(), name), (finish - start)[here], left=start[here],
+                      color=COLOURS[index], height=0.6)  # fmt: skip
+        axes.axvline(latency_ms, color="black", linewidth=1)
+        axes.text(latency_ms, 0.5, f" {latency_ms:.2f} ms", va="center")
+        axes.set_title(title, loc="left", fontsize=9)
+        axes.invert_yaxis()
+        axes.spines[["top", "right"]].set_visible(False)
+    both[1].set_xlabel("ms since the input arrived")
+    save(figure, "schedules.svg")
+
+
+def draw_gap() -> None:
+    """What an optimum says, and what a bound leaves open."""
+    figure = Figure(figsize=(10, 2.9), layout="constrained")
+    proven, bounded = figure.subplots(2, 1)
+    latencies = load_latencies()
+    found = [latencies[name] for name in ("hsdag", "random-blocks", "prefix", "heft")]
+    single = latencies["single-device"]
+    draw_line(proven, "the optimum is proven", latencies["min-cut"], found, single, "optimum")
+    draw_line(bounded, "only a bound is known (a sketch)", 9.2, found, single, "bound")
+    save(figure, "gap.svg")
+
+
+def draw_line(axes: Any, title: str, least: float, found: Any, single: float, name: str) -> None:
+    best = min(found)
+    axes.set_xlim(8.4, 13.2)
+    axes.set_ylim(-1.0, 1.6)
+    axes.axvspan(8.4, least, color="#dddddd", linewidth=0)
+    axes.text(8.45, 0.0, "no placement\nis here", va="center", fontsize=8)
+    if name == "bound":
+        axes.axvspan(least, best, color=GREEN, alpha=0.2, linewidth=0)
+        axes.text((least + best) / 2, 1.15, "nobody knows", ha="center", fontsize=8)
+    axes.axvline(least, color="black", linewidth=1.5)
+    axes.text(least, 1.15, f"{name} ", ha="right", fontsize=8)
+    axes.scatter(found, [0] * len(found), 50, GREEN, zorder=2)
+    axes.scatter([single], [0], 60, RED, marker="s", zorder=2)
+    axes.text(single, 0.45, "best single device", ha="center", fontsize=8)
+    axes.text(best + 0.06, 0.45, "placements of agents", fontsize=8)
+    if name == "bound":
+        axes.annotate("", (best, -0.5), (least, -0.5), arrowprops={"arrowstyle": "<->"})
+        axes.text((least + best) / 2, -0.4, "gap of the best", ha="center", va="bottom", fontsize=8)
+    axes.set_title(title, loc="left", fontsize=9)
+    axes.spines[["top", "right", "left"]].set_visible(False)
+    axes.set_yticks([])
+    axes.set_xlabel("ms") if name == "bound" else axes.set_xticklabels([])
+
+
+if __name__ == "__main__":
+    draw_overview()
+    draw_measurement()
+    draw_schedules()
+    draw_gap()

@@ -1,0 +1,21 @@
+"""The page of releases is what its rows say."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.mark.slow
+def test_the_page_of_releases_is_made_from_its_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    sys.modules.pop("releases", None)
+    import releases
+
+    rows = releases.read_rows()
+    assert {row["version"] for row in rows} >= {"0.1.0", "0.2.0"}
+    assert releases.PAGE.read_text() == releases.write_page(rows)

@@ -1,0 +1,192 @@
+"""The pages of the site: their code runs, prints what they say, and their tables are complete."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from contextlib import redirect_stdout
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import pytest
+
+import placement_gym
+from placement_gym.backends.protocol import Measurement
+from placement_gym.devices import PRESETS
+from placement_gym.entry_points import MeasuredEnv, SimulatedEnv
+from placement_gym.rewards import REWARDS
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+SAVED = ROOT / "tests" / "data" / "0.1.0"
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+PAGES = {
+    str(path.relative_to(DOCS).with_suffix("")): path
+    for folder in ("tutorial", "how_to", "explanation", "reference", ".")
+    for path in sorted((DOCS / folder).glob("*.md"))
+}
+QUICK = {
+    "environment",
+    "tutorial/first_placement",
+    "how_to/devices",
+    "how_to/reward",
+    "explanation/hetero",
+    "explanation/optimum",
+}
+"""Pages whose code runs in every run of the tests; that of the others takes longer."""
+SMALLER = {"learn(5_000": "learn(256", "learn(2_000": "learn(256", "learn(1_000)": "learn(256)"}
+FILE_NAME = re.compile(r"Save this as\s+`([\w.]+)`")
+SKIPPED = {"pretrain", "profile", "--checkpoint", "GPU,CPU", "ray", "--update", "memory-limited"}
+"""Words of commands that need hours, a device, a cluster or files that are not here."""
+
+
+def blocks(page: str) -> list[tuple[str, str]]:
+    """Language and code of each block of a page."""
+    return BLOCK.findall(PAGES[page].read_text())
+
+
+def with_code(language: str) -> list[str]:
+    return [page for page in PAGES if any(name == language for name, _ in blocks(page))]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working folder of a reader, who has a model and a plan."""
+    for suffix in (".xml", ".bin"):
+        shutil.copy(SAVED / f"small{suffix}", tmp_path / f"my_model{suffix}")
+    (tmp_path / "results").mkdir()
+    shutil.copy(SAVED / "small-placement.json", tmp_path / "results" / "plan-my_model.json")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def save_files(page: str, folder: Path) -> None:
+    """Save the blocks that the page asks its reader to save."""
+    text = PAGES[page].read_text()
+    for name in FILE_NAME.finditer(text):
+        block = BLOCK.search(text, name.end())
+        assert block is not None
+        (folder / name[1]).write_text(block[2])
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, marks=() if page in QUICK else pytest.mark.slow)
+        for page in with_code("python")
+        if page != "ecosystem"
+    ],
+)
+def test_the_code_of_a_page_prints_what_the_page_says(page: str, folder: Path) -> None:
+    save_files(page, folder)
+    namespace: dict[str, Any] = {}
+    printed = ""
+    for number, (language, code) in enumerate(blocks(page)):
+        if language == "text":
+            assert printed.strip() == code.strip()
+        if language != "python":
+            continue
+        for original, smaller in SMALLER.items():
+            code = code.replace(original, smaller)
+        with redirect_stdout(StringIO()) as out:
+            exec(compile(code, f"{page}, block {number}", "exec"), namespace)
+        printed = out.getvalue()
+
+
+@pytest.mark.slow
+def test_the_code_about_the_ecosystem_runs(folder: Path) -> None:
+    """Its last block reads the results of a study that the reader has run."""
+    shutil.copytree(DOCS / "results" / "paper", folder / "results" / "paper")
+    for language, code in blocks("ecosystem"):
+        if language == "python":
+            exec(code.replace("learn(1_000)", "learn(128)"), {})
+
+
+def commands(page: str) -> list[list[str]]:
+    """The commands of a page that any machine can run."""
+    lines = "".join(code for language, code in blocks(page) if language == "sh").splitlines()
+    words = [shlex.split(line, comments=True) for line in lines]
+    return [
+        line[1:]
+        for line in words
+        if line and line[0].endswith("placement-gym") and SKIPPED.isdisjoint(line)
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", ["tutorial/first_agent", "tutorial/first_study", "your_own_agent"])
+def test_the_commands_of_a_page_run(page: str, folder: Path) -> None:
+    save_files(page, folder)
+    for command in commands(page):
+        done = subprocess.run(
+            [sys.executable, "-m", "placement_gym", *command], capture_output=True, text=True
+        )
+        assert done.returncode == 0, f"{command}: {done.stderr}"
+
+
+@pytest.mark.slow
+def test_the_command_of_the_readme_prints_its_sample(folder: Path) -> None:
+    found = BLOCK.findall((ROOT / "README.md").read_text())
+    sample = next(code for language, code in found if language == "text")
+    command = next(code for language, code in found if "--agents prefix" in code)
+    done = subprocess.run(
+        [sys.executable, "-m", *command.replace("placement-gym", "placement_gym").split()],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"COLUMNS": "80"},
+    )
+    printed = [line.split() for line in done.stdout.splitlines()]
+    assert not [line for line in sample.splitlines() if line.split() not in printed]
+
+
+def first_cells(page: str) -> set[str]:
+    """What stands between backticks in the first cells of the tables of a page."""
+    rows = re.findall(r"^\|([^|]*)\|", PAGES[page].read_text(), re.MULTILINE)
+    return {word for row in rows for word in re.findall(r"`([^`]*)`", row)}
+
+
+def test_the_environment_page_names_every_key_and_argument() -> None:
+    env = gym.make("DevicePlacementPerUnitSim-v0", model="tiny", observe_devices=True)
+    _, info = env.reset()
+    assert isinstance(env.observation_space, gym.spaces.Dict)
+    arguments = {
+        name for made in (MeasuredEnv, SimulatedEnv) for name in inspect.signature(made).parameters
+    }
+    named = first_cells("environment") | {"prefill_ms", "token_ms"}
+    assert not set(env.observation_space.keys()) - named
+    assert not set(info) - named
+    assert not arguments - named
+    assert not {f'"{reward}"' for reward in REWARDS} - named
+    assert {"prefill_ms", "token_ms"} <= set(Measurement.__annotations__)
+
+
+def test_the_page_of_devices_names_every_preset() -> None:
+    assert not set(PRESETS) - first_cells("how_to/devices")
+
+
+def test_the_page_of_agents_names_every_agent() -> None:
+    from agents import AGENTS
+
+    assert not set(AGENTS) - first_cells("reference/agents")
+
+
+def test_the_reference_has_every_public_name() -> None:
+    text = "".join(path.read_text() for path in (DOCS / "api").glob("*.md"))
+    assert not [name for name in placement_gym.__all__ if f":: {name}\n" not in text]
+
+
+def test_the_page_of_commands_names_every_command() -> None:
+    listed = subprocess.run(
+        [sys.executable, "-m", "placement_gym", "--help"], capture_output=True, text=True
+    )
+    names = re.findall(r"^ {4}(\w+) ", listed.stdout, re.MULTILINE)
+    assert {"compare", "plan"} <= set(names)
+    named = {word for cell in first_cells("reference/commands") for word in cell.split()}
+    assert not set(names) - named
