@@ -27,6 +27,15 @@ class PlacementGymWarning(UserWarning):
     """Something that a user should know before trusting a result."""
 
 
+def raise_interrupt(error: BaseException) -> None:
+    """Raise ``KeyboardInterrupt`` if that is what an error is: Ctrl-C in compiled code.
+
+    Numba's functions return with the interrupt pending, which Python reports as a ``SystemError``.
+    """
+    if isinstance(error, SystemError) and isinstance(error.__cause__, KeyboardInterrupt):
+        raise KeyboardInterrupt from None
+
+
 def warn_user(message: str) -> None:
     """Warn in one line, without the path and the source line of a caller inside the package."""
     warnings.warn_explicit(

@@ -27,11 +27,13 @@ class Column:
         name: Its header.
         spare: The column with the largest number is left out first; 0 is always shown.
         text: Whether it holds words, which may be wrapped, and not numbers.
+        meaning: What it holds, for the legend below the table; may be empty.
     """
 
     name: str
     spare: int = 0
     text: bool = False
+    meaning: str = ""
 
 
 class FittedTable:
@@ -57,6 +59,9 @@ class FittedTable:
             yield Text(make_printable(self.title), style="italic")
         fits = self.least_width(shown, console, options) <= options.max_width
         yield self.build(shown, wide_words=fits)
+        legend = "; ".join(f"{one.name}: {one.meaning}" for one in shown if one.meaning)
+        if legend:
+            yield Text(legend, style="dim")
         hidden = [one.name for one in filled if one not in shown]
         if hidden:
             names = ", ".join(hidden)
@@ -101,8 +106,9 @@ class FittedTable:
                 overflow="fold",
                 min_width=self.word_width(one) if one.text and wide_words else None,
             )
-        for row, (_, style) in enumerate(self.rows):
-            table.add_row(*(Text(self.cells(one)[row]) for one in columns), style=style)
+        lines = zip(*map(self.cells, columns), strict=True)
+        for cells, (_, style) in zip(lines, self.rows, strict=True):
+            table.add_row(*map(Text, cells), style=style)
         return table
 
     def word_width(self, column: Column) -> int:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 
 from agents.common.reinforce import REINFORCE
 from agents.common.vec_env import vectorize
+from agents.common.weights import load_weights
 from agents.hsdag.policy import HSDAGPolicy
 from placement_gym.env import placement_env
 from placement_gym.errors import unknown_name
@@ -46,6 +48,7 @@ def make(
     preset: str = "search",
     policy: dict[str, Any] | None = None,
     envs: dict[str, Any] | None = None,
+    weights: str | Path | None = None,
     **settings: Any,
 ) -> REINFORCE:
     """Make REINFORCE with ``HSDAGPolicy``, on batches of placements of one environment.
@@ -56,6 +59,8 @@ def make(
         preset: ``"search"`` or ``"paper"``; of policy, ``PlacementVectorEnv`` and REINFORCE.
         policy: Options of ``HSDAGPolicy`` that override the preset.
         envs: Arguments of ``PlacementVectorEnv`` that override the preset.
+        weights: What the policy begins with: ``"inception-hsdag-paper"``, trained on
+            that problem, or a file of ``agents.common.weights.save_weights``; None is random.
         settings: Arguments of ``REINFORCE`` that override the preset.
 
     Raises:
@@ -65,10 +70,13 @@ def make(
         raise unknown_name("preset", preset, SETTINGS)
     graphs = placement_env(env).graph_table()
     policy_kwargs = {"preset": preset, "graphs": graphs, **(policy or {})}
-    return REINFORCE(
+    model = REINFORCE(
         HSDAGPolicy,
         vectorize(env, **ENVS[preset] | (envs or {})),
         policy_kwargs=policy_kwargs,
         seed=seed,
         **{"device": "cpu", **SETTINGS[preset], **settings},
     )
+    if weights is not None:
+        load_weights(model, weights, Path(__file__).parent)
+    return model

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -11,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agents.common.reinforce import REINFORCE
+from agents.common.weights import load_weights
 from agents.placeto.policy import PlacetoPolicy
 from agents.placeto.unevaluated import play_unevaluated_episode
 from placement_gym.env import DevicePlacementEnv, placement_env
@@ -86,6 +88,7 @@ def make(
     seed: int,
     start: str = "first",
     policy: dict[str, Any] | None = None,
+    weights: str | Path | None = None,
     **settings: Any,
 ) -> Placeto:
     """Make Placeto for an environment that places all units at once or one unit per step.
@@ -96,6 +99,8 @@ def make(
         start: Placement that episodes start from; see ``PerUnit``. It replaces the setting of
             ``env``. A start other than ``"first"`` is evaluated, too.
         policy: Arguments of ``PlacetoPolicy``.
+        weights: What the policy begins with: ``"inception-hsdag-paper"``, trained on that problem,
+            or a file of ``agents.common.weights.save_weights``; None is random.
         settings: Arguments of ``REINFORCE`` that override ``SETTINGS``.
     """
     original = placement_env(env)
@@ -103,10 +108,13 @@ def make(
     base = copy(original)
     base.observer = replace(base.observer, graph=False)
     base.observation_space = base.observer.space()
-    return Placeto(
+    model = Placeto(
         PlacetoPolicy,
         PerUnit(base, start=start),
         policy_kwargs={"graphs": base.graph_table(), **(policy or {})},
         seed=seed,
         **{"n_steps": base.problem.n_units, **SETTINGS, **settings},
     )
+    if weights is not None:
+        load_weights(model, weights, Path(__file__).parent)
+    return model

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 import traceback
@@ -16,7 +17,7 @@ from placement_gym.cli.measure import add_evaluate, add_fidelity, add_plan, add_
 from placement_gym.cli.parser import PROGRAM, Command, describe
 from placement_gym.cli.sequential import add_place, add_pretrain
 from placement_gym.cli.view import add_view
-from placement_gym.errors import PlacementGymError, PlacementGymWarning
+from placement_gym.errors import PlacementGymError, PlacementGymWarning, raise_interrupt
 from placement_gym.texts import make_lines_printable, make_printable
 from placement_gym.version import VERSION
 
@@ -34,9 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = make_parser().parse_args(arguments)
     try:
         with plain_warnings():
-            status: int = options.run(options)
-            sys.stdout.flush()
-        return status
+            return run(options)
     except PlacementGymError as error:
         if options.verbose:
             traceback.print_exc()
@@ -49,6 +48,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # whoever reads the output has seen enough, as `head` has
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run the command that was chosen; returns its exit status.
+
+    Raises:
+        KeyboardInterrupt: Also where compiled code was interrupted.
+    """
+    try:
+        status: int = options.run(options)
+        sys.stdout.flush()
+    except SystemError as error:
+        raise_interrupt(error)
+        raise
+    return status
 
 
 def make_parser() -> Command:

@@ -10,6 +10,7 @@ from placement_gym.arguments import OBJECTIVES
 from placement_gym.cli.parser import Command
 from placement_gym.cli.values import one_of, output_folder, parse_setting, parse_shapes
 
+PICTURES = ("png", "svg", "pdf")
 GRANULARITIES = ("op", "colocated", "fused")
 
 
@@ -104,6 +105,16 @@ def add_settings(command: Command, meaning: str) -> None:
         metavar="KEY=VALUE",
         type=parse_setting,
         help=f"{meaning}; repeatable",
+    )
+
+
+def add_pictures(command: Command) -> None:
+    command.add_argument(
+        "--pictures",
+        type=one_of(PICTURES),
+        default="png",
+        metavar="|".join(PICTURES),
+        help="kind of the pictures; svg and pdf stay sharp at any size (default: %(default)s)",
     )
 
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -23,7 +24,7 @@ from placement_gym.bench.run.rows import to_plain
 from placement_gym.bench.run.verdict import UNDECIDED, WITHIN_NOISE, YES, compare_with_best_single
 from placement_gym.costs.semantics import parse_schedule
 from placement_gym.devices import collect_cautions
-from placement_gym.errors import EngineError
+from placement_gym.errors import EngineError, warn_user
 from placement_gym.files import keep_if_possible, make_output_folder, safe_name, write_text
 from placement_gym.models.shapes import Shapes
 from placement_gym.patterns import prefixes, windows
@@ -328,10 +329,12 @@ def summarize(rows: Sequence[Mapping[str, Any]], label: str) -> str:
 def write_report(document: Document, problem: Problem, assignment: IntArray, folder: Path) -> None:
     """Write the placement, the report and a picture of the placement."""
     from placement_gym.plots.placement import draw_placement
-    from placement_gym.plots.style import save
+    from placement_gym.plots.style import draw_if_possible
 
     name = Path(document["file"]).stem
     Placement.of(problem, assignment).save(document["file"], follow=False)
     title = [f"{document['model']}: {document['verdict']}", *collect_cautions(problem.devices)]
-    save(draw_placement(problem, assignment, "\n".join(title)), folder / f"{name}.png")
     write_text(folder / f"{name}-report.json", json.dumps(document, indent=1) + "\n")
+    draw = partial(draw_placement, problem, assignment, "\n".join(title))
+    if note := draw_if_possible(draw, folder / f"{name}.png"):
+        warn_user(note)

@@ -58,6 +58,21 @@ def test_an_interrupt_says_what_is_kept(
     assert error[-1].startswith("placement-gym: interrupted: ")
 
 
+def test_an_interrupt_of_compiled_code_is_an_interrupt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Numba's functions end with a ``SystemError`` whose cause is the interrupt."""
+
+    def interrupted(*args: Any, **kwargs: Any) -> None:
+        raise SystemError("returned a result with an exception set") from KeyboardInterrupt()
+
+    monkeypatch.setattr("placement_gym.tools.place.place", interrupted)
+    assert main(["place", "-m", "tiny"]) == 130
+    assert "nothing is kept" in capsys.readouterr().err
+    monkeypatch.setattr("placement_gym.bench.run.agent_run.run_search", interrupted)
+    assert main(["compare", *SIM, "--agents", "prefix", "--out", str(tmp_path)]) == 130
+
+
 def test_an_interrupt_that_knows_more_is_believed(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -31,6 +31,7 @@ NEAR = [
     ("bench run papers --out o", "did you mean 'paper'?"),
     ("bench run misspelt_model.yaml --out o", "no model 'tinny'; did you mean 'tiny'?"),
     ("bench run misspelt_key.yaml --out o", "'bugdet' is not known among"),
+    ("bench run misspelt_option.yaml --out o", "an option of agent 'saved' cannot be 'fil'; did"),
     ("compare SIM -d cpu+dgp", "did you mean 'cpu+dgpu'?"),
     ("compare SIM -d GPUU,CPU", "did you mean 'GPU'?"),
     ("plan -m tiny -d cpu-testbd", "did you mean 'cpu-testbed'?"),
@@ -100,6 +101,7 @@ FILES = {
     "my_model.xml": b"<net",
     "study.yaml": STUDY,
     "misspelt_model.yaml": STUDY.replace(b"tiny", b"tinny"),
+    "misspelt_option.yaml": STUDY.replace(b"random", b"{name: saved, kwargs: {fil: a}}"),
     "misspelt_key.yaml": STUDY.replace(b"budget", b"bugdet"),
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import sys
 from collections import Counter
@@ -109,6 +110,24 @@ class AgentSpec:
             UnknownAgentError: The name is unknown or cannot be imported.
         """
         return load_agent(self.name) if self.factory is None else self.factory
+
+    def check(self) -> None:
+        """Raise unless it can be imported and has the options that are given.
+
+        Raises:
+            UnknownAgentError: The name is unknown or cannot be imported.
+            UserError: An option is unknown; the message suggests the nearest one.
+        """
+        found = self.load()
+        if is_agent(found):
+            return
+        parameters = inspect.signature(found).parameters
+        if any(one.kind is one.VAR_KEYWORD for one in parameters.values()):
+            return  # its own algorithm knows them
+        known = [REPAIR, *(name for name in parameters if name not in ("env", "seed", "self"))]
+        for option in self.kwargs:
+            if option not in known:
+                raise unknown_name(f"an option of agent {self.name!r}", option, known)
 
     @property
     def learns(self) -> bool:
