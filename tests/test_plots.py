@@ -21,7 +21,7 @@ from placement_gym.plots.comparison import draw_best_so_far, draw_comparison
 from placement_gym.plots.large_placement import COLUMNS, split_into_columns, work_shares
 from placement_gym.plots.lines import choose_looks
 from placement_gym.plots.names import FEW
-from placement_gym.plots.placement import MAX_EDGES, draw_placement, edge_bytes
+from placement_gym.plots.placement import LARGEST_AREA, MAX_EDGES, draw_placement, edge_bytes
 from placement_gym.plots.style import (
     COLOURS,
     CROSSING,
@@ -42,8 +42,14 @@ def lines(figure: Figure) -> LineCollection:
 
 def circles(figure: Figure) -> dict[str, Any]:
     """(k, 2) positions of circles by colour."""
-    points = [one for one in figure.axes[0].collections if isinstance(one, PathCollection)]
-    return {to_hex(one.get_facecolor()[0]): np.asarray(one.get_offsets()) for one in points}
+    return {
+        to_hex(one.get_facecolor()[0]): np.asarray(one.get_offsets())
+        for one in find_circles(figure)
+    }
+
+
+def find_circles(figure: Figure) -> list[PathCollection]:
+    return [one for one in figure.axes[0].collections if isinstance(one, PathCollection)]
 
 
 def line_colours(figure: Figure) -> list[str]:
@@ -76,6 +82,14 @@ def test_a_picture_has_a_key_to_its_colours_sizes_and_edges() -> None:
     ]
     widths = [line.get_linewidth() for line in legend.get_lines()]
     assert widths[-1] == max(np.asarray(lines(figure).get_linewidths()))
+
+
+def test_the_key_has_the_sizes_of_a_crowded_picture_too() -> None:
+    figure = draw_on_first_device(replace(chain(900), flops=np.arange(900.0)))
+    largest = max(np.asarray(circle.get_sizes()).max() for circle in find_circles(figure))
+    sizes = [line.get_markersize() for line in figure.legends[0].get_lines()]
+    assert sizes[3] == pytest.approx(np.sqrt(largest))
+    assert largest < LARGEST_AREA / 2
 
 
 def test_a_single_unit_can_be_drawn() -> None:

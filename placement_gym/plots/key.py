@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
@@ -14,23 +15,29 @@ ROW = 9
 """Entries of one row."""
 
 
-def add_key(figure: Figure, problem: Problem, flops: FloatArray, size_bytes: IntArray) -> None:
+def add_key(
+    figure: Figure,
+    problem: Problem,
+    circles: tuple[FloatArray, FloatArray],
+    lines: tuple[IntArray, float],
+) -> None:
     """Say below a picture what colours, areas and lines mean.
 
     Args:
         figure: The picture.
         problem: Names the devices.
-        flops: Work of each circle.
-        size_bytes: Bytes of each line.
+        circles: (n_units,) work, and areas at no work and at most, in square points.
+        lines: (n_edges,) bytes, and the width of the widest in points.
     """
+    (flops, areas), (size_bytes, widest) = circles, lines
     entries = [
         make_circle(escape_figure_text(name), COLOURS[index % len(COLOURS)], 8.0)
         for index, name in enumerate(problem.device_names)
     ]
     if flops.max(initial=0.0) > 0:
         entries += [
-            make_circle("no work", WITHIN, 4.5),
-            make_circle(scale_unit(float(flops.max()), "FLOP"), WITHIN, 13.4),
+            make_circle("no work", WITHIN, float(np.sqrt(areas[0]))),
+            make_circle(scale_unit(float(flops.max()), "FLOP"), WITHIN, float(np.sqrt(areas[1]))),
         ]
     largest = int(size_bytes.max(initial=0))
     entries += [
@@ -38,7 +45,7 @@ def add_key(figure: Figure, problem: Problem, flops: FloatArray, size_bytes: Int
         Line2D([], [], color=CROSSING, lw=1, label="device changes"),
     ]
     if largest:
-        entries.append(Line2D([], [], color=WITHIN, lw=3.5, label=scale_unit(largest, "B")))
+        entries.append(Line2D([], [], color=WITHIN, lw=widest, label=scale_unit(largest, "B")))
     figure.legend(
         handles=entries,
         loc="outside lower center",

@@ -36,7 +36,7 @@ def add_names(
         column_in: Distance between layers in inches.
     """
     letters = int(np.clip(column_in / LETTER_IN, SHORTEST, LONGEST))
-    radius = np.sqrt(area / np.pi) / INCH
+    radius = np.sqrt(area) / 2 / INCH
     boxes = np.concatenate([points - radius[:, None], points + radius[:, None]], axis=1)
     taken = np.zeros((0, 4))
     most = len(graph) if column_in >= WIDE_IN else FEW

@@ -57,7 +57,8 @@ def draw_placement(problem: Problem, assignment: IntArray, title: str) -> Figure
     axes.set_title(escape_figure_text(title), fontsize=10)
     axes.add_collection(lines)
     share = np.sqrt(graph.flops / max(graph.flops.max(), 1.0))
-    area = arrangement.scale**2 * (SMALLEST_AREA + (LARGEST_AREA - SMALLEST_AREA) * share)
+    areas = arrangement.scale**2 * np.array([SMALLEST_AREA, LARGEST_AREA])
+    area = areas[0] + (areas[1] - areas[0]) * share
     for index in np.unique(assignment).tolist():
         here = assignment == index
         x, y = points[here].T
@@ -66,7 +67,8 @@ def draw_placement(problem: Problem, assignment: IntArray, title: str) -> Figure
         x = start[0] + (MARGIN_IN if row % 2 else -MARGIN_IN) / 2
         axes.plot(x, start[1], "<" if row % 2 else ">", color=CROSSING, ms=4, zorder=3)
     add_names(axes, graph, points, area, arrangement.scale * COLUMN_IN)
-    add_key(figure, problem, graph.flops, size_bytes)
+    widest = float(np.max(lines.get_linewidth(), initial=0.0))
+    add_key(figure, problem, (graph.flops, areas), (size_bytes, widest))
     return figure
 
 
