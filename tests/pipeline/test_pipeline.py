@@ -24,7 +24,7 @@ from placement_gym.backends.measured.hetero import CompileError
 from placement_gym.backends.measured.outputs import sample_inputs, sample_steps
 from placement_gym.errors import UserError
 from placement_gym.models import load
-from placement_gym.pipeline.stage import count_streams
+from placement_gym.pipeline.stage import Stage, count_streams
 
 TWO = (DeviceSpec("CPU", threads=1), DeviceSpec("CPU_B", plugin="CPU", threads=1))
 TIMEOUT_S = 60.0
@@ -59,6 +59,44 @@ def test_each_request_gets_the_outputs_of_its_own_inputs() -> None:
         reused[:] = 0  # inputs were copied
         for future, right in zip(futures, expected, strict=False):
             assert worst_relative(future.result(TIMEOUT_S), [right]) < 1e-4
+
+
+def test_results_are_not_overwritten_by_later_requests() -> None:
+    ones, zeros = np.ones((1, 3, 64, 64), np.float32), np.zeros((1, 3, 64, 64), np.float32)
+    with pipeline("tiny", halves("tiny"), requests=1) as running:
+        (first,) = running.submit(ones).result(TIMEOUT_S)
+        kept = first.copy()
+        (second,) = running.submit(zeros).result(TIMEOUT_S)
+    assert np.array_equal(first, kept)
+    assert not np.array_equal(first, second)
+
+
+def test_stages_of_one_device_take_turns() -> None:
+    with pipeline("tiny", CHESSBOARD) as running:
+        turns: dict[str, set[int]] = {}
+        for stage in running.stages:
+            turns.setdefault(stage.device, set()).add(id(stage.turn))
+        assert {len(of_device) for of_device in turns.values()} == {1}
+        assert len({id(stage.turn) for stage in running.stages}) == 2
+
+
+def test_an_inference_waits_for_the_turn_of_its_device() -> None:
+    log: list[str] = []
+
+    class Turn:
+        def __enter__(self) -> None:
+            log.append("begin")
+
+        def __exit__(self, *error: object) -> None:
+            log.append("end")
+
+    class Request:
+        def infer(self) -> None:
+            log.append("infer")
+
+    request: Any = Request()
+    Stage("stage 0 on CPU", "CPU", (), None, (), [request], turn=Turn()).run(0, [], [])
+    assert log == ["begin", "infer", "end"]
 
 
 def test_stages_say_what_they_are() -> None:
