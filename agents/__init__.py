@@ -44,6 +44,7 @@ AGENTS: dict[str, str] = {
     "rnn": "agents.rnn.agent:make",
     "hdp": "agents.rnn.agent:make_hierarchical",
     "post": "agents.post.agent:make",
+    "gdp": "agents.gdp.agent:make",
     "sequential": "agents.sequential.agent:make",
     "doppler": "agents.doppler.agent:make",
 }

@@ -14,7 +14,7 @@ class About(NamedTuple):
     Attributes:
         kind: ``CHOICE``, ``SEARCH``, ``SOLVER`` (needs a cost table) or ``LEARNED``.
         line: What it does.
-        settings: What its options ``preset`` or ``checkpoint`` may name, the default first.
+        settings: What its options ``preset``, ``weights`` or ``checkpoint`` may name.
     """
 
     kind: str
@@ -61,6 +61,7 @@ ABOUT: dict[str, About] = {
     "rnn": About(LEARNED, "places one unit after another by a recurrent network", FORMS),
     "hdp": About(LEARNED, "the same, after it has grouped the units", FORMS),
     "post": About(LEARNED, "one distribution a unit, by cross-entropy and PPO", FORMS),
+    "gdp": About(LEARNED, "GO: GraphSAGE and segments of attention for graphs of any size"),
     "sequential": About(
         LEARNED, "list scheduling with learned preferences, trained", ("trained", "none")
     ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -9,6 +10,7 @@ import gymnasium as gym
 from agents.common.reinforce import REINFORCE
 from agents.common.starts import RANDOM, begin_with
 from agents.common.vec_env import vectorize
+from agents.common.weights import load_weights
 from agents.hsdag.options import make_options
 from agents.hsdag.policy import HSDAGPolicy
 from placement_gym.env import placement_env
@@ -67,6 +69,7 @@ def make(
     policy: dict[str, Any] | None = None,
     envs: dict[str, Any] | None = None,
     start: str | None = None,
+    weights: str | Path | None = None,
     **settings: Any,
 ) -> REINFORCE:
     """Make REINFORCE with ``HSDAGPolicy``, on batches of placements of one environment.
@@ -81,6 +84,9 @@ def make(
         envs: Arguments of ``PlacementVectorEnv`` that override the preset.
         start: What is evaluated first, see ``agents.search.starts.propose_starts``; None takes
             the preset's.
+        weights: What the policy begins with: ``"inception-hsdag-paper"``, trained on that problem
+            with ``preset="search"``, or a file of ``agents.common.weights.save_weights``; None is
+            random.
         settings: Arguments of ``REINFORCE`` that override the preset.
 
     Raises:
@@ -102,4 +108,6 @@ def make(
         **{"device": "cpu", **SETTINGS[preset], **settings},
     )
     begin_with(model.policy, env, STARTS[preset] if start is None else start)
+    if weights is not None:
+        load_weights(model, weights, Path(__file__).parent)
     return model

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -11,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agents.common.reinforce import REINFORCE
+from agents.common.weights import load_weights
 from agents.placeto.policy import PlacetoPolicy
 from agents.placeto.starts import FromHeuristics
 from agents.placeto.unevaluated import play_unevaluated_episode
@@ -118,6 +120,7 @@ def make(
     preset: str = "default",
     start: str | None = None,
     policy: dict[str, Any] | None = None,
+    weights: str | Path | None = None,
     **settings: Any,
 ) -> Placeto:
     """Make Placeto for an environment that places all units at once or one unit per step.
@@ -131,6 +134,9 @@ def make(
             ``"heuristics"`` and ``"quick"``. It replaces the setting of ``env``; None takes the
             preset's. A start other than ``"first"`` is evaluated, too.
         policy: Arguments of ``PlacetoPolicy`` that override the preset.
+        weights: What the policy begins with: ``"inception-hsdag-paper"``, trained on that problem
+            with ``preset="paper"``, or a file of ``agents.common.weights.save_weights``; None is
+            random.
         settings: Arguments of ``REINFORCE`` that override the preset.
 
     Raises:
@@ -146,13 +152,16 @@ def make(
     room = {"room": not base.repair} if preset != PAPER else {}
     chosen = room | POLICIES[preset] | (policy or {})
     sees = chosen.get("devices", False) or chosen.get("room", False)
-    return Placeto(
+    model = Placeto(
         PlacetoPolicy,
         start_from(base, STARTS[preset] if start is None else start),
         policy_kwargs={"graphs": base.graph_table(devices=True if sees else None), **chosen},
         seed=seed,
         **{"n_steps": base.problem.n_units, **SETTINGS[preset], **settings},
     )
+    if weights is not None:
+        load_weights(model, weights, Path(__file__).parent)
+    return model
 
 
 def start_from(env: gym.Env[Any, Any], start: str) -> PerUnit:

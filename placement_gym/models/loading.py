@@ -20,10 +20,14 @@ if TYPE_CHECKING:
 
 ORIGIN = re.compile(r"Exception from \S+:\d+:\s*")
 """Where in its sources an error of OpenVINO was raised."""
-GENERATED = re.compile("synthetic-(layered|series-parallel)-|unrolled-lstm-|stacked-bert-|family-")
+GENERATED = re.compile(
+    "synthetic-(layered|series-parallel)-|unrolled-lstm-|stacked-bert-|family-|planted-"
+)
 EXAMPLES = (
     "bert-8",
     "gpt-12",
+    "densenet-169",
+    "gnmt-16",
     "synthetic-layered-1000",
     "synthetic-series-parallel-1000",
     "unrolled-lstm-1000",
@@ -31,7 +35,18 @@ EXAMPLES = (
 )
 """Names of other models, to suggest."""
 MAX_NEIGHBOURS = 1000
-BUILT_IN = ("tiny", "resnet", "inception", "bert", "gpt")
+NUMBERS = {
+    "bert": "sequence_length",
+    "gpt": "layers",
+    "mobilenet": "percent",
+    "densenet": "layers",
+    "vit": "layers",
+    "swin": "layers",
+    "wavenet": "layers",
+    "gnmt": "steps",
+}
+"""What the number in a name means to the module that builds the model."""
+BUILT_IN = ("tiny", "resnet", "inception", *NUMBERS)
 NAME = re.compile(r"(?P<base>[a-z]+)(-(?P<number>\d+))?(-(?P<weights>fp16|int8))?")
 
 
@@ -53,7 +68,9 @@ def load(
     Args:
         model: A built-in name, ``"resnet"``, ``"bert-8"`` (tokens), ``"bert-8-fp16"``
             (compressed weights), ``"gpt"`` (four small layers), ``"gpt-12"`` (as many of GPT-2's)
-            or ``"gpt-12-int8"``; the path of any file that OpenVINO reads; or a model, which is
+            or ``"gpt-12-int8"``, ``"mobilenet-50"`` (width in percent), ``"densenet-169"``,
+            ``"vit-12"``, ``"swin-18"`` or ``"wavenet-30"`` (layers), ``"gnmt-16"`` (steps); the
+            path of any file that OpenVINO reads; or a model, which is
             cloned and left as it is.
         sequence_length: Tokens of ``"bert"``, as an alternative to the name.
         shapes: Shapes of inputs by their names, which bind dynamic dimensions; see ``Shapes``.
@@ -124,12 +141,14 @@ def build(name: re.Match[str], sequence_length: int | None) -> ov.Model:
     """Build a built-in model under the name that was given."""
     base, number = name["base"], name["number"]
     options: dict[str, int | bool] = {"compressed": name["weights"] == "fp16"}
-    if base == "gpt" and number:
-        options["layers"] = int(number)
-    elif number or sequence_length is not None:
-        if base != "bert":
-            raise UserError(f"{base} has no sequence length; only bert takes one, as in 'bert-8'")
-        options["sequence_length"] = int(number or sequence_length or 0)
+    if sequence_length is not None and base != "bert":
+        raise UserError(f"{base} has no sequence length; only bert takes one, as in 'bert-8'")
+    if number and base not in NUMBERS:
+        raise UserError(
+            f"{base} takes no number, as bert does in 'bert-8': only {sorted(NUMBERS)} do"
+        )
+    if number or sequence_length is not None:
+        options[NUMBERS[base]] = int(number or sequence_length or 0)
     if name["weights"] == "int8":
         if base != "gpt":
             raise UserError(f"{base} has no int8 weights, only gpt has; '-fp16' compresses others")

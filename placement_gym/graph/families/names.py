@@ -10,9 +10,11 @@ import numpy as np
 
 from placement_gym.arrays import IntArray
 from placement_gym.errors import UserError, suggest
-from placement_gym.graph.families.convolutions import branching, u_shaped
+from placement_gym.graph.families.audio import dilated
+from placement_gym.graph.families.convolutions import branching, densely_connected, u_shaped
 from placement_gym.graph.families.recurrent import recurrent
 from placement_gym.graph.families.transformers import attention, experts
+from placement_gym.graph.families.translation import translation
 from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.synthetic import draw_work, layered, series_parallel
 
@@ -45,6 +47,9 @@ FAMILIES: dict[str, Build] = {
     "u-shaped": u_shaped,
     "branching": branching,
     "experts": experts,
+    "translation": translation,
+    "dilated": dilated,
+    "dense": densely_connected,
 }
 
 
