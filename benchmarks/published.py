@@ -35,6 +35,7 @@ BY_RANK = {"preset": "list", "order": "priority"}
 PROBLEMS = {
     "validation": (("LayerGraphs/resnet50_inference", "1cpu+2acc@0.3"),),
     "test": (
+        ("LayerGraphs/bert24_inference", "1cpu+2acc@0.3"),
         ("LayerGraphs/inceptionv3_inference", "1cpu+2acc@0.3"),
         ("OperatorGraphs/bert_l-3_inference", "1cpu+4acc@0.2"),
     ),

@@ -26,6 +26,7 @@ from placement_gym.bench.run.budget import BudgetedBackend
 from placement_gym.env import placement_env
 from placement_gym.episode import play_episode
 from placement_gym.observation import FEATURES
+from placement_gym.solvers.list_scheduling import heft
 from placement_gym.wrappers import PerUnit
 
 PER_UNIT = "placement_gym:DevicePlacementPerUnitSim-v0"
@@ -244,6 +245,19 @@ def test_a_policy_trained_on_other_graphs_answers_for_a_new_one() -> None:
     again = transferred(env, 0, **settings, n_steps=32, batch_size=64)
     assert again.policy is agent.policy
     assert transferred(env, 1, **settings, n_steps=32, batch_size=64).policy is not agent.policy
+
+
+@pytest.mark.slow
+def test_transfer_may_see_limits_and_start_from_heft() -> None:
+    devices = [{"name": "CPU", "roofline": "CPU"}, {"name": "GPU", "weight_share": 0.4}]
+    env = gym.make(SIMULATED, model="resnet", devices=devices)
+    policy = {"devices": True, "room": True, "stay": 50.0}
+    settings = {"train_on": ["tiny"], "evaluations": 64, "n_steps": 32, "batch_size": 32}
+    agent = transferred(env, 0, **settings, max_nodes=80, policy=policy, start="heft")
+    action, _ = agent.predict(env.reset()[0], deterministic=True)
+    n = env.unwrapped.problem.n_units
+    expected = heft(env.unwrapped.problem, env.unwrapped.cost_table())
+    assert action[:n].tolist() == expected.tolist()  # all stay where they are
 
 
 def test_transfer_refuses_a_model_that_was_trained_on() -> None:
