@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 CHOICE, SEARCH, SOLVER, LEARNED = "fixed choice", "search", "solver", "learned"
+FORMS = ("default", "paper")
 
 
 class About(NamedTuple):
@@ -53,16 +54,15 @@ ABOUT: dict[str, About] = {
     "path-load": About(SOLVER, "a program of paths and loads, for event and list schedules"),
     "beam": About(SOLVER, "keeps the best partial placements, for list schedules"),
     "hsdag": About(
-        LEARNED,
-        "learns which units to place together, and where",
-        ("search", "paper", "inception-hsdag-paper"),
+        LEARNED, "learns which units to place together, and where", ("hsdag", "search", "paper")
     ),
-    "placeto": About(LEARNED, "moves one unit a step", ("inception-hsdag-paper",)),
+    "placeto": About(LEARNED, "moves one unit a step", FORMS),
     "placeto-transfer": About(LEARNED, "is trained on some graphs and places others"),
-    "rnn": About(LEARNED, "places one unit after another by a recurrent network"),
-    "hdp": About(LEARNED, "the same, after it has grouped the units"),
-    "post": About(LEARNED, "one distribution a unit, by cross-entropy and PPO"),
+    "rnn": About(LEARNED, "places one unit after another by a recurrent network", FORMS),
+    "hdp": About(LEARNED, "the same, after it has grouped the units", FORMS),
+    "post": About(LEARNED, "one distribution a unit, by cross-entropy and PPO", FORMS),
     "sequential": About(
         LEARNED, "list scheduling with learned preferences, trained", ("trained", "none")
     ),
+    "doppler": About(LEARNED, "one policy chooses the next unit, another its device", FORMS),
 }
