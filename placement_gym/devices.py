@@ -270,7 +270,8 @@ def find_machine_devices(core: ov.Core, devices: DevicesArgument = None) -> tupl
     for spec in specs:
         if (spec.plugin or spec.name) not in available and spec.name not in available:
             near = suggest(spec.name, (*available, *TESTBED_PRESETS))
-            remedy = "; DevicePlacementSim-v0 simulates it" if spec.kind in KINDS else near
+            absent = spec.kind in KINDS and not any(spec.kind in name for name in available)
+            remedy = "; DevicePlacementSim-v0 simulates it" if absent else near
             raise UnknownDeviceError(
                 f"device {spec.name!r} is not available; this machine has {', '.join(available)} "
                 f"and can split its CPU by the presets {', '.join(TESTBED_PRESETS)}{remedy}"

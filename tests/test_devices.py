@@ -110,7 +110,7 @@ def test_json_holds_only_what_is_not_the_default() -> None:
 
 @pytest.mark.parametrize("values", [{"threads": 2}, {"name": "CPU", "cores": 2}, 5, ["CPU"]])
 def test_json_with_a_wrong_key_is_refused_with_the_right_ones(values: Any) -> None:
-    with pytest.raises(ValueError, match=r"'name'.*'threads'"):
+    with pytest.raises(ValueError, match=r"name.*threads"):
         DeviceSpec.from_json(values)
 
 
@@ -282,7 +282,7 @@ def test_a_misspelt_preset_is_refused_with_the_nearest_one(misspelt: str, neares
 @pytest.mark.parametrize("devices", ["GPU.7", ["CPU", "NPU"]])
 def test_unknown_device_is_refused_with_those_available(devices: str | list[str]) -> None:
     core = FakeCore("CPU", "GPU.0")
-    with pytest.raises(UnknownDeviceError, match=r"'CPU', 'GPU.0'.*cpu-testbed"):
+    with pytest.raises(UnknownDeviceError, match=r"CPU, GPU\.0.*cpu-testbed"):
         find_machine_devices(core, devices)
 
 
@@ -295,7 +295,7 @@ def test_an_unknown_device_is_refused_with_the_nearest_name(misspelt: str, neare
 
 
 def test_virtual_device_of_an_absent_plugin_is_refused() -> None:
-    with pytest.raises(UnknownDeviceError, match="'GPU'"):
+    with pytest.raises(UnknownDeviceError, match="this machine has GPU"):
         find_machine_devices(FakeCore("GPU"), [{"name": "CPU_FAST", "plugin": "CPU"}])
 
 

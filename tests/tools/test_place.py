@@ -104,7 +104,7 @@ def test_the_command_prints_a_table_or_json(
     words = ["place", "--model", "synthetic-layered-40", *out, "--set", "schedule=list"]
     assert main(words) == 0
     printed = capsys.readouterr().out
-    for word in ("zero-shot", "HEFT", "x best single", "analytic", "not measured"):
+    for word in ("zero-shot", "HEFT", "x best", "analytic", "not measured"):
         assert word in printed
     assert main([*words, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["n_units"] > 10
