@@ -14,7 +14,7 @@ ENVS: tuple[dict[str, Any], ...] = (
     },
     {
         "id": "DevicePlacementSim-v0",
-        "entry_point": "placement_gym.entry_points:SimulatedEnv",
+        "entry_point": "placement_gym.joint_env:simulated",
         "vector_entry_point": "placement_gym.vector:SimulatedVectorEnv",
     },
     {

@@ -9,15 +9,17 @@ import gymnasium as gym
 import numpy as np
 
 from agents.common.fixed import Fixed
+from agents.common.further_decisions import extend_with_rank
 from placement_gym.arrays import IntArray
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.costs.semantics import PRESETS
 from placement_gym.costs.table import CostTable
 from placement_gym.env import placement_env
 from placement_gym.errors import EngineError
+from placement_gym.joint_env import JointEnv
 from placement_gym.problem import Problem
 from placement_gym.solvers import calls, cuts, fill, list_scheduling
-from placement_gym.solvers.balance import N_MOVES, balance_loads
+from placement_gym.solvers.balance import N_MOVES, balance_loads, find_start
 from placement_gym.solvers.milp import serial_program
 from placement_gym.solvers.pipelines.pipeline import exact_pipeline, linear_pipeline
 from placement_gym.solvers.solution import Solution
@@ -41,8 +43,12 @@ def fill_in_order(env: gym.Env[Any, Any], seed: int, shares: str = "full") -> Fi
 
 
 def heft(env: gym.Env[Any, Any], seed: int) -> Fixed:
-    """See ``solvers.list_scheduling.heft``."""
-    return solve(env, list_scheduling.heft)
+    """See ``solvers.list_scheduling.heft``; where priority is open, it is HEFT's rank."""
+    base = placement_env(env, joint=True)
+    placement = list_scheduling.heft(base.problem, base.cost_table())
+    if isinstance(base, JointEnv):
+        placement = extend_with_rank(base, placement[None], fuse=False)[0]
+    return Fixed(placement)
 
 
 def critical_path(env: gym.Env[Any, Any], seed: int) -> Fixed:
@@ -83,10 +89,10 @@ def dpl(env: gym.Env[Any, Any], seed: int) -> Fixed:
 
 
 def balance(env: gym.Env[Any, Any], seed: int, n_moves: int = N_MOVES) -> Fixed:
-    """Anneal the loads from ``linear_pipeline`` on; see ``solvers.balance.balance_loads``."""
+    """See ``solvers.balance.balance_loads``; it starts from ``find_start`` there."""
 
     def anneal(problem: Problem, costs: CostTable) -> IntArray:
-        return balance_loads(problem, costs, linear_pipeline(problem, costs), seed, n_moves)
+        return balance_loads(problem, costs, find_start(problem, costs), seed, n_moves)
 
     return solve(env, anneal)
 

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Mapping
-from importlib import import_module
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import gymnasium as gym
 import numpy as np
-from gymnasium.envs.registration import EnvSpec, load_env_creator
 
 from placement_gym.arguments import (
     check_cache,
     check_flag,
     check_integer,
     check_not_negative,
+    check_objective,
     check_positive,
+    check_requests,
 )
 from placement_gym.devices import DevicesArgument
 from placement_gym.env import DevicePlacementEnv
-from placement_gym.errors import UserError, unknown_name
 from placement_gym.models.shapes import Shapes
 from placement_gym.observation import Observation
 from placement_gym.wrappers import PerUnit
@@ -62,7 +59,8 @@ class MeasuredEnv(DevicePlacementEnv):
         horizon: See ``DevicePlacementEnv``.
         split: ``"alias"``, ``"hetero"`` or ``"auto"``, see ``placement_gym.compile_model``.
         warmup: Inferences before the first counted one.
-        repeats: Counted inferences of the candidate and of the reference, each.
+        repeats: Counted inferences of the candidate and of the reference, each; with objective
+            ``"throughput"`` windows of eight or more results.
         cache: Whether a repeated placement is answered from memory. ``"disk"`` also answers from
             what this machine measured in earlier sessions, candidate and reference, as long as
             model, devices and their properties, protocol and the version of OpenVINO are the
@@ -90,6 +88,12 @@ class MeasuredEnv(DevicePlacementEnv):
             device includes its part of the state at the end. Dimensions that ``shapes`` does not
             bind are a batch of one, if they are an input's first, else the tokens: the new ones,
             or all of them where the input's name has ``mask`` in it.
+        objective: ``"latency"``; or ``"throughput"``: a placement runs as ``Pipeline`` does, a
+            device alone with the number of streams and requests that suits it best, and latencies
+            are the milliseconds between two results. Info has ``requests_per_s``, ``requests`` in
+            flight and ``streams``. Of a model with state a request is the whole scenario.
+        requests: With objective ``"throughput"``, requests in flight of a placement on several
+            devices; None is one more than it has stages.
 
     Raises:
         UnknownDeviceError: The machine does not have a device.
@@ -122,6 +126,8 @@ class MeasuredEnv(DevicePlacementEnv):
         penalty: str = "flat",
         shapes: Shapes | None = None,
         scenario: str | None = None,
+        objective: str = "latency",
+        requests: int | None = None,
     ) -> None:
         from placement_gym.backends.cached import CachedBackend
         from placement_gym.backends.measured.build import build_measured_backend
@@ -133,7 +139,12 @@ class MeasuredEnv(DevicePlacementEnv):
         check_cache(cache)
         check_flag("isolate", isolate)
         check_positive("timeout_s", timeout_s)
-        protocol = TimingProtocol(warmup=warmup, repeats=repeats)
+        check_objective(objective)
+        if requests is not None:
+            check_requests(objective, requests)
+        protocol = TimingProtocol(
+            warmup=warmup, repeats=repeats, objective=objective, requests=requests
+        )
         backend = build_measured_backend(
             model,
             devices,
@@ -309,61 +320,3 @@ def simulated_per_unit(
 ) -> PerUnit:
     """``DevicePlacementPerUnitSim-v0``: as ``measured_per_unit``, around ``SimulatedEnv``."""
     return PerUnit(SimulatedEnv(reward=final_reward, **kwargs), start=start, reward=reward)
-
-
-ENV_OF_ENTRY_POINT: dict[Callable[..., Any], Callable[..., Any]] = {
-    measured_per_unit: MeasuredEnv,
-    simulated_per_unit: SimulatedEnv,
-}
-"""The environment that takes the further keywords of an entry point."""
-MAKE_KEYWORDS = {"max_episode_steps", "disable_env_checker"}
-"""Keywords of ``gym.make`` itself."""
-
-
-def check_kwargs(env_id: str, kwargs: Mapping[str, Any]) -> None:
-    """Raise if ``gym.make(env_id, **kwargs)`` would not accept a keyword.
-
-    Args:
-        env_id: Id of a registered environment, with or without ``"module:"`` before it.
-        kwargs: Further arguments of ``gym.make``; their values are not checked.
-
-    Raises:
-        UserError: The id or a keyword is unknown; the message suggests the nearest one.
-    """
-    entry_point = find_env_spec(env_id).entry_point
-    if entry_point is None:
-        return
-    creator = load_env_creator(entry_point) if isinstance(entry_point, str) else entry_point
-    known = accepted_keywords(creator)
-    for key in kwargs:
-        if known is not None and key not in known:
-            raise unknown_name(f"a keyword of {env_id}", key, known)
-
-
-def find_env_spec(env_id: str) -> EnvSpec:
-    """The registered spec of an id, with or without ``"module:"`` before it.
-
-    Raises:
-        UserError: The id is unknown; the message suggests the nearest one.
-    """
-    module, _, name = env_id.rpartition(":")
-    try:
-        if module:
-            import_module(module)
-        return gym.spec(name)
-    except gym.error.UnregisteredEnv:
-        ids = [known for known in gym.registry if known.startswith("DevicePlacement")]
-        raise unknown_name("env", name, ids) from None
-    except (gym.error.Error, ModuleNotFoundError) as error:
-        raise UserError(str(error)) from error
-
-
-def accepted_keywords(creator: Callable[..., Any]) -> set[str] | None:
-    """Return the keywords that ``gym.make`` takes for an entry point, or None if it takes any."""
-    parameters = inspect.signature(creator).parameters.values()
-    named = {one.name for one in parameters if one.kind is not one.VAR_KEYWORD}
-    if len(named) == len(parameters):
-        return named | MAKE_KEYWORDS
-    env = ENV_OF_ENTRY_POINT.get(creator)
-    further = None if env is None else accepted_keywords(env)
-    return None if further is None else named | further

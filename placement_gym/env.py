@@ -18,6 +18,7 @@ from placement_gym.arrays import BoolArray, FloatArray, IntArray, UInt8
 from placement_gym.backends.protocol import Backend, Batch, Measurement
 from placement_gym.backends.single_devices import SingleDeviceResults
 from placement_gym.costs.table import CostTable
+from placement_gym.decisions import PLACEMENT_ALONE
 from placement_gym.errors import UserError, unknown_name
 from placement_gym.info import make_info
 from placement_gym.observation import Observation, Observer
@@ -97,7 +98,9 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
     of single devices are relative to the reference latency of the same moment, so that slow drift
     of the machine does not enter a comparison. ``noise_floor`` is the usual noise of the session,
     and ``doubt`` says why a sample should decide nothing. A measured model with state adds
-    ``prefill_ms`` and ``token_ms``, NaN for a placement that failed.
+    ``prefill_ms`` and ``token_ms``, NaN for a placement that failed. Where throughput is measured
+    latencies are the times between two results, and ``requests_per_s``, ``requests`` in flight and
+    ``streams`` are added, the latter two 0 for a placement that failed.
 
     ## Arguments
     ```python
@@ -135,6 +138,8 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         "render_modes": ["ansi", "human", "rgb_array"],
         "render_fps": 1,
     }
+    decisions: tuple[str, ...] = PLACEMENT_ALONE
+    """What an action decides; see ``placement_gym.decisions``."""
 
     def __init__(
         self,
@@ -331,11 +336,15 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
 
     def action_masks(self) -> BoolArray:
         """(N * n_devices,) bool, whether each unit may go to each device (sb3-contrib's form)."""
+        return self.device_masks().ravel()
+
+    def device_masks(self) -> BoolArray:
+        """(N, n_devices) bool, whether each unit may go to each device."""
         n_units, present = self.problem.supported.shape
         masks = np.zeros((self.observer.n_nodes, self.observer.n_devices), dtype=np.bool_)
         masks[:, :present] = True
         masks[:n_units, :present] = self.problem.supported
-        return masks.ravel()
+        return masks
 
     def get_info(self) -> dict[str, Any]:
         """The info of the current placement, see the class; arrays are fresh."""
@@ -370,7 +379,7 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         if observer.devices if devices is None else devices:
             known = costs or observer.costs or self.backend.rough_costs
             static |= replace(observer, costs=known).device_table
-        static["action_mask"] = self.action_masks().reshape(self.observer.n_nodes, -1)
+        static["action_mask"] = self.device_masks()
         return {self.observer.graph_id: static}
 
     def render(self) -> str | UInt8 | None:
@@ -388,13 +397,23 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         self.backend.close()
 
 
-def placement_env(env: gym.Env[Any, Any]) -> DevicePlacementEnv:
+def placement_env(env: gym.Env[Any, Any], joint: bool = False) -> DevicePlacementEnv:
     """Return the placement environment inside any wrappers.
+
+    Args:
+        env: The environment.
+        joint: Whether the caller knows about further decisions than the placement.
 
     Raises:
         TypeError: The innermost environment is another one.
+        UserError: Its actions decide more than the placement, which the caller cannot.
     """
     base = env.unwrapped
     if not isinstance(base, DevicePlacementEnv):
         raise TypeError(f"{base!r} is not a placement environment, as 'DevicePlacement-v0' is")
+    if base.decisions != PLACEMENT_ALONE and not joint:
+        raise UserError(
+            f"this places units and nothing else, but the environment decides {base.decisions}: "
+            "make it with decisions=('placement',), or use annealing, hill-climb or heft"
+        )
     return base

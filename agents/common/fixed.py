@@ -14,7 +14,8 @@ class Fixed:
     """Predicts the same placement for every observation.
 
     Args:
-        assignment: (n_units,) device indices.
+        assignment: (n_units,) device indices; or (width,) a row of all decisions, see
+            ``placement_gym.decisions``.
     """
 
     def __init__(self, assignment: IntArray) -> None:
@@ -30,6 +31,8 @@ class Fixed:
         """The placement; in an environment of one unit per step, the current unit's device."""
         if "current_unit" in observation:
             return self.assignment[observation["current_unit"][..., 0]], state
+        if len(self.assignment) > observation["placement"].shape[-1]:
+            return self.assignment.copy(), state
         action = np.zeros(observation["placement"].shape, dtype=np.int64)
         action[..., : len(self.assignment)] = self.assignment
         return action, state

@@ -7,7 +7,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from agents.search.moves import Moves
+from agents.search.joint_moves import extend_starts, make_moves
 from agents.search.search import UNFIT, Search
 from agents.search.starts import HEURISTICS, propose_starts
 from placement_gym.arrays import IntArray
@@ -20,6 +20,8 @@ KICKS = 3
 
 class Annealing(Search):
     """Simulated annealing: accepts slower placements with a probability that falls over time.
+
+    Where an environment leaves priority or fusion open, moves change these, too.
 
     Each batch consists of new moves from the current placement, the first of which that passes is
     accepted. After ``patience`` evaluations without a new best placement, the search continues from
@@ -38,6 +40,8 @@ class Annealing(Search):
         patience: Evaluations without a new best placement before a restart.
     """
 
+    joint = True
+
     def __init__(
         self,
         env: gym.Env[Any, Any],
@@ -51,8 +55,9 @@ class Annealing(Search):
     ) -> None:
         super().__init__(env, seed)
         self.horizon, self.heat, self.batch, self.patience = horizon, heat, batch, patience
-        self.starts = random_blocks(self.problem, self.rng)[None] if starts is None else starts
-        self.moves = Moves(self.base, self.rng, screen)
+        starts = random_blocks(self.problem, self.rng)[None] if starts is None else starts
+        self.starts = extend_starts(self.base, starts)
+        self.moves = make_moves(self.base, self.rng, screen)
         self.now: IntArray = self.starts[0]
         self.speedup = 0.0
         self.seen: set[str] = set()

@@ -26,8 +26,11 @@ class Search(Fixed):
         seed: Seed of all random numbers.
     """
 
+    joint: bool = False
+    """Whether it also decides what an environment leaves open beside the placement."""
+
     def __init__(self, env: gym.Env[Any, Any], seed: int) -> None:
-        self.base = placement_env(env)
+        self.base = placement_env(env, self.joint)
         self.problem: Problem = self.base.problem
         super().__init__(self.problem.single(self.problem.reference_device))
         self.rng = np.random.default_rng(seed)

@@ -47,7 +47,8 @@ def propose_starts(env: gym.Env[Any, Any], start: str = HEURISTICS) -> IntArray 
     if start == RANDOM:
         return None
     if start in (HEURISTICS, QUICK):
-        return propose_heuristics(placement_env(env), with_program=start == HEURISTICS)
+        base = placement_env(env, joint=True)
+        return propose_heuristics(base, with_program=start == HEURISTICS)
     if not Path(start).is_file():
         raise UserError(
             f"start must be 'heuristics', 'quick', 'random' or a placement file, not {start!r}"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from placement_gym.arrays import FloatArray
+from placement_gym.arrays import BoolArray, FloatArray
 from placement_gym.costs.paper import is_calibrated, paper_factors
 from placement_gym.costs.rooflines import FREE, roofline, share_of_cores
 from placement_gym.costs.table import CostTable
@@ -57,6 +57,13 @@ def scenario_times(phases: Sequence[tuple[float, OpGraph]], device: DeviceSpec) 
 
 def operator_times(graph: OpGraph, device: DeviceSpec) -> FloatArray:
     """(n_operators,) ms: a launch plus the maximum of arithmetic and memory traffic."""
+    busy, arithmetic_ms, traffic_ms = time_parts(graph, device)
+    times: FloatArray = busy * (roofline(device).launch_ms + np.maximum(arithmetic_ms, traffic_ms))
+    return times
+
+
+def time_parts(graph: OpGraph, device: DeviceSpec) -> tuple[BoolArray, FloatArray, FloatArray]:
+    """(n_operators,) each: whether a type is launched at all, ms of arithmetic and of traffic."""
     line = roofline(device)
     rate = np.array([line.rate(kind, device.precision) for kind in graph.types])
     outputs = np.array([np.prod(shape, dtype=float) for shape in graph.shapes])
@@ -68,8 +75,7 @@ def operator_times(graph: OpGraph, device: DeviceSpec) -> FloatArray:
     arithmetic_ms = graph.flops / (rate * filled * share_of_cores(device) * 1e6)
     traffic_ms = traffic_bytes(graph) / (line.gbytes_per_s * 1e6)
     busy = np.array([kind not in FREE for kind in graph.types])
-    times: FloatArray = busy * (line.launch_ms + np.maximum(arithmetic_ms, traffic_ms))
-    return times
+    return busy, arithmetic_ms, traffic_ms
 
 
 def traffic_bytes(graph: OpGraph) -> FloatArray:

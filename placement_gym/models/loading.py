@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from placement_gym.errors import UserError
+from placement_gym.errors import UserError, suggest
 from placement_gym.files import is_path
 from placement_gym.models.scenario import is_stateful
 from placement_gym.models.shapes import Shapes, advise_binding, bind_batch, bind_shapes
@@ -16,7 +18,35 @@ from placement_gym.models.shapes import Shapes, advise_binding, bind_batch, bind
 if TYPE_CHECKING:
     import openvino as ov
 
-BUILT_IN = ("tiny", "resnet", "inception", "bert", "gpt")
+ORIGIN = re.compile(r"Exception from \S+:\d+:\s*")
+"""Where in its sources an error of OpenVINO was raised."""
+GENERATED = re.compile(
+    "synthetic-(layered|series-parallel)-|unrolled-lstm-|stacked-bert-|family-|planted-"
+)
+EXAMPLES = (
+    "bert-8",
+    "gpt-12",
+    "densenet-169",
+    "gnmt-16",
+    "synthetic-layered-1000",
+    "synthetic-series-parallel-1000",
+    "unrolled-lstm-1000",
+    "stacked-bert-1000",
+)
+"""Names of other models, to suggest."""
+MAX_NEIGHBOURS = 1000
+NUMBERS = {
+    "bert": "sequence_length",
+    "gpt": "layers",
+    "mobilenet": "percent",
+    "densenet": "layers",
+    "vit": "layers",
+    "swin": "layers",
+    "wavenet": "layers",
+    "gnmt": "steps",
+}
+"""What the number in a name means to the module that builds the model."""
+BUILT_IN = ("tiny", "resnet", "inception", *NUMBERS)
 NAME = re.compile(r"(?P<base>[a-z]+)(-(?P<number>\d+))?(-(?P<weights>fp16|int8))?")
 
 
@@ -38,7 +68,9 @@ def load(
     Args:
         model: A built-in name, ``"resnet"``, ``"bert-8"`` (tokens), ``"bert-8-fp16"``
             (compressed weights), ``"gpt"`` (four small layers), ``"gpt-12"`` (as many of GPT-2's)
-            or ``"gpt-12-int8"``; the path of any file that OpenVINO reads; or a model, which is
+            or ``"gpt-12-int8"``, ``"mobilenet-50"`` (width in percent), ``"densenet-169"``,
+            ``"vit-12"``, ``"swin-18"`` or ``"wavenet-30"`` (layers), ``"gnmt-16"`` (steps); the
+            path of any file that OpenVINO reads; or a model, which is
             cloned and left as it is.
         sequence_length: Tokens of ``"bert"``, as an alternative to the name.
         shapes: Shapes of inputs by their names, which bind dynamic dimensions; see ``Shapes``.
@@ -58,17 +90,38 @@ def load(
     if isinstance(model, ov.Model):
         return prepare(model.clone(), shapes)
     if not is_path(model):
-        raise ModelNotFoundError(
-            f"no model {str(model)!r}: give a file that OpenVINO reads, or one of {BUILT_IN} "
-            "('bert-8' for 8 tokens, 'gpt-12' for 12 layers, '-fp16' for compressed weights)"
-        )
+        raise ModelNotFoundError(explain_missing(str(model)))
     try:
         read = ov.Core().read_model(model)
     except RuntimeError as error:
-        raise UnsupportedModelError(f"OpenVINO cannot read {model}: {error}") from error
+        reason = ORIGIN.sub("", str(error))
+        raise UnsupportedModelError(f"OpenVINO cannot read {model}: {reason}") from error
     loaded = prepare(read, shapes)
     loaded.set_friendly_name(Path(model).stem)
     return loaded
+
+
+def explain_missing(model: str) -> str:
+    """Why there is no model of this name, and which one may be meant."""
+    if GENERATED.match(model) and model[-1].isdigit():
+        return (
+            f"{model!r:.80} is a generated graph, which has nothing to measure, only to simulate, "
+            "as in DevicePlacementSim-v0"
+        )
+    near = suggest(model, (*BUILT_IN, *EXAMPLES, *list_neighbours(model)))
+    return (
+        f"no model {model!r:.200}{near or ':'} Give a file that OpenVINO reads, or one of "
+        f"{', '.join(BUILT_IN)} ('bert-8' for 8 tokens, 'gpt-12' for 12 layers, '-fp16' for "
+        "compressed weights)"
+    )
+
+
+def list_neighbours(path: str) -> list[str]:
+    """Files in the folder that a path lies in, as the path would name them."""
+    folder = Path(path).parent
+    with suppress(OSError, ValueError):
+        return [str(file) for file in islice(folder.iterdir(), MAX_NEIGHBOURS) if file.is_file()]
+    return []
 
 
 def match_built_in(model: str | Path) -> re.Match[str] | None:
@@ -88,12 +141,14 @@ def build(name: re.Match[str], sequence_length: int | None) -> ov.Model:
     """Build a built-in model under the name that was given."""
     base, number = name["base"], name["number"]
     options: dict[str, int | bool] = {"compressed": name["weights"] == "fp16"}
-    if base == "gpt" and number:
-        options["layers"] = int(number)
-    elif number or sequence_length is not None:
-        if base != "bert":
-            raise UserError(f"{base} has no sequence length; only bert takes one, as in 'bert-8'")
-        options["sequence_length"] = int(number or sequence_length or 0)
+    if sequence_length is not None and base != "bert":
+        raise UserError(f"{base} has no sequence length; only bert takes one, as in 'bert-8'")
+    if number and base not in NUMBERS:
+        raise UserError(
+            f"{base} takes no number, as bert does in 'bert-8': only {sorted(NUMBERS)} do"
+        )
+    if number or sequence_length is not None:
+        options[NUMBERS[base]] = int(number or sequence_length or 0)
     if name["weights"] == "int8":
         if base != "gpt":
             raise UserError(f"{base} has no int8 weights, only gpt has; '-fp16' compresses others")

@@ -21,6 +21,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
 
 from agents.common import REINFORCE, checkpoint
 from agents.common.vec_env import vectorize
+from agents.gdp import GOPolicy
 from agents.placeto import PlacetoPolicy
 from agents.post import Post
 from agents.rnn import HDPPolicy, RNNPolicy
@@ -33,22 +34,27 @@ from placement_gym.solvers.cuts import minimum_cut
 PER_UNIT = "placement_gym:DevicePlacementPerUnitSim-v0"
 SIMULATED = "placement_gym:DevicePlacementSim-v0"
 N_UNITS = 7
-NAMES = ("placeto", "rnn", "hdp", "post")
+NAMES = ("placeto", "rnn", "hdp", "gdp", "post")
 POLICIES: dict[str, Any] = {
     "placeto": PlacetoPolicy,
     "rnn": RNNPolicy,
     "hdp": HDPPolicy,
+    "gdp": GOPolicy,
     "post": "LogitsPolicy",
 }
-LEARNERS = [(name, algorithm) for name in NAMES[:3] for algorithm in (REINFORCE, PPO)]
+LEARNERS = [(name, algorithm) for name in NAMES[:4] for algorithm in (REINFORCE, PPO)]
 LEARNERS.append(("post", Post))
-SLOW = [*product(("placeto", "hdp"), (REINFORCE, PPO)), ("rnn", PPO)]
+SLOW = [*product(("placeto", "hdp"), (REINFORCE, PPO)), ("rnn", PPO), ("gdp", PPO)]
 """Learners that need many steps."""
 QUICK_OR_SLOW = [
     pytest.param(*one, marks=pytest.mark.slow if one in SLOW else ()) for one in LEARNERS
 ]
 FEW_STEPS = 600
-SMALL = {"hidden": 32, "decoder": 64, "attention": 16}
+SMALL: dict[str, dict[str, Any]] = {
+    "rnn": {"hidden": 32, "decoder": 64, "attention": 16},
+    "hdp": {"hidden": 32, "decoder": 64, "attention": 16},
+    "gdp": {"hidden": 32, "layers": 1, "rounds": 2, "segment": 4, "devices": False},
+}
 STEPS = {
     ("placeto", REINFORCE): 10_000,
     ("placeto", PPO): 6_000,
@@ -56,6 +62,8 @@ STEPS = {
     ("rnn", PPO): 3_000,
     ("hdp", REINFORCE): 8_000,
     ("hdp", PPO): 4_000,
+    ("gdp", REINFORCE): 3_000,
+    ("gdp", PPO): 3_000,
     ("post", Post): 4_000,
 }
 """Placements from which the toy's optimum is learned."""
@@ -86,7 +94,7 @@ def learner(name: str, algorithm: type[BaseAlgorithm], env: VecEnv | None = None
     else:
         settings |= {"ent_coef": partial(falling, 1.0)}
         settings |= {"baseline": "per_step"} if by_unit else {}
-    kwargs: dict[str, Any] = {} if name in ("placeto", "post") else dict(SMALL)
+    kwargs = dict(SMALL.get(name, {}))
     if not by_unit:
         kwargs["graphs"] = env.get_attr("graph_table")[0]()
     return algorithm(POLICIES[name], env, policy_kwargs=kwargs, seed=0, device="cpu", **settings)
@@ -231,7 +239,7 @@ def test_the_likelihood_of_what_was_sampled_can_be_recomputed(name: str) -> None
     assert (entropy > 0).all()
 
 
-@pytest.mark.parametrize("name", ["placeto", "rnn", "hdp"])
+@pytest.mark.parametrize("name", ["placeto", "rnn", "hdp", "gdp"])
 def test_weights_do_not_depend_on_the_size_of_the_graph(name: str) -> None:
     small, large = (
         PPO(POLICIES[name], env_for(name, model), device="cpu").policy
@@ -240,10 +248,12 @@ def test_weights_do_not_depend_on_the_size_of_the_graph(name: str) -> None:
     large.load_state_dict(small.state_dict())
 
 
-@pytest.mark.parametrize("name", ["rnn", "hdp"])
+@pytest.mark.parametrize("name", ["rnn", "hdp", "gdp"])
 def test_one_policy_learns_on_models_of_different_sizes(name: str) -> None:
     envs = several("tiny", "resnet")
-    model = REINFORCE(POLICIES[name], envs, n_steps=4, policy_kwargs=SMALL, device="cpu", seed=0)
+    model = REINFORCE(
+        POLICIES[name], envs, n_steps=4, policy_kwargs=SMALL[name], device="cpu", seed=0
+    )
     model.learn(32)
     for row, action in enumerate(model.predict(envs.reset(), deterministic=True)[0]):
         assert envs.envs[row].action_space.contains(action)
@@ -299,11 +309,11 @@ def test_every_learner_has_a_row_in_a_comparison(env_id: str, tmp_path: Path) ->
 
 def agent_of(name: str) -> dict[str, Any]:
     """A registered agent, its recurrent networks small."""
-    kwargs = {"policy": SMALL} if name in ("rnn", "hdp") else {}
+    kwargs = {"policy": SMALL[name]} if name in SMALL else {}
     return {"name": name, "kwargs": kwargs}
 
 
-@pytest.mark.parametrize("name", ["rnn", "hdp"])
+@pytest.mark.parametrize("name", ["rnn", "hdp", "gdp"])
 def test_placing_one_unit_a_step_is_refused_with_a_remedy(name: str) -> None:
     with pytest.raises(ValueError, match="DevicePlacementSim-v0"):
         PPO(POLICIES[name], gym.make(PER_UNIT, model="tiny"))

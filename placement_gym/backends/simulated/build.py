@@ -14,6 +14,7 @@ from placement_gym.errors import UserError, unknown_name
 from placement_gym.files import is_path
 from placement_gym.graph.extract import VIEWS
 from placement_gym.graph.families.names import build_family, is_family
+from placement_gym.graph.planted import build_planted, is_planted
 from placement_gym.graph.synthetic import is_synthetic, synthetic
 from placement_gym.graph.units import Units, group
 from placement_gym.models.shapes import Shapes
@@ -23,6 +24,12 @@ if TYPE_CHECKING:
     import openvino as ov
 
 DEFAULT_DEVICES = "cpu+dgpu"
+GENERATED = (
+    (is_synthetic, synthetic),
+    (is_family, build_family),
+    (is_planted, build_planted),
+)
+"""Whether a model is the name of a generated graph, and what builds it."""
 
 
 @dataclass(frozen=True)
@@ -94,12 +101,12 @@ def build_units(
     scenario: str | None = None,
 ) -> Units:
     """Group the operators of a generated graph, or of a model that OpenVINO reads."""
-    if is_synthetic(model) or is_family(model):
+    build = next((build for names, build in GENERATED if names(model)), None)
+    if build is not None:
         if graph not in VIEWS:
             raise unknown_name("graph", graph, VIEWS)
         check_no_shapes(model, shapes, scenario)
-        generated = synthetic(str(model)) if is_synthetic(model) else build_family(str(model))
-        return group(generated, "op" if granularity == "fused" else granularity)
+        return group(build(str(model)), "op" if granularity == "fused" else granularity)
     from placement_gym.backends.measured.build import group_model
 
     return group_model(model, granularity, graph, sequence_length, shapes, scenario)

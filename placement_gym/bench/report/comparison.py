@@ -6,13 +6,13 @@ import hashlib
 import json
 import re
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from textwrap import fill
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rich.box import SIMPLE_HEAD
-from rich.console import Group, JustifyMethod
-from rich.table import Table
+import numpy as np
+from rich.console import Group
 from rich.text import Text
 
 from placement_gym.bench.report.formats import (
@@ -29,11 +29,16 @@ from placement_gym.bench.run.rows import Json
 from placement_gym.bench.run.verdict import WITHIN_NOISE, YES
 from placement_gym.errors import UserError
 from placement_gym.files import keep_if_possible, safe_name, write_text
+from placement_gym.fitted_table import Column, FittedTable
 from placement_gym.placement import Placement, parse_assignment
 from placement_gym.texts import escape_markdown, escape_paragraph, make_printable
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 Document = Mapping[str, Any]
 FILE = "comparison.json"
+SINGLE_DEVICE = "single-device"
 PLAIN_LABEL = re.compile(r"\w+([ -]\w+)*")
 """A label that a file's name can hold as it is, but for spaces, each of which becomes ``--``."""
 
@@ -52,14 +57,28 @@ COLUMNS = (
     "wall s",
 )
 
-LEGEND = (
-    "ms, p90: median and 90th percentile of the finalist, measured again after the search; "
-    f"{GAP_LEGEND}; x: speed-up over the reference device and over the best single device; faster: "
-    "whether it beats the best single device by more than the noise, doubtful if its measurement "
-    "decides nothing; subm.: submodels that the "
-    "engine made (expected, if different); evals: placements evaluated in the search; "
-    f"{INFEASIBLE_LEGEND}"
-)
+SPARE = {
+    name: rank
+    for rank, name in enumerate(
+        ("evals", "subm.", "seed", "wall s", "infeas.", "x ref", "p90"), start=1
+    )
+}
+"""Columns that a narrow terminal goes without; the highest number goes first."""
+
+MEANINGS = {
+    "ms": "median of the finalist, measured again after the search",
+    "p90": "90th percentile of the same",
+    "gap": GAP_LEGEND.removeprefix("gap: "),
+    "x ref": "speed-up over the reference device",
+    "x best single": "speed-up over the best single device",
+    "faster": "whether it beats the best single device by more than the noise, doubtful if its "
+    "measurement decides nothing",
+    "subm.": "submodels that the engine made (expected, if different)",
+    "evals": "placements evaluated in the search",
+    "infeas.": INFEASIBLE_LEGEND.removeprefix("infeas.: "),
+    "wall s": "seconds of the search",
+}
+LEGEND = "; ".join(f"{name}: {meaning}" for name, meaning in MEANINGS.items())
 
 
 def format_row(row: Json, known: KnownLatencies) -> list[str]:
@@ -125,17 +144,29 @@ def list_failures(document: Document) -> list[str]:
     return [f"{row['label']}: {row['error']}" for row in document["rows"] if row["error"]]
 
 
+def describe_run(row: Json) -> str:
+    """The result of a run in one line, printed as it ends."""
+    name = make_printable(f"{row['label']}, seed {row['seed']}")
+    if row["latency_ms"] is None:
+        return f"{name}: {make_printable(row['error']) or 'failed'}"
+    ratio = format_ratio(row["speedup_vs_best_single"], row["noise"])
+    return (
+        f"{name}: {row['latency_ms']:.2f} ms, {ratio} x the best single device, "
+        f"{row['evaluations']} evaluation{'s' * (row['evaluations'] != 1)} in {row['wall_s']:.1f} s"
+    )
+
+
 def comparison_table(document: Document) -> Group:
     """The table that the command prints, with notes, failures and the verdict."""
-    title = Text(make_printable(heading(document)))
-    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD)
-    for column in COLUMNS:
-        side: JustifyMethod = "left" if column == COLUMNS[0] else "right"
-        table.add_column(fill(column, 10), justify=side, no_wrap=True)
+    columns = [
+        Column(name, SPARE.get(name, 0), name == COLUMNS[0], MEANINGS.get(name, ""))
+        for name in COLUMNS
+    ]
+    table = FittedTable(columns, heading(document))
     known = known_latencies_of(document)
     for row in document["rows"]:
         style = "bold" if row["beats_best_single"] == YES else ""
-        table.add_row(*map(plain_cell, format_row(row, known)), style=style)
+        table.add_row(*format_row(row, known), style=style)
     for line in format_known(known):
         table.add_row(*line, style="dim")
     notes = [*document["notes"], *([document["replaced"]] if document["replaced"] else [])]
@@ -144,16 +175,10 @@ def comparison_table(document: Document) -> Group:
     return Group(
         *(Text(make_printable(note), style="yellow") for note in notes),
         table,
-        Text(LEGEND, style="dim"),
         *(Text(make_printable(line), style="red") for line in list_failures(document)),
         *(Text(make_printable(line), style="yellow") for line in list_doubts(document["rows"])),
         Text(make_printable(conclusion(document))),
     )
-
-
-def plain_cell(text: str) -> Text:
-    """A cell of a terminal's table, in which brackets are no markup."""
-    return Text(make_printable(text))
 
 
 def format_markdown(document: Document) -> str:
@@ -194,16 +219,53 @@ def describe_replaced(document: Document, folder: Path) -> list[str]:
 
 
 def write_report(document: Document, folder: Path) -> None:
-    """Write ``comparison.json``, ``table.md`` and, if a run succeeded, ``comparison.png``."""
-    from placement_gym.plots.comparison import draw_comparison
-    from placement_gym.plots.style import save
-
+    """Write ``comparison.json`` and ``table.md``."""
     write_text(folder / FILE, json.dumps(document, indent=1) + "\n")
     write_text(folder / "table.md", format_markdown(document))
-    if any(row["latency_ms"] for row in document["rows"]):
-        lines = [heading(document), *(fill(note, 92) for note in document["notes"])]
-        figure = draw_comparison(_name_seeds(document["rows"]), "\n".join(lines))
-        save(figure, folder / "comparison.png")
+
+
+def draw_runs(document: Document, folder: Path, pictures: str) -> list[str]:
+    """Draw ``comparison`` and ``best-so-far``, if a run succeeded.
+
+    Args:
+        document: The comparison.
+        folder: For the pictures.
+        pictures: ``"png"``, ``"svg"`` or ``"pdf"``.
+
+    Returns:
+        A note for each picture that could not be drawn.
+    """
+    from placement_gym.plots.comparison import draw_best_so_far, draw_comparison
+    from placement_gym.plots.style import draw_if_possible
+
+    rows = _name_seeds(document["rows"])
+    if not any(row["latency_ms"] for row in rows):
+        return []
+    title = "\n".join([heading(document), *(fill(note, 92) for note in document["notes"])])
+    searched = [row for row in document["rows"] if row["agent"] != SINGLE_DEVICE]
+    searched.sort(key=lambda row: -(row["speedup"] or 0.0))
+    reference_ms, alone_ms = document["reference_ms"], document["best_single_ms"]
+    limits = list_limits(document, reference_ms)
+    if alone_ms and reference_ms / alone_ms < 0.98 * min([*limits.values(), np.inf]):
+        limits["best single device"] = reference_ms / alone_ms
+    figures = {
+        "comparison": partial(draw_comparison, rows, title, list_limits(document, alone_ms)),
+    }
+    if any(row["curve"] for row in searched):
+        figures["best-so-far"] = partial(draw_best_so_far, searched, title, limits)
+    notes = [
+        draw_if_possible(draw, folder / f"{name}.{pictures}") for name, draw in figures.items()
+    ]
+    return [note for note in notes if note]
+
+
+def list_limits(document: Document, base_ms: float | None) -> dict[str, float]:
+    """What no placement exceeds, by name, as speed-ups over a latency."""
+    if not base_ms:
+        return {}
+    values = {"optimum": document["optimum_ms"], "bound": document["bound_ms"]}
+    found = {name: base_ms / value for name, value in values.items() if value}
+    return dict([*found.items()][:1])
 
 
 def _name_seeds(rows: Sequence[Json]) -> list[Json]:
@@ -228,7 +290,7 @@ def save_placement(bench_env: BenchEnv, row: Json, folder: Path) -> None:
 
 
 def draw_placements(
-    bench_env: BenchEnv, rows: Sequence[Json], new: Collection[str], folder: Path
+    bench_env: BenchEnv, rows: Sequence[Json], new: Collection[str], folder: Path, pictures: str
 ) -> list[str]:
     """Draw the finalists of new runs, and of others whose picture is missing.
 
@@ -237,28 +299,30 @@ def draw_placements(
         rows: Of the comparison.
         new: Keys of the runs that were done now.
         folder: For the pictures.
+        pictures: ``"png"``, ``"svg"`` or ``"pdf"``.
 
     Returns:
         A note for each picture that could not be drawn: it must not cost the results.
     """
-    from placement_gym.plots.placement import draw_placement
-    from placement_gym.plots.style import save
+    from placement_gym.plots.style import draw_if_possible
 
-    problem, notes = bench_env.base.problem, []
+    notes = []
     for row in rows:
-        path = _file_of(row, folder, ".png")
-        if row["placement"] is None or (path.exists() and row["key"] not in new):
-            continue
-        ratio = "failed"
-        if row["speedup_vs_best_single"] is not None:
-            ratio = f"{row['speedup_vs_best_single']:.3f} x the best single device"
-        try:
-            assignment = parse_assignment(row["placement"], problem)
-            title = f"{row['model']}, {row['label']}: {ratio}"
-            save(draw_placement(problem, assignment, title), path)
-        except Exception as error:
-            notes.append(f"{path.name} could not be drawn: {error}")
-    return notes
+        path = _file_of(row, folder, f".{pictures}")
+        if row["placement"] is not None and (row["key"] in new or not path.exists()):
+            notes.append(draw_if_possible(partial(draw_finalist, bench_env, row), path))
+    return [note for note in notes if note]
+
+
+def draw_finalist(bench_env: BenchEnv, row: Json) -> Figure:
+    """The finalist of a row on its graph."""
+    from placement_gym.plots.placement import draw_placement
+
+    problem, ratio = bench_env.base.problem, "failed"
+    if row["speedup_vs_best_single"] is not None:
+        ratio = f"{row['speedup_vs_best_single']:.3f} x the best single device"
+    assignment = parse_assignment(row["placement"], problem)
+    return draw_placement(problem, assignment, f"{row['model']}, {row['label']}: {ratio}")
 
 
 def _file_of(row: Json, folder: Path, suffix: str = ".json") -> Path:

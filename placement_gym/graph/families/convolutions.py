@@ -1,4 +1,4 @@
-"""Networks of convolutions: branches that are concatenated, and U-shaped ones."""
+"""Networks of convolutions: branches that are concatenated, U-shaped and dense ones."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ PIXELS = (64, 128, 224, 299)
 CHANNELS = (32, 48, 64, 96)
 MAX_CHANNELS = 1024
 CLASSES = 1000
+GROWTHS = (16, 24, 32)
+MAX_READ = 24
+"""Layers that one of a dense block reads at most, as in a block of the largest DenseNets."""
 
 
 def branching(name: str, n: int, rng: np.random.Generator) -> OpGraph:
@@ -25,6 +28,23 @@ def branching(name: str, n: int, rng: np.random.Generator) -> OpGraph:
             channels = min(2 * channels, MAX_CHANNELS)
             x = pool(b, x)
         x = join_branches(b, x, channels, rng)
+    classify(b, x)
+    return b.graph(name)
+
+
+def densely_connected(name: str, n: int, rng: np.random.Generator) -> OpGraph:
+    """Blocks whose layers read all earlier ones of their block (DenseNet, Huang et al. 2017)."""
+    b, growth = GraphBuilder(), int(rng.choice(GROWTHS))
+    x = pool(b, b.convolution(start(b, rng), 2 * growth, 7, stride=2))
+    layers = max((n - 6) // 3, 1)
+    blocks = min(4, max(layers // 4, 1))
+    for block, deep in enumerate(np.diff(np.linspace(0, layers, blocks + 1).round()).astype(int)):
+        x = pool(b, b.convolution(x, b.shapes[x][1] // 2, 1)) if block else x
+        read = [x]
+        for _ in range(deep):
+            joined = b.concat(read[-MAX_READ:]) if len(read) > 1 else x
+            read.append(b.convolution(b.convolution(joined, 4 * growth, 1), growth, 3))
+        x = b.concat(read[-MAX_READ:])
     classify(b, x)
     return b.graph(name)
 

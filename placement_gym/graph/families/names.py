@@ -9,10 +9,12 @@ from dataclasses import replace
 import numpy as np
 
 from placement_gym.arrays import IntArray
-from placement_gym.errors import UserError
-from placement_gym.graph.families.convolutions import branching, u_shaped
+from placement_gym.errors import UserError, suggest
+from placement_gym.graph.families.audio import dilated
+from placement_gym.graph.families.convolutions import branching, densely_connected, u_shaped
 from placement_gym.graph.families.recurrent import recurrent
 from placement_gym.graph.families.transformers import attention, experts
+from placement_gym.graph.families.translation import translation
 from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.synthetic import draw_work, layered, series_parallel
 
@@ -45,6 +47,9 @@ FAMILIES: dict[str, Build] = {
     "u-shaped": u_shaped,
     "branching": branching,
     "experts": experts,
+    "translation": translation,
+    "dilated": dilated,
+    "dense": densely_connected,
 }
 
 
@@ -66,9 +71,11 @@ def build_family(name: str) -> OpGraph:
     """
     match = NAME.fullmatch(name)
     if match is None or match["family"] not in FAMILIES:
+        examples = [name_graph(family, 120, 7) for family in FAMILIES]
         raise UserError(
-            f"a generated model is 'family-NAME-SIZE-seedNUMBER', as in "
-            f"'family-attention-120-seed7', with a name of {sorted(FAMILIES)}, not {name!r:.80}"
+            "a generated model is 'family-NAME-SIZE-seedNUMBER', as in "
+            f"'family-attention-120-seed7', with a name of {', '.join(sorted(FAMILIES))}, not "
+            f"{name!r:.80}{suggest(name, examples)}"
         )
     n, seed = (int(match[key][:12]) for key in ("n", "seed"))
     if not MIN_OPERATORS <= n <= MAX_OPERATORS or seed > MAX_SEED:

@@ -22,8 +22,9 @@ from placement_gym.graph.families.device_sets import (
     fill_best,
     sample_devices,
 )
-from placement_gym.graph.families.names import FAMILIES, MAX_SEED, build_family
+from placement_gym.graph.families.names import MAX_SEED, build_family
 from placement_gym.graph.families.problems import (
+    DRAWN,
     HELD_OUT,
     MAX_EDGES,
     MAX_UNITS,
@@ -75,7 +76,7 @@ def test_two_families_are_in_the_test_split_alone() -> None:
     assert not set(HELD_OUT) & (seen["train"] | seen["validation"])
     assert set(HELD_OUT) <= seen["test"]
     assert len(HELD_OUT) == 2
-    assert seen["train"] == set(FAMILIES) - set(HELD_OUT)
+    assert seen["train"] == set(DRAWN) - set(HELD_OUT)
 
 
 def test_seeds_and_splits_out_of_range_are_refused() -> None:

@@ -1,0 +1,89 @@
+"""GO as an agent of the benchmark: policy, algorithm and the settings of both."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+
+from agents.common.reinforce import REINFORCE
+from agents.common.vec_env import vectorize
+from agents.gdp.checkpoint import load_weights
+from agents.gdp.gcn import GCNPolicy
+from agents.gdp.policy import PAPER_FEATURES, GOPolicy
+from agents.gdp.ppo import UnitPPO
+from placement_gym.env import placement_env
+from placement_gym.errors import UserError, unknown_name
+
+ALGORITHMS: dict[str, type[REINFORCE]] = {"ppo": UnitPPO, "reinforce": REINFORCE}
+PLACEMENTS = 20
+"""Placements of an update."""
+COMMON: dict[str, Any] = {"n_steps": 1, "device": "cpu", "max_grad_norm": 1.0}
+SETTINGS: dict[str, dict[str, Any]] = {
+    "search": {"learning_rate": 1e-3, "ent_coef": 0.003},
+    "paper": {"learning_rate": 1e-4, "ent_coef": 0.01},
+    "gcn": {"learning_rate": 3e-3, "ent_coef": 0.003},
+}
+"""Arguments of the algorithm. The papers state none of them."""
+POLICIES: dict[str, tuple[type[GOPolicy] | type[GCNPolicy], dict[str, Any]]] = {
+    "search": (GOPolicy, {"segment": 256, "memory": 256}),
+    "paper": (GOPolicy, {"features": PAPER_FEATURES, "devices": False}),
+    "gcn": (GCNPolicy, {}),
+}
+ENVS: dict[str, dict[str, Any]] = {
+    "search": {"num_envs": PLACEMENTS, "horizon": 1, "reward": "log_speedup"},
+    "paper": {"num_envs": PLACEMENTS, "horizon": 1, "reward": "neg_sqrt_latency"},
+    "gcn": {"num_envs": PLACEMENTS, "horizon": 1, "reward": "log_speedup"},
+}
+"""Arguments of ``PlacementVectorEnv``. Advantages are scaled, so that -sqrt(latency) is GO's
+-sqrt(latency / reference)."""
+
+
+def make(
+    env: gym.Env[Any, Any],
+    seed: int,
+    preset: str = "search",
+    algorithm: str = "ppo",
+    weights: str | Path | None = None,
+    policy: dict[str, Any] | None = None,
+    envs: dict[str, Any] | None = None,
+    **settings: Any,
+) -> REINFORCE:
+    """Make GO, on batches of placements of one environment.
+
+    Args:
+        env: The environment to learn in.
+        seed: Seed of all random numbers.
+        preset: ``"search"``; ``"paper"``, which sees neither costs nor devices; or ``"gcn"``, two
+            graph convolutions in place of GO's network.
+        algorithm: ``"ppo"``, see ``UnitPPO``, or ``"reinforce"``.
+        weights: A file of ``save_weights``, to begin with; None begins from scratch.
+        policy: Arguments of ``GOPolicy`` or ``GCNPolicy`` that override the preset.
+        envs: Arguments of ``PlacementVectorEnv`` that override the preset.
+        settings: Arguments of the algorithm that override the preset.
+
+    Raises:
+        FileError: The file cannot be read.
+        UserError: A preset or an algorithm is unknown, or the weights do not fit.
+    """
+    if preset not in SETTINGS:
+        raise unknown_name("preset", preset, SETTINGS)
+    if algorithm not in ALGORITHMS:
+        raise unknown_name("algorithm", algorithm, ALGORITHMS)
+    kind, options = POLICIES[preset]
+    base = placement_env(env)
+    told = {**options, **(policy or {})}
+    seen = kind is GOPolicy and bool(told.get("devices", True))
+    model = ALGORITHMS[algorithm](
+        kind,
+        vectorize(env, **ENVS[preset] | (envs or {})),
+        policy_kwargs={"graphs": base.graph_table(devices=seen), **told},
+        seed=seed,
+        **{**COMMON, **SETTINGS[preset], **settings},
+    )
+    if weights is not None:
+        if not isinstance(model.policy, GOPolicy):
+            raise UserError("weights are those of GO's network: leave out preset='gcn'")
+        load_weights(model.policy.network, weights)
+    return model

@@ -1,0 +1,89 @@
+"""What turns embeddings of units into a logit for each device."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from agents.common.graphs import GraphBatch
+
+MIN_MS = 1e-3
+"""Added to times before their logarithm, in mean times."""
+UNIT_COLUMNS, PAIR_COLUMNS, DEVICE_COLUMNS = 2, 4, 7
+LARGEST = 4.0
+"""Of shares that grow without a bound."""
+
+
+def describe_units(graphs: GraphBatch) -> Tensor:
+    """(n, 2) of each unit: bytes in mean units, and the logarithm of its mean time."""
+    known = graphs.device_tables
+    counts, present = graphs.node_mask.sum(dim=1), known.present.float()
+    size = (known.unit_bytes.float() * counts[graphs.batch]).clamp(max=100.0).log1p()
+    total = (known.unit_ms * present[graphs.batch]).sum(dim=1)
+    mean = total / present.sum(dim=1)[graphs.batch]
+    return torch.stack([size, (mean + MIN_MS).log()], dim=1)
+
+
+def describe_pairs(graphs: GraphBatch) -> Tensor:
+    """(n, D, 4) of each unit and device.
+
+    Logarithm of the time; the same above that of the fastest device; bytes as a share of what the
+    device holds; and what share of the model does not fit there.
+    """
+    known = graphs.device_tables
+    times = (known.unit_ms + MIN_MS).log()
+    padded = ~known.present[graphs.batch]
+    fastest = times.masked_fill(padded, torch.inf).amin(dim=1, keepdim=True)
+    limit = known.devices[..., 0].clamp(min=1e-6)[graphs.batch]
+    share = (known.unit_bytes.float()[:, None] / limit).clamp(max=LARGEST)
+    pairs = torch.stack([times, times - fastest, share, 1.0 - limit], dim=2)
+    return pairs.masked_fill(padded[..., None], 0.0)
+
+
+def describe_each_device(graphs: GraphBatch) -> Tensor:
+    """(G, D, 7) of each device: see ``device_table.DEVICE_FEATURES``, and its mean links."""
+    known = graphs.device_tables
+    count = (known.present.sum(dim=1) - 1).clamp(min=1)[:, None, None]
+    links = known.links.sum(dim=2) / count
+    return torch.cat([known.devices, links], dim=2).clamp(max=100.0).log1p()
+
+
+class DeviceHead(nn.Module):
+    """Scores pairs of unit and device, whatever the number and the order of devices.
+
+    Args:
+        width: Width of embeddings.
+        hidden: Width of the layer between.
+    """
+
+    def __init__(self, width: int, hidden: int) -> None:
+        super().__init__()
+        self.of_unit = nn.Linear(width, hidden)
+        self.of_device = nn.Linear(DEVICE_COLUMNS, hidden)
+        self.of_pair = nn.Linear(PAIR_COLUMNS, hidden)
+        self.score = nn.Linear(hidden, 1)
+
+    def forward(self, h: Tensor, graphs: GraphBatch) -> Tensor:
+        """(n, D) logits from (n, width) embeddings."""
+        device = self.of_device(describe_each_device(graphs))[graphs.batch]
+        pair = self.of_pair(describe_pairs(graphs))
+        logits: Tensor = self.score((self.of_unit(h)[:, None] + device + pair).relu())
+        return logits[..., 0]
+
+
+class PlainHead(nn.Module):
+    """A dense layer with an output for each device, as published.
+
+    Args:
+        width: Width of embeddings.
+        n_devices: Number of devices.
+    """
+
+    def __init__(self, width: int, n_devices: int) -> None:
+        super().__init__()
+        self.dense = nn.Linear(width, n_devices)
+
+    def forward(self, h: Tensor, graphs: GraphBatch) -> Tensor:
+        """(n, D) logits from (n, width) embeddings."""
+        logits: Tensor = self.dense(h)
+        return logits

@@ -1,0 +1,185 @@
+"""GO as an SB3 policy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from gymnasium import spaces
+from stable_baselines3.common.policies import ActorCriticPolicy
+from stable_baselines3.common.type_aliases import Schedule
+from torch import Tensor, nn
+
+from agents.common.distribution import UnitCategorical
+from agents.common.encoder import select_columns
+from agents.common.graph_policy import GraphTable, make_perceptron
+from agents.common.graphs import GraphBatch, TensorDict
+from agents.common.policy import Decision, UnitPolicy
+from agents.gdp.graph_sage import GraphSAGE
+from agents.gdp.heads import UNIT_COLUMNS, DeviceHead, PlainHead, describe_units
+from agents.gdp.segments import Segments
+from placement_gym.errors import UserError
+from placement_gym.observation import FEATURES
+
+PAPER_FEATURES = ("type", "shape", "in_degree", "out_degree")
+OWN_FEATURES = tuple(name for name in FEATURES if name != "cost")
+"""Costs have a column for each device there; where devices are known, they are read by pair."""
+CRITIC_HIDDEN = 128
+
+
+class GOPolicy(UnitPolicy, ActorCriticPolicy):
+    """Places all units at once, by one network for graphs of any size (Zhou et al. 2020, "GO").
+
+    GraphSAGE embeds the units, segment-recurrent attention relates those that are near in
+    topological order, and the mean of the embeddings modulates every dense layer of the attention.
+
+    Args:
+        observation_space: See ``UnitPolicy``.
+        action_space: See ``UnitPolicy``.
+        lr_schedule: See ``UnitPolicy``.
+        graphs: See ``UnitPolicy``.
+        critic: See ``UnitPolicy``.
+        features: Names of blocks in ``placement_gym.observation.FEATURES``.
+        devices: Whether the network sees times, limits and links of the devices, so that it fits
+            any number of them; needs ``graph_table(devices=True)`` or ``observe_devices=True``.
+            False ends in one output for each device, as published.
+        hidden: Width of embeddings, a multiple of ``heads``.
+        rounds: Rounds of GraphSAGE.
+        layers: Layers of attention.
+        heads: Heads of attention.
+        segment: Units of a segment.
+        memory: Units before a segment that it reads.
+        recompute: Whether the backward pass computes the activations of a segment again, so that
+            those of one segment are kept at a time. False is faster, and takes about 25 KB a unit.
+        use_sde: See ``UnitPolicy``.
+        optimizer_class: See ``UnitPolicy``.
+        optimizer_kwargs: See ``UnitPolicy``.
+
+    Raises:
+        ValueError: See ``UnitPolicy``; or unknown features.
+    """
+
+    def __init__(
+        self,
+        observation_space: spaces.Dict,
+        action_space: spaces.MultiDiscrete,
+        lr_schedule: Schedule,
+        graphs: GraphTable | None = None,
+        critic: bool = True,
+        features: Sequence[str] = OWN_FEATURES,
+        devices: bool = True,
+        hidden: int = 128,
+        rounds: int = 3,
+        layers: int = 2,
+        heads: int = 4,
+        segment: int = 512,
+        memory: int = 512,
+        recompute: bool = True,
+        use_sde: bool = False,
+        optimizer_class: type[torch.optim.Optimizer] = torch.optim.Adam,
+        optimizer_kwargs: dict[str, Any] | None = None,
+    ) -> None:
+        self.options: dict[str, Any] = {
+            "features": tuple(features),
+            "devices": devices,
+            "hidden": hidden,
+            "rounds": rounds,
+            "layers": layers,
+            "heads": heads,
+            "segment": segment,
+            "memory": memory,
+            "recompute": recompute,
+        }
+        super().__init__(
+            observation_space,
+            action_space,
+            lr_schedule,
+            graphs,
+            critic,
+            use_sde,
+            optimizer_class,
+            optimizer_kwargs,
+        )
+
+    def build(self) -> None:
+        """Make the networks."""
+        self.network = GONetwork(self.n_devices, **self.options)
+        hidden = self.network.hidden
+        self.critic = make_perceptron(hidden, CRITIC_HIDDEN, 1) if self.has_critic else None
+
+    def decide(self, observation: TensorDict, greedy: bool = False) -> Decision:
+        """See ``UnitPolicy.decide``."""
+        graphs, row = self.graphs.batch(observation)
+        h, context = self.network.embed(graphs)
+        logits = graphs.pad(self.network.score(h, context, graphs))
+        devices = UnitCategorical(logits, graphs.node_mask, None, graphs.allowed_slots, row)
+        return Decision(devices, self.compute_values(context)[row])
+
+    def predict_values(self, obs: Any) -> Tensor:
+        """(B, 1) expected returns; the attention is not needed for them."""
+        graphs, row = self.graphs.batch(obs)
+        if self.critic is None:
+            return torch.zeros(len(row), 1, device=row.device)
+        return self.compute_values(self.network.embed(graphs)[1])[row]
+
+    def compute_values(self, context: Tensor) -> Tensor:
+        """(G, 1) expected returns, zero without a critic."""
+        if self.critic is None:
+            return context.new_zeros(len(context), 1)
+        values: Tensor = self.critic(context)
+        return values
+
+    def _get_constructor_parameters(self) -> dict[str, Any]:
+        return super()._get_constructor_parameters() | self.options
+
+
+class GONetwork(nn.Module):
+    """Embeddings of units and their logits; see ``GOPolicy`` for the arguments."""
+
+    columns: Tensor
+
+    def __init__(
+        self,
+        n_devices: int,
+        features: Sequence[str],
+        devices: bool,
+        hidden: int,
+        rounds: int,
+        layers: int,
+        heads: int,
+        segment: int,
+        memory: int,
+        recompute: bool,
+    ) -> None:
+        super().__init__()
+        columns = select_columns(features)
+        self.register_buffer("columns", torch.tensor(columns), persistent=False)
+        self.hidden, self.devices = hidden, devices
+        self.encoder = GraphSAGE(len(columns) + UNIT_COLUMNS * devices, hidden, rounds)
+        self.attention = Segments(hidden, heads, layers, segment, memory, recompute)
+        self.head = DeviceHead(hidden, hidden) if devices else PlainHead(hidden, n_devices)
+
+    def embed(self, graphs: GraphBatch) -> tuple[Tensor, Tensor]:
+        """(n, hidden) embeddings of units and (G, hidden) of graphs."""
+        x = graphs.scaled[:, self.columns]
+        if self.devices and graphs.tables is None:
+            raise UserError(
+                "GOPolicy does not know the devices: make the environment with "
+                "observe_devices=True, pass policy_kwargs={'graphs': "
+                "env.unwrapped.graph_table(devices=True)}, or devices=False"
+            )
+        if self.devices:
+            x = torch.cat([x, describe_units(graphs)], dim=1)
+        h = self.encoder(x, graphs.edge_index)
+        context = torch.stack([h[graphs.nodes_of(g)].mean(dim=0) for g in range(len(graphs.ids))])
+        return h, context
+
+    def score(self, h: Tensor, context: Tensor, graphs: GraphBatch) -> Tensor:
+        """(n, D) logits from what ``embed`` returned."""
+        parts = [
+            self.attention(h[graphs.nodes_of(graph)], of_graph)
+            for graph, of_graph in enumerate(context)
+        ]
+        logits: Tensor = self.head(torch.cat(parts), graphs)
+        return logits

@@ -1,0 +1,91 @@
+"""Moves in all decisions of an environment: placement, priority and fusion."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+import numpy as np
+
+from agents.common.further_decisions import extend_with_rank
+from agents.search.moves import Moves
+from placement_gym.arrays import IntArray
+from placement_gym.decisions import LEVELS
+from placement_gym.env import DevicePlacementEnv
+from placement_gym.joint_env import JointEnv
+
+Change = Callable[[IntArray, int], IntArray]
+
+PLACEMENT_SHARE = 0.5
+"""Share of moves that change the placement; the other decisions share the rest."""
+
+
+class ProposesMoves(Protocol):
+    """What annealing needs of its moves."""
+
+    def propose(self, assignment: IntArray, k: int) -> IntArray:
+        """(k, width) changed copies of a row, chosen by price where that is possible."""
+
+    def change(self, assignment: IntArray, k: int) -> IntArray:
+        """(k, width) randomly changed copies of a row."""
+
+
+class JointMoves:
+    """Changes the placement as ``Moves`` does, or the levels of a run of units, or bits of edges.
+
+    A run of levels is set to one level; of a run of edges all bits are set, or all cleared. The
+    length of a run is at most the whole, and its logarithm is uniform.
+
+    Args:
+        env: The environment; nothing is evaluated.
+        rng: Source of all random numbers.
+        screen: See ``Moves``.
+    """
+
+    def __init__(self, env: JointEnv, rng: np.random.Generator, screen: int) -> None:
+        self.rng, self.layout = rng, env.layout
+        self.placements = Moves(env, rng, screen)
+
+    def propose(self, assignment: IntArray, k: int) -> IntArray:
+        """See ``ProposesMoves.propose``."""
+        return self.apply(self.placements.propose, assignment, k)
+
+    def change(self, assignment: IntArray, k: int) -> IntArray:
+        """See ``ProposesMoves.change``."""
+        return self.apply(self.placements.change, assignment, k)
+
+    def apply(self, place: Change, row: IntArray, k: int) -> IntArray:
+        """(k, width) copies of a row, each changed in one decision; ``place`` moves units."""
+        units, levels, bits = self.layout.counts
+        rows = np.tile(row, (k, 1))
+        moved = self.rng.random(k) < PLACEMENT_SHARE
+        if moved.any():
+            rows[moved, :units] = place(row[:units], int(moved.sum()))
+        for i in np.flatnonzero(~moved):
+            of_edges = bits > 0 and (not levels or self.rng.random() < 0.5)
+            if of_edges:
+                begin, end = self.draw_run(units + levels, bits)
+                rows[i, begin:end] = 1 - rows[i, begin]
+            else:
+                begin, end = self.draw_run(units, levels)
+                rows[i, begin:end] = self.rng.integers(LEVELS)
+        return rows
+
+    def draw_run(self, offset: int, size: int) -> tuple[int, int]:
+        """Where a random run of a part of the row begins and ends."""
+        length = max(int(np.ceil(size ** self.rng.random())), 1)
+        begin = int(self.rng.integers(size - length + 1))
+        return offset + begin, offset + begin + length
+
+
+def make_moves(env: DevicePlacementEnv, rng: np.random.Generator, screen: int) -> ProposesMoves:
+    """Moves in whatever the environment's actions decide."""
+    return JointMoves(env, rng, screen) if isinstance(env, JointEnv) else Moves(env, rng, screen)
+
+
+def extend_starts(env: DevicePlacementEnv, starts: IntArray) -> IntArray:
+    """(k, width) starts: placements as they are, and with what heuristics add to them."""
+    if not isinstance(env, JointEnv):
+        return starts
+    rows = [env.layout.complete(starts), *(extend_with_rank(env, starts, f) for f in (False, True))]
+    return np.unique(np.concatenate(rows), axis=0)

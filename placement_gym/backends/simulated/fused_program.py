@@ -1,0 +1,104 @@
+"""The program of fused operators: what the event kernels schedule in place of operators."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from placement_gym.arrays import FloatArray, IntArray, UInt8, UInt32
+from placement_gym.backends.simulated.kernels.fusion import group_operators, time_groups
+from placement_gym.backends.simulated.kernels.program import Program, Readings, offsets, uint32
+from placement_gym.costs.fusion import FusionCosts
+from placement_gym.graph.units import Units
+
+
+class FusedProgram(NamedTuple):
+    """Groups of operators as the operators of a program.
+
+    Attributes:
+        program: Each group is a unit of its own.
+        place: (n_groups,) uint8 devices.
+        group: (n_operators,) group of each operator.
+    """
+
+    program: Program
+    place: UInt8
+    group: IntArray
+
+
+class Fusion:
+    """Fuses the operators of one problem.
+
+    Args:
+        units: Whose edges are fused; edges within a unit are not.
+        program: The operators.
+        costs: Parts of their times.
+    """
+
+    def __init__(self, units: Units, program: Program, costs: FusionCosts) -> None:
+        graph, self.program = units.graph, program
+        order = np.argsort(graph.moved.source, kind="stable")
+        self.readings = Readings.of(program)
+        self.n_readers = np.diff(graph.tensors.offsets)[graph.moving[order]].astype(np.int32)
+        tensor_ms = np.ascontiguousarray(costs.tensor_ms[graph.moving[order]])
+        self.costs = costs._replace(tensor_ms=tensor_ms)
+        reader = np.repeat(np.arange(len(program.unit)), np.diff(self.readings.first))
+        ends = program.unit[self.readings.producer], program.unit[reader]
+        edges, n = units.quotient.edge_index, len(units)
+        keys = edges[0] * n + edges[1]  # ascending: edges are sorted
+        wanted = ends[0].astype(np.int64) * n + ends[1]
+        found = np.searchsorted(keys, wanted).clip(max=max(len(keys) - 1, 0))
+        self.edge = np.where(ends[0] == ends[1], -1, found).astype(np.int32)
+
+    @cached_property
+    def tensor_of_reading(self) -> UInt32:
+        """(n_readings,) tensor of each of the program's readings."""
+        return uint32(np.repeat(np.arange(len(self.program.source)), self.n_moving))
+
+    @property
+    def n_moving(self) -> IntArray:
+        """(n_tensors,) readers of each tensor in the program."""
+        return np.diff(self.program.first_reader).astype(np.int64)
+
+    def fuse(self, place: UInt8, chosen: UInt8) -> FusedProgram:
+        """Fuse along the chosen edges where that is possible, see ``group_operators``.
+
+        Args:
+            place: (n_operators,) devices.
+            chosen: (n_edges,) uint8.
+        """
+        fixed = place, self.edge, chosen
+        group, count = group_operators(self.readings, *fixed)
+        program = self.program
+        spent = time_groups(
+            program, self.readings, self.costs, self.n_readers, *fixed, group, count
+        )
+        home = np.zeros(count, dtype=np.uint8)
+        home[group] = place
+        ms = np.zeros((count, program.ms.shape[1]))
+        ms[np.arange(count), home] = spent
+        return FusedProgram(self.contract(group, count, ms), home, group)
+
+    def contract(self, group: IntArray, count: int, ms: FloatArray) -> Program:
+        """The program of groups; tensors that all stay inside of one are gone."""
+        program = self.program
+        maker, reader = group[program.source[self.tensor_of_reading]], group[program.readers]
+        kept = np.flatnonzero(maker != reader)
+        kept = kept[np.argsort(maker[kept], kind="stable")]
+        sequence = self.tensor_of_reading[kept].astype(np.int64)
+        begins = np.flatnonzero(np.diff(sequence, prepend=-1))
+        tensor = sequence[begins]
+        source = group[program.source[tensor]]
+        return Program(
+            unit=uint32(np.arange(count)),
+            ms=ms,
+            first_tensor=offsets(np.bincount(source, minlength=count)),
+            source=uint32(source),
+            first_reader=offsets(np.diff(begins, append=len(kept))),
+            readers=uint32(reader[kept]),
+            transfer_ms=np.ascontiguousarray(program.transfer_ms[tensor]),
+            boundary_ms=np.ascontiguousarray(program.boundary_ms[tensor]),
+            inputs=uint32(np.bincount(reader[kept], minlength=count)),
+        )

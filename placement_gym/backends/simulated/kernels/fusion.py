@@ -1,0 +1,112 @@
+"""Groups of fused operators, and their times."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from placement_gym.arrays import FloatArray, Int32, UInt8
+from placement_gym.backends.simulated.kernels.program import Program, Readings
+from placement_gym.costs.fusion import FusionCosts
+
+NOTHING = -1
+
+
+@njit(cache=True, nogil=True)
+def group_operators(
+    readings: Readings, place: UInt8, edge: Int32, chosen: UInt8
+) -> tuple[Int32, int]:
+    """Group operators along chosen edges, such that no group waits for itself.
+
+    The level of a group is one more than the highest one among those that its first operator reads
+    from. An operator joins the group of the highest level that it reads from, if that is only one,
+    on the same device, and one of the edges from it is chosen. Edges between groups then lead from
+    lower to higher levels, so that their graph is acyclic.
+
+    Args:
+        readings: What each operator reads.
+        place: (n_operators,) uint8 devices.
+        edge: (n_readings,) int32 edge of each reading, or -1 within a unit.
+        chosen: (n_edges,) uint8.
+
+    Returns:
+        (n_operators,) group of each operator, numbered by their first operators; and how many.
+    """
+    first, producer = readings.first, readings.producer
+    n, count = len(place), 0
+    group = np.empty(n, np.int32)
+    level, home = np.zeros(n, np.int32), np.zeros(n, np.uint8)
+    for i in range(n):
+        top, latest, alone = -1, NOTHING, True
+        for r in range(first[i], first[i + 1]):
+            other = group[producer[r]]
+            if level[other] > top:
+                top, latest, alone = level[other], other, True
+            elif level[other] == top and other != latest:
+                alone = False
+        joins = False
+        if latest != NOTHING and alone and home[latest] == place[i]:
+            for r in range(first[i], first[i + 1]):
+                if group[producer[r]] == latest and edge[r] >= 0 and chosen[edge[r]]:
+                    joins = True
+        if joins:
+            group[i] = latest
+        else:
+            group[i], level[count], home[count] = count, top + 1, place[i]
+            count += 1
+    return group, count
+
+
+@njit(cache=True, nogil=True)
+def time_groups(
+    program: Program,
+    readings: Readings,
+    costs: FusionCosts,
+    n_readers: Int32,
+    place: UInt8,
+    edge: Int32,
+    chosen: UInt8,
+    group: Int32,
+    count: int,
+) -> FloatArray:
+    """(n_groups,) time of each group on its device, in ms.
+
+    A chosen edge inside of a group saves the reading of its tensor; the writing is saved if all
+    readers of the tensor are fused with its producer.
+
+    Args:
+        program: Operators and tensors.
+        readings: What each operator reads.
+        costs: Parts of times; tensors in the order of the program.
+        n_readers: (n_tensors,) int32 readers of each tensor, those included that follow.
+        place: See ``group_operators``.
+        edge: See ``group_operators``.
+        chosen: See ``group_operators``.
+        group: (n_operators,) int32.
+        count: Number of groups.
+    """
+    n = len(place)
+    saved, inside = np.zeros(n), np.zeros(len(program.source), np.int32)
+    for i in range(n):
+        for r in range(readings.first[i], readings.first[i + 1]):
+            if edge[r] >= 0 and chosen[edge[r]] and group[readings.producer[r]] == group[i]:
+                tensor = readings.tensor[r]
+                saved[i] += costs.tensor_ms[tensor, place[i]]
+                inside[tensor] += 1
+    for tensor in range(len(program.source)):
+        if inside[tensor] == n_readers[tensor]:
+            maker = program.source[tensor]
+            saved[maker] += costs.tensor_ms[tensor, place[maker]]
+    size, launch = np.zeros(count, np.int32), np.zeros(count)
+    working, alone = np.zeros(count), np.zeros(count)
+    for i in range(n):
+        here, mine = place[i], group[i]
+        size[mine] += 1
+        launch[mine] = max(launch[mine], costs.launch_ms[i, here])
+        traffic = max(costs.traffic_ms[i, here] - saved[i], 0.0)
+        working[mine] += max(costs.arithmetic_ms[i, here], traffic)
+        alone[mine] = program.ms[i, here]
+    for one in range(count):
+        if size[one] > 1:
+            alone[one] = launch[one] + working[one]
+    return alone

@@ -1,0 +1,170 @@
+"""GO: its network, its PPO for many units, and its training across problems."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+from learned import SIMULATED, simulated
+
+from agents.common.graphs import Graphs, TensorDict
+from agents.gdp.agent import make
+from agents.gdp.checkpoint import save_weights
+from agents.gdp.graph_sage import take_largest
+from agents.gdp.heads import DeviceHead
+from agents.gdp.policy import GOPolicy
+from agents.gdp.segments import Segments
+from agents.gdp.training import make_trainer
+from placement_gym.errors import UserError
+
+SMALL = {"hidden": 16, "layers": 1, "rounds": 1, "segment": 4, "memory": 2}
+
+
+def agent(env: Any = None, **kwargs: Any) -> Any:
+    policy = {**SMALL, **kwargs.pop("policy", {})}
+    return make(simulated() if env is None else env, 0, policy=policy, **kwargs)
+
+
+def segments(recompute: bool) -> Segments:
+    torch.manual_seed(0)
+    return Segments(8, 2, 1, 4, 2, recompute)
+
+
+def test_a_unit_gets_the_largest_message_of_its_neighbours() -> None:
+    sent = torch.tensor([[0.1], [0.9], [0.5]])
+    edges = torch.tensor([[0, 1], [2, 2]])
+    torch.testing.assert_close(take_largest(sent, edges), torch.tensor([[0.5], [0.5], [0.9]]))
+
+
+def test_a_segment_reads_the_units_before_it_as_far_as_its_memory() -> None:
+    network, context = segments(False), torch.zeros(8)
+    x = torch.randn(12, 8)
+    expected = network(x, context)
+    for changed, reached in ((2, slice(0, 8)), (0, slice(0, 4)), (9, slice(8, 12))):
+        other = x.clone()
+        other[changed] += 1.0
+        same = (network(other, context) == expected).all(dim=1)
+        assert not same[reached].any()
+        same[reached] = True
+        assert same.all()
+
+
+def test_gradients_stay_in_a_segment_and_are_the_same_if_it_is_computed_again() -> None:
+    gradients = []
+    for recompute in (False, True):
+        network, x = segments(recompute), torch.ones(12, 8, requires_grad=True)
+        torch.manual_seed(1)
+        shifted = x + torch.randn(12, 8)
+        network(shifted, torch.ones(8))[4:8].square().sum().backward()
+        weights = torch.cat([p.grad.flatten() for p in network.parameters() if p.grad is not None])
+        assert x.grad is not None
+        assert x.grad[4:8].any()
+        assert not x.grad[:4].any()
+        gradients.append(torch.cat([weights, x.grad.flatten()]))
+    torch.testing.assert_close(*gradients)
+
+
+def table(**kwargs: Any) -> tuple[TensorDict, Any]:
+    env = simulated(devices="cpu+2dgpu", **kwargs)
+    known = env.graph_table(devices=True)
+    return {"graph_id": torch.tensor([[next(iter(known))]])}, known
+
+
+def test_logits_follow_their_devices() -> None:
+    seen, known = table()
+    graphs, _ = Graphs(known).batch(seen)
+    order = torch.tensor([2, 0, 1])
+    axes = {"device_mask": (1,), "devices": (1,), "links": (1, 2), "unit_ms": (2,)}
+    turned = dict(graphs.devices)
+    for key, along in axes.items():
+        for axis in along:
+            turned[key] = turned[key].index_select(axis, order)
+    head, h = DeviceHead(16, 8), torch.randn(len(graphs.x), 16)
+    expected = head(h, graphs)[:, order]
+    torch.testing.assert_close(head(h, replace(graphs, devices=turned)), expected)
+    assert not torch.allclose(head(h, graphs), expected)
+
+
+def test_a_policy_that_does_not_know_the_devices_says_what_to_do() -> None:
+    env = simulated()
+    model = make(env, 0, policy={**SMALL, "graphs": env.graph_table()})
+    with pytest.raises(UserError, match="observe_devices=True"):
+        model.learn(20)
+
+
+@pytest.mark.parametrize("preset", ["search", "gcn"])
+def test_the_first_step_of_ppo_is_that_of_reinforce(preset: str) -> None:
+    policy = {"hidden": 16} if preset == "gcn" else SMALL
+    after = []
+    for algorithm in ("ppo", "reinforce"):
+        model = make(simulated(), 0, preset, algorithm, policy=policy, n_epochs=1)
+        model.learn(20)
+        after.append(torch.nn.utils.parameters_to_vector(model.policy.parameters()))
+    torch.testing.assert_close(*after)
+
+
+def test_ppo_stops_at_a_unit_whose_ratio_leaves_the_range() -> None:
+    model = agent(n_epochs=1)
+    model.learn(20)
+    (batch,) = model.rollout_buffer.get(batch_size=None)
+    batch = batch._replace(advantages=torch.ones_like(batch.advantages))
+    model.compute_losses(batch)
+    (key,) = model.before
+    unit, others = 3, [0, 1, 2, 4, 5, 6]
+    model.before[key][unit] -= 0.5
+    logits: list[torch.Tensor] = []
+    model.policy.network.head.register_forward_hook(lambda *args: logits.append(args[-1]))
+    loss = model.compute_losses(batch)[0]
+    (gradient,) = torch.autograd.grad(loss, logits[-1])
+    assert not gradient[unit].any()
+    assert gradient[others].any(dim=1).all()
+
+
+def test_weights_fit_another_graph_and_other_devices(tmp_path: Path) -> None:
+    first = agent()
+    first.learn(20)
+    save_weights(first.policy.network, tmp_path / "go.safetensors", {"seed": 0})
+    other = gym.make(SIMULATED, model="resnet", devices="cpu+2dgpu")
+    second = agent(other, weights=tmp_path / "go.safetensors")
+    for name, value in second.policy.network.state_dict().items():
+        torch.testing.assert_close(value, first.policy.network.state_dict()[name])
+    action, _ = second.predict(other.reset()[0], deterministic=True)
+    assert other.action_space.contains(np.asarray(action))
+
+
+def test_weights_of_another_network_are_refused(tmp_path: Path) -> None:
+    save_weights(agent().policy.network, tmp_path / "go.safetensors", {})
+    with pytest.raises(UserError, match="no weights of this network"):
+        agent(policy={"hidden": 8}, weights=tmp_path / "go.safetensors")
+    with pytest.raises(UserError, match="leave out preset='gcn'"):
+        make(simulated(), 0, "gcn", weights=tmp_path / "go.safetensors")
+
+
+def test_unknown_choices_are_refused() -> None:
+    for kwargs in ({"preset": "papr"}, {"algorithm": "ppp"}):
+        with pytest.raises(UserError, match=r"papr|ppp"):
+            make(simulated(), 0, **kwargs)  # type: ignore[arg-type]
+
+
+@pytest.mark.slow
+def test_it_learns_on_generated_problems() -> None:
+    trainer = make_trainer(problems=2, episodes=2, policy=SMALL)
+    before = torch.nn.utils.parameters_to_vector(trainer.policy.parameters()).clone()
+    trainer.learn(8)
+    after = torch.nn.utils.parameters_to_vector(trainer.policy.parameters())
+    assert isinstance(trainer.policy, GOPolicy)
+    assert torch.isfinite(after).all()
+    assert not torch.equal(before, after)
+
+
+@pytest.mark.slow
+def test_the_paper_preset_finds_the_toys_optimum() -> None:
+    model = make(simulated(), 0, "paper", learning_rate=1e-3)
+    model.learn(1500)
+    action, _ = model.predict(simulated().reset()[0], deterministic=True)
+    assert simulated().backend.evaluate(action).speedup == pytest.approx(12.552, rel=1e-3)
