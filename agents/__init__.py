@@ -46,6 +46,7 @@ AGENTS: dict[str, str] = {
     "post": "agents.post.agent:make",
     "gdp": "agents.gdp.agent:make",
     "sequential": "agents.sequential.agent:make",
+    "doppler": "agents.doppler.agent:make",
 }
 
 

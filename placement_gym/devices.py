@@ -164,6 +164,7 @@ PRESETS: dict[str, tuple[DeviceSpec, ...]] = {
         TESTBED[0],
         DeviceSpec("CPU_FAST", plugin="CPU", precision="bf16", threads=1),
     ),
+    "cpu-testbed-pair": (TESTBED[0], DeviceSpec("CPU_TWIN", plugin="CPU", threads=1)),
     "cpu+igpu": (DeviceSpec("CPU"), DeviceSpec("GPU", roofline="iGPU")),
     "cpu+dgpu": (DeviceSpec("CPU"), DeviceSpec("GPU")),
     "cpu+2dgpu": (DeviceSpec("CPU"), DeviceSpec("GPU.0"), DeviceSpec("GPU.1")),

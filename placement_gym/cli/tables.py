@@ -117,7 +117,9 @@ def evaluation_table(values: Document) -> Group:
         WITHIN_NOISE: "It equals the best single device within noise.",
     }[values["beats_best_single"]]
     lines = []
-    if values.get("scenario"):
+    if values.get("requests_per_s"):
+        lines.append(describe_requests(values))
+    if values.get("prefill_ms") is not None:
         lines.append(
             f"Scenario {values['scenario']}: prefill {values['prefill_ms']:.2f} ms, "
             f"{values['token_ms']:.2f} ms a token"
@@ -162,9 +164,22 @@ def plan_table(document: Document) -> Group:
         for row in document["rows"]
         if row.get("prefill_ms") is not None
     ]
+    lines += [
+        show(f"{row['label']}: {describe_requests(row)}")
+        for row in document["rows"]
+        if row.get("requests_per_s") is not None
+    ]
     end = f"Done in {document['wall_s']:.0f} s. The plan is {document['file']}"
     return Group(
         *lines, table, show(document["verdict"]), show(describe_bound(document) + end, "dim")
+    )
+
+
+def describe_requests(values: Document) -> str:
+    """Results a second, and what was in flight."""
+    return (
+        f"{values['requests_per_s']:.1f} requests a second; {values['requests']} in flight, "
+        f"NUM_STREAMS {values['streams']}"
     )
 
 

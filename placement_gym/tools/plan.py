@@ -6,12 +6,14 @@ import json
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
+from placement_gym.arguments import check_objective
 from placement_gym.arrays import IntArray
 from placement_gym.backends.measured.measuring import MeasuringBackend
 from placement_gym.backends.measured.profile import load_or_measure
@@ -20,18 +22,21 @@ from placement_gym.backends.protocol import Backend, Measurement
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.bench.run.rows import to_plain
 from placement_gym.bench.run.verdict import UNDECIDED, WITHIN_NOISE, YES, compare_with_best_single
+from placement_gym.costs.semantics import parse_schedule
 from placement_gym.devices import collect_cautions
-from placement_gym.errors import EngineError
+from placement_gym.errors import EngineError, warn_user
 from placement_gym.files import keep_if_possible, make_output_folder, safe_name, write_text
 from placement_gym.models.shapes import Shapes
 from placement_gym.patterns import prefixes, windows
 from placement_gym.placement import Placement
 from placement_gym.problem import Problem
 from placement_gym.progress import progress_bar
+from placement_gym.solvers.bounds import lower_bound
 from placement_gym.solvers.cuts import minimum_cut
 from placement_gym.solvers.milp import serial_program
 from placement_gym.tools.granularity import DEFAULT_GRANULARITY, build_backend_to_split
 from placement_gym.tools.interruption import explain_interrupt
+from placement_gym.tools.pipelines import find_pipelines
 
 Document = dict[str, Any]
 
@@ -69,12 +74,16 @@ def plan(
     quiet: bool = False,
     shapes: Shapes | None = None,
     scenario: str | None = None,
+    objective: str = "latency",
 ) -> Document:
     """Find the placement to deploy: solved on a profile, and measured before it is handed over.
 
     Candidates are the solvers' placements, the best prefix and window by the twin, and every
     single device. All are measured side by side. The plan is the fastest split if it beats every
     single device that may run the model by more than the noise, else the fastest single device.
+    With objective ``"throughput"`` candidates are the best pipelines by the profile and single
+    devices, each of these with the streams and requests that suit it best, and times are those
+    between two results; ``Pipeline`` runs such a plan.
     ``out`` gets ``plan-MODEL.json``, the placement; ``plan-MODEL-report.json``; and a picture.
 
     Args:
@@ -88,38 +97,45 @@ def plan(
         quiet: Show no progress.
         shapes: As for ``gym.make``.
         scenario: As for ``gym.make``.
+        objective: As for ``gym.make``.
 
     Returns:
-        ``model``, ``devices``, ``notes``, ``plan`` (the row's label), ``verdict``, ``bound_ms`` of
-        the profile's model, ``wall_s``, ``file`` and ``rows``: for each candidate ``label``,
-        ``alone`` (a single device), ``predicted_ms``, ``error`` (why it was not measured, or an
-        empty string), ``doubt`` (why its measurement decides nothing, or an empty string), and,
-        None where there is an error, ``measured_ms``, ``speedup`` over the fastest feasible single
-        device, ``noise``, ``n_submodels``, and for a model with state ``prefill_ms`` and
-        ``token_ms``.
+        ``model``, ``objective``, ``devices``, ``notes``, ``plan`` (the row's label), ``verdict``,
+        ``bound_ms`` of the profile's model, ``wall_s``, ``file`` and ``rows``: for each candidate
+        ``label``, ``alone`` (a single device), ``predicted_ms``, ``error`` (why it was not
+        measured, or an empty string), ``doubt`` (why its measurement decides nothing, or an empty
+        string), and, None where there is an error, ``measured_ms``, ``speedup`` over the fastest
+        feasible single device, ``noise``, ``n_submodels``, for a model with state ``prefill_ms``
+        and ``token_ms``, and for throughput ``requests_per_s``, ``requests`` in flight and
+        ``streams``.
 
     Raises:
         UserError: ``out`` cannot be written, or the problem cannot be split or profiled.
         EngineError: No candidate fits and runs.
     """
     started = perf_counter()
+    check_objective(objective)
     folder = make_output_folder(out)
     backend, notes = build_backend_to_split(
         model, devices, granularity, QUICK, quiet, shapes, scenario
     )
     with closing(backend), explain_interrupt(backend, quick=True):
-        twin = SimulatedBackend(backend.problem, load_or_measure(backend, refresh, quiet, True))
+        costs = load_or_measure(backend, refresh, quiet, True)
+        twin = SimulatedBackend(backend.problem, costs, parse_schedule("serial", objective))
+        propose = propose_pipelines if objective == "throughput" else propose_candidates
         with progress_bar(None, "", quiet, description=f"solving, at most {time_limit_s:.0f} s"):
-            candidates, bound_ms = propose_candidates(twin, time_limit_s)
-        with closing(with_enough_repeats(backend, candidates)) as thorough:
+            candidates, bound_ms = propose(twin, time_limit_s)
+        with closing(with_enough_repeats(backend, candidates, objective)) as thorough:
             measured, errors = measure(thorough, candidates, quiet)
     problem = backend.problem
     rows = make_rows(candidates, measured, errors)
     label = choose(rows)
-    name = f"plan-{safe_name(problem.units.graph.model)}"
+    kind = "" if objective == "latency" else f"-{objective}"
+    name = f"plan-{safe_name(problem.units.graph.model)}{kind}"
     document: Document = to_plain(
         {
             "model": problem.units.graph.model,
+            "objective": objective,
             "devices": problem.device_names,
             "notes": [*collect_cautions(problem.devices), *notes],
             "plan": label,
@@ -164,13 +180,31 @@ def propose_candidates(
     return list(distinct.values()), solved.bound_ms
 
 
+def propose_pipelines(twin: SimulatedBackend, time_limit_s: float) -> tuple[list[Candidate], float]:
+    """As ``propose_candidates``, for throughput; devices alone are predicted with one stream."""
+    problem, costs = twin.problem, twin.costs
+    named = [
+        (f"{name} alone", problem.single(device))
+        for device, name in enumerate(problem.device_names)
+        if problem.runs_all[device]
+    ]
+    distinct: dict[bytes, Candidate] = {}
+    for label, assignment in [*named, *find_pipelines(problem, costs)]:
+        predicted_ms = twin.evaluate_ignoring_limits(assignment).latency_ms
+        distinct.setdefault(assignment.tobytes(), Candidate(label, assignment, predicted_ms))
+    bound_ms = lower_bound(problem, costs, twin.semantics, time_limit_s).bound_ms
+    return list(distinct.values()), bound_ms
+
+
 def with_enough_repeats(
-    backend: MeasuringBackend, candidates: Sequence[Candidate]
+    backend: MeasuringBackend, candidates: Sequence[Candidate], objective: str = "latency"
 ) -> MeasuringBackend:
-    """The backend with as many inferences of each candidate as there is time for."""
-    round_ms = max(sum(c.predicted_ms for c in candidates), 1e-3) * QUICK.final_compiles
+    """The backend with as many inferences, or windows, of each candidate as there is time for."""
+    protocol = replace(QUICK, objective=objective)
+    results = protocol.window if protocol.in_flight else 1
+    round_ms = max(sum(c.predicted_ms for c in candidates), 1e-3) * QUICK.final_compiles * results
     repeats = int(np.clip(MEASURED_MS / round_ms, QUICK.final_repeats, MAX_REPEATS))
-    return backend.with_protocol(replace(QUICK, final_repeats=repeats))
+    return backend.with_protocol(replace(protocol, final_repeats=repeats))
 
 
 def measure(
@@ -241,6 +275,18 @@ def measured_values(found: Measurement | None, best: Measurement | None) -> dict
         "doubt": found.doubt or (best.doubt if best else ""),
         **({} if found.prefill_ms is None else {"prefill_ms": found.prefill_ms}),
         **({} if found.token_ms is None else {"token_ms": found.token_ms}),
+        **describe_throughput(found),
+    }
+
+
+def describe_throughput(found: Measurement) -> dict[str, float]:
+    """Results a second, and what was in flight; nothing where latency was measured."""
+    if not found.requests:
+        return {}
+    return {
+        "requests_per_s": 1e3 / found.latency_ms,
+        "requests": found.requests,
+        "streams": found.streams or 1,
     }
 
 
@@ -283,10 +329,12 @@ def summarize(rows: Sequence[Mapping[str, Any]], label: str) -> str:
 def write_report(document: Document, problem: Problem, assignment: IntArray, folder: Path) -> None:
     """Write the placement, the report and a picture of the placement."""
     from placement_gym.plots.placement import draw_placement
-    from placement_gym.plots.style import save
+    from placement_gym.plots.style import draw_if_possible
 
     name = Path(document["file"]).stem
     Placement.of(problem, assignment).save(document["file"], follow=False)
     title = [f"{document['model']}: {document['verdict']}", *collect_cautions(problem.devices)]
-    save(draw_placement(problem, assignment, "\n".join(title)), folder / f"{name}.png")
     write_text(folder / f"{name}-report.json", json.dumps(document, indent=1) + "\n")
+    draw = partial(draw_placement, problem, assignment, "\n".join(title))
+    if note := draw_if_possible(draw, folder / f"{name}.png"):
+        warn_user(note)

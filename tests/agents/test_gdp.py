@@ -79,14 +79,16 @@ def test_logits_follow_their_devices() -> None:
     seen, known = table()
     graphs, _ = Graphs(known).batch(seen)
     order = torch.tensor([2, 0, 1])
-    axes = {"device_mask": (1,), "devices": (1,), "links": (1, 2), "unit_ms": (2,)}
-    turned = dict(graphs.devices)
-    for key, along in axes.items():
-        for axis in along:
-            turned[key] = turned[key].index_select(axis, order)
+    tables = graphs.device_tables
+    turned = replace(
+        tables,
+        devices=tables.devices[:, order],
+        links=tables.links[:, order][:, :, order],
+        unit_ms=tables.unit_ms[:, order],
+    )
     head, h = DeviceHead(16, 8), torch.randn(len(graphs.x), 16)
     expected = head(h, graphs)[:, order]
-    torch.testing.assert_close(head(h, replace(graphs, devices=turned)), expected)
+    torch.testing.assert_close(head(h, replace(graphs, tables=turned)), expected)
     assert not torch.allclose(head(h, graphs), expected)
 
 
