@@ -61,7 +61,11 @@ ABOUT: dict[str, About] = {
     "rnn": About(LEARNED, "places one unit after another by a recurrent network", FORMS),
     "hdp": About(LEARNED, "the same, after it has grouped the units", FORMS),
     "post": About(LEARNED, "one distribution a unit, by cross-entropy and PPO", FORMS),
-    "gdp": About(LEARNED, "GO: GraphSAGE and segments of attention for graphs of any size"),
+    "gdp": About(
+        LEARNED,
+        "GO: GraphSAGE and segments of attention for graphs of any size",
+        ("search", "paper", "gcn"),
+    ),
     "sequential": About(
         LEARNED, "list scheduling with learned preferences, trained", ("trained", "none")
     ),

@@ -21,7 +21,7 @@ COST = FEATURES["cost"]
 MIN_COST = 1e-3
 """Added to times before their logarithm, in mean times."""
 GRAPH_KEYS = ("x", "edge_index", "edge_mask", "node_mask")
-DEVICE_KEYS = ("device_mask", "devices", "links", "unit_ms", "unit_bytes", "edge_attr")
+DEVICE_KEYS = ("devices", "links", "unit_ms", "unit_bytes", "edge_attr")
 
 
 Key = TypeVar("Key")
@@ -66,7 +66,6 @@ class DeviceTables:
     """What ``observe_devices`` tells of a batch of graphs; see ``placement_gym.device_table``.
 
     Attributes:
-        present: (G, D) bool, False for padding.
         devices: (G, D, 5) limits and times of the devices.
         links: (G, D, D, 2) times of transfers.
         unit_ms: (n, D) times of units, in mean times.
@@ -74,7 +73,6 @@ class DeviceTables:
         edge_attr: (e, 3) transfers of edges.
     """
 
-    present: Tensor
     devices: Tensor
     links: Tensor
     unit_ms: Tensor
@@ -274,7 +272,6 @@ def make_batch(padded: TensorDict, ids: tuple[int, ...]) -> GraphBatch:
 def make_tables(padded: TensorDict, mask: Tensor, edge_mask: Tensor) -> DeviceTables:
     """The tables of (G, ...) padded graphs, without the padding of units and edges."""
     return DeviceTables(
-        present=padded["device_mask"].bool(),
         devices=padded["devices"].float(),
         links=padded["links"].float(),
         unit_ms=padded["unit_ms"][mask].float(),

@@ -14,13 +14,17 @@ LARGEST = 4.0
 """Of shares that grow without a bound."""
 
 
+def present_devices(graphs: GraphBatch) -> Tensor:
+    """(G, D) bool, False for padding, whose columns are all zero."""
+    return graphs.device_tables.devices.bool().any(dim=2)
+
+
 def describe_units(graphs: GraphBatch) -> Tensor:
     """(n, 2) of each unit: bytes in mean units, and the logarithm of its mean time."""
-    known = graphs.device_tables
-    counts, present = graphs.node_mask.sum(dim=1), known.present.float()
-    size = (known.unit_bytes.float() * counts[graphs.batch]).clamp(max=100.0).log1p()
-    total = (known.unit_ms * present[graphs.batch]).sum(dim=1)
-    mean = total / present.sum(dim=1)[graphs.batch]
+    known, present = graphs.device_tables, present_devices(graphs)[graphs.batch]
+    counts = torch.bincount(graphs.batch)[graphs.batch]
+    size = (known.unit_bytes * counts).clamp(max=100.0).log1p().float()
+    mean = (known.unit_ms * present).sum(dim=1) / present.sum(dim=1)
     return torch.stack([size, (mean + MIN_MS).log()], dim=1)
 
 
@@ -30,12 +34,11 @@ def describe_pairs(graphs: GraphBatch) -> Tensor:
     Logarithm of the time; the same above that of the fastest device; bytes as a share of what the
     device holds; and what share of the model does not fit there.
     """
-    known = graphs.device_tables
+    known, padded = graphs.device_tables, ~present_devices(graphs)[graphs.batch]
     times = (known.unit_ms + MIN_MS).log()
-    padded = ~known.present[graphs.batch]
     fastest = times.masked_fill(padded, torch.inf).amin(dim=1, keepdim=True)
     limit = known.devices[..., 0].clamp(min=1e-6)[graphs.batch]
-    share = (known.unit_bytes.float()[:, None] / limit).clamp(max=LARGEST)
+    share = (known.unit_bytes[:, None].float() / limit).clamp(max=LARGEST)
     pairs = torch.stack([times, times - fastest, share, 1.0 - limit], dim=2)
     return pairs.masked_fill(padded[..., None], 0.0)
 
@@ -43,7 +46,7 @@ def describe_pairs(graphs: GraphBatch) -> Tensor:
 def describe_each_device(graphs: GraphBatch) -> Tensor:
     """(G, D, 7) of each device: see ``device_table.DEVICE_FEATURES``, and its mean links."""
     known = graphs.device_tables
-    count = (known.present.sum(dim=1) - 1).clamp(min=1)[:, None, None]
+    count = (present_devices(graphs).sum(dim=1) - 1).clamp(min=1)[:, None, None]
     links = known.links.sum(dim=2) / count
     return torch.cat([known.devices, links], dim=2).clamp(max=100.0).log1p()
 

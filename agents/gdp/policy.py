@@ -19,7 +19,6 @@ from agents.common.policy import Decision, UnitPolicy
 from agents.gdp.graph_sage import GraphSAGE
 from agents.gdp.heads import UNIT_COLUMNS, DeviceHead, PlainHead, describe_units
 from agents.gdp.segments import Segments
-from placement_gym.errors import UserError
 from placement_gym.observation import FEATURES
 
 PAPER_FEATURES = ("type", "shape", "in_degree", "out_degree")
@@ -163,12 +162,6 @@ class GONetwork(nn.Module):
     def embed(self, graphs: GraphBatch) -> tuple[Tensor, Tensor]:
         """(n, hidden) embeddings of units and (G, hidden) of graphs."""
         x = graphs.scaled[:, self.columns]
-        if self.devices and graphs.tables is None:
-            raise UserError(
-                "GOPolicy does not know the devices: make the environment with "
-                "observe_devices=True, pass policy_kwargs={'graphs': "
-                "env.unwrapped.graph_table(devices=True)}, or devices=False"
-            )
         if self.devices:
             x = torch.cat([x, describe_units(graphs)], dim=1)
         h = self.encoder(x, graphs.edge_index)

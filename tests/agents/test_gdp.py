@@ -79,13 +79,12 @@ def test_logits_follow_their_devices() -> None:
     seen, known = table()
     graphs, _ = Graphs(known).batch(seen)
     order = torch.tensor([2, 0, 1])
-    known_devices = graphs.device_tables
+    tables = graphs.device_tables
     turned = replace(
-        known_devices,
-        present=known_devices.present[:, order],
-        devices=known_devices.devices[:, order],
-        links=known_devices.links[:, order][:, :, order],
-        unit_ms=known_devices.unit_ms[:, order],
+        tables,
+        devices=tables.devices[:, order],
+        links=tables.links[:, order][:, :, order],
+        unit_ms=tables.unit_ms[:, order],
     )
     head, h = DeviceHead(16, 8), torch.randn(len(graphs.x), 16)
     expected = head(h, graphs)[:, order]
