@@ -21,7 +21,7 @@ version = release = VERSION
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 exclude_patterns = ["_build"]
-suppress_warnings = ["toc.empty_glob"]  # a pattern takes the pages that are not listed before it
+suppress_warnings = ["toc.empty_glob", "toctree.empty_glob"]
 
 myst_enable_extensions = ["deflist", "colon_fence"]
 myst_heading_anchors = 3
@@ -79,6 +79,14 @@ def leave_out_manual(
     if headings:
         end = lines.index("Args:")
         lines[headings[0] : end] = ["The page *The environment* is its manual.", ""]
+    fenced = False
+    for index, line in enumerate(lines):
+        if line.startswith("```"):
+            fenced = not fenced
+            lines[index] = ".. code-block:: python\n" if fenced else ""
+        elif fenced:
+            lines[index] = f"    {line}"
+    lines[:] = "\n".join(lines).split("\n")
 
 
 def setup(app: Sphinx) -> None:
