@@ -159,6 +159,10 @@ TESTBED = (DeviceSpec("CPU", threads=1), DeviceSpec("CPU_FAST", plugin="CPU"))
 PRESETS: dict[str, tuple[DeviceSpec, ...]] = {
     "cpu-testbed": TESTBED,
     "cpu-testbed-limited": (TESTBED[0], replace(TESTBED[1], weight_share=0.5)),
+    "cpu-testbed-tight": (
+        replace(TESTBED[0], weight_share=0.6),
+        replace(TESTBED[1], threads=1, weight_share=0.6),
+    ),
     "cpu-testbed-bf16": (
         TESTBED[0],
         DeviceSpec("CPU_FAST", plugin="CPU", precision="bf16", threads=1),

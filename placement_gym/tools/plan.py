@@ -29,9 +29,18 @@ from placement_gym.placement import Placement
 from placement_gym.problem import Problem
 from placement_gym.progress import progress_bar
 from placement_gym.solvers.cuts import minimum_cut
+from placement_gym.solvers.fill import fill_in_order, pipeline_parallel
 from placement_gym.solvers.milp import serial_program
 from placement_gym.tools.granularity import DEFAULT_GRANULARITY, build_backend_to_split
 from placement_gym.tools.interruption import explain_interrupt
+from placement_gym.tools.memory import (
+    charge_copies,
+    check_room,
+    describe_fit,
+    explain_excess,
+    report_memory,
+    weigh_units,
+)
 
 Document = dict[str, Any]
 
@@ -47,11 +56,13 @@ class Candidate:
         label: Its name in tables.
         assignment: (n_units,) device indices.
         predicted_ms: Latency by the twin.
+        also: Other names of the same placement.
     """
 
     label: str
     assignment: IntArray
     predicted_ms: float
+    also: tuple[str, ...] = ()
 
     @property
     def alone(self) -> bool:
@@ -73,8 +84,10 @@ def plan(
     """Find the placement to deploy: solved on a profile, and measured before it is handed over.
 
     Candidates are the solvers' placements, the best prefix and window by the twin, and every
-    single device. All are measured side by side. The plan is the fastest split if it beats every
-    single device that may run the model by more than the noise, else the fastest single device.
+    single device; where memory is limited also those that fill devices in order, as other tools
+    and HETERO's ``PIPELINE_PARALLEL`` do. All that fit are measured side by side. The plan is the
+    fastest split if it beats every single device that may run the model by more than the noise,
+    else the fastest single device.
     ``out`` gets ``plan-MODEL.json``, the placement; ``plan-MODEL-report.json``; and a picture.
 
     Args:
@@ -92,14 +105,16 @@ def plan(
     Returns:
         ``model``, ``devices``, ``notes``, ``plan`` (the row's label), ``verdict``, ``bound_ms`` of
         the profile's model, ``wall_s``, ``file`` and ``rows``: for each candidate ``label``,
-        ``alone`` (a single device), ``predicted_ms``, ``error`` (why it was not measured, or an
-        empty string), ``doubt`` (why its measurement decides nothing, or an empty string), and,
-        None where there is an error, ``measured_ms``, ``speedup`` over the fastest feasible single
-        device, ``noise``, ``n_submodels``, and for a model with state ``prefill_ms`` and
-        ``token_ms``.
+        ``alone`` (a single device), ``also`` (other candidates that are the same placement),
+        ``predicted_ms``, ``error`` (why it was not measured, or an empty string), ``doubt`` (why
+        its measurement decides nothing, or an empty string), and, None where there is an error,
+        ``measured_ms``, ``speedup`` over the fastest feasible single device, ``noise``,
+        ``n_submodels``, and for a model with state ``prefill_ms`` and ``token_ms``; and
+        ``memory``, see ``report_memory``.
 
     Raises:
-        UserError: ``out`` cannot be written, or the problem cannot be split or profiled.
+        UserError: ``out`` cannot be written, the problem cannot be split or profiled, or all
+            devices together cannot hold the model.
         EngineError: No candidate fits and runs.
     """
     started = perf_counter()
@@ -107,12 +122,13 @@ def plan(
     backend, notes = build_backend_to_split(
         model, devices, granularity, QUICK, quiet, shapes, scenario
     )
+    problem = backend.problem
+    check_room(problem)
     with closing(backend), explain_interrupt(backend, quick=True):
-        twin = SimulatedBackend(backend.problem, load_or_measure(backend, refresh, quiet, True))
+        twin = SimulatedBackend(problem, load_or_measure(backend, refresh, quiet, True))
         candidates, bound_ms = propose_candidates(twin, time_limit_s)
         with closing(with_enough_repeats(backend, candidates)) as thorough:
             measured, errors = measure(thorough, candidates, quiet)
-    problem = backend.problem
     rows = make_rows(candidates, measured, errors)
     label = choose(rows)
     name = f"plan-{safe_name(problem.units.graph.model)}"
@@ -120,13 +136,17 @@ def plan(
         {
             "model": problem.units.graph.model,
             "devices": problem.device_names,
-            "notes": [*collect_cautions(problem.devices), *notes],
+            "notes": [*collect_cautions(problem.devices), *notes, *describe_fit(problem)],
             "plan": label,
             "verdict": summarize(rows, label),
             "bound_ms": bound_ms,
             "wall_s": perf_counter() - started,
             "file": str(folder / f"{name}.json"),
             "rows": rows,
+            "memory": report_memory(
+                problem,
+                {name: one.assignment for one in candidates for name in (one.label, *one.also)},
+            ),
         }
     )
     chosen = next(candidate for candidate in candidates if candidate.label == label)
@@ -148,6 +168,12 @@ def propose_candidates(
     solved = serial_program(problem, costs, time_limit_s)
     if solved.assignment is not None:
         named.append(("milp", solved.assignment))
+        if explain_excess(problem, solved.assignment):
+            apart = serial_program(charge_copies(problem), costs, time_limit_s).assignment
+            named += [] if apart is None else [("milp, copies charged", apart)]
+    if problem.limited:
+        named.append(("fill-in-order", fill_in_order(problem, costs)))
+        named.append(("PIPELINE_PARALLEL", pipeline_parallel(problem, weigh_units(problem))))
     if len(problem.devices) == 2 and problem.supports_all and not problem.limited:
         cut = minimum_cut(problem.units, costs).assignment
         assert cut is not None  # there always is one
@@ -159,7 +185,10 @@ def propose_candidates(
     distinct: dict[bytes, Candidate] = {}
     for label, assignment in named:
         predicted_ms = twin.evaluate_ignoring_limits(assignment).latency_ms
-        distinct.setdefault(assignment.tobytes(), Candidate(label, assignment, predicted_ms))
+        found = Candidate(label, assignment, predicted_ms)
+        first = distinct.setdefault(assignment.tobytes(), found)
+        if label not in first.also and label != first.label:
+            distinct[assignment.tobytes()] = replace(first, also=(*first.also, label))
     return list(distinct.values()), solved.bound_ms
 
 
@@ -182,7 +211,11 @@ def measure(
     Returns:
         Label -> measurement of the candidates that ran, and label -> error of the others.
     """
-    errors = {c.label: backend.infeasibility(c.assignment) for c in candidates}
+    errors = {
+        c.label: backend.infeasibility(c.assignment)
+        or explain_excess(backend.problem, c.assignment)
+        for c in candidates
+    }
     allowed = [candidate for candidate in candidates if not errors[candidate.label]]
     allowed.sort(key=lambda candidate: (not candidate.alone, candidate.predicted_ms))
     with progress_bar(None, "", quiet) as progress:
@@ -219,6 +252,7 @@ def make_rows(
         {
             "label": candidate.label,
             "alone": candidate.alone,
+            "also": list(candidate.also),
             "predicted_ms": candidate.predicted_ms,
             "error": errors.get(candidate.label, ""),
             **measured_values(measured.get(candidate.label), best),
