@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from placement_gym.cli.bench import add_bench
 from placement_gym.cli.compare import add_compare
+from placement_gym.cli.export import add_export
 from placement_gym.cli.measure import (
     add_evaluate,
     add_fidelity,
@@ -56,6 +57,7 @@ def make_parser() -> argparse.ArgumentParser:
     add_compare(commands.add_parser("compare", help="compare agents on one model"))
     add_evaluate(commands.add_parser("evaluate", help="measure a saved placement again"))
     add_plan(commands.add_parser("plan", help="find the placement to deploy, in a minute"))
+    add_export(commands.add_parser("export", help="write a placement for OpenVINO alone"))
     add_place(commands.add_parser("place", help="place a model with the sequential placer"))
     add_pretrain(commands.add_parser("pretrain", help="train the sequential placer"))
     add_view(commands.add_parser("view", help="write a page to explore placements in a browser"))

@@ -51,6 +51,11 @@ def add_plan(command: Command) -> None:
         help="for the solver (default: %(default)s)",
     )
     command.add_argument("--refresh", action="store_true", help="profile again")
+    command.add_argument(
+        "--export",
+        metavar="FOLDER",
+        help="also write the plan for OpenVINO alone: model, affinities and a script",
+    )
     add_out(command)
     add_json(command)
     set_command(command, run_plan, PROFILE_KEPT)
@@ -124,11 +129,14 @@ def run_plan(options: argparse.Namespace) -> int:
         refresh=options.refresh,
         shapes=options.shape,
         scenario=options.scenario,
+        export=options.export,
     )
     if options.json:
         print(json.dumps(document))
     else:
         Console().print(plan_table(document))
+        if options.export:
+            print(f"For OpenVINO alone: {options.export}/run.py")
     return 0
 
 

@@ -31,6 +31,7 @@ from placement_gym.progress import progress_bar
 from placement_gym.solvers.cuts import minimum_cut
 from placement_gym.solvers.fill import fill_in_order, pipeline_parallel
 from placement_gym.solvers.milp import serial_program
+from placement_gym.tools.export import export_placement
 from placement_gym.tools.granularity import DEFAULT_GRANULARITY, build_backend_to_split
 from placement_gym.tools.interruption import explain_interrupt
 from placement_gym.tools.memory import (
@@ -80,6 +81,7 @@ def plan(
     quiet: bool = False,
     shapes: Shapes | None = None,
     scenario: str | None = None,
+    export: str | Path | None = None,
 ) -> Document:
     """Find the placement to deploy: solved on a profile, and measured before it is handed over.
 
@@ -101,6 +103,8 @@ def plan(
         quiet: Show no progress.
         shapes: As for ``gym.make``.
         scenario: As for ``gym.make``.
+        export: Folder that also gets what OpenVINO alone needs to run the plan; see
+            ``export_placement``.
 
     Returns:
         ``model``, ``devices``, ``notes``, ``plan`` (the row's label), ``verdict``, ``bound_ms`` of
@@ -119,6 +123,8 @@ def plan(
     """
     started = perf_counter()
     folder = make_output_folder(out)
+    if export is not None:
+        make_output_folder(export)
     backend, notes = build_backend_to_split(
         model, devices, granularity, QUICK, quiet, shapes, scenario
     )
@@ -152,6 +158,8 @@ def plan(
     chosen = next(candidate for candidate in candidates if candidate.label == label)
     with keep_if_possible("the plan's report"):
         write_report(document, problem, chosen.assignment, folder)
+    if export is not None:
+        export_placement(Placement.of(problem, chosen.assignment), export, model, shapes)
     return document
 
 
