@@ -127,6 +127,9 @@ class DeviceSpec:
                 "NUM_STREAMS": 1,
                 "ENABLE_CPU_PINNING": False,
             }
+        if self.kind == "CPU" and self.precision == "f32":
+            # By default the CPU rounds caches to f16 where it fuses attention, and only there.
+            fixed["KV_CACHE_PRECISION"] = "f32"
         return fixed | dict(self.properties)
 
     def to_json(self) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import closing
 from itertools import combinations
@@ -206,11 +207,14 @@ def fit_costs(
         placements: The measured assignments, every device alone among them where it can be.
         measurements: The measurements of ``placements``, in the same order.
     """
-    pairs = [(a, m) for a, m in zip(placements, measurements, strict=True) if m.feasible]
+    measured = list(zip(placements, measurements, strict=True))
+    pairs = [(a, m) for a, m in measured if m.feasible]
     if len(pairs) < n_needed(problem):
+        reasons = Counter(m.error for _, m in measured if m.error).most_common(1)
+        why = f": {reasons[0][0]}" if reasons else ""
         raise EngineError(
-            f"only {len(pairs)} placements could be measured, and a profile needs "
-            f"{n_needed(problem)}: no profile"
+            f"no profile: it needs {n_needed(problem)} measured placements, and {len(pairs)} of "
+            f"{len(measured)} ran{why}"
         )
     n_devices = len(problem.devices)
     links = list(combinations(range(n_devices), 2))
