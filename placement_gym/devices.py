@@ -13,6 +13,7 @@ from placement_gym.arrays import MAX_DEVICES
 from placement_gym.errors import UserError, suggest, unknown_name, warn_user
 from placement_gym.files import FileError
 from placement_gym.properties import PRECISION_PROPERTIES, check_properties
+from placement_gym.testbeds import describe_testbed
 
 if TYPE_CHECKING:
     import openvino as ov
@@ -162,13 +163,13 @@ TESTBED = (DeviceSpec("CPU", threads=1), DeviceSpec("CPU_FAST", plugin="CPU"))
 PRESETS: dict[str, tuple[DeviceSpec, ...]] = {
     "cpu-testbed": TESTBED,
     "cpu-testbed-limited": (TESTBED[0], replace(TESTBED[1], weight_share=0.5)),
-    "cpu-testbed-tight": (
-        replace(TESTBED[0], weight_share=0.6),
-        replace(TESTBED[1], threads=1, weight_share=0.6),
-    ),
     "cpu-testbed-bf16": (
         TESTBED[0],
         DeviceSpec("CPU_FAST", plugin="CPU", precision="bf16", threads=1),
+    ),
+    "cpu-p+e": (
+        DeviceSpec("CPU_P", plugin="CPU", properties={"SCHEDULING_CORE_TYPE": "PCORE_ONLY"}),
+        DeviceSpec("CPU_E", plugin="CPU", properties={"SCHEDULING_CORE_TYPE": "ECORE_ONLY"}),
     ),
     "cpu+igpu": (DeviceSpec("CPU"), DeviceSpec("GPU", roofline="iGPU")),
     "cpu+dgpu": (DeviceSpec("CPU"), DeviceSpec("GPU")),
@@ -193,8 +194,9 @@ def parse_devices(devices: DevicesArgument) -> tuple[DeviceSpec, ...]:
     """Return device specifications from a preset, names, a JSON file or specifications.
 
     Args:
-        devices: A preset's name, comma-separated OpenVINO names, the path of a JSON file with a
-            list, or a list of names, dictionaries or ``DeviceSpec``.
+        devices: A preset's name, also ``"cpu-testbed-3"`` (see ``describe_testbed``);
+            comma-separated OpenVINO names; the path of a JSON file with a list; or a list of
+            names, dictionaries or ``DeviceSpec``.
 
     Raises:
         ValueError: No device, a name given twice, or a malformed specification or file.
@@ -203,6 +205,9 @@ def parse_devices(devices: DevicesArgument) -> tuple[DeviceSpec, ...]:
         return parse_list(devices or ())
     if devices in PRESETS:
         return PRESETS[devices]
+    testbed = describe_testbed(devices)
+    if testbed is not None:
+        return parse_list(testbed)
     if Path(devices).suffix == ".json":
         return load_devices(Path(devices))
     return parse_list(devices.split(","))

@@ -76,6 +76,8 @@ def add_profile(command: Command) -> None:
 def add_fidelity(command: Command) -> None:
     """Add the arguments of ``placement-gym fidelity``."""
     add_model(command)
+    add_shapes(command)
+    add_scenario(command)
     add_devices(command)
     add_granularity(command)
     command.add_argument(
@@ -180,6 +182,8 @@ def run_fidelity(options: argparse.Namespace) -> int:
         n_placements=options.placements,
         out=options.out,
         refresh=options.refresh,
+        shapes=options.shape,
+        scenario=options.scenario,
     )
     if options.json:
         print(json.dumps(document))

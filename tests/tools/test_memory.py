@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,12 @@ import pytest
 from by_hand import cost_table, made_graph
 from rich.console import Console
 
+from placement_gym.backends.measured.backend import MeasuredBackend
+from placement_gym.backends.measured.build import build_measured_backend
+from placement_gym.backends.measured.hetero import Partition, set_affinities
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.cli.tables import memory_tables
+from placement_gym.costs.analytic import analytic
 from placement_gym.devices import DeviceSpec
 from placement_gym.errors import UserError
 from placement_gym.graph.extract import extract
@@ -33,6 +38,7 @@ TABLE = 4096 * 256 * 4
 """Bytes of gpt's table of tokens, which the embedding and the head read."""
 
 
+@cache
 def gpt_problem(limits: tuple[float | None, float | None] = (None, None)) -> Problem:
     units = group(extract(load("gpt"), "folded", "chat-8-4"), "op")
     devices = tuple(
@@ -42,9 +48,39 @@ def gpt_problem(limits: tuple[float | None, float | None] = (None, None)) -> Pro
     return Problem(units, devices, np.ones((len(units), 2), dtype=np.bool_))
 
 
-@pytest.fixture(scope="module")
-def gpt() -> Problem:
-    return gpt_problem()
+def test_devices_hold_the_constants_of_the_compiled_model() -> None:
+    problem = gpt_problem()
+    thirds = np.arange(problem.n_units) * 3 // problem.n_units % 2
+    model, graph = load("gpt"), problem.units.graph
+    partition = Partition.of(graph, thirds[problem.units.of_operator], problem.devices, alias=False)
+    set_affinities(model, graph, partition)
+    found = dict.fromkeys(problem.device_names, 0)
+    for node in model.get_ops():
+        if node.get_type_name() == "Constant":
+            found[node.get_rt_info()["affinity"].astype(str)] += node.get_byte_size()
+    held = count_held(problem, thirds).weights.tolist()
+    assert held == pytest.approx(list(found.values()), abs=1000)  # shapes are folded
+
+
+@pytest.mark.slow
+def test_decoder_that_fits_no_device_decodes_32_tokens_within_the_limits() -> None:
+    backend = build_measured_backend(
+        "gpt", "cpu-testbed-2-tight", isolate=False, scenario="chat-16-32", granularity="fused"
+    )
+    assert isinstance(backend, MeasuredBackend)
+    problem = backend.problem
+    assert len(describe_fit(problem)) == 2
+    costs = analytic(problem.units.graph, problem.devices)
+    found, _ = propose_candidates(SimulatedBackend(problem, costs), 10.0)
+    splits = [one.assignment for one in found if not explain_excess(problem, one.assignment)]
+    assert splits
+    split = backend.compile(splits[0])
+    assert (count_held(problem, splits[0]).weights > 0).all()
+    assert (count_held(problem, splits[0]).total <= problem.limits_bytes).all()
+    expected, outputs = backend.reference.outputs(), split.outputs()
+    assert len(outputs) == 33
+    assert max(float(np.abs(a - b).max()) for a, b in zip(outputs, expected, strict=True)) < 1e-5
+    backend.close()
 
 
 def shared_problem(limits: tuple[int | None, int | None] = (None, None)) -> Problem:
@@ -61,7 +97,8 @@ def shared_problem(limits: tuple[int | None, int | None] = (None, None)) -> Prob
     return Problem(group(graph, "op"), devices, np.ones((4, 2), dtype=np.bool_))
 
 
-def test_a_cache_counts_apart_from_weights(gpt: Problem) -> None:
+def test_a_cache_counts_apart_from_weights() -> None:
+    gpt = gpt_problem()
     held = count_held(gpt, gpt.single(1))
     layers, heads, width, tokens = 4, 4, 64, 8 + 4
     assert held.state.tolist() == [0, layers * 2 * heads * width * tokens * 4]
@@ -69,7 +106,8 @@ def test_a_cache_counts_apart_from_weights(gpt: Problem) -> None:
     assert held.total.sum() == gpt.unit_bytes.sum()
 
 
-def test_a_weight_that_two_devices_read_is_held_by_both(gpt: Problem) -> None:
+def test_a_weight_that_two_devices_read_is_held_by_both() -> None:
+    gpt = gpt_problem()
     n = gpt.n_units
     halves = (np.arange(n) >= n // 2).astype(np.int64)
     held = count_held(gpt, halves)
