@@ -40,27 +40,20 @@ def image(library: str, name: str, size: int = 96, **options: Any) -> Callable[[
             import torchvision
 
             model = torchvision.models.get_model(name, weights=None, **options)
-        return convert(model, {"x": torch.rand(1, 3, size, size)}, folder, by_name=False)
+        return convert(model, {"x": torch.rand(1, 3, size, size)}, folder)
 
     return build
 
 
-def encoder(config: str, head: str, inputs: Callable[[Any], Row], **options: Any) -> Any:
-    """A network of transformers without state."""
-
-    def build(folder: Path) -> Path:
-        import torch
-        import transformers
-
-        torch.manual_seed(0)
-        built = getattr(transformers, head)(getattr(transformers, config)(**options))
-        return convert(built, inputs(torch), folder)
-
-    return build
-
-
-def decoder(config: str, head: str, **options: Any) -> Callable[[Path], Path]:
-    """A language model of transformers, exported with its state as `optimum-cli export` does."""
+def exported(
+    config: str,
+    head: str,
+    task: str = "text-generation-with-past",
+    file: str = "openvino_model.xml",
+    shapes: dict[str, list[int]] | None = None,
+    **options: Any,
+) -> Callable[[Path], Path]:
+    """A network of transformers, exported as by `optimum-cli export openvino --task TASK`."""
 
     def build(folder: Path) -> Path:
         import torch
@@ -70,18 +63,19 @@ def decoder(config: str, head: str, **options: Any) -> Callable[[Path], Path]:
         torch.manual_seed(0)
         made = getattr(transformers, head)(getattr(transformers, config)(**options))
         made.save_pretrained(folder / "torch")
-        main_export(folder / "torch", folder, task="text-generation-with-past")
-        return folder / "openvino_model.xml"
+        main_export(folder / "torch", folder, task=task)
+        if shapes:
+            (folder / "shapes.json").write_text(json.dumps(shapes))
+        return folder / file
 
     return build
 
 
-def convert(model: Any, inputs: Row, folder: Path, by_name: bool = True) -> Path:
+def convert(model: Any, inputs: Row, folder: Path) -> Path:
     """Trace a torch module; its sizes stay dynamic, and ``shapes.json`` binds them."""
     import openvino as ov
 
-    example = inputs if by_name else tuple(inputs.values())
-    converted = ov.convert_model(model.eval(), example_input=example)
+    converted = ov.convert_model(model.eval(), example_input=tuple(inputs.values()))
     ov.save_model(converted, folder / "model.xml", compress_to_fp16=False)
     names = [port.get_node().get_friendly_name() for port in converted.inputs]
     sizes = [list(tensor.shape) for tensor in inputs.values()]
@@ -89,10 +83,7 @@ def convert(model: Any, inputs: Row, folder: Path, by_name: bool = True) -> Path
     return folder / "model.xml"
 
 
-def tokens(*names: str) -> Callable[[Any], Row]:
-    return lambda torch: {name: torch.ones(1, 16, dtype=torch.long) for name in names}
-
-
+TOKENS = {"input_ids": [1, 16], "attention_mask": [1, 16]}
 WIDTH = {"hidden_size": 128, "intermediate_size": 256, "num_hidden_layers": 4, "vocab_size": 2048}
 HEADS = {"num_attention_heads": 4}
 GROUPED = WIDTH | HEADS | {"num_key_value_heads": 2}
@@ -101,7 +92,8 @@ WHISPER = {"d_model": 128, "encoder_layers": 2, "decoder_layers": 2, "vocab_size
            "encoder_attention_heads": 4, "decoder_attention_heads": 4, "encoder_ffn_dim": 256,
            "decoder_ffn_dim": 256, "num_mel_bins": 80, "max_source_positions": 100,
            "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2,
-           "decoder_start_token_id": 1}  # fmt: skip
+           "decoder_start_token_id": 1, "suppress_tokens": None,
+           "begin_suppress_tokens": None}  # fmt: skip
 MODELS: dict[str, tuple[str, Callable[[Path], Path]]] = {
     **{
         name: ("torchvision", image("torchvision", name))
@@ -115,25 +107,25 @@ MODELS: dict[str, tuple[str, Callable[[Path], Path]]] = {
     "poolformer_s12": ("timm", image("timm", "poolformer_s12")),
     "levit_128s": ("timm", image("timm", "levit_128s", 224)),
     "mobilevit_xxs": ("timm", image("timm", "mobilevit_xxs")),
-    "bert": ("transformers", encoder("BertConfig", "BertModel",
-                                     tokens("input_ids", "attention_mask"), **WIDTH, **HEADS)),
-    "t5": ("transformers", encoder("T5Config", "T5ForConditionalGeneration",
-                                   tokens("input_ids", "decoder_input_ids"),
-                                   use_cache=False, **T5)),
-    "whisper": ("transformers", encoder(
-        "WhisperConfig", "WhisperForConditionalGeneration",
-        lambda torch: {"input_features": torch.rand(1, 80, 200),
-                       "decoder_input_ids": torch.ones(1, 8, dtype=torch.long)},
-        use_cache=False, **WHISPER)),
-    "gpt2": ("transformers", decoder("GPT2Config", "GPT2LMHeadModel", n_layer=4, n_embd=256,
+    "bert": ("transformers", exported("BertConfig", "BertModel", "feature-extraction",
+                                      shapes=TOKENS | {"token_type_ids": [1, 16]},
+                                      **WIDTH, **HEADS)),
+    "t5": ("transformers", exported("T5Config", "T5ForConditionalGeneration",
+                                    "text2text-generation-with-past",
+                                    "openvino_encoder_model.xml", TOKENS, **T5)),
+    "whisper": ("transformers", exported("WhisperConfig", "WhisperForConditionalGeneration",
+                                         "automatic-speech-recognition-with-past",
+                                         "openvino_encoder_model.xml",
+                                         {"input_features": [1, 80, 200]}, **WHISPER)),
+    "gpt2": ("transformers", exported("GPT2Config", "GPT2LMHeadModel", n_layer=4, n_embd=256,
                                      n_head=4, vocab_size=4096)),
-    "llama": ("transformers", decoder("LlamaConfig", "LlamaForCausalLM", **GROUPED)),
-    "qwen3": ("transformers", decoder("Qwen3Config", "Qwen3ForCausalLM", head_dim=32, **GROUPED)),
-    "mixtral": ("transformers", decoder("MixtralConfig", "MixtralForCausalLM",
+    "llama": ("transformers", exported("LlamaConfig", "LlamaForCausalLM", **GROUPED)),
+    "qwen3": ("transformers", exported("Qwen3Config", "Qwen3ForCausalLM", head_dim=32, **GROUPED)),
+    "mixtral": ("transformers", exported("MixtralConfig", "MixtralForCausalLM",
                                         num_local_experts=4, **GROUPED)),
-    "mamba": ("transformers", decoder("MambaConfig", "MambaForCausalLM", hidden_size=128,
+    "mamba": ("transformers", exported("MambaConfig", "MambaForCausalLM", hidden_size=128,
                                       state_size=8, num_hidden_layers=4, vocab_size=2048)),
-    "gemma": ("transformers", decoder("GemmaConfig", "GemmaForCausalLM", head_dim=32, **GROUPED)),
+    "gemma": ("transformers", exported("GemmaConfig", "GemmaForCausalLM", head_dim=32, **GROUPED)),
 }  # fmt: skip
 
 
