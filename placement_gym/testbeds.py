@@ -9,16 +9,16 @@ from placement_gym.arrays import MAX_DEVICES
 from placement_gym.errors import UserError
 
 NAME = re.compile(r"cpu-testbed-(?P<number>\d{1,4})(?P<tight>-tight)?")
-TOGETHER = 1.2
-"""Times the model's weights that all devices of a tight test bed hold together."""
+TOGETHER = 1.5
+"""Times the model's weights that the devices of a tight test bed hold together."""
 
 
 def describe_testbed(name: str) -> list[dict[str, Any]] | None:
     """The fields of the devices of ``"cpu-testbed-3"`` or ``"cpu-testbed-3-tight"``.
 
     They are virtual devices of one CPU with one thread each, ``CPU``, ``CPU_2``, ``CPU_3``. Those
-    of a tight test bed hold 1.2 times the weights of the model together, each as much as the
-    others, so that none holds the model.
+    of a tight test bed hold 1.5 times the weights of the model together, each as much as the
+    others, so that none holds the model, and there is room for copies of weights.
 
     Returns:
         None if it is not such a name.

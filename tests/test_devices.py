@@ -227,7 +227,7 @@ def test_test_bed_has_as_many_devices_as_its_name_says() -> None:
 
 def test_devices_of_a_tight_test_bed_hold_the_model_only_together() -> None:
     limits = [device.limit_bytes(1000) for device in parse_devices("cpu-testbed-4-tight")]
-    assert limits == [300.0] * 4
+    assert limits == [375.0] * 4
 
 
 @pytest.mark.parametrize("name", ["cpu-testbed-1", "cpu-testbed-0-tight", "cpu-testbed-4000"])

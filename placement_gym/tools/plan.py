@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -177,8 +178,8 @@ def propose_candidates(
     if solved.assignment is not None:
         named.append(("milp", solved.assignment))
         if explain_excess(problem, solved.assignment):
-            apart = serial_program(charge_copies(problem), costs, time_limit_s).assignment
-            named += [] if apart is None else [("milp, copies charged", apart)]
+            counted = serial_program(charge_copies(problem), costs, time_limit_s).assignment
+            named += [] if counted is None else [("milp, copies counted", counted)]
     if problem.limited:
         named.append(("fill-in-order", fill_in_order(problem, costs)))
         named.append(("PIPELINE_PARALLEL", pipeline_parallel(problem, weigh_units(problem))))
@@ -188,8 +189,9 @@ def propose_candidates(
         named.append(("min-cut", cut))
     for label, placements in (("prefix", prefixes(problem)), ("window", windows(problem))):
         latency_ms, feasible = twin.evaluate_batch_exactly(placements)
-        if feasible.any():
-            named.append((label, placements[np.where(feasible, latency_ms, np.inf).argmin()]))
+        order = np.argsort(latency_ms, kind="stable")[: len(latency_ms) if problem.limited else 1]
+        fit = (i for i in order if feasible[i] and not explain_excess(problem, placements[i]))
+        named += [(label, placements[i]) for i in islice(fit, 1)]
     distinct: dict[bytes, Candidate] = {}
     for label, assignment in named:
         predicted_ms = twin.evaluate_ignoring_limits(assignment).latency_ms

@@ -94,8 +94,14 @@ def test_module_of_torch_runs_split() -> None:
     import torch
 
     torch.manual_seed(0)
-    layer = torch.nn.TransformerEncoderLayer(16, 2, 32, batch_first=True)
-    converted = ov.convert_model(layer.eval(), example_input=torch.rand(1, 6, 16))
+    parts = (
+        torch.nn.Linear(16, 32),
+        torch.nn.GELU(),
+        torch.nn.Linear(32, 16),
+        torch.nn.Softmax(-1),
+    )
+    module = torch.nn.Sequential(*parts, torch.nn.LayerNorm(16), torch.nn.Linear(16, 4))
+    converted = ov.convert_model(module.eval(), example_input=torch.rand(1, 6, 16))
     name = converted.inputs[0].get_any_name()
     check_split(converted, 3, {name: [1, 6, 16]})
 
@@ -127,11 +133,11 @@ def test_language_model_of_transformers_decodes_split(
 
 
 @pytest.mark.slow
-def test_encoder_of_transformers_runs_split() -> None:
+def test_encoder_of_transformers_runs_split(tmp_path: Path) -> None:
     transformers = pytest.importorskip("transformers", reason="needs transformers")
-    torch = pytest.importorskip("torch")
+    exporter = pytest.importorskip("optimum.exporters.openvino", reason="needs optimum-intel")
     config = transformers.BertConfig(**TINY, hidden_size=32, intermediate_size=64)
-    tokens = torch.ones(1, 8, dtype=torch.long)
-    example = {"input_ids": tokens, "attention_mask": tokens}
-    converted = ov.convert_model(transformers.BertModel(config).eval(), example_input=example)
-    check_split(converted, 3, {name: [1, 8] for name in example})
+    transformers.BertModel(config).save_pretrained(tmp_path / "torch")
+    exporter.main_export(tmp_path / "torch", tmp_path, task="feature-extraction")
+    names = ("input_ids", "attention_mask", "token_type_ids")
+    check_split(tmp_path / "openvino_model.xml", 3, {name: [1, 8] for name in names})
