@@ -1,6 +1,11 @@
-"""Names of agents and where their factories are; modules are imported when one is made."""
+"""Agents by name: where their factories are, and ``make``, which imports one and calls it."""
 
 from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from placement_gym.errors import unknown_name
 
 AGENTS: dict[str, str] = {
     "single-device": "agents.static:single_device",
@@ -41,3 +46,30 @@ AGENTS: dict[str, str] = {
     "post": "agents.post.agent:make",
     "sequential": "agents.sequential.agent:make",
 }
+
+
+def make(name: str, env: Any, seed: int = 0, **options: Any) -> Any:
+    """Make an agent with the settings that it is compared with.
+
+    ``placement-gym agents`` lists the names, ``placement-gym agents NAME`` the options of one.
+
+        agent = agents.make("hsdag", env)                   # tuned settings
+        agent = agents.make("hsdag", env, preset="paper")   # those of its publication
+        agent = agents.make("sequential", env)              # the network of this package
+
+    Args:
+        name: A key of ``AGENTS``.
+        env: The environment to place in.
+        seed: Seed of all random numbers.
+        options: Those of the agent's own ``make``.
+
+    Returns:
+        An object with ``predict``; one that searches or learns also has ``learn``.
+
+    Raises:
+        UserError: There is no such agent; the message suggests the nearest name.
+    """
+    if name not in AGENTS:
+        raise unknown_name("agent", name, AGENTS)
+    module, _, attribute = AGENTS[name].partition(":")
+    return getattr(import_module(module), attribute)(env, seed, **options)

@@ -17,7 +17,7 @@ from placement_gym.env import placement_env
 from placement_gym.errors import EngineError
 from placement_gym.problem import Problem
 from placement_gym.solvers import calls, cuts, fill, list_scheduling
-from placement_gym.solvers.balance import N_MOVES, balance_loads
+from placement_gym.solvers.balance import N_MOVES, balance_loads, find_start
 from placement_gym.solvers.milp import serial_program
 from placement_gym.solvers.pipelines.pipeline import exact_pipeline, linear_pipeline
 from placement_gym.solvers.solution import Solution
@@ -83,10 +83,10 @@ def dpl(env: gym.Env[Any, Any], seed: int) -> Fixed:
 
 
 def balance(env: gym.Env[Any, Any], seed: int, n_moves: int = N_MOVES) -> Fixed:
-    """Anneal the loads from ``linear_pipeline`` on; see ``solvers.balance.balance_loads``."""
+    """See ``solvers.balance.balance_loads``; it starts from ``find_start`` there."""
 
     def anneal(problem: Problem, costs: CostTable) -> IntArray:
-        return balance_loads(problem, costs, linear_pipeline(problem, costs), seed, n_moves)
+        return balance_loads(problem, costs, find_start(problem, costs), seed, n_moves)
 
     return solve(env, anneal)
 

@@ -2,13 +2,14 @@
 
 Each input is solved in a process of its own, with one thread and then with two. Seconds are of the
 processor unless they are wall time, because other work on the machine changes them less. They leave
-out reading the input and the start of Python, as does the memory. The inputs of latency have up to
-eight CPU cores.
+out the start of Python, reading the input and collecting its garbage, as does the memory. The
+inputs of latency have up to eight CPU cores.
 """
 
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import resource
 import subprocess
@@ -118,6 +119,8 @@ def solve(path: Path, threads: int) -> Run:
         def show(done: int, total: int) -> None:
             progress.update(progress.task_ids[0], completed=done, total=total)
 
+        gc.collect()
+        gc.freeze()
         started, cpu_started = perf_counter(), process_time()
         assignment = exact_pipeline(problem, costs, threads=threads, report=show)
         cpu_s, wall_s = process_time() - cpu_started, perf_counter() - started

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 PRECISIONS = ("f32", "f16", "bf16")
 MAX_NAME = 64
 MAX_THREADS = 4096
+KINDS = ("CPU", "GPU", "NPU")
 NATIVE_PRECISION = {"NPU": "f16"}
 MEMORY_PROPERTIES = ("GPU_DEVICE_TOTAL_MEM_SIZE", "NPU_DEVICE_TOTAL_MEM_SIZE")
 
@@ -241,11 +242,13 @@ def parse_list(items: Any) -> tuple[DeviceSpec, ...]:
     strange = [name for name in names if not set("+@%").isdisjoint(name)]
     if strange:
         raise UserError(
-            f"{strange[0]!r} is neither a device nor a preset: {sorted(PRESETS)}"
-            f"{suggest(strange[0], PRESETS)}"
+            f"{strange[0]!r} is neither a device nor a preset, of which there are "
+            f"{', '.join(sorted(PRESETS))}{suggest(strange[0], PRESETS)}"
         )
     if not all(names) or not names or len(set(names)) < len(names):
-        raise UserError(f"devices must be one or more distinct names, not {items!r:.200}")
+        twice = sorted({name for name in names if name and names.count(name) > 1})
+        why = f"{twice[0]!r} is named twice" if twice else "a name is empty"
+        raise UserError(f"devices must be distinct names, as in CPU,GPU: {why} in {items!r:.200}")
     return specs
 
 
@@ -277,10 +280,11 @@ def find_machine_devices(core: ov.Core, devices: DevicesArgument = None) -> tupl
     specs = parse_devices(available if devices is None else devices)
     for spec in specs:
         if (spec.plugin or spec.name) not in available and spec.name not in available:
+            near = suggest(spec.name, (*available, *TESTBED_PRESETS))
+            remedy = "; DevicePlacementSim-v0 simulates it" if spec.kind in KINDS else near
             raise UnknownDeviceError(
-                f"device {spec.name!r} is not available; this machine has {available} and can "
-                f"split its CPU by the presets {sorted(TESTBED_PRESETS)}"
-                f"{suggest(spec.name, (*available, *TESTBED_PRESETS))}"
+                f"device {spec.name!r} is not available; this machine has {', '.join(available)} "
+                f"and can split its CPU by the presets {', '.join(TESTBED_PRESETS)}{remedy}"
             )
     return tuple(read_memory_limit(core, spec) for spec in specs)
 

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Mapping
-from importlib import import_module
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import gymnasium as gym
 import numpy as np
-from gymnasium.envs.registration import EnvSpec, load_env_creator
 
 from placement_gym.arguments import (
     check_cache,
@@ -21,7 +17,6 @@ from placement_gym.arguments import (
 )
 from placement_gym.devices import DevicesArgument
 from placement_gym.env import DevicePlacementEnv
-from placement_gym.errors import UserError, unknown_name
 from placement_gym.models.shapes import Shapes
 from placement_gym.observation import Observation
 from placement_gym.wrappers import PerUnit
@@ -309,61 +304,3 @@ def simulated_per_unit(
 ) -> PerUnit:
     """``DevicePlacementPerUnitSim-v0``: as ``measured_per_unit``, around ``SimulatedEnv``."""
     return PerUnit(SimulatedEnv(reward=final_reward, **kwargs), start=start, reward=reward)
-
-
-ENV_OF_ENTRY_POINT: dict[Callable[..., Any], Callable[..., Any]] = {
-    measured_per_unit: MeasuredEnv,
-    simulated_per_unit: SimulatedEnv,
-}
-"""The environment that takes the further keywords of an entry point."""
-MAKE_KEYWORDS = {"max_episode_steps", "disable_env_checker"}
-"""Keywords of ``gym.make`` itself."""
-
-
-def check_kwargs(env_id: str, kwargs: Mapping[str, Any]) -> None:
-    """Raise if ``gym.make(env_id, **kwargs)`` would not accept a keyword.
-
-    Args:
-        env_id: Id of a registered environment, with or without ``"module:"`` before it.
-        kwargs: Further arguments of ``gym.make``; their values are not checked.
-
-    Raises:
-        UserError: The id or a keyword is unknown; the message suggests the nearest one.
-    """
-    entry_point = find_env_spec(env_id).entry_point
-    if entry_point is None:
-        return
-    creator = load_env_creator(entry_point) if isinstance(entry_point, str) else entry_point
-    known = accepted_keywords(creator)
-    for key in kwargs:
-        if known is not None and key not in known:
-            raise unknown_name(f"a keyword of {env_id}", key, known)
-
-
-def find_env_spec(env_id: str) -> EnvSpec:
-    """The registered spec of an id, with or without ``"module:"`` before it.
-
-    Raises:
-        UserError: The id is unknown; the message suggests the nearest one.
-    """
-    module, _, name = env_id.rpartition(":")
-    try:
-        if module:
-            import_module(module)
-        return gym.spec(name)
-    except gym.error.UnregisteredEnv:
-        ids = [known for known in gym.registry if known.startswith("DevicePlacement")]
-        raise unknown_name("env", name, ids) from None
-    except (gym.error.Error, ModuleNotFoundError) as error:
-        raise UserError(str(error)) from error
-
-
-def accepted_keywords(creator: Callable[..., Any]) -> set[str] | None:
-    """Return the keywords that ``gym.make`` takes for an entry point, or None if it takes any."""
-    parameters = inspect.signature(creator).parameters.values()
-    named = {one.name for one in parameters if one.kind is not one.VAR_KEYWORD}
-    if len(named) == len(parameters):
-        return named | MAKE_KEYWORDS
-    env = ENV_OF_ENTRY_POINT.get(creator)
-    further = None if env is None else accepted_keywords(env)
-    return None if further is None else named | further

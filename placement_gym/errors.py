@@ -8,6 +8,8 @@ from difflib import get_close_matches
 
 from placement_gym.texts import make_lines_printable
 
+FEW_NAMES = 12
+
 
 class PlacementGymError(Exception):
     """Any error that this package raises on purpose; its message is for the user."""
@@ -25,6 +27,15 @@ class PlacementGymWarning(UserWarning):
     """Something that a user should know before trusting a result."""
 
 
+def raise_interrupt(error: BaseException) -> None:
+    """Raise ``KeyboardInterrupt`` if that is what an error is: Ctrl-C in compiled code.
+
+    Numba's functions return with the interrupt pending, which Python reports as a ``SystemError``.
+    """
+    if isinstance(error, SystemError) and isinstance(error.__cause__, KeyboardInterrupt):
+        raise KeyboardInterrupt from None
+
+
 def warn_user(message: str) -> None:
     """Warn in one line, without the path and the source line of a caller inside the package."""
     warnings.warn_explicit(
@@ -38,7 +49,9 @@ def warn_user(message: str) -> None:
 
 
 def unknown_name(kind: str, name: object, known: Iterable[str]) -> UserError:
-    """The error for a name that is not known: it suggests the nearest one and lists all.
+    """The error for a name that is not known: it suggests the nearest one, or lists all.
+
+    A long list is left out where there is a nearest name.
 
     Args:
         kind: What the name should be, as in ``"reward"``.
@@ -46,7 +59,11 @@ def unknown_name(kind: str, name: object, known: Iterable[str]) -> UserError:
         known: The names that exist.
     """
     names = sorted(known)
-    return UserError(f"{kind} must be one of {names}, not {name!r:.200}{suggest(name, names)}")
+    listed, near = ", ".join(names), suggest(name, names)
+    if not near:
+        return UserError(f"{kind} must be one of {listed}, not {name!r:.200}")
+    all_names = f" It must be one of {listed}" if len(names) <= FEW_NAMES else ""
+    return UserError(f"{kind} cannot be {name!r:.200}{near}{all_names}")
 
 
 def suggest(name: object, known: Iterable[str]) -> str:

@@ -177,7 +177,10 @@ def make_output_folder(path: str | Path) -> Path:
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
-        raise UserError(f"cannot write results into {str(folder)!r}: {error}") from error
+        reason = error.strerror or error
+        if folder.exists() and not folder.is_dir():
+            reason = "it is a file; name a folder"
+        raise UserError(f"cannot write results into {str(folder)!r}: {reason}") from error
     return folder
 
 
@@ -196,6 +199,17 @@ def make_temporary_folder() -> Iterator[Path]:
         ) from error
     with folder as path:
         yield Path(path)
+
+
+def name_output_file(out: str | Path, name: str) -> Path:
+    """The file that ``--out`` means: a path with a suffix is the file, any other its folder.
+
+    Args:
+        out: A file or a folder.
+        name: The file's name in a folder.
+    """
+    path = Path(out)
+    return path if path.suffix and not path.is_dir() else path / name
 
 
 def check_output_file(path: str | Path) -> Path:

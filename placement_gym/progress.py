@@ -1,10 +1,13 @@
-"""Progress of long work, on standard error."""
+"""Progress of long work, on standard error: a bar, or a line now and then without a terminal."""
 
 from __future__ import annotations
 
+import sys
+import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 
 from rich.console import Console
 from rich.progress import (
@@ -20,6 +23,9 @@ from rich.text import Text
 
 from placement_gym.texts import make_printable
 
+FIRST_LINE_S, NEXT_LINE_S = 2.0, 30.0
+"""Seconds before the first line where there is no terminal, and between two lines."""
+
 
 class Description(ProgressColumn):
     """What is done now, which may be the name of a model: brackets in it are no markup."""
@@ -28,28 +34,73 @@ class Description(ProgressColumn):
         return Text(f"{make_printable(task.description):<24}")
 
 
+class Count(MofNCompleteColumn):
+    """Steps done and their total, or nothing where no total is known."""
+
+    def render(self, task: Task) -> Text:
+        return Text("") if task.total is None else super().render(task)
+
+
 @contextmanager
 def progress_bar(
-    total: int | None, unit: str, quiet: bool, counted: str = ""
+    total: int | None, unit: str, quiet: bool, counted: str = "", description: str = "starting"
 ) -> Iterator[Progress]:
     """Show a bar with one task on standard error; each warning is printed once.
+
+    Where standard error is not a terminal there is a line instead, after two seconds and then
+    every half minute.
 
     Args:
         total: Steps of the task, or None if unknown.
         unit: What a step is.
         quiet: Whether to show nothing.
         counted: What the task's field ``count`` counts beside the steps; empty shows no count.
+        description: What is done at first.
     """
+    console = Console(stderr=True)
     columns = (
         Description(),
         BarColumn(),
-        MofNCompleteColumn(),
+        Count(),
         TextColumn(unit),
         *([TextColumn(f"{{task.fields[count]}} {counted}")] if counted else []),
         TimeElapsedColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True), disable=quiet) as progress:
-        progress.add_task("starting", total=total, count=0)
-        with warnings.catch_warnings():
+    lines = not quiet and not console.is_terminal
+    with Progress(*columns, console=console, disable=quiet or lines) as progress:
+        progress.add_task(description, total=total, count=0)
+        task = progress.tasks[0]
+        with warnings.catch_warnings(), line_printer(task, unit, counted, lines):
             warnings.simplefilter("once")
             yield progress
+
+
+@contextmanager
+def line_printer(task: Task, unit: str, counted: str, active: bool) -> Iterator[None]:
+    """Print a line about a task now and then while the block runs, if ``active``."""
+    if not active:
+        yield
+        return
+    done = threading.Event()
+
+    def print_lines() -> None:
+        wait_s = FIRST_LINE_S
+        while not done.wait(wait_s):
+            print(describe_task(task, unit, counted), file=sys.stderr, flush=True)
+            wait_s = NEXT_LINE_S
+
+    printer = threading.Thread(target=print_lines, daemon=True)
+    printer.start()
+    try:
+        yield
+    finally:
+        done.set()
+        printer.join()
+
+
+def describe_task(task: Task, unit: str, counted: str) -> str:
+    """A task's progress in one line, as in ``"profiling: 3 of 40 measurements, 0:00:12"``."""
+    steps = "" if task.total is None else f"{task.completed:.0f} of {task.total:.0f} {unit}, "
+    count = f"{task.fields['count']} {counted}, " if counted else ""
+    elapsed = timedelta(seconds=round(task.elapsed or 0.0))
+    return f"{make_printable(task.description)}: {steps}{count}{elapsed}"

@@ -21,10 +21,10 @@ from stable_baselines3 import PPO
 from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
 import placement_gym  # noqa: F401  registers the ids
-from placement_gym.entry_points import check_kwargs
 from placement_gym.env import DevicePlacementEnv, placement_env
 from placement_gym.errors import UserError
 from placement_gym.graph.extract import extract
+from placement_gym.keywords import check_kwargs
 from placement_gym.models import load
 
 
@@ -129,7 +129,8 @@ def test_a_workloads_device_of_an_unknown_kind_is_refused(tmp_path: Path) -> Non
 def test_an_unknown_keyword_is_refused_with_the_nearest(
     env_id: str, keyword: str, nearest: str
 ) -> None:
-    with pytest.raises(UserError, match=f"{env_id}.*not '{keyword}'") as refusal:
+    name = env_id.removeprefix("placement_gym:")
+    with pytest.raises(UserError, match=f"argument of {name} .*'{keyword}'") as refusal:
         check_kwargs(env_id, {"model": "tiny", keyword: 1})
     assert not nearest or f"did you mean {nearest!r}?" in str(refusal.value)
 

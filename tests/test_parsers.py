@@ -28,7 +28,7 @@ from placement_gym.bench.report.known_latencies import FILE as REFERENCES
 from placement_gym.bench.report.known_latencies import load_references
 from placement_gym.bench.run.rows import ROWS, load_rows, load_runs, set_damaged_lines_aside
 from placement_gym.bench.study.spec import Study
-from placement_gym.cli.options import parse_seeds, parse_setting, positive_integer, positive_seconds
+from placement_gym.cli.values import parse_seeds, parse_setting, positive_integer, positive_seconds
 from placement_gym.costs.table import CostTable
 from placement_gym.costs.workloads import Workload, parse_counts
 from placement_gym.devices import parse_devices

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 
+from placement_gym.bench.opening import announce, choose_devices, open_env_to_split
 from placement_gym.bench.report import comparison
 from placement_gym.bench.report.drift import NOTE, correct_drift, median_device_ms
 from placement_gym.bench.report.known_latencies import find_known_latencies
@@ -33,10 +34,8 @@ from placement_gym.bench.study.executors import Serial
 from placement_gym.bench.study.runner import find_missing, run_tasks
 from placement_gym.bench.study.task import Task
 from placement_gym.devices import collect_cautions
-from placement_gym.errors import UserError
 from placement_gym.files import keep_if_possible, make_output_folder
-from placement_gym.graph.units import FEW_UNITS, FINER, count_units
-from placement_gym.texts import make_printable
+from placement_gym.progress import progress_bar
 
 DEFAULT_ENV = "DevicePlacement-v0"
 SINGLE_DEVICE = "single-device"
@@ -82,7 +81,8 @@ def compare(
             with ``predict``; None takes OpenVINO's own choice, random, random blocks, prefix and
             window.
         env_id: Id of the environment.
-        devices: As for ``gym.make``.
+        devices: As for ``gym.make``; None on a machine with one device means the preset
+            ``cpu-testbed-limited`` where latencies are measured: a split can win there.
         budget: Evaluations that each agent may use.
         seeds: Each agent runs with each seed; a number n means 0 to n - 1.
         out: Folder for the results.
@@ -106,10 +106,13 @@ def compare(
     check(EffortFields, {"budget": budget, "seeds": seeds})
     seeds = range(seeds) if isinstance(seeds, int) else list(dict.fromkeys(seeds))
     folder = make_output_folder(out)
+    devices, reason = choose_devices(env_id, devices)
     kwargs = {"model": model, "devices": devices, **(env_kwargs or {})}
     kwargs = {key: to_portable(value, folder) for key, value in kwargs.items()}
     with BenchEnvs() as envs:
-        bench_env, kwargs, notes = open_env_to_split(envs, env_id, kwargs)
+        with progress_bar(None, "", quiet, description=f"reading {kwargs['model']}"):
+            bench_env, kwargs, notes = open_env_to_split(envs, env_id, kwargs)
+        notes = [*reason, *notes]
         chosen = choose_agents(bench_env, agents)
         runs = plan_runs(bench_env, env_id, kwargs, chosen, seeds, budget)
         stale = find_stale_runs(bench_env, runs, folder)
@@ -131,9 +134,7 @@ def compare(
                 lambda on_evaluation: Serial(
                     envs, factories, on_evaluation, share_within_seed=True
                 ),
-                lambda task, row: comparison.save_placement(
-                    bench_env, row | {"label": labels[task.key]}, folder
-                ),
+                partial(keep_run, bench_env, labels, folder, quiet),
                 quiet,
             )
         except KeyboardInterrupt:
@@ -153,26 +154,19 @@ def compare(
     return document
 
 
-def open_env_to_split(
-    envs: BenchEnvs, env_id: str, kwargs: dict[str, Any]
-) -> tuple[BenchEnv, dict[str, Any], list[str]]:
-    """Make the environment; with finer units if the default ones are too few to split.
-
-    Returns:
-        The environment, its arguments, and notes for the reader.
-    """
-    bench_env, notes = envs.get(env_id, kwargs), []
-    finer = [] if "granularity" in kwargs else [*FINER.values()]
-    while bench_env.base.problem.n_units < FEW_UNITS and finer:
-        granularity = finer.pop(0)
-        with suppress(UserError):  # published workloads have no fused units
-            fine_env = envs.get(env_id, {**kwargs, "granularity": granularity})
-            found = count_units(bench_env.base.problem.units)
-            notes = [f"the default granularity leaves {found}: {granularity!r} is used"]
-            bench_env, kwargs = fine_env, {**kwargs, "granularity": granularity}
-    if bench_env.base.problem.n_units < FEW_UNITS:
-        notes.append(f"there is little to place: {count_units(bench_env.base.problem.units)}")
-    return bench_env, kwargs, notes
+def keep_run(
+    bench_env: BenchEnv,
+    labels: Mapping[str, str],
+    folder: Path,
+    quiet: bool,
+    task: Task,
+    row: Json,
+) -> None:
+    """Save the placement of a run that has ended, and print its result on standard error."""
+    labelled = row | {"label": labels[task.key]}
+    comparison.save_placement(bench_env, labelled, folder)
+    if not quiet:
+        print(comparison.describe_run(labelled), file=sys.stderr, flush=True)
 
 
 def choose_agents(bench_env: BenchEnv, agents: Sequence[Any] | None) -> list[AgentSpec]:
@@ -186,7 +180,7 @@ def choose_agents(bench_env: BenchEnv, agents: Sequence[Any] | None) -> list[Age
         agents = [*(ENGINE_AGENTS if bench_env.measured else ()), *SEARCH_AGENTS]
     chosen = [spec for spec in map(AgentSpec.of, agents) if spec.name != SINGLE_DEVICE]
     for spec in chosen:
-        spec.load()
+        spec.check()
     check_labels(chosen)
     check_objects(chosen)
     return chosen
@@ -255,24 +249,6 @@ def find_stale_runs(bench_env: BenchEnv, runs: Sequence[Run], folder: Path) -> d
         elif bench_env.measured and (row["host"], row["versions"].get("openvino")) != machine:
             stale[key] = "Runs of another machine or version of OpenVINO were replaced."
     return stale
-
-
-def announce(
-    bench_env: BenchEnv, tasks: Sequence[Task], missing: Sequence[Task], notes: Sequence[str]
-) -> None:
-    """Say on standard error what will run, before anything is measured."""
-    problem, done = bench_env.base.problem, len(tasks) - len(missing)
-    before = f", {done} of them in the folder already" if done else ""
-    console = Console(stderr=True)
-    for note in notes:
-        console.print(make_printable(note), highlight=False, markup=False)
-    console.print(
-        f"{make_printable(problem.units.graph.model)}: {problem.n_units} units on "
-        f"{', '.join(problem.device_names)}; {len(tasks)} runs of {tasks[0].budget} evaluations"
-        f"{before}",
-        highlight=False,
-        markup=False,
-    )
 
 
 def load_rows_of(

@@ -3,18 +3,34 @@
 from __future__ import annotations
 
 import argparse
+import json
+import sys
+from typing import Any, TextIO
 
-from placement_gym.cli.options import Command, positive_integer, positive_seconds, set_command
+from placement_gym.cli.options import add_json, add_out, set_command
+from placement_gym.cli.parser import Command, describe
+from placement_gym.cli.values import one_of, positive_integer, positive_seconds
+
+MAX_REASONS = 5
+EXECUTORS = ("auto", "serial", "processes", "ray")
 
 
 def add_bench(command: Command) -> None:
     """Add the sub-commands."""
-    commands = command.add_subparsers(required=True, metavar="COMMAND")
-    add_run(commands.add_parser("run", help="run a study, or what is missing of it"))
-    add_report(commands.add_parser("report", help="write a study's report.md and report.html"))
-    add_validate(commands.add_parser("validate", help="replay the placements of a study"))
-    add_publish(commands.add_parser("publish", help="compress a study's rows, to be committed"))
-    add_known(commands.add_parser("known", help="list or update best known latencies"))
+    describe(
+        command,
+        "Studies: many agents, problems and seeds, as a YAML file that is run, reported and "
+        "replayed.",
+        "bench run paper --out results/paper",
+        "bench run --help",
+        failure="a run failed, or a row is not valid",
+    )
+    add = command.add_commands()
+    add_run(add("run", "run a study, or what is missing of it"))
+    add_report(add("report", "write a study's report.md and report.html"))
+    add_validate(add("validate", "replay the placements of a study"))
+    add_publish(add("publish", "compress a study's rows, to be committed"))
+    add_known(add("known", "list or update best known latencies"))
 
 
 def add_study(command: Command) -> None:
@@ -26,12 +42,22 @@ def add_study(command: Command) -> None:
 
 
 def add_run(command: Command) -> None:
+    describe(
+        command,
+        "Run a study, or what FOLDER lacks of it. Each run that ends adds a line to "
+        "FOLDER/results.jsonl.",
+        "bench run paper --out results/paper --dry-run",
+        "bench run my_study.yaml --out results/mine --workers 4",
+        failure="a run failed",
+    )
     add_study(command)
-    command.add_argument("--out", required=True, help="folder for the results")
+    add_out(command, None)
     command.add_argument(
         "--executor",
+        type=one_of(EXECUTORS),
         default="auto",
-        help="serial, processes or ray; auto takes processes, a single one where latencies are "
+        metavar="|".join(EXECUTORS),
+        help="where runs are done; auto takes processes, a single one where latencies are "
         "measured (default: %(default)s)",
     )
     command.add_argument(
@@ -58,6 +84,7 @@ def add_run(command: Command) -> None:
         help="allow agents given as module:attribute to run, and agents to write logs where the "
         "study says; read the code first",
     )
+    add_json(command)
     set_command(
         command,
         run_run,
@@ -66,28 +93,57 @@ def add_run(command: Command) -> None:
 
 
 def add_report(command: Command) -> None:
+    describe(
+        command,
+        "Write report.md and report.html into the folder of a study's results: scores against the "
+        "best known placements, gaps to proven optima, and pictures.",
+        "bench report paper --out results/paper",
+    )
     add_study(command)
-    command.add_argument("--out", required=True, help="folder of the results")
+    add_out(command, None)
+    add_json(command)
     set_command(
         command, run_report, "the results in {out}/ are kept; rerun the command to report them"
     )
 
 
 def add_validate(command: Command) -> None:
-    command.add_argument("--out", required=True, help="folder of the results")
+    describe(
+        command,
+        "Make the environment of every row again and evaluate its placement: simulated latencies "
+        "must be the same, measured ones agree within noise.",
+        "bench validate --out results/paper",
+        failure="a row is not valid",
+    )
+    add_out(command, None)
+    add_json(command)
     set_command(
         command, run_validate, "the results in {out}/ are kept; rerun the command to start again"
     )
 
 
 def add_publish(command: Command) -> None:
+    describe(
+        command,
+        "Compress the rows of a study, so that they can be committed and anyone can recompute and "
+        "replay them.",
+        "bench publish paper --out results/paper --to docs/results/paper",
+    )
     add_study(command)
-    command.add_argument("--out", required=True, help="folder of the results")
+    add_out(command, None)
     command.add_argument("--to", required=True, help="folder for results.jsonl.xz")
+    add_json(command)
     set_command(command, run_publish, "the results in {out}/ are kept")
 
 
 def add_known(command: Command) -> None:
+    describe(
+        command,
+        "List the best known latency of each problem of the standard studies, or replace it where "
+        "a replay confirms a faster placement.",
+        "bench known",
+        "bench known --update results/paper",
+    )
     changes = command.add_mutually_exclusive_group()
     changes.add_argument(
         "--update",
@@ -103,6 +159,7 @@ def add_known(command: Command) -> None:
         default=10.0,
         help="seconds for one lower bound (default: %(default)s)",
     )
+    add_json(command)
     set_command(command, run_known, "every problem that was printed is kept")
 
 
@@ -116,8 +173,10 @@ def run_run(options: argparse.Namespace) -> int:
 
     study = Study.load(options.study)
     about = make_lines_printable(describe_study(study, options.out, options.retry_failed))
-    Console(stderr=True).print(about, highlight=False, markup=False)
+    if options.dry_run or not options.quiet:
+        Console(stderr=True).print(about, highlight=False, markup=False)
     if options.dry_run:
+        print_json(options, {"study": options.study, "about": about})
         return 0
     if study.code and not options.trust:
         raise UserError(
@@ -137,11 +196,15 @@ def run_run(options: argparse.Namespace) -> int:
         options.workers,
         options.address,
         options.retry_failed,
+        options.quiet,
         timeout_s=options.timeout,
     )
-    failed = [row for row in rows if row["error"]]
-    remedy = ": --retry-failed runs them again" if failed else ""
-    print(f"{len(rows)} rows in {options.out}/results.jsonl, {len(failed)} of them failed{remedy}")
+    failed, file = [row for row in rows if row["error"]], f"{options.out}/results.jsonl"
+    if not print_json(options, {"rows": len(rows), "failed": len(failed), "file": file}):
+        remedy = ": --retry-failed runs them again" if failed else ""
+        print(f"{len(rows)} rows in {file}, {len(failed)} of them failed{remedy}")
+    for line in list_reasons(failed):
+        print(make_lines_printable(line), file=sys.stderr)
     return 1 if failed else 0
 
 
@@ -150,8 +213,10 @@ def run_report(options: argparse.Namespace) -> int:
     from placement_gym.bench.study.spec import Study
 
     command = f"placement-gym bench run {options.study} --out {options.out}"
-    for path in report_study(Study.load(options.study), options.out, command):
-        print(path)
+    written = report_study(Study.load(options.study), options.out, command, options.quiet)
+    paths = [str(path) for path in written]
+    if not print_json(options, {"files": paths}):
+        print("\n".join(paths))
     return 0
 
 
@@ -159,14 +224,15 @@ def run_validate(options: argparse.Namespace) -> int:
     from placement_gym.bench.study.replay import validate
     from placement_gym.texts import make_printable
 
-    rows = wrong = 0
-    for verdict in validate(options.out):
+    rows, wrong = 0, list[dict[str, str]]()
+    for verdict in validate(options.out, options.quiet):
         rows += 1
         if verdict.error:
-            wrong += 1
+            wrong.append({"run": verdict.label, "key": verdict.key, "error": verdict.error})
             line = f"{verdict.label} ({verdict.key}): {verdict.error}"
-            print(make_printable(line), flush=True)
-    print(f"{rows - wrong} of {rows} rows are valid")
+            print(make_printable(line), file=output_of(options), flush=True)
+    if not print_json(options, {"rows": rows, "wrong": wrong}):
+        print(f"{rows - len(wrong)} of {rows} rows are valid")
     return 1 if wrong else 0
 
 
@@ -175,30 +241,58 @@ def run_publish(options: argparse.Namespace) -> int:
     from placement_gym.bench.study.spec import Study
 
     path, missing = publish_rows(Study.load(options.study), options.out, options.to)
-    print(f"{path}: {path.stat().st_size:,} bytes, {missing} runs of the study are missing")
+    size = path.stat().st_size
+    if not print_json(options, {"file": str(path), "bytes": size, "missing": missing}):
+        print(f"{path}: {size:,} bytes, {missing} runs of the study are missing")
     return 0
 
 
 def run_known(options: argparse.Namespace) -> int:
-    from rich.console import Console
-
     from placement_gym.bench.known import best_known
     from placement_gym.bench.known.table import describe_change, known_table
     from placement_gym.bench.known.update import update_bounds, update_values
+    from placement_gym.cli.tables import print_result
 
     if not options.update and not options.bounds:
-        Console().print(known_table(best_known.load_values(best_known.VALUES)))
+        values = best_known.load_values(best_known.VALUES)
+        print_result(
+            options,
+            {value.name: value.latency_ms for value in values},
+            lambda: known_table(values),
+        )
         return 0
     limit_s = options.time_limit
     changes = (
-        update_bounds(time_limit_s=limit_s)
+        update_bounds(time_limit_s=limit_s, quiet=options.quiet)
         if options.bounds
-        else update_values(options.update, time_limit_s=limit_s)
+        else update_values(options.update, time_limit_s=limit_s, quiet=options.quiet)
     )
     seen = changed = 0
     for change in changes:
         seen, changed = seen + 1, changed + (change.after is not change.before)
         for line in describe_change(change):
-            print(line, flush=True)
-    print(f"{changed} of {seen} problems changed in {best_known.VALUES}")
+            print(line, file=output_of(options), flush=True)
+    document = {"problems": seen, "changed": changed, "file": str(best_known.VALUES)}
+    if not print_json(options, document):
+        print(f"{changed} of {seen} problems changed in {best_known.VALUES}")
     return 0
+
+
+def list_reasons(failed: list[dict[str, Any]]) -> list[str]:
+    """A line for each reason why runs failed, a few at most, with the first run of it."""
+    first = {row["error"]: row for row in reversed(failed)}
+    lines = [f"{row['label']}, {row['model']}: {error}" for error, row in reversed(first.items())]
+    more = [f"and {len(lines) - MAX_REASONS} more reasons"] if len(lines) > MAX_REASONS else []
+    return lines[:MAX_REASONS] + more
+
+
+def print_json(options: argparse.Namespace, document: dict[str, Any]) -> bool:
+    """Print a document if JSON is asked for, and say whether it is."""
+    if options.json:
+        print(json.dumps(document))
+    return bool(options.json)
+
+
+def output_of(options: argparse.Namespace) -> TextIO:
+    """Where lines go that are printed on the way: standard output may be for JSON alone."""
+    return sys.stderr if options.json else sys.stdout

@@ -3,51 +3,69 @@
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 from collections.abc import Mapping
 from typing import Any
 
 from placement_gym.cli.options import (
-    Command,
     add_devices,
+    add_granularity,
     add_json,
     add_model,
     add_out,
     add_scenario,
     add_settings,
     add_shapes,
-    parse_seeds,
     set_command,
+    shape_arguments,
 )
+from placement_gym.cli.parser import Command, describe
+from placement_gym.cli.values import parse_seeds, positive_integer
 
-TABLE_WIDTH = 120
 SINGLE_DEVICE = "single-device"
 
 
 def add_compare(command: Command) -> None:
     """Add the command's arguments."""
+    describe(
+        command,
+        "Let agents place one model under equal budgets, measure what each found once more, and "
+        "say whether any split beats the best single device, which is always in the table. FOLDER "
+        "gets results.jsonl, the table, pictures and placements; runs that it holds are not done "
+        "again. The default takes a few minutes.",
+        "compare --model resnet",
+        "compare -m bert --env DevicePlacementSim-v0 --agents heft,hsdag",
+        failure="a run failed",
+    )
     add_model(command)
     add_shapes(command)
     add_scenario(command)
     command.add_argument(
         "--env", default="DevicePlacement-v0", help="environment id (default: %(default)s)"
     )
-    add_devices(command)
+    add_devices(
+        command,
+        "this machine's, or cpu-testbed-limited where it has one; simulated environments take "
+        "cpu+dgpu",
+    )
+    add_granularity(command, default="")
     command.add_argument(
         "--agents",
-        help="comma-separated names or module:attribute (random, random-blocks, prefix, window "
-        "and, where latencies are measured, OpenVINO's own choice); every single device is "
-        "always in the table",
+        help="names separated by commas, or module:attribute; `placement-gym agents` lists them "
+        "(default: random, random-blocks, prefix, window and, where latencies are measured, "
+        "OpenVINO's own choice)",
     )
     command.add_argument(
-        "--budget", type=int, default=10, help="evaluations per run (default: %(default)s)"
+        "--budget",
+        type=positive_integer,
+        default=10,
+        help="evaluations per run (default: %(default)s)",
     )
     command.add_argument(
         "--seeds",
         type=parse_seeds,
-        default="0",
-        help="comma-separated seeds and ranges, as in 0,1,2 or 0-2 (default: %(default)s)",
+        default="1",
+        help="a number of seeds, as in 5 for 0 to 4, or a list with ranges, as in 0,1,2 or 3-5 "
+        "(default: %(default)s)",
     )
     add_settings(
         command,
@@ -61,11 +79,11 @@ def add_compare(command: Command) -> None:
 
 
 def run_compare(options: argparse.Namespace) -> int:
-    from rich.console import Console
-
     from placement_gym.bench.compare import compare
     from placement_gym.bench.report.comparison import comparison_table
+    from placement_gym.cli.tables import print_result
 
+    granularity = {"granularity": options.granularity} if options.granularity else {}
     document = compare(
         model=options.model,
         agents=[name.strip() for name in options.agents.split(",")] if options.agents else None,
@@ -74,13 +92,12 @@ def run_compare(options: argparse.Namespace) -> int:
         budget=options.budget,
         seeds=options.seeds,
         out=options.out,
-        env_kwargs=dict(options.set) | shape_arguments(options),
+        env_kwargs=granularity | dict(options.set) | shape_arguments(options),
+        quiet=options.quiet,
     )
-    if options.json:
-        print(json.dumps(document))
-    elif document["rows"]:
-        wide = Console(width=None if sys.stdout.isatty() else TABLE_WIDTH)
-        wide.print(comparison_table(document))
+    if options.json or document["rows"]:
+        print_result(options, document, lambda: comparison_table(document))
+    if document["rows"] and not options.json:
         print(f"Rows, table, picture and placements are in {options.out}/")
     if document["interrupted"]:
         raise KeyboardInterrupt(
@@ -88,12 +105,6 @@ def run_compare(options: argparse.Namespace) -> int:
             "rerun the command to continue"
         )
     return 1 if any(map(has_failed, document["rows"])) else 0
-
-
-def shape_arguments(options: argparse.Namespace) -> dict[str, Any]:
-    """The arguments of ``gym.make`` that ``--shape`` and ``--scenario`` give, if they are given."""
-    given = {"shapes": options.shape, "scenario": options.scenario}
-    return {key: value for key, value in given.items() if value}
 
 
 def has_failed(row: Mapping[str, Any]) -> bool:

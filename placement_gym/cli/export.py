@@ -3,23 +3,41 @@
 from __future__ import annotations
 
 import argparse
+import json
 
-from placement_gym.cli.options import Command, add_shapes, set_command
+from placement_gym.cli.measure import SPLITS
+from placement_gym.cli.options import add_json, add_model, add_shapes, set_command
+from placement_gym.cli.parser import Command, describe
+from placement_gym.cli.values import one_of
 
 
 def add_export(command: Command) -> None:
     """Add the arguments of ``placement-gym export``."""
-    command.add_argument("placement", metavar="PLACEMENT", help="a placement file")
-    command.add_argument(
-        "--model", help="the model it was made for (default: the built-in one that it names)"
+    describe(
+        command,
+        "Write a placement for programs that know OpenVINO alone. FOLDER gets the model; run.py, "
+        "which compiles it; and affinities.json, the device of each node, as benchmark_app reads "
+        "it.",
+        "export results/plan-resnet.json --out deployed",
+        "export plan-my_model.json -m my_model.xml --out deployed",
     )
+    command.add_argument("placement", metavar="PLACEMENT", help="a placement file")
+    add_model(command, required=False, default="the placement's own, if it is built in")
     add_shapes(command)
     command.add_argument(
-        "--split", default="auto", help="auto, alias or hetero (default: %(default)s)"
+        "--split",
+        type=one_of(SPLITS),
+        default="auto",
+        metavar="|".join(SPLITS),
+        help="how submodels are kept apart (default: %(default)s)",
     )
     command.add_argument(
-        "--out", default="exported", help="folder for the files (default: %(default)s)"
+        "--out",
+        default="deployed",
+        metavar="FOLDER",
+        help="where the files go (default: %(default)s)",
     )
+    add_json(command)
     set_command(command, run_export, "files that were written are complete")
 
 
@@ -29,6 +47,8 @@ def run_export(options: argparse.Namespace) -> int:
     files = export_placement(
         options.placement, options.out, options.model, options.shape, options.split
     )
-    for path in files:
-        print(path)
+    if options.json:
+        print(json.dumps([str(path) for path in files]))
+    else:
+        print(*files, sep="\n")
     return 0

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
-from collections.abc import Sequence
+import traceback
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from placement_gym.cli.bench import add_bench
 from placement_gym.cli.compare import add_compare
 from placement_gym.cli.export import add_export
-from placement_gym.cli.measure import (
-    add_evaluate,
-    add_fidelity,
-    add_list_devices,
-    add_plan,
-    add_profile,
-)
+from placement_gym.cli.lists import add_agents, add_list_devices, add_models
+from placement_gym.cli.measure import add_evaluate, add_fidelity, add_plan, add_profile
+from placement_gym.cli.parser import PROGRAM, Command, describe
 from placement_gym.cli.sequential import add_place, add_pretrain
 from placement_gym.cli.view import add_view
-from placement_gym.errors import PlacementGymError
-from placement_gym.texts import make_lines_printable
+from placement_gym.errors import PlacementGymError, PlacementGymWarning, raise_interrupt
+from placement_gym.texts import make_lines_printable, make_printable
 from placement_gym.version import VERSION
 
 
@@ -35,36 +35,81 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     options = make_parser().parse_args(arguments)
     try:
-        status: int = options.run(options)
-        return status
+        with plain_warnings():
+            return run(options)
     except PlacementGymError as error:
-        print(f"placement-gym: {make_lines_printable(error)}", file=sys.stderr)
+        if options.verbose:
+            traceback.print_exc()
+        print(f"{PROGRAM}: {make_printable(error)}", file=sys.stderr)
         return 2
     except KeyboardInterrupt as interrupt:
         kept = str(interrupt) or options.kept.format(**vars(options))
-        print(f"placement-gym: interrupted: {make_lines_printable(kept)}", file=sys.stderr)
+        print(f"{PROGRAM}: interrupted: {make_lines_printable(kept)}", file=sys.stderr)
         return 130
+    except BrokenPipeError:  # whoever reads the output has seen enough, as `head` has
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
 
 
-def make_parser() -> argparse.ArgumentParser:
+def run(options: argparse.Namespace) -> int:
+    """Run the command that was chosen; returns its exit status.
+
+    Raises:
+        KeyboardInterrupt: Also where compiled code was interrupted.
+    """
+    try:
+        status: int = options.run(options)
+        sys.stdout.flush()
+    except SystemError as error:
+        raise_interrupt(error)
+        raise
+    return status
+
+
+def make_parser() -> Command:
     """The command line."""
-    top = argparse.ArgumentParser(
-        prog="placement-gym",
-        description="Plan, measure and compare placements of a neural network on devices.",
+    top = Command(prog=PROGRAM)
+    describe(
+        top,
+        "Plan, measure and compare placements of a neural network on devices.",
+        "compare --model resnet",
+        "plan --model my_model.xml --devices GPU,CPU",
+        "plan --help",
+        failure="a run failed, or a row is not valid",
     )
     top.add_argument("--version", action="version", version=VERSION)
-    commands = top.add_subparsers(required=True, metavar="COMMAND")
-    add_compare(commands.add_parser("compare", help="compare agents on one model"))
-    add_evaluate(commands.add_parser("evaluate", help="measure a saved placement again"))
-    add_plan(commands.add_parser("plan", help="find the placement to deploy, in a minute"))
-    add_export(commands.add_parser("export", help="write a placement for OpenVINO alone"))
-    add_place(commands.add_parser("place", help="place a model with the sequential placer"))
-    add_pretrain(commands.add_parser("pretrain", help="train the sequential placer"))
-    add_view(commands.add_parser("view", help="write a page to explore placements in a browser"))
-    add_profile(commands.add_parser("profile", help="measure this machine's costs of a model"))
-    add_fidelity(commands.add_parser("fidelity", help="compare the simulator with measurements"))
-    add_bench(commands.add_parser("bench", help="run, report and validate studies"))
-    add_list_devices(
-        commands.add_parser("devices", help="list this machine's devices and the presets")
-    )
+    add = top.add_commands()
+    add_plan(add("plan", "find the placement to deploy, in a minute"))
+    add_export(add("export", "write a placement for programs that know OpenVINO alone"))
+    add_view(add("view", "write a page to explore placements in a browser"))
+    add_compare(add("compare", "compare agents on one model"))
+    add_evaluate(add("evaluate", "measure a saved placement again"))
+    add_profile(add("profile", "measure this machine's costs of a model"))
+    add_fidelity(add("fidelity", "compare the simulator with measurements"))
+    add_bench(add("bench", "run, report and validate studies"))
+    add_pretrain(add("pretrain", "train the sequential placer"))
+    add_place(add("place", "place a model without measuring anything"))
+    add_list_devices(add("devices", "list this machine's devices and the presets"))
+    add_models(add("models", "list the models that come with the package"))
+    add_agents(add("agents", "list the agents, or the options of one"))
     return top
+
+
+@contextmanager
+def plain_warnings() -> Iterator[None]:
+    """Print this package's warnings as the command prints its errors."""
+    show = warnings.showwarning
+
+    def show_plainly(
+        message: Warning | str, category: type[Warning], *args: object, **named: object
+    ) -> None:
+        if issubclass(category, PlacementGymWarning):
+            print(f"{PROGRAM}: warning: {make_printable(message)}", file=sys.stderr)
+        else:
+            show(message, category, *args, **named)  # type: ignore[arg-type]
+
+    warnings.showwarning = show_plainly
+    try:
+        yield
+    finally:
+        warnings.showwarning = show

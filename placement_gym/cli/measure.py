@@ -1,13 +1,11 @@
-"""The commands that measure one model on this machine, and the one that lists its devices."""
+"""The commands that measure one model on this machine."""
 
 from __future__ import annotations
 
 import argparse
-import json
 from contextlib import closing
 
 from placement_gym.cli.options import (
-    Command,
     add_devices,
     add_granularity,
     add_json,
@@ -15,22 +13,35 @@ from placement_gym.cli.options import (
     add_out,
     add_scenario,
     add_shapes,
-    positive_integer,
-    positive_seconds,
     set_command,
 )
+from placement_gym.cli.parser import Command, describe
+from placement_gym.cli.values import one_of, positive_integer, positive_seconds
 
+SPLITS = ("auto", "alias", "hetero")
 REPEAT = "nothing is kept; the same command measures again"
 PROFILE_KEPT = "a profile that was complete is kept; rerun the command to continue from there"
 
 
 def add_evaluate(command: Command) -> None:
     """Add the arguments of ``placement-gym evaluate``."""
-    add_model(command)
+    describe(
+        command,
+        "Compile and measure a saved placement beside the fastest single device. The devices and "
+        "their settings are those of the file.",
+        "evaluate --placement results/plan-resnet.json",
+        "evaluate --placement plan-my_model.json --model my_model.xml",
+    )
+    add_model(command, required=False, default="the placement's own, if it is built in")
     add_shapes(command)
     command.add_argument("--placement", required=True, metavar="FILE", help="a placement file")
     command.add_argument(
-        "--split", default="auto", help="auto, alias or hetero (default: %(default)s)"
+        "--split",
+        type=one_of(SPLITS),
+        default="auto",
+        metavar="|".join(SPLITS),
+        help="how submodels are kept apart: by device names of our own, by HETERO, or the first "
+        "where it is possible (default: %(default)s)",
     )
     add_json(command)
     set_command(command, run_evaluate, REPEAT)
@@ -38,6 +49,15 @@ def add_evaluate(command: Command) -> None:
 
 def add_plan(command: Command) -> None:
     """Add the arguments of ``placement-gym plan``."""
+    describe(
+        command,
+        "Measure roughly what operators and transfers cost, solve for the best placement, and "
+        "measure it beside every single device. FOLDER gets plan-MODEL.json, the fastest of them; "
+        "plan-MODEL-report.json; and a picture. It takes about a minute.",
+        "plan --model resnet",
+        "plan -m my_model.xml -d GPU,CPU",
+        'plan -m model.onnx --shape "input_ids[1,64]"',
+    )
     add_model(command)
     add_shapes(command)
     add_scenario(command)
@@ -63,18 +83,35 @@ def add_plan(command: Command) -> None:
 
 def add_profile(command: Command) -> None:
     """Add the arguments of ``placement-gym profile``."""
+    describe(
+        command,
+        "Measure what each operator costs on each device, and what transfers cost. The profile is "
+        "kept for `plan`, `place`, `view` and simulated environments with costs=profiled. It takes "
+        "some minutes.",
+        "profile -m my_model.xml -d GPU,CPU",
+    )
     add_model(command)
     add_shapes(command)
     add_scenario(command)
     add_devices(command)
     add_granularity(command)
     command.add_argument("--refresh", action="store_true", help="measure again")
-    command.add_argument("--out", metavar="FILE", help="also write the cost table to this file")
+    command.add_argument(
+        "--out", metavar="PATH", help="also write the cost table: its file, or a folder for it"
+    )
+    add_json(command)
     set_command(command, run_profile, REPEAT)
 
 
 def add_fidelity(command: Command) -> None:
     """Add the arguments of ``placement-gym fidelity``."""
+    describe(
+        command,
+        "Measure placements that the profile was not fitted to, and show how well the simulator "
+        "predicts and ranks them. FOLDER gets fidelity-MODEL.json and a scatter plot. It takes "
+        "some minutes.",
+        "fidelity --model resnet --placements 40",
+    )
     add_model(command)
     add_shapes(command)
     add_scenario(command)
@@ -92,34 +129,19 @@ def add_fidelity(command: Command) -> None:
     set_command(command, run_fidelity, PROFILE_KEPT)
 
 
-def add_list_devices(command: Command) -> None:
-    """Set what ``placement-gym devices`` runs."""
-    set_command(command, run_devices, "nothing was measured")
-
-
 def run_evaluate(options: argparse.Namespace) -> int:
-    from rich.console import Console
-    from rich.table import Table
-
-    from placement_gym.cli.tables import show
+    from placement_gym.cli.tables import evaluation_table, print_result
     from placement_gym.tools.evaluate import evaluate_placement
 
-    values = evaluate_placement(options.model, options.placement, options.split, options.shape)
-    if options.json:
-        print(json.dumps(values))
-        return 0
-    table = Table(show_header=False)
-    for key, value in values.items():
-        shown = f"{value:.4g}" if isinstance(value, float) else str(value)
-        table.add_row(key, show(shown))
-    Console().print(table)
+    values = evaluate_placement(
+        options.model, options.placement, options.split, options.shape, options.quiet
+    )
+    print_result(options, values, lambda: evaluation_table(values))
     return 0
 
 
 def run_plan(options: argparse.Namespace) -> int:
-    from rich.console import Console
-
-    from placement_gym.cli.tables import plan_table
+    from placement_gym.cli.tables import plan_table, print_result
     from placement_gym.tools.plan import plan
 
     document = plan(
@@ -129,50 +151,45 @@ def run_plan(options: argparse.Namespace) -> int:
         out=options.out,
         time_limit_s=options.time_limit,
         refresh=options.refresh,
+        quiet=options.quiet,
         shapes=options.shape,
         scenario=options.scenario,
         export=options.export,
     )
-    if options.json:
-        print(json.dumps(document))
-    else:
-        Console().print(plan_table(document))
-        if options.export:
-            print(f"For OpenVINO alone: {options.export}/run.py")
+    print_result(options, document, lambda: plan_table(document))
     return 0
 
 
 def run_profile(options: argparse.Namespace) -> int:
-    from rich.console import Console
-
     from placement_gym.backends.measured.profile import kept_profile, load_or_measure
-    from placement_gym.cli.tables import profile_table
-    from placement_gym.files import check_output_file
+    from placement_gym.cli.tables import describe_profile, print_result, profile_table
+    from placement_gym.files import check_output_file, name_output_file
     from placement_gym.tools.granularity import build_backend_to_split
     from placement_gym.tools.interruption import explain_interrupt
 
-    if options.out:
-        check_output_file(options.out)
+    out = name_output_file(options.out, "profile.json") if options.out else None
+    if out:
+        check_output_file(out)
     backend, _ = build_backend_to_split(
         options.model,
         options.devices,
         options.granularity,
+        quiet=options.quiet,
         shapes=options.shape,
         scenario=options.scenario,
     )
     with closing(backend), explain_interrupt(backend):
-        costs = load_or_measure(backend, options.refresh)
-    Console().print(profile_table(backend.problem, costs))
-    if options.out:
-        costs.save(options.out)
-    print(f"The cost table is {options.out or kept_profile(backend) or 'not kept'}")
+        costs = load_or_measure(backend, options.refresh, options.quiet)
+    if out:
+        costs.save(out)
+    file = out or kept_profile(backend)
+    document = describe_profile(backend.problem, costs, file)
+    print_result(options, document, lambda: profile_table(document))
     return 0
 
 
 def run_fidelity(options: argparse.Namespace) -> int:
-    from rich.console import Console
-
-    from placement_gym.cli.tables import fidelity_table
+    from placement_gym.cli.tables import fidelity_table, print_result
     from placement_gym.tools.fidelity import fidelity
 
     document = fidelity(
@@ -184,27 +201,8 @@ def run_fidelity(options: argparse.Namespace) -> int:
         refresh=options.refresh,
         shapes=options.shape,
         scenario=options.scenario,
+        quiet=options.quiet,
     )
-    if options.json:
-        print(json.dumps(document))
-    else:
-        Console().print(fidelity_table(document))
-        print(f"Every placement and the scatter plot are in {options.out}/")
-    return 0
-
-
-def run_devices(options: argparse.Namespace) -> int:
-    import openvino as ov
-    from rich.console import Console
-    from rich.table import Table
-
-    from placement_gym.devices import PRESETS
-
-    core = ov.Core()
-    table = Table("device or preset", "what it is")
-    for name in core.available_devices:
-        table.add_row(name, core.get_property(name, "FULL_DEVICE_NAME"))
-    for name, specs in PRESETS.items():
-        table.add_row(name, ", ".join(json.dumps(spec.to_json()) for spec in specs))
-    Console().print(table)
+    document["out"] = options.out
+    print_result(options, document, lambda: fidelity_table(document))
     return 0

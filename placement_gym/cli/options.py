@@ -1,24 +1,25 @@
-"""Arguments that several commands share, and how their values are read."""
+"""Options that mean the same in every command."""
 
 from __future__ import annotations
 
 import argparse
-import re
 from collections.abc import Callable
 from typing import Any
 
-Command = argparse.ArgumentParser
-MAX_SEEDS = 100_000
-WHOLE = re.compile("[0-9]{1,10}")
-SHAPE = re.compile(r"(?P<name>[^\[\],]+)\[(?P<sizes>[-0-9?., ]+)\]")
+from placement_gym.cli.parser import Command
+from placement_gym.cli.values import one_of, output_folder, parse_setting, parse_shapes
+
+GRANULARITIES = ("op", "colocated", "fused")
 
 
-def add_model(command: Command) -> None:
+def add_model(command: Command, required: bool = True, default: str = "") -> None:
+    """Add ``--model``; ``default`` says what is taken where it is not required."""
     command.add_argument(
+        "-m",
         "--model",
-        default="resnet",
-        help="tiny, resnet, inception, bert, bert-8, ...-fp16, gpt, gpt-12, or a file (default: "
-        "%(default)s)",
+        required=required,
+        help="a built-in model, as in resnet, or a file that OpenVINO reads; `placement-gym "
+        f"models` lists them{f' (default: {default})' if default else ''}",
     )
 
 
@@ -40,25 +41,44 @@ def add_scenario(command: Command) -> None:
     )
 
 
-def add_devices(command: Command) -> None:
+def add_devices(command: Command, default: str = "this machine's") -> None:
+    """Add ``--devices``; ``default`` says what is taken without it."""
     command.add_argument(
+        "-d",
         "--devices",
-        help="preset, comma-separated OpenVINO names, or a .json file of devices (default: this "
-        "machine's)",
+        help="a preset, names separated by commas, as in GPU,CPU, or a .json file of devices; "
+        f"`placement-gym devices` lists them (default: {default})",
     )
 
 
-def add_granularity(command: Command) -> None:
+def add_granularity(command: Command, default: str = "fused") -> None:
+    """Add ``--granularity``; an empty default leaves the choice to the environment."""
     command.add_argument(
         "--granularity",
-        default="fused",
-        help="what one unit is: op, colocated or fused (default: %(default)s)",
+        type=one_of(GRANULARITIES),
+        default=default or None,
+        metavar="|".join(GRANULARITIES),
+        help="what is placed as a whole: an operator, also an only child with its only parent, or "
+        f"what the CPU executes as one primitive (default: {default or 'colocated'})",
     )
 
 
-def add_out(command: Command) -> None:
+def add_out(command: Command, default: str | None = "results", file: str = "") -> None:
+    """Add ``--out``.
+
+    Args:
+        command: The command.
+        default: The default; None makes it required.
+        file: What the command writes, if that is a single file.
+    """
+    meaning = f"the {file}, or a folder for it" if file else "folder for what is written"
     command.add_argument(
-        "--out", default="results", help="folder for the results (default: %(default)s)"
+        "--out",
+        default=default,
+        required=default is None,
+        type=str if file else output_folder,
+        metavar="PATH" if file else "FOLDER",
+        help=meaning if default is None else f"{meaning} (default: %(default)s)",
     )
 
 
@@ -76,98 +96,32 @@ def add_settings(command: Command, meaning: str) -> None:
 
 def add_json(command: Command) -> None:
     command.add_argument(
-        "--json", action="store_true", help="print one JSON document and nothing else"
+        "--json", action="store_true", help="print one JSON document to standard output, no table"
     )
 
 
 def set_command(command: Command, run: Callable[[argparse.Namespace], int], kept: str) -> None:
-    """Set what a command runs, and what it prints after Ctrl-C.
+    """Set what a command runs, and what it prints after Ctrl-C; add what all commands take.
 
     Args:
         command: The command.
         run: Runs it; returns the exit status.
         kept: What is kept and how to continue; ``{name}`` is the value of an argument.
     """
+    much = command.add_mutually_exclusive_group()
+    much.add_argument(
+        "-q", "--quiet", action="store_true", help="show no progress, only results and warnings"
+    )
+    much.add_argument(
+        "-v",
+        "--verbose",
+        action="store_true",
+        help="show all columns of tables, and where an error comes from",
+    )
     command.set_defaults(run=run, kept=kept)
 
 
-def parse_setting(text: str) -> tuple[str, Any]:
-    """Read ``KEY=VALUE``; a value that is not valid JSON is text."""
-    key, separator, value = text.partition("=")
-    if not separator or not key:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not of the form KEY=VALUE, as in granularity=op"
-        )
-    from placement_gym.errors import UserError
-    from placement_gym.schemas.reading import parse_json
-
-    try:
-        return key, parse_json(value)
-    except UserError:
-        return key, value
-
-
-def parse_shapes(text: str) -> dict[str, list[int | str]]:
-    """Read ``name[1,64],other[1,?]``: the shapes of inputs by name."""
-    found = list(SHAPE.finditer(text))
-    if not found or ",".join(match[0] for match in found) != text:
-        raise argparse.ArgumentTypeError(
-            f'shapes have the form "name[1,64],other[1,?]", not {text!r:.80}'
-        )
-    return {
-        match["name"].strip(): [parse_size(size.strip()) for size in match["sizes"].split(",")]
-        for match in found
-    }
-
-
-def parse_size(text: str) -> int | str:
-    """A number where it is one: ``"?"`` and ``"1..8"`` stay text."""
-    return int(text) if WHOLE.fullmatch(text) else text
-
-
-def parse_seeds(text: str) -> list[int]:
-    """Read comma-separated seeds and ranges of seeds: ``0,2,5-7`` means 0, 2, 5, 6 and 7."""
-    found: list[int] = []
-    for part in text.split(","):
-        first, separator, last = part.strip().partition("-")
-        last = last if separator else first
-        numbers = WHOLE.fullmatch(first) and WHOLE.fullmatch(last)
-        if not numbers or int(first) > int(last):
-            raise argparse.ArgumentTypeError(
-                "seeds are whole numbers of at most ten digits and ranges of them, as in 0,1,2 or "
-                f"0-2, not {text!r:.80}"
-            )
-        if int(last) - int(first) >= MAX_SEEDS - len(found):
-            raise argparse.ArgumentTypeError(f"more than {MAX_SEEDS} seeds in {text!r:.60}")
-        found += range(int(first), int(last) + 1)
-    return list(dict.fromkeys(found))
-
-
-def positive_integer(text: str) -> int:
-    """Read a whole number of at least 1."""
-    if not WHOLE.fullmatch(text) or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"must be a whole number of at least 1, not {text!r:.80}")
-    return int(text)
-
-
-def natural_number(text: str) -> int:
-    """Read a whole number of at least 0."""
-    if not WHOLE.fullmatch(text):
-        raise argparse.ArgumentTypeError(f"must be a whole number of at least 0, not {text!r:.80}")
-    return int(text)
-
-
-def positive_seconds(text: str) -> float:
-    """Read a time limit: a number above 0."""
-    return positive_number(text, "number of seconds")
-
-
-def positive_number(text: str, what: str = "number") -> float:
-    """Read a number above 0."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not value > 0.0:
-        raise argparse.ArgumentTypeError(f"must be a {what} above 0, not {text!r:.80}")
-    return value
+def shape_arguments(options: argparse.Namespace) -> dict[str, Any]:
+    """The arguments of ``gym.make`` that ``--shape`` and ``--scenario`` give, if they are given."""
+    given = {"shapes": options.shape, "scenario": options.scenario}
+    return {key: value for key, value in given.items() if value}

@@ -1,21 +1,26 @@
-"""What ``plan``, ``place``, ``profile`` and ``fidelity`` print."""
+"""What ``plan``, ``place``, ``profile``, ``fidelity`` and ``evaluate`` print."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import argparse
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
-from rich.box import SIMPLE_HEAD
-from rich.console import Group
-from rich.table import Table
+from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from placement_gym.bench.report.formats import format_ratio
+from placement_gym.bench.run.verdict import NO, UNDECIDED, WITHIN_NOISE, YES
 from placement_gym.costs.table import CostTable
+from placement_gym.fitted_table import Column, FittedTable
 from placement_gym.problem import Problem
 from placement_gym.texts import make_printable
 
 Document = Mapping[str, Any]
+WIDE = 240
+"""Characters of a line with `--verbose`, so that every column is shown."""
 COSTS = {
     "profiled": "this machine's profile of it",
     "analytic": "analytic costs, which were not measured (`placement-gym profile` measures them)",
@@ -25,44 +30,122 @@ BEFORE = ("PIPELINE_PARALLEL", "fill-in-order")
 """Candidates that show what devices would hold without a plan."""
 
 
+def print_result(
+    options: argparse.Namespace, document: Document, make: Callable[[], RenderableType]
+) -> None:
+    """Print a document as JSON where that is asked for, else as what ``make`` makes of it."""
+    if options.json:
+        print(json.dumps(document))
+    else:
+        Console(width=WIDE if options.verbose else None).print(make())
+
+
 def show(text: str, style: str = "") -> Text:
     """Text that the terminal shows as it is: brackets are no markup, escapes no commands."""
     return Text(make_printable(text), style=style)
 
 
-def profile_table(problem: Problem, costs: CostTable) -> Group:
+def describe_profile(problem: Problem, costs: CostTable, file: str | Path | None) -> dict[str, Any]:
+    """A profile in short as a JSON-able document: times of each device alone, and of transfers."""
+    unit_ms, names = costs.unit_ms(problem.units), problem.units.names
+    slowest = unit_ms.argsort(axis=0)[::-1][:3].T
+    return {
+        "model": problem.units.graph.model,
+        "costs": costs.source,
+        "fingerprint": costs.fingerprint,
+        "devices": [
+            {
+                "name": name,
+                "ms": float(unit_ms[:, device].sum()),
+                "slowest": {names[unit]: float(unit_ms[unit, device]) for unit in units},
+            }
+            for device, (name, units) in enumerate(zip(costs.devices, slowest, strict=True))
+        ],
+        "links": [
+            {
+                "devices": [a, b],
+                "transfer_ms": float(costs.link_ms[i, j]),
+                "ms_per_megabyte": float(costs.link_ms_per_size[i, j]),
+            }
+            for i, a in enumerate(costs.devices)
+            for j, b in enumerate(costs.devices)
+            if i < j
+        ],
+        "submodel_ms": float(costs.submodel_ms.max()),
+        "file": None if file is None else str(file),
+    }
+
+
+def profile_table(document: Document) -> Group:
     """The times of each device alone, and what cuts cost, by a profile."""
-    title = show(f"{problem.units.graph.model}, {costs.source}")
-    table = Table(title=title, title_justify="left")
-    for column in ("device", "whole model, ms", "slowest units"):
-        table.add_column(column)
-    unit_ms = costs.unit_ms(problem.units)
-    for device, name in enumerate(costs.devices):
-        slowest = unit_ms[:, device].argsort()[::-1][:3]
-        shown = (f"{problem.units.names[unit]} {unit_ms[unit, device]:.2f}" for unit in slowest)
-        table.add_row(show(name), f"{unit_ms[:, device].sum():.2f}", show(", ".join(shown)))
+    columns = (Column("device", text=True), Column("whole model, ms"))
+    table = FittedTable(
+        [*columns, Column("slowest units, ms", text=True)],
+        f"{document['model']}, {document['costs']}",
+    )
+    for device in document["devices"]:
+        slowest = (f"{unit} {ms:.2f}" for unit, ms in device["slowest"].items())
+        table.add_row(device["name"], f"{device['ms']:.2f}", ", ".join(slowest))
     lines = [
         show(
-            f"{a} and {b}: {costs.link_ms[i, j]:.3f} ms a transfer, "
-            f"{costs.link_ms_per_size[i, j]:.3f} ms a megabyte"
+            f"{' and '.join(link['devices'])}: {link['transfer_ms']:.3f} ms a transfer, "
+            f"{link['ms_per_megabyte']:.3f} ms a megabyte"
         )
-        for i, a in enumerate(costs.devices)
-        for j, b in enumerate(costs.devices)
-        if i < j
+        for link in document["links"]
     ]
-    return Group(table, *lines, Text(f"{costs.submodel_ms.max():.3f} ms a submodel"))
+    end = f"{document['submodel_ms']:.3f} ms a submodel"
+    return Group(table, *lines, show(end), show(f"The cost table is {document['file']}", "dim"))
+
+
+def evaluation_table(values: Document) -> Group:
+    """What ``evaluate`` measured, and whether it beats the best single device."""
+    table = FittedTable(
+        [Column("", text=True), Column("ms"), Column("x best single"), Column("submodels")],
+        f"{values['model']}, measured again",
+    )
+    made, expected = values["n_submodels"], values["n_submodels_expected"]
+    table.add_row(
+        "the placement",
+        f"{values['latency_ms']:.2f}",
+        format_ratio(values["speedup_vs_best_single"], values["noise"]),
+        str(made) if made == expected else f"{made} ({expected} expected)",
+    )
+    table.add_row("90th percentile", f"{values['latency_p90_ms']:.2f}", "", "")
+    table.add_row("the best single device", f"{values['best_single_ms']:.2f}", "1.000", "")
+    table.add_row("the reference device", f"{values['reference_ms']:.2f}", "", "")
+    verdict = {
+        YES: "It beats the best single device.",
+        NO: "It does not beat the best single device.",
+        WITHIN_NOISE: "It equals the best single device within noise.",
+    }[values["beats_best_single"]]
+    lines = []
+    if values.get("scenario"):
+        lines.append(
+            f"Scenario {values['scenario']}: prefill {values['prefill_ms']:.2f} ms, "
+            f"{values['token_ms']:.2f} ms a token"
+        )
+    if values["doubt"]:
+        verdict = UNDECIDED.format("it beats the best single device", values["doubt"])
+    notes = (show(note, "yellow") for note in values["notes"])
+    return Group(*notes, table, *map(show, [*lines, verdict]))
 
 
 def plan_table(document: Document) -> Group:
     """The latencies of the candidates, and which one is the plan."""
-    title = f"{document['model']} on {', '.join(document['devices'])}"
-    table = Table(title=show(title), title_justify="left", box=SIMPLE_HEAD)
-    for column in ("candidate", "predicted ms", "measured ms", "x best single", "submodels"):
-        table.add_column(column, justify="left" if column == "candidate" else "right")
+    table = FittedTable(
+        [
+            Column("candidate", text=True),
+            Column("predicted ms", spare=2),
+            Column("measured ms"),
+            Column("x best single"),
+            Column("submodels", spare=1),
+        ],
+        f"{document['model']} on {', '.join(document['devices'])}",
+    )
     for row in document["rows"]:
         measured, speedup = row["measured_ms"], row["speedup"]
         table.add_row(
-            show(row["label"]),
+            row["label"],
             f"{row['predicted_ms']:.2f}",
             "-" if measured is None else f"{measured:.2f}",
             "-" if speedup is None else format_ratio(speedup, row["noise"]),
@@ -87,6 +170,8 @@ def plan_table(document: Document) -> Group:
         if row.get("also")
     ]
     end = f"Done in {document['wall_s']:.0f} s. The plan is {document['file']}"
+    if document.get("exported"):
+        end += f", for OpenVINO alone {document['exported']}/run.py"
     return Group(
         *lines,
         table,
@@ -96,7 +181,7 @@ def plan_table(document: Document) -> Group:
     )
 
 
-def memory_tables(document: Document) -> list[Table]:
+def memory_tables(document: Document) -> list[FittedTable]:
     """What each device holds under the plan and before it; no table without memory limits."""
     memory = document.get("memory", {"devices": []})
     if all(device["limit_bytes"] is None for device in memory["devices"]):
@@ -105,39 +190,43 @@ def memory_tables(document: Document) -> list[Table]:
     unit = "MB of weights + cache" if states else "MB of weights"
     shown = [label for label in BEFORE if label in memory["placements"]]
     labels = list(dict.fromkeys([*shown, document["plan"]]))
-    table = Table(title=unit, title_justify="left", box=SIMPLE_HEAD)
-    for column in ("device", "limit", *labels):
-        style = "bold" if column == document["plan"] else ""
-        table.add_column(show(column), justify="left" if column == "device" else "right",
-                         style=style)  # fmt: skip
+    columns = [Column("device", text=True), Column("limit"), *(Column(label) for label in labels)]
+    table = FittedTable(columns, unit)
     for position, device in enumerate(memory["devices"]):
         limit = device["limit_bytes"]
         held = [memory["placements"][label][position] for label in labels]
         table.add_row(
-            show(device["name"]),
+            device["name"],
             "none" if limit is None else f"{limit / 1e6:.1f}",
             *(show_held(one["weights"], one["state"], limit, states) for one in held),
         )
     return [table]
 
 
-def show_held(weights: int, state: int, limit: float | None, states: bool) -> Text:
-    """Megabytes of weights and, where any device has it, of state; red beyond the limit."""
+def show_held(weights: int, state: int, limit: float | None, states: bool) -> str:
+    """Megabytes of weights and, where any device has it, of state; marked beyond the limit."""
     text = f"{weights / 1e6:.1f} + {state / 1e6:.1f}" if states else f"{weights / 1e6:.1f}"
-    return show(text, "red" if limit is not None and weights + state > limit else "")
+    return f"{text} (!)" if limit is not None and weights + state > limit else text
 
 
 def place_table(document: Document) -> Group:
     """Simulated latencies of the placements, and which one was saved."""
-    title = f"{document['model']}, {document['n_units']} units on {', '.join(document['devices'])}"
-    table = Table(title=show(title), title_justify="left", box=SIMPLE_HEAD)
-    for column in ("placement", "ms", "x best single", "x HEFT", "evaluations", "seconds"):
-        table.add_column(column, justify="left" if column == "placement" else "right")
+    table = FittedTable(
+        [
+            Column("placement", text=True),
+            Column("ms"),
+            Column("x best single"),
+            Column("x HEFT", spare=3),
+            Column("evaluations", spare=1),
+            Column("seconds", spare=2),
+        ],
+        f"{document['model']}, {document['n_units']} units on {', '.join(document['devices'])}",
+    )
     for row in document["rows"]:
         ratios = ("-" if row[key] is None else f"{row[key]:.3f}" for key in ("speedup", "vs_heft"))
         latency_ms = row["latency_ms"]
         table.add_row(
-            show(row["label"]),
+            row["label"],
             "infeasible" if latency_ms is None else f"{latency_ms:.3f}",
             *ratios,
             str(row["evaluations"] or "-"),
@@ -160,10 +249,18 @@ def describe_bound(document: Document) -> str:
 
 def fidelity_table(document: Document) -> Group:
     """How well the twin and the plain share of slow work predict measurements."""
-    title = f"{document['model']} on {', '.join(document['devices'])}"
-    table = Table(title=show(f"{title}: {len(document['rows'])} placements"), title_justify="left")
-    for column in ("", "Spearman", "Kendall", "in the fastest third", "median error", "largest"):
-        table.add_column(column, justify="right")
+    table = FittedTable(
+        [
+            Column("", text=True),
+            Column("Spearman"),
+            Column("Kendall", spare=2),
+            Column("in the fastest third", spare=3),
+            Column("median error"),
+            Column("largest", spare=1),
+        ],
+        f"{document['model']} on {', '.join(document['devices'])}: {len(document['rows'])} "
+        "placements",
+    )
     for key, label in (("twin", "profiled twin"), ("slow_share", "share of slow work")):
         values = document[key]
         errors = [values.get(name) for name in ("median_error", "largest_error")]
@@ -178,5 +275,6 @@ def fidelity_table(document: Document) -> Group:
     return Group(
         *(show(note, "yellow") for note in document["notes"]),
         table,
-        Text(f"{noise}; the reference device took {drift:.2f} x its profiled time meanwhile"),
+        show(f"{noise}; the reference device took {drift:.2f} x its profiled time meanwhile"),
+        show(f"Every placement and the scatter plot are in {document['out']}/", "dim"),
     )

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from importlib import import_module
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from placement_gym.errors import UserError
+from placement_gym.errors import UserError, suggest
 from placement_gym.files import is_path
 from placement_gym.models.scenario import is_stateful
 from placement_gym.models.shapes import Shapes, advise_binding, bind_batch, bind_shapes
@@ -16,6 +18,19 @@ from placement_gym.models.shapes import Shapes, advise_binding, bind_batch, bind
 if TYPE_CHECKING:
     import openvino as ov
 
+ORIGIN = re.compile(r"Exception from \S+:\d+:\s*")
+"""Where in its sources an error of OpenVINO was raised."""
+GENERATED = re.compile("synthetic-(layered|series-parallel)-|unrolled-lstm-|stacked-bert-|family-")
+EXAMPLES = (
+    "bert-8",
+    "gpt-12",
+    "synthetic-layered-1000",
+    "synthetic-series-parallel-1000",
+    "unrolled-lstm-1000",
+    "stacked-bert-1000",
+)
+"""Names of other models, to suggest."""
+MAX_NEIGHBOURS = 1000
 BUILT_IN = ("tiny", "resnet", "inception", "bert", "gpt")
 NAME = re.compile(r"(?P<base>[a-z]+)(-(?P<number>\d+))?(-(?P<weights>fp16|int8))?")
 
@@ -58,19 +73,40 @@ def load(
     if isinstance(model, ov.Model):
         return prepare(model.clone(), shapes)
     if not is_path(model):
-        raise ModelNotFoundError(
-            f"no model {str(model)!r}: give a file that OpenVINO reads, or one of {BUILT_IN} "
-            "('bert-8' for 8 tokens, 'gpt-12' for 12 layers, '-fp16' for compressed weights)"
-        )
+        raise ModelNotFoundError(explain_missing(str(model)))
     try:
         read = ov.Core().read_model(model)
     except RuntimeError as error:
-        raise UnsupportedModelError(f"OpenVINO cannot read {model}: {error}") from error
+        reason = ORIGIN.sub("", str(error))
+        raise UnsupportedModelError(f"OpenVINO cannot read {model}: {reason}") from error
     if Path(model).suffix != ".xml":
         rename(read, lambda node: node.get_friendly_name() == node.get_name())
     loaded = prepare(read, shapes)
     loaded.set_friendly_name(Path(model).stem)
     return loaded
+
+
+def explain_missing(model: str) -> str:
+    """Why there is no model of this name, and which one may be meant."""
+    if GENERATED.match(model) and model[-1].isdigit():
+        return (
+            f"{model!r:.80} is a generated graph, which has nothing to measure, only to simulate, "
+            "as in DevicePlacementSim-v0"
+        )
+    near = suggest(model, (*BUILT_IN, *EXAMPLES, *list_neighbours(model)))
+    return (
+        f"no model {model!r:.200}{near or ':'} Give a file that OpenVINO reads, or one of "
+        f"{', '.join(BUILT_IN)} ('bert-8' for 8 tokens, 'gpt-12' for 12 layers, '-fp16' for "
+        "compressed weights)"
+    )
+
+
+def list_neighbours(path: str) -> list[str]:
+    """Files in the folder that a path lies in, as the path would name them."""
+    folder = Path(path).parent
+    with suppress(OSError, ValueError):
+        return [str(file) for file in islice(folder.iterdir(), MAX_NEIGHBOURS) if file.is_file()]
+    return []
 
 
 def match_built_in(model: str | Path) -> re.Match[str] | None:

@@ -21,6 +21,9 @@ def parse_yaml(content: bytes) -> Any:
     """
     try:
         text = content.decode()
+    except UnicodeDecodeError as error:
+        raise UserError(f"it is not a text file, as byte {error.start + 1} shows") from error
+    try:
         check_events(text)
         loader = LOADER(text)
         try:

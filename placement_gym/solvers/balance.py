@@ -9,9 +9,13 @@ import numpy as np
 
 from placement_gym.arrays import IntArray
 from placement_gym.costs.table import CostTable
+from placement_gym.errors import UserError
 from placement_gym.problem import Problem
 from placement_gym.solvers.balance_kernel import Cooling, Terms, anneal
+from placement_gym.solvers.fill import fill_in_order
+from placement_gym.solvers.pipelines.pipeline import linear_pipeline
 from placement_gym.solvers.pipelines.touches import find_touch_sets
+from placement_gym.solvers.repair import RepairPrices, repair
 
 N_MOVES = 1_000_000
 
@@ -36,6 +40,23 @@ def balance_loads(
     """
     terms = make_terms(problem, costs)
     return anneal(terms, start.astype(np.int64), n_moves, cooling or Cooling(), seed)[0]
+
+
+def find_start(problem: Problem, costs: CostTable) -> IntArray:
+    """(n_units,) devices to anneal from: a contiguous split, or a repaired filling if none fits.
+
+    Raises:
+        UserError: Neither is feasible.
+    """
+    try:
+        return linear_pipeline(problem, costs)
+    except UserError:
+        filled = fill_in_order(problem, costs)[None]
+        prices = RepairPrices.of(problem, costs)
+        start = repair(problem, filled, prices.unit_ms, prices.links)[0]
+        if problem.infeasibility(start):
+            raise
+        return start
 
 
 def make_terms(problem: Problem, costs: CostTable) -> Terms:

@@ -16,6 +16,7 @@ from placement_gym.devices import collect_cautions
 from placement_gym.files import make_temporary_folder
 from placement_gym.models.shapes import Shapes
 from placement_gym.placement import Placement
+from placement_gym.progress import progress_bar
 
 
 def evaluate_placement(
@@ -23,14 +24,17 @@ def evaluate_placement(
     placement: Placement | str | Path,
     split: str = "auto",
     shapes: Shapes | None = None,
+    quiet: bool = False,
 ) -> dict[str, Any]:
     """Compile and measure a placement beside the fastest single device.
 
     Args:
-        model: The model it was made for, as for ``gym.make``.
+        model: The model it was made for, as for ``gym.make``; None takes the one that the
+            placement names, if that is built in.
         placement: A placement or its file; its devices and their settings are used.
         split: See ``placement_gym.compile_model``.
         shapes: As for ``gym.make``; the scenario of a model with state is the placement's.
+        quiet: Show no progress.
 
     Returns:
         model, notes, latency_ms, latency_p90_ms, reference_ms, best_single_ms, speedup,
@@ -44,7 +48,7 @@ def evaluate_placement(
     """
     chosen = placement if isinstance(placement, Placement) else Placement.load(placement)
     env_kwargs = {
-        "model": model,
+        "model": chosen.model if model is None else model,
         "devices": chosen.devices,
         "granularity": "op",
         "graph": chosen.graph,
@@ -53,12 +57,14 @@ def evaluate_placement(
         **({"scenario": chosen.scenario} if chosen.scenario else {}),
     }
     with (
+        progress_bar(2, "steps", quiet, description="reading the model") as progress,
         make_temporary_folder() as folder,
         closing(BenchEnv.make("DevicePlacement-v0", env_kwargs, folder)) as bench_env,
     ):
         units = bench_env.base.problem.units
         assignment = np.empty(len(units), dtype=np.int64)
         assignment[units.of_operator] = chosen.operator_devices(units.graph)
+        progress.update(progress.task_ids[0], advance=1, description="measuring")
         finalist = choose_finalist(bench_env, [assignment])
     return {
         "model": chosen.model,

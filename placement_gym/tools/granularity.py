@@ -13,6 +13,7 @@ from placement_gym.backends.measured.timing_protocol import TimingProtocol
 from placement_gym.errors import UserError
 from placement_gym.graph.units import FEW_UNITS, FINER, count_units
 from placement_gym.models.shapes import Shapes
+from placement_gym.progress import progress_bar
 from placement_gym.texts import make_printable
 
 DEFAULT_GRANULARITY = "fused"
@@ -48,7 +49,8 @@ def build_backend_to_split(
         UserError: There are fewer than two units, or the problem cannot be profiled.
     """
     build = partial(
-        build_measured_backend,
+        build_with_progress,
+        quiet,
         model,
         devices,
         protocol=protocol,
@@ -76,3 +78,9 @@ def build_backend_to_split(
         )
     check_can_be_profiled(problem)
     return backend, notes
+
+
+def build_with_progress(quiet: bool, *args: Any, **kwargs: Any) -> MeasuringBackend:
+    """``build_measured_backend``, which compiles a large model for many seconds."""
+    with progress_bar(None, "", quiet, description="reading the model"):
+        return build_measured_backend(*args, **kwargs)

@@ -147,4 +147,4 @@ def report_memory(problem: Problem, placements: Mapping[str, IntArray]) -> dict[
 
 
 def megabytes(count: float) -> str:
-    return f"{count / 1e6:.1f} MB"
+    return f"{count / 1e6:.1f} MB" if count >= 1e5 else f"{count / 1e3:.1f} kB"

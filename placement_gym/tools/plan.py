@@ -115,7 +115,7 @@ def plan(
         its measurement decides nothing, or an empty string), and, None where there is an error,
         ``measured_ms``, ``speedup`` over the fastest feasible single device, ``noise``,
         ``n_submodels``, and for a model with state ``prefill_ms`` and ``token_ms``; and
-        ``memory``, see ``report_memory``.
+        ``memory``, see ``report_memory``. With ``export`` also ``exported``, the folder.
 
     Raises:
         UserError: ``out`` cannot be written, the problem cannot be split or profiled, or all
@@ -133,7 +133,8 @@ def plan(
     check_room(problem)
     with closing(backend), explain_interrupt(backend, quick=True):
         twin = SimulatedBackend(problem, load_or_measure(backend, refresh, quiet, True))
-        candidates, bound_ms = propose_candidates(twin, time_limit_s)
+        with progress_bar(None, "", quiet, description=f"solving, at most {time_limit_s:.0f} s"):
+            candidates, bound_ms = propose_candidates(twin, time_limit_s)
         with closing(with_enough_repeats(backend, candidates)) as thorough:
             measured, errors = measure(thorough, candidates, quiet)
     rows = make_rows(candidates, measured, errors)
@@ -143,7 +144,7 @@ def plan(
         {
             "model": problem.units.graph.model,
             "devices": problem.device_names,
-            "notes": [*collect_cautions(problem.devices), *notes, *describe_fit(problem)],
+            "notes": [*collect_cautions(problem.devices), *describe_fit(problem), *notes],
             "plan": label,
             "verdict": summarize(rows, label),
             "bound_ms": bound_ms,
@@ -161,6 +162,7 @@ def plan(
         write_report(document, problem, chosen.assignment, folder)
     if export is not None:
         export_placement(Placement.of(problem, chosen.assignment), export, model, shapes)
+        document["exported"] = str(export)
     return document
 
 

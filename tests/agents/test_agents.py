@@ -10,11 +10,14 @@ import pytest
 from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.monitor import Monitor
 
+import agents
 from agents import AGENTS, static
+from agents.sequential.agent import TRAINED_NOISE
 from placement_gym import patterns
 from placement_gym.bench.run.agents import load_agent
 from placement_gym.devices import DeviceSpec
 from placement_gym.env import placement_env
+from placement_gym.errors import UserError
 
 SEARCHES = ("random", "random-blocks", "prefix", "window")
 SIMULATED = ("DevicePlacementSim-v0", "DevicePlacementPerUnitSim-v0")
@@ -129,3 +132,12 @@ def test_unsupported_units_go_to_the_reference_device() -> None:
     for name in SEARCHES:
         for placement in load_agent(name)(env, seed=0).proposals(20):
             assert placement[2] == 0
+
+
+def test_agents_are_made_by_name_with_their_options() -> None:
+    env = simulated()
+    assert agents.make("prefix", env).predict(env.reset(seed=0)[0])[0].shape == (7,)
+    assert agents.make("sequential", env, checkpoint="none").noise == 1.0
+    assert agents.make("sequential", env).noise == TRAINED_NOISE
+    with pytest.raises(UserError, match="did you mean 'annealing'"):
+        agents.make("anealing", env)

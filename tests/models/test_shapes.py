@@ -10,7 +10,7 @@ import pytest
 from openvino import opset13 as ops
 
 from placement_gym.backends.simulated.build import build_simulated_problem
-from placement_gym.cli.options import parse_shapes
+from placement_gym.cli.values import parse_shapes
 from placement_gym.models import UnsupportedModelError, load
 from placement_gym.models.scenario import Step, input_shape
 

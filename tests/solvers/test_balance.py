@@ -5,11 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from alike import all_loads, draw_alike
+from by_hand import cost_table, made_graph
 from pipelines import draw_backend
 
-from placement_gym.solvers.balance import balance_loads, make_terms
+from placement_gym.devices import DeviceSpec
+from placement_gym.errors import UserError
+from placement_gym.graph.units import group
+from placement_gym.problem import Problem
+from placement_gym.solvers.balance import balance_loads, find_start, make_terms
 from placement_gym.solvers.balance_kernel import make_state, move
 from placement_gym.solvers.loads import find_largest_load_ms
+from placement_gym.solvers.pipelines.pipeline import linear_pipeline
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -49,3 +55,25 @@ def test_a_seed_makes_it_reproducible_and_the_start_is_kept() -> None:
     assert (start == 0).all()
     none = balance_loads(problem, costs, start, 5, n_moves=0)
     assert (none == start).all()
+
+
+def test_where_no_split_is_contiguous_a_repaired_filling_is_the_start() -> None:
+    graph = made_graph(4, [(0, [1]), (1, [2]), (2, [3])])
+    costs = cost_table(graph, np.ones((4, 2)), np.ones(3))
+    devices = tuple(DeviceSpec(name, memory_bytes=4) for name in costs.devices)
+    units = group(graph, "op")
+    problem = Problem(units, devices, np.ones((4, 2), dtype=bool), np.array([3, 3, 1, 1]))
+    with pytest.raises(UserError, match="contiguous"):
+        linear_pipeline(problem, costs)
+    start = find_start(problem, costs)
+    assert not problem.infeasibility(start)
+    assert not problem.infeasibility(balance_loads(problem, costs, start, n_moves=100))
+
+
+def test_where_nothing_fits_there_is_an_error() -> None:
+    graph = made_graph(2, [(0, [1])])
+    costs = cost_table(graph, np.ones((2, 2)), np.ones(1))
+    devices = tuple(DeviceSpec(name, memory_bytes=4) for name in costs.devices)
+    problem = Problem(group(graph, "op"), devices, np.ones((2, 2), dtype=bool), np.array([5, 3]))
+    with pytest.raises(UserError, match="memory"):
+        find_start(problem, costs)

@@ -20,7 +20,7 @@ from unittest.mock import patch
 import numpy as np
 
 from placement_gym.backends.measured import hetero
-from placement_gym.backends.measured.backend import Candidate
+from placement_gym.backends.measured.candidate import Candidate
 from placement_gym.backends.measured.worker import Json, Worker
 from placement_gym.processes.serving import Parent, serve
 

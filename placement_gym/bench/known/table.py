@@ -4,27 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
-
 from placement_gym.bench.known.best_known import BestKnown, name_problem
 from placement_gym.bench.known.update import Change
+from placement_gym.fitted_table import Column, FittedTable
 
 
-def known_table(values: Sequence[BestKnown]) -> Table:
+def known_table(values: Sequence[BestKnown]) -> FittedTable:
     """A line for each problem."""
-    table = Table(box=SIMPLE_HEAD)
-    table.add_column("problem", overflow="fold")
-    for column in ("ms", "bound / ms", "best single, ms"):
-        table.add_column(column, justify="right")
-    table.add_column("found by", overflow="fold")
+    table = FittedTable(
+        [
+            Column("problem", text=True),
+            Column("ms"),
+            Column("bound / ms"),
+            Column("best single, ms", spare=1),
+            Column("found by", spare=2, text=True),
+        ]
+    )
     for value in values:
         single = "none holds it" if value.best_single_ms is None else f"{value.best_single_ms:.6g}"
         table.add_row(
             value.name,
             f"{value.latency_ms:.6g}",
             describe_bound(value),
-            "trivial: one device" if value.trivial else single,
+            "trivial" if value.trivial else single,
             value.origin,
         )
     return table

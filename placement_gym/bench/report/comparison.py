@@ -10,9 +10,7 @@ from pathlib import Path
 from textwrap import fill
 from typing import Any
 
-from rich.box import SIMPLE_HEAD
-from rich.console import Group, JustifyMethod
-from rich.table import Table
+from rich.console import Group
 from rich.text import Text
 
 from placement_gym.bench.report.formats import (
@@ -29,6 +27,7 @@ from placement_gym.bench.run.rows import Json
 from placement_gym.bench.run.verdict import WITHIN_NOISE, YES
 from placement_gym.errors import UserError
 from placement_gym.files import keep_if_possible, safe_name, write_text
+from placement_gym.fitted_table import Column, FittedTable
 from placement_gym.placement import Placement, parse_assignment
 from placement_gym.texts import escape_markdown, escape_paragraph, make_printable
 
@@ -52,14 +51,28 @@ COLUMNS = (
     "wall s",
 )
 
-LEGEND = (
-    "ms, p90: median and 90th percentile of the finalist, measured again after the search; "
-    f"{GAP_LEGEND}; x: speed-up over the reference device and over the best single device; faster: "
-    "whether it beats the best single device by more than the noise, doubtful if its measurement "
-    "decides nothing; subm.: submodels that the "
-    "engine made (expected, if different); evals: placements evaluated in the search; "
-    f"{INFEASIBLE_LEGEND}"
-)
+SPARE = {
+    name: rank
+    for rank, name in enumerate(
+        ("evals", "subm.", "seed", "wall s", "infeas.", "x ref", "p90"), start=1
+    )
+}
+"""Columns that a narrow terminal goes without; the highest number goes first."""
+
+MEANINGS = {
+    "ms": "median of the finalist, measured again after the search",
+    "p90": "90th percentile of the same",
+    "gap": GAP_LEGEND.removeprefix("gap: "),
+    "x ref": "speed-up over the reference device",
+    "x best single": "speed-up over the best single device",
+    "faster": "whether it beats the best single device by more than the noise, doubtful if its "
+    "measurement decides nothing",
+    "subm.": "submodels that the engine made (expected, if different)",
+    "evals": "placements evaluated in the search",
+    "infeas.": INFEASIBLE_LEGEND.removeprefix("infeas.: "),
+    "wall s": "seconds of the search",
+}
+LEGEND = "; ".join(f"{name}: {meaning}" for name, meaning in MEANINGS.items())
 
 
 def format_row(row: Json, known: KnownLatencies) -> list[str]:
@@ -125,17 +138,29 @@ def list_failures(document: Document) -> list[str]:
     return [f"{row['label']}: {row['error']}" for row in document["rows"] if row["error"]]
 
 
+def describe_run(row: Json) -> str:
+    """The result of a run in one line, printed as it ends."""
+    name = make_printable(f"{row['label']}, seed {row['seed']}")
+    if row["latency_ms"] is None:
+        return f"{name}: {make_printable(row['error']) or 'failed'}"
+    ratio = format_ratio(row["speedup_vs_best_single"], row["noise"])
+    return (
+        f"{name}: {row['latency_ms']:.2f} ms, {ratio} x the best single device, "
+        f"{row['evaluations']} evaluations in {row['wall_s']:.1f} s"
+    )
+
+
 def comparison_table(document: Document) -> Group:
     """The table that the command prints, with notes, failures and the verdict."""
-    title = Text(make_printable(heading(document)))
-    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD)
-    for column in COLUMNS:
-        side: JustifyMethod = "left" if column == COLUMNS[0] else "right"
-        table.add_column(fill(column, 10), justify=side, no_wrap=True)
+    columns = [
+        Column(name, SPARE.get(name, 0), name == COLUMNS[0], MEANINGS.get(name, ""))
+        for name in COLUMNS
+    ]
+    table = FittedTable(columns, heading(document))
     known = known_latencies_of(document)
     for row in document["rows"]:
         style = "bold" if row["beats_best_single"] == YES else ""
-        table.add_row(*map(plain_cell, format_row(row, known)), style=style)
+        table.add_row(*format_row(row, known), style=style)
     for line in format_known(known):
         table.add_row(*line, style="dim")
     notes = [*document["notes"], *([document["replaced"]] if document["replaced"] else [])]
@@ -144,16 +169,10 @@ def comparison_table(document: Document) -> Group:
     return Group(
         *(Text(make_printable(note), style="yellow") for note in notes),
         table,
-        Text(LEGEND, style="dim"),
         *(Text(make_printable(line), style="red") for line in list_failures(document)),
         *(Text(make_printable(line), style="yellow") for line in list_doubts(document["rows"])),
         Text(make_printable(conclusion(document))),
     )
-
-
-def plain_cell(text: str) -> Text:
-    """A cell of a terminal's table, in which brackets are no markup."""
-    return Text(make_printable(text))
 
 
 def format_markdown(document: Document) -> str:

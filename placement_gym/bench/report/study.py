@@ -27,8 +27,8 @@ from placement_gym.bench.run.rows import Json, load_runs
 from placement_gym.bench.study.roles import ROLES
 from placement_gym.bench.study.spec import Study
 from placement_gym.devices import DeviceSpec, collect_cautions
-from placement_gym.entry_points import find_env_spec
 from placement_gym.errors import UserError
+from placement_gym.keywords import find_env_spec
 from placement_gym.progress import progress_bar
 
 LEGEND = (

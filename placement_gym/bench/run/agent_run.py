@@ -15,6 +15,7 @@ from placement_gym.bench.run.finalists import choose_finalist
 from placement_gym.bench.run.rows import Row
 from placement_gym.env import DevicePlacementEnv
 from placement_gym.episode import play_episode
+from placement_gym.errors import raise_interrupt
 from placement_gym.placement import Placement
 
 N_FINALISTS = 3
@@ -57,6 +58,7 @@ def run_agent(
             return replace(row, error=counted.explain_failure()), None
         finalist = choose_finalist(bench_env, candidates)
     except (Exception, SystemExit) as error:
+        raise_interrupt(error)
         # An error of an agent ends its own run, not the comparison.
         return fail_row(row, counted, base, describe_error(error)), None
     finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import sys
 from collections import Counter
@@ -110,6 +111,24 @@ class AgentSpec:
         """
         return load_agent(self.name) if self.factory is None else self.factory
 
+    def check(self) -> None:
+        """Raise unless it can be imported and has the options that are given.
+
+        Raises:
+            UnknownAgentError: The name is unknown or cannot be imported.
+            UserError: An option is unknown; the message suggests the nearest one.
+        """
+        found = self.load()
+        if is_agent(found):
+            return
+        parameters = inspect.signature(found).parameters
+        if any(one.kind is one.VAR_KEYWORD for one in parameters.values()):
+            return  # its own algorithm knows them
+        known = [REPAIR, *(name for name in parameters if name not in ("env", "seed", "self"))]
+        for option in self.kwargs:
+            if option not in known:
+                raise unknown_name(f"an option of agent {self.name!r}", option, known)
+
     @property
     def learns(self) -> bool:
         """Whether its ``learn`` is called, if it has one; one given as an object only predicts."""
@@ -175,7 +194,8 @@ def load_agent(name: str) -> Any:
     target = known.get(name, name)
     if ":" not in target:
         unknown = unknown_name("agent", name, known)
-        raise UnknownAgentError(f"{unknown}; your own agent is 'module:attribute'")
+        own = "your own agent is 'module:attribute', and `placement-gym agents` lists all others"
+        raise UnknownAgentError(f"{unknown} ({own})")
     if name not in known:
         find_modules_in(Path.cwd())
     return import_attribute(target)

@@ -17,9 +17,9 @@ from placement_gym.backends.cached import CachedBackend
 from placement_gym.bench.run.budget import CONTENDER_SHARE
 from placement_gym.bench.run.finalist import Finalist
 from placement_gym.devices import DeviceSpec
-from placement_gym.entry_points import check_kwargs
 from placement_gym.env import DevicePlacementEnv, placement_env
 from placement_gym.files import safe_name
+from placement_gym.keywords import check_kwargs
 from placement_gym.models.saving import save_model
 
 

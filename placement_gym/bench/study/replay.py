@@ -15,7 +15,7 @@ from placement_gym.bench.run.finalists import choose_finalist
 from placement_gym.bench.run.rows import ROWS, Json, load_runs
 from placement_gym.bench.study.task import Task, expand_variables
 from placement_gym.bench.study.worker import score_elsewhere
-from placement_gym.errors import UserError
+from placement_gym.errors import UserError, raise_interrupt
 from placement_gym.placement import Placement, parse_assignment
 from placement_gym.progress import progress_bar
 
@@ -74,6 +74,7 @@ def check_row(row: Json, envs: BenchEnvs) -> str:
     try:
         return replay_row(row, envs)
     except Exception as error:
+        raise_interrupt(error)
         return f"cannot be replayed: {describe_error(error)}"
 
 

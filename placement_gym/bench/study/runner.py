@@ -25,9 +25,9 @@ from placement_gym.bench.study.processes import TASK_TIMEOUT_S, Processes
 from placement_gym.bench.study.ray_cluster import Ray
 from placement_gym.bench.study.spec import Study
 from placement_gym.bench.study.task import Task, describe_devices
-from placement_gym.entry_points import find_env_spec
 from placement_gym.errors import UserError, unknown_name
 from placement_gym.files import keep_if_possible, make_output_folder
+from placement_gym.keywords import find_env_spec
 from placement_gym.progress import progress_bar
 
 EXECUTORS = ("auto", "serial", "processes", "ray")
@@ -129,9 +129,10 @@ def run_tasks(
         KeyboardInterrupt: The run was interrupted; the message says what is kept.
     """
     n_done, rows = len(tasks) - len(missing), list[Json]()
+    most = f"at most {sum(task.budget for task in missing):,}"
     with (
         lock_folder(folder),
-        progress_bar(len(tasks), "runs", quiet, counted="evaluations") as progress,
+        progress_bar(len(tasks), "runs", quiet, counted=f"of {most} evaluations") as progress,
     ):
         bar = progress.tasks[0]
         progress.update(bar.id, completed=n_done)
@@ -178,7 +179,7 @@ def check_names(study: Study) -> None:
         UserError: With what is wrong.
     """
     for spec in study.specs:
-        spec.load()
+        spec.check()
     for task in first_of_each_problem(study.tasks()):
         _ = task.make_kwargs
     is_measured(study)

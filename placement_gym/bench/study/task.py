@@ -91,6 +91,8 @@ def expand_variables(path: str) -> str:
 
 def describe_devices(devices: Any) -> str:
     """Devices as one word, with the share of the model that each holds if that is limited."""
+    if devices is None:
+        return "the default devices"
     if not isinstance(devices, Sequence) or isinstance(devices, str):
         return str(devices)
     return "+".join(_describe_device(device) for device in devices)

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from placement_gym.arrays import IntArray
-from placement_gym.errors import UserError
+from placement_gym.errors import UserError, suggest
 from placement_gym.graph.families.convolutions import branching, u_shaped
 from placement_gym.graph.families.recurrent import recurrent
 from placement_gym.graph.families.transformers import attention, experts
@@ -66,9 +66,11 @@ def build_family(name: str) -> OpGraph:
     """
     match = NAME.fullmatch(name)
     if match is None or match["family"] not in FAMILIES:
+        examples = [name_graph(family, 120, 7) for family in FAMILIES]
         raise UserError(
-            f"a generated model is 'family-NAME-SIZE-seedNUMBER', as in "
-            f"'family-attention-120-seed7', with a name of {sorted(FAMILIES)}, not {name!r:.80}"
+            "a generated model is 'family-NAME-SIZE-seedNUMBER', as in "
+            f"'family-attention-120-seed7', with a name of {', '.join(sorted(FAMILIES))}, not "
+            f"{name!r:.80}{suggest(name, examples)}"
         )
     n, seed = (int(match[key][:12]) for key in ("n", "seed"))
     if not MIN_OPERATORS <= n <= MAX_OPERATORS or seed > MAX_SEED:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from placement_gym.backends.measured import timing
-from placement_gym.backends.measured.backend import Compilation, summarize
+from placement_gym.backends.measured.candidate import Compilation, summarize
 
 
 class Clock:

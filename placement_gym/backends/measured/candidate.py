@@ -1,0 +1,80 @@
+"""A compiled placement that is ready to be timed, and the measurement its samples amount to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from placement_gym.backends.measured import timing
+from placement_gym.backends.measured.inferences import Inferences
+from placement_gym.backends.protocol import Measurement
+
+
+@dataclass(frozen=True)
+class Compilation:
+    """Facts about a compiled placement, and the seconds that compiling took.
+
+    Once it is timed it also has the latencies of a scenario's phases.
+    """
+
+    n_submodels: int
+    n_submodels_expected: int
+    n_transfers: int
+    transfer_bytes: int
+    memory_bytes: tuple[int, ...]
+    compile_s: float
+    prefill_ms: float | None = None
+    token_ms: float | None = None
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A compiled placement, ready to run."""
+
+    inferences: Inferences
+    compilation: Compilation
+
+    def run(self) -> None:
+        self.inferences.run()
+
+    def forget(self) -> None:
+        """Begin to time phases anew."""
+        self.inferences.forget()
+
+    def outputs(self) -> list[NDArray[Any]]:
+        return self.inferences.outputs()
+
+    def summarize(self) -> Compilation:
+        """What is known of it now that it has been timed."""
+        prefill_ms, token_ms = self.inferences.phases_ms() or (None, None)
+        return replace(self.compilation, prefill_ms=prefill_ms, token_ms=token_ms)
+
+
+def join_rounds(rounds: Sequence[Compilation]) -> Compilation:
+    """The last compilation of a placement, with the medians of its phases over all of them."""
+    if rounds[-1].prefill_ms is None:
+        return rounds[-1]
+    phases = np.array([(one.prefill_ms, one.token_ms) for one in rounds], dtype=np.float64)
+    prefill_ms, token_ms = np.median(phases, axis=0).tolist()
+    return replace(rounds[-1], prefill_ms=prefill_ms, token_ms=token_ms)
+
+
+def summarize(
+    compilation: Compilation,
+    reference: timing.Samples,
+    times: timing.Samples,
+    measure_s: float = 0.0,
+) -> Measurement:
+    """The measurement that the samples of a placement and its reference amount to."""
+    return Measurement(
+        latency_ms=float(np.median(times)),
+        reference_ms=float(np.median(reference)),
+        latency_p90_ms=float(np.percentile(times, 90)),
+        noise=timing.noise(reference, times),
+        measure_s=measure_s,
+        **asdict(compilation),
+    )

@@ -1,0 +1,246 @@
+"""The commands that list what there is: devices, models and agents."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from placement_gym.cli.options import add_json, set_command
+from placement_gym.cli.parser import Command, describe
+
+if TYPE_CHECKING:
+    from placement_gym.devices import DeviceSpec
+
+NOTHING_RUNS = "nothing was running"
+MEASURED, SIMULATED = "measured, simulated", "simulated only"
+BUILT_IN = {
+    "tiny": "13 operators, whose best placement is known",
+    "resnet": "ResNet-50, 224 x 224",
+    "inception": "Inception-v3, 299 x 299",
+    "bert": "BERT-base, 128 tokens; bert-8 has 8",
+    "gpt": "decoder with state, 4 small layers; gpt-12 is as large as GPT-2",
+    "NAME-fp16": "any of these with compressed weights; gpt-int8 has int8",
+}
+GENERATED = {
+    "synthetic-layered-N": "layers of random edges, N operators; also -series-parallel-N",
+    "unrolled-lstm-N": "an LSTM step by step; also stacked-bert-N",
+    "family-NAME-N-seedS": "generated like real networks, NAME one of {}",
+    "FILE.json": "a workload of dnn-partitioning",
+}
+
+
+def add_list_devices(command: Command) -> None:
+    """Set what ``placement-gym devices`` runs."""
+    describe(
+        command,
+        "List the devices that OpenVINO finds on this machine, and the presets with what can be "
+        "measured here and what only simulated.",
+        "devices",
+    )
+    add_json(command)
+    set_command(command, run_devices, NOTHING_RUNS)
+
+
+def add_models(command: Command) -> None:
+    """Set what ``placement-gym models`` runs."""
+    describe(
+        command,
+        "List the models that --model takes: built-in ones, files, and generated graphs, which "
+        "have no operators to measure.",
+        "models",
+    )
+    add_json(command)
+    set_command(command, run_models, NOTHING_RUNS)
+
+
+def add_agents(command: Command) -> None:
+    """Add the arguments of ``placement-gym agents``."""
+    describe(
+        command,
+        "List the agents that --agents takes, or show the options of one. Settings are names for "
+        "an agent's option preset or checkpoint, the default first.",
+        "agents",
+        "agents hsdag",
+    )
+    command.add_argument("name", nargs="?", metavar="AGENT", help="show the options of this one")
+    add_json(command)
+    set_command(command, run_agents, NOTHING_RUNS)
+
+
+def run_devices(options: argparse.Namespace) -> int:
+    import openvino as ov
+    from rich.console import Group
+
+    from placement_gym.cli.tables import print_result, show
+    from placement_gym.devices import PRESETS, usable_cores
+    from placement_gym.fitted_table import Column, FittedTable
+
+    core = ov.Core()
+    found = {name: core.get_property(name, "FULL_DEVICE_NAME") for name in core.available_devices}
+    presets: list[dict[str, Any]] = [
+        {
+            "name": name,
+            "devices": [spec.to_json() for spec in specs],
+            "runs": MEASURED if can_measure(name, specs, found) else SIMULATED,
+        }
+        for name, specs in PRESETS.items()
+    ]
+
+    def make() -> Group:
+        machine = FittedTable(
+            [Column("device", text=True), Column("what it is", text=True)],
+            f"This machine, {usable_cores()} cores, OpenVINO {ov.__version__.split('-')[0]}",
+        )
+        for name, full_name in found.items():
+            machine.add_row(name, full_name)
+        table = FittedTable(
+            [
+                Column("preset", text=True),
+                Column("devices", text=True),
+                Column("runs here", text=True),
+            ],
+            "Presets",
+        )
+        for row in presets:
+            specs = PRESETS[row["name"]]
+            table.add_row(row["name"], "; ".join(map(describe_spec, specs)), row["runs"])
+        end = "Name devices as GPU,CPU or as a preset; a .json file states more (--devices)."
+        return Group(machine, show(""), table, show(end, "dim"))
+
+    document = {"devices": found, "cores": usable_cores(), "presets": presets}
+    print_result(options, document, make)
+    return 0
+
+
+def can_measure(preset: str, specs: tuple[DeviceSpec, ...], found: dict[str, str]) -> bool:
+    """Whether OpenVINO has the devices of a preset here; one that is calibrated is simulated."""
+    here = all((spec.plugin or spec.name) in found for spec in specs)
+    return here and not any(spec.roofline.startswith("HSDAG") for spec in specs)
+
+
+def describe_spec(spec: DeviceSpec) -> str:
+    """A device of a preset in a few words."""
+    words = []
+    if spec.virtual:
+        words.append(f"a second {spec.plugin}")
+    if spec.precision != "f32":
+        words.append(spec.precision)
+    if spec.threads is not None:
+        words.append("1 thread" if spec.threads == 1 else f"{spec.threads} threads")
+    if spec.weight_share is not None:
+        words.append(f"holds {spec.weight_share:.0%} of the weights")
+    if spec.roofline:
+        words.append(f"as {spec.roofline}")
+    return f"{spec.name} ({', '.join(words)})" if words else spec.name
+
+
+def run_models(options: argparse.Namespace) -> int:
+    from rich.console import Group
+
+    from placement_gym.cli.tables import print_result, show
+    from placement_gym.fitted_table import Column, FittedTable
+    from placement_gym.graph.families.names import FAMILIES
+
+    files = {"FILE": "what OpenVINO reads: .xml, .onnx, .tflite, .pb, .pdmodel"}
+    rows: list[dict[str, str]] = [
+        {"name": name, "about": line.format(", ".join(FAMILIES)), "runs": runs}
+        for lines, runs in ((BUILT_IN | files, MEASURED), (GENERATED, SIMULATED))
+        for name, line in lines.items()
+    ]
+
+    def make() -> Group:
+        table = FittedTable(
+            [
+                Column("model", text=True),
+                Column("what it is", text=True),
+                Column("runs here", text=True),
+            ]
+        )
+        for row in rows:
+            table.add_row(row["name"], row["about"], row["runs"])
+        end = "Built-in models have random weights: good for latencies, not for predictions."
+        return Group(table, show(end, "dim"))
+
+    print_result(options, {"models": rows}, make)
+    return 0
+
+
+def run_agents(options: argparse.Namespace) -> int:
+    from rich.console import Group
+
+    from placement_gym.bench.run.agents import load_agent, load_bundled
+    from placement_gym.cli.tables import print_result, show
+    from placement_gym.fitted_table import Column, FittedTable
+
+    if options.name:
+        found = describe_options(load_agent(options.name))
+        document = {"name": options.name, "options": found}
+        print_result(options, document, lambda: options_table(document))
+        return 0
+    about = load_bundled("agents.about:ABOUT")
+    rows = [{"name": name, **line._asdict()} for name, line in about.items()]
+
+    def make() -> Group:
+        table = FittedTable(
+            [
+                Column("agent", text=True),
+                Column("kind", text=True),
+                Column("what it does", text=True),
+                Column("settings", text=True),
+            ]
+        )
+        for row in rows:
+            table.add_row(row["name"], row["kind"], row["line"], ", ".join(row["settings"]))
+        end = "Your own is module:make_agent. A solver reads the environment's cost table."
+        return Group(table, show(end, "dim"))
+
+    print_result(options, {"agents": rows}, make)
+    return 0
+
+
+def describe_options(factory: Any) -> dict[str, Any]:
+    """The options of an agent's factory with their defaults, and what its docstring says."""
+    import inspect
+
+    skipped = ("env", "seed", "self")
+    parameters = inspect.signature(factory).parameters
+    defaults = {
+        name: None if one.default is one.empty else one.default
+        for name, one in parameters.items()
+        if name not in skipped and one.kind is not one.VAR_KEYWORD
+    }
+    lines = (
+        (inspect.getdoc(factory) or "")
+        .replace("``", "")
+        .partition("Args:\n")[2]
+        .partition("\n\n")[0]
+    )
+    meaning: dict[str, str] = {}
+    name = ""
+    for line in lines.splitlines():
+        if not line.startswith(" " * 5):
+            name, _, line = line.strip().partition(":")
+        meaning[name] = f"{meaning.get(name, '')} {line.strip()}".strip()
+    return {
+        name: {"default": defaults.get(name), "meaning": meaning.get(name, "")}
+        for name in {**defaults, **meaning}
+        if name not in skipped
+    }
+
+
+def options_table(document: dict[str, Any]) -> Any:
+    """The options of one agent."""
+    from rich.console import Group
+
+    from placement_gym.cli.tables import show
+    from placement_gym.fitted_table import Column, FittedTable
+
+    table = FittedTable(
+        [Column("option", text=True), Column("default", text=True), Column("meaning", text=True)],
+        document["name"],
+    )
+    for name, one in document["options"].items():
+        table.add_row(name, repr(one["default"]), one["meaning"])
+    example = f"{{name: {document['name']}, kwargs: {{...}}}}"
+    end = f"Options are given in a study or to placement_gym.compare, as in {example}."
+    return Group(table, show(end, "dim"))

@@ -1,0 +1,102 @@
+"""How every command reads its words: one line for an error, the nearest word, the same help."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterable, Sequence
+from textwrap import fill
+from typing import Any, NoReturn
+
+from placement_gym.errors import suggest
+from placement_gym.texts import make_printable
+
+PROGRAM = "placement-gym"
+EXIT_CODES = {
+    0: "done",
+    1: "a run failed, or a row is not valid",
+    2: "an argument or a file is wrong, or the engine failed",
+    130: "interrupted",
+}
+MODEL_REMEDY = "as in `--model resnet` or `--model my_model.xml`; `placement-gym models` lists them"
+
+
+class Command(argparse.ArgumentParser):
+    """A command, or one of its sub-commands.
+
+    Args:
+        options: Arguments of ``argparse.ArgumentParser``.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        shape = argparse.RawDescriptionHelpFormatter
+        super().__init__(formatter_class=shape, allow_abbrev=False, **options)
+        self.commands: dict[str, Command] = {}
+
+    def add_commands(self) -> Callable[[str, str], Command]:
+        """Let it have sub-commands.
+
+        Returns:
+            What adds one, given its name and its line in the list of commands.
+        """
+        found = self.add_subparsers(required=True, metavar="COMMAND", title="commands")
+
+        def add(name: str, line: str) -> Command:
+            self.commands[name] = found.add_parser(name, help=line, description=f"{line}.")
+            return self.commands[name]
+
+        return add
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
+        """As in the base class; unknown words are errors that come before all others."""
+        words = None if args is None else list(args)
+        self.check_words(words or [])
+        found, unknown = super().parse_known_args(words, namespace)
+        if unknown:
+            self.error(f"{unknown[0]!r} is one word too many")
+        return found, unknown
+
+    def check_words(self, words: Sequence[str]) -> None:
+        """End with an error if a sub-command or an option is unknown."""
+        words = words[: words.index("--")] if "--" in words else words
+        options = [word.partition("=")[0] for word in words if word.startswith("--")]
+        if self.commands:
+            first = next((word for word in words if not word.startswith("-")), None)
+            if first is not None and first not in self.commands:
+                self.error_unknown("command", first, self.commands)
+            return
+        for option in options:
+            if option not in self._option_string_actions:
+                long = [name for name in self._option_string_actions if name.startswith("--")]
+                self.error_unknown("option", option, long)
+
+    def error_unknown(self, kind: str, word: str, known: Iterable[str]) -> NoReturn:
+        """End with an error that suggests the nearest known word."""
+        self.error(f"no {kind} {word!r:.80}{suggest(word, known)}")
+
+    def error(self, message: str) -> NoReturn:
+        """Print the error in one line with the remedy, and exit with 2."""
+        text = message.removeprefix("argument ")
+        required = "the following arguments are required: "
+        if text.startswith(required):
+            names = text.removeprefix(required)
+            remedy = f", {MODEL_REMEDY}" if "--model" in names else ""
+            text = f"{names} is missing{remedy}"
+        self.exit(2, f"{self.prog}: {make_printable(text)} (`{self.prog} --help`)\n")
+
+
+def describe(command: Command, about: str, *examples: str, failure: str = "") -> None:
+    """Set what ``--help`` says of a command, with the exit codes below.
+
+    Args:
+        command: The command.
+        about: What it does, in a few sentences.
+        examples: Lines to copy, without the program's name.
+        failure: What exit code 1 means; empty if the command never ends with it.
+    """
+    codes = {**EXIT_CODES, 1: failure} if failure else {0: EXIT_CODES[0], 2: EXIT_CODES[2]}
+    codes[130] = EXIT_CODES[130]
+    command.description = fill(about, 79, break_on_hyphens=False)
+    lines = [f"  {PROGRAM} {example}" for example in examples]
+    shown = [f"  {code:<4} {meaning}" for code, meaning in sorted(codes.items())]
+    title = "example:" if len(examples) == 1 else "examples:"
+    command.epilog = "\n".join([title, *lines, "", "exit codes:", *shown])

@@ -1,0 +1,120 @@
+"""How the values of options are read from text; each error says what is possible."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from placement_gym.errors import suggest
+
+MAX_SEEDS = 100_000
+FILES = (".json", ".jsonl", ".html", ".md", ".png", ".csv", ".xml", ".onnx", ".yaml")
+WHOLE = re.compile("[0-9]{1,10}")
+SHAPE = re.compile(r"(?P<name>[^\[\],]+)\[(?P<sizes>[-0-9?., ]+)\]")
+
+
+def parse_setting(text: str) -> tuple[str, Any]:
+    """Read ``KEY=VALUE``; a value that is not valid JSON is text."""
+    key, separator, value = text.partition("=")
+    if not separator or not key:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not of the form KEY=VALUE, as in granularity=op"
+        )
+    from placement_gym.errors import UserError
+    from placement_gym.schemas.reading import parse_json
+
+    try:
+        return key, parse_json(value)
+    except UserError:
+        return key, value
+
+
+def parse_shapes(text: str) -> dict[str, list[int | str]]:
+    """Read ``name[1,64],other[1,?]``: the shapes of inputs by name."""
+    found = list(SHAPE.finditer(text))
+    if not found or ",".join(match[0] for match in found) != text:
+        raise argparse.ArgumentTypeError(
+            f'shapes have the form "name[1,64],other[1,?]", not {text!r:.80}'
+        )
+    return {
+        match["name"].strip(): [parse_size(size.strip()) for size in match["sizes"].split(",")]
+        for match in found
+    }
+
+
+def parse_size(text: str) -> int | str:
+    """A number where it is one: ``"?"`` and ``"1..8"`` stay text."""
+    return int(text) if WHOLE.fullmatch(text) else text
+
+
+def parse_seeds(text: str) -> list[int]:
+    """Read seeds as a study does: ``5`` means 0 to 4; ``0,2,5-7`` means 0, 2, 5, 6 and 7."""
+    found: list[int] = []
+    count = WHOLE.fullmatch(text.strip())
+    for part in [f"0-{int(text) - 1}"] if count else text.split(","):
+        first, separator, last = part.strip().partition("-")
+        last = last if separator else first
+        numbers = WHOLE.fullmatch(first) and WHOLE.fullmatch(last)
+        if not numbers or int(first) > int(last):
+            raise argparse.ArgumentTypeError(
+                "must be a number of seeds, as in 5 for the seeds 0 to 4, or the seeds themselves, "
+                f"as in 0,1,2 or 3-5, not {text!r:.80}"
+            )
+        if int(last) - int(first) >= MAX_SEEDS - len(found):
+            raise argparse.ArgumentTypeError(f"more than {MAX_SEEDS} seeds in {text!r:.60}")
+        found += range(int(first), int(last) + 1)
+    return list(dict.fromkeys(found))
+
+
+def output_folder(text: str) -> str:
+    """Read a folder for results, which a name like that of a file is not."""
+    if Path(text).suffix in FILES and not Path(text).is_dir():
+        raise argparse.ArgumentTypeError(f"is a folder here, and {text!r:.80} looks like a file")
+    return text
+
+
+def one_of(names: Sequence[str]) -> Callable[[str], str]:
+    """What reads one of several words, and suggests the nearest one."""
+
+    def read(text: str) -> str:
+        if text not in names:
+            listed = ", ".join(names)
+            raise argparse.ArgumentTypeError(
+                f"must be one of {listed}, not {text!r:.80}{suggest(text, names)}"
+            )
+        return text
+
+    return read
+
+
+def positive_integer(text: str) -> int:
+    """Read a whole number of at least 1."""
+    if not WHOLE.fullmatch(text) or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be a whole number of at least 1, not {text!r:.80}")
+    return int(text)
+
+
+def natural_number(text: str) -> int:
+    """Read a whole number of at least 0."""
+    if not WHOLE.fullmatch(text):
+        raise argparse.ArgumentTypeError(f"must be a whole number of at least 0, not {text!r:.80}")
+    return int(text)
+
+
+def positive_seconds(text: str) -> float:
+    """Read a time limit: a number above 0."""
+    return positive_number(text, "number of seconds")
+
+
+def positive_number(text: str, what: str = "number") -> float:
+    """Read a finite number above 0."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0.0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"must be a {what} above 0, not {text!r:.80}")
+    return value

@@ -1,0 +1,97 @@
+"""Ctrl-C: what is kept, and how to go on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from placement_gym.cli.main import main
+
+SIM = ["--env", "DevicePlacementSim-v0", "--model", "tiny"]
+
+
+@pytest.mark.parametrize(
+    ("words", "target", "kept"),
+    [
+        (["compare", *SIM], "bench.compare.compare", "rerun the command to continue"),
+        (["plan", "-m", "tiny"], "tools.plan.plan", "a profile that was complete is kept"),
+        (
+            ["fidelity", "-m", "tiny"],
+            "tools.fidelity.fidelity",
+            "a profile that was complete is kept",
+        ),
+        (["profile", "-m", "tiny"], "tools.granularity.build_backend_to_split", "measures again"),
+        (
+            ["evaluate", "--placement", "x.json"],
+            "tools.evaluate.evaluate_placement",
+            "nothing is kept",
+        ),
+        (
+            ["bench", "run", "mismatch", "--out", "OUT"],
+            "bench.study.runner.run_study",
+            "finished runs are in OUT/results.jsonl; rerun the command to continue",
+        ),
+        (
+            ["bench", "report", "paper", "--out", "OUT"],
+            "bench.report.study.report_study",
+            "the results in OUT/ are kept",
+        ),
+        (["bench", "validate", "--out", "OUT"], "bench.study.replay.validate", "OUT/ are kept"),
+    ],
+)
+def test_an_interrupt_says_what_is_kept(
+    words: list[str],
+    target: str,
+    kept: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def interrupted(*args: Any, **kwargs: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(f"placement_gym.{target}", interrupted)
+    assert main(words) == 130
+    error = capsys.readouterr().err.splitlines()
+    assert kept in error[-1]
+    assert error[-1].startswith("placement-gym: interrupted: ")
+
+
+def test_an_interrupt_of_compiled_code_is_an_interrupt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Numba's functions end with a ``SystemError`` whose cause is the interrupt."""
+
+    def interrupted(*args: Any, **kwargs: Any) -> None:
+        raise SystemError("returned a result with an exception set") from KeyboardInterrupt()
+
+    monkeypatch.setattr("placement_gym.tools.place.place", interrupted)
+    assert main(["place", "-m", "tiny"]) == 130
+    assert "nothing is kept" in capsys.readouterr().err
+    monkeypatch.setattr("placement_gym.bench.run.agent_run.run_search", interrupted)
+    assert main(["compare", *SIM, "--agents", "prefix", "--out", str(tmp_path)]) == 130
+
+
+def test_an_interrupt_that_knows_more_is_believed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*args: Any, **kwargs: Any) -> None:
+        raise KeyboardInterrupt("3 of 8 runs are in OUT")
+
+    monkeypatch.setattr("placement_gym.bench.study.runner.run_study", interrupted)
+    assert main(["bench", "run", "mismatch", "--out", "OUT"]) == 130
+    assert capsys.readouterr().err.endswith("interrupted: 3 of 8 runs are in OUT\n")
+
+
+def test_an_interrupted_comparison_prints_what_it_has(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(**kwargs: Any) -> dict[str, Any]:
+        return {"rows": [], "interrupted": True}
+
+    monkeypatch.setattr("placement_gym.bench.compare.compare", interrupted)
+    assert main(["compare", *SIM, "--out", str(tmp_path)]) == 130
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert "0 finished runs" in printed.err
