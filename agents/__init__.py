@@ -45,6 +45,7 @@ AGENTS: dict[str, str] = {
     "hdp": "agents.rnn.agent:make_hierarchical",
     "post": "agents.post.agent:make",
     "sequential": "agents.sequential.agent:make",
+    "doppler": "agents.doppler.agent:make",
 }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 CHOICE, SEARCH, SOLVER, LEARNED = "fixed choice", "search", "solver", "learned"
+FORMS = ("default", "paper")
 
 
 class About(NamedTuple):
@@ -13,7 +14,7 @@ class About(NamedTuple):
     Attributes:
         kind: ``CHOICE``, ``SEARCH``, ``SOLVER`` (needs a cost table) or ``LEARNED``.
         line: What it does.
-        settings: What its options ``preset`` or ``checkpoint`` may name, the default first.
+        settings: What its options ``preset``, ``weights`` or ``checkpoint`` may name.
     """
 
     kind: str
@@ -52,13 +53,16 @@ ABOUT: dict[str, About] = {
     "call-milp": About(SOLVER, "the same, by a mixed-integer program"),
     "path-load": About(SOLVER, "a program of paths and loads, for event and list schedules"),
     "beam": About(SOLVER, "keeps the best partial placements, for list schedules"),
-    "hsdag": About(LEARNED, "learns which units to place together, and where", ("search", "paper")),
-    "placeto": About(LEARNED, "moves one unit a step"),
+    "hsdag": About(
+        LEARNED, "learns which units to place together, and where", ("hsdag", "search", "paper")
+    ),
+    "placeto": About(LEARNED, "moves one unit a step", FORMS),
     "placeto-transfer": About(LEARNED, "is trained on some graphs and places others"),
-    "rnn": About(LEARNED, "places one unit after another by a recurrent network"),
-    "hdp": About(LEARNED, "the same, after it has grouped the units"),
-    "post": About(LEARNED, "one distribution a unit, by cross-entropy and PPO"),
+    "rnn": About(LEARNED, "places one unit after another by a recurrent network", FORMS),
+    "hdp": About(LEARNED, "the same, after it has grouped the units", FORMS),
+    "post": About(LEARNED, "one distribution a unit, by cross-entropy and PPO", FORMS),
     "sequential": About(
         LEARNED, "list scheduling with learned preferences, trained", ("trained", "none")
     ),
+    "doppler": About(LEARNED, "one policy chooses the next unit, another its device", FORMS),
 }

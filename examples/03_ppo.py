@@ -19,8 +19,8 @@ def main() -> None:
     envs = make_vec_env(
         "placement_gym:DevicePlacementSim-v0", n_envs=4, env_kwargs={"model": options.model}
     )
-    ppo = PPO("MultiInputPolicy", envs, n_steps=64, ent_coef=0.01, seed=0, verbose=1)
-    ppo.learn(options.timesteps)
+    ppo = PPO("MultiInputPolicy", envs, n_steps=64, ent_coef=0.01, seed=0)
+    ppo.learn(options.timesteps, progress_bar=True)
     reward, _ = evaluate_policy(ppo, envs, n_eval_episodes=4)
     print(f"mean log speed-up of the greedy placement: {reward:.3f}")
 

@@ -1,8 +1,8 @@
 """What each part of HSDAG is worth: the paper's Table 3, and ablations that it lacks.
 
-Every variant places each model with the same budget and seeds in the simulated environment. 0 is
-the best single device, 1 the proven optimum; the table shows medians over the seeds. Started again
-after a stop, it runs what is missing.
+HSDAG is its preset ``search`` here. Every variant places each model with the same budget and seeds
+in the simulated environment. 0 is the best single device, 1 the proven optimum; the table shows
+medians over the seeds. Started again after a stop, it runs what is missing.
 """
 
 import argparse
@@ -33,7 +33,7 @@ def variants(blind: bool) -> dict[str, dict]:
 
     def hsdag(**settings) -> dict:
         policy = {**base, **settings.pop("policy", {})}
-        return {"name": "hsdag", "kwargs": {"policy": policy, **settings}}
+        return {"name": "hsdag", "kwargs": {"preset": "search", "policy": policy, **settings}}
 
     def without(*blocks: str) -> dict:
         features = [name for name in base["features"] if name not in blocks]

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from placement_gym.episode import play_episode
     from placement_gym.errors import EngineError, PlacementGymError, UserError
     from placement_gym.models import load as load_model
+    from placement_gym.pipeline.pipeline import Pipeline
+    from placement_gym.pipeline.stage import StageError
     from placement_gym.placement import Placement, PlacementMismatchError
     from placement_gym.tools.evaluate import evaluate_placement
     from placement_gym.tools.export import export_placement
@@ -40,9 +42,11 @@ __all__ = [
     "DevicePlacementEnv",
     "DeviceSpec",
     "EngineError",
+    "Pipeline",
     "Placement",
     "PlacementGymError",
     "PlacementMismatchError",
+    "StageError",
     "Study",
     "StudyResults",
     "UserError",
@@ -67,9 +71,11 @@ SOURCES = {
     "DevicePlacementEnv": "env",
     "DeviceSpec": "devices",
     "EngineError": "errors",
+    "Pipeline": "pipeline.pipeline",
     "Placement": "placement",
     "PlacementGymError": "errors",
     "PlacementMismatchError": "placement",
+    "StageError": "pipeline.stage",
     "Study": "bench.study.spec",
     "StudyResults": "bench.report.scores",
     "UserError": "errors",

@@ -5,7 +5,9 @@ from __future__ import annotations
 from numbers import Integral, Real
 from typing import Any
 
-from placement_gym.errors import UserError
+from placement_gym.errors import UserError, unknown_name
+
+OBJECTIVES = ("latency", "throughput")
 
 
 def check_integer(name: str, value: Any, least: int) -> None:
@@ -38,3 +40,16 @@ def check_flag(name: str, value: Any) -> None:
     """Raise unless the value is True or False."""
     if not isinstance(value, bool):
         raise UserError(f"{name} must be True or False, not {value!r:.80}")
+
+
+def check_objective(value: Any) -> None:
+    """Raise unless the value is ``"latency"`` or ``"throughput"``."""
+    if value not in OBJECTIVES:
+        raise unknown_name("objective", value, OBJECTIVES)
+
+
+def check_requests(objective: str, value: Any) -> None:
+    """Raise unless the objective has requests in flight, and the value is a number of them."""
+    if objective != "throughput":
+        raise UserError("requests belong to objective='throughput': latency is that of one request")
+    check_integer("requests (None: one more than stages)", value, 1)

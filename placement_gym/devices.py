@@ -168,6 +168,7 @@ PRESETS: dict[str, tuple[DeviceSpec, ...]] = {
         TESTBED[0],
         DeviceSpec("CPU_FAST", plugin="CPU", precision="bf16", threads=1),
     ),
+    "cpu-testbed-pair": (TESTBED[0], DeviceSpec("CPU_TWIN", plugin="CPU", threads=1)),
     "cpu-p+e": (
         DeviceSpec("CPU_P", plugin="CPU", properties={"SCHEDULING_CORE_TYPE": "PCORE_ONLY"}),
         DeviceSpec("CPU_E", plugin="CPU", properties={"SCHEDULING_CORE_TYPE": "ECORE_ONLY"}),

@@ -13,7 +13,9 @@ from placement_gym.arguments import (
     check_flag,
     check_integer,
     check_not_negative,
+    check_objective,
     check_positive,
+    check_requests,
 )
 from placement_gym.devices import DevicesArgument
 from placement_gym.env import DevicePlacementEnv
@@ -57,7 +59,8 @@ class MeasuredEnv(DevicePlacementEnv):
         horizon: See ``DevicePlacementEnv``.
         split: ``"alias"``, ``"hetero"`` or ``"auto"``, see ``placement_gym.compile_model``.
         warmup: Inferences before the first counted one.
-        repeats: Counted inferences of the candidate and of the reference, each.
+        repeats: Counted inferences of the candidate and of the reference, each; with objective
+            ``"throughput"`` windows of eight or more results.
         cache: Whether a repeated placement is answered from memory. ``"disk"`` also answers from
             what this machine measured in earlier sessions, candidate and reference, as long as
             model, devices and their properties, protocol and the version of OpenVINO are the
@@ -85,6 +88,12 @@ class MeasuredEnv(DevicePlacementEnv):
             device includes its part of the state at the end. Dimensions that ``shapes`` does not
             bind are a batch of one, if they are an input's first, else the tokens: the new ones,
             or all of them where the input's name has ``mask`` in it.
+        objective: ``"latency"``; or ``"throughput"``: a placement runs as ``Pipeline`` does, a
+            device alone with the number of streams and requests that suits it best, and latencies
+            are the milliseconds between two results. Info has ``requests_per_s``, ``requests`` in
+            flight and ``streams``. Of a model with state a request is the whole scenario.
+        requests: With objective ``"throughput"``, requests in flight of a placement on several
+            devices; None is one more than it has stages.
 
     Raises:
         UnknownDeviceError: The machine does not have a device.
@@ -117,6 +126,8 @@ class MeasuredEnv(DevicePlacementEnv):
         penalty: str = "flat",
         shapes: Shapes | None = None,
         scenario: str | None = None,
+        objective: str = "latency",
+        requests: int | None = None,
     ) -> None:
         from placement_gym.backends.cached import CachedBackend
         from placement_gym.backends.measured.build import build_measured_backend
@@ -128,7 +139,12 @@ class MeasuredEnv(DevicePlacementEnv):
         check_cache(cache)
         check_flag("isolate", isolate)
         check_positive("timeout_s", timeout_s)
-        protocol = TimingProtocol(warmup=warmup, repeats=repeats)
+        check_objective(objective)
+        if requests is not None:
+            check_requests(objective, requests)
+        protocol = TimingProtocol(
+            warmup=warmup, repeats=repeats, objective=objective, requests=requests
+        )
         backend = build_measured_backend(
             model,
             devices,

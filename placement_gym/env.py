@@ -97,7 +97,9 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
     of single devices are relative to the reference latency of the same moment, so that slow drift
     of the machine does not enter a comparison. ``noise_floor`` is the usual noise of the session,
     and ``doubt`` says why a sample should decide nothing. A measured model with state adds
-    ``prefill_ms`` and ``token_ms``, NaN for a placement that failed.
+    ``prefill_ms`` and ``token_ms``, NaN for a placement that failed. Where throughput is measured
+    latencies are the times between two results, and ``requests_per_s``, ``requests`` in flight and
+    ``streams`` are added, the latter two 0 for a placement that failed.
 
     ## Arguments
     ```python

@@ -24,6 +24,11 @@ def make_info(
     """
     best, unlimited = best_speedups
     phases = {"prefill_ms": last.prefill_ms, "token_ms": last.token_ms}
+    in_flight = {
+        "requests_per_s": None if last.requests is None else 1e3 / last.latency_ms,
+        "requests": last.requests,
+        "streams": last.streams,
+    }
     return {
         "latency_ms": last.latency_ms,
         "reference_ms": last.reference_ms,
@@ -49,5 +54,5 @@ def make_info(
         "placement_hash": assignment_hash(assignment),
         "devices": problem.device_names,
         "testbed": problem.testbed,
-        **{key: value for key, value in phases.items() if value is not None},
+        **{key: value for key, value in (phases | in_flight).items() if value is not None},
     }

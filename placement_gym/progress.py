@@ -19,6 +19,7 @@ from rich.progress import (
     TextColumn,
     TimeElapsedColumn,
 )
+from rich.table import Column
 from rich.text import Text
 
 from placement_gym.texts import make_printable
@@ -59,7 +60,7 @@ def progress_bar(
     """
     console = Console(stderr=True)
     columns = (
-        Description(),
+        Description(table_column=Column(no_wrap=True)),
         BarColumn(),
         Count(),
         TextColumn(unit),

@@ -44,11 +44,7 @@ def make_title(problem: Problem, measurement: Measurement) -> str:
 
 def render_rgb(problem: Problem, assignment: IntArray, measurement: Measurement) -> UInt8:
     """(height, width, 3) picture of the graph, coloured by device."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-
     from placement_gym.plots.placement import draw_placement
+    from placement_gym.plots.style import render_pixels
 
-    figure = draw_placement(problem, assignment, make_title(problem, measurement))
-    canvas = FigureCanvasAgg(figure)
-    canvas.draw()
-    return np.asarray(canvas.buffer_rgba())[..., :3].copy()
+    return render_pixels(draw_placement(problem, assignment, make_title(problem, measurement)))

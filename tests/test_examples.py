@@ -19,6 +19,7 @@ PRINTED = {
     "05_compare": r" openvino-hetero +\d(.|\n)* window +\d",
     "06_hsdag": r"\d+\.\d{3} x best single",
     "07_ablations": r"gap closed by the finalist",
+    "08_published": r"published numbers beside ours(.|\n)*Yao 2026",
 }
 """What the output of each example has to contain."""
 

@@ -47,7 +47,7 @@ LAYERS = (
     {"graph"},
     {"problem"},
     {"costs", "placement", "patterns", "plots"},
-    {"solvers", "backends", "observation", "device_table"},
+    {"solvers", "backends", "pipeline", "observation", "device_table"},
     {"render", "deploy", "penalty", "info"},
     {"env"},
     {"wrappers"},
@@ -231,7 +231,7 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
         _ = placement_gym.no_such_name
 
 
-@pytest.mark.parametrize("name", ["hsdag", "placeto", "post", "rnn", "sequential"])
+@pytest.mark.parametrize("name", ["doppler", "hsdag", "placeto", "post", "rnn", "sequential"])
 def test_agents_do_not_import_each_other(name: str) -> None:
     folder = ROOT.parent / "agents" / name
     for path in folder.glob("*.py"):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,17 +15,27 @@ from matplotlib.collections import LineCollection, PathCollection
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
-from placement_gym.plots.comparison import draw_comparison
-from placement_gym.plots.large_placement import COLUMNS, work_shares
-from placement_gym.plots.placement import MAX_EDGES, TALLEST_ROW, draw_placement, stack_rows
-from placement_gym.plots.style import COLOURS, CROSSING, WITHIN
+from placement_gym.graph.operators import OpGraph
+from placement_gym.plots.arrangement import COLUMN_IN, LANE_IN
+from placement_gym.plots.comparison import draw_best_so_far, draw_comparison
+from placement_gym.plots.large_placement import COLUMNS, split_into_columns, work_shares
+from placement_gym.plots.lines import choose_looks
+from placement_gym.plots.names import FEW
+from placement_gym.plots.placement import MAX_EDGES, draw_placement, edge_bytes
+from placement_gym.plots.style import (
+    COLOURS,
+    CROSSING,
+    FORMATS,
+    WITHIN,
+    draw_if_possible,
+    save,
+)
 
 
 def lines(figure: Figure) -> LineCollection:
     """The edges of a figure, which are one collection."""
     (axes,) = figure.axes
     assert not axes.patches
-    assert not axes.lines
     (found,) = (one for one in axes.collections if isinstance(one, LineCollection))
     return found
 
@@ -38,11 +50,32 @@ def line_colours(figure: Figure) -> list[str]:
     return [to_hex(colour) for colour in np.asarray(lines(figure).get_colors())]
 
 
+def names(figure: Figure) -> set[str]:
+    return {text.get_text() for text in figure.axes[0].texts}
+
+
+def draw_on_first_device(graph: OpGraph) -> Figure:
+    return draw_placement(problem_on(graph), np.zeros(len(graph), dtype=np.int64), "")
+
+
 def test_every_unit_is_a_circle_and_every_edge_a_line_coloured_by_device() -> None:
     figure = draw_placement(diamond_problem(), np.array([0, 0, 1, 1]), "diamond")
-    assert circles(figure)[COLOURS[0]].tolist() == [[0.0, -0.5], [1.0, 0.0]]
-    assert circles(figure)[COLOURS[1]].tolist() == [[1.0, -1.0], [2.0, -0.5]]
+    first, second = (circles(figure)[colour] for colour in COLOURS[:2])
+    x, y = np.concatenate([first, second]).T
+    np.testing.assert_allclose(x, np.array([0, 1, 1, 2]) * COLUMN_IN)
+    assert y[0] == y[3] == (y[1] + y[2]) / 2
     assert line_colours(figure) == [WITHIN, WITHIN, CROSSING, CROSSING]
+    assert names(figure) == {"a", "b", "c", "d"}
+
+
+def test_a_picture_has_a_key_to_its_colours_sizes_and_edges() -> None:
+    figure = draw_placement(diamond_problem(), np.array([0, 0, 1, 1]), "diamond")
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == [
+        *("CPU", "GPU", "no work", "1 MFLOP", "within a device", "device changes", "3 kB")
+    ]
+    widths = [line.get_linewidth() for line in legend.get_lines()]
+    assert widths[-1] == max(np.asarray(lines(figure).get_linewidths()))
 
 
 def test_a_single_unit_can_be_drawn() -> None:
@@ -51,11 +84,53 @@ def test_a_single_unit_can_be_drawn() -> None:
     assert not lines(figure).get_segments()
 
 
-def test_an_edge_that_skips_a_level_bends_past_the_units_in_between() -> None:
-    problem = problem_on(op_graph(3, [(0, 1), (0, 2), (1, 2)]))
-    segments = lines(draw_placement(problem, np.zeros(3, dtype=np.int64), "")).get_segments()
-    lowest = sorted(float(np.asarray(segment)[:, 1].min()) for segment in segments)
-    assert lowest == [pytest.approx(-0.3), 0.0, 0.0]
+def test_an_edge_that_skips_a_layer_passes_beside_its_unit() -> None:
+    figure = draw_on_first_device(op_graph(3, [(0, 1), (0, 2), (1, 2)]))
+    skipped = circles(figure)[COLOURS[0]][1]
+    long = max(map(np.asarray, lines(figure).get_segments()), key=len)
+    assert np.hypot(*(long - skipped).T).min() > LANE_IN / 2
+
+
+def test_a_long_chain_runs_to_the_right_and_back_without_losing_an_edge() -> None:
+    figure = draw_on_first_device(chain(300))
+    points = circles(figure)[COLOURS[0]]
+    for (x, y), (next_x, next_y) in pairwise(points.tolist()):
+        beside = abs(next_x - x) == pytest.approx(np.diff(points[:2, 0])[0]) and y == next_y
+        assert beside or (next_x == pytest.approx(x) and next_y < y)
+    assert len(lines(figure).get_segments()) == 299
+    tall, wide = np.ptp(points, axis=0)[::-1]
+    assert 0.4 < tall / wide < 1.5
+    assert len(names(figure)) == 300
+
+
+def test_a_wide_layer_is_folded_into_columns() -> None:
+    edges = [(0, i) for i in range(1, 301)] + [(i, 301) for i in range(1, 301)]
+    figure = draw_on_first_device(op_graph(302, edges))
+    points = circles(figure)[COLOURS[0]]
+    assert len(np.unique(points.round(3), axis=0)) == 302
+    tall, wide = np.ptp(points, axis=0)[::-1]
+    assert 0.4 < tall / wide < 1.5
+    assert points[0, 0] < points[1:-1, 0].min() < points[1:-1, 0].max() < points[-1, 0]
+
+
+def test_a_source_is_beside_its_reader() -> None:
+    edges = [(i, 6 + i) for i in range(6)] + [(6 + i, 7 + i) for i in range(6)]
+    points = circles(draw_on_first_device(op_graph(13, edges)))[COLOURS[0]]
+    apart = np.hypot(*(points[:6] - points[6:12]).T)
+    assert apart.max() < 2 * COLUMN_IN
+
+
+def test_names_are_left_out_where_they_would_overlap() -> None:
+    rng = np.random.default_rng(0)
+    graph = op_graph(500, [(int(rng.integers(0, i)), i) for i in range(1, 500)])
+    figure = draw_on_first_device(replace(graph, flops=np.arange(500.0)))
+    assert names(figure)
+    assert names(figure) <= {f"op{i}" for i in range(500 - FEW, 500)}
+
+
+def test_edges_state_the_bytes_that_their_target_reads() -> None:
+    graph = diamond_problem().units.quotient
+    assert edge_bytes(graph).tolist() == [1000, 1000, 2000, 3000]
 
 
 def test_a_large_graph_is_drawn_as_groups_in_a_lane_per_device() -> None:
@@ -87,13 +162,13 @@ def test_shares_of_work_add_up_in_every_column_even_without_work() -> None:
     assert shares.tolist() == [[1.0, 0.0], [0.0, 1.0], [0.5, 0.5], [0.5, 0.5]]
 
 
-def test_wide_levels_do_not_make_a_tower_of_the_picture() -> None:
-    row = np.repeat([0, 1], [400, 3])
-    y = np.concatenate([np.arange(400.0), np.arange(3.0)])
-    down = stack_rows(row, y)
-    assert np.ptp(down[:400]) == pytest.approx(TALLEST_ROW)
-    assert np.ptp(down[400:]) == pytest.approx(2.0)
-    assert down[:400].min() > down[400:].max()
+def test_a_large_graph_of_few_levels_fills_several_columns() -> None:
+    depth = np.repeat([0, 1, 2], [1, 3000, 1])
+    column = split_into_columns(depth)
+    assert (np.diff(column) >= 0).all()
+    assert np.bincount(column)[[0, -1]].tolist() == [1, 1]
+    assert np.ptp(np.bincount(column)[1:-1]) <= 1
+    assert 10 < column.max() < COLUMNS
 
 
 def test_a_comparison_shows_the_fastest_first_and_leaves_failed_runs_out() -> None:
@@ -108,9 +183,60 @@ def test_a_comparison_shows_the_fastest_first_and_leaves_failed_runs_out() -> No
     ]
     (axes,) = draw_comparison(rows, "title").axes
     assert [label.get_text() for label in axes.get_yticklabels()] == ["quick", "slow"]
-    assert [text.get_text() for text in axes.texts] == ["5.00 ms", "20.00 ms"]
-    widths = [bar.get_width() for bar in axes.patches]  # type: ignore[attr-defined]
-    assert widths == [2.0, 0.5]
+    assert [text.get_text() for text in axes.texts] == ["2.000 x, 5 ms", "0.500 x, 20 ms"]
+    bars = [(bar.get_x(), bar.get_width()) for bar in axes.patches]  # type: ignore[attr-defined]
+    assert bars == [(1.0, 1.0), (1.0, -0.5)]
+
+
+def test_a_large_loss_is_cut_so_that_gains_can_be_seen() -> None:
+    rows = [
+        {"label": str(speedup), "latency_ms": 1.0, "noise": 0.0, "beats_best_single": "no"}
+        | {"speedup_vs_best_single": speedup}
+        for speedup in (1.04, 0.02)
+    ]
+    (axes,) = draw_comparison(rows, "title", {"optimum": 1.05}).axes
+    low, high = axes.get_xlim()
+    assert 0.7 <= low <= 0.8
+    assert high > 1.05
+    assert "optimum" in [text.get_text() for text in axes.texts]
+
+
+def test_searches_are_drawn_by_what_they_had_seen() -> None:
+    rows = [
+        {"label": label, "evaluations": 9, "curve": [[1, 0.1, 1.5], [4, 0.2, best]]}
+        for label, best in (("quick", 3.0), ("slow", 2.0), ("quick", 2.5))
+    ]
+    figure = draw_best_so_far(rows, "title", {"optimum": 3.5})
+    drawn = [line.get_ydata() for line in figure.axes[0].lines]
+    assert [list(one) for one in drawn[:3]] == [[1.5, 3.0, 3.0], [1.5, 2.0, 2.0], [1.5, 2.5, 2.5]]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["quick", "slow"]
+
+
+def test_eight_lines_have_colours_and_the_rest_is_grey() -> None:
+    looks = choose_looks([f"agent {i}" for i in range(12)])
+    coloured = [look.line["color"] for look in looks.values() if not look.rest]
+    assert len(set(coloured)) == len(coloured) == 8
+    assert [look.line["color"] for look in looks.values() if look.rest] == [WITHIN] * 4
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_figures_are_written_as_the_file_is_called(tmp_path: Path, kind: str) -> None:
+    files = [tmp_path / f"{name}.{kind}" for name in "ab"]
+    for file in files:
+        save(draw_placement(diamond_problem(), np.array([0, 0, 1, 1]), "diamond"), file)
+    written = [file.read_bytes() for file in files]
+    assert written[0].startswith({"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}[kind])
+    if kind == "svg":
+        assert written[0] == written[1]
+        assert b">diamond<" in written[0]
+
+
+def test_a_picture_that_cannot_be_drawn_is_a_note(tmp_path: Path) -> None:
+    def fail() -> Figure:
+        raise MemoryError("too large")
+
+    assert draw_if_possible(fail, tmp_path / "a.png") == "a.png could not be drawn: too large"
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_comparison_shows_noise_as_a_share_of_the_speedup() -> None:

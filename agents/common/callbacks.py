@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from stable_baselines3.common.callbacks import BaseCallback
 
+from agents.common.gap import compute_bound_ms
+from agents.common.progress_pictures import record_placement, writes_to_tensorboard
 from placement_gym.arrays import IntArray
 from placement_gym.placement import Placement
 
@@ -33,29 +35,38 @@ class BestPlacementCallback(BaseCallback):
     """Keeps the fastest feasible placement, saves it and logs it.
 
     Logs ``placement/best_speedup``, ``placement/best_latency_ms``, ``placement/mean_speedup`` and
-    ``placement/feasible`` (the share of feasible placements) of each rollout. All environments
-    must share one problem.
+    ``placement/feasible`` (the share of feasible placements) of each rollout; of simulated
+    environments also ``placement/gap``, the share by which the best latency exceeds a lower bound
+    of all placements. TensorBoard gets the best placement as a picture. All environments must
+    share one problem.
 
     Args:
         path: Placement file, rewritten whenever a faster placement is found; None saves nothing.
         verbose: 1 prints every improvement.
+        bound_s: Most seconds for the lower bound, before training; 0 logs no gap.
 
     Attributes:
         best: The fastest placement so far, None before the first feasible one. It is saved with the
             model, so that a resumed training continues from it.
     """
 
-    def __init__(self, path: str | Path | None = None, verbose: int = 0) -> None:
+    def __init__(
+        self, path: str | Path | None = None, verbose: int = 0, bound_s: float = 2.0
+    ) -> None:
         super().__init__(verbose)
         self.path = None if path is None else Path(path)
         self.best: Best | None = None
         self.seen: list[float] = []
         self.failed = 0
+        self.bound_s = bound_s
+        self.bound_ms: float | None = None
+        self.drawn: Best | None = None
 
     def _on_training_start(self) -> None:
         known: Best | None = getattr(self.model, "best_placement", None)
         problem = self.training_env.get_attr("problem")[0].fingerprint()
         self.best = known if known is not None and known.problem == problem else None
+        self.bound_ms = compute_bound_ms(self.training_env, self.bound_s)
 
     def _on_step(self) -> bool:
         placements = self.locals["new_obs"]["placement"]
@@ -83,11 +94,24 @@ class BestPlacementCallback(BaseCallback):
         if self.verbose:
             print(f"{self.num_timesteps}: {self.best.latency_ms:.3f} ms, x {self.best.speedup:.4f}")
 
+    def draw(self, best: Best) -> None:
+        """Draw the best placement for TensorBoard, once."""
+        if best is self.drawn or not writes_to_tensorboard(self.logger):
+            return
+        self.drawn = best
+        problem = self.training_env.get_attr("problem")[0]
+        title = f"{self.num_timesteps} steps: {best.latency_ms:.4g} ms, x {best.speedup:.3f}"
+        record_placement(self.logger, problem, best.assignment, title)
+
     def _on_rollout_end(self) -> None:
         tried = len(self.seen) + self.failed
         if self.best is not None:
             self.logger.record("placement/best_speedup", self.best.speedup)
             self.logger.record("placement/best_latency_ms", self.best.latency_ms)
+            self.draw(self.best)
+            if self.bound_ms is not None:
+                gap = max(self.best.latency_ms / self.bound_ms - 1.0, 0.0)
+                self.logger.record("placement/gap", gap)
         if self.seen:
             self.logger.record("placement/mean_speedup", float(np.mean(self.seen)))
         if tried:

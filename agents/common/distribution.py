@@ -47,6 +47,8 @@ class UnitCategorical(Distribution):
         allowed: (S, N, D) bool, the devices that may be chosen; None allows all. A leader must
             allow only what all of its followers allow.
         row: (B,) state of each row; None means one row per state.
+        groups: Log-probability and entropy of how each state's groups came about, (S,) each, which
+            count with the devices'; None if nothing was decided.
     """
 
     def __init__(
@@ -56,6 +58,7 @@ class UnitCategorical(Distribution):
         leader: Tensor | None = None,
         allowed: Tensor | None = None,
         row: Tensor | None = None,
+        groups: tuple[Tensor, Tensor] | None = None,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         masked = logits if allowed is None else logits.masked_fill(~allowed, FORBIDDEN)
@@ -64,6 +67,7 @@ class UnitCategorical(Distribution):
         self.weight = None if weight is None else weight[self.row]
         self.leader = None if leader is None else leader[self.row]
         self.state_weight = weight
+        self.groups = groups
 
     @property
     def log_probs(self) -> Tensor:
@@ -78,19 +82,20 @@ class UnitCategorical(Distribution):
     def log_prob(self, actions: Tensor) -> Tensor:
         """(B,) log-probability of (B, N) devices, summed over the units that decide."""
         chosen = self.unit_log_prob(actions)
-        return (chosen if self.weight is None else chosen * self.weight).sum(dim=1)
+        total = (chosen if self.weight is None else chosen * self.weight).sum(dim=1)
+        return total if self.groups is None else total + self.groups[0][self.row]
 
     def entropy(self) -> Tensor:
         """(B,) entropy, summed over the units that decide."""
         each = -(self.state_log_probs.exp() * self.state_log_probs).sum(dim=-1)
         weighted = each if self.state_weight is None else each * self.state_weight
-        return weighted.sum(dim=1)[self.row]
+        total = weighted.sum(dim=1)
+        return (total if self.groups is None else total + self.groups[1])[self.row]
 
-    def permits(self, actions: Tensor) -> bool:
-        """Whether the deciding units are allowed these (B, N) devices."""
-        chosen = self.unit_log_prob(actions)
-        decided = chosen if self.weight is None else chosen[self.weight]
-        return bool((decided > FORBIDDEN / 2).all())
+    def permits(self, actions: Tensor) -> Tensor:
+        """(B,) bool, whether the deciding units are allowed their (B, N) devices."""
+        permitted = self.unit_log_prob(actions) > FORBIDDEN / 2
+        return (permitted if self.weight is None else permitted | ~self.weight).all(dim=1)
 
     def conditioned_on(self, actions: Tensor) -> UnitCategorical:
         """Itself: units choose independently."""
@@ -117,7 +122,13 @@ class UnitCategorical(Distribution):
     def restricted_to(self, allowed: Tensor) -> UnitCategorical:
         """The distribution with only the devices that a (B, N, D) bool mask allows."""
         shared = intersect_followers(allowed, self.leader)
-        return UnitCategorical(self.log_probs, self.weight, self.leader, shared)
+        return UnitCategorical(
+            self.log_probs,
+            self.weight,
+            self.leader,
+            shared,
+            groups=take_rows(self.groups, self.row),
+        )
 
     def actions_from_params(self, logits: Tensor, deterministic: bool = False) -> Tensor:
         """(B, N) devices from (B, N, D) logits."""
@@ -142,6 +153,11 @@ class UnitCategorical(Distribution):
         raise NotImplementedError(
             "policies build their own networks; pass logits to UnitCategorical"
         )
+
+
+def take_rows(groups: tuple[Tensor, Tensor] | None, row: Tensor) -> tuple[Tensor, Tensor] | None:
+    """What belongs to the states of (B,) rows; None stays None."""
+    return None if groups is None else (groups[0][row], groups[1][row])
 
 
 def intersect_followers(allowed: Tensor, leader: Tensor | None) -> Tensor:

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch_geometric.nn import GATConv, GCNConv, GINConv
 
+from agents.common import pairs
 from agents.common.graphs import Edges, GraphBatch
 from placement_gym.errors import UserError, unknown_name
 from placement_gym.observation import FEATURES
@@ -30,6 +31,8 @@ class Encoder(nn.Module):
         dropout: Share of hidden values that a noisy pass drops.
         joint_costs: Whether the costs of all devices have one scale, so that the encoder sees
             which device is faster; False scales every column by itself.
+        n_devices: Number of devices whose times, limits and transfers are read, too, see
+            ``agents.common.pairs``; 0 reads none.
 
     Raises:
         ValueError: Unknown features or convolution.
@@ -46,13 +49,15 @@ class Encoder(nn.Module):
         directed: bool = True,
         dropout: float = 0.0,
         joint_costs: bool = False,
+        n_devices: int = 0,
     ) -> None:
         super().__init__()
         columns = select_columns(features)
         self.register_buffer("columns", torch.tensor(columns), persistent=False)
         self.dropout = dropout
-        self.joint_costs = joint_costs
-        self.enter = nn.ModuleList([make_dense(len(columns), hidden), make_dense(hidden, hidden)])
+        self.joint_costs, self.n_devices = joint_costs, n_devices
+        width = len(columns) + n_devices * len(pairs.FEATURES)
+        self.enter = nn.ModuleList([make_dense(width, hidden), make_dense(hidden, hidden)])
         self.convolutions = nn.ModuleList(
             Convolution(conv, hidden, directed) for _ in range(layers)
         )
@@ -67,6 +72,8 @@ class Encoder(nn.Module):
         """
         scaled = graphs.jointly_scaled if self.joint_costs else graphs.scaled
         h = scaled[:, self.columns]
+        if self.n_devices:
+            h = torch.cat([h, pairs.describe_pairs(graphs).flatten(1)], dim=1)
         for layer in self.enter:
             h = functional.dropout(layer(h), self.dropout, training=noisy)
         for convolution, norm in zip(self.convolutions, self.norms, strict=True):

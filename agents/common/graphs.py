@@ -21,6 +21,7 @@ COST = FEATURES["cost"]
 MIN_COST = 1e-3
 """Added to times before their logarithm, in mean times."""
 GRAPH_KEYS = ("x", "edge_index", "edge_mask", "node_mask")
+DEVICE_KEYS = ("devices", "links", "unit_ms", "unit_bytes", "edge_attr")
 
 
 Key = TypeVar("Key")
@@ -61,6 +62,31 @@ class Edges(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
+class DeviceTables:
+    """What ``observe_devices`` tells of a batch of graphs; see ``placement_gym.device_table``.
+
+    Attributes:
+        devices: (G, D, 5) limits and times of the devices.
+        links: (G, D, D, 2) times of transfers.
+        unit_ms: (n, D) times of units, in mean times.
+        unit_bytes: (n,) float64 shares of the model's bytes.
+        edge_attr: (e, 3) transfers of edges.
+    """
+
+    devices: Tensor
+    links: Tensor
+    unit_ms: Tensor
+    unit_bytes: Tensor
+    edge_attr: Tensor
+
+    @property
+    def limits(self) -> Tensor:
+        """(G, D) float64 shares of the model's bytes that fit, infinite without a limit."""
+        share, limited = self.devices[..., 0].double(), self.devices[..., 1] > 0
+        return share.where(limited, torch.inf)
+
+
+@dataclass(frozen=True, eq=False)
 class GraphBatch:
     """Graphs without padding, in PyTorch Geometric's layout of one batch.
 
@@ -72,6 +98,7 @@ class GraphBatch:
         node_mask: (G, N) bool, False for padding.
         action_mask: (n, D) bool, the devices that support each unit; None if unknown.
         ids: (G,) ``graph_id`` of each graph.
+        tables: Limits, times and links; None if they are not observed.
     """
 
     x: Tensor
@@ -81,6 +108,22 @@ class GraphBatch:
     node_mask: Tensor
     action_mask: Tensor | None
     ids: tuple[int, ...]
+    tables: DeviceTables | None = None
+
+    @property
+    def device_tables(self) -> DeviceTables:
+        """Limits, times and links.
+
+        Raises:
+            UserError: They are not observed.
+        """
+        if self.tables is None:
+            raise UserError(
+                "the policy sees devices, and its graphs do not tell of them: make the "
+                "environment with observe_devices=True, or give policy_kwargs={'graphs': "
+                "env.unwrapped.graph_table(devices=True)}"
+            )
+        return self.tables
 
     @cached_property
     def scaled(self) -> Tensor:
@@ -192,7 +235,8 @@ def take_first_rows(observation: TensorDict, row_graph: Tensor, n_graphs: int) -
         )
     rows = torch.arange(len(row_graph), device=row_graph.device).flip(0)
     first = rows.new_empty(n_graphs).scatter_(0, row_graph.flip(0), rows)
-    arrays = {key: observation[key][first] for key in GRAPH_KEYS}
+    known = [key for key in DEVICE_KEYS if key in observation]
+    arrays = {key: observation[key][first] for key in (*GRAPH_KEYS, *known)}
     if "supported" in observation:
         arrays["action_mask"] = observation["supported"][first]
     return arrays
@@ -203,7 +247,7 @@ def make_batch(padded: TensorDict, ids: tuple[int, ...]) -> GraphBatch:
 
     Args:
         padded: ``x`` (G, N, F), ``edge_index`` (G, 2, E), ``edge_mask`` (G, E), ``node_mask``
-            (G, N); optionally ``action_mask`` (G, N, D).
+            (G, N); optionally ``action_mask`` (G, N, D), and ``DEVICE_KEYS``.
         ids: (G,) ``graph_id`` of each graph.
     """
     mask, edge_mask = padded["node_mask"].bool(), padded["edge_mask"].bool()
@@ -221,4 +265,16 @@ def make_batch(padded: TensorDict, ids: tuple[int, ...]) -> GraphBatch:
         node_mask=mask,
         action_mask=None if allowed is None else allowed[mask].bool(),
         ids=ids,
+        tables=make_tables(padded, mask, edge_mask) if "unit_ms" in padded else None,
+    )
+
+
+def make_tables(padded: TensorDict, mask: Tensor, edge_mask: Tensor) -> DeviceTables:
+    """The tables of (G, ...) padded graphs, without the padding of units and edges."""
+    return DeviceTables(
+        devices=padded["devices"].float(),
+        links=padded["links"].float(),
+        unit_ms=padded["unit_ms"][mask].float(),
+        unit_bytes=padded["unit_bytes"][mask].double(),
+        edge_attr=padded["edge_attr"][edge_mask].float(),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +15,7 @@ from torch import Tensor
 from agents.common.distribution import DeviceDistribution, Likelihood, UnitCategorical
 from agents.common.graph_policy import GraphPolicy, GraphTable
 from agents.common.graphs import TensorDict
+from placement_gym.arrays import IntArray
 from placement_gym.errors import UserError
 
 
@@ -53,6 +55,8 @@ class UnitPolicy(GraphPolicy):
     """Whether the first of several sampled placements is replaced by the deterministic one."""
     imitates: bool = True
     """Whether the policy can imitate: it knows the likelihood of each unit's device."""
+    proposals: Sequence[IntArray] = ()
+    """(n_units,) placements, as of heuristics, that take the place of the next sampled ones."""
 
     def __init__(
         self,
@@ -97,6 +101,9 @@ class UnitPolicy(GraphPolicy):
     def clear_caches(self) -> None:
         """Drop what was computed from the weights; called when training mode ends."""
 
+    def set_progress(self, remaining: float) -> None:
+        """Hear the remaining progress of the training, from 1 to 0, before a rollout."""
+
     def set_training_mode(self: Any, mode: bool) -> None:
         """See SB3's ``BasePolicy``."""
         if self.training and not mode:
@@ -110,14 +117,35 @@ class UnitPolicy(GraphPolicy):
         self.clear_stale_caches()
         distribution, values = self.apply_masks(self.decide(obs, deterministic), action_masks)
         actions = distribution.get_actions(deterministic)
+        if not deterministic:
+            proposed = self.take_proposals(obs, actions, action_masks)
+            actions = self.insert_proposals(distribution, actions, proposed)
+        return actions, values, distribution.conditioned_on(actions).log_prob(actions)
+
+    def take_proposals(self, obs: Any, actions: Tensor, action_masks: Any) -> Tensor:
+        """(k, N) placements to be evaluated before (B, N) sampled ones, which are of one graph."""
+        found = actions[:0]
         if self.greedy_first and len(actions) > 1:
             first = {key: value[:1] for key, value in obs.items()}
             masks = None if action_masks is None else action_masks[:1]
-            greedy = self._predict(first, deterministic=True, action_masks=masks)
-            proposed = torch.cat([greedy, actions[1:]])
-            permitted = as_unit_categorical(distribution.conditioned_on(proposed)).permits(proposed)
-            actions = proposed if permitted else actions
-        return actions, values, distribution.conditioned_on(actions).log_prob(actions)
+            found = self._predict(first, deterministic=True, action_masks=masks)
+        free = len(actions) - len(found)
+        waiting, self.proposals = self.proposals[:free], self.proposals[free:]
+        if not len(waiting):
+            return found
+        padded = actions.new_zeros(len(waiting), actions.shape[1])
+        padded[:, : len(waiting[0])] = torch.as_tensor(np.stack(list(waiting)))
+        return torch.cat([found, padded])
+
+    def insert_proposals(
+        self, distribution: DeviceDistribution, actions: Tensor, proposed: Tensor
+    ) -> Tensor:
+        """(B, N) actions, the first ones replaced by (k, N) others that are permitted."""
+        if not len(proposed):
+            return actions
+        tried = torch.cat([proposed, actions[len(proposed) :]])
+        permitted = as_unit_categorical(distribution.conditioned_on(tried)).permits(tried)
+        return torch.where(permitted[:, None], tried, actions)
 
     def evaluate_actions(
         self, obs: Any, actions: Tensor, action_masks: Any = None

@@ -64,6 +64,7 @@ class REINFORCE(LoadsTrustedFiles, OnPolicyAlgorithm):
         max_grad_norm: Maximum norm of the gradient.
         elites: Number of best placements per graph and step that are imitated.
         imitation: Weight of their negative log-likelihood, averaged over units.
+        gradient: Weight of the policy gradient; 0 imitates alone.
         stats_window_size: As for SB3's algorithms.
         tensorboard_log: As for SB3's algorithms.
         policy_kwargs: Arguments of the policy.
@@ -100,6 +101,7 @@ class REINFORCE(LoadsTrustedFiles, OnPolicyAlgorithm):
         max_grad_norm: float = 1.0,
         elites: int = 0,
         imitation: float = 0.0,
+        gradient: float = 1.0,
         stats_window_size: int = 100,
         tensorboard_log: str | None = None,
         policy_kwargs: dict[str, Any] | None = None,
@@ -136,7 +138,7 @@ class REINFORCE(LoadsTrustedFiles, OnPolicyAlgorithm):
         self.n_epochs, self.batch_size = n_epochs, batch_size
         self.returns, self.baseline = returns, baseline
         self.normalize_advantage = normalize_advantage
-        self.imitation = imitation
+        self.imitation, self.gradient = imitation, gradient
         self.elites = Elites(elites)
         self.averages = MovingAverages(decay)
         self.greedy_returns: FloatArray = np.zeros((0, 0))
@@ -154,6 +156,8 @@ class REINFORCE(LoadsTrustedFiles, OnPolicyAlgorithm):
 
     def collect_rollouts(self, *args: Any, **kwargs: Any) -> bool:
         """See SB3; for the self-critical baseline a greedy episode follows."""
+        if isinstance(self.policy, UnitPolicy):
+            self.policy.set_progress(self._current_progress_remaining)
         completed = super().collect_rollouts(*args, **kwargs)
         if completed and self.baseline == "self_critical":
             self.greedy_returns = self.play_greedy_episode()
@@ -168,6 +172,8 @@ class REINFORCE(LoadsTrustedFiles, OnPolicyAlgorithm):
         averages = read_averages(state.get("averages"))
         self.elites.set_state(state.get("elites"), self.observation_space, self.action_space)
         self.averages.known = averages
+        if isinstance(self.policy, UnitPolicy):
+            self.policy.proposals = ()  # they were evaluated before the checkpoint
 
     def train(self) -> None:
         """Update the policy on the rollout."""
@@ -238,7 +244,8 @@ class REINFORCE(LoadsTrustedFiles, OnPolicyAlgorithm):
         for batch in self.rollout_buffer.get(self.batch_size):
             share = len(batch.advantages) / self.rollout_buffer.returns.size
             policy_loss, entropy_loss, value_loss = self.compute_losses(batch)
-            loss = policy_loss + self.entropy_weight() * entropy_loss + self.vf_coef * value_loss
+            loss = self.gradient * policy_loss + self.vf_coef * value_loss
+            loss = loss + self.entropy_weight() * entropy_loss
             (share * loss).backward()  # type: ignore[no-untyped-call]
             losses += [share * loss.item() for loss in (policy_loss, entropy_loss, value_loss)]
         if self.elites.number:

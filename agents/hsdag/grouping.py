@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from agents.common.graphs import GraphBatch
+from agents.hsdag.edges import SPREAD, Choices, add_runs, choose_edges
 from agents.hsdag.networks import Networks
 from agents.hsdag.options import Options
 from agents.hsdag.parsing import Partition, merge_alike, parse
-from placement_gym.arrays import BoolArray, FloatArray
+from placement_gym.arrays import BoolArray, FloatArray, IntArray
 from placement_gym.observation import FEATURES
 
 ALL_LEVELS = 64
@@ -31,19 +32,47 @@ class Graph:
         edges: (2, e), nodes numbered within the graph.
         x: (n, N_FEATURES).
         allowed: (n, D) bool, allowed devices of each unit; None allows all.
+        held: (n,) bytes of each unit, a share of the model's; zeros if unknown.
+        limit: What every device can hold, infinite without a limit.
     """
 
     nodes: slice
     edges: Tensor
     x: Tensor
     allowed: BoolArray | None
+    held: FloatArray
+    limit: float
 
     @classmethod
     def of(cls, graphs: GraphBatch, row: int) -> Graph:
         """The graph of that index in the batch."""
         nodes, mask = graphs.nodes_of(row), graphs.action_mask
         allowed = None if mask is None else mask[nodes].cpu().numpy()
-        return cls(nodes, graphs.edges_of(row), graphs.x[nodes], allowed)
+        held, limit = np.zeros(nodes.stop - nodes.start), np.inf
+        if graphs.tables is not None:
+            held = graphs.tables.unit_bytes[nodes].cpu().numpy()
+            limit = float(graphs.tables.limits[row].min())
+        return cls(nodes, graphs.edges_of(row), graphs.x[nodes], allowed, held, limit)
+
+
+def choose_groups(
+    networks: Networks, options: Options, graph: Graph, z: Tensor, sampling: bool
+) -> tuple[IntArray, Tensor, Choices]:
+    """Keep or cut edges by their scores; see ``edges.choose_edges``.
+
+    Returns:
+        (n,) group of each node, (2, k) kept edges, and what was chosen.
+    """
+    ends = add_runs(graph.edges, len(z)) if options.runs else graph.edges
+    offset = SPREAD * float(torch.randn(())) if sampling else 0.0
+    scores = networks.score_edges(z, ends).double().cpu().numpy() + offset
+    rng = np.random.default_rng(int(torch.randint(2**31, ()))) if sampling else None
+    chosen = choose_edges(
+        ends.cpu().numpy(), scores, options.depth, graph.held, graph.limit, graph.allowed, rng
+    )
+    decided = ends[:, torch.from_numpy(chosen.decided)]
+    kept = torch.from_numpy(chosen.kept)
+    return chosen.group, decided[:, kept], Choices(decided, kept, offset)
 
 
 def parse_partition(networks: Networks, options: Options, graph: Graph, z: Tensor) -> Partition:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -12,8 +13,13 @@ from torch_geometric.utils import scatter
 from agents.common.encoder import Encoder
 from agents.common.graph_policy import make_perceptron
 from agents.common.graphs import MIN_COST, GraphBatch
+from agents.common.pairs import PairScorer, describe_pairs
+from agents.hsdag.edges import FIRST_SCORE
 from agents.hsdag.options import Options
 from placement_gym.observation import FEATURES
+
+Groups = tuple[Tensor, Tensor] | None
+"""See ``UnitCategorical``."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +36,7 @@ class States:
         leader: (S, N) the padded unit that each padded unit follows.
         decides: (S, N) bool, whether a unit is a leader; False for padding.
         allowed: (S, N, D) bool, devices that all followers of a unit allow; None allows all.
+        choices: Edges that were kept or cut; None if groups came about in another way.
     """
 
     node: Tensor
@@ -41,6 +48,23 @@ class States:
     leader: Tensor
     decides: Tensor
     allowed: Tensor | None
+    choices: StateChoices | None = None
+
+
+class StateChoices(NamedTuple):
+    """Edges that were kept or cut, over all states.
+
+    Attributes:
+        ends: (2, k) their nodes, numbered over all states.
+        kept: (k,) bool.
+        offset: (k,) added to their scores.
+        state: (k,) state of each.
+    """
+
+    ends: Tensor
+    kept: Tensor
+    offset: Tensor
+    state: Tensor
 
 
 class Networks(nn.Module):
@@ -63,14 +87,22 @@ class Networks(nn.Module):
             options.directed,
             options.dropout,
             options.joint_costs,
+            n_devices if options.devices else 0,
         )
         self.scorer = make_perceptron(hidden, hidden, 1) if options.grouping else None
+        if options.choose_edges and self.scorer is not None:
+            last = self.scorer[-1]
+            assert isinstance(last, nn.Linear)
+            nn.init.constant_(last.bias, FIRST_SCORE)
+        self.gated = options.gate
+        self.pairs = PairScorer(options.cost_weight) if options.devices else None
         self.placer = make_perceptron(hidden, hidden, n_devices, gain=0.0)
         self.critic = make_perceptron(hidden, hidden, 1) if critic else None
         first = FEATURES["cost"].start
         self.costs = slice(first, first + n_devices)
         weight = torch.tensor(options.cost_weight)
-        self.cost_weight = nn.Parameter(weight) if options.cost_weight else None
+        sums_costs = bool(options.cost_weight) and not options.devices
+        self.cost_weight = nn.Parameter(weight) if sums_costs else None
 
     def shift_embeddings(self, z: Tensor, shift: Tensor) -> Tensor:
         """(n, hidden) normalised sum of embeddings and what earlier steps of the episode added."""
@@ -86,7 +118,7 @@ class Networks(nn.Module):
         """(n_groups, hidden) mean embedding of each group, gated by the mean score of its edges."""
         n_groups = int(group.max()) + 1
         pooled = scatter(z, group, dim_size=n_groups, reduce="mean")
-        if not inner.shape[1]:
+        if not inner.shape[1] or not self.gated:
             return pooled
         owner = group[inner[0]]
         total = scatter(self.score_edges(z, inner).sigmoid(), owner, dim_size=n_groups)
@@ -94,8 +126,10 @@ class Networks(nn.Module):
         gate = torch.where(count > 0, total / count.clamp(min=1), 1.0)
         return pooled * gate[:, None]
 
-    def forward(self, z: Tensor, graphs: GraphBatch, states: States) -> tuple[Tensor, Tensor]:
-        """(S, N, D) logits of padded units and (S, 1) values.
+    def forward(
+        self, z: Tensor, graphs: GraphBatch, states: States
+    ) -> tuple[Tensor, Tensor, Groups]:
+        """(S, N, D) logits of padded units, (S, 1) values, and the groups' likelihood.
 
         Args:
             z: (n, hidden) embeddings of the graphs' nodes.
@@ -107,10 +141,34 @@ class Networks(nn.Module):
         if self.cost_weight is not None:
             cost = scatter(graphs.x[states.node, self.costs], states.group, reduce="sum")
             of_groups = of_groups - self.cost_weight * (cost + MIN_COST).log()
+        if self.pairs is not None:
+            of_groups = of_groups + self.rate_pairs(self.pairs, graphs, states)
         n_states, n_slots = states.decides.shape
         logits = of_groups.new_zeros(n_states, n_slots, of_groups.shape[1])
         logits[states.state, states.slot] = of_groups.index_select(0, states.group)
+        groups = self.rate_choices(z, states)
         if self.critic is None:
-            return logits, logits.new_zeros(n_states, 1)
+            return logits, logits.new_zeros(n_states, 1), groups
         values: Tensor = self.critic(scatter(z, states.state, reduce="mean"))
-        return logits, values
+        return logits, values, groups
+
+    def rate_pairs(self, scorer: PairScorer, graphs: GraphBatch, states: States) -> Tensor:
+        """(n_groups, D) preferences of groups for devices, by the means of their units."""
+        pairs, ms = describe_pairs(graphs), graphs.device_tables.unit_ms
+        of_groups = scatter(pairs[states.node].flatten(1), states.group, reduce="mean")
+        times = scatter(ms[states.node], states.group, reduce="mean")
+        rated: Tensor = scorer(of_groups.view(len(times), *pairs.shape[1:]), times)
+        return rated
+
+    def rate_choices(self, z: Tensor, states: States) -> Groups:
+        """(S,) log-probability and (S,) entropy of the edges that were kept or cut."""
+        if states.choices is None:
+            return None
+        ends, kept, offset, state = states.choices
+        scores = self.score_edges(z, ends) + offset
+        chosen = functional.logsigmoid(torch.where(kept, scores, -scores))
+        entropy = functional.binary_cross_entropy_with_logits(
+            scores, scores.sigmoid(), reduction="none"
+        )
+        n = len(states.decides)
+        return scatter(chosen, state, dim_size=n), scatter(entropy, state, dim_size=n)

@@ -46,6 +46,16 @@ class Options:
         cost_weight: Initial weight of the log of a group's time on a device in the logits, if the
             observation has costs; 0 leaves the term out.
         joint_costs: See ``agents.common.encoder.Encoder``.
+        devices: Whether encoder and placer read times, limits and transfers of devices on one
+            scale, see ``agents.common.pairs``.
+        room: Whether groups go only where there is room left, one after another.
+        choose_edges: Whether every dominant edge is kept or cut by its score alone, in rollouts
+            with the probability that its sigmoid says, in prediction if it is above a half. The
+            model finds the number of groups by that, its likelihood counts with that of the
+            devices, and every placement of a rollout has groups of its own. It takes the place of
+            ``draw_groups``, ``min_groups`` and ``alike``.
+        gate: Whether a group's pooled embedding is gated by the mean score of its kept edges.
+        runs: Whether neighbours in topological order may be joined, too, with ``choose_edges``.
     """
 
     features: tuple[str, ...] = tuple(FEATURES)
@@ -63,11 +73,24 @@ class Options:
     greedy_first: bool = False
     cost_weight: float = 2.0
     joint_costs: bool = False
+    devices: bool = False
+    room: bool = False
+    choose_edges: bool = False
+    gate: bool = True
+    runs: bool = False
 
 
 PRESETS = {
     "default": Options(),
     "search": Options(alike=0.3, flips=2.0, greedy_first=True),
+    "hsdag": Options(
+        depth=16,
+        flips=2.0,
+        greedy_first=True,
+        devices=True,
+        choose_edges=True,
+        runs=True,
+    ),
     "paper": Options(
         features=PAPER_FEATURES,
         directed=False,
@@ -78,7 +101,8 @@ PRESETS = {
         cost_weight=0.0,
     ),
 }
-"""``"search"`` is the default with exploration for budgets of a few hundred placements."""
+"""``"hsdag"`` parses in rollouts and in prediction, and learns how; ``"search"`` is the default
+with exploration for budgets of a few hundred placements."""
 
 
 def make_options(preset: str, changes: Mapping[str, Any]) -> Options:

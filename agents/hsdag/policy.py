@@ -10,14 +10,19 @@ from gymnasium import spaces
 from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.type_aliases import Schedule
 from torch import Tensor
+from torch.nn import functional
 
-from agents.common.distribution import FORBIDDEN, UnitCategorical
-from agents.common.graphs import TensorDict
+from agents.common.distribution import FORBIDDEN, DeviceDistribution, UnitCategorical
+from agents.common.graphs import GraphBatch, TensorDict
 from agents.common.policy import Decision, UnitPolicy
-from agents.hsdag.networks import Networks, States
+from agents.common.room import Room, RoomCategorical
+from agents.common.variants import VariantMemory
+from agents.hsdag.networks import Groups, Networks, States
 from agents.hsdag.options import make_options
-from agents.hsdag.rollout import Rollout
+from agents.hsdag.rollout import Key, Rollout
 
+MAX_VARIANTS = 16
+"""Maximum number of groupings of a graph in a rollout."""
 MAX_FLIP_SHARE = 0.5
 """Maximum weight of the uniform distribution in a group's probabilities."""
 
@@ -29,7 +34,7 @@ class HSDAGActor(UnitPolicy):
         observation_space: See ``UnitPolicy``.
         action_space: See ``UnitPolicy``.
         lr_schedule: See ``UnitPolicy``.
-        preset: ``"default"``, ``"search"`` or ``"paper"``.
+        preset: ``"default"``, ``"hsdag"``, ``"search"`` or ``"paper"``.
         graphs: See ``UnitPolicy``.
         critic: See ``UnitPolicy``.
         use_sde: See ``UnitPolicy``.
@@ -44,6 +49,8 @@ class HSDAGActor(UnitPolicy):
 
     rollout: Rollout
     greedy: Rollout
+    variants: Tensor | None = None
+    """(B,) which grouping each row has, while rows have groups of their own."""
 
     def __init__(
         self,
@@ -80,6 +87,7 @@ class HSDAGActor(UnitPolicy):
         """Drop groups and embeddings."""
         self.rollout = Rollout(self.networks, self.options, sampling=True)
         self.greedy = Rollout(self.networks, self.options, sampling=False)
+        self.memory = VariantMemory()
 
     def clear_stale_caches(self) -> None:
         """Drop groups and embeddings if the weights have changed."""
@@ -89,18 +97,95 @@ class HSDAGActor(UnitPolicy):
     def decide(self, observation: TensorDict, greedy: bool = False) -> Decision:
         """See ``UnitPolicy.decide``."""
         graphs, row_graph = self.graphs.batch(observation)
-        pairs = torch.stack([row_graph, observation["step"].flatten().long()])
-        distinct, row = torch.unique(pairs, dim=1, return_inverse=True)
-        keys = tuple((graphs.ids[graph], step) for graph, step in distinct.T.tolist())
+        steps = observation["step"].flatten().long()
+        variants = torch.zeros_like(steps) if greedy or self.variants is None else self.variants
+        triples = torch.stack([row_graph, steps, variants])
+        distinct, row = torch.unique(triples, dim=1, return_inverse=True)
+        keys = tuple((graphs.ids[graph], *rest) for graph, *rest in distinct.T.tolist())
         rollout = self.greedy if greedy else self.rollout
-        logits, values, states = rollout.evaluate(graphs, keys)
+        outputs = rollout.evaluate(graphs, keys)
+        logits, values, states, groups = outputs
         if not greedy and self.options.flips:
             logits = mix_with_uniform(logits, states, self.options.flips)
-        distribution = UnitCategorical(logits, states.decides, states.leader, states.allowed, row)
-        return Decision(distribution, values[row])
+        return Decision(self.distribute(graphs, keys, logits, states, row, groups), values[row])
+
+    def distribute(
+        self,
+        graphs: GraphBatch,
+        keys: tuple[Key, ...],
+        logits: Tensor,
+        states: States,
+        row: Tensor,
+        groups: Groups,
+    ) -> DeviceDistribution:
+        """The distribution of the devices of (B,) rows, from the networks' outputs for S states."""
+        known = (states.decides, states.leader, states.allowed, row, groups)
+        room = Room.of(graphs) if self.options.room else None
+        if room is None:
+            return UnitCategorical(logits, *known)
+        of_states = torch.tensor([graphs.ids.index(key[0]) for key in keys])
+        return RoomCategorical(logits, room.take(of_states), *known)
+
+    def forward(
+        self, obs: Any, deterministic: bool = False, action_masks: Any = None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """See ``UnitPolicy``; with ``choose_edges`` there are several groupings."""
+        if deterministic or not self.options.choose_edges:
+            return super().forward(obs, deterministic, action_masks)
+        self.clear_stale_caches()
+        rows = torch.arange(len(obs["step"]), device=obs["step"].device) % MAX_VARIANTS
+        self.variants = rows
+        actions, values, log_probs = super().forward(obs, deterministic, action_masks)
+        self.variants = self.memory.keep(obs, actions, rows)
+        if not torch.equal(self.variants, rows):  # a placement keeps the groups of its first time
+            values, log_probs, _ = self.evaluate_actions(obs, actions, action_masks)
+        self.variants = None
+        return actions, values, log_probs
+
+    def evaluate_actions(
+        self, obs: Any, actions: Tensor, action_masks: Any = None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """See ``UnitPolicy``; groups are those that the placements were sampled with."""
+        if self.options.choose_edges:
+            self.variants = self.memory.recall(obs, actions)
+        found = super().evaluate_actions(obs, actions, action_masks)
+        self.variants = None
+        return found
+
+    def unit_log_prob(self, obs: Any, actions: Tensor) -> Tensor:
+        """See ``UnitPolicy``; with ``choose_edges`` edges within a device should be kept, too."""
+        found = super().unit_log_prob(obs, actions)
+        if not self.options.choose_edges:
+            return found
+        graphs, row_graph = self.graphs.batch(obs)
+        keys = tuple((graph_id, 0, 0) for graph_id in graphs.ids)
+        states = self.greedy.evaluate(graphs, keys).states
+        assert states.choices is not None
+        z = self.greedy.embeddings_of(graphs)
+        scores = self.networks.score_edges(
+            self.networks.shift_embeddings(z, states.shift), states.choices.ends
+        )
+        return found + rate_edges(scores, states, actions.long(), row_graph)
 
     def _get_constructor_parameters(self) -> dict[str, Any]:
         return super()._get_constructor_parameters() | asdict(self.options)
+
+
+def rate_edges(scores: Tensor, states: States, actions: Tensor, row_graph: Tensor) -> Tensor:
+    """(B,) mean log-probability that edges are kept within a device and cut between two.
+
+    Args:
+        scores: (k,) of the edges that prediction chooses among.
+        states: One per graph.
+        actions: (B, N) devices.
+        row_graph: (B,) graph of each row.
+    """
+    assert states.choices is not None
+    ends, owner = states.slot[states.choices.ends], states.choices.state
+    within = actions[:, ends[0]] == actions[:, ends[1]]
+    rated = functional.logsigmoid(torch.where(within, scores, -scores))
+    mine = owner == row_graph[:, None]
+    return (rated * mine).sum(dim=1) / mine.sum(dim=1).clamp(min=1)
 
 
 def mix_with_uniform(logits: Tensor, states: States, flips: float) -> Tensor:

@@ -14,13 +14,14 @@ from torch import Tensor, nn
 
 from agents.common.distribution import intersect_followers
 from agents.common.graphs import GraphBatch, Recent
-from agents.hsdag.grouping import Graph, parse_partition, sample_partition
-from agents.hsdag.networks import Networks, States
+from agents.hsdag.edges import Choices
+from agents.hsdag.grouping import Graph, choose_groups, parse_partition, sample_partition
+from agents.hsdag.networks import Groups, Networks, StateChoices, States
 from agents.hsdag.options import Options
 from agents.hsdag.parsing import Partition
 
-Key = tuple[int, int]
-"""``graph_id`` and step of the episode."""
+Key = tuple[int, int, int]
+"""``graph_id``, step of the episode, and which of several groupings."""
 
 
 class GraphStep(NamedTuple):
@@ -30,11 +31,13 @@ class GraphStep(NamedTuple):
         group: (n,) group of each node.
         inner: (2, k) nodes of the edges that connect the groups.
         shift: (n, hidden) sum of what earlier steps added to the embeddings.
+        choices: Edges that were kept or cut, if groups come about by that.
     """
 
     group: Tensor
     inner: Tensor
     shift: Tensor
+    choices: Choices | None = None
 
 
 class Outputs(NamedTuple):
@@ -44,11 +47,13 @@ class Outputs(NamedTuple):
         logits: (S, N, D) logits of the devices.
         values: (S, 1) expected returns.
         states: The states.
+        groups: Log-probability and entropy of their groups; see ``UnitCategorical``.
     """
 
     logits: Tensor
     values: Tensor
     states: States
+    groups: Groups
 
 
 class Rollout:
@@ -64,7 +69,7 @@ class Rollout:
         self.networks, self.options, self.sampling = networks, options, sampling
         self.weights = list(networks.parameters())
         self.version = compute_version(self.weights)
-        self.graph_steps: dict[int, list[GraphStep]] = {}
+        self.graph_steps: dict[tuple[int, int], list[GraphStep]] = {}
         self.embeddings: Recent[tuple[tuple[int, ...], bool], Tensor] = Recent()
         self.embeddings_with_grad: Recent[tuple[int, ...], Tensor] = Recent()
         self.states: Recent[tuple[Key, ...], States] = Recent()
@@ -83,16 +88,16 @@ class Rollout:
             steps = [self.graph_step(graphs, *key) for key in keys]
             self.states[keys] = stack_states(graphs, keys, steps)
         states = self.states[keys]
-        logits, values = self.networks(self.embeddings_of(graphs), graphs, states)
-        outputs = Outputs(logits, values, states)
+        logits, values, groups = self.networks(self.embeddings_of(graphs), graphs, states)
+        outputs = Outputs(logits, values, states, groups)
         if not torch.is_grad_enabled():
             self.outputs[keys] = outputs
         return outputs
 
     @torch.no_grad()
-    def graph_step(self, graphs: GraphBatch, graph_id: int, step: int) -> GraphStep:
-        """The groups of a graph at a step of the episode."""
-        known = self.graph_steps.setdefault(graph_id, [])
+    def graph_step(self, graphs: GraphBatch, graph_id: int, step: int, variant: int) -> GraphStep:
+        """The groups of a graph at a step of the episode, one of several variants of them."""
+        known = self.graph_steps.setdefault((graph_id, variant), [])
         while len(known) <= step:
             known.append(self.next_step(graphs, graph_id, known[-1] if known else None))
         return known[step]
@@ -104,8 +109,13 @@ class Rollout:
         shift = torch.zeros_like(z) if earlier is None else self.compute_shift(z, earlier)
         if self.sampling and self.options.dropout:
             z = self.embed(graphs, noisy=True)[graph.nodes]
-        make = sample_partition if self.sampling and self.options.draw_groups else parse_partition
         state = self.networks.shift_embeddings(z, shift)
+        if self.options.choose_edges:
+            chosen, inner, choices = choose_groups(
+                self.networks, self.options, graph, state, self.sampling
+            )
+            return GraphStep(torch.as_tensor(chosen, device=z.device), inner, shift, choices)
+        make = sample_partition if self.sampling and self.options.draw_groups else parse_partition
         partition: Partition = make(self.networks, self.options, graph, state)
         kept = torch.as_tensor(partition.kept, device=z.device)
         group = torch.as_tensor(partition.group, device=z.device)
@@ -136,14 +146,14 @@ class Rollout:
 
     def compute_shift(self, z: Tensor, earlier: GraphStep) -> Tensor:
         """(n, hidden) sum of what has been added to embeddings z after an earlier step."""
-        group, inner, shift = earlier
+        group, inner, shift, _ = earlier
         state = self.networks.shift_embeddings(z, shift)
         return state + self.networks.pool_groups(state, group, inner)[group] - z
 
 
 def stack_states(graphs: GraphBatch, keys: tuple[Key, ...], steps: list[GraphStep]) -> States:
     """Stack the steps of S keys into one batch."""
-    rows = [graphs.ids.index(graph_id) for graph_id, _ in keys]
+    rows = [graphs.ids.index(graph_id) for graph_id, *_ in keys]
     sizes = np.array([len(step.group) for step in steps])
     begins = np.cumsum(sizes) - sizes
     n_groups = np.array([int(step.group.max()) + 1 for step in steps])
@@ -166,6 +176,21 @@ def stack_states(graphs: GraphBatch, keys: tuple[Key, ...], steps: list[GraphSte
         leader=leader,
         decides=(leader == slots) & node_mask,
         allowed=allowed_for_leaders(graphs, rows, leader),
+        choices=stack_choices(steps, begins.tolist()),
+    )
+
+
+def stack_choices(steps: list[GraphStep], begins: list[int]) -> StateChoices | None:
+    """The edges that were kept or cut in all states, whose nodes begin at ``begins``."""
+    known = [step.choices for step in steps if step.choices is not None]
+    if not known:
+        return None
+    sizes = torch.tensor([len(one.kept) for one in known])
+    return StateChoices(
+        ends=torch.cat([one.ends + begin for one, begin in zip(known, begins, strict=True)], dim=1),
+        kept=torch.cat([one.kept for one in known]),
+        offset=torch.tensor([one.offset for one in known]).repeat_interleave(sizes),
+        state=torch.arange(len(known)).repeat_interleave(sizes),
     )
 
 

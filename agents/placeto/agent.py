@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -11,12 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agents.common.reinforce import REINFORCE
+from agents.common.weights import load_weights
 from agents.placeto.policy import PlacetoPolicy
+from agents.placeto.starts import FromHeuristics
 from agents.placeto.unevaluated import play_unevaluated_episode
+from agents.search.starts import HEURISTICS, QUICK
+from placement_gym.arrays import IntArray
 from placement_gym.env import DevicePlacementEnv, placement_env
-from placement_gym.errors import UserError
+from placement_gym.errors import UserError, unknown_name
 from placement_gym.wrappers import PerUnit
 
+PAPER = "paper"
 FIRST_RATE, LAST_RATE = 1e-3, 1e-4
 
 
@@ -24,7 +30,8 @@ class Placeto(REINFORCE):
     """REINFORCE on one unit per step, which can also predict the devices of all units at once.
 
     If an observation has no current unit, the prediction is the final placement of an episode that
-    starts with all units on the reference device and evaluates no placement.
+    evaluates no placement. It starts with all units on the reference device, or from the best
+    placement of the training if its episodes did.
     """
 
     def predict(
@@ -39,9 +46,17 @@ class Placeto(REINFORCE):
             return super().predict(observation, state, episode_start, deterministic)
         actions = np.zeros(observation["placement"].shape, dtype=np.int64)
         env = self.training_env(observation["graph_id"])
+        start = self.find_start()
         for row in actions.reshape(-1, actions.shape[-1]):
-            row[: env.problem.n_units] = play_unevaluated_episode(self, env, deterministic)
+            row[: env.problem.n_units] = play_unevaluated_episode(self, env, deterministic, start)
         return actions, state
+
+    def find_start(self) -> IntArray | None:
+        """The best placement of the training, if its episodes start from there."""
+        if self.env is None or self.env.get_attr("start")[0] != "best":
+            return None
+        best = self.env.get_attr("best")[0]
+        return None if best is None else best[1]
 
     def training_env(self, graph_id: NDArray[Any]) -> DevicePlacementEnv:
         """The environment of the training.
@@ -68,24 +83,44 @@ def entropy(remaining: float) -> float:
     return remaining
 
 
-SETTINGS: dict[str, Any] = {
-    "learning_rate": rate,
-    "batch_size": 64,
-    "baseline": "per_step",
-    "decay": 0.9,
-    "ent_coef": entropy,
-    "max_grad_norm": 1.25,
-    "device": "cpu",
+SETTINGS: dict[str, dict[str, Any]] = {
+    "default": {
+        "learning_rate": rate,
+        "batch_size": 64,
+        "baseline": "per_step",
+        "decay": 0.9,
+        "gamma": 0.9,
+        "ent_coef": 0.01,
+        "max_grad_norm": 1.25,
+        "device": "cpu",
+    },
+    "paper": {
+        "learning_rate": rate,
+        "batch_size": 64,
+        "baseline": "per_step",
+        "decay": 0.9,
+        "ent_coef": entropy,
+        "max_grad_norm": 1.25,
+        "device": "cpu",
+    },
 }
 """Arguments of REINFORCE; a rollout is an episode. Unlike in the paper advantages are scaled, and
 the baseline of a step is a moving average, not the mean of ten episodes."""
+POLICIES: dict[str, dict[str, Any]] = {
+    "default": {"devices": True, "stay": 3.0},
+    PAPER: {},
+}
+"""Arguments of ``PlacetoPolicy``; ``room`` is kept where the environment does not repair."""
+STARTS = {"default": "heuristics", "paper": "first"}
 
 
 def make(
     env: gym.Env[Any, Any],
     seed: int,
-    start: str = "first",
+    preset: str = "default",
+    start: str | None = None,
     policy: dict[str, Any] | None = None,
+    weights: str | Path | None = None,
     **settings: Any,
 ) -> Placeto:
     """Make Placeto for an environment that places all units at once or one unit per step.
@@ -93,20 +128,44 @@ def make(
     Args:
         env: The environment to learn in.
         seed: Seed of all random numbers.
-        start: Placement that episodes start from; see ``PerUnit``. It replaces the setting of
-            ``env``. A start other than ``"first"`` is evaluated, too.
-        policy: Arguments of ``PlacetoPolicy``.
-        settings: Arguments of ``REINFORCE`` that override ``SETTINGS``.
+        preset: ``"default"``: episodes go on from the best placement, units move where there is
+            room, and limits are seen; or ``"paper"``.
+        start: Placement that episodes start from; see ``PerUnit``, and ``FromHeuristics`` for
+            ``"heuristics"`` and ``"quick"``. It replaces the setting of ``env``; None takes the
+            preset's. A start other than ``"first"`` is evaluated, too.
+        policy: Arguments of ``PlacetoPolicy`` that override the preset.
+        weights: What the policy begins with: ``"inception-hsdag-paper"``, trained on that problem
+            with ``preset="paper"``, or a file of ``agents.common.weights.save_weights``; None is
+            random.
+        settings: Arguments of ``REINFORCE`` that override the preset.
+
+    Raises:
+        ValueError: Unknown preset.
     """
+    if preset not in SETTINGS:
+        raise unknown_name("preset", preset, SETTINGS)
     original = placement_env(env)
     _ = original.singles  # measured once for both
     base = copy(original)
     base.observer = replace(base.observer, graph=False)
     base.observation_space = base.observer.space()
-    return Placeto(
+    room = {"room": not base.repair} if preset != PAPER else {}
+    chosen = room | POLICIES[preset] | (policy or {})
+    sees = chosen.get("devices", False) or chosen.get("room", False)
+    model = Placeto(
         PlacetoPolicy,
-        PerUnit(base, start=start),
-        policy_kwargs={"graphs": base.graph_table(), **(policy or {})},
+        start_from(base, STARTS[preset] if start is None else start),
+        policy_kwargs={"graphs": base.graph_table(devices=True if sees else None), **chosen},
         seed=seed,
-        **{"n_steps": base.problem.n_units, **SETTINGS, **settings},
+        **{"n_steps": base.problem.n_units, **SETTINGS[preset], **settings},
     )
+    if weights is not None:
+        load_weights(model, weights, Path(__file__).parent)
+    return model
+
+
+def start_from(env: gym.Env[Any, Any], start: str) -> PerUnit:
+    """The environment of one unit per step whose episodes start in this way."""
+    if start in (HEURISTICS, QUICK):
+        return FromHeuristics(env, start)
+    return PerUnit(env, start=start)

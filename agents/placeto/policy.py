@@ -8,12 +8,14 @@ import torch
 from gymnasium import spaces
 from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.type_aliases import Schedule
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
+from agents.common import pairs
 from agents.common.distribution import UnitCategorical
 from agents.common.graph_policy import GraphPolicy, GraphTable
 from agents.common.graphs import Recent, TensorDict
+from agents.common.room import Room
 from agents.placeto.networks import Networks
 from agents.placeto.structure import EPSILON, Structure
 from placement_gym.errors import UserError
@@ -45,6 +47,10 @@ class PlacetoPolicy(GraphPolicy, ActorCriticPolicy):
         critic: See ``GraphPolicy``.
         hidden: Width of an embedding in one direction.
         rounds: Number of message rounds.
+        devices: Whether limits, transfers and times on one scale are seen, see
+            ``agents.common.pairs``.
+        room: Whether a unit moves only where there is room for it, and the room is seen.
+        stay: Initial weight of leaving a unit where it is, which then learns; 0 has none.
         use_sde: Must be False: actions are discrete.
         optimizer_class: As for SB3's policies.
         optimizer_kwargs: As for SB3's policies.
@@ -62,6 +68,9 @@ class PlacetoPolicy(GraphPolicy, ActorCriticPolicy):
         critic: bool = True,
         hidden: int = 8,
         rounds: int = 8,
+        devices: bool = False,
+        room: bool = False,
+        stay: float = 0.0,
         use_sde: bool = False,
         optimizer_class: type[torch.optim.Optimizer] = torch.optim.Adam,
         optimizer_kwargs: dict[str, Any] | None = None,
@@ -73,6 +82,7 @@ class PlacetoPolicy(GraphPolicy, ActorCriticPolicy):
             )
         self.n_devices = int(action_space.n)
         self.sizes = {"hidden": hidden, "rounds": rounds}
+        self.switches = {"devices": devices, "room": room, "stay": stay}
         super().__init__(
             observation_space,
             action_space,
@@ -87,6 +97,12 @@ class PlacetoPolicy(GraphPolicy, ActorCriticPolicy):
         """Make the networks."""
         work = FEATURES["work"]
         n_static = self.n_devices + work.stop - work.start
+        if self.switches["devices"]:
+            n_static += self.n_devices * len(pairs.FEATURES)
+        if self.switches["room"]:
+            n_static += self.n_devices
+        stay = self.switches["stay"]
+        self.stay = nn.Parameter(torch.tensor(stay)) if stay else None
         self.networks = Networks(n_static, self.n_devices, **self.sizes, critic=self.has_critic)
         self.structures: Recent[int, Structure] = Recent()
 
@@ -121,21 +137,58 @@ class PlacetoPolicy(GraphPolicy, ActorCriticPolicy):
         allowed = torch.ones(n_rows, self.n_devices, dtype=torch.bool, device=device)
         for graph, graph_id in enumerate(graphs.ids):
             if graph_id not in self.structures:
-                self.structures[graph_id] = Structure.of(graphs, graph, self.n_devices)
+                self.structures[graph_id] = Structure.of(
+                    graphs,
+                    graph,
+                    self.n_devices,
+                    devices=bool(self.switches["devices"]),
+                    room=bool(self.switches["room"]),
+                )
             structure, rows = self.structures[graph_id], (row_graph == graph).nonzero()[:, 0]
             states = {key: observation[key].index_select(0, rows) for key in STATE_KEYS}
             current = states["current_unit"][:, 0].long()
             x = make_inputs(structure, states, current, self.n_devices)
             summary = self.networks.summarize(x, structure, current)
-            logits = logits.index_copy(0, rows, self.networks.placer(summary))
+            logits = logits.index_copy(0, rows, self.rate_devices(summary, states, current))
             if self.networks.critic is not None:
                 values = values.index_copy(0, rows, self.networks.critic(summary))
             if structure.allowed is not None:
                 allowed[rows] = structure.allowed[current]
+            if structure.room is not None:
+                room, held = leave(structure.room, states["placement"].long(), current)
+                allowed[rows] = structure.room.restrict(allowed[rows], room, held)
         return Choice(UnitCategorical(logits[:, None], allowed=allowed[:, None]), values)
 
+    def rate_devices(self, summary: Tensor, states: TensorDict, current: Tensor) -> Tensor:
+        """(B, D) logits of the current units' devices."""
+        logits: Tensor = self.networks.placer(summary)
+        if self.stay is None:
+            return logits
+        here = states["placement"].long().gather(1, current[:, None])[:, 0]
+        return logits + self.stay * functional.one_hot(here, self.n_devices)
+
     def _get_constructor_parameters(self) -> dict[str, Any]:
-        return super()._get_constructor_parameters() | self.sizes
+        return super()._get_constructor_parameters() | self.sizes | self.switches
+
+
+def leave(room: Room, placement: Tensor, current: Tensor) -> tuple[Tensor, Tensor]:
+    """Room on devices without the current units, and what these hold.
+
+    Args:
+        room: Memory of the n units, one row.
+        placement: (B, N) devices of padded units.
+        current: (B,) current units.
+
+    Returns:
+        (B, D) and (B,) float64 shares of the model's bytes.
+    """
+    held = room.held.expand(len(current), -1).clone()
+    rows = torch.arange(len(current), device=current.device)
+    mine = held[rows, current]
+    held[rows, current] = 0.0
+    used = torch.zeros(len(current), room.limits.shape[1], dtype=held.dtype, device=held.device)
+    used.scatter_add_(1, placement[:, : held.shape[1]], held)
+    return room.limits - used, mine
 
 
 def make_inputs(
@@ -144,7 +197,8 @@ def make_inputs(
     """(n, B, S + 3 + n_devices) inputs of the units in B states of one graph.
 
     The static columns, whether a unit has been visited, whether it is the current one, its start
-    time relative to the current unit's divided by the largest of these, and its device one-hot.
+    time relative to the current unit's divided by the largest of these, and its device one-hot;
+    with memory also the room on each device.
     """
     n, n_states = len(structure.static), len(current)
     start = states["start_ms"][:, :n].float()
@@ -154,5 +208,8 @@ def make_inputs(
     is_current = functional.one_hot(current, n).float()
     placed = functional.one_hot(states["placement"][:, :n].long(), n_devices).float()
     dynamic = torch.cat([torch.stack([visited, is_current, start], dim=2), placed], dim=2)
-    static = structure.static[:, None].expand(-1, n_states, -1)
-    return torch.cat([static, dynamic.transpose(0, 1)], dim=2)
+    parts = [structure.static[:, None].expand(-1, n_states, -1), dynamic.transpose(0, 1)]
+    if structure.room is not None:
+        room, _ = leave(structure.room, states["placement"].long(), current)
+        parts.append(room.clamp(0.0, 1.0).float()[None].expand(n, -1, -1))
+    return torch.cat(parts, dim=2)

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from agents.common.graphs import GraphBatch
+from agents.common.pairs import describe_pairs
+from agents.common.room import Room
 from placement_gym.arrays import IntArray
 from placement_gym.observation import FEATURES
 
@@ -29,6 +31,7 @@ class Structure:
         related: (3, n, n) 1 where the column's unit is an ancestor of, a descendant of, or parallel
             to the row's unit.
         allowed: (n, D) bool, allowed devices of each unit; None if unknown.
+        room: Memory of the units and of the devices, one row; None if it is not kept.
     """
 
     static: Tensor
@@ -36,28 +39,54 @@ class Structure:
     has_neighbours: Tensor
     related: Tensor
     allowed: Tensor | None
+    room: Room | None = None
 
     @classmethod
-    def of(cls, graphs: GraphBatch, graph: int, n_devices: int) -> Structure:
-        """Compute the arrays for one graph of a batch."""
+    def of(
+        cls,
+        graphs: GraphBatch,
+        graph: int,
+        n_devices: int,
+        devices: bool = False,
+        room: bool = False,
+    ) -> Structure:
+        """Compute the arrays for one graph of a batch.
+
+        Args:
+            graphs: The batch.
+            graph: Index of the graph.
+            n_devices: Number of devices.
+            devices: Whether ``static`` has the features of ``agents.common.pairs``, too.
+            room: Whether memory is kept.
+        """
         nodes, edges = graphs.nodes_of(graph), graphs.edges_of(graph)
         n = nodes.stop - nodes.start
         x, cost = graphs.x[nodes], FEATURES["cost"].start
         times, work = x[:, cost : cost + n_devices], x[:, FEATURES["work"]]
         times = times / times.max().clamp(min=EPSILON)  # together, so that devices can be compared
         work = work / work.amax(dim=0).clamp(min=EPSILON)
+        static = [times, work]
+        if devices:
+            static.append(describe_pairs(graphs)[nodes].flatten(1))
         both = torch.cat([edges.flip(0), edges + n], dim=1)
         ones = torch.ones(both.shape[1], device=both.device)
         size = (2 * n, 2 * n)
         messages = torch.sparse_coo_tensor(both, ones, size, check_invariants=True).coalesce()
         count = torch.zeros(2 * n, device=both.device).index_add(0, both[0], ones)
         return cls(
-            static=torch.cat([times, work], dim=1),
+            static=torch.cat(static, dim=1),
             messages=messages,
             has_neighbours=(count > 0).float()[:, None],
             related=torch.as_tensor(find_relations(edges.cpu().numpy(), n), device=both.device),
             allowed=None if graphs.action_mask is None else graphs.action_mask[nodes],
+            room=find_room(graphs, graph) if room else None,
         )
+
+
+def find_room(graphs: GraphBatch, graph: int) -> Room:
+    """Bytes of the units and limits of the devices of one graph, one row."""
+    tables = graphs.device_tables
+    return Room(tables.unit_bytes[graphs.nodes_of(graph)][None], tables.limits[graph][None])
 
 
 def find_relations(edges: IntArray, n: int) -> NDArray[np.float32]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import lru_cache
@@ -18,10 +18,14 @@ from agents.common.fixed import Fixed
 from agents.common.threads import limit_threads
 from agents.placeto.policy import PlacetoPolicy
 from agents.placeto.unevaluated import play_unevaluated_episode
+from placement_gym.arrays import IntArray
 from placement_gym.env import DevicePlacementEnv, placement_env
-from placement_gym.errors import UserError
+from placement_gym.errors import UserError, unknown_name
+from placement_gym.solvers.list_scheduling import heft
+from placement_gym.wrappers import PerUnit
 
 MAX_POLICIES = 8
+STARTS = ("first", "heft")
 SETTINGS: dict[str, Any] = {
     "n_steps": 64,
     "batch_size": 160,
@@ -39,11 +43,13 @@ class ZeroShot:
     Args:
         policy: A policy trained on environments with the padding of ``env``.
         env: The environment to predict for.
+        start: See ``make``.
     """
 
-    def __init__(self, policy: PlacetoPolicy, env: DevicePlacementEnv) -> None:
+    def __init__(self, policy: PlacetoPolicy, env: DevicePlacementEnv, start: str) -> None:
         self.policy, self.env = policy, env
-        policy.add_graphs(env.graph_table())
+        self.start = place_by_heft(env) if start == "heft" else None
+        policy.add_graphs(env.graph_table(sees_devices(policy.switches)))
 
     def predict(
         self,
@@ -53,7 +59,7 @@ class ZeroShot:
         deterministic: bool = False,
     ) -> tuple[NDArray[Any], Any]:
         """The current unit's device, or all units' devices."""
-        assignment = play_unevaluated_episode(self.policy, self.env, deterministic)
+        assignment = play_unevaluated_episode(self.policy, self.env, deterministic, self.start)
         return Fixed(assignment).predict(observation, state)
 
 
@@ -64,6 +70,8 @@ def make(
     evaluations: int = 20_000,
     max_nodes: int = 128,
     max_edges: int = 256,
+    policy: Mapping[str, Any] | None = None,
+    start: str = "first",
     **settings: Any,
 ) -> ZeroShot:
     """Train Placeto on other models, in environments that are otherwise like ``env``.
@@ -78,10 +86,13 @@ def make(
         evaluations: Maximum number of placements evaluated in training.
         max_nodes: Maximum number of units of all models.
         max_edges: Maximum number of edges of all models.
+        policy: Arguments of ``PlacetoPolicy``, as ``{"devices": True, "room": True, "stay": 3.0}``.
+        start: Where its episodes start: ``"first"``, all on the reference device; or ``"heft"``.
         settings: Arguments of PPO that override ``SETTINGS``.
 
     Raises:
-        ValueError: The model of ``env`` is one that it is to be trained on, or has too many units.
+        ValueError: Unknown start, or the model of ``env`` is one that it is to be trained on, or
+            has too many units.
     """
     assert env.spec is not None
     kwargs = {key: value for key, value in env.spec.kwargs.items() if key != "render_mode"}
@@ -90,31 +101,44 @@ def make(
         raise UserError(f"train_on holds the model to place, {model!r}: leave it out")
     sizes = {"max_nodes": max_nodes, "max_edges": max_edges, "observe_graph": False}
     like = json.dumps(kwargs | sizes | {"reward": "improvement"})
-    policy = train_policy(tuple(train_on), like, evaluations, seed, json.dumps(settings))
+    if start not in STARTS:
+        raise unknown_name("start", start, STARTS)
+    given = json.dumps({"settings": settings, "policy": dict(policy or {}), "start": start})
+    trained = train_policy(tuple(train_on), like, evaluations, seed, given)
     base = copy(placement_env(env))
     base.observer = replace(base.observer, max_nodes=max_nodes, max_edges=max_edges, graph=False)
     base.observation_space = base.observer.space()
-    return ZeroShot(policy, base)
+    return ZeroShot(trained, base, start)
 
 
 @lru_cache(maxsize=MAX_POLICIES)
 def train_policy(
-    models: tuple[str, ...], like: str, evaluations: int, seed: int, settings: str
+    models: tuple[str, ...], like: str, evaluations: int, seed: int, given: str
 ) -> PlacetoPolicy:
-    """Train a policy on these models, with arguments of environment and PPO in JSON."""
-    kwargs = json.loads(like)
-    envs = [
-        gym.make("placement_gym:DevicePlacementPerUnitSim-v0", model=model, **kwargs)
-        for model in models
-    ]
-    graphs = {key: table for env in envs for key, table in placement_env(env).graph_table().items()}
+    """Train a policy on these models.
+
+    Args:
+        models: Names.
+        like: Arguments of their environments in JSON.
+        evaluations: Maximum number of placements that are evaluated.
+        seed: Seed of all random numbers.
+        given: ``settings`` of PPO, arguments of the ``policy``, and the ``start``, in JSON.
+    """
+    kwargs, options = json.loads(like), json.loads(given)
+    name = "placement_gym:DevicePlacementSim-v0"
+    envs = [start_at(gym.make(name, model=model, **kwargs), options["start"]) for model in models]
+    graphs = {
+        key: table
+        for env in envs
+        for key, table in env.base.graph_table(sees_devices(options["policy"])).items()
+    }
     model = PPO(
         PlacetoPolicy,
         DummyVecEnv([lambda env=env: env for env in envs]),  # type: ignore[misc]
-        policy_kwargs={"graphs": graphs},
+        policy_kwargs={"graphs": graphs, **options["policy"]},
         seed=seed,
         device="cpu",
-        **SETTINGS | json.loads(settings),
+        **SETTINGS | options["settings"],
     )
     rollout = model.n_steps * len(envs)
     with limit_threads(model.observation_space):
@@ -122,3 +146,27 @@ def train_policy(
     policy = model.policy
     assert isinstance(policy, PlacetoPolicy)
     return policy
+
+
+def sees_devices(policy: Mapping[str, Any]) -> bool | None:
+    """What ``graph_table`` is to tell for a policy of these arguments."""
+    return True if policy.get("devices") or policy.get("room") else None
+
+
+class FromHEFT(PerUnit):
+    """``PerUnit`` whose episodes start where HEFT places the units."""
+
+    def choose_start(self) -> IntArray:
+        """See ``PerUnit``."""
+        return place_by_heft(self.base)
+
+
+def start_at(env: gym.Env[Any, Any], start: str) -> PerUnit:
+    """The environment of one unit per step whose episodes start in this way."""
+    return FromHEFT(env, start="random") if start == "heft" else PerUnit(env)
+
+
+def place_by_heft(env: DevicePlacementEnv) -> IntArray:
+    """(n_units,) devices, repaired if the environment repairs."""
+    placed = heft(env.problem, env.cost_table())
+    return env.repair_placements(placed[None])[0] if env.repair else placed

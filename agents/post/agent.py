@@ -6,23 +6,60 @@ from typing import Any
 
 import gymnasium as gym
 
+from agents.common.starts import RANDOM, begin_with
 from agents.common.vec_env import vectorize
 from agents.post.post import Post
 from placement_gym.env import placement_env
+from placement_gym.errors import unknown_name
 
+PAPER = "paper"
 ROLLOUT = 10
 """Placements per PPO update."""
+POLICIES: dict[str, dict[str, Any]] = {
+    "default": {"runs": True, "cost_weight": 2.0},
+    PAPER: {},
+}
+"""Arguments of ``LogitsPolicy``; ``room`` is kept where the environment does not repair."""
+SETTINGS: dict[str, dict[str, Any]] = {"default": {"keep": True}, "paper": {}}
+"""Arguments of ``Post``."""
+STARTS = {"default": "heuristics", "paper": RANDOM}
 
 
-def make(env: gym.Env[Any, Any], seed: int, **settings: Any) -> Post:
+def make(
+    env: gym.Env[Any, Any],
+    seed: int,
+    preset: str = "default",
+    policy: dict[str, Any] | None = None,
+    start: str | None = None,
+    **settings: Any,
+) -> Post:
     """Make Post, on batches of placements of one environment.
 
     Args:
         env: The environment to learn in.
         seed: Seed of all random numbers.
-        settings: Arguments of ``Post``.
+        preset: ``"default"``: runs of units, limits and times; or ``"paper"``, which samples every
+            unit by itself and sees neither.
+        policy: Arguments of ``LogitsPolicy`` that override the preset.
+        start: What is evaluated first, see ``agents.search.starts.propose_starts``; None takes
+            the preset's.
+        settings: Arguments of ``Post`` that override the preset.
+
+    Raises:
+        ValueError: Unknown preset, or an argument is out of range.
     """
-    policy_kwargs = {"graphs": placement_env(env).graph_table()}
+    if preset not in POLICIES:
+        raise unknown_name("preset", preset, POLICIES)
+    base = placement_env(env)
+    room = {"room": not base.repair} if preset != PAPER else {}
+    chosen = room | POLICIES[preset] | (policy or {})
+    sees = chosen.get("room", False) or chosen.get("cost_weight", 0.0) > 0.0
+    graphs = base.graph_table(devices=True if sees else None)
     rollouts = vectorize(env, num_envs=ROLLOUT, horizon=1, reward="log_speedup")
-    defaults: dict[str, Any] = {"n_steps": 1, "device": "cpu", "policy_kwargs": policy_kwargs}
-    return Post("LogitsPolicy", rollouts, seed=seed, **defaults | settings)
+    defaults: dict[str, Any] = {"n_steps": 1, "device": "cpu", **SETTINGS[preset]}
+    policy_kwargs = {"graphs": graphs, **chosen}
+    model = Post(
+        "LogitsPolicy", rollouts, seed=seed, policy_kwargs=policy_kwargs, **defaults | settings
+    )
+    begin_with(model.policy, env, STARTS[preset] if start is None else start)
+    return model

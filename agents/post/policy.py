@@ -8,27 +8,71 @@ import torch
 from stable_baselines3.common.policies import ActorCriticPolicy
 from torch import Tensor, nn
 
-from agents.common.distribution import UnitCategorical
-from agents.common.graphs import TensorDict
+from agents.common.distribution import DeviceDistribution, UnitCategorical, intersect_followers
+from agents.common.graphs import MIN_COST, TensorDict
 from agents.common.policy import Decision, UnitPolicy
+from agents.common.room import Room, RoomCategorical
+from agents.common.variants import VariantMemory
 from placement_gym.errors import UserError
 
 
 class LogitsPolicy(UnitPolicy, ActorCriticPolicy):
     """A softmax over the devices for each unit, independent of the observation.
 
-    Takes the arguments of ``UnitPolicy``; there is no critic.
+    Takes the arguments of ``UnitPolicy``, but ``critic``, as there is none; and these, which the
+    paper does not have.
+
+    Args:
+        args: See ``UnitPolicy``.
+        runs: Whether one device is sampled for each run of units, by the mean of their logits.
+            Every placement cuts the units anew, into few runs or many.
+        room: Whether only devices with room left are chosen, one unit after another.
+        cost_weight: Weight of the logarithm of units' times in the first logits.
+        kwargs: See ``UnitPolicy``.
 
     Raises:
         ValueError: See ``UnitPolicy``; or observations are of several graphs.
     """
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *args: Any,
+        runs: bool = False,
+        room: bool = False,
+        cost_weight: float = 0.0,
+        **kwargs: Any,
+    ) -> None:
+        self.switches = {"runs": runs, "room": room, "cost_weight": cost_weight}
+        self.draws_runs, self.keeps_room, self.cost_weight = runs, room, cost_weight
+        self.variants: Tensor | None = None
+        self.clear_caches()
         super().__init__(*args, **{**kwargs, "critic": False})
 
     def build(self) -> None:
-        """Make the table of logits, with uniform probabilities."""
-        self.logits = nn.Parameter(torch.zeros(self.n_slots, self.n_devices))
+        """Make the table of logits, with uniform probabilities or a preference for fast devices."""
+        self.logits = nn.Parameter(self.first_logits())
+
+    def first_logits(self) -> Tensor:
+        """(N, D) logits before learning.
+
+        Raises:
+            UserError: Times are needed, and the policy does not know them.
+        """
+        if not self.cost_weight:
+            return torch.zeros(self.n_slots, self.n_devices)
+        tables = list((self.table or {}).values())
+        if len(tables) != 1 or "unit_ms" not in tables[0]:
+            raise UserError(
+                "cost_weight needs the times of one graph: give policy_kwargs={'graphs': "
+                "env.unwrapped.graph_table(devices=True)}"
+            )
+        times = torch.as_tensor(tables[0]["unit_ms"])
+        return -self.cost_weight * (times + MIN_COST).log()
+
+    def clear_caches(self) -> None:
+        """Forget the runs of sampled placements; a new rollout begins."""
+        self.leaders: list[Tensor] = []
+        self.memory = VariantMemory()
 
     def decide(self, observation: TensorDict, greedy: bool = False) -> Decision:
         """See ``UnitPolicy.decide``."""
@@ -38,9 +82,58 @@ class LogitsPolicy(UnitPolicy, ActorCriticPolicy):
                 "Post learns the placement of one graph: use environments of one graph only"
             )
         row = torch.zeros(len(ids), dtype=torch.int64, device=ids.device)
-        allowed = self.allowed(observation)
-        devices = UnitCategorical(self.logits[None], mask[:1], None, allowed, row)
+        runs = self.draws_runs and not greedy
+        if runs and self.variants is not None:
+            row = self.variants
+        devices = self.distribution(observation, mask[:1], row, runs)
         return Decision(devices, torch.zeros(len(ids), 1, device=ids.device))
+
+    def forward(
+        self, obs: Any, deterministic: bool = False, action_masks: Any = None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """See ``UnitPolicy``; with ``runs`` every row has its own."""
+        if deterministic or not self.draws_runs:
+            return super().forward(obs, deterministic, action_masks)
+        rows = torch.arange(len(obs["graph_id"]), device=obs["graph_id"].device)
+        self.variants = rows + len(self.leaders)
+        actions, values, _ = super().forward(obs, deterministic, action_masks)
+        self.memory.keep(obs, actions, self.variants)
+        _, log_prob, _ = self.evaluate_actions(obs, actions, action_masks)
+        return actions, values, log_prob
+
+    def evaluate_actions(
+        self, obs: Any, actions: Tensor, action_masks: Any = None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """See ``UnitPolicy``; runs are those that the placements were sampled with."""
+        if self.draws_runs:
+            self.variants = self.memory.recall(obs, actions)
+        found = super().evaluate_actions(obs, actions, action_masks)
+        self.variants = None
+        return found
+
+    def distribution(
+        self, observation: TensorDict, mask: Tensor, row: Tensor, runs: bool
+    ) -> DeviceDistribution:
+        """The distribution of the devices of (B,) rows; ``mask``: (1, N)."""
+        allowed, logits, leader = self.allowed(observation), self.logits[None], None
+        if runs:
+            leader = self.find_runs(mask, int(row.max()) + 1)
+            logits = average_runs(logits.log_softmax(dim=2).expand(len(leader), -1, -1), leader)
+            if allowed is not None:
+                allowed = intersect_followers(allowed.expand(len(leader), -1, -1), leader)
+            mask = mask & (leader == torch.arange(mask.shape[1], device=mask.device))
+        room = Room.of(self.graphs.batch(observation)[0]) if self.keeps_room else None
+        if room is not None and leader is not None:
+            room = room.take(torch.zeros(len(leader), dtype=torch.int64, device=row.device))
+        if room is None:
+            return UnitCategorical(logits, mask, leader, allowed, row)
+        return RoomCategorical(logits, room, mask, leader, allowed, row)
+
+    def find_runs(self, mask: Tensor, k: int) -> Tensor:
+        """(k, N) first unit of each unit's run in k ways to cut, the same in a rollout."""
+        while len(self.leaders) < k:
+            self.leaders.append(draw_runs(mask))
+        return torch.cat(self.leaders[:k])
 
     def allowed(self, observation: TensorDict) -> Tensor | None:
         """(1, N, D) bool, allowed devices of each unit; None if all are allowed or unknown."""
@@ -51,3 +144,25 @@ class LogitsPolicy(UnitPolicy, ActorCriticPolicy):
         allowed = self.allowed(observation)
         share = torch.ones_like(self.logits) if allowed is None else allowed[0].float()
         return share / share.sum(dim=1, keepdim=True)
+
+    def _get_constructor_parameters(self) -> dict[str, Any]:
+        return super()._get_constructor_parameters() | self.switches
+
+
+def draw_runs(mask: Tensor) -> Tensor:
+    """(1, N) first unit of each unit's run, of (1, N) masks; padded units stay by themselves.
+
+    The number of runs is log-uniform, as in ``solvers.list_sampling``.
+    """
+    units = torch.arange(mask.shape[1], device=mask.device)[None]
+    cut = torch.rand(mask.shape, device=mask.device) < float(mask.sum()) ** -float(torch.rand(()))
+    cut[:, 0] = True
+    return torch.where(cut | ~mask, units, 0).cummax(dim=1).values
+
+
+def average_runs(logits: Tensor, leader: Tensor) -> Tensor:
+    """(k, N, D) in which each unit has the mean of its run; ``leader``: (k, N)."""
+    index = leader[..., None].expand_as(logits)
+    total = torch.zeros_like(logits).scatter_add(1, index, logits)
+    count = torch.zeros_like(leader).scatter_add(1, leader, torch.ones_like(leader))
+    return (total / count.clamp(min=1)[..., None]).gather(1, index)

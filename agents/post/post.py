@@ -39,6 +39,8 @@ class Post(LoadsTrustedFiles, OnPolicyAlgorithm):
             of environments.
         elite: Share of the population whose frequencies are used.
         uniform: Weight of the uniform distribution at the beginning and at the end of learning.
+        keep: Whether the best placements of a population also count in the next one; the paper's
+            do not.
         n_epochs: PPO steps on each rollout.
         clip_range: Clip range of PPO's likelihood ratio.
         max_grad_norm: Maximum norm of the gradient.
@@ -68,6 +70,7 @@ class Post(LoadsTrustedFiles, OnPolicyAlgorithm):
         population: int = 50,
         elite: float = 0.1,
         uniform: tuple[float, float] = (0.1, 0.01),
+        keep: bool = False,
         n_epochs: int = 10,
         clip_range: float = 0.2,
         max_grad_norm: float = 1.0,
@@ -110,6 +113,8 @@ class Post(LoadsTrustedFiles, OnPolicyAlgorithm):
         self.uniform, self.n_epochs, self.clip_range = uniform, n_epochs, clip_range
         self.actions: list[IntArray] = []
         self.returns: list[float] = []
+        self.keep = keep
+        self.kept: list[tuple[float, IntArray]] = []
         if _init_setup_model:
             self._setup_model()
 
@@ -124,19 +129,25 @@ class Post(LoadsTrustedFiles, OnPolicyAlgorithm):
 
     def get_training_state(self) -> dict[str, Any]:
         """The placements of the population so far, for ``agents.common.checkpoint``."""
-        return {"actions": self.actions, "returns": self.returns}
+        kept = [list(one) for one in self.kept]
+        return {"actions": self.actions, "returns": self.returns, "kept": kept}
 
     def set_training_state(self, state: dict[str, Any]) -> None:
         """See ``agents.common.checkpoint``."""
         actions, returns = state.get("actions"), state.get("returns")
-        if not isinstance(actions, list) or not isinstance(returns, list):
+        kept = state.get("kept", [])
+        if not all(isinstance(part, list) for part in (actions, returns, kept)):
             raise UserError("it has no population")
+        assert isinstance(actions, list)
+        assert isinstance(returns, list)
         shape = self.action_space.shape
         fits = all(isinstance(one, np.ndarray) and one.shape == shape for one in actions)
         fits = fits and all(isinstance(value, float) for value in returns)
         if not fits or not len(actions) == len(returns) < self.population:
             raise UserError("its population does not fit the spaces of the environment")
-        self.actions, self.returns = actions, returns
+        elites = [read_kept(one, shape) for one in kept]
+        self.actions, self.returns, self.kept = actions, returns, elites
+        self.policy.proposals = ()  # they were evaluated before the checkpoint
 
     def train(self) -> None:
         """Update by PPO on the rollout, and by cross-entropy when the population is complete."""
@@ -176,8 +187,10 @@ class Post(LoadsTrustedFiles, OnPolicyAlgorithm):
     def update_by_cross_entropy(self) -> None:
         """Set the probabilities to the frequencies among the best placements of the population."""
         n_elite = max(round(self.elite * len(self.returns)), 1)
-        best = np.argsort(-np.array(self.returns), kind="stable")[:n_elite]
-        elites = torch.as_tensor(np.stack([self.actions[i] for i in best])).long()
+        known = [*self.kept, *zip(self.returns, self.actions, strict=True)]
+        best = sorted(known, key=lambda one: -one[0])[:n_elite]
+        self.kept = best if self.keep else []
+        elites = torch.as_tensor(np.stack([action for _, action in best])).long()
         frequency = torch.nn.functional.one_hot(elites, self.policy.n_devices).float().mean(dim=0)
         first, last = self.uniform
         share = last + (first - last) * self._current_progress_remaining
@@ -196,7 +209,7 @@ class Post(LoadsTrustedFiles, OnPolicyAlgorithm):
     ) -> Post:
         """See ``OnPolicyAlgorithm.learn``; small graphs are trained on with one torch thread."""
         if reset_num_timesteps:
-            self.actions, self.returns = [], []
+            self.actions, self.returns, self.kept = [], [], []
         with limit_threads(self.observation_space):
             return super().learn(
                 total_timesteps,
@@ -206,3 +219,15 @@ class Post(LoadsTrustedFiles, OnPolicyAlgorithm):
                 reset_num_timesteps,
                 progress_bar,
             )
+
+
+def read_kept(values: Any, shape: Any) -> tuple[float, IntArray]:
+    """Return and placement of one that is kept, from a checkpoint.
+
+    Raises:
+        UserError: It has another form.
+    """
+    fits = isinstance(values, list) and len(values) == 2 and isinstance(values[0], float)
+    if not fits or not isinstance(values[1], np.ndarray) or values[1].shape != shape:
+        raise UserError("a placement that it keeps does not fit the environment")
+    return values[0], values[1]

@@ -7,30 +7,72 @@ from typing import Any
 import gymnasium as gym
 
 from agents.common.reinforce import REINFORCE
+from agents.common.starts import RANDOM, begin_with
 from agents.common.vec_env import vectorize
 from agents.rnn.hdp import HDPPolicy
 from agents.rnn.policy import RNNPolicy
 from placement_gym.env import placement_env
+from placement_gym.errors import unknown_name
+from placement_gym.observation import FEATURES
 
-SETTINGS: dict[str, Any] = {
-    "learning_rate": 1e-3,
-    "n_steps": 1,
-    "baseline": "moving_average",
-    "decay": 0.9,
-    "ent_coef": 0.01,
-    "max_grad_norm": 1.0,
-    "device": "cpu",
+PAPER = "paper"
+FIRST_ENTROPY, LAST_ENTROPY = 0.05, 0.002
+
+
+def entropy(remaining: float) -> float:
+    """The weight of the entropy; it falls linearly. Saved models name this function."""
+    return LAST_ENTROPY + (FIRST_ENTROPY - LAST_ENTROPY) * remaining
+
+
+SETTINGS: dict[str, dict[str, Any]] = {
+    "default": {
+        "learning_rate": 1e-3,
+        "n_steps": 1,
+        "n_epochs": 2,
+        "baseline": "leave_one_out",
+        "ent_coef": entropy,
+        "elites": 2,
+        "imitation": 10.0,
+        "device": "cpu",
+    },
+    "paper": {
+        "learning_rate": 1e-3,
+        "n_steps": 1,
+        "baseline": "moving_average",
+        "decay": 0.9,
+        "ent_coef": 0.01,
+        "max_grad_norm": 1.0,
+        "device": "cpu",
+    },
 }
 """Arguments of REINFORCE. Unlike in the paper advantages are scaled, as rewards are in sqrt(ms)."""
-ENVS: dict[str, Any] = {"num_envs": 10, "horizon": 1, "reward": "neg_sqrt_latency"}
+ENVS: dict[str, dict[str, Any]] = {
+    "default": {"num_envs": 10, "horizon": 1, "reward": "log_speedup"},
+    "paper": {"num_envs": 10, "horizon": 1, "reward": "neg_sqrt_latency"},
+}
 """Arguments of ``PlacementVectorEnv``."""
+POLICIES: dict[str, dict[str, Any]] = {
+    "default": {
+        "features": tuple(FEATURES),
+        "devices": True,
+        "coarse": True,
+        "greedy_first": True,
+        "hidden": 64,
+        "decoder": 128,
+    },
+    PAPER: {},
+}
+"""Arguments of ``RNNPolicy``; ``room`` is kept where the environment does not repair."""
+STARTS = {"default": "heuristics", "paper": RANDOM}
 
 
 def make(
     env: gym.Env[Any, Any],
     seed: int,
+    preset: str = "default",
     policy: dict[str, Any] | None = None,
     envs: dict[str, Any] | None = None,
+    start: str | None = None,
     hierarchical: bool = False,
     **settings: Any,
 ) -> REINFORCE:
@@ -39,18 +81,39 @@ def make(
     Args:
         env: The environment to learn in.
         seed: Seed of all random numbers.
-        policy: Arguments of ``RNNPolicy``.
-        envs: Arguments of ``PlacementVectorEnv`` that override ``ENVS``.
+        preset: ``"default"``; or ``"paper"``, which sees neither times nor limits.
+        policy: Arguments of ``RNNPolicy`` that override the preset.
+        envs: Arguments of ``PlacementVectorEnv`` that override the preset.
+        start: What is evaluated first, see ``agents.search.starts.propose_starts``; None takes
+            the preset's.
         hierarchical: Whether units are grouped first.
-        settings: Arguments of ``REINFORCE`` that override ``SETTINGS``.
+        settings: Arguments of ``REINFORCE`` that override the preset.
+
+    Raises:
+        ValueError: Unknown preset.
     """
-    return REINFORCE(
+    if preset not in SETTINGS:
+        raise unknown_name("preset", preset, SETTINGS)
+    base = placement_env(env)
+    room = {"room": not base.repair} if preset != PAPER else {}
+    chosen = room | POLICIES[preset] | (policy or {})
+    sees = chosen.get("devices", False) or chosen.get("room", False)
+    graphs = base.graph_table(devices=True if sees else None)
+    defaults = SETTINGS[preset]
+    if hierarchical:  # it cannot imitate
+        defaults = {key: value for key, value in defaults.items() if key not in IMITATING}
+    model = REINFORCE(
         HDPPolicy if hierarchical else RNNPolicy,
-        vectorize(env, **ENVS | (envs or {})),
-        policy_kwargs={"graphs": placement_env(env).graph_table(), **(policy or {})},
+        vectorize(env, **ENVS[preset] | (envs or {})),
+        policy_kwargs={"graphs": graphs, **chosen},
         seed=seed,
-        **SETTINGS | settings,
+        **defaults | settings,
     )
+    begin_with(model.policy, env, STARTS[preset] if start is None else start)
+    return model
+
+
+IMITATING = ("elites", "imitation")
 
 
 def make_hierarchical(env: gym.Env[Any, Any], seed: int, **kwargs: Any) -> REINFORCE:

@@ -32,9 +32,10 @@ class Grouper(nn.Module):
             nn.Linear(width, hidden), nn.ReLU(), nn.Linear(hidden, n_groups)
         )
 
-    def forward(self, units: Tensor, mask: Tensor, row: Tensor) -> UnitCategorical:
-        """The groups of (S, N, width) units with (S, N) masks; ``row``: (B,) state of each row."""
-        return UnitCategorical(self.layers(units), mask, row=row)
+    def forward(self, units: Tensor) -> Tensor:
+        """(S, N, n_groups) logits of the groups of (S, N, width) units."""
+        logits: Tensor = self.layers(units)
+        return logits
 
 
 def order_groups(groups: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
@@ -161,6 +162,24 @@ class GroupedDevices:
         return (
             self.group_distribution(place, taken).get_actions(greedy).gather(1, place) * self.mask
         )
+
+    def project(self, proposed: Tensor) -> Tensor:
+        """(k, N) placements near (k, N) others, with sampled groups for the first k rows.
+
+        The device of a group is that of most of its units.
+        """
+        k = len(proposed)
+        if not k:
+            return proposed
+        groups = self.grouper.sample()
+        place, taken = order_groups(groups, self.mask)
+        place, mask = place[:k], self.mask[:k]
+        votes = torch.nn.functional.one_hot(proposed) * mask[..., None]
+        total = votes.new_zeros(k, taken.shape[1], votes.shape[2])
+        index = place[..., None].expand_as(votes)
+        devices = total.scatter_add_(1, index, votes).argmax(dim=2).gather(1, place) * mask
+        self.memory.keep(self.graph[:k], devices, groups[:k])
+        return devices
 
     def conditioned_on(self, actions: Tensor) -> JointLikelihood:
         """The likelihood of (B, N) devices together with the groups they were sampled with."""

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.utils import scatter
 
+from agents.common import pairs
 from agents.common.encoder import select_columns
 from agents.common.graphs import GraphBatch
 
@@ -20,18 +21,23 @@ class UnitFeatures(nn.Module):
 
     Args:
         features: Names of blocks in ``placement_gym.observation.FEATURES``.
+        n_devices: Number of devices whose times, limits and transfers are seen, see
+            ``agents.common.pairs``; 0 sees none.
     """
 
     columns: Tensor
 
-    def __init__(self, features: Sequence[str]) -> None:
+    def __init__(self, features: Sequence[str], n_devices: int = 0) -> None:
         super().__init__()
         self.register_buffer("columns", torch.tensor(select_columns(features)), persistent=False)
-        self.width = 3 * len(self.columns)
+        self.sees_devices = n_devices > 0
+        self.width = 3 * (len(self.columns) + n_devices * len(pairs.FEATURES))
 
     def forward(self, graphs: GraphBatch) -> Tensor:
         """(G, N, width) features of padded units."""
         x = graphs.scaled[:, self.columns]
+        if self.sees_devices:
+            x = torch.cat([x, pairs.describe_pairs(graphs).flatten(1)], dim=1)
         sides = [
             scatter(x[source], target, dim_size=len(x), reduce="mean")
             for source, target in (graphs.edge_index, graphs.edge_index.flip(0))

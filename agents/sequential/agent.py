@@ -10,6 +10,7 @@ import gymnasium as gym
 from agents.sequential.active_search import ActiveSearch
 from agents.sequential.checkpoint import load_network
 from agents.sequential.network import Network
+from agents.sequential.refined import Refined
 from agents.sequential.search import Sequential
 
 TRAINED, UNTRAINED = "trained", "none"
@@ -25,6 +26,7 @@ def make(
     checkpoint: str | Path = TRAINED,
     noise: float | None = None,
     fine_tune: bool = False,
+    refine: bool = True,
     **kwargs: Any,
 ) -> Sequential:
     """Make the sequential placer.
@@ -37,7 +39,9 @@ def make(
         noise: Factor of their noise; None takes ``TRAINED_NOISE``, or 1 without a checkpoint.
         fine_tune: Whether its copy of the network learns from what it evaluates, see
             ``ActiveSearch``.
-        kwargs: Arguments of ``ListSearch``, and with ``fine_tune`` those of ``ActiveSearch``.
+        refine: Whether moves under the decoder's model refine what it evaluates, see ``Refined``;
+            else, and with ``fine_tune``, it evaluates samples.
+        kwargs: Arguments of ``ListSearch``, and those of ``Refined`` or ``ActiveSearch``.
 
     Raises:
         FileError: The checkpoint cannot be read.
@@ -51,4 +55,6 @@ def make(
     kwargs["noise"] = usual if noise is None else noise
     if fine_tune:
         return ActiveSearch(env, seed, network, **kwargs)
+    if refine:
+        return Refined(env, seed, network, **kwargs)
     return Sequential(env, seed, network, **kwargs)

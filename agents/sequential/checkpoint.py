@@ -10,7 +10,7 @@ from pydantic import Field
 
 from agents.common.safetensors import read_safetensors, write_safetensors
 from agents.common.saving import to_tensors
-from agents.sequential import features, steps
+from agents.sequential import features, outlook, steps
 from agents.sequential.network import Network
 from placement_gym.errors import UserError
 from placement_gym.files import FileError
@@ -82,4 +82,4 @@ def load_network(path: str | Path) -> Network:
 
 def known_features() -> list[list[str]]:
     """What networks of this version see."""
-    return [list(features.FEATURES), list(steps.FEATURES)]
+    return [list(known.FEATURES) for known in (features, steps, outlook)]

@@ -14,10 +14,13 @@ import torch
 from torch import Tensor
 
 from agents.sequential.network import Network
+from agents.sequential.refining import Log
 from agents.sequential.search import Sequential
 from placement_gym.env import DevicePlacementEnv
 
 MAX_GRAD_NORM = 1.0
+LEAST_GAIN = 1e-9
+"""In log latency, of a move that made a placement cheaper."""
 WORST = -10.0
 """Of the log-probability of one choice, so that single ones cannot outweigh all others."""
 
@@ -67,6 +70,20 @@ def imitate(
         schedule.step()
         reached = [search.best_speedup for search in searches if search.best_speedup]
         report(done + 1, float(np.mean(losses)), float(np.mean(np.log(reached))))
+
+
+def join_logs(logs: Sequence[Log]) -> tuple[Tensor, Tensor]:
+    """(k, n_features) moves that were tried, and (k,) whether they made a placement cheaper."""
+    counts = [int(log.filled[0]) for log in logs]
+    seen = np.concatenate([log.seen[:n] for log, n in zip(logs, counts, strict=True)])
+    ratio = np.concatenate([log.ratio[:n] for log, n in zip(logs, counts, strict=True)])
+    return torch.from_numpy(seen), torch.from_numpy((ratio < -LEAST_GAIN).astype(np.float32))
+
+
+def compute_move_loss(network: Network, seen: Tensor, paid: Tensor) -> Tensor:
+    """Cross-entropy of which moves made a placement cheaper; see ``join_logs``."""
+    promise = network.promise_of(seen)
+    return torch.nn.functional.binary_cross_entropy_with_logits(promise, paid)
 
 
 def compute_loss(search: Sequential, labels: int, astray: float = 0.0) -> Tensor:

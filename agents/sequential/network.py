@@ -7,9 +7,13 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from agents.sequential import outlook
 from agents.sequential.decoding import WIDTH
 from agents.sequential.features import FEATURES
 from agents.sequential.steps import DISPLACES, N_FEATURES, PLANNED
+
+RARE = -3.0
+"""Log odds that a move pays, before anything is learned."""
 
 
 class Graph(NamedTuple):
@@ -49,8 +53,11 @@ class Network(nn.Module):
         self.out = nn.Linear(WIDTH, 1, bias=False)
         self.sharpness = nn.Parameter(torch.ones(()))
         self.direct = nn.Linear(N_FEATURES, 1, bias=False)
-        for layer in (self.out, self.bias, self.direct):
+        self.move = nn.Linear(outlook.N_FEATURES, outlook.WIDTH)
+        self.promise = nn.Linear(outlook.WIDTH, 1)
+        for layer in (self.out, self.bias, self.direct, self.promise):
             nn.init.zeros_(layer.weight)
+        nn.init.constant_(self.promise.bias, RARE)
 
     def encode(self, graph: Graph) -> tuple[Tensor, Tensor]:
         """(n_units, n_devices) preferences, and (n_units, n_devices, WIDTH) hidden values."""
@@ -89,6 +96,11 @@ class Network(nn.Module):
         learned = self.out(hidden) + self.direct(seen)
         logits: Tensor = self.sharpness * gap + bias + learned[..., 0]
         return logits
+
+    def promise_of(self, seen: Tensor) -> Tensor:
+        """(k,) how promising moves are, in log odds, from (k, n_features) of ``outlook``."""
+        promise: Tensor = self.promise(torch.relu(self.move(seen)))[:, 0]
+        return promise
 
     def follow_plans(self, strength: float = 4.0, sharpness: float = 0.1) -> None:
         """Prefer what the plan says, and leave it room; a good place to begin a training.

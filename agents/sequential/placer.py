@@ -10,6 +10,7 @@ from agents.sequential.board import Board, choose_goal
 from agents.sequential.decoding import Scorer, rate_plans, replay, sample
 from agents.sequential.features import describe, list_edges
 from agents.sequential.network import Graph, Network
+from agents.sequential.outlook import MoveScorer
 from placement_gym.arrays import IntArray
 from placement_gym.env import DevicePlacementEnv
 from placement_gym.solvers.list_sampling import Noise
@@ -48,6 +49,8 @@ class Placer:
         )
         weight, sharpness = np.ascontiguousarray(step.T), network.sharpness.item()
         self.scorer = Scorer(bias, self.table, weight, out[0], direct[0], sharpness)
+        self.preference = bias.astype(np.float64)
+        self.move_scorer = read_move_scorer(network)
 
     def sample(self, noise: Noise) -> IntArray:
         """(k, n_units) the placements that noise decodes to."""
@@ -74,3 +77,11 @@ class Placer:
         logits = logits.masked_fill(~allowed, -torch.inf)
         chosen = torch.from_numpy(placements)[..., None]
         return logits.log_softmax(dim=-1).gather(-1, chosen)[..., 0]
+
+
+def read_move_scorer(network: Network) -> MoveScorer:
+    """What proposes moves."""
+    with torch.no_grad():
+        weight = np.ascontiguousarray(network.move.weight.numpy().T)
+        out = network.promise.weight.numpy()[0].copy()
+        return MoveScorer(weight, network.move.bias.numpy().copy(), out, bool(out.any()))

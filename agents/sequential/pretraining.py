@@ -23,7 +23,7 @@ VALIDATE_STEPS = 50
 """Steps between two validations."""
 SAVE_S = 60.0
 """Seconds after which the state is saved between validations too."""
-MAY_BE_ZERO = ("seed", "evaluations", "teacher_evaluations", "rounds")
+MAY_BE_ZERO = ("seed", "evaluations", "teacher_evaluations", "rounds", "moves")
 MAY_CHANGE = ("steps",)
 """Settings that a training may be continued with, though it began with other ones."""
 

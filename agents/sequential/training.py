@@ -3,7 +3,9 @@
 A training begins with a network that follows the cheapest plan. Each step visits a batch of
 problems, new ones and earlier ones. Imitation raises the likelihood of the fastest placements that
 are known: the answer of the multilevel placer, if it is asked, and what the search finds that the
-network guides (self-labelling as in SLIM, Corsini et al. 2024, but labels are kept).
+network guides (self-labelling as in SLIM, Corsini et al. 2024, but labels are kept), refined by
+moves. From these moves the network learns which ones make a placement cheaper under the decoder's
+model.
 """
 
 from __future__ import annotations
@@ -17,13 +19,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from agents.sequential.imitation import MAX_GRAD_NORM, compute_loss
+from agents.sequential.imitation import MAX_GRAD_NORM, compute_loss, compute_move_loss, join_logs
 from agents.sequential.lessons import Examination, Lesson, draw_seed, make_lesson
 from agents.sequential.network import Network
+from agents.sequential.refining import Log
 from placement_gym.env import DevicePlacementEnv
 from placement_gym.errors import UserError, unknown_name
 
 METHODS = ("imitation",)
+MOVES = ("move.", "promise.")
+"""Weights that say which moves are promising."""
+MOVE_RATE, MOVE_BATCH = 3.0, 100
+"""Learning rate for moves over that for labels, and moves of an update."""
 FIRST_SHARE = 0.25
 """Of the first weights in what ``blend`` returns, chosen on validation problems."""
 LAST_RATE = 0.02
@@ -45,6 +52,7 @@ class TrainingSettings:
             of a problem; 0 learns from the network's own searches alone.
         labels: How many of the fastest placements of a problem are imitated.
         astray: Weight of labels on the network's own way; see ``compute_loss``.
+        moves: Moves that a visit tries from the fastest placement; 0 learns nothing of moves.
         learning_rate: Of Adam, at first.
         method: ``"imitation"`` of labels.
         hidden: Width of the encoder.
@@ -61,6 +69,7 @@ class TrainingSettings:
     teacher_evaluations: int = 0
     labels: int = 1
     astray: float = 0.0
+    moves: int = 200
     learning_rate: float = 1e-3
     method: str = "imitation"
     hidden: int = 64
@@ -100,7 +109,8 @@ class Trainer:
         """Do one update.
 
         Returns:
-            ``loss``, mean negative log-probability of a label's choice; ``gain``, mean log of how
+            ``loss``, mean negative log-probability of a label's choice; ``move_loss``,
+            cross-entropy of which moves paid; ``gain``, mean log of how
             much the visit made the fastest known placements faster; ``learning_rate``;
             ``sharpness`` of the greedy score; and the number of ``problems`` known.
         """
@@ -108,11 +118,12 @@ class Trainer:
         if self.done % self.settings.renewal == 0 or len(self.drawn) < self.settings.batch:
             self.draw_lesson(rng)
         lessons = self.choose(rng)
-        gains = [self.visit(lesson, rng) for lesson in lessons]
-        loss = self.update(lessons)
+        gains, logs = zip(*(self.visit(lesson, rng) for lesson in lessons), strict=True)
+        loss, move_loss = self.update(lessons), self.update_moves(logs, rng)
         self.done += 1
         return {
             "loss": loss,
+            "move_loss": move_loss,
             "gain": float(np.mean(gains)),
             "learning_rate": self.learning_rate(),
             "sharpness": self.network.sharpness.item(),
@@ -132,24 +143,36 @@ class Trainer:
         size = min(self.settings.batch, len(lessons))
         return [lessons[i] for i in rng.choice(len(lessons), size, replace=False)]
 
-    def visit(self, lesson: Lesson, rng: np.random.Generator) -> float:
-        """Search for better labels; returns how much faster the fastest became, as a log."""
+    def visit(self, lesson: Lesson, rng: np.random.Generator) -> tuple[float, Log]:
+        """Search for better labels; returns the log of how much faster the fastest became."""
         before = lesson.search.speedups.max(initial=0.0)
         lesson.placer.refresh()
         lesson.improve(self.settings.evaluations, rng)
+        log = lesson.refine(self.settings.moves, rng)
         after = lesson.search.speedups.max(initial=0.0)
-        return float(np.log(after / before)) if before else 0.0
+        return float(np.log(after / before)) if before else 0.0, log
 
     def update(self, lessons: Sequence[Lesson]) -> float:
         """Raise the likelihood of the labels; returns the loss before."""
         labels, astray = self.settings.labels, self.settings.astray
         losses = [compute_loss(lesson.search, labels, astray) for lesson in lessons]
-        return self.descend(torch.stack(losses).mean())
+        return self.descend(torch.stack(losses).mean(), self.learning_rate())
 
-    def descend(self, loss: Tensor) -> float:
+    def update_moves(self, logs: Sequence[Log], rng: np.random.Generator) -> float:
+        """Learn which moves paid, a few at a time; returns the mean loss."""
+        seen, paid = join_logs(logs)
+        order, rate = torch.from_numpy(rng.permutation(len(seen))), MOVE_RATE * self.learning_rate()
+        losses = [
+            self.descend(compute_move_loss(self.network, seen[few], paid[few]), rate)
+            for few in torch.split(order, MOVE_BATCH)
+            if len(few)
+        ]
+        return float(np.mean(losses)) if losses else 0.0
+
+    def descend(self, loss: Tensor, rate: float) -> float:
         """Take one step of the optimizer along the gradient of a loss."""
         for group in self.optimizer.param_groups:
-            group["lr"] = self.learning_rate()
+            group["lr"] = rate
         self.optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(self.network.parameters(), MAX_GRAD_NORM)
@@ -166,7 +189,7 @@ class Trainer:
         """Average the first weights and those of now (WiSE-FT, Wortsman et al. 2022).
 
         Imitation alone makes samples better, but the placement without noise worse; the average
-        keeps both.
+        keeps both. What proposes moves is taken as it is now.
 
         Args:
             share: Of the first weights.
@@ -174,7 +197,10 @@ class Trainer:
         now, network = self.network.state_dict(), self.make_network()
         first = network.state_dict()
         network.load_state_dict(
-            {name: share * first[name] + (1.0 - share) * now[name] for name in first}
+            {
+                name: last if name.startswith(MOVES) else share * first[name] + (1.0 - share) * last
+                for name, last in now.items()
+            }
         )
         return network
 

@@ -13,6 +13,9 @@ from placement_gym.costs.table import CostTable
 from placement_gym.problem import Problem
 from placement_gym.rewards import PENALTY
 
+OPTIONAL = ("prefill_ms", "token_ms", "requests", "streams")
+"""Fields of some measurements only."""
+
 
 @dataclass(frozen=True)
 class Measurement:
@@ -41,6 +44,9 @@ class Measurement:
         prefill_ms: Median latency of the prefill, of a model with state. ``latency_ms`` is then
             that of the whole scenario: about ``prefill_ms`` and ``token_ms`` for each token.
         token_ms: Median over runs of the mean latency of one decoded token.
+        requests: Requests in flight, where throughput was measured; 0 for a placement that failed.
+            Latencies are then the time between two results.
+        streams: Inferences that a device ran at a time, likewise.
     """
 
     latency_ms: float
@@ -61,6 +67,8 @@ class Measurement:
     noise_floor: float = 0.0
     prefill_ms: float | None = None
     token_ms: float | None = None
+    requests: int | None = None
+    streams: int | None = None
 
     @property
     def feasible(self) -> bool:
@@ -71,11 +79,11 @@ class Measurement:
         return self.reference_ms / self.latency_ms
 
     def to_json(self) -> dict[str, Any]:
-        """All fields, for a file or another process; without phases where there are none."""
+        """All fields, for a file or another process; without those that do not apply."""
         return {
             key: value
             for key, value in asdict(self).items()
-            if value is not None or key not in ("prefill_ms", "token_ms")
+            if value is not None or key not in OPTIONAL
         }
 
     @classmethod

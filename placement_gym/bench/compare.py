@@ -62,13 +62,14 @@ def compare(
     out: str | Path = "results",
     env_kwargs: Mapping[str, Any] | None = None,
     quiet: bool = False,
+    pictures: str = "png",
 ) -> Document:
     """Run agents under equal budgets, measure each finalist again and report.
 
     Every device alone is always in the table. Runs with different seeds share no measurement,
     unless ``env_kwargs`` has ``cache="disk"``. ``out`` gets
     ``results.jsonl`` (one line per run, appended as it ends), ``comparison.json``, ``table.md``,
-    ``comparison.png`` and for each run its placement as a file and a picture.
+    ``comparison.png``, ``best-so-far.png`` and for each run its placement as a file and a picture.
 
     A run that ``out`` already holds is not done again: an interrupted comparison continues. Failed
     runs, runs on a model or costs that have changed, runs that another machine or version of
@@ -88,6 +89,7 @@ def compare(
         out: Folder for the results.
         env_kwargs: Further arguments of ``gym.make``.
         quiet: Show no progress.
+        pictures: Kind of the pictures: ``"png"``, ``"svg"`` or ``"pdf"``.
 
     Returns:
         The comparison as one JSON-able document: ``env``, ``env_kwargs``, ``model``, ``devices``,
@@ -150,7 +152,9 @@ def compare(
         with keep_if_possible("the comparison's table"):
             comparison.write_report(document, folder)
         new = {task.key for task in missing}
-        document["notes"] += comparison.draw_placements(bench_env, document["rows"], new, folder)
+        drawn = comparison.draw_runs(document, folder, pictures)
+        drawn += comparison.draw_placements(bench_env, document["rows"], new, folder, pictures)
+        document["notes"] += drawn
     return document
 
 

@@ -7,7 +7,7 @@ import json
 import sys
 from typing import Any, TextIO
 
-from placement_gym.cli.options import add_json, add_out, set_command
+from placement_gym.cli.options import add_json, add_out, add_pictures, set_command
 from placement_gym.cli.parser import Command, describe
 from placement_gym.cli.values import one_of, positive_integer, positive_seconds
 
@@ -101,6 +101,13 @@ def add_report(command: Command) -> None:
     )
     add_study(command)
     add_out(command, None)
+    command.add_argument(
+        "--compare", metavar="FOLDER", help="set other results of the study beside these"
+    )
+    add_pictures(command)
+    command.add_argument(
+        "--no-views", action="store_true", help="write no interactive pages of the placements"
+    )
     add_json(command)
     set_command(
         command, run_report, "the results in {out}/ are kept; rerun the command to report them"
@@ -213,7 +220,15 @@ def run_report(options: argparse.Namespace) -> int:
     from placement_gym.bench.study.spec import Study
 
     command = f"placement-gym bench run {options.study} --out {options.out}"
-    written = report_study(Study.load(options.study), options.out, command, options.quiet)
+    written = report_study(
+        Study.load(options.study),
+        options.out,
+        command,
+        options.quiet,
+        pictures=options.pictures,
+        views=not options.no_views,
+        other=options.compare,
+    )
     paths = [str(path) for path in written]
     if not print_json(options, {"files": paths}):
         print("\n".join(paths))

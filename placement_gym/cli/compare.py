@@ -12,6 +12,7 @@ from placement_gym.cli.options import (
     add_json,
     add_model,
     add_out,
+    add_pictures,
     add_scenario,
     add_settings,
     add_shapes,
@@ -72,6 +73,7 @@ def add_compare(command: Command) -> None:
         "a further argument of gym.make, as JSON or text",
     )
     add_out(command)
+    add_pictures(command)
     add_json(command)
     set_command(
         command, run_compare, "finished runs are kept in {out}/; rerun the command to continue"
@@ -94,6 +96,7 @@ def run_compare(options: argparse.Namespace) -> int:
         out=options.out,
         env_kwargs=granularity | dict(options.set) | shape_arguments(options),
         quiet=options.quiet,
+        pictures=options.pictures,
     )
     if options.json or document["rows"]:
         print_result(options, document, lambda: comparison_table(document))

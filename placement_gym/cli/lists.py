@@ -58,7 +58,7 @@ def add_agents(command: Command) -> None:
     describe(
         command,
         "List the agents that --agents takes, or show the options of one. Settings are names for "
-        "an agent's option preset or checkpoint, the default first.",
+        "an agent's option preset, weights or checkpoint.",
         "agents",
         "agents hsdag",
     )

@@ -10,6 +10,7 @@ from placement_gym.cli.options import (
     add_granularity,
     add_json,
     add_model,
+    add_objective,
     add_out,
     add_scenario,
     add_shapes,
@@ -43,6 +44,7 @@ def add_evaluate(command: Command) -> None:
         help="how submodels are kept apart: by device names of our own, by HETERO, or the first "
         "where it is possible (default: %(default)s)",
     )
+    add_objective(command)
     add_json(command)
     set_command(command, run_evaluate, REPEAT)
 
@@ -70,6 +72,7 @@ def add_plan(command: Command) -> None:
         metavar="SECONDS",
         help="for the solver (default: %(default)s)",
     )
+    add_objective(command)
     command.add_argument("--refresh", action="store_true", help="profile again")
     command.add_argument(
         "--export",
@@ -134,7 +137,12 @@ def run_evaluate(options: argparse.Namespace) -> int:
     from placement_gym.tools.evaluate import evaluate_placement
 
     values = evaluate_placement(
-        options.model, options.placement, options.split, options.shape, options.quiet
+        options.model,
+        options.placement,
+        options.split,
+        options.shape,
+        options.quiet,
+        options.objective,
     )
     print_result(options, values, lambda: evaluation_table(values))
     return 0
@@ -155,6 +163,7 @@ def run_plan(options: argparse.Namespace) -> int:
         shapes=options.shape,
         scenario=options.scenario,
         export=options.export,
+        objective=options.objective,
     )
     print_result(options, document, lambda: plan_table(document))
     return 0

@@ -6,9 +6,11 @@ import argparse
 from collections.abc import Callable
 from typing import Any
 
+from placement_gym.arguments import OBJECTIVES
 from placement_gym.cli.parser import Command
 from placement_gym.cli.values import one_of, output_folder, parse_setting, parse_shapes
 
+PICTURES = ("png", "svg", "pdf")
 GRANULARITIES = ("op", "colocated", "fused")
 
 
@@ -38,6 +40,18 @@ def add_scenario(command: Command) -> None:
         "--scenario",
         help="what a run of a model with state is: chat-128-32 for a prompt of 128 tokens and 32 "
         "decoded ones (default: chat, 64 and 16)",
+    )
+
+
+def add_objective(command: Command) -> None:
+    """Add ``--objective``."""
+    command.add_argument(
+        "--objective",
+        type=one_of(OBJECTIVES),
+        default="latency",
+        metavar="|".join(OBJECTIVES),
+        help="latency, or throughput: the time between two results with several requests in "
+        "flight (default: %(default)s)",
     )
 
 
@@ -91,6 +105,16 @@ def add_settings(command: Command, meaning: str) -> None:
         metavar="KEY=VALUE",
         type=parse_setting,
         help=f"{meaning}; repeatable",
+    )
+
+
+def add_pictures(command: Command) -> None:
+    command.add_argument(
+        "--pictures",
+        type=one_of(PICTURES),
+        default="png",
+        metavar="|".join(PICTURES),
+        help="kind of the pictures; svg and pdf stay sharp at any size (default: %(default)s)",
     )
 
 

@@ -119,7 +119,9 @@ def evaluation_table(values: Document) -> Group:
         WITHIN_NOISE: "It equals the best single device within noise.",
     }[values["beats_best_single"]]
     lines = []
-    if values.get("scenario"):
+    if values.get("requests_per_s"):
+        lines.append(describe_requests(values))
+    if values.get("prefill_ms") is not None:
         lines.append(
             f"Scenario {values['scenario']}: prefill {values['prefill_ms']:.2f} ms, "
             f"{values['token_ms']:.2f} ms a token"
@@ -169,6 +171,11 @@ def plan_table(document: Document) -> Group:
         for row in document["rows"]
         if row.get("also")
     ]
+    lines += [
+        show(f"{row['label']}: {describe_requests(row)}")
+        for row in document["rows"]
+        if row.get("requests_per_s") is not None
+    ]
     end = f"Done in {document['wall_s']:.0f} s. The plan is {document['file']}"
     if document.get("exported"):
         end += f", for OpenVINO alone {document['exported']}/run.py"
@@ -207,6 +214,14 @@ def show_held(weights: int, state: int, limit: float | None, states: bool) -> st
     """Megabytes of weights and, where any device has it, of state; marked beyond the limit."""
     text = f"{weights / 1e6:.1f} + {state / 1e6:.1f}" if states else f"{weights / 1e6:.1f}"
     return f"{text} (!)" if limit is not None and weights + state > limit else text
+
+
+def describe_requests(values: Document) -> str:
+    """Results a second, and what was in flight."""
+    return (
+        f"{values['requests_per_s']:.1f} requests a second; {values['requests']} in flight, "
+        f"NUM_STREAMS {values['streams']}"
+    )
 
 
 def place_table(document: Document) -> Group:

@@ -40,6 +40,17 @@ def add_view(command: Command) -> None:
         "--problem", type=positive_integer, help="which problem of a folder that has several"
     )
     add_out(command, "view.html", file="page")
+    command.add_argument(
+        "--picture", metavar="FILE", help="also draw the placement, as .png, .svg or .pdf"
+    )
+    command.add_argument(
+        "--trace", metavar="FILE", help="also write the timelines as a trace for ui.perfetto.dev"
+    )
+    command.add_argument(
+        "--node-data",
+        metavar="FILE",
+        help="also write each node's time and device as node data for Model Explorer",
+    )
     add_json(command)
     set_command(command, run_view, "nothing is kept; the same command writes the page")
 
@@ -48,14 +59,37 @@ def run_view(options: argparse.Namespace) -> int:
     from placement_gym.files import check_output_file, name_output_file, write_text
     from placement_gym.progress import progress_bar
     from placement_gym.view.data import make_view_data
+    from placement_gym.view.exports import make_node_data, make_trace
     from placement_gym.view.page import render_page
+    from placement_gym.view.picture import check_picture_file, draw_shown
     from placement_gym.view.sources import open_scene
 
     out = check_output_file(name_output_file(options.out, "view.html"))
+    further = {
+        options.picture: "the placement as a picture",
+        options.trace: "open it at https://ui.perfetto.dev or chrome://tracing",
+        options.node_data: "add it to the model in Model Explorer as per-node data",
+    }
+    further.pop(None, None)
+    for file in further:
+        check_output_file(file)
+    if options.picture:
+        check_picture_file(options.picture)
     with progress_bar(None, "", options.quiet, description="drawing the page"):
         scene = open_scene(
             options.sources, options.model, options.costs, options.schedule, options.problem
         )
-        write_text(out, render_page(make_view_data(scene)), follow=True)
-    print(json.dumps({"file": str(out)}) if options.json else f"{out}: open it in a browser")
+        data = make_view_data(scene)
+        write_text(out, render_page(data), follow=True)
+        if options.trace:
+            write_text(options.trace, json.dumps(make_trace(data)), follow=True)
+        if options.node_data:
+            write_text(options.node_data, json.dumps(make_node_data(scene, data)), follow=True)
+        if options.picture:
+            draw_shown(scene, options.picture)
+    if options.json:
+        print(json.dumps({"file": str(out), "files": [str(out), *further]}))
+    else:
+        for file, use in {str(out): "open it in a browser", **further}.items():
+            print(f"{file}: {use}")
     return 0

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from placement_gym.arguments import check_objective
 from placement_gym.errors import UserError, unknown_name
 
 CHOICES = {
@@ -129,8 +130,7 @@ def parse_schedule(schedule: str | Mapping[str, Any] | Semantics, objective: str
     Raises:
         ValueError: A name is unknown, or axes exclude each other.
     """
-    if objective not in ("latency", "throughput"):
-        raise unknown_name("objective", objective, ("latency", "throughput"))
+    check_objective(objective)
     if not isinstance(schedule, Semantics):
         axes = {"preset": schedule} if isinstance(schedule, str) else dict(schedule)
         name = axes.pop("preset", OF_SCHEDULE.get(str(axes.get("schedule")), "serial"))

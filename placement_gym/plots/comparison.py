@@ -1,26 +1,40 @@
-"""Agents side by side: the speed-up of each run's finalist."""
+"""Agents side by side: the speed-up of each run's finalist, and how each search went."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator
 
+from placement_gym.plots.lines import REST, choose_looks
 from placement_gym.plots.style import COLOURS
 from placement_gym.texts import escape_figure_text
 
+LOSS_PER_GAIN, SMALLEST_LOSS = 2.0, 0.25
+"""How far losses are shown: relative to the largest gain, and at least."""
+FEW_DECADES = 2e3
+LIMIT_DASHES: dict[str, Any] = {"color": COLOURS[7], "ls": ":", "lw": 1.2}
 
-def draw_comparison(rows: Sequence[dict[str, Any]], title: str) -> Figure:
+
+def draw_comparison(
+    rows: Sequence[dict[str, Any]], title: str, limits: Mapping[str, float] | None = None
+) -> Figure:
     """Speed-up of each agent's finalist over the best single device, with its uncertainty.
 
+    Bars begin at the best single device: what is right of it is gained, what is left of it lost.
     Speed-ups are drawn, not latencies: each was taken in one interleaved run with the device it
-    is compared with, latencies of different rows were not.
+    is compared with, latencies of different rows were not. Large losses are cut, or gains could
+    not be seen beside them.
 
     Args:
         rows: Result rows; those without a latency are left out.
         title: Heading of the figure.
+        limits: Name -> speed-up over the best single device of what no placement exceeds, such as
+            the optimum; lines.
     """
     measured = [row for row in rows if row["latency_ms"] is not None]
     measured.sort(key=lambda row: -row["speedup_vs_best_single"])
@@ -30,16 +44,86 @@ def draw_comparison(rows: Sequence[dict[str, Any]], title: str) -> Figure:
     speedup = np.array([row["speedup_vs_best_single"] for row in measured])
     noise = speedup * np.array([row["noise"] for row in measured])
     won = [row["beats_best_single"] == "yes" for row in measured]
-    axes.barh(position, speedup, color=[COLOURS[2] if yes else COLOURS[0] for yes in won])
-    axes.errorbar(speedup, position, xerr=noise, fmt="none", ecolor="black", capsize=3)
-    axes.axvline(1.0, color=COLOURS[1], ls="--", lw=1)
-    ends = speedup + noise
-    for row, end, place in zip(measured, ends, position, strict=True):
-        text = f"{row['latency_ms']:.2f} ms"
-        axes.annotate(text, (end, place), (5, 0), textcoords="offset points", va="center", size=8)
+    colours = [COLOURS[2] if yes else COLOURS[0] for yes in won]
+    furthest = max([1.0, *(speedup + noise), *(limits or {}).values()])
+    shown = max(LOSS_PER_GAIN * (furthest - 1.0), SMALLEST_LOSS)
+    least = min(1.0, float((speedup - noise).min())) - 0.06 * shown
+    nearest = max(0.0, 1.0 - shown, least)
+    room = max(furthest - nearest, SMALLEST_LOSS / 2)
+    axes.barh(position, speedup - 1.0, left=1.0, color=colours, height=0.7)
+    inside = speedup >= nearest
+    axes.plot(speedup[inside], position[inside], "o", ms=4, color=COLOURS[7])
+    axes.plot(np.full((~inside).sum(), nearest), position[~inside], "<", ms=7, color=COLOURS[7])
+    axes.errorbar(speedup, position, xerr=noise, fmt="none", ecolor=COLOURS[7], capsize=3)
+    axes.axvline(1.0, color=COLOURS[7], lw=1.2)
+    draw_limits(axes, limits or {})
+    beside = axes.get_yaxis_transform()
+    for row, place in zip(measured, position.tolist(), strict=True):
+        text = f"{row['speedup_vs_best_single']:.3f} x, {row['latency_ms']:.4g} ms"
+        axes.text(1.01, place, text, transform=beside, va="center", size=8)
     axes.set(yticks=position, yticklabels=[escape_figure_text(row["label"]) for row in measured])
-    axes.set(xlabel="speed-up over the best single device", xlim=(0, float(ends.max()) * 1.15))
-    axes.set_title(escape_figure_text(title), fontsize=10, loc="left")
-    axes.invert_yaxis()
+    axes.set(
+        xlabel="speed-up over the best single device (1)",
+        xlim=(nearest, furthest + 0.05 * room),
+        ylim=(len(measured) - 0.4, -0.6),
+    )
+    axes.set_title(escape_figure_text(title), fontsize=10, loc="left", pad=16 if limits else None)
     axes.spines[["top", "right"]].set_visible(False)
+    return figure
+
+
+def draw_limits(axes: Axes, limits: Mapping[str, float]) -> None:
+    """A line and a name for each speed-up that no placement exceeds."""
+    for name, value in limits.items():
+        axes.axvline(value, **LIMIT_DASHES)
+        above = axes.get_xaxis_transform()
+        axes.text(value, 1.01, name, transform=above, size=8, ha="center", va="bottom")
+
+
+def number_axis(axes: Axes) -> None:
+    """Plain numbers on a logarithmic axis."""
+    low, high = axes.get_xlim()
+    few = high <= FEW_DECADES * low
+    axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if few else (1.0,)))
+    axes.xaxis.set_major_formatter("{x:g}")
+    axes.xaxis.set_minor_formatter("")
+
+
+def draw_best_so_far(
+    rows: Sequence[dict[str, Any]], title: str, limits: Mapping[str, float] | None = None
+) -> Figure:
+    """The best speed-up over the reference that each search had seen, by evaluations.
+
+    Args:
+        rows: Result rows with their curves, the most important first; a label's runs look alike.
+        title: Heading of the figure.
+        limits: Name -> speed-up over the reference to compare with, as of the optimum.
+    """
+    figure = Figure(figsize=(9, 4.6), layout="constrained")
+    axes = figure.add_subplot()
+    searched = [row for row in rows if row["curve"]]
+    budget = max([1, *(row["evaluations"] for row in searched)])
+    looks = choose_looks(list(dict.fromkeys(row["label"] for row in searched)))
+    named = set[str]()
+    for row in searched:
+        label = row["label"]
+        evaluations, best = ([point[at] for point in row["curve"]] for at in (0, 2))
+        name = REST if looks[label].rest else escape_figure_text(label)
+        axes.plot(
+            [*evaluations, budget],
+            [*best, best[-1]],
+            drawstyle="steps-post",
+            label=None if name in named else name,
+            **looks[label].line,
+        )
+        named.add(name)
+    for name, value in (limits or {}).items():
+        axes.axhline(value, **LIMIT_DASHES)
+        beside = axes.get_yaxis_transform()
+        axes.text(1.0, value, f" {name}", transform=beside, size=8, va="center")
+    axes.set(xlabel="evaluations", ylabel="best speed-up seen so far", xscale="log")
+    number_axis(axes)
+    axes.set_title(escape_figure_text(title), fontsize=10, loc="left")
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.legend(loc="outside right upper", frameon=False, fontsize=8)
     return figure

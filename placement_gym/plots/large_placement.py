@@ -7,6 +7,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
 from placement_gym.arrays import FloatArray, IntArray
+from placement_gym.graph.layout import assign_layers
 from placement_gym.plots.style import COLOURS, CROSSING, WITHIN
 from placement_gym.problem import Problem
 from placement_gym.texts import escape_figure_text
@@ -16,9 +17,7 @@ LARGEST_AREA = 220.0
 WIDEST_LINE = 4.0
 
 
-def draw_large_placement(
-    problem: Problem, assignment: IntArray, depth: IntArray, title: str
-) -> Figure:
+def draw_large_placement(problem: Problem, assignment: IntArray, title: str) -> Figure:
     """Draw one lane per device and at most ``COLUMNS`` columns of similar depth.
 
     A circle represents the units of one column on one device; its area grows with their share of
@@ -27,12 +26,11 @@ def draw_large_placement(
     Args:
         problem: Units and devices.
         assignment: (n_units,) device of each unit.
-        depth: (n_units,) length of the longest path to each unit.
         title: Heading of the figure.
     """
-    n_devices, n_levels = len(problem.devices), int(depth.max()) + 1
-    n_columns = min(COLUMNS, n_levels)
-    column = depth * n_columns // n_levels
+    n_devices, depth = len(problem.devices), assign_layers(problem.units.quotient)
+    column = split_into_columns(depth)
+    n_levels, n_columns = int(depth.max()) + 1, int(column.max()) + 1
     figure = Figure(figsize=(11, 1.6 + 0.6 * n_devices), layout="constrained")
     axes = figure.add_subplot()
     axes.add_collection(draw_group_edges(problem, column * n_devices + assignment))
@@ -56,13 +54,29 @@ def draw_large_placement(
     )
     axes.set_xlabel(
         f"depth: {n_levels:,} levels of {len(depth):,} units in {n_columns} columns; "
-        "area: share of the column's work; lines: edges, black where the device changes",
+        "area: share of the column's work; lines: edges, wider for more, black where the device "
+        "changes",
         fontsize=8,
     )
     axes.set_title(escape_figure_text(title), fontsize=10)
     axes.spines[:].set_visible(False)
     axes.tick_params(length=0)
     return figure
+
+
+def split_into_columns(depth: IntArray) -> IntArray:
+    """(n,) column of each unit: some levels each, or of a graph of few levels a part of one."""
+    n_levels = int(depth.max()) + 1
+    if n_levels >= COLUMNS:
+        return depth * COLUMNS // n_levels
+    parts = COLUMNS // n_levels
+    counts = np.bincount(depth)
+    order = np.argsort(depth, kind="stable")
+    place = np.empty(len(depth), dtype=np.int64)
+    place[order] = np.arange(len(depth)) - np.repeat(np.cumsum(counts) - counts, counts)
+    column = depth * parts + place * np.minimum(parts, counts)[depth] // counts[depth]
+    numbered: IntArray = np.unique(column, return_inverse=True)[1]
+    return numbered
 
 
 def work_shares(

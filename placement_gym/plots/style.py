@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
+from matplotlib import rc_context
 from matplotlib.figure import Figure
 
+from placement_gym.arrays import UInt8
 from placement_gym.files import replace_file
 
 COLOURS = (
@@ -15,13 +19,45 @@ COLOURS = (
 """One colour per device or agent, in the order they are listed."""
 WITHIN, CROSSING = "#bbbbbb", "#000000"
 """Edges within one device, and edges that change device."""
+GROUND = "#ffffff"
+FORMATS = ("png", "svg", "pdf")
+TEXT_AS_TEXT = {"svg.fonttype": "none", "pdf.fonttype": 42, "svg.hashsalt": "placement_gym"}
+"""Vector files hold letters, not their outlines; the same figure makes the same file."""
 
 
-def save(figure: Figure, path: Path) -> None:
-    """Write a figure as PNG.
+def save(figure: Figure, path: Path, follow: bool = False) -> None:
+    """Write a figure as PNG, SVG or PDF, as the path ends.
+
+    Args:
+        figure: What to write.
+        path: The file.
+        follow: As for ``files.replace_file``.
 
     Raises:
         FileError: It cannot be written; the file that was there is unchanged.
     """
-    with replace_file(path) as new:
-        figure.savefig(new, dpi=150)
+    stamp = {"Date": None} if path.suffix == ".svg" else None
+    with replace_file(path, follow) as new, rc_context(TEXT_AS_TEXT):
+        figure.savefig(new, dpi=150, metadata=stamp)
+
+
+def render_pixels(figure: Figure) -> UInt8:
+    """(height, width, 3) pixels of a figure."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    return np.asarray(canvas.buffer_rgba())[..., :3].copy()
+
+
+def draw_if_possible(draw: Callable[[], Figure], path: Path) -> str:
+    """Draw a figure and write it; a picture must not cost a result.
+
+    Returns:
+        A note if that failed, else an empty string.
+    """
+    try:
+        save(draw(), path)
+    except Exception as error:
+        return f"{path.name} could not be drawn: {error}"
+    return ""

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from placement_gym.backends.protocol import Measurement
 from placement_gym.bench.run.environment import BenchEnv
 from placement_gym.bench.run.finalist import Finalist
 from placement_gym.bench.run.finalists import choose_finalist
@@ -25,6 +26,7 @@ def evaluate_placement(
     split: str = "auto",
     shapes: Shapes | None = None,
     quiet: bool = False,
+    objective: str = "latency",
 ) -> dict[str, Any]:
     """Compile and measure a placement beside the fastest single device.
 
@@ -35,12 +37,15 @@ def evaluate_placement(
         split: See ``placement_gym.compile_model``.
         shapes: As for ``gym.make``; the scenario of a model with state is the placement's.
         quiet: Show no progress.
+        objective: As for ``gym.make``; with ``"throughput"`` latencies are the times between two
+            results.
 
     Returns:
         model, notes, latency_ms, latency_p90_ms, reference_ms, best_single_ms, speedup,
         speedup_vs_best_single, noise, n_submodels, n_submodels_expected, beats_best_single, and
         doubt: why the measurement decides nothing, or an empty string. For a model with state also
-        scenario, prefill_ms and token_ms.
+        scenario, prefill_ms and token_ms, for throughput objective, requests_per_s, requests (in
+        flight) and streams.
 
     Raises:
         PlacementMismatchError: It was made for another model.
@@ -53,6 +58,7 @@ def evaluate_placement(
         "granularity": "op",
         "graph": chosen.graph,
         "split": split,
+        "objective": objective,
         **({"shapes": dict(shapes)} if shapes else {}),
         **({"scenario": chosen.scenario} if chosen.scenario else {}),
     }
@@ -70,7 +76,7 @@ def evaluate_placement(
         "model": chosen.model,
         "notes": collect_cautions(bench_env.base.problem.devices, bench_env.measured),
         **summarize(finalist),
-        **describe_phases(finalist, chosen.scenario),
+        **describe_run(finalist.measurement, chosen.scenario),
     }
 
 
@@ -95,8 +101,12 @@ def summarize(finalist: Finalist) -> dict[str, Any]:
     return values
 
 
-def describe_phases(finalist: Finalist, scenario: str) -> dict[str, Any]:
-    """The latencies of a scenario's phases; nothing without a scenario."""
-    measured = finalist.measurement
+def describe_run(measured: Measurement, scenario: str) -> dict[str, Any]:
+    """The latencies of a scenario's phases, or what was in flight; else nothing."""
+    values: dict[str, Any] = {"scenario": scenario} if scenario else {}
+    if measured.requests is not None:
+        in_flight = {"requests": measured.requests, "streams": measured.streams}
+        rate = 1e3 / measured.latency_ms
+        return {**values, "objective": "throughput", "requests_per_s": rate, **in_flight}
     phases = {"prefill_ms": measured.prefill_ms, "token_ms": measured.token_ms}
-    return {"scenario": scenario, **phases} if scenario else {}
+    return {**values, **phases} if scenario else {}

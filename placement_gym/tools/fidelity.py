@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.bench.run.rows import to_plain
 from placement_gym.costs.table import CostTable
 from placement_gym.devices import collect_cautions
-from placement_gym.errors import EngineError, UserError
+from placement_gym.errors import EngineError, UserError, warn_user
 from placement_gym.files import keep_if_possible, make_output_folder, safe_name, write_text
 from placement_gym.models.shapes import Shapes
 from placement_gym.patterns import sample_placements
@@ -196,8 +197,9 @@ def rank_correlations(measured: FloatArray, predicted: FloatArray) -> dict[str, 
 def write_report(document: Document, folder: Path) -> None:
     """Write the report's JSON and its scatter plot."""
     from placement_gym.plots.fidelity import draw_fidelity
-    from placement_gym.plots.style import save
+    from placement_gym.plots.style import draw_if_possible
 
     name = f"fidelity-{safe_name(document['model'])}"
     write_text(folder / f"{name}.json", json.dumps(document, indent=1) + "\n")
-    save(draw_fidelity(document), folder / f"{name}.png")
+    if note := draw_if_possible(partial(draw_fidelity, document), folder / f"{name}.png"):
+        warn_user(note)

@@ -145,7 +145,7 @@ def place_by_agent(
     """The sequential placer's placements: zero-shot, after a search, and after fine-tuning."""
     searches = [("zero-shot", 0, options)]
     if samples:
-        searches.append((f"best of {samples}", samples, options))
+        searches.append((f"best of {samples}", samples, {**options, "horizon": samples}))
     if fine_tune:
         label = f"fine-tuned with {fine_tune}"
         searches.append((label, fine_tune, {**options, "fine_tune": True}))

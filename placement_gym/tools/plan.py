@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
-from itertools import islice
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
+from placement_gym.arguments import check_objective
 from placement_gym.arrays import IntArray
 from placement_gym.backends.measured.measuring import MeasuringBackend
 from placement_gym.backends.measured.profile import load_or_measure
@@ -21,55 +22,29 @@ from placement_gym.backends.protocol import Backend, Measurement
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.bench.run.rows import to_plain
 from placement_gym.bench.run.verdict import UNDECIDED, WITHIN_NOISE, YES, compare_with_best_single
+from placement_gym.costs.semantics import parse_schedule
 from placement_gym.devices import collect_cautions
-from placement_gym.errors import EngineError
+from placement_gym.errors import EngineError, warn_user
 from placement_gym.files import keep_if_possible, make_output_folder, safe_name, write_text
 from placement_gym.models.shapes import Shapes
-from placement_gym.patterns import prefixes, windows
 from placement_gym.placement import Placement
 from placement_gym.problem import Problem
 from placement_gym.progress import progress_bar
-from placement_gym.solvers.cuts import minimum_cut
-from placement_gym.solvers.fill import fill_in_order, pipeline_parallel
-from placement_gym.solvers.milp import serial_program
+from placement_gym.tools.candidates import Candidate, propose_candidates, propose_pipelines
 from placement_gym.tools.export import export_placement
 from placement_gym.tools.granularity import DEFAULT_GRANULARITY, build_backend_to_split
 from placement_gym.tools.interruption import explain_interrupt
 from placement_gym.tools.memory import (
-    charge_copies,
     check_room,
     describe_fit,
     explain_excess,
     report_memory,
-    weigh_units,
 )
 
 Document = dict[str, Any]
 
 MEASURED_MS = 10_000.0
 MAX_REPEATS = 64
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """A placement that may become the plan.
-
-    Attributes:
-        label: Its name in tables.
-        assignment: (n_units,) device indices.
-        predicted_ms: Latency by the twin.
-        also: Other names of the same placement.
-    """
-
-    label: str
-    assignment: IntArray
-    predicted_ms: float
-    also: tuple[str, ...] = ()
-
-    @property
-    def alone(self) -> bool:
-        """Whether it is a single device."""
-        return len(set(self.assignment.tolist())) == 1
 
 
 def plan(
@@ -82,6 +57,7 @@ def plan(
     quiet: bool = False,
     shapes: Shapes | None = None,
     scenario: str | None = None,
+    objective: str = "latency",
     export: str | Path | None = None,
 ) -> Document:
     """Find the placement to deploy: solved on a profile, and measured before it is handed over.
@@ -91,6 +67,9 @@ def plan(
     and HETERO's ``PIPELINE_PARALLEL`` do. All that fit are measured side by side. The plan is the
     fastest split if it beats every single device that may run the model by more than the noise,
     else the fastest single device.
+    With objective ``"throughput"`` candidates are the best pipelines by the profile and single
+    devices, each of these with the streams and requests that suit it best, and times are those
+    between two results; ``Pipeline`` runs such a plan.
     ``out`` gets ``plan-MODEL.json``, the placement; ``plan-MODEL-report.json``; and a picture.
 
     Args:
@@ -104,18 +83,20 @@ def plan(
         quiet: Show no progress.
         shapes: As for ``gym.make``.
         scenario: As for ``gym.make``.
+        objective: As for ``gym.make``.
         export: Folder that also gets what OpenVINO alone needs to run the plan; see
             ``export_placement``.
 
     Returns:
-        ``model``, ``devices``, ``notes``, ``plan`` (the row's label), ``verdict``, ``bound_ms`` of
-        the profile's model, ``wall_s``, ``file`` and ``rows``: for each candidate ``label``,
-        ``alone`` (a single device), ``also`` (other candidates that are the same placement),
-        ``predicted_ms``, ``error`` (why it was not measured, or an empty string), ``doubt`` (why
-        its measurement decides nothing, or an empty string), and, None where there is an error,
-        ``measured_ms``, ``speedup`` over the fastest feasible single device, ``noise``,
-        ``n_submodels``, and for a model with state ``prefill_ms`` and ``token_ms``; and
-        ``memory``, see ``report_memory``. With ``export`` also ``exported``, the folder.
+        ``model``, ``objective``, ``devices``, ``notes``, ``plan`` (the row's label), ``verdict``,
+        ``bound_ms`` of the profile's model, ``wall_s``, ``file`` and ``rows``: for each candidate
+        ``label``, ``alone`` (a single device), ``also`` (other candidates that are the same
+        placement), ``predicted_ms``, ``error`` (why it was not measured, or an empty string),
+        ``doubt`` (why its measurement decides nothing, or an empty string), and, None where there
+        is an error, ``measured_ms``, ``speedup`` over the fastest feasible single device,
+        ``noise``, ``n_submodels``, for a model with state ``prefill_ms`` and ``token_ms``, and for
+        throughput ``requests_per_s``, ``requests`` in flight and ``streams``; and ``memory``, see
+        ``report_memory``. With ``export`` also ``exported``, the folder.
 
     Raises:
         UserError: ``out`` cannot be written, the problem cannot be split or profiled, or all
@@ -123,6 +104,7 @@ def plan(
         EngineError: No candidate fits and runs.
     """
     started = perf_counter()
+    check_objective(objective)
     folder = make_output_folder(out)
     if export is not None:
         make_output_folder(export)
@@ -132,17 +114,21 @@ def plan(
     problem = backend.problem
     check_room(problem)
     with closing(backend), explain_interrupt(backend, quick=True):
-        twin = SimulatedBackend(problem, load_or_measure(backend, refresh, quiet, True))
+        costs = load_or_measure(backend, refresh, quiet, True)
+        twin = SimulatedBackend(problem, costs, parse_schedule("serial", objective))
+        propose = propose_pipelines if objective == "throughput" else propose_candidates
         with progress_bar(None, "", quiet, description=f"solving, at most {time_limit_s:.0f} s"):
-            candidates, bound_ms = propose_candidates(twin, time_limit_s)
-        with closing(with_enough_repeats(backend, candidates)) as thorough:
+            candidates, bound_ms = propose(twin, time_limit_s)
+        with closing(with_enough_repeats(backend, candidates, objective)) as thorough:
             measured, errors = measure(thorough, candidates, quiet)
     rows = make_rows(candidates, measured, errors)
     label = choose(rows)
-    name = f"plan-{safe_name(problem.units.graph.model)}"
+    kind = "" if objective == "latency" else f"-{objective}"
+    name = f"plan-{safe_name(problem.units.graph.model)}{kind}"
     document: Document = to_plain(
         {
             "model": problem.units.graph.model,
+            "objective": objective,
             "devices": problem.device_names,
             "notes": [*collect_cautions(problem.devices), *describe_fit(problem), *notes],
             "plan": label,
@@ -166,51 +152,15 @@ def plan(
     return document
 
 
-def propose_candidates(
-    twin: SimulatedBackend, time_limit_s: float
-) -> tuple[list[Candidate], float]:
-    """Distinct placements worth measuring, and the latency that the twin says none can beat."""
-    problem, costs = twin.problem, twin.costs
-    named = [
-        (f"{name} alone", problem.single(device))
-        for device, name in enumerate(problem.device_names)
-        if problem.runs_all[device]
-    ]
-    solved = serial_program(problem, costs, time_limit_s)
-    if solved.assignment is not None:
-        named.append(("milp", solved.assignment))
-        if explain_excess(problem, solved.assignment):
-            counted = serial_program(charge_copies(problem), costs, time_limit_s).assignment
-            named += [] if counted is None else [("milp, copies counted", counted)]
-    if problem.limited:
-        named.append(("fill-in-order", fill_in_order(problem, costs)))
-        named.append(("PIPELINE_PARALLEL", pipeline_parallel(problem, weigh_units(problem))))
-    if len(problem.devices) == 2 and problem.supports_all and not problem.limited:
-        cut = minimum_cut(problem.units, costs).assignment
-        assert cut is not None  # there always is one
-        named.append(("min-cut", cut))
-    for label, placements in (("prefix", prefixes(problem)), ("window", windows(problem))):
-        latency_ms, feasible = twin.evaluate_batch_exactly(placements)
-        order = np.argsort(latency_ms, kind="stable")[: len(latency_ms) if problem.limited else 1]
-        fit = (i for i in order if feasible[i] and not explain_excess(problem, placements[i]))
-        named += [(label, placements[i]) for i in islice(fit, 1)]
-    distinct: dict[bytes, Candidate] = {}
-    for label, assignment in named:
-        predicted_ms = twin.evaluate_ignoring_limits(assignment).latency_ms
-        found = Candidate(label, assignment, predicted_ms)
-        first = distinct.setdefault(assignment.tobytes(), found)
-        if label not in first.also and label != first.label:
-            distinct[assignment.tobytes()] = replace(first, also=(*first.also, label))
-    return list(distinct.values()), solved.bound_ms
-
-
 def with_enough_repeats(
-    backend: MeasuringBackend, candidates: Sequence[Candidate]
+    backend: MeasuringBackend, candidates: Sequence[Candidate], objective: str = "latency"
 ) -> MeasuringBackend:
-    """The backend with as many inferences of each candidate as there is time for."""
-    round_ms = max(sum(c.predicted_ms for c in candidates), 1e-3) * QUICK.final_compiles
+    """The backend with as many inferences, or windows, of each candidate as there is time for."""
+    protocol = replace(QUICK, objective=objective)
+    results = protocol.window if protocol.in_flight else 1
+    round_ms = max(sum(c.predicted_ms for c in candidates), 1e-3) * QUICK.final_compiles * results
     repeats = int(np.clip(MEASURED_MS / round_ms, QUICK.final_repeats, MAX_REPEATS))
-    return backend.with_protocol(replace(QUICK, final_repeats=repeats))
+    return backend.with_protocol(replace(protocol, final_repeats=repeats))
 
 
 def measure(
@@ -286,6 +236,18 @@ def measured_values(found: Measurement | None, best: Measurement | None) -> dict
         "doubt": found.doubt or (best.doubt if best else ""),
         **({} if found.prefill_ms is None else {"prefill_ms": found.prefill_ms}),
         **({} if found.token_ms is None else {"token_ms": found.token_ms}),
+        **describe_throughput(found),
+    }
+
+
+def describe_throughput(found: Measurement) -> dict[str, float]:
+    """Results a second, and what was in flight; nothing where latency was measured."""
+    if not found.requests:
+        return {}
+    return {
+        "requests_per_s": 1e3 / found.latency_ms,
+        "requests": found.requests,
+        "streams": found.streams or 1,
     }
 
 
@@ -328,10 +290,12 @@ def summarize(rows: Sequence[Mapping[str, Any]], label: str) -> str:
 def write_report(document: Document, problem: Problem, assignment: IntArray, folder: Path) -> None:
     """Write the placement, the report and a picture of the placement."""
     from placement_gym.plots.placement import draw_placement
-    from placement_gym.plots.style import save
+    from placement_gym.plots.style import draw_if_possible
 
     name = Path(document["file"]).stem
     Placement.of(problem, assignment).save(document["file"], follow=False)
     title = [f"{document['model']}: {document['verdict']}", *collect_cautions(problem.devices)]
-    save(draw_placement(problem, assignment, "\n".join(title)), folder / f"{name}.png")
     write_text(folder / f"{name}-report.json", json.dumps(document, indent=1) + "\n")
+    draw = partial(draw_placement, problem, assignment, "\n".join(title))
+    if note := draw_if_possible(draw, folder / f"{name}.png"):
+        warn_user(note)

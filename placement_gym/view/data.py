@@ -11,11 +11,11 @@ from placement_gym.arrays import FloatArray, IntArray
 from placement_gym.backends.simulated.backend import SimulatedBackend, uint8
 from placement_gym.backends.simulated.transfers import schedule_transfers
 from placement_gym.devices import collect_cautions
+from placement_gym.graph.layout import lay_out
 from placement_gym.graph.submodels import acyclic_submodels
 from placement_gym.graph.units import Units
 from placement_gym.plots.style import COLOURS
 from placement_gym.texts import make_printable
-from placement_gym.view.layout import lay_out
 from placement_gym.view.sources import Scene, Shown
 
 Values = dict[str, Any]
@@ -139,6 +139,7 @@ def describe_placement(backend: SimulatedBackend, shown: Shown) -> Values:
         "result": make_printable(shown.result),
         "error": make_printable(backend.infeasibility(shown.assignment)),
         "latency_ms": latency_ms,
+        "measured_ms": shown.measured_ms,
         "submodels": int(n_submodels.sum()),
         "submodel_ms": float(n_submodels @ backend.costs.submodel_ms),
         "memory": backend.memory_bytes(placement).tolist(),

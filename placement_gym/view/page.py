@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import hashlib
 import html
 import json
 import re
+from collections.abc import Mapping
 from importlib.resources import files
 from typing import Any
 
-SCRIPTS = ("state", "scene", "graph", "timeline", "details", "start")
+SCRIPTS = ("read", "state", "scene", "graph", "hints", "timeline", "details", "start")
 """Of the folder ``static``, in the order in which they run."""
 PLACEHOLDER = re.compile(r"\{\{(\w+)\}\}")
 
@@ -18,8 +20,8 @@ PLACEHOLDER = re.compile(r"\{\{(\w+)\}\}")
 def render_page(data: dict[str, Any]) -> str:
     """The HTML file of what ``make_view_data`` returns.
 
-    Nothing that comes from a model or a run can become markup or code: its text stays inside one
-    block of JSON without ``<``, and the page's policy runs only the two scripts written here.
+    Nothing that comes from a model or a run can become markup or code: its text is in one block of
+    compressed data, and the page's policy runs only the two scripts written here.
     """
     library = read("d3.min.js")
     script = "\n".join(read(f"{name}.js") for name in SCRIPTS)
@@ -28,11 +30,16 @@ def render_page(data: dict[str, Any]) -> str:
         "title": html.escape(f"{data['model']}: {first}"),
         "policy": " ".join(["script-src", hash_source(library), hash_source(script)]),
         "style": read("page.css"),
-        "data": escape_json(data),
+        "data": pack(data),
         "library": library,
         "script": script,
     }
-    return PLACEHOLDER.sub(lambda found: parts[found[1]], read("page.html"))
+    return fill_in(read("page.html"), parts)
+
+
+def fill_in(template: str, parts: Mapping[str, str]) -> str:
+    """A page from its template, in which ``{{name}}`` stands for a part."""
+    return PLACEHOLDER.sub(lambda found: parts[found[1]], template)
 
 
 def read(name: str) -> str:
@@ -46,7 +53,7 @@ def hash_source(script: str) -> str:
     return f"'sha256-{base64.b64encode(digest).decode()}'"
 
 
-def escape_json(data: object) -> str:
-    """JSON in ASCII that cannot end a script element."""
+def pack(data: object) -> str:
+    """JSON, compressed and in letters that mean nothing in HTML; equal data become equal text."""
     text = json.dumps(data, separators=(",", ":"), allow_nan=False)
-    return text.replace("<", r"\u003c").replace(">", r"\u003e").replace("&", r"\u0026")
+    return base64.b64encode(gzip.compress(text.encode(), 6, mtime=0)).decode()

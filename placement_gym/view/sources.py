@@ -41,11 +41,13 @@ class Shown:
         label: Its name on the page.
         assignment: (n_units,) device indices.
         result: What is known of it besides the simulation, as a sentence, or an empty string.
+        measured_ms: Its latency as it was measured; None if it was not.
     """
 
     label: str
     assignment: IntArray
     result: str = ""
+    measured_ms: float | None = None
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,7 @@ class Found:
     placement: Placement
     kwargs: Mapping[str, Any]
     result: str = ""
+    measured_ms: float | None = None
 
 
 def open_scene(
@@ -105,11 +108,28 @@ def open_scene(
             else read_file(Path(source), changes)
         )
     ]
-    kwargs = found[0].kwargs
     try:
-        simulated = build_problem({**kwargs, "granularity": "op"})
+        return make_scene(found)
     except ModelNotFoundError as error:
         raise UserError(f"{error}; --model names the model of {sources[0]}") from error
+
+
+def open_runs(rows: Sequence[Json]) -> Scene:
+    """The fastest placement of each agent on one problem, and what simulates them.
+
+    Args:
+        rows: Its result rows with a placement and a latency.
+
+    Raises:
+        UserError: The model cannot be built, or the placements are not of this model.
+    """
+    return make_scene(find_fastest(rows, {}))
+
+
+def make_scene(found: Sequence[Found]) -> Scene:
+    """Placements of one model, with what simulates them and the fastest single device."""
+    kwargs = found[0].kwargs
+    simulated = build_problem({**kwargs, "granularity": "op"})
     graph = simulated.problem.units.graph
     units = find_units(graph, [one.placement for one in found])
     again = make_problem(units, simulated.problem.devices, simulated.costs)
@@ -118,7 +138,8 @@ def open_scene(
     backend = SimulatedBackend(again, simulated.costs, axes)
     most = max(2, min(MOST_PLACEMENTS, MAX_SHOWN // len(units)))
     placements = [
-        Shown(one.label, assign_units(backend, one.placement), one.result) for one in found[:most]
+        Shown(one.label, assign_units(backend, one.placement), one.result, one.measured_ms)
+        for one in found[:most]
     ]
     return Scene(backend, (*placements, *find_single_device(backend)))
 
@@ -154,10 +175,14 @@ def read_folder(path: Path, changes: Mapping[str, Any], number: int | None) -> l
     if number is not None and number > len(problems):
         raise UserError(f"{path} has {len(problems)} problems, not {number}")
     chosen = [*problems][(number or 1) - 1]
+    return find_fastest([row for row in rows if row["problem"] == chosen], changes)
+
+
+def find_fastest(rows: Sequence[Json], changes: Mapping[str, Any]) -> list[Found]:
+    """The fastest run of each agent on one problem, the fastest first."""
     best: dict[str, Json] = {}
     for row in sorted(rows, key=lambda row: float(row["latency_ms"])):
-        if row["problem"] == chosen:
-            best.setdefault(row["label"], row)
+        best.setdefault(row["label"], row)
     kwargs = make_build_kwargs(next(iter(best.values())), changes)
     problem = build_problem(kwargs).problem
     graph = str(kwargs.get("graph", "folded"))
@@ -167,6 +192,7 @@ def read_folder(path: Path, changes: Mapping[str, Any], number: int | None) -> l
             Placement.of(problem, parse_assignment(row["placement"], problem), graph),
             kwargs,
             describe_result(row),
+            row["latency_ms"] if row["env"] in MEASURED else None,
         )
         for label, row in best.items()
     ]

@@ -68,7 +68,7 @@ def test_it_keeps_to_its_budget_and_is_never_behind_its_first_placement() -> Non
     first = search.learn(1).best_speedup
     assert search.learn(49).evaluations <= 50
     assert search.best_speedup >= first
-    assert type(make(env, 0)) is Sequential
+    assert type(make(env, 0, refine=False)) is Sequential
 
 
 def test_it_learns_nothing_before_its_first_evaluations() -> None:

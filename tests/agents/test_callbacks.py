@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,13 @@ from learned import hsdag, simulated, vectorize_toy, weights
 from stable_baselines3.common.callbacks import ConvertCallback
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.logger import configure
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from agents.common import REINFORCE
 from agents.common.callbacks import Best, BestPlacementCallback
 from agents.common.checkpoint import Checkpoint, resume
+from placement_gym.env import DevicePlacementEnv
+from placement_gym.errors import PlacementGymWarning
 from placement_gym.files import FileError
 from placement_gym.placement import Placement
 
@@ -35,7 +39,43 @@ def test_the_best_placement_is_kept_saved_and_logged(tmp_path: Path) -> None:
     logged = (tmp_path / "progress.csv").read_text()
     for name in ("placement/best_latency_ms", "placement/mean_speedup", "placement/feasible"):
         assert name in logged
-    assert list(tmp_path.glob("events.out.tfevents*"))
+    events = EventAccumulator(str(tmp_path), {"images": 0, "scalars": 0}).Reload()
+    gaps = [event.value for event in events.Scalars("placement/gap")]
+    bound_ms = best.best.latency_ms / (1 + gaps[-1])
+    assert all(before >= after for before, after in pairwise(gaps))
+    assert bound_ms == pytest.approx(find_least_ms(env), rel=1e-4)
+    pictures = events.Images("placement/best")
+    assert pictures[-1].encoded_image_string.startswith(b"\x89PNG")
+    assert "placement/best" not in logged.replace("placement/best_", "")
+
+
+def find_least_ms(env: DevicePlacementEnv) -> float:
+    """The least latency of all placements of the toy."""
+    problem = env.problem
+    everything = product(range(len(problem.devices)), repeat=problem.n_units)
+    return min(env.backend.evaluate(np.array(one)).latency_ms for one in everything)
+
+
+def test_no_gap_is_logged_without_a_bound(tmp_path: Path) -> None:
+    model = hsdag(vectorize_toy())
+    model.set_logger(configure(str(tmp_path), ["csv"]))
+    model.learn(8, BestPlacementCallback(bound_s=0.0), log_interval=1)
+    assert "placement/gap" not in (tmp_path / "progress.csv").read_text()
+
+
+def test_a_picture_that_cannot_be_drawn_costs_no_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any) -> None:
+        raise MemoryError("too large")
+
+    monkeypatch.setattr("placement_gym.plots.placement.draw_placement", fail)
+    model = hsdag(vectorize_toy())
+    model.set_logger(configure(str(tmp_path), ["tensorboard"]))
+    best = BestPlacementCallback()
+    with pytest.warns(PlacementGymWarning, match="no picture"):
+        model.learn(8, best, log_interval=1)
+    assert best.best is not None
 
 
 @pytest.mark.parametrize("own", [True, False])

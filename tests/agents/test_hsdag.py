@@ -31,7 +31,7 @@ from placement_gym.solvers.cuts import minimum_cut
 from placement_gym.vector import PlacementVectorEnv
 
 CPU = torch.device("cpu")
-PRESETS = ("default", "search", "paper")
+PRESETS = ("default", "hsdag", "search", "paper")
 
 
 def vectorize_toy(n: int = 20, **kwargs: Any) -> PlacementVecEnv:
@@ -54,7 +54,7 @@ def learner(
         A2C: {"n_steps": 1, "gamma": 0.0, "normalize_advantage": True},
         REINFORCE: {"n_steps": 1},
     }
-    graphs = env.get_attr("graph_table")[0]()
+    graphs = env.get_attr("graph_table")[0](devices=True)
     return algorithm(
         MaskableHSDAGPolicy if algorithm is MaskablePPO else HSDAGPolicy,
         env,
@@ -111,7 +111,9 @@ def test_the_reward_rises_without_rough_costs(
     assert rewards_of(model) > before + 0.5
 
 
-@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize(
+    "preset", ["default", "search", "paper", pytest.param("hsdag", marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("algorithm", [PPO, A2C, REINFORCE])
 def test_every_parameter_receives_a_gradient(algorithm: type[BaseAlgorithm], preset: str) -> None:
     model = learner(algorithm, preset=preset, hidden=8)
@@ -128,9 +130,9 @@ def test_every_parameter_receives_a_gradient(algorithm: type[BaseAlgorithm], pre
 def test_the_likelihood_of_a_rollout_can_be_recomputed(
     horizon: int, graphs: str, preset: str
 ) -> None:
-    env = simulated(horizon=horizon, observe_graph=graphs == "observed")
+    env = simulated(horizon=horizon, observe_graph=graphs == "observed", observe_devices=True)
     envs = DummyVecEnv([lambda: env])
-    table = env.graph_table() if graphs == "given" else None
+    table = env.graph_table(devices=True) if graphs == "given" else None
     kwargs = {"graphs": table, "preset": preset}
     policy = PPO(HSDAGPolicy, envs, policy_kwargs=kwargs, seed=0, device="cpu").policy
     observation = envs.reset()
@@ -173,7 +175,7 @@ def test_a_group_goes_to_one_device() -> None:
 
 @pytest.mark.parametrize("preset", PRESETS)
 def test_prediction_does_not_collapse_to_one_group(preset: str) -> None:
-    envs = several("inception")
+    envs = several("inception", observe_devices=True)
     kwargs = {"preset": preset}
     policy = PPO(HSDAGPolicy, envs, policy_kwargs=kwargs, seed=0, device="cpu").policy
     distribution = policy.decide(obs_as_tensor(envs.reset(), CPU), greedy=True).distribution
@@ -262,7 +264,7 @@ def test_equal_seeds_make_equal_weights(algorithm: type[BaseAlgorithm]) -> None:
     assert torch.equal(*trained)
 
 
-@pytest.mark.parametrize("preset", ["search", "paper"])
+@pytest.mark.parametrize("preset", ["hsdag", "search", "paper"])
 def test_the_agent_of_the_benchmark_learns_within_its_budget(preset: str) -> None:
     env = gym.make(SIMULATED, model="tiny")
     agent = make(env, 0, preset=preset)

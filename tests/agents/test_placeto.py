@@ -152,7 +152,7 @@ def test_predictions_do_not_depend_on_who_is_beside() -> None:
 
 def test_all_units_at_once_are_where_an_episode_puts_them() -> None:
     env = simulated("inception")
-    agent = make(env, 0)
+    agent = make(env, 0, preset="paper")
     agent.learn(env.problem.n_units)
     action, _ = agent.predict(env.reset()[0], deterministic=True)
     played = PerUnit(simulated("inception"))
@@ -212,7 +212,7 @@ def test_episodes_may_start_at_the_best_placement_so_far() -> None:
 def test_the_learning_rate_and_the_weight_of_the_entropy_fall_linearly() -> None:
     assert [rate(remaining) for remaining in (1.0, 0.5, 0.0)] == [1e-3, 5.5e-4, 1e-4]
     assert [entropy(remaining) for remaining in (1.0, 0.5, 0.0)] == [1.0, 0.5, 0.0]
-    agent, rates = make(simulated(), 0), []
+    agent, rates = make(simulated(), 0, preset="paper"), []
     optimizer = agent.policy.optimizer
     agent.learn(70, ConvertCallback(lambda *_: not rates.append(optimizer.param_groups[0]["lr"])))
     assert rates[0] == 1e-3

@@ -197,8 +197,8 @@ def seen(env: DummyVecEnv) -> dict[str, Tensor]:
     return obs_as_tensor(env.reset(), torch.device("cpu"))
 
 
-def test_the_agent_is_rewarded_by_the_root_of_the_latency() -> None:
-    assert make(simulated(), 0).env.envs.reward is neg_sqrt_latency
+def test_the_paper_is_rewarded_by_the_root_of_the_latency() -> None:
+    assert make(simulated(), 0, preset="paper").env.envs.reward is neg_sqrt_latency
 
 
 def test_predicting_keeps_no_groups() -> None:

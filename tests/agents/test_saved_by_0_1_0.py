@@ -70,7 +70,7 @@ def test_a_saved_model_learns_on(name: str) -> None:
 
 def test_training_goes_on_from_a_checkpoint_and_keeps_the_best_placement(tmp_path: Path) -> None:
     shutil.copy(FOLDER / "checkpoint.zip", tmp_path / "model.zip")
-    model = resume(make(simulated(), 0), tmp_path / "model.zip", trust=True)
+    model = resume(make(simulated(), 0, preset="search"), tmp_path / "model.zip", trust=True)
     best: Best = model.best_placement
     assert model.num_timesteps == 60
     assert best.assignment.tolist() == [1, 1, 1, 1, 0, 0, 0]
@@ -79,7 +79,7 @@ def test_training_goes_on_from_a_checkpoint_and_keeps_the_best_placement(tmp_pat
     model.learn(20, [callback, checkpoint], reset_num_timesteps=False)
     assert callback.best is not None
     assert callback.best.speedup >= best.speedup
-    again = resume(make(simulated(), 0), FOLDER / "checkpoint.zip", trust=True)
+    again = resume(make(simulated(), 0, preset="search"), FOLDER / "checkpoint.zip", trust=True)
     assert resume(again, tmp_path / "model.zip").num_timesteps == 80
 
 

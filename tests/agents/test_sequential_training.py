@@ -13,7 +13,8 @@ from slow_decoder import drawn_problem
 
 from agents.sequential.imitation import compute_loss
 from agents.sequential.lessons import Lesson
-from agents.sequential.training import Trainer, TrainingSettings
+from agents.sequential.network import Network
+from agents.sequential.training import MOVES, Trainer, TrainingSettings
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.costs.semantics import Semantics
 from placement_gym.env import DevicePlacementEnv
@@ -33,8 +34,18 @@ def drawn_envs(n: int) -> list[DevicePlacementEnv]:
     ]
 
 
+def is_of_moves(name: str) -> bool:
+    return name.startswith(MOVES)
+
+
+def weights_of(network: Network) -> torch.Tensor:
+    """All weights but those that propose moves."""
+    kept = [weight for name, weight in network.named_parameters() if not is_of_moves(name)]
+    return torch.nn.utils.parameters_to_vector(kept).detach()
+
+
 def weights(trainer: Trainer) -> torch.Tensor:
-    return torch.nn.utils.parameters_to_vector(trainer.network.parameters()).detach()
+    return weights_of(trainer.network)
 
 
 def through_a_file(state: dict[str, Any]) -> dict[str, Any]:
@@ -53,7 +64,8 @@ def test_a_resumed_training_goes_on_as_if_it_had_not_been_interrupted() -> None:
     second.load_state(through_a_file(first.state()))
     expected, reached = first.step(), second.step()
     assert reached == expected
-    assert (weights(second) == weights(first)).all()
+    for one, same in zip(second.network.parameters(), first.network.parameters(), strict=True):
+        assert (one == same).all()
     assert second.validate() == first.validate()
 
 
@@ -100,7 +112,7 @@ def test_on_its_own_way_the_label_of_each_unit_is_still_what_is_learned() -> Non
     before = agreement()
     for _ in range(60):
         lesson.placer.refresh()
-        trainer.descend(compute_loss(lesson.search, 1, astray=1.0))
+        trainer.descend(compute_loss(lesson.search, 1, astray=1.0), trainer.learning_rate())
     assert agreement() > max(before, 0.9)
 
 
@@ -108,11 +120,13 @@ def test_a_blend_lies_between_the_first_and_the_last_weights() -> None:
     trainer = Trainer(TINY)
     first = weights(trainer)
     trainer.step()
-    vector = torch.nn.utils.parameters_to_vector
-    for share, expected in ((1.0, first), (0.0, weights(trainer))):
-        assert (vector(trainer.blend(share).parameters()).detach() == expected).all()
-    between = vector(trainer.blend(0.25).parameters()).detach()
-    torch.testing.assert_close(between, 0.25 * first + 0.75 * weights(trainer))
+    for share in (1.0, 0.25, 0.0):
+        expected = share * first + (1.0 - share) * weights(trainer)
+        torch.testing.assert_close(weights_of(trainer.blend(share)), expected)
+    moves = [weight for name, weight in trainer.blend(1.0).named_parameters() if is_of_moves(name)]
+    now = [weight for name, weight in trainer.network.named_parameters() if is_of_moves(name)]
+    for one, same in zip(moves, now, strict=True):
+        assert (one == same).all()
 
 
 def test_the_state_of_another_training_is_refused() -> None:

@@ -32,8 +32,13 @@ def compare(folder: Path, agents: Any = (), model: Any = "tiny", **kwargs: Any) 
 @pytest.fixture
 def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pictures take most of a small comparison's time."""
-    for module, name in (("comparison", "comparison"), ("placement", "placement")):
-        monkeypatch.setattr(f"placement_gym.plots.{module}.draw_{name}", lambda *_: None)
+    names = (
+        "comparison.draw_comparison",
+        "comparison.draw_best_so_far",
+        "placement.draw_placement",
+    )
+    for name in names:
+        monkeypatch.setattr(f"placement_gym.plots.{name}", lambda *_: None)
     monkeypatch.setattr("placement_gym.plots.style.save", lambda *_: None)
 
 
@@ -43,6 +48,7 @@ def test_compare_leaves_files_that_people_can_open(tmp_path: Path) -> None:
     assert rows == document["rows"]
     assert {row["label"] for row in rows} >= {"single-device CPU", "single-device GPU", "random"}
     assert (tmp_path / "comparison.png").stat().st_size > 10_000
+    assert (tmp_path / "best-so-far.png").stat().st_size > 10_000
     assert "window" in (tmp_path / "table.md").read_text()
     assert (tmp_path / "tiny-window-seed0.png").exists()
     saved = placement_gym.Placement.load(tmp_path / "tiny-window-seed0.json")

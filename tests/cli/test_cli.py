@@ -25,8 +25,11 @@ def test_json_is_one_document_and_nothing_else(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["compare", *SIM, "--agents", "random,window", "--budget", "3"]
-    assert main([*words, "--seeds", "0,1", "--out", str(tmp_path), "--json"]) == 0
-    document = json.loads(capsys.readouterr().out)
+    assert main([*words, "--seeds", "2", "--out", str(tmp_path), "--json"]) == 0
+    printed = capsys.readouterr()
+    document = json.loads(printed.out)
+    ended = [line.partition(":")[0] for line in printed.err.splitlines() if ", seed " in line]
+    assert ended == [f"{row['label']}, seed {row['seed']}" for row in document["rows"]]
     assert document["model"] == "tiny"
     assert len(document["rows"]) == 2 + 2 * 2
     assert document["optimum_ms"] <= min(row["latency_ms"] for row in document["rows"])

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
+import json
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from fakes import diamond_backend, diamond_problem
@@ -21,6 +25,12 @@ EVIL = (
     "{{script}} <!-- <script> ]]> \u2028",
     "a\u202eb\x1b[31m&amp;\"'`",
 )
+
+
+def unpack(block: str) -> dict[str, Any]:
+    """The data of a page from the text of its block."""
+    data: dict[str, Any] = json.loads(gzip.decompress(base64.b64decode(block)))
+    return data
 
 
 def make_page(names: tuple[str, ...] | None = None, label: str = "split") -> str:

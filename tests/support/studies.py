@@ -7,6 +7,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from placement_gym.bench.report import problem
+from placement_gym.bench.report.document import Picture, Text
 from placement_gym.bench.run.rows import Json
 from placement_gym.bench.study.spec import Study
 
@@ -41,6 +45,13 @@ def timeless(rows: Iterable[Json]) -> list[Json]:
     """Rows without what differs from run to run, in the order of their keys."""
     kept = [{key: value for key, value in row.items() if key not in TIMES} for row in rows]
     return sorted(kept, key=lambda row: str(row["key"]))
+
+
+def leave_out_pictures(patch: pytest.MonkeyPatch) -> None:
+    """Name the pictures of reports instead of drawing them, and write no views."""
+    patch.setattr(Picture, "markdown", lambda self, _: f"{self.name}.{self.kind}")
+    patch.setattr(Picture, "html", lambda self, _: self.name)
+    patch.setattr(problem, "write_view", lambda *_: Text("a view"))
 
 
 def read_rows(folder: Path) -> list[dict[str, Any]]:

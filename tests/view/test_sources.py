@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from pages import unpack
 from studies import study
 
 from placement_gym.backends.simulated.build import build_simulated_problem
@@ -121,5 +121,5 @@ def test_the_command_writes_one_page(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert main(["view", save(tmp_path / "mine.json"), "--out", str(page)]) == 0
     assert str(page) in capsys.readouterr().out
     text = page.read_text()
-    block = text.split('type="application/json">')[1].split("</script>")[0]
-    assert len(json.loads(block)["units"]["name"]) == 30
+    block = text.split('type="application/gzip">')[1].split("</script>")[0]
+    assert len(unpack(block)["units"]["name"]) == 30

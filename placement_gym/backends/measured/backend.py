@@ -6,7 +6,7 @@ import os
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from functools import cached_property
+from functools import cached_property, partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +33,7 @@ from placement_gym.backends.measured.outputs import (
     tolerance,
 )
 from placement_gym.backends.measured.reporter import Reporter
+from placement_gym.backends.measured.throughput import InFlight, PipelineCompiler, time_windows
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
 from placement_gym.backends.protocol import Measurement
 from placement_gym.devices import register
@@ -50,7 +51,8 @@ class MeasuredBackend(MeasuringBackend):
 
     Every arm, the single-device reference included, is compiled by HETERO with the same settings
     and run with the same inputs by one synchronous request. Of a model with state a run is the
-    scenario of the problem's graph, and outputs are compared after each of its inferences.
+    scenario of the problem's graph, and outputs are compared after each of its inferences. With
+    objective ``"throughput"`` placements run as pipelines instead; see ``throughput``.
 
     Args:
         core: Knows the devices of ``problem``.
@@ -89,6 +91,8 @@ class MeasuredBackend(MeasuringBackend):
         self.tolerance = tolerance(problem.devices)
         self.stateful = bool(problem.units.graph.scenario)
         self.steps = sample_steps(model, problem.units.graph.scenario)
+        self.references: dict[str, Candidate] = {}
+        self.reference_times_ms: dict[str, float] = {}
         self.owner = os.getpid()
         register(core, problem.devices)
 
@@ -160,22 +164,30 @@ class MeasuredBackend(MeasuringBackend):
         step = -1 if later_first else 1
         arms = [self.compile_and_check(assignment) for assignment in assignments[::step]][::step]
         self.warm_up(arms)
-        times = timing.time_interleaved([arm.run for arm in arms], self.protocol.final_repeats)
+        times = self.time(arms, self.protocol.final_repeats)
         return [arm.summarize() for arm in arms], times
 
     def time_until_steady(self, candidate: Candidate) -> timing.Samples:
         """(2, n_blocks, runs) ms of reference and candidate, of all steady attempts."""
-        arms = [self.reference.run, candidate.run]
+        arms = [self.reference, candidate]
         self.warm_up([candidate])
         attempts: list[timing.Samples] = []
         for _ in range(self.protocol.attempts):
-            attempts.append(timing.time_interleaved(arms, self.protocol.repeats))
+            attempts.append(self.time(arms, self.protocol.repeats))
             steady = [samples for samples in attempts if not timing.is_unsteady(*samples)]
             if steady and timing.noise(*np.concatenate(steady, axis=1)) <= self.protocol.noise:
                 break
         if steady:
             return np.concatenate(steady, axis=1)
         return min(attempts, key=lambda samples: timing.noise(*samples))
+
+    def time(self, candidates: Sequence[Candidate], repeats: int) -> timing.Samples:
+        """(n_candidates, n_blocks, runs) ms of inferences or of windows, interleaved."""
+        if not self.protocol.in_flight:
+            return timing.time_interleaved([one.run for one in candidates], repeats)
+        window = self.protocol.window
+        running = [one.inferences for one in candidates if isinstance(one.inferences, InFlight)]
+        return time_windows([partial(one.time_window, window) for one in running], repeats)
 
     def warm_up(self, candidates: Sequence[Candidate]) -> None:
         for _ in range(self.protocol.warmup):
@@ -198,6 +210,8 @@ class MeasuredBackend(MeasuringBackend):
 
     def compile(self, assignment: IntArray) -> Candidate:
         """Compile a placement, set the inputs and run it once."""
+        if self.protocol.in_flight:
+            return self.pipelines.compile(assignment, self.protocol.requests, self.protocol.window)
         units = self.problem.units
         self.reporter.beat("compiling")
         started = perf_counter()
@@ -219,9 +233,26 @@ class MeasuredBackend(MeasuringBackend):
         return Candidate(inferences, compilation)
 
     @cached_property
+    def pipelines(self) -> PipelineCompiler:
+        """Compiles what runs with several requests in flight."""
+        return PipelineCompiler(
+            self.core,
+            self.model,
+            self.problem,
+            self.steps,
+            self.stateful,
+            self.tolerance,
+            self.reporter.beat,
+        )
+
+    @property
     def reference(self) -> Candidate:
-        """The reference device alone, compiled once and kept."""
-        return self.compile(self.problem.single(self.problem.reference_device))
+        """The reference device alone, compiled once for each objective and kept."""
+        objective = self.protocol.objective
+        if objective not in self.references:
+            alone = self.problem.single(self.problem.reference_device)
+            self.references[objective] = self.compile(alone)
+        return self.references[objective]
 
     @cached_property
     def expected_outputs(self) -> list[NDArray[Any]]:
@@ -258,14 +289,17 @@ class MeasuredBackend(MeasuringBackend):
                 raise failure from error
             raise EngineError(f"the reference device does not run: {failure}") from error
 
-    @cached_property
+    @property
     def reference_ms(self) -> float:
         """See ``MeasuringBackend.reference_ms``."""
-        with self.lock():
-            self.check_reference()
-            self.warm_up([self.reference])
-            samples = timing.time_interleaved([self.reference.run], self.protocol.repeats)
-            return float(np.median(samples))
+        objective = self.protocol.objective
+        if objective not in self.reference_times_ms:
+            with self.lock():
+                self.check_reference()
+                self.warm_up([self.reference])
+                samples = self.time([self.reference], self.protocol.repeats)
+            self.reference_times_ms[objective] = float(np.median(samples))
+        return self.reference_times_ms[objective]
 
     def measure_operators(self, device: int) -> FloatArray:
         """See ``MeasuringBackend.measure_operators``."""
@@ -299,11 +333,11 @@ class MeasuredBackend(MeasuringBackend):
             protocol,
             self.make_costs,
             self.remeasure_elsewhere,
-            self.session,
+            self.session_for(protocol),
             self.reporter,
         )
 
     def close(self) -> None:
         """Drop the compiled reference and its outputs."""
-        for key in ("reference", "expected_outputs"):
-            self.__dict__.pop(key, None)
+        self.references.clear()
+        self.__dict__.pop("expected_outputs", None)

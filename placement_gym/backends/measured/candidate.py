@@ -18,7 +18,8 @@ from placement_gym.backends.protocol import Measurement
 class Compilation:
     """Facts about a compiled placement, and the seconds that compiling took.
 
-    Once it is timed it also has the latencies of a scenario's phases.
+    Once it is timed it also has the latencies of a scenario's phases. With several requests in
+    flight it has their number, and the streams of its device, or of each stage's.
     """
 
     n_submodels: int
@@ -29,6 +30,8 @@ class Compilation:
     compile_s: float
     prefill_ms: float | None = None
     token_ms: float | None = None
+    requests: int | None = None
+    streams: int | None = None
 
 
 @dataclass(frozen=True)

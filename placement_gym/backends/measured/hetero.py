@@ -107,24 +107,42 @@ def set_affinities(model: ov.Model, graph: OpGraph, partition: Partition) -> Non
     Raises:
         CompileError: A node has no device or lost it.
     """
-    owner = {
-        name: submodel
-        for names, submodel in zip(graph.members, partition.submodels.tolist(), strict=True)
-        for name in names
-    }
-    for parameter, readers in zip(model.get_parameters(), graph.inputs, strict=True):
-        if readers:
-            owner[parameter.get_friendly_name()] = int(partition.submodels[list(readers)].min())
-    unplaced = sorted({node.get_friendly_name() for node in model.get_ops()} - set(owner))
-    if unplaced:
-        raise CompileError(f"the placement has no device for {unplaced}")
-    separate_static_values(model, frozenset(graph.names), owner)
+    owner = separate_parts(model, graph, partition.submodels)
     nodes = {node.get_friendly_name(): node for node in model.get_ordered_ops()}
     for name, node in nodes.items():
         node.get_rt_info()["affinity"] = partition.targets[owner[name]]
     for name, node in nodes.items():
         if node.get_rt_info()["affinity"].astype(str) != partition.targets[owner[name]]:
             raise CompileError(f"{name!r} did not keep its affinity")
+
+
+def separate_parts(model: ov.Model, graph: OpGraph, parts: IntArray) -> dict[str, int]:
+    """Give each part of a model copies of its own of what is known without data, in place.
+
+    Args:
+        model: The model of ``graph``.
+        graph: Its operators.
+        parts: (n_operators,) part of each operator, a submodel or a stage.
+
+    Returns:
+        Node name -> part. A Parameter belongs to the first part that reads it.
+
+    Raises:
+        CompileError: A node belongs to no part.
+    """
+    owner = {
+        name: part
+        for names, part in zip(graph.members, parts.tolist(), strict=True)
+        for name in names
+    }
+    for parameter, readers in zip(model.get_parameters(), graph.inputs, strict=True):
+        if readers:
+            owner[parameter.get_friendly_name()] = int(parts[list(readers)].min())
+    unplaced = sorted({node.get_friendly_name() for node in model.get_ops()} - set(owner))
+    if unplaced:
+        raise CompileError(f"the placement has no device for {unplaced}")
+    separate_static_values(model, frozenset(graph.names), owner)
+    return owner
 
 
 def compile_partition(

@@ -217,7 +217,8 @@ class IsolatedBackend(MeasuringBackend):
 
     def with_protocol(self, protocol: TimingProtocol) -> IsolatedBackend:
         """See ``MeasuringBackend.with_protocol``; the process is the same."""
-        other = IsolatedBackend(self.engine, self.problem, protocol, self.make_costs, self.session)
+        session = self.session_for(protocol)
+        other = IsolatedBackend(self.engine, self.problem, protocol, self.make_costs, session)
         other.owns_engine = False
         return other
 

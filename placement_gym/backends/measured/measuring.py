@@ -99,6 +99,10 @@ class MeasuringBackend(ABC):
     def close(self) -> None:
         """Release the engine; it starts again if it is needed."""
 
+    def session_for(self, protocol: TimingProtocol) -> Session:
+        """This session, or a new one where the protocol has another objective."""
+        return self.session if protocol.objective == self.protocol.objective else Session()
+
     @property
     def limits_weights(self) -> bool:
         """See ``Backend.limits_weights``."""
@@ -176,13 +180,11 @@ class MeasuringBackend(ABC):
         """The measurement of a placement that was not run or failed."""
         traffic, held = self.problem.traffic(assignment), self.problem.memory_bytes(assignment)
         failed = Measurement.failed(error, self.reference_ms, traffic, tuple(held.tolist()))
+        failed = replace(failed, noise_floor=self.session.noise_floor)
+        if self.protocol.in_flight:
+            return replace(failed, requests=0, streams=0)
         unknown = float("nan") if self.problem.units.graph.scenario else None
-        return replace(
-            failed,
-            noise_floor=self.session.noise_floor,
-            prefill_ms=unknown,
-            token_ms=unknown,
-        )
+        return replace(failed, prefill_ms=unknown, token_ms=unknown)
 
     def infeasibility(self, assignment: IntArray) -> str:
         """See ``Backend.infeasibility``."""

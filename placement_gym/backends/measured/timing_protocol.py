@@ -1,4 +1,4 @@
-"""How often things run when a placement is measured."""
+"""What is measured of a placement, and how often things run."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class TimingProtocol:
-    """Numbers of inferences, repetitions and compilations.
+    """The objective, and numbers of inferences, repetitions and compilations.
+
+    With objective ``"throughput"`` what is repeated is a window of requests in flight, instead of
+    an inference.
 
     Attributes:
         warmup: Inferences before the first counted one.
@@ -20,6 +23,11 @@ class TimingProtocol:
         final_compiles: Compilations of each finalist.
         fit_placements: Minimum number of placements that a profile is fitted to.
         counter_inferences: Inferences on each device whose counters a profile reads.
+        objective: ``"latency"`` of one request at a time, or ``"throughput"`` of several: the time
+            between two results.
+        requests: Requests in flight of a placement on several devices; None is one more than it
+            has stages. A single device has the number that suits it best.
+        window: Requests whose completion is timed at a stretch.
     """
 
     warmup: int = 5
@@ -30,6 +38,14 @@ class TimingProtocol:
     final_compiles: int = 4
     fit_placements: int = 24
     counter_inferences: int = 30
+    objective: str = "latency"
+    requests: int | None = None
+    window: int = 8
+
+    @property
+    def in_flight(self) -> bool:
+        """Whether the objective is throughput."""
+        return self.objective == "throughput"
 
 
 FOR_FITTING = TimingProtocol(repeats=16)

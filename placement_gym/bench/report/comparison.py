@@ -6,10 +6,12 @@ import hashlib
 import json
 import re
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from textwrap import fill
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from rich.console import Group
 from rich.text import Text
 
@@ -31,8 +33,12 @@ from placement_gym.fitted_table import Column, FittedTable
 from placement_gym.placement import Placement, parse_assignment
 from placement_gym.texts import escape_markdown, escape_paragraph, make_printable
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 Document = Mapping[str, Any]
 FILE = "comparison.json"
+SINGLE_DEVICE = "single-device"
 PLAIN_LABEL = re.compile(r"\w+([ -]\w+)*")
 """A label that a file's name can hold as it is, but for spaces, each of which becomes ``--``."""
 
@@ -146,7 +152,7 @@ def describe_run(row: Json) -> str:
     ratio = format_ratio(row["speedup_vs_best_single"], row["noise"])
     return (
         f"{name}: {row['latency_ms']:.2f} ms, {ratio} x the best single device, "
-        f"{row['evaluations']} evaluations in {row['wall_s']:.1f} s"
+        f"{row['evaluations']} evaluation{'s' * (row['evaluations'] != 1)} in {row['wall_s']:.1f} s"
     )
 
 
@@ -213,16 +219,53 @@ def describe_replaced(document: Document, folder: Path) -> list[str]:
 
 
 def write_report(document: Document, folder: Path) -> None:
-    """Write ``comparison.json``, ``table.md`` and, if a run succeeded, ``comparison.png``."""
-    from placement_gym.plots.comparison import draw_comparison
-    from placement_gym.plots.style import save
-
+    """Write ``comparison.json`` and ``table.md``."""
     write_text(folder / FILE, json.dumps(document, indent=1) + "\n")
     write_text(folder / "table.md", format_markdown(document))
-    if any(row["latency_ms"] for row in document["rows"]):
-        lines = [heading(document), *(fill(note, 92) for note in document["notes"])]
-        figure = draw_comparison(_name_seeds(document["rows"]), "\n".join(lines))
-        save(figure, folder / "comparison.png")
+
+
+def draw_runs(document: Document, folder: Path, pictures: str) -> list[str]:
+    """Draw ``comparison`` and ``best-so-far``, if a run succeeded.
+
+    Args:
+        document: The comparison.
+        folder: For the pictures.
+        pictures: ``"png"``, ``"svg"`` or ``"pdf"``.
+
+    Returns:
+        A note for each picture that could not be drawn.
+    """
+    from placement_gym.plots.comparison import draw_best_so_far, draw_comparison
+    from placement_gym.plots.style import draw_if_possible
+
+    rows = _name_seeds(document["rows"])
+    if not any(row["latency_ms"] for row in rows):
+        return []
+    title = "\n".join([heading(document), *(fill(note, 92) for note in document["notes"])])
+    searched = [row for row in document["rows"] if row["agent"] != SINGLE_DEVICE]
+    searched.sort(key=lambda row: -(row["speedup"] or 0.0))
+    reference_ms, alone_ms = document["reference_ms"], document["best_single_ms"]
+    limits = list_limits(document, reference_ms)
+    if alone_ms and reference_ms / alone_ms < 0.98 * min([*limits.values(), np.inf]):
+        limits["best single device"] = reference_ms / alone_ms
+    figures = {
+        "comparison": partial(draw_comparison, rows, title, list_limits(document, alone_ms)),
+    }
+    if any(row["curve"] for row in searched):
+        figures["best-so-far"] = partial(draw_best_so_far, searched, title, limits)
+    notes = [
+        draw_if_possible(draw, folder / f"{name}.{pictures}") for name, draw in figures.items()
+    ]
+    return [note for note in notes if note]
+
+
+def list_limits(document: Document, base_ms: float | None) -> dict[str, float]:
+    """What no placement exceeds, by name, as speed-ups over a latency."""
+    if not base_ms:
+        return {}
+    values = {"optimum": document["optimum_ms"], "bound": document["bound_ms"]}
+    found = {name: base_ms / value for name, value in values.items() if value}
+    return dict([*found.items()][:1])
 
 
 def _name_seeds(rows: Sequence[Json]) -> list[Json]:
@@ -247,7 +290,7 @@ def save_placement(bench_env: BenchEnv, row: Json, folder: Path) -> None:
 
 
 def draw_placements(
-    bench_env: BenchEnv, rows: Sequence[Json], new: Collection[str], folder: Path
+    bench_env: BenchEnv, rows: Sequence[Json], new: Collection[str], folder: Path, pictures: str
 ) -> list[str]:
     """Draw the finalists of new runs, and of others whose picture is missing.
 
@@ -256,28 +299,30 @@ def draw_placements(
         rows: Of the comparison.
         new: Keys of the runs that were done now.
         folder: For the pictures.
+        pictures: ``"png"``, ``"svg"`` or ``"pdf"``.
 
     Returns:
         A note for each picture that could not be drawn: it must not cost the results.
     """
-    from placement_gym.plots.placement import draw_placement
-    from placement_gym.plots.style import save
+    from placement_gym.plots.style import draw_if_possible
 
-    problem, notes = bench_env.base.problem, []
+    notes = []
     for row in rows:
-        path = _file_of(row, folder, ".png")
-        if row["placement"] is None or (path.exists() and row["key"] not in new):
-            continue
-        ratio = "failed"
-        if row["speedup_vs_best_single"] is not None:
-            ratio = f"{row['speedup_vs_best_single']:.3f} x the best single device"
-        try:
-            assignment = parse_assignment(row["placement"], problem)
-            title = f"{row['model']}, {row['label']}: {ratio}"
-            save(draw_placement(problem, assignment, title), path)
-        except Exception as error:
-            notes.append(f"{path.name} could not be drawn: {error}")
-    return notes
+        path = _file_of(row, folder, f".{pictures}")
+        if row["placement"] is not None and (row["key"] in new or not path.exists()):
+            notes.append(draw_if_possible(partial(draw_finalist, bench_env, row), path))
+    return [note for note in notes if note]
+
+
+def draw_finalist(bench_env: BenchEnv, row: Json) -> Figure:
+    """The finalist of a row on its graph."""
+    from placement_gym.plots.placement import draw_placement
+
+    problem, ratio = bench_env.base.problem, "failed"
+    if row["speedup_vs_best_single"] is not None:
+        ratio = f"{row['speedup_vs_best_single']:.3f} x the best single device"
+    assignment = parse_assignment(row["placement"], problem)
+    return draw_placement(problem, assignment, f"{row['model']}, {row['label']}: {ratio}")
 
 
 def _file_of(row: Json, folder: Path, suffix: str = ".json") -> Path:

@@ -2,43 +2,25 @@
 
 from __future__ import annotations
 
-import base64
 import html
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from importlib.resources import files
 from io import BytesIO
 from pathlib import Path
-from string import Template
 
+from matplotlib import rc_context
 from matplotlib.figure import Figure
 
-from placement_gym.files import safe_name, write_bytes, write_text
+from placement_gym.bench.report.inline_svg import follow_theme, make_inline
+from placement_gym.files import safe_name, write_text
+from placement_gym.plots.lines import MOST_LINES, REST, choose_looks
+from placement_gym.plots.style import TEXT_AS_TEXT, save
 from placement_gym.texts import code_span, escape_markdown, escape_paragraph, make_printable
+from placement_gym.view.page import fill_in, hash_source
 
-PAGE = Template("""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>$title</title>
-<style>
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 1100px; margin: 2em auto; padding: 0 1em; }
-div.table { overflow-x: auto; }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; margin: 1em 0; }
-th, td { padding: .25em .8em; text-align: right; white-space: nowrap; }
-th { border-bottom: 1px solid #888; }
-td { border-bottom: 1px solid #ddd; }
-th:first-child, td:first-child { text-align: left; }
-img { max-width: 100%; }
-p.note { color: #555; }
-</style>
-</head>
-<body>
-$body
-</body>
-</html>
-""")
+PARTS = ("report.html", "report.css", "report.js")
 
 
 @dataclass(frozen=True)
@@ -51,21 +33,37 @@ class Heading:
     def markdown(self, folder: Path) -> str:
         return f"{'#' * self.level} {escape_markdown(self.text)}"
 
-    def html(self) -> str:
-        return f"<h{self.level}>{escape_html(self.text)}</h{self.level}>"
+    def html(self, number: int) -> str:
+        return f'<h{self.level} id="part-{number}">{escape_html(self.text)}</h{self.level}>'
 
 
 @dataclass(frozen=True)
 class Text:
-    """A paragraph."""
+    """A paragraph; ``kind`` is its class on the page."""
 
     text: str
+    kind: str = "note"
 
     def markdown(self, folder: Path) -> str:
-        return escape_paragraph(self.text)
+        shown = escape_paragraph(self.text)
+        return f"**{shown}**" if self.kind == "summary" else shown
 
-    def html(self) -> str:
-        return f'<p class="note">{escape_html(self.text)}</p>'
+    def html(self, number: int) -> str:
+        return f'<p class="{self.kind}">{escape_html(self.text)}</p>'
+
+
+@dataclass(frozen=True)
+class Link:
+    """A link to a file of the report's folder."""
+
+    text: str
+    path: str
+
+    def markdown(self, folder: Path) -> str:
+        return f"[{escape_markdown(self.text)}]({self.path})"
+
+    def html(self, number: int) -> str:
+        return f'<p><a href="{escape_html(self.path)}">{escape_html(self.text)}</a></p>'
 
 
 @dataclass(frozen=True)
@@ -78,7 +76,7 @@ class Code:
     def markdown(self, folder: Path) -> str:
         return f"{escape_paragraph(self.text)} {code_span(self.command)}"
 
-    def html(self) -> str:
+    def html(self, number: int) -> str:
         command = escape_html(self.command)
         return f'<p class="note">{escape_html(self.text)} <code>{command}</code></p>'
 
@@ -97,42 +95,74 @@ class Table:
         lines += [f"| {' | '.join(cell or ' ' for cell in row)} |" for row in rows]
         return "\n".join(lines)
 
-    def html(self) -> str:
+    def html(self, number: int) -> str:
         head = "".join(f"<th>{escape_html(column)}</th>" for column in self.columns)
         rows = "".join(
             "<tr>" + "".join(f"<td>{escape_html(cell)}</td>" for cell in row) + "</tr>\n"
             for row in self.rows
         )
-        return f'<div class="table"><table><tr>{head}</tr>\n{rows}</table></div>'
+        return (
+            f'<div class="table"><table><thead><tr>{head}</tr></thead>\n'
+            f"<tbody>{rows}</tbody></table></div>"
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class Picture:
-    """A figure with the name of its file and what it shows."""
+    """A figure with the name of its file and what it shows.
+
+    Attributes:
+        figure: It.
+        name: Of its file, without an ending.
+        caption: What it shows.
+        agents: The labels of its lines, which the page can hide, the first in colour.
+        kind: Of the file beside the Markdown: ``"png"``, ``"svg"`` or ``"pdf"``.
+    """
 
     figure: Figure
     name: str
     caption: str
+    agents: Sequence[str] = field(default=())
+    kind: str = "png"
 
     def markdown(self, folder: Path) -> str:
-        name, caption = safe_name(self.name), escape_markdown(self.caption)
-        write_bytes(folder / name, self.png)
+        name, caption = f"{safe_name(self.name)}.{self.kind}", escape_markdown(self.caption)
+        self.figure.draw_without_rendering()
+        self.figure.set_layout_engine("none")  # laid out once for both files
+        save(self.figure, folder / name)
         return f"![{caption}]({name})\n\n{escape_paragraph(self.caption)}"
 
-    def html(self) -> str:
-        data = base64.b64encode(self.png).decode()
-        caption = escape_html(self.caption)
-        return f'<img alt="{caption}" src="data:image/png;base64,{data}"><p>{caption}</p>'
-
-    @cached_property
-    def png(self) -> bytes:
-        """The picture as a file, drawn once for Markdown and HTML."""
+    def html(self, number: int) -> str:
         written = BytesIO()
-        self.figure.savefig(written, format="png", dpi=110)
-        return written.getvalue()
+        with rc_context(TEXT_AS_TEXT):
+            self.figure.savefig(written, format="svg", metadata={"Date": None})
+        drawing = make_inline(written.getvalue().decode(), f"picture-{number}-", self.caption)
+        caption = escape_html(self.caption)
+        return f"<figure>{drawing}{self.toggles()}<figcaption>{caption}</figcaption></figure>"
+
+    def toggles(self) -> str:
+        """A box to tick for each coloured line, and one for the others."""
+        if not self.agents:
+            return ""
+        colours = {agent: look.line["color"] for agent, look in choose_looks(self.agents).items()}
+        entries: list[tuple[str, Mapping[int, str]]] = [
+            (agent, {index: agent}) for index, agent in enumerate(self.agents[:MOST_LINES])
+        ]
+        if rest := dict(enumerate(self.agents[MOST_LINES:], start=MOST_LINES)):
+            entries.append((REST, rest))
+        boxes = []
+        for name, agents in entries:
+            shown = {index: make_printable(agent) for index, agent in agents.items()}
+            colour = colours[next(iter(agents.values()))]
+            mark = f'<i style="background:{follow_theme(colour)}"></i>'
+            boxes.append(
+                f'<label><input type="checkbox" checked data-agents="'
+                f'{html.escape(json.dumps(shown))}">{mark}{escape_html(name)}</label>'
+            )
+        return f'<div class="toggles">{"".join(boxes)}</div>'
 
 
-Block = Heading | Text | Code | Table | Picture
+Block = Heading | Text | Link | Code | Table | Picture
 
 
 def escape_html(text: str) -> str:
@@ -140,11 +170,37 @@ def escape_html(text: str) -> str:
     return html.escape(make_printable(text))
 
 
-def write_report(blocks: Sequence[Block], folder: Path) -> tuple[Path, Path]:
+def write_report(blocks: Sequence[Block], folder: Path, pictures: str = "png") -> tuple[Path, Path]:
     """Write ``report.md`` with its pictures and ``report.html``, which holds all of it."""
     markdown, page = folder / "report.md", folder / "report.html"
+    blocks = [
+        replace(block, kind=pictures) if isinstance(block, Picture) else block for block in blocks
+    ]
     write_text(markdown, "\n\n".join(block.markdown(folder) for block in blocks) + "\n")
-    title = next(block.text for block in blocks if isinstance(block, Heading))
-    body = "\n".join(block.html() for block in blocks)
-    write_text(page, PAGE.substitute(title=escape_html(title), body=body))
+    write_text(page, render_page(blocks))
     return markdown, page
+
+
+def render_page(blocks: Sequence[Block]) -> str:
+    """The blocks as one HTML page with contents, which needs no network."""
+    template, style, script = map(read, PARTS)
+    headings = [
+        (number, block) for number, block in enumerate(blocks) if isinstance(block, Heading)
+    ]
+    contents = [
+        f'<a href="#part-{number}">{escape_html(heading.text)}</a>' for number, heading in headings
+    ]
+    parts = {
+        "title": escape_html(headings[0][1].text),
+        "policy": hash_source(script),
+        "style": style,
+        "script": script,
+        "contents": "\n".join(contents),
+        "body": "\n".join(block.html(number) for number, block in enumerate(blocks)),
+    }
+    return fill_in(template, parts)
+
+
+def read(name: str) -> str:
+    """A file of the page."""
+    return files("placement_gym.bench.report").joinpath("static", name).read_text("utf-8")

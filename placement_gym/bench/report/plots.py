@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from placement_gym.bench.report.stats import performance_profile
-from placement_gym.plots.style import COLOURS
+from placement_gym.arrays import FloatArray
+from placement_gym.bench.report.stats import bootstrap_curve, performance_profile
+from placement_gym.plots.comparison import number_axis
+from placement_gym.plots.lines import REST, Look, choose_looks
+from placement_gym.plots.style import COLOURS, WITHIN
 from placement_gym.texts import escape_figure_text
 
 if TYPE_CHECKING:
     from placement_gym.bench.report.scores import StudyResults
 
 POINTS = 200
-DASHES = ("-", "--", ":", "-.")
-Look = dict[str, str]
-
-
-def choose_looks(agents: list[str]) -> dict[str, Look]:
-    """A colour and a dash for each agent."""
-    n = len(COLOURS) // 2
-    return {
-        agent: {"color": COLOURS[i % n], "ls": DASHES[i // n % len(DASHES)]}
-        for i, agent in enumerate(agents)
-    }
+BAND: dict[str, Any] = {"alpha": 0.13, "lw": 0.0}
 
 
 def rank_agents(results: StudyResults) -> list[str]:
@@ -62,31 +56,35 @@ def draw_intervals(results: StudyResults) -> Figure:
         xlabel="score (1 is the best known)",
     )
     axes.invert_yaxis()
-    axes.grid(axis="x", color="#dddddd", lw=0.6)
+    axes.grid(axis="x", color=WITHIN, alpha=0.4, lw=0.6)
     axes.spines[["top", "right"]].set_visible(False)
     figure.legend(loc="outside upper center", ncols=4, frameon=False, fontsize=9)
     return figure
 
 
 def draw_profiles(results: StudyResults) -> Figure:
-    """Share of an agent's runs with at least each score."""
+    """Share of an agent's runs with at least each score, with its 95 % interval."""
     figure = Figure(figsize=(9, 5), layout="constrained")
     axes = figure.add_subplot()
     agents = rank_agents(results)
     scores = np.concatenate([results.scores(agent) for agent in agents])
     thresholds = np.linspace(max(scores[scores > 0].min() - 0.02, 1e-3), 1.0, POINTS)
-    for agent, look in choose_looks(agents).items():
-        profile = performance_profile(results.scores(agent), thresholds)
-        name = escape_figure_text(agent)
-        axes.plot(thresholds, profile, drawstyle="steps-pre", label=name, lw=1.4, **look)  # type: ignore[arg-type]
-    axes.set(xlabel="score", ylabel="share of runs", ylim=(-0.02, 1.02))
+    for index, (agent, look) in enumerate(choose_looks(agents).items()):
+        mine = results.scores(agent)
+        played = ~np.isnan(mine)
+        reached = (mine[played][:, None] >= thresholds).astype(np.float64)
+        problem = np.broadcast_to(np.arange(mine.shape[1]), mine.shape)[played]
+        _, low, high = bootstrap_curve(reached, problem)
+        profile = performance_profile(mine, thresholds)
+        draw_line(axes, thresholds, (profile, low, high), f"agent-{index}-0", agent, look)
+    axes.set(xlabel="score (1 is the best known)", ylabel="share of runs", ylim=(-0.02, 1.02))
     axes.spines[["top", "right"]].set_visible(False)
-    figure.legend(loc="outside right upper", frameon=False, fontsize=8)
+    add_legend(figure, axes)
     return figure
 
 
 def draw_curves(results: StudyResults) -> Figure:
-    """Mean best score so far, against evaluations and against seconds."""
+    """Mean best score so far with its 95 % interval, against evaluations and against seconds."""
     figure = Figure(figsize=(11, 4.6), layout="constrained")
     agents = rank_agents(results)
     budget = max(row["budget"] for row in results.rows)
@@ -98,12 +96,48 @@ def draw_curves(results: StudyResults) -> Figure:
     for axis, (axes, grid, label) in enumerate(
         zip(sides, grids, ("evaluations", "seconds"), strict=True)
     ):
-        for agent, look in choose_looks(agents).items():
-            curves = results.curve(agent, grid, axis)
-            name = None if axis else escape_figure_text(agent)
-            axes.plot(grid, curves.mean(axis=0), label=name, lw=1.4, **look)
+        for index, (agent, look) in enumerate(choose_looks(agents).items()):
+            mine = results.rows_of(agent)
+            problem = np.array([results.problems.index(row["problem"]) for row in mine])
+            curve = bootstrap_curve(results.curve(agent, grid, axis), problem)
+            draw_line(axes, grid, curve, f"agent-{index}-{axis}", agent, look)
         axes.set(xscale="log", xlabel=label)
+        number_axis(axes)
         axes.spines[["top", "right"]].set_visible(False)
     sides[0].set_ylabel("best score so far")
-    figure.legend(loc="outside right upper", frameon=False, fontsize=8)
+    add_legend(figure, sides[0])
     return figure
+
+
+def draw_line(
+    axes: Axes,
+    x: FloatArray,
+    curve: tuple[FloatArray, FloatArray, FloatArray],
+    mark: str,
+    agent: str,
+    look: Look,
+) -> None:
+    """Draw an agent's line, with its interval if it is one of the coloured ones.
+
+    Args:
+        axes: Where.
+        x: (n,) positions.
+        curve: (n,) values, lower and upper ends of their intervals.
+        mark: Begins the ids of the line and its interval in SVG: ``agent-INDEX-PART``.
+        agent: Its label.
+        look: Of the line.
+    """
+    value, low, high = curve
+    name = REST if look.rest else escape_figure_text(agent)
+    axes.plot(x, value, label=name, gid=f"{mark}-line", **look.line)
+    if not look.rest:
+        colour = look.line["color"]
+        axes.fill_between(x, low, high, color=colour, gid=f"{mark}-interval", **BAND)
+
+
+def add_legend(figure: Figure, axes: Axes) -> None:
+    """Name the lines of one part of a figure beside it, the grey ones once."""
+    handles, names = axes.get_legend_handles_labels()
+    first = {name: names.index(name) for name in names}
+    shown = [handles[index] for index in first.values()]
+    figure.legend(shown, [*first], loc="outside right upper", frameon=False, fontsize=8)

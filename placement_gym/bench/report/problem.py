@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import numpy as np
 
@@ -17,11 +18,12 @@ from placement_gym.bench.report.verdict import (
     list_doubts,
     state_verdict,
 )
+from placement_gym.bench.report.views import write_view
 from placement_gym.bench.report.yardstick import TRIVIAL
 from placement_gym.bench.run.environment import BenchEnvs
 from placement_gym.bench.run.rows import Json
 from placement_gym.bench.study.task import Task
-from placement_gym.placement import PlacementMismatchError, parse_assignment
+from placement_gym.placement import parse_assignment
 
 COLUMNS = (
     "agent",
@@ -44,6 +46,7 @@ def report_problem(
     task: Task,
     published: Mapping[str, Mapping[str, float]],
     envs: BenchEnvs,
+    views: Path | None = None,
 ) -> list[Block]:
     """The results on one problem: a table, a verdict, and the best placement as a picture.
 
@@ -53,6 +56,7 @@ def report_problem(
         task: One of its runs.
         published: Label -> model -> latency in ms.
         envs: Environments that are open already.
+        views: Folder of the report, for an interactive page of the placements; None writes none.
     """
     known = results.known[problem]
     lines = [summarize_agent(results, problem, agent) for agent in results.agents]
@@ -71,7 +75,7 @@ def report_problem(
         Table(columns, cells),
         Text(state_verdict(rows, known == KnownLatencies() or known.best_single_ms is not None)),
         *map(Text, list_doubts(rows)),
-        *draw_best_placement(results, problem, task, envs),
+        *draw_best_placement(results, problem, task, envs, views),
     ]
 
 
@@ -124,7 +128,7 @@ def format_greedy(rows: list[Json]) -> str:
 
 
 def draw_best_placement(
-    results: StudyResults, problem: str, task: Task, envs: BenchEnvs
+    results: StudyResults, problem: str, task: Task, envs: BenchEnvs, views: Path | None = None
 ) -> list[Block]:
     """The fastest placement of all runs, drawn on the graph; a note where that is not possible."""
     from placement_gym.plots.placement import draw_placement
@@ -136,12 +140,15 @@ def draw_best_placement(
     bench_env = reopen_env(task, [best], envs)
     if bench_env is None:
         return [Text("The placement is not drawn: its model is not here or has changed.")]
-    base = bench_env.base
+    base, number = bench_env.base, results.problems.index(problem)
     try:
         assignment = parse_assignment(best["placement"], base.problem)
-    except PlacementMismatchError as error:
+        figure = draw_placement(base.problem, assignment, "")
+    except Exception as error:
         return [Text(f"The placement is not drawn: {error}.")]
     latency = f"{best['latency_ms']:.4g} ms by {best['label']}"
     caption = f"{results.names[problem]}: the fastest placement found, {latency}."
-    figure = draw_placement(base.problem, assignment, "")
-    return [Picture(figure, f"placement-{results.problems.index(problem)}.png", caption)]
+    blocks: list[Block] = [Picture(figure, f"placement-{number}", caption)]
+    if views is not None:
+        blocks.append(write_view(rows, views, number, base.problem.n_units))
+    return blocks

@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from placement_gym.arrays import BoolArray, FloatArray
+from placement_gym.arrays import BoolArray, FloatArray, IntArray
 
-RESAMPLES = 2000
+RESAMPLES, CURVE_RESAMPLES = 2000, 400
 
 
 class Estimate(NamedTuple):
@@ -91,3 +91,24 @@ def resample(scores: FloatArray, rng: np.random.Generator) -> FloatArray:
     """(RESAMPLES, n_seeds, n_problems): the runs of each problem drawn again, with replacement."""
     drawn = rng.integers(len(scores), size=(RESAMPLES, *scores.shape))
     return np.take_along_axis(scores[None], drawn, axis=1)
+
+
+def bootstrap_curve(
+    curves: FloatArray, group: IntArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """(n_points,) mean of some runs' curves, and both ends of its 95 % bootstrap interval.
+
+    Runs are resampled within each group, as ``bootstrap`` does.
+
+    Args:
+        curves: (n_runs, n_points) values.
+        group: (n_runs,) problem of each run.
+    """
+    rng = np.random.default_rng(0)
+    weights = np.zeros((CURVE_RESAMPLES, len(curves)))
+    for one in np.unique(group):
+        mine = np.flatnonzero(group == one)
+        drawn = rng.integers(len(mine), size=(CURVE_RESAMPLES, len(mine)))
+        np.add.at(weights, (np.arange(CURVE_RESAMPLES)[:, None], mine[drawn]), 1.0)
+    low, high = np.percentile(weights @ curves / len(curves), [2.5, 97.5], axis=0)
+    return curves.mean(axis=0), low, high

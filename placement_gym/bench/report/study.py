@@ -17,10 +17,17 @@ from placement_gym.bench.report.document import (
 from placement_gym.bench.report.drift import NOTE, correct_drift
 from placement_gym.bench.report.formats import GAP_LEGEND, INFEASIBLE_LEGEND
 from placement_gym.bench.report.known_latencies import load_known_latencies
-from placement_gym.bench.report.plots import draw_curves, draw_intervals, draw_profiles
+from placement_gym.bench.report.plots import (
+    draw_curves,
+    draw_intervals,
+    draw_profiles,
+    rank_agents,
+)
 from placement_gym.bench.report.problem import report_problem
 from placement_gym.bench.report.problem_table import describe_roles, list_problems
 from placement_gym.bench.report.scores import StudyResults
+from placement_gym.bench.report.side_by_side import compare_folders
+from placement_gym.bench.report.summary import summarize_study
 from placement_gym.bench.report.usable import keep_usable_rows
 from placement_gym.bench.run.environment import BenchEnvs
 from placement_gym.bench.run.rows import Json, load_runs
@@ -46,7 +53,14 @@ LEGEND = (
 
 
 def report_study(
-    study: Study, folder: str | Path, command: str = "", quiet: bool = False
+    study: Study,
+    folder: str | Path,
+    command: str = "",
+    quiet: bool = False,
+    *,
+    pictures: str = "png",
+    views: bool = True,
+    other: str | Path | None = None,
 ) -> tuple[Path, Path]:
     """Write ``report.md`` and ``report.html`` of the results that a study has so far.
 
@@ -55,12 +69,15 @@ def report_study(
         folder: Where its results are.
         command: The command that made the results, to be printed.
         quiet: Show no progress.
+        pictures: Kind of the pictures beside the Markdown: ``"png"``, ``"svg"`` or ``"pdf"``.
+        views: Write interactive pages of the placements into the folder ``views``.
+        other: Folder of results to compare with.
 
     Returns:
         Both files.
 
     Raises:
-        UserError: There are no results of this study.
+        UserError: There are no results of this study, or none to compare with.
     """
     folder, tasks = Path(folder), study.tasks()
     order = {task.key: place for place, task in enumerate(tasks)}
@@ -81,60 +98,82 @@ def report_study(
         results = StudyResults(rows, known, study.role_of)
         progress.update(steps, description="tables and pictures")
         blocks = report_overview(study, results, len(order), command)
+        if other is not None:
+            blocks += compare_folders(results, other)
+        blocks += [
+            Heading("Problems"),
+            list_problems(results),
+            Text(f"{describe_roles(study, results)} {count_proofs(results)}"),
+        ]
         for problem in results.problems:
-            blocks += report_problem(results, problem, task_of[problem], study.published, envs)
+            blocks += report_problem(
+                results, problem, task_of[problem], study.published, envs, folder if views else None
+            )
             advance()
     failures = list_failures(results)
     if failures:
         blocks += [Heading("Failed"), *map(Text, failures)]
-    return write_report(blocks, folder)
+    return write_report(blocks, folder, pictures)
 
 
 def report_overview(study: Study, results: StudyResults, runs: int, command: str) -> list[Block]:
-    """What was run, the problems, and the agents over those of each role, best first."""
+    """The answer, the agents over the problems of each role, best first, and what was run."""
     rows = results.rows
+    first, *further = report_roles(results) or [[]]
     return [
         Heading(study.about or "A study", 1),
+        *first[:1],
         *map(Text, list_cautions(study, results)),
+        *first[1:],
+        *(block for blocks in further for block in blocks[1:]),
+        Heading("How it was made and how to read it"),
         Text(f"{len(rows)} of {runs} runs. {describe_provenance(rows[0])}"),
         *([Text(f"Scored elsewhere: {dict(study.score_on)}")] if study.score_on else []),
         *([Code("Made by", command)] if command else []),
-        *report_roles(results),
         Text(LEGEND),
-        Heading("Problems"),
-        list_problems(results),
-        Text(f"{describe_roles(study, results)} {count_proofs(results)}"),
     ]
 
 
-def report_roles(results: StudyResults) -> list[Block]:
-    """The agents over the problems of each role; with pictures for the first one."""
+def report_roles(results: StudyResults) -> list[list[Block]]:
+    """For each role an answer and the agents over its problems; pictures for the first one."""
     roles = [role for role in ROLES if any(results.role(p) == role for p in results.problems)]
-    blocks: list[Block] = []
+    parts: list[list[Block]] = []
     for role in roles:
         counted = results.only(results.counted(role))
-        blocks.append(Heading(f"All {role} problems"))
+        heading = Heading(f"All {role} problems")
         if not counted.rows:
-            blocks.append(Text("Nothing to average: one device is as fast on each of them."))
+            nothing = "Nothing to average: one device is as fast on each of them."
+            parts.append([Text(nothing, "summary"), heading, Text(nothing)])
             continue
-        blocks.append(summarize_agents(counted))
+        parts.append(
+            [Text(summarize_study(counted, role), "summary"), heading, summarize_agents(counted)]
+        )
         if role == roles[0] and any(row["latency_ms"] for row in counted.rows):
-            blocks += draw_agents(counted, role)
-    return blocks
+            parts[-1] += draw_agents(counted, role)
+    return parts
 
 
 def draw_agents(results: StudyResults, role: str) -> list[Block]:
     """Pictures of the agents over all problems of the results, which have one role."""
-    over = f"{role.capitalize()} problems:"
-    captions = {
-        "scores.png": f"{over} means over problems, and interquartile means with intervals.",
-        "profiles.png": f"{over} share of runs with at least a score.",
-        "curves.png": f"{over} best score so far, mean over all runs.",
-    }
-    figures = (draw_intervals(results), draw_profiles(results), draw_curves(results))
+    over, ranked = f"{role.capitalize()} problems:", rank_agents(results)
     return [
-        Picture(figure, name, caption)
-        for figure, (name, caption) in zip(figures, captions.items(), strict=True)
+        Picture(
+            draw_intervals(results),
+            "scores",
+            f"{over} means over problems, and interquartile means with intervals.",
+        ),
+        Picture(
+            draw_profiles(results),
+            "profiles",
+            f"{over} share of runs with at least a score, with 95 % intervals.",
+            ranked,
+        ),
+        Picture(
+            draw_curves(results),
+            "curves",
+            f"{over} best score so far, mean over all runs with 95 % intervals.",
+            ranked,
+        ),
     ]
 
 

@@ -129,7 +129,7 @@ def run_tasks(
         KeyboardInterrupt: The run was interrupted; the message says what is kept.
     """
     n_done, rows = len(tasks) - len(missing), list[Json]()
-    most = f"at most {sum(task.budget for task in missing):,}"
+    most = f"≤ {sum(task.budget for task in missing):,}"
     with (
         lock_folder(folder),
         progress_bar(len(tasks), "runs", quiet, counted=f"of {most} evaluations") as progress,
@@ -154,7 +154,7 @@ def run_tasks(
                     bar.id,
                     completed=n_done,
                     count=n_evaluations,
-                    description=f"{label}, {Path(task.model).stem}",
+                    description=f"{label}, {Path(task.model).stem}: done",
                 )
                 on_row(task, row)
         except KeyboardInterrupt:

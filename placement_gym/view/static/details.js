@@ -164,6 +164,9 @@ const details = (() => {
     const line = (name, a, b, format) => [name, format(a), format(b), (a > b ? "+" : a < b ? "−" : "") + format(Math.abs(a - b))];
     add(table(["", "this", "other", "change"], [
       line("latency", placement.latency_ms, other.latency_ms, formatMs),
+      ...(placement.measured_ms && other.measured_ms
+        ? [line("as measured", placement.measured_ms, other.measured_ms, formatMs)]
+        : []),
       line("sum of units", mine.compute, theirs.compute, formatMs),
       line("sum of transfers", mine.transfer, theirs.transfer, formatMs),
       line("bytes moved", mine.bytes, theirs.bytes, formatBytes),

@@ -7,11 +7,14 @@ const graph = (() => {
   let hovered = null;
   let outlines = [];
   let fitted = false;
+  const backdrop = document.createElement("canvas"); // outlines and links, which change seldom
+  let painted = null; // what the backdrop shows
 
   const draw = oncePerFrame(drawNow);
   const zoom = d3.zoom().scaleExtent([0.005, 6]).clickDistance(4).on("zoom", (event) => {
     view = event.transform;
     fitted = false;
+    if (event.sourceEvent) showHint(null, null);
     draw();
   });
   d3.select(canvas).call(zoom).on("dblclick.zoom", null);
@@ -70,12 +73,11 @@ const graph = (() => {
       canvas.width = Math.round(width * ratio);
       canvas.height = Math.round(height * ratio);
     }
-    context.setTransform(ratio, 0, 0, ratio, 0, 0);
-    context.clearRect(0, 0, width, height);
-    context.translate(view.x, view.y);
-    context.scale(view.k, view.k);
-    drawOutlines();
-    drawLinks();
+    context.setTransform(1, 0, 0, 1, 0, 0);
+    context.clearRect(0, 0, canvas.width, canvas.height);
+    paintBackdrop(ratio);
+    context.drawImage(backdrop, 0, 0);
+    turnTo(context, ratio);
     const seen = (node) => {
       const [x, y] = view.apply([node.x, node.y]);
       return x > -80 * view.k && x < width + 80 * view.k && y > -30 * view.k && y < height + 30 * view.k;
@@ -85,7 +87,26 @@ const graph = (() => {
     for (const node of scene.nodes) if (seen(node)) drawNode(node, selected, found);
   }
 
-  function drawOutlines() {
+  function turnTo(target, ratio) {
+    target.setTransform(ratio, 0, 0, ratio, 0, 0);
+    target.translate(view.x, view.y);
+    target.scale(view.k, view.k);
+  }
+
+  function paintBackdrop(ratio) {
+    const { theme } = document.documentElement.dataset;
+    const shows = [scene, hovered, state.unit, state.against, theme, canvas.width, canvas.height, String(view)];
+    if (painted !== null && shows.every((value, i) => value === painted[i])) return;
+    painted = shows;
+    backdrop.width = canvas.width;
+    backdrop.height = canvas.height;
+    const paint = backdrop.getContext("2d");
+    turnTo(paint, ratio);
+    drawOutlines(paint);
+    drawLinks(paint);
+  }
+
+  function drawOutlines(context) {
     const ground = colourOf("ground");
     context.lineJoin = "round";
     for (const { boxes, links, device } of outlines) {
@@ -102,7 +123,7 @@ const graph = (() => {
     }
   }
 
-  function drawLinks() {
+  function drawLinks(context) {
     const chosen = (link) =>
       [link.source, link.target].some((n) => {
         const node = scene.nodes[n];
@@ -258,10 +279,13 @@ const graph = (() => {
       draw();
     })
     .on("click", (event) => {
-      const node = nodeAt(...d3.pointer(event, canvas));
+      const at = d3.pointer(event, canvas);
+      const node = nodeAt(...at);
+      const touched = event.pointerType === "touch" ? node ?? linkAt(...at) : null;
       if (node === null) change({ unit: -1, group: null });
       else if (node.unit >= 0) change({ unit: node.unit, group: null });
       else change({ unit: -1, group: node.members });
+      if (event.pointerType === "touch") showHint(event, touched && describe(touched));
     })
     .on("dblclick", (event) => {
       const node = nodeAt(...d3.pointer(event, canvas));
@@ -301,36 +325,3 @@ const graph = (() => {
     groupOf: (unit) => scene.nodes[scene.nodeOf[unit]].members,
   };
 })();
-
-function showLayers(members) {
-  const layers = d3.extent(members, (u) => units.layer[u]);
-  change({ layers, unit: state.unit, group: null });
-}
-
-function describeUnit(unit) {
-  const times = devices.map(
-    ({ name }, d) => `${name} ${units.runs_on[d][unit] ? formatMs(units.ms[d][unit]) : "–"}`,
-  );
-  const out = d3.max(neighbours.out[unit], (e) => edges.bytes[e]) ?? 0;
-  const { transfers } = current();
-  const sent = d3.range(transfers.unit.length).filter((t) => transfers.unit[t] === unit);
-  const sending = sent.length ? `, transfers take ${formatMs(d3.sum(sent, (t) => transfers.ms[t]))}` : "";
-  return [
-    units.name[unit],
-    `${typeOf(unit)}  ${shapeOf(unit)}`,
-    `on ${devices[deviceOf(unit)].name}  (${times.join(", ")})`,
-    `output ${formatBytes(out)}${sending}`,
-  ].join("\n");
-}
-
-function showHint(event, text) {
-  const hint = document.getElementById("hint");
-  hint.hidden = !text;
-  if (!text) return;
-  hint.textContent = text;
-  const { offsetWidth: wide, offsetHeight: tall } = hint;
-  const left = Math.min(event.clientX + 14, window.innerWidth - wide - 6);
-  const above = event.clientY + 18 + tall > window.innerHeight;
-  hint.style.left = `${Math.max(4, left)}px`;
-  hint.style.top = `${above ? event.clientY - tall - 10 : event.clientY + 18}px`;
-}

@@ -145,4 +145,5 @@ change({ shown: given.shown, against: given.against });
 if (given.search) searchFor(given.search);
 if (given.unit >= 0) selectUnit(given.unit);
 listeners.push(writeAddress);
+tell("");
 document.body.dataset.ready = "yes";

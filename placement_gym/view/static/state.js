@@ -1,6 +1,5 @@
-"use strict";
 // The page's data, what is selected, and how numbers are written.
-const data = JSON.parse(document.getElementById("data").textContent);
+const data = await readData();
 const { units, edges, devices, placements } = data;
 const nUnits = units.name.length;
 const lastLayer = d3.max(units.layer) ?? 0;

@@ -4,6 +4,7 @@ const timeline = (() => {
   const context = canvas.getContext("2d");
   const LANE_HEIGHT = 20;
   const AXIS = 24;
+  const MOST_EMPTY = 3; // how far the axis goes for a latency that was measured
   let view = d3.zoomIdentity;
   let lanes = [];
   let end = 1;
@@ -15,6 +16,7 @@ const timeline = (() => {
     .filter((event) => !event.button && (event.type !== "wheel" || event.ctrlKey || !event.shiftKey))
     .on("zoom", (event) => {
       view = event.transform;
+      if (event.sourceEvent) showHint(null, null);
       draw();
     });
   d3.select(canvas).call(zoom).on("dblclick.zoom", () => d3.select(canvas).call(zoom.transform, d3.zoomIdentity));
@@ -27,6 +29,7 @@ const timeline = (() => {
     const both = [current(), ...(compared() === null ? [] : [compared()])];
     lanes = both.flatMap((placement, index) => lanesOf(placement, both.length > 1, index));
     end = d3.max(both, (p) => Math.max(p.latency_ms, d3.max(p.runs.finish) ?? 0, d3.max(p.transfers.finish) ?? 0)) || 1;
+    end = Math.max(end, Math.min(1.03 * (d3.max(both, (p) => p.measured_ms) ?? 0), MOST_EMPTY * end));
     canvas.style.height = `${AXIS + d3.sum(lanes, (lane) => lane.height)}px`;
     draw();
   }
@@ -46,6 +49,8 @@ const timeline = (() => {
       const [from, to] = key.split(" ").map((d) => devices[d].name);
       found.push({ name: `${from} → ${to}`, colour: null, bars, of: transfers, height: LANE_HEIGHT });
     }
+    found[0].measured = placement.measured_ms;
+    found[0].until = d3.sum(found, (lane) => lane.height);
     let top = 0;
     for (const lane of found) {
       lane.bars.sort((i, j) => lane.of?.start[i] - lane.of?.start[j]);
@@ -76,6 +81,28 @@ const timeline = (() => {
       drawLane(lane, scale, width);
       top += lane.height;
     }
+    for (const lane of lanes) if (lane.measured) drawMeasured(lane, scale, width);
+  }
+
+  // The latency that was measured, across the lanes of its placement.
+  function drawMeasured(lane, scale, width) {
+    const x = scale(lane.measured);
+    if (x < labelWidth()) return;
+    const inside = x <= width - 8;
+    const at = inside ? x : width - 8;
+    context.strokeStyle = colourOf("accent");
+    context.lineWidth = 1.5;
+    context.setLineDash([5, 3]);
+    context.beginPath();
+    context.moveTo(at, lane.y);
+    context.lineTo(at, lane.y + lane.until);
+    if (inside) context.stroke();
+    context.setLineDash([]);
+    context.fillStyle = colourOf("accent");
+    context.textAlign = "right";
+    const text = `measured ${formatMs(lane.measured)}${inside ? "" : " →"}`;
+    context.fillText(text, at - 5, lane.y + lane.until - LANE_HEIGHT / 2);
+    context.textAlign = "left";
   }
 
   function drawAxis(scale, width, height) {
@@ -178,6 +205,7 @@ const timeline = (() => {
     .on("click", (event) => {
       const found = barAt(...d3.pointer(event, canvas));
       change({ unit: found ? found.lane.of.unit[found.bar] : -1, group: null });
+      if (event.pointerType === "touch") showHint(event, found && describe(found));
     });
 
   new ResizeObserver(draw).observe(canvas);

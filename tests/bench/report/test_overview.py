@@ -10,8 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from matplotlib.figure import Figure
-from studies import REPORTED, read_rows
+from studies import REPORTED, leave_out_pictures, read_rows
 
 from placement_gym.bench.known import best_known
 from placement_gym.bench.known.best_known import BestKnown, load_values
@@ -30,10 +29,10 @@ ROLES = {"validation": ["tiny"]}
 
 @pytest.fixture(scope="module", autouse=True)
 def quick_reports() -> Iterator[None]:
-    """Few resamples, and pictures that are made but not drawn."""
+    """Few resamples, and pictures that are made but neither drawn nor put on pages."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(stats, "RESAMPLES", 100)
-        patch.setattr(Figure, "savefig", lambda *args, **kwargs: None)
+        leave_out_pictures(patch)
         yield
 
 

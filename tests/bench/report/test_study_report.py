@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import re
 from collections.abc import Iterator
@@ -12,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from studies import REPORTED, read_rows
+from studies import REPORTED, leave_out_pictures, read_rows
 
 from placement_gym.bench.report import stats
 from placement_gym.bench.report.drift import correct_drift
@@ -32,6 +31,28 @@ def few_resamples() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(stats, "RESAMPLES", 100)
         yield
+
+
+@pytest.fixture
+def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    leave_out_pictures(monkeypatch)
+
+
+class Elements(HTMLParser):
+    """The elements of a page and their attributes."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str | None]] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += attrs
+
+    def values(self, *names: str) -> list[str]:
+        return [value or "" for name, value in self.attributes if name in names]
 
 
 @pytest.fixture(scope="module")
@@ -93,24 +114,91 @@ def test_the_markdown_names_everything_and_its_pictures_exist(
     assert all((folder / name).stat().st_size > 5000 for name in pictures)
 
 
-def test_the_page_holds_all_of_it_and_needs_nothing_else(report: tuple[Path, Path]) -> None:
-    sources: list[str] = []
-    tags: list[str] = []
+def test_the_page_holds_all_of_it_and_needs_no_network(
+    folder: Path, report: tuple[Path, Path]
+) -> None:
+    elements = Elements(report[1].read_text())
+    assert elements.tags.count("table") == 4
+    assert elements.tags.count("svg") == 5
+    links = elements.values("href", "src", "xlink:href")
+    views = [link for link in links if not link.startswith("#")]
+    assert views == ["views/problem-0.html", "views/problem-1.html"]
+    assert all((folder / view).stat().st_size > 100_000 for view in views)
+    assert "Two &lt;models&gt; &amp; some agents" in report[1].read_text()
 
-    class Reader(HTMLParser):
-        def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-            tags.append(tag)
-            sources.extend(value or "" for key, value in attrs if key in ("src", "href"))
 
+def test_ids_of_all_pictures_differ_and_their_references_exist(report: tuple[Path, Path]) -> None:
     text = report[1].read_text()
-    Reader().feed(text)
-    assert tags.count("table") == 4
-    assert len(sources) == 5
-    for source in sources:
-        kind, data = source.split(",")
-        assert kind == "data:image/png;base64"
-        assert base64.b64decode(data).startswith(b"\x89PNG")
-    assert "Two &lt;models&gt; &amp; some agents" in text
+    elements = Elements(text)
+    ids = elements.values("id")
+    assert len(ids) == len(set(ids))
+    references = {*elements.values("href", "xlink:href"), *re.findall(r"url\((#[^)]*)\)", text)}
+    own = {link[1:] for link in references if link.startswith("#")}
+    assert len(own) > 10
+    assert own <= set(ids)
+
+
+def test_every_line_of_the_curves_can_be_hidden(report: tuple[Path, Path]) -> None:
+    elements = Elements(report[1].read_text())
+    boxes = [json.loads(value) for value in elements.values("data-agents")]
+    curves = {index for box in boxes[len(boxes) // 2 :] for index in box}
+    lines = re.findall(r'id="(picture-\d+)-agent-(\d+)-(\d)-line', report[1].read_text())
+    parts = {(picture, part) for picture, _, part in lines}
+    assert len(parts) == 3
+    for one in parts:
+        assert {agent for picture, agent, part in lines if (picture, part) == one} == curves
+    assert {name for box in boxes for name in box.values()} == {
+        *("min-cut", "annealing", "random-blocks", "single-device")
+    }
+
+
+def test_pictures_follow_the_theme(report: tuple[Path, Path]) -> None:
+    text = report[1].read_text()
+    drawings = re.findall(r"<svg.*?</svg>", text, re.DOTALL)
+    for drawing in drawings:
+        assert "var(--ground)" in drawing
+        assert not re.search(r'style="[^"]*(#ffffff|#000000)', drawing)
+
+
+def test_the_answer_and_the_headline_table_come_first(report: tuple[Path, Path]) -> None:
+    text = report[0].read_text()
+    title, answer, *_ = text.split("\n\n")
+    assert title.startswith("# ")
+    assert "places best (as does" in answer
+    assert "mean score 1.000" in answer
+    assert "the floor, annealing" in answer or "the floor, random-blocks" in answer
+    assert text.index("| min-cut |") < text.index("30 of 30 runs")
+
+
+def test_pictures_beside_the_markdown_are_vectors_if_asked(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "results.jsonl").write_bytes((folder / "results.jsonl").read_bytes())
+    markdown, _ = report_study(REPORTED, tmp_path, pictures="svg", views=False)
+    pictures = re.findall(r"!\[.*?\]\((.*?)\)", markdown.read_text())
+    assert len(pictures) == 5
+    assert all((tmp_path / name).read_text().startswith("<?xml") for name in pictures)
+    assert not (tmp_path / "views").exists()
+
+
+@pytest.mark.usefixtures("no_pictures")
+def test_two_folders_are_set_side_by_side(folder: Path, tmp_path: Path) -> None:
+    rows = read_rows(folder)
+    for row in rows:
+        if row["agent"] == "annealing":
+            row["latency_ms"] *= 1.25
+            row["speedup"] /= 1.25
+            row["speedup_vs_best_single"] /= 1.25
+    here, there = tmp_path / "here", tmp_path / "there"
+    for path, kept in ((here, read_rows(folder)), (there, rows)):
+        path.mkdir()
+        for row in kept:
+            rows_file.append_row(path / rows_file.ROWS, row)
+    text = report_study(REPORTED, here, views=False, other=there)[0].read_text()
+    part = text.split("## Compared with")[1].split("\n## ")[0]
+    assert "| annealing | 2 | 1.2500 | 2 | 0 | 0 | 0 | 0 |" in part
+    assert "| min-cut | 2 | 1.0000 | 0 | 2 | 0 | 0 | 0 |" in part
+    assert "| failing_agent:make | 0 | - | 0 | 0 | 0 | 2 | 2 |" in part
+    with pytest.raises(UserError, match="no results to compare"):
+        report_study(REPORTED, here, views=False, other=tmp_path)
 
 
 def test_a_report_needs_results(tmp_path: Path) -> None:
@@ -118,6 +206,7 @@ def test_a_report_needs_results(tmp_path: Path) -> None:
         report_study(REPORTED, tmp_path)
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_a_partial_study_is_reported_as_such(folder: Path, tmp_path: Path) -> None:
     lines = (folder / "results.jsonl").read_text().splitlines(keepends=True)
     (tmp_path / "results.jsonl").write_text("".join(lines[:7]))
@@ -125,6 +214,7 @@ def test_a_partial_study_is_reported_as_such(folder: Path, tmp_path: Path) -> No
     assert "7 of 30 runs" in markdown.read_text()
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_the_commands_report_and_validate(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -141,6 +231,7 @@ def test_the_commands_report_and_validate(
     assert "exceed" in capsys.readouterr().out
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_agents_are_called_what_the_study_calls_them(folder: Path, tmp_path: Path) -> None:
     named = replace(REPORTED, agents=[{"name": "annealing", "label": "slow cooling"}])
     (tmp_path / "results.jsonl").write_bytes((folder / "results.jsonl").read_bytes())
@@ -206,6 +297,7 @@ def test_simulated_latencies_stay_as_they_are(folder: Path) -> None:
             assert before[field] == (before[field] and pytest.approx(after[field], rel=1e-12))
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_infeasible_predictions_are_counted_not_averaged(folder: Path, tmp_path: Path) -> None:
     changed = [
         row | {"greedy_latency_ms": None}
@@ -221,6 +313,7 @@ def test_infeasible_predictions_are_counted_not_averaged(folder: Path, tmp_path:
     assert text.count("(1 infeasible)") == 2
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_a_study_in_which_everything_failed_is_reported(tmp_path: Path) -> None:
     hopeless = replace(REPORTED, agents=["failing_agent:make"], published={})
     run_study(hopeless, tmp_path, "serial", quiet=True)
@@ -270,6 +363,7 @@ def test_results_are_read_as_scores_of_runs_and_problems(folder: Path, tmp_path:
         StudyResults.load(tmp_path)
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_invalid_rows_are_left_out_and_named(folder: Path, tmp_path: Path) -> None:
     rows = read_rows(folder)
     rows[0]["env_kwargs"]["schedule"] = [1]

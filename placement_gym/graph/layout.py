@@ -1,4 +1,4 @@
-"""Where the units of a graph are drawn: in layers, with few crossings."""
+"""Where pictures and pages draw the units of a graph: in layers, with few crossings."""
 
 from __future__ import annotations
 

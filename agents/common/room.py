@@ -1,0 +1,180 @@
+"""Devices that are chosen one after another, each only where there is room left."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numba import njit
+from torch import Tensor
+
+from agents.common.distribution import UnitCategorical, intersect_followers, take_rows
+from agents.common.graphs import GraphBatch
+from placement_gym.arrays import BoolArray, FloatArray, IntArray
+
+MARGIN = 1e-6
+"""Share of the model's bytes that stays free, as shares are rounded."""
+
+
+@dataclass(frozen=True, eq=False)
+class Room:
+    """What units hold and devices can hold, as shares of the model's bytes.
+
+    Attributes:
+        held: (B, N) float64 bytes that come with each decision; 0 where nothing is decided.
+        limits: (B, D) float64.
+    """
+
+    held: Tensor
+    limits: Tensor
+
+    @classmethod
+    def of(cls, graphs: GraphBatch) -> Room | None:
+        """The memory of (G,) graphs with padded units; None if nothing is limited.
+
+        Raises:
+            UserError: Devices are not observed.
+        """
+        tables = graphs.device_tables
+        if not bool((tables.devices[..., 1] > 0).any()):
+            return None
+        return cls(graphs.pad(tables.unit_bytes[:, None])[..., 0], tables.limits)
+
+    def take(self, row: Tensor) -> Room:
+        """The memory of (B,) rows of this one."""
+        return Room(self.held[row], self.limits[row])
+
+    def gather(self, place: Tensor, n_places: int) -> Room:
+        """The memory of units that are decided together; ``place``: (B, N), where each belongs."""
+        summed = self.held.new_zeros(len(self.held), n_places)
+        return Room(summed.scatter_add_(1, place, self.held), self.limits)
+
+    def before(self, devices: Tensor) -> Tensor:
+        """(B, N, D) float64 room before each of (B, N) decisions, in their order."""
+        chosen = torch.nn.functional.one_hot(devices.long(), self.limits.shape[1])
+        used = chosen * self.held[..., None]
+        return self.limits[:, None] - (used.cumsum(dim=1) - used)
+
+    def restrict(self, allowed: Tensor | None, room: Tensor, held: Tensor) -> Tensor:
+        """(..., D) bool, allowed devices with room; if none has, the one with the most.
+
+        Args:
+            allowed: (..., D) bool; None allows all.
+            room: (..., D) float64.
+            held: (...) bytes of the decision.
+        """
+        able = torch.ones_like(room, dtype=torch.bool) if allowed is None else allowed
+        fits = able & ((held[..., None] <= room - MARGIN) | (held[..., None] <= 0.0))
+        widest = room.masked_fill(~able, -torch.inf).argmax(dim=-1)
+        one = torch.nn.functional.one_hot(widest, room.shape[-1]).bool()
+        return torch.where(fits.any(dim=-1, keepdim=True), fits, one)
+
+
+@dataclass(frozen=True, eq=False)
+class RoomCategorical:
+    """Categorical choices in the order of units, each among the devices with room left.
+
+    Attributes:
+        logits: (S, N, D) logits of the devices in each of S states.
+        room: Of the S states.
+        weight: (S, N) bool, the units that decide.
+        leader: (S, N) int64, the unit that each unit follows; None means itself.
+        allowed: (S, N, D) bool; None allows all.
+        row: (B,) state of each row.
+        groups: See ``UnitCategorical``.
+    """
+
+    logits: Tensor
+    room: Room
+    weight: Tensor
+    leader: Tensor | None
+    allowed: Tensor | None
+    row: Tensor
+    groups: tuple[Tensor, Tensor] | None = None
+
+    @property
+    def decided(self) -> Room:
+        """The memory of decisions: what followers hold comes with their leader."""
+        if self.leader is None:
+            return self.room
+        return self.room.gather(self.leader, self.leader.shape[1])
+
+    def get_actions(self, deterministic: bool = False) -> Tensor:
+        """(B, N) sampled devices, or the most likely ones, one after another."""
+        able = self.allowed
+        if able is None:
+            able = torch.ones_like(self.logits, dtype=torch.bool)
+        row = self.row.cpu().numpy()
+        scores = self.logits.detach().double().cpu().numpy()[row]
+        if not deterministic:
+            scores = scores - np.log(torch.empty(scores.shape).exponential_().double().numpy())
+        room = self.decided
+        chosen = choose(
+            scores,
+            able.cpu().numpy()[row],
+            self.weight.cpu().numpy()[row],
+            room.held.cpu().numpy()[row],
+            room.limits.cpu().numpy()[row],
+        )
+        found = torch.from_numpy(chosen).to(self.row.device)
+        return found if self.leader is None else found.gather(1, self.leader[self.row])
+
+    def conditioned_on(self, actions: Tensor) -> UnitCategorical:
+        """The distribution of each device, conditioned on the (B, N) devices before it."""
+        room, actions = self.decided.take(self.row), actions.long()
+        able = None if self.allowed is None else self.allowed[self.row]
+        allowed = room.restrict(able, room.before(actions), room.held)
+        # what was chosen elsewhere, as by a heuristic in another order, is never impossible
+        chosen = torch.nn.functional.one_hot(actions, self.logits.shape[2]).bool()
+        allowed = allowed | (chosen if able is None else chosen & able)
+        leader = None if self.leader is None else self.leader[self.row]
+        groups = take_rows(self.groups, self.row)
+        logits, weight = self.logits[self.row], self.weight[self.row]
+        return UnitCategorical(logits, weight, leader, allowed, groups=groups)
+
+    def restricted_to(self, allowed: Tensor) -> RoomCategorical:
+        """The distribution with only the devices that a (B, N, D) bool mask allows."""
+        leader = None if self.leader is None else self.leader[self.row]
+        both = intersect_followers(allowed, leader)
+        if self.allowed is not None:
+            both = both & self.allowed[self.row]
+        rows = torch.arange(len(self.row), device=self.row.device)
+        room, weight = self.room.take(self.row), self.weight[self.row]
+        groups = take_rows(self.groups, self.row)
+        return RoomCategorical(self.logits[self.row], room, weight, leader, both, rows, groups)
+
+
+@njit(cache=True, nogil=True)
+def choose(
+    scores: FloatArray, allowed: BoolArray, weight: BoolArray, held: FloatArray, limits: FloatArray
+) -> IntArray:
+    """(B, N) devices of highest score among those with room, or the one with the most room.
+
+    Args:
+        scores: (B, N, D).
+        allowed: (B, N, D).
+        weight: (B, N), the units that decide; the others get device 0.
+        held: (B, N) bytes that come with each decision.
+        limits: (B, D).
+    """
+    n_rows, n_units, n_devices = scores.shape
+    found = np.zeros((n_rows, n_units), np.int64)
+    for b in range(n_rows):
+        room = limits[b].copy()
+        for i in range(n_units):
+            if not weight[b, i]:
+                continue
+            best, widest = -1, -1
+            for d in range(n_devices):
+                if not allowed[b, i, d]:
+                    continue
+                if widest < 0 or room[d] > room[widest]:
+                    widest = d
+                if held[b, i] > room[d] - MARGIN and held[b, i] > 0.0:
+                    continue
+                if best < 0 or scores[b, i, d] > scores[b, i, best]:
+                    best = d
+            found[b, i] = max(best, 0) if best >= 0 else max(widest, 0)
+            room[found[b, i]] -= held[b, i]
+    return found

@@ -1,0 +1,88 @@
+"""DOPPLER as an agent of the benchmark: presets, and policies from files."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+
+from agents.doppler.checkpoint import load_policy
+from agents.doppler.doppler import Doppler, Settings
+from agents.doppler.episodes import Rules
+from agents.search.starts import RANDOM
+from placement_gym.errors import unknown_name
+
+PAPER = Settings(
+    rules=Rules(sample=False, room=False, own_features=False, earliest="start"),
+    rows=1,
+    imitation=2000,
+    simulation=2000,
+    learning_rate=1e-3,
+    gradient_rate=1e-4,
+    uniform=(1.0, 0.2, 0.2),
+    entropy=(0.001, 0.0, 0.0),
+    discount=0.99,
+    baseline="all",
+    scale=False,
+    ties="sum",
+    elites=0,
+    max_norm=None,
+    start=RANDOM,
+)
+"""The published code's numbers; its networks have ``hidden=128, rounds=6``."""
+PRESETS: dict[str, tuple[Settings, dict[str, int]]] = {
+    "default": (Settings(), {"hidden": 32, "rounds": 3}),
+    "paper": (PAPER, {"hidden": 128, "rounds": 6}),
+}
+
+
+def make(
+    env: gym.Env[Any, Any],
+    seed: int,
+    preset: str = "default",
+    checkpoint: str | Path | None = None,
+    hidden: int | None = None,
+    rounds: int | None = None,
+    **changes: Any,
+) -> Doppler:
+    """Make DOPPLER.
+
+    Args:
+        env: The environment that evaluates placements.
+        seed: Seed of all random numbers.
+        preset: ``"default"`` or ``"paper"``.
+        checkpoint: A file of ``Doppler.save``; stages 1 and 2 are left out then.
+        hidden: Width of the embeddings; None takes the preset's.
+        rounds: Rounds of messages; None takes the preset's.
+        changes: Attributes of ``Settings`` and of ``Rules`` that override the preset.
+
+    Raises:
+        FileError: The checkpoint cannot be read.
+        UserError: It is none, or sees other features; or the preset is unknown.
+        TypeError: Unknown setting.
+    """
+    if preset not in PRESETS:
+        raise unknown_name("preset", preset, PRESETS)
+    settings, sizes = PRESETS[preset]
+    settings = change(settings, changes)
+    if checkpoint is not None:
+        return Doppler(env, seed, settings, load_policy(checkpoint, settings.n_features))
+    given = {"hidden": hidden, "rounds": rounds}
+    sizes = sizes | {key: value for key, value in given.items() if value is not None}
+    return Doppler(env, seed, settings, hidden=sizes["hidden"], rounds=sizes["rounds"])
+
+
+def change(settings: Settings, changes: dict[str, Any]) -> Settings:
+    """Settings with changes of their own attributes and of those of ``Rules``.
+
+    Raises:
+        TypeError: There is no such attribute.
+    """
+    rules = {key: value for key, value in changes.items() if key in Rules._fields}
+    rest = {key: value for key, value in changes.items() if key not in rules}
+    unknown = sorted(set(rest) - {field.name for field in fields(Settings)})
+    if unknown:
+        raise TypeError(f"DOPPLER has no setting {unknown}")
+    return replace(settings, rules=settings.rules._replace(**rules), **rest)

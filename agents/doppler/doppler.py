@@ -1,0 +1,246 @@
+"""DOPPLER's three stages: imitation, its own schedule, and the environment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import torch
+from torch import Tensor
+
+from agents.doppler.checkpoint import save_policy
+from agents.doppler.episodes import (
+    Rules,
+    Trace,
+    compare_with_teacher,
+    compute_likelihood,
+    play,
+)
+from agents.doppler.graph import TaskGraph
+from agents.doppler.networks import DualPolicy
+from agents.doppler.schedule import DEVICE_FEATURES, OWN_FEATURES
+from agents.search.search import Search
+from agents.search.starts import propose_starts
+from placement_gym.arrays import FloatArray, IntArray
+from placement_gym.errors import UserError
+
+MAX_NODES = 4_000
+"""A batch of episodes keeps a number for every pair of nodes."""
+DEFAULT_RULES = Rules()
+LEAST = 0.05
+"""Speed-up that an infeasible placement counts as at least."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Settings of the three stages.
+
+    Attributes:
+        rules: How episodes are played.
+        rows: Episodes per update.
+        imitation: Updates of stage 1, the imitation of a list scheduler.
+        simulation: Updates of stage 2, on the episodes' own schedule: no evaluation.
+        learning_rate: Of Adam, in stage 1.
+        gradient_rate: Of Adam, in stages 2 and 3.
+        uniform: First probability of uniform decisions in each stage; it falls to 0.
+        entropy: Weight of the entropy in each stage.
+        discount: Of the return, per step before the last.
+        baseline: ``"rows"``: the mean of the other episodes of an update; ``"all"``: the mean of
+            all episodes of the stage so far.
+        scale: Whether advantages are divided by their root mean square.
+        ties: See ``compare_with_teacher``.
+        elites: How many of the fastest placements are imitated in stage 3.
+        weight: Weight of that imitation.
+        gradient: Whether the policy gradient is used at all.
+        max_norm: Of the gradient; None does not clip it.
+        start: What is evaluated first in stage 3, see ``agents.search.starts.propose_starts``.
+    """
+
+    rules: Rules = DEFAULT_RULES
+    rows: int = 10
+    imitation: int = 40
+    simulation: int = 20
+    learning_rate: float = 3e-3
+    gradient_rate: float = 1e-3
+    uniform: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    entropy: tuple[float, float, float] = (0.0, 0.005, 0.005)
+    discount: float = 1.0
+    baseline: str = "rows"
+    scale: bool = True
+    ties: str = "mean"
+    elites: int = 2
+    weight: float = 1.0
+    gradient: bool = True
+    max_norm: float | None = 1.0
+    start: str = "heuristics"
+
+    @property
+    def n_features(self) -> int:
+        """Columns of a device that the policy sees."""
+        return len(DEVICE_FEATURES) + (len(OWN_FEATURES) if self.rules.own_features else 0)
+
+
+class Doppler(Search):
+    """Places one node at a time: one policy chooses the node, another one its device.
+
+    ``learn`` imitates a list scheduler, then follows the policy gradient on the episodes' own
+    schedule, then on the environment; only the last stage evaluates placements. ``predict`` returns
+    the placement of the most likely decisions.
+
+    Args:
+        env: The environment that evaluates placements.
+        seed: Seed of all random numbers.
+        settings: Of the stages.
+        policy: A trained one; None makes a new one.
+        hidden: Width of the embeddings of a new policy.
+        rounds: Rounds of messages of a new policy.
+
+    Raises:
+        UserError: The graph is too large.
+    """
+
+    def __init__(
+        self,
+        env: gym.Env[Any, Any],
+        seed: int,
+        settings: Settings,
+        policy: DualPolicy | None = None,
+        hidden: int = 32,
+        rounds: int = 3,
+    ) -> None:
+        super().__init__(env, seed)
+        self.settings = settings
+        self.graph = TaskGraph.of(self.problem, self.base.cost_table())
+        if len(self.graph) > MAX_NODES:
+            raise UserError(
+                f"DOPPLER places up to {MAX_NODES} nodes one by one, not {len(self.graph)}: use "
+                "granularity='colocated' or 'fused', or the agent 'multilevel'"
+            )
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            self.policy = policy or DualPolicy(hidden, rounds, settings.n_features)
+        self.proposals = propose_starts(env, settings.start)
+        self.elites: list[tuple[float, IntArray]] = []
+        self.costs: list[float] = []
+        self.prepared = policy is not None
+        self.optimizer = torch.optim.Adam(self.policy.parameters(), lr=settings.gradient_rate)
+        if policy is not None:
+            self.assignment = self.place()
+
+    def learn(self, total_timesteps: int) -> Doppler:
+        """Imitate and simulate once, then evaluate ``total_timesteps`` more placements."""
+        if not self.prepared:
+            self.imitate_teacher()
+            self.learn_on_own_schedule()
+            self.prepared = True
+        self.costs, self.first = [], self.evaluations
+        super().learn(total_timesteps)
+        self.assignment = self.place()
+        return self
+
+    def imitate_teacher(self) -> None:
+        """Stage 1, on states that the learner itself visits."""
+        settings = self.settings
+        optimizer = torch.optim.Adam(self.policy.parameters(), lr=settings.learning_rate)
+        for update in range(settings.imitation):
+            trace = self.play(settings.rows, 0, update / settings.imitation)
+            likelihood = compute_likelihood(self.policy, self.graph, trace)
+            loss = compare_with_teacher(likelihood, trace, settings.ties)
+            self.update(optimizer, loss - settings.entropy[0] * likelihood.entropy())
+
+    def learn_on_own_schedule(self) -> None:
+        """Stage 2: the policy gradient where an episode's own schedule says how long it takes."""
+        settings = self.settings
+        for update in range(settings.simulation):
+            trace = self.play(settings.rows, 1, update / settings.simulation)
+            reached = self.graph.scale_ms * len(self.graph) / trace.length_ms
+            self.update(self.optimizer, self.compute_loss(trace, reached, 1))
+
+    def improve(self, end: int) -> None:
+        """One update of stage 3; the first one evaluates what heuristics propose instead."""
+        if self.proposals is not None and len(self.proposals):
+            proposed, self.proposals = self.proposals[: end - self.evaluations], None
+            self.remember(*self.evaluate(proposed))
+            return
+        settings = self.settings
+        rows = min(settings.rows, end - self.evaluations)
+        elites = [placement for _, placement in self.elites]
+        forced = np.stack(elites) if elites else None
+        done = (self.evaluations - self.first) / max(end - self.first, 1)
+        trace = self.play(rows, 2, done, forced, greedy=int(rows > 1))
+        evaluated, reached = self.evaluate(trace.placement[:rows])
+        self.remember(evaluated, reached)
+        loss = self.compute_loss(trace, np.maximum(reached, LEAST), 2)
+        self.update(self.optimizer, loss)
+
+    def play(
+        self,
+        rows: int,
+        stage: int,
+        done: float,
+        forced: IntArray | None = None,
+        greedy: int = 0,
+    ) -> Trace:
+        """Episodes of a stage of which a share is done."""
+        share = self.settings.uniform[stage] * (1.0 - done)
+        rules = self.settings.rules._replace(uniform=share)
+        return play(self.policy, self.graph, rules, self.rng, rows, forced, greedy)
+
+    def compute_loss(self, trace: Trace, reached: FloatArray, stage: int) -> Tensor:
+        """Loss of the policy gradient in the first rows, and of imitation in forced ones."""
+        settings, rows = self.settings, len(reached)
+        likelihood = compute_likelihood(self.policy, self.graph, trace)
+        loss = -settings.entropy[stage] * likelihood.entropy()
+        if settings.gradient:
+            advantage = torch.from_numpy(self.compute_advantage(reached))[:, None]
+            steps = torch.arange(len(self.graph) - 1, -1, -1)
+            decided = likelihood.of(trace, settings.rules)[:rows]
+            loss = loss - (advantage * settings.discount**steps * decided).mean()
+        if rows < len(trace.node):
+            device = torch.from_numpy(trace.device[rows:])[..., None]
+            loss = loss - settings.weight * likelihood.device[rows:].gather(2, device).mean()
+        return loss
+
+    def compute_advantage(self, reached: FloatArray) -> FloatArray:
+        """(B,) float32 advantages of (B,) speed-ups: of their logarithms, or of published costs."""
+        settings = self.settings
+        if settings.baseline == "all":
+            costs = 1.0 / reached
+            self.costs += costs.tolist()
+            advantage = np.mean(self.costs) - costs
+        else:
+            value = np.log(reached)
+            others = max(len(value) - 1, 1)
+            advantage = value - (value.sum() - value) / others
+        if settings.scale:
+            advantage = advantage / (np.sqrt((advantage**2).mean()) + 1e-8)
+        scaled: FloatArray = advantage.astype(np.float32)
+        return scaled
+
+    def remember(self, evaluated: IntArray, reached: FloatArray) -> None:
+        """Keep the fastest distinct placements."""
+        for placement, speedup in zip(evaluated, reached.tolist(), strict=True):
+            if not any(np.array_equal(placement, known) for _, known in self.elites):
+                self.elites.append((speedup, placement))
+        self.elites.sort(key=lambda one: -one[0])
+        del self.elites[self.settings.elites :]
+
+    def update(self, optimizer: torch.optim.Optimizer, loss: Tensor) -> None:
+        """Take one step."""
+        optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        if self.settings.max_norm is not None:
+            torch.nn.utils.clip_grad_norm_(self.policy.parameters(), self.settings.max_norm)
+        optimizer.step()
+
+    def save(self, path: str | Path) -> None:
+        """Write the weights of both policies; see ``checkpoint.save_policy``."""
+        save_policy(self.policy, path)
+
+    def place(self) -> IntArray:
+        """(n_units,) the placement of the most likely decisions."""
+        rules = self.settings.rules._replace(uniform=0.0)
+        return play(self.policy, self.graph, rules, self.rng, 1, greedy=1).placement[0]

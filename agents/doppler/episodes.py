@@ -1,0 +1,213 @@
+"""Episodes: both policies decide in turn until every node is placed."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from agents.doppler.graph import TaskGraph
+from agents.doppler.networks import DualPolicy
+from agents.doppler.schedule import DEVICE_FEATURES, Offer, Schedules
+from placement_gym.arrays import BoolArray, Float32Array, FloatArray, IntArray
+
+NEVER = -1e9
+
+
+class Rules(NamedTuple):
+    """How episodes are played.
+
+    Attributes:
+        sample: Whether decisions are sampled; else the most likely one is taken.
+        uniform: Probability that a decision is uniform instead.
+        room: Whether only devices with room left are chosen.
+        own_features: Whether the device policy sees ``OWN_FEATURES``.
+        earliest: ``"finish"`` or ``"start"``: what the teacher's device has earliest.
+        learned_node: False takes the node with the longest path ahead.
+        learned_device: False takes the teacher's device.
+    """
+
+    sample: bool = True
+    uniform: float = 0.0
+    room: bool = True
+    own_features: bool = True
+    earliest: str = "finish"
+    learned_node: bool = True
+    learned_device: bool = True
+
+    @property
+    def n_features(self) -> int | None:
+        """Columns of a device that are seen; None sees all."""
+        return None if self.own_features else len(DEVICE_FEATURES)
+
+
+class Trace(NamedTuple):
+    """What was seen and decided in the T steps of B episodes.
+
+    Attributes:
+        node: (B, T) which node was next.
+        device: (B, T) where it went.
+        candidates: (B, T, n) bool.
+        features: (B, T, D, F) float32 of the devices.
+        allowed: (B, T, D) bool.
+        teacher_node: (B, T, n) bool, candidates with the longest path ahead, all ties.
+        teacher_device: (B, T, D) bool, devices where the node finishes, or starts, earliest.
+        placement: (B, n_units) devices.
+        length_ms: (B,) by the episodes' own schedule.
+    """
+
+    node: IntArray
+    device: IntArray
+    candidates: BoolArray
+    features: Float32Array
+    allowed: BoolArray
+    teacher_node: BoolArray
+    teacher_device: BoolArray
+    placement: IntArray
+    length_ms: FloatArray
+
+
+class Likelihood(NamedTuple):
+    """Log-probabilities of all decisions of a trace.
+
+    Attributes:
+        node: (B, T, n), ``NEVER`` where a node is no candidate.
+        device: (B, T, D), ``NEVER`` where a device is not allowed.
+    """
+
+    node: Tensor
+    device: Tensor
+
+    def of(self, trace: Trace, rules: Rules) -> Tensor:
+        """(B, T) log-probability of what was decided, by the policies that decided."""
+        node = self.node.gather(2, torch.from_numpy(trace.node)[..., None])[..., 0]
+        device = self.device.gather(2, torch.from_numpy(trace.device)[..., None])[..., 0]
+        return node * rules.learned_node + device * rules.learned_device
+
+    def entropy(self) -> Tensor:
+        """Mean entropy of a decision."""
+        each = [-(part.exp() * part).sum(dim=2).mean() for part in self]
+        return torch.stack(each).sum()
+
+
+@torch.no_grad()
+def play(
+    policy: DualPolicy,
+    graph: TaskGraph,
+    rules: Rules,
+    rng: np.random.Generator,
+    rows: int,
+    forced: IntArray | None = None,
+    greedy: int = 0,
+) -> Trace:
+    """Play episodes side by side.
+
+    Args:
+        policy: Decides.
+        graph: The problem.
+        rules: How.
+        rng: Source of samples.
+        rows: Number of episodes.
+        forced: (k, n_units) placements that further k episodes follow, nodes as the teacher says.
+        greedy: How many of the first episodes take the most likely decisions.
+    """
+    k = 0 if forced is None else len(forced)
+    schedules = Schedules(graph, rows + k, rules.room)
+    draw = np.zeros(rows + k, dtype=np.bool_)
+    draw[greedy:rows] = True
+    wanted = np.broadcast_to(policy.node(graph).numpy(), schedules.done.shape)
+    h = policy.device.messages(graph)
+    placed = torch.zeros(rows + k, graph.ms.shape[1], h.shape[1])
+    row = torch.arange(rows + k)
+    steps = []
+    for _ in range(len(graph)):
+        candidates = schedules.candidates
+        longest = mark_largest(graph.down, candidates)
+        node = decide(wanted, candidates, rules, draw, rng)
+        by_rule = (np.arange(rows + k) >= rows) | (not rules.learned_node)
+        node = np.where(by_rule, longest.argmax(axis=1), node)
+        offer = schedules.offer(node)
+        allowed = offer.allowed
+        if forced is not None:
+            following = forced[np.arange(k), graph.unit[node[rows:]]]
+            allowed = allowed.copy()
+            allowed[np.arange(rows, rows + k), following] = True
+        seen = offer.features[..., : rules.n_features].astype(np.float32)
+        best = mark_earliest(offer, graph.ms[node], allowed, rules.earliest)
+        device = best.argmax(axis=1)
+        if rules.learned_device:
+            v = torch.from_numpy(node)
+            logits = policy.device(graph.x[v], h[v], torch.from_numpy(seen), placed)
+            device = decide(logits.numpy(), allowed, rules, draw, rng)
+        if forced is not None:
+            device[rows:] = following
+        schedules.add(node, device, offer.start)
+        placed[row, torch.from_numpy(device)] += h[torch.from_numpy(node)]
+        steps.append((node, device, candidates, seen, allowed, longest, best))
+    parts = [np.stack(part, axis=1) for part in zip(*steps, strict=True)]
+    return Trace._make([*parts, schedules.device, schedules.length_ms()])
+
+
+def decide(
+    logits: FloatArray, mask: BoolArray, rules: Rules, draw: BoolArray, rng: np.random.Generator
+) -> IntArray:
+    """(B,) choices among (B, K) options, sampled in the rows that draw."""
+    noise = rng.gumbel(size=logits.shape)
+    scores = logits + noise * draw[:, None] if rules.sample else logits
+    if rules.uniform:
+        uniform = draw & (rng.random(len(draw)) < rules.uniform)
+        scores = np.where(uniform[:, None], noise, scores)
+    chosen: IntArray = np.where(mask, scores, -np.inf).argmax(axis=1)
+    return chosen
+
+
+def mark_largest(values: FloatArray, mask: BoolArray) -> BoolArray:
+    """(B, n) bool, the options of (B, n) masks with the largest of (n,) values, all ties."""
+    shown = np.where(mask, values, -np.inf)
+    largest: BoolArray = mask & (shown == shown.max(axis=1, keepdims=True))
+    return largest
+
+
+def mark_earliest(offer: Offer, ms: FloatArray, allowed: BoolArray, what: str) -> BoolArray:
+    """(B, D) bool, the allowed devices with the earliest start or finish, all ties."""
+    when = offer.start + ms if what == "finish" else offer.start
+    shown = np.where(allowed, when, np.inf)
+    earliest: BoolArray = allowed & (shown == shown.min(axis=1, keepdims=True))
+    return earliest
+
+
+def compute_likelihood(policy: DualPolicy, graph: TaskGraph, trace: Trace) -> Likelihood:
+    """The likelihood of every decision that was possible; gradients reach all weights."""
+    node, device = torch.from_numpy(trace.node), torch.from_numpy(trace.device)
+    candidates, allowed = torch.from_numpy(trace.candidates), torch.from_numpy(trace.allowed)
+    wanted = policy.node(graph).expand(candidates.shape).masked_fill(~candidates, NEVER)
+    h = policy.device.messages(graph)
+    of_node = h[node]
+    chosen = torch.nn.functional.one_hot(device, allowed.shape[2]).to(h.dtype)
+    added = chosen[..., None] * of_node[:, :, None]
+    placed = added.cumsum(dim=1) - added
+    features = torch.from_numpy(trace.features)
+    logits = policy.device(graph.x[node], of_node, features, placed)
+    return Likelihood(
+        wanted.log_softmax(dim=2), logits.masked_fill(~allowed, NEVER).log_softmax(dim=2)
+    )
+
+
+def compare_with_teacher(likelihood: Likelihood, trace: Trace, ties: str) -> Tensor:
+    """Loss of imitation: how unlikely the teacher's decisions are.
+
+    Args:
+        likelihood: Of the trace.
+        trace: Its states are the learner's own.
+        ties: ``"mean"``: cross-entropy to a uniform choice among ties; ``"sum"``: the published
+            sum over all of them.
+    """
+    losses = []
+    labels = (trace.teacher_node, trace.teacher_device)
+    for log_probs, label in zip(likelihood, labels, strict=True):
+        tied = torch.from_numpy(label)
+        each = -(log_probs * tied).sum(dim=2)
+        losses.append((each / tied.sum(dim=2) if ties == "mean" else each).mean())
+    return torch.stack(losses).sum()

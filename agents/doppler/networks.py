@@ -1,0 +1,127 @@
+"""The two policies: who is next (SEL), and where it goes (PLC)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch_geometric.nn import NNConv
+
+from agents.doppler.graph import NODE_FEATURES, TaskGraph, standardise
+
+HEAD = 64
+SLOPE = 0.1
+
+
+class Messages(nn.Module):
+    """Embeddings of nodes: rounds of messages with tied weights (Gilmer et al. 2017).
+
+    Args:
+        hidden: Width of an embedding.
+        rounds: Rounds of messages.
+    """
+
+    def __init__(self, hidden: int, rounds: int) -> None:
+        super().__init__()
+        self.rounds = rounds
+        self.enter = nn.Linear(len(NODE_FEATURES), hidden)
+        edge = nn.Sequential(nn.Linear(1, hidden), nn.ReLU(), nn.Linear(hidden, hidden * hidden))
+        self.convolution = NNConv(hidden, hidden, edge, aggr="add", root_weight=False)
+        self.remember = nn.GRUCell(hidden, hidden)
+
+    def forward(self, graph: TaskGraph) -> Tensor:
+        """(n, hidden) embeddings."""
+        h = self.enter(graph.x).relu()
+        for _ in range(self.rounds):
+            heard = self.convolution(h, graph.edges, graph.edge_x).relu()
+            h = self.remember(heard, h)
+        return nn.functional.leaky_relu(h, SLOPE)
+
+
+class NodePolicy(nn.Module):
+    """SEL: how much each node should be next among the candidates.
+
+    Args:
+        hidden: Width of an embedding.
+        rounds: Rounds of messages.
+    """
+
+    def __init__(self, hidden: int, rounds: int) -> None:
+        super().__init__()
+        self.messages = Messages(hidden, rounds)
+        self.own = nn.Linear(len(NODE_FEATURES), hidden)
+        self.head = make_head(hidden)
+        start_orthogonally(self.own, self.head)
+
+    def forward(self, graph: TaskGraph) -> Tensor:
+        """(n,) logits."""
+        h = self.messages(graph)
+        along = [
+            standardise(torch.sparse.mm(path, h), 0) for path in (graph.down_path, graph.up_path)
+        ]
+        own = nn.functional.leaky_relu(self.own(graph.x), SLOPE)
+        logits: Tensor = self.head(torch.cat([own, h, *along], dim=1))[:, 0]
+        return logits
+
+
+class DevicePolicy(nn.Module):
+    """PLC: the device of a node; weights know neither the number of nodes nor that of devices.
+
+    Args:
+        hidden: Width of an embedding.
+        rounds: Rounds of messages.
+        n_features: Columns of a device.
+    """
+
+    def __init__(self, hidden: int, rounds: int, n_features: int) -> None:
+        super().__init__()
+        self.messages = Messages(hidden, rounds)
+        self.own = nn.Linear(len(NODE_FEATURES), hidden)
+        self.device = nn.Linear(n_features, hidden)
+        self.head = make_head(hidden)
+        start_orthogonally(self.own, self.device, self.head)
+
+    def forward(self, x: Tensor, h: Tensor, devices: Tensor, placed: Tensor) -> Tensor:
+        """(..., D) logits.
+
+        Args:
+            x: (..., 5) features of the nodes.
+            h: (..., hidden) embeddings of the nodes.
+            devices: (..., D, F) features of the devices, standardised here over devices.
+            placed: (..., D, hidden) sums of the embeddings of the nodes on each device.
+        """
+        rows = nn.functional.leaky_relu(self.device(standardise(devices, -2)), SLOPE)
+        own = nn.functional.leaky_relu(self.own(x), SLOPE)
+        each = (*rows.shape[:-1], h.shape[-1])
+        parts = [rows, own[..., None, :].expand(each), h[..., None, :].expand(each)]
+        logits: Tensor = self.head(torch.cat([*parts, standardise(placed, -2)], dim=-1))[..., 0]
+        return logits
+
+
+class DualPolicy(nn.Module):
+    """Both policies, which share no weights.
+
+    Args:
+        hidden: Width of an embedding.
+        rounds: Rounds of messages.
+        n_features: Columns of a device.
+    """
+
+    def __init__(self, hidden: int, rounds: int, n_features: int) -> None:
+        super().__init__()
+        self.settings = {"hidden": hidden, "rounds": rounds, "n_features": n_features}
+        self.node = NodePolicy(hidden, rounds)
+        self.device = DevicePolicy(hidden, rounds, n_features)
+
+
+def make_head(hidden: int) -> nn.Sequential:
+    """Four inputs of width ``hidden``, one hidden layer, one output."""
+    return nn.Sequential(nn.Linear(4 * hidden, HEAD), nn.LeakyReLU(SLOPE), nn.Linear(HEAD, 1))
+
+
+def start_orthogonally(*modules: nn.Module) -> None:
+    """Make weights of linear layers orthogonal, with gain 1, and biases zero."""
+    for module in modules:
+        for layer in module.modules():
+            if isinstance(layer, nn.Linear):
+                nn.init.orthogonal_(layer.weight)
+                nn.init.zeros_(layer.bias)

@@ -1,0 +1,136 @@
+"""Runs of units that are placed together, long ones first: from coarse to fine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from agents.common.distribution import UnitCategorical
+from agents.common.room import Room
+from agents.rnn.autoregressive import AutoregressiveDevices
+
+FEWEST = 8
+"""Segments of a graph at the beginning of a training."""
+LEAST = 3
+"""Fewest segments of a rollout."""
+FINE_AT = 0.5
+"""Share of the training after which every unit is a segment of its own."""
+
+
+def count_segments(n_units: int, remaining: float) -> int:
+    """The number of segments, which grows from ``FEWEST`` to that of units as training goes on."""
+    share = min((1.0 - remaining) / FINE_AT, 1.0)
+    least = min(FEWEST, n_units)
+    return round(float(np.exp((1.0 - share) * np.log(least) + share * np.log(n_units))))
+
+
+def find_cuts(n_units: int, count: int, generator: torch.Generator | None) -> Tensor:
+    """(k,) where runs of units begin: ``count`` equal ones, or fewer at random places."""
+    if generator is None:
+        return -((-torch.arange(count) * n_units) // count)
+    least, drawn = min(LEAST, count), float(torch.rand((), generator=generator))
+    fewer = round(float(np.exp(np.log(least) + drawn * (np.log(count) - np.log(least)))))
+    inner = torch.randperm(n_units - 1, generator=generator)[: fewer - 1] + 1
+    return torch.cat([inner.new_zeros(1), inner.sort().values])
+
+
+@dataclass(frozen=True, eq=False)
+class Segments:
+    """Where the units of G graphs belong.
+
+    Attributes:
+        place: (G, N) segment of each unit, 0 for padding.
+        mask: (G, N) bool, False for padding.
+        taken: (G, M) bool, which segments there are.
+        begin: (G, M) the first unit of each segment.
+    """
+
+    place: Tensor
+    mask: Tensor
+    taken: Tensor
+    begin: Tensor
+
+    @classmethod
+    def of(cls, mask: Tensor, remaining: float, seed: int | None = None) -> Segments:
+        """Cut the units of (G, N) masks, in topological order, into runs.
+
+        Args:
+            mask: False for padding.
+            remaining: Progress of the training that remains, from 1 to 0.
+            seed: Draws fewer runs, from ``LEAST`` on, and where they begin; None makes runs of
+                equal length.
+        """
+        generator = None if seed is None else torch.Generator().manual_seed(seed)
+        begins = [
+            find_cuts(n, count_segments(n, remaining), generator) for n in mask.sum(dim=1).tolist()
+        ]
+        begin = torch.nn.utils.rnn.pad_sequence(begins, batch_first=True).to(mask.device)
+        sizes = torch.tensor([len(one) for one in begins], device=mask.device)
+        taken = torch.arange(begin.shape[1], device=mask.device) < sizes[:, None]
+        place = torch.searchsorted(
+            begin.masked_fill(~taken, mask.shape[1]),
+            torch.arange(mask.shape[1], device=mask.device).repeat(len(mask), 1),
+            right=True,
+        )
+        return cls((place - 1) * mask, mask, taken, begin)
+
+    def take(self, row: Tensor) -> Segments:
+        """The segments of (B,) rows of these."""
+        return Segments(self.place[row], self.mask[row], self.taken[row], self.begin[row])
+
+    def mean(self, values: Tensor) -> Tensor:
+        """(G, M, F) means over segments of (G, N, F) values, zero where padded."""
+        n_graphs, n_places = self.taken.shape
+        index = self.place[..., None].expand_as(values)
+        total = values.new_zeros(n_graphs, n_places, values.shape[2]).scatter_add(1, index, values)
+        count = values.new_zeros(n_graphs, n_places)
+        count.scatter_add_(1, self.place, self.mask.to(values.dtype))
+        return total / count.clamp(min=1.0)[..., None]
+
+    def share_allowed(self, allowed: Tensor) -> Tensor:
+        """(G, M, D) bool, the devices that all units of a segment allow, of (G, N, D)."""
+        forbidden = (~allowed & self.mask[..., None]).long()
+        index = self.place[..., None].expand_as(forbidden)
+        count = forbidden.new_zeros(*self.taken.shape, allowed.shape[2])
+        return count.scatter_add_(1, index, forbidden) == 0
+
+    def hold(self, room: Room | None) -> Room | None:
+        """The memory of segments."""
+        return None if room is None else room.gather(self.place, self.taken.shape[1])
+
+
+@dataclass(frozen=True, eq=False)
+class SegmentDevices:
+    """Devices of units that follow the first unit of their segment.
+
+    Attributes:
+        devices: Of the (B, M) segments.
+        segments: Of the B rows.
+    """
+
+    devices: AutoregressiveDevices
+    segments: Segments
+
+    def get_actions(self, deterministic: bool = False) -> Tensor:
+        """(B, N) devices, 0 for padding."""
+        chosen = self.devices.get_actions(deterministic)
+        return chosen.gather(1, self.segments.place) * self.segments.mask
+
+    def conditioned_on(self, actions: Tensor) -> UnitCategorical:
+        """The distribution of (B, N) devices; a segment's device is that of its first unit."""
+        place, mask, begin = self.segments.place, self.segments.mask, self.segments.begin
+        likelihood = self.devices.conditioned_on(actions.gather(1, begin))
+        index = place[..., None].expand(-1, -1, likelihood.log_probs.shape[2])
+        units = torch.arange(place.shape[1], device=place.device)
+        first = begin.gather(1, place).where(mask, units)
+        return UnitCategorical(
+            likelihood.log_probs.gather(1, index), (first == units) & mask, first
+        )
+
+    def restricted_to(self, allowed: Tensor) -> SegmentDevices:
+        """The distribution with only the devices that a (B, N, D) bool mask allows."""
+        shared = self.segments.share_allowed(allowed)
+        return replace(self, devices=self.devices.restricted_to(shared))

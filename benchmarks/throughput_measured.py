@@ -1,0 +1,284 @@
+"""Requests a second: a plan of two stages on two one-thread CPU devices against one device."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from math import ceil
+from pathlib import Path
+from time import perf_counter, process_time, thread_time
+from typing import Any
+
+import numpy as np
+import openvino as ov
+
+from placement_gym.arrays import FloatArray, IntArray
+from placement_gym.backends.measured.backend import MeasuredBackend
+from placement_gym.backends.measured.build import build_measured_backend
+from placement_gym.backends.measured.hetero import Partition, compile_partition
+from placement_gym.backends.measured.profile import load_or_measure
+from placement_gym.backends.measured.throughput import InFlight
+from placement_gym.backends.measured.timing_protocol import FOR_FITTING
+from placement_gym.devices import PRESETS, DeviceSpec, register
+from placement_gym.pipeline.inputs import InputReader
+from placement_gym.pipeline.stage import Stage, compile_stages
+from placement_gym.solvers.loads import find_largest_load_ms
+from placement_gym.solvers.pipelines.pipeline import exact_pipeline
+
+PAIR = PRESETS["cpu-testbed-pair"]
+PINNED = tuple(replace(spec, properties={"ENABLE_CPU_PINNING": True}) for spec in PAIR)
+WHOLE = DeviceSpec("CPU_WHOLE", plugin="CPU", threads=2, properties={"NUM_STREAMS": 2})
+BEST = "one device, two streams"
+"""What the plan has to beat: both cores, each with a stream."""
+Arm = Callable[[], float]
+Measured = tuple[list[str], FloatArray]
+CORE_ARMS = (
+    "one device, one thread",
+    BEST,
+    "Pipeline, 2",
+    "Pipeline, 3",
+    "HETERO queue, 2 in flight",
+)
+"""Beginnings of the names that ``--few`` keeps."""
+
+
+class Arms:
+    """Compiles every arm of a model once.
+
+    Args:
+        backend: Of the model on ``PAIR``.
+        split: (n_units,) the plan.
+        window: Results that are timed at a stretch.
+    """
+
+    def __init__(self, backend: MeasuredBackend, split: IntArray, window: int) -> None:
+        self.backend, self.window = backend, window
+        self.graph = backend.problem.units.graph
+        self.split = split[backend.problem.units.of_operator]
+        register(backend.core, [*PAIR, WHOLE])
+
+    def compile(self) -> dict[str, Arm]:
+        """Name -> what times one window of it, in ms a result."""
+        alone = np.zeros(len(self.graph), dtype=np.int64)
+        found: dict[str, Arm] = {
+            "one device, one thread": self.pipeline(alone, PAIR[:1], 2, 2),
+            BEST: self.pipeline(alone, [WHOLE], 2, 2),
+            f"{BEST}, 4 requests": self.pipeline(alone, [WHOLE], 4, 4),
+        }
+        for requests in (1, 2, 3, 4):
+            found[f"Pipeline, {requests} in flight"] = self.pipeline(self.split, PAIR, requests)
+        if not self.backend.stateful:
+            found |= {
+                f"HETERO queue, {requests} in flight": self.queue(PAIR, requests)
+                for requests in (1, 2, 3)
+            }
+            found["HETERO queue, 2 in flight, pinned"] = self.queue(PINNED, 2)
+        return found
+
+    def processor_ms(self, repeats: int) -> tuple[float, list[float]]:
+        """Median processor time of a request on one thread, and in each stage of the plan.
+
+        One-thread devices compute in the thread that asks, so that it is the same whatever else the
+        machine does, but for its caches.
+        """
+        alone = self.in_flight(np.zeros_like(self.split), PAIR[:1], 1)
+        plan = self.in_flight(self.split, PAIR, 1)
+        spent: dict[str, list[float]] = {}
+        for number, one in enumerate((alone, plan)):
+            for stage in one.stages:
+                spent[f"{number} {stage.name}"] = []
+                stage.run = count_processor_time(stage, spent[f"{number} {stage.name}"])
+        for _ in range(repeats):
+            for one in (alone, plan):
+                for times in spent.values():
+                    times.append(0.0)
+                one.run()
+        whole, *stages = (
+            1e3 * float(np.median([seconds for seconds in times if seconds]))
+            for times in spent.values()
+        )
+        return whole, stages
+
+    def pipeline(
+        self, placed: IntArray, specs: Sequence[DeviceSpec], requests: int, workers: int = 1
+    ) -> Arm:
+        in_flight = self.in_flight(placed, specs, requests)
+        for stage in in_flight.stages:
+            stage.workers = workers
+        return partial(in_flight.time_window, self.window)
+
+    def in_flight(self, placed: IntArray, specs: Sequence[DeviceSpec], requests: int) -> InFlight:
+        backend = self.backend
+        stages, ports = compile_stages(
+            backend.core, backend.model, self.graph, placed, specs, requests
+        )
+        reader = InputReader(backend.model)
+        found = InFlight(stages, ports, reader, backend.steps, backend.stateful, lambda step: None)
+        found.check(backend.tolerance)
+        return found
+
+    def queue(self, specs: Sequence[DeviceSpec], requests: int) -> Arm:
+        """HETERO's own submodels, and OpenVINO's own queue of requests."""
+        backend = self.backend
+        partition = Partition.of(self.graph, self.split, specs, alias=False)
+        compiled = compile_partition(backend.core, backend.model, self.graph, partition)
+        inputs = dict(enumerate(backend.steps[0]))
+        timed = requests * ceil(self.window / requests)
+
+        def time_window() -> float:
+            ends: list[float] = []
+            queue = ov.AsyncInferQueue(compiled, requests)
+            queue.set_callback(lambda *_: ends.append(perf_counter()))
+            for _ in range(timed + 2 * requests):
+                queue.start_async(inputs)
+            queue.wait_all()
+            ends.sort()
+            return (ends[requests - 1 + timed] - ends[requests - 1]) / timed * 1e3
+
+        return time_window
+
+
+def count_processor_time(stage: Stage, spent: list[float]) -> Callable[..., None]:
+    """``stage.run``, which adds the seconds of its thread to the last entry of ``spent``."""
+    run = stage.run
+
+    def counted(*arguments: Any) -> None:
+        started = thread_time()
+        run(*arguments)
+        spent[-1] += thread_time() - started
+
+    return counted
+
+
+def time_in_turn(arms: Sequence[Arm], rounds: int) -> FloatArray:
+    """(n_arms, rounds, 2) ms a result, and cores that the process kept busy, in alternating order.
+
+    What others do on the machine slows all arms alike; cores tell whether stages overlapped.
+    """
+    samples = np.empty((len(arms), rounds, 2))
+    for round_ in range(rounds):
+        for index in range(len(arms)) if round_ % 2 == 0 else reversed(range(len(arms))):
+            wall_s, cpu_s = perf_counter(), process_time()
+            ms = arms[index]()
+            wall_s, cpu_s = perf_counter() - wall_s, process_time() - cpu_s
+            samples[index, round_] = ms, cpu_s / wall_s
+    return samples
+
+
+def measure(arms: Arms, rounds: int, compilations: int, few: bool) -> Iterator[Measured]:
+    """After each compilation the names, and (n_arms, compilations, rounds, 2) samples so far."""
+    samples = []
+    for _ in range(compilations):
+        compiled = arms.compile()
+        if few:
+            compiled = {name: arm for name, arm in compiled.items() if name.startswith(CORE_ARMS)}
+        for arm in compiled.values():
+            arm()
+        with arms.backend.lock():
+            samples.append(time_in_turn(list(compiled.values()), rounds))
+        yield list(compiled), np.stack(samples, axis=1)
+
+
+def summarize(
+    names: Sequence[str], samples: FloatArray, facts: dict[str, Any]
+) -> list[dict[str, Any]]:
+    """A row for each arm."""
+    ms, cores = samples[..., :1], samples[..., 1]
+    alone, best = ms[0], ms[names.index(BEST)]
+    return [
+        {
+            **facts,
+            "arm": name,
+            "requests_per_s": 1e3 / float(np.median(times)),
+            "cores": float(np.median(busy)),
+            "ratio_to_one_thread": ratio(alone, times),
+            "noise_to_one_thread": noise(alone, times),
+            "ratio_to_two_streams": ratio(best, times),
+            "noise": noise(best, times),
+            "ms": times[..., 0].tolist(),
+        }
+        for name, times, busy in zip(names, ms, cores, strict=True)
+    ]
+
+
+def ratio(reference: FloatArray, candidate: FloatArray) -> float:
+    """Median over rounds of the ratio of rates, each round interleaved."""
+    return float(np.median(reference / candidate))
+
+
+def noise(reference: FloatArray, candidate: FloatArray) -> float:
+    """Half-width of its 95 % interval, by resampling the rounds."""
+    ratios = (reference / candidate).ravel()
+    drawn = np.random.default_rng(0).choice(ratios, (2000, len(ratios)))
+    low, high = np.percentile(np.median(drawn, axis=1), [2.5, 97.5])
+    return float(high - low) / 2
+
+
+def show(rows: Sequence[dict[str, Any]]) -> None:
+    for row in rows:
+        print(
+            f"{row['arm']:36s} {row['requests_per_s']:8.2f} a second   {row['cores']:.2f} cores   "
+            f"{row['ratio_to_one_thread']:.2f} +- {row['noise_to_one_thread']:.2f} x one thread   "
+            f"{row['ratio_to_two_streams']:.2f} +- {row['noise']:.2f} x two streams",
+            flush=True,
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--model", default="resnet")
+    parser.add_argument("--scenario", help="of a model with state, as in chat-16-8")
+    parser.add_argument("--rounds", type=int, default=6, help="windows of each compilation")
+    parser.add_argument("--compilations", type=int, default=3, help="0: processor times alone")
+    parser.add_argument("--window", type=int, default=8, help="results timed at a stretch")
+    parser.add_argument("--repeats", type=int, default=20, help="requests for processor times")
+    parser.add_argument("--few", action="store_true", help="only the arms that decide")
+    parser.add_argument("--out", help="file of rows, .jsonl")
+    options = parser.parse_args()
+    backend: Any = build_measured_backend(
+        options.model, PAIR, "fused", isolate=False, scenario=options.scenario
+    )
+    costs = load_or_measure(backend.with_protocol(FOR_FITTING), quick=True)
+    problem = backend.problem
+    split = exact_pipeline(problem, costs)
+    alone_ms, load_ms = (
+        find_largest_load_ms(problem, costs, placed) for placed in (problem.single(0), split)
+    )
+    predicted = alone_ms / load_ms
+    print(
+        f"{options.model}: predicted {alone_ms:.2f} ms on one thread, {load_ms:.2f} ms a result "
+        f"of the plan, ratio {predicted:.2f}",
+        flush=True,
+    )
+    facts = {
+        "model": options.model,
+        "scenario": options.scenario,
+        "predicted_alone_ms": alone_ms,
+        "predicted_plan_ms": load_ms,
+    }
+    arms = Arms(backend, split, options.window)
+    whole_ms, stages_ms = arms.processor_ms(options.repeats)
+    print(
+        f"processor time: {whole_ms:.2f} ms on one thread, stages "
+        f"{', '.join(f'{ms:.2f}' for ms in stages_ms)} ms, ratio {whole_ms / max(stages_ms):.2f}",
+        flush=True,
+    )
+    facts |= {"processor_alone_ms": whole_ms, "processor_stages_ms": stages_ms}
+    write(options.out, [facts])
+    for names, samples in measure(arms, options.rounds, options.compilations, options.few):
+        print(f"{samples.shape[1]} of {options.compilations} compilations")
+        rows = summarize(names, samples, facts)
+        show(rows)
+        write(options.out, rows)
+
+
+def write(path: str | None, rows: Sequence[dict[str, Any]]) -> None:
+    if path:
+        Path(path).write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,263 @@
+"""Throughput: placements run as pipelines, single devices with the streams that suit them best."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from math import ceil
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from placement_gym.arrays import IntArray
+from placement_gym.backends.failures import EngineFailureError, Kind
+from placement_gym.backends.measured.candidate import Candidate, Compilation
+from placement_gym.backends.measured.hetero import CompileError
+from placement_gym.backends.measured.inferences import Beat, Inputs, Outputs
+from placement_gym.backends.measured.outputs import compare_outputs
+from placement_gym.backends.measured.timing import Samples
+from placement_gym.devices import DeviceSpec, usable_cores
+from placement_gym.pipeline.cutting import Port
+from placement_gym.pipeline.executor import StageExecutor
+from placement_gym.pipeline.inputs import InputReader
+from placement_gym.pipeline.stage import Stage, compile_stages, count_streams
+from placement_gym.problem import Problem
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    import openvino as ov
+
+TUNING_WINDOWS = 4
+"""Windows of each number of streams and requests that a single device is tried with."""
+MAX_STREAMS = {"GPU": 2, "NPU": 1}
+"""Of a device whose threads are not ours to count."""
+
+
+@dataclass(frozen=True)
+class InFlight:
+    """Several requests of a placement in flight; see ``Inferences``.
+
+    Attributes:
+        stages: Of the placement.
+        ports: (n_outputs,) the stage and its output that each output of the model is.
+        reader: Reads the inputs of the model.
+        steps: (n_inferences,) inputs of each inference of a request; several with state.
+        stateful: Whether the model keeps state.
+        beat: Called as each inference begins.
+    """
+
+    stages: Sequence[Stage]
+    ports: Sequence[Port]
+    reader: InputReader
+    steps: Sequence[Inputs]
+    stateful: bool
+    beat: Beat
+
+    @property
+    def requests(self) -> int:
+        """The maximum number of requests in flight."""
+        return len(self.stages[0].requests)
+
+    def execute(self) -> StageExecutor:
+        return StageExecutor(self.stages, self.ports, self.reader, self.stateful)
+
+    def submit(self, executor: StageExecutor) -> Future[Any]:
+        if self.stateful:
+            return executor.submit_sequence(map(self.begin, self.steps))
+        return executor.submit(self.begin(self.steps[0]))
+
+    def begin(self, inputs: Inputs) -> Inputs:
+        """The inputs of an inference that is about to begin."""
+        self.beat("an inference")
+        return inputs
+
+    def run(self) -> None:
+        """Run one request."""
+        with self.execute() as executor:
+            self.submit(executor).result()
+
+    def outputs(self) -> Outputs:
+        """Those of one request."""
+        with self.execute() as executor:
+            return self.flatten(self.submit(executor))
+
+    def flatten(self, future: Future[Any]) -> Outputs:
+        found = future.result()
+        return [array for step in found for array in step] if self.stateful else list(found)
+
+    def check(self, limit: float) -> None:
+        """Raise if requests in flight do not all give the same.
+
+        Raises:
+            EngineFailureError: They differ by more than ``limit`` relative.
+        """
+        with self.execute() as executor:
+            futures = [self.submit(executor) for _ in range(2 * self.requests)]
+            first, *others = [self.flatten(future) for future in futures]
+        for other in others:
+            difference = compare_outputs(other, first, limit)
+            if difference:
+                raise EngineFailureError(Kind.INFEASIBLE, f"requests in flight: {difference}")
+
+    def time_window(self, window: int) -> float:
+        """Milliseconds between two results while ``requests`` are in flight.
+
+        Neither the time until the pipeline is full counts nor that in which it empties.
+
+        Args:
+            window: Results that are timed, rounded up to a multiple of ``requests``.
+        """
+        timed = self.requests * ceil(window / self.requests)
+        ends: list[float] = []
+        with self.execute() as executor:
+            futures = []
+            for _ in range(timed + 2 * self.requests):
+                future = self.submit(executor)
+                future.add_done_callback(lambda _: ends.append(perf_counter()))
+                futures.append(future)
+            for future in futures:
+                future.result()
+        ends.sort()
+        first = self.requests - 1
+        return (ends[first + timed] - ends[first]) / timed * 1e3
+
+    def phases_ms(self) -> tuple[float, float] | None:
+        return None
+
+    def forget(self) -> None:
+        pass
+
+
+def time_windows(arms: Sequence[Callable[[], float]], repeats: int) -> Samples:
+    """Time a window of every arm in turn, in alternating order, an even number of times.
+
+    Args:
+        arms: Each times one window and returns ms.
+        repeats: Windows of each arm, rounded up to an even number; at least 2.
+
+    Returns:
+        (n_arms, n_blocks, 1) milliseconds.
+    """
+    n_blocks = 2 * ceil(repeats / 2)
+    samples = np.empty((len(arms), n_blocks, 1))
+    for block in range(n_blocks):
+        for arm in range(len(arms)) if block % 2 == 0 else reversed(range(len(arms))):
+            samples[arm, block] = arms[arm]()
+    return samples
+
+
+class PipelineCompiler:
+    """Compiles placements as pipelines.
+
+    Args:
+        core: Knows the devices of ``problem``.
+        model: As ``models.load`` returns it.
+        problem: Units of ``model``, and devices.
+        steps: Inputs of each inference of a request.
+        stateful: Whether the model keeps state.
+        limit: Largest relative difference of outputs.
+        beat: Called with the name of each step as it begins.
+    """
+
+    def __init__(
+        self,
+        core: ov.Core,
+        model: ov.Model,
+        problem: Problem,
+        steps: Sequence[Inputs],
+        stateful: bool,
+        limit: float,
+        beat: Beat,
+    ) -> None:
+        self.core, self.model, self.problem = core, model, problem
+        self.steps, self.stateful, self.limit, self.beat = steps, stateful, limit, beat
+        self.reader = InputReader(model)
+        self.best: dict[int, tuple[int, int]] = {}
+
+    def compile(self, assignment: IntArray, requests: int | None, window: int) -> Candidate:
+        """Compile a placement, run it with all requests in flight and compare their outputs.
+
+        Args:
+            assignment: (n_units,) device indices.
+            requests: In flight, of a placement on several devices; None is one more than stages.
+            window: Results timed at a stretch, where the best streams have to be found.
+        """
+        started = perf_counter()
+        devices = sorted(set(assignment.tolist()))
+        if len(devices) == 1:
+            in_flight, streams = self.compile_alone(devices[0], window)
+        else:
+            specs = self.problem.devices
+            in_flight = self.build(assignment, specs, requests)
+            streams = max(count_streams(specs[device]) for device in devices)
+        compile_s = perf_counter() - started
+        in_flight.check(self.limit)
+        return Candidate(
+            in_flight,
+            Compilation(
+                len(in_flight.stages),
+                len(in_flight.stages),
+                *self.problem.traffic(assignment),
+                tuple(self.problem.memory_bytes(assignment).tolist()),
+                compile_s,
+                requests=in_flight.requests,
+                streams=streams,
+            ),
+        )
+
+    def build(
+        self, assignment: IntArray, specs: Sequence[DeviceSpec], requests: int | None
+    ) -> InFlight:
+        self.beat("compiling")
+        units = self.problem.units
+        stages, ports = compile_stages(
+            self.core, self.model, units.graph, assignment[units.of_operator], specs, requests
+        )
+        return InFlight(stages, ports, self.reader, self.steps, self.stateful, self.beat)
+
+    def compile_alone(self, device: int, window: int) -> tuple[InFlight, int]:
+        """A device alone with the streams and requests that give it most results a second.
+
+        Returns:
+            It; and its number of streams.
+        """
+        if device not in self.best:
+            self.best[device] = self.find_best(device, window)
+        streams, requests = self.best[device]
+        return self.build_alone(device, streams, requests), streams
+
+    def find_best(self, device: int, window: int) -> tuple[int, int]:
+        """The best of ``list_streams``, each with as many requests and with twice as many."""
+        options: dict[tuple[int, int], InFlight] = {}
+        for streams in list_streams(self.problem.devices[device]):
+            for requests in (streams, 2 * streams):
+                try:
+                    options[streams, requests] = self.build_alone(device, streams, requests)
+                except CompileError:
+                    if not options:
+                        raise
+        for one in options.values():
+            one.run()
+        arms = [lambda one=one: one.time_window(window) for one in options.values()]
+        ms = np.median(time_windows(arms, TUNING_WINDOWS), axis=(1, 2))
+        return list(options)[int(ms.argmin())]
+
+    def build_alone(self, device: int, streams: int, requests: int) -> InFlight:
+        """A device alone; each request has a worker, so that the device has its own queue."""
+        spec = self.problem.devices[device]
+        given = replace(spec, properties={**spec.properties, "NUM_STREAMS": streams})
+        specs = [*self.problem.devices[:device], given, *self.problem.devices[device + 1 :]]
+        in_flight = self.build(self.problem.single(device), specs, requests)
+        for stage in in_flight.stages:
+            stage.workers = requests
+        return in_flight
+
+
+def list_streams(spec: DeviceSpec) -> list[int]:
+    """Numbers of streams to try a device with: powers of two, or the one that it states."""
+    if "NUM_STREAMS" in spec.properties:
+        return [count_streams(spec)]
+    most = MAX_STREAMS.get(spec.kind, spec.threads or usable_cores())
+    return [*(2**power for power in range(most.bit_length()) if 2**power < most), most]

@@ -1,0 +1,122 @@
+"""What other viewers read: a trace of the timeline, and data on the nodes of a model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from placement_gym.view.data import Values
+from placement_gym.view.sources import Scene
+
+US = 1000.0
+"""Microseconds, in which traces count, of a millisecond."""
+
+
+def make_trace(data: Values) -> Values:
+    """The timelines of all placements in Chrome's trace format, which Perfetto opens.
+
+    A placement is a process, a device or a link one of its threads; bars of a link that overlap
+    are in several threads.
+
+    Args:
+        data: What ``make_view_data`` returns.
+    """
+    events = [
+        event
+        for process, placement in enumerate(data["placements"], start=1)
+        for event in list_events(data, placement, process)
+    ]
+    about = {key: data[key] for key in ("model", "costs", "schedule", "cautions")}
+    return {"displayTimeUnit": "ns", "otherData": about, "traceEvents": events}
+
+
+def list_events(data: Values, placement: Values, process: int) -> Iterator[Values]:
+    """The events of one placement, with the names of their process and threads."""
+    yield name_thread("process_name", f"{process}. {placement['label']}", process)
+    names = [device["name"] for device in data["devices"]]
+    runs, transfers = placement["runs"], placement["transfers"]
+    device = [placement["device"][unit] for unit in runs["unit"]]
+    links = [*zip(transfers["source"], transfers["target"], strict=True)]
+    lanes: dict[str, tuple[Values, list[int]]] = {
+        name: (runs, [bar for bar, at in enumerate(device) if at == index])
+        for index, name in enumerate(names)
+    }
+    for source, target in sorted(set(links)):
+        bars = [bar for bar, link in enumerate(links) if link == (source, target)]
+        lanes[f"{names[source]} to {names[target]}"] = transfers, bars
+    thread = 0
+    for title, (columns, bars) in lanes.items():
+        parts = separate(columns, bars) or [[]]
+        for number, part in enumerate(parts, start=1):
+            thread += 1
+            shown = title if len(parts) == 1 else f"{title}, {number}"
+            yield name_thread("thread_name", shown, process, thread)
+            for bar in part:
+                yield describe_bar(data, columns, bar, process, thread)
+
+
+def name_thread(kind: str, name: str, process: int, thread: int = 0) -> Values:
+    """A name of a process or a thread."""
+    return {"name": kind, "ph": "M", "pid": process, "tid": thread, "args": {"name": name}}
+
+
+def describe_bar(data: Values, columns: Values, bar: int, process: int, thread: int) -> Values:
+    """A bar as a complete event, with what is known of its unit or tensor."""
+    units, unit = data["units"], columns["unit"][bar]
+    known: dict[str, Any] = {
+        "unit": units["name"][unit],
+        "type": units["type"]["texts"][units["type"]["index"][unit]],
+        "shape": units["shape"]["texts"][units["shape"]["index"][unit]],
+    }
+    if "bytes" in columns:
+        known["bytes"] = columns["bytes"][bar]
+    return {
+        "name": units["name"][unit],
+        "cat": "transfer" if "bytes" in columns else "unit",
+        "ph": "X",
+        "ts": US * columns["start"][bar],
+        "dur": US * columns["ms"][bar],
+        "pid": process,
+        "tid": thread,
+        "args": known,
+    }
+
+
+def separate(columns: Values, bars: Sequence[int]) -> list[list[int]]:
+    """Bars in as few lanes as hold them without overlaps, by start."""
+    lanes: list[list[int]] = []
+    ends: list[float] = []
+    for bar in sorted(bars, key=lambda bar: columns["start"][bar]):
+        start = columns["start"][bar]
+        slack = 1e-6 * (1.0 + start)
+        lane = next((i for i, end in enumerate(ends) if end <= start + slack), len(lanes))
+        if lane == len(lanes):
+            lanes.append([])
+            ends.append(0.0)
+        lanes[lane].append(bar)
+        ends[lane] = start + columns["ms"][bar]
+    return lanes
+
+
+def make_node_data(scene: Scene, data: Values, index: int = 0) -> Values:
+    """Each node's time, and its device as a colour, as Google's Model Explorer reads them.
+
+    A unit's time stands at the node that names it; further nodes of the unit have none, so that
+    sums over layers are right.
+
+    Args:
+        scene: What is shown.
+        data: What ``make_view_data`` returns of it.
+        index: Which placement.
+    """
+    units = scene.backend.problem.units
+    devices, placement = data["devices"], data["placements"][index]
+    results: dict[str, Values] = {}
+    for operator, members in enumerate(units.graph.members):
+        colour = devices[placement["device"][units.of_operator[operator]]]["colour"]
+        results |= {node: {"value": 0.0, "bgColor": colour} for node in members}
+    for unit, name in enumerate(units.quotient.names):
+        device = placement["device"][unit]
+        ms = data["units"]["ms"][device][unit]
+        results[name] = {"value": ms, "bgColor": devices[device]["colour"]}
+    return {"results": results}

@@ -1,0 +1,36 @@
+"""The placement that a page shows first, as a picture."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from placement_gym.errors import UserError
+from placement_gym.view.sources import Scene
+
+
+def check_picture_file(path: str | Path) -> None:
+    """Raise unless the file's name says what kind of picture it is.
+
+    Raises:
+        UserError: It ends otherwise.
+    """
+    from placement_gym.plots.style import FORMATS
+
+    if Path(path).suffix.lstrip(".") not in FORMATS:
+        endings = ", ".join(f".{kind}" for kind in FORMATS)
+        raise UserError(f"a picture's name ends with one of {endings}, not {str(path)!r}")
+
+
+def draw_shown(scene: Scene, path: str | Path) -> None:
+    """Draw the first placement of a scene.
+
+    Raises:
+        FileError: The file cannot be written.
+    """
+    from placement_gym.plots.placement import draw_placement
+    from placement_gym.plots.style import save
+
+    shown, problem = scene.placements[0], scene.backend.problem
+    latency_ms = scene.backend.evaluate(shown.assignment).latency_ms
+    title = f"{problem.units.graph.model}, {shown.label}: {latency_ms:.4g} ms (simulated)"
+    save(draw_placement(problem, shown.assignment, title), Path(path), follow=True)

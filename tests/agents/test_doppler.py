@@ -1,0 +1,200 @@
+"""DOPPLER: its graph, its schedule, its teacher, its likelihood, and faults it must not have."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from learned import simulated
+
+from agents.doppler.agent import change, make
+from agents.doppler.doppler import Doppler, Settings
+from agents.doppler.episodes import Rules, compare_with_teacher, compute_likelihood, play
+from agents.doppler.graph import TaskGraph, find_longest, mark_paths
+from agents.doppler.networks import DualPolicy
+from agents.doppler.schedule import Schedules
+from placement_gym.env import DevicePlacementEnv
+from placement_gym.errors import UserError
+from placement_gym.solvers.list_scheduling import critical_path
+
+LIMITED = [
+    {"name": "CPU", "roofline": "CPU"},
+    {"name": "GPU", "roofline": "GPU", "weight_share": 0.4},
+    {"name": "GPU2", "roofline": "GPU", "weight_share": 0.4},
+]
+QUICK = {"imitation": 2, "simulation": 1, "hidden": 8, "rounds": 1}
+
+
+def limited(**kwargs: Any) -> DevicePlacementEnv:
+    return simulated(devices=LIMITED, schedule="list", **kwargs)
+
+
+def graph_of(env: DevicePlacementEnv) -> TaskGraph:
+    return TaskGraph.of(env.problem, env.cost_table())
+
+
+def policy() -> DualPolicy:
+    torch.manual_seed(0)
+    return DualPolicy(8, 1, Settings().n_features)
+
+
+def test_longest_paths_belong_to_their_own_nodes() -> None:
+    """The published code stacks levels in another order than it reads them."""
+    own = np.array([1.0, 2.0, 5.0, 1.0])
+    source, target = np.array([0, 0, 1, 2]), np.array([1, 2, 3, 3])
+    moved = np.array([1.0, 1.0, 1.0, 2.0])
+    down, following = find_longest(own, source, target, moved)
+    assert down.tolist() == [10.0, 4.0, 8.0, 1.0]
+    assert mark_paths(following).to_dense().tolist() == [
+        [1, 0, 1, 1],
+        [0, 1, 0, 1],
+        [0, 0, 1, 1],
+        [0, 0, 0, 1],
+    ]
+    up, _ = find_longest(own, target, source, moved)
+    assert up.tolist() == [1.0, 4.0, 7.0, 10.0]
+
+
+def test_the_teacher_is_list_scheduling_by_the_longest_path() -> None:
+    env = simulated(devices=LIMITED, schedule="list", model="inception")
+    rules = Rules(learned_node=False, learned_device=False)
+    trace = play(policy(), graph_of(env), rules, np.random.default_rng(0), 1)
+    expected = critical_path(env.problem, env.cost_table())
+    assert trace.placement[0].tolist() == expected.tolist()
+
+
+def test_the_own_schedule_counts_waits_for_inputs() -> None:
+    """In the published code a node starts when its device's load ends, whatever it waits for."""
+    env = simulated(devices="cpu+igpu", schedule={"preset": "list", "order": "priority"})
+    graph = graph_of(env)
+    rules = Rules(learned_node=False)
+    trace = play(policy(), graph, rules, np.random.default_rng(0), 8)
+    reached = env.backend.evaluate_batch(trace.placement).speedup
+    expected = env.reference.reference_ms / reached
+    assert trace.length_ms == pytest.approx(expected, rel=1e-6)
+
+
+def test_ties_are_all_marked() -> None:
+    graph = graph_of(limited())
+    trace = play(policy(), graph, Rules(), np.random.default_rng(0), 2)
+    shown = np.where(trace.candidates, graph.down, -np.inf)
+    assert (trace.teacher_node == (trace.candidates & (shown == shown.max(2)[..., None]))).all()
+    assert (trace.teacher_device <= trace.allowed).all()
+    assert trace.teacher_device.any(axis=2).all()
+
+
+def test_nodes_come_after_their_makers_and_placements_fit() -> None:
+    env = limited(model="inception")
+    graph = graph_of(env)
+    trace = play(policy(), graph, Rules(), np.random.default_rng(0), 4)
+    for row in trace.node:
+        place = np.argsort(row)
+        for node, makers in enumerate(graph.maker):
+            assert all(place[maker] < place[node] for maker in makers[makers >= 0])
+    assert all(not env.problem.infeasibility(one) for one in trace.placement)
+
+
+def test_the_likelihood_is_that_of_the_decisions_that_were_taken() -> None:
+    """Sampled as often as it says: nothing off-policy, as with the published argmax."""
+    graph, chooser = graph_of(limited()), policy()
+    rng = np.random.default_rng(0)
+    trace = play(chooser, graph, Rules(), rng, 4000)
+    with torch.no_grad():
+        likelihood = compute_likelihood(chooser, graph, trace)
+    chosen = torch.from_numpy(trace.device[:, 0])
+    nodes = torch.from_numpy(trace.node[:, 0])
+    first = nodes.mode().values
+    said = likelihood.device[nodes == first][0, 0].exp()
+    counted = torch.bincount(chosen[nodes == first], minlength=3) / (nodes == first).sum()
+    assert (said - counted).abs().max() < 0.04
+    assert likelihood.of(trace, Rules()).max() <= 1e-6
+
+
+def test_forced_episodes_follow_their_placement() -> None:
+    env = limited()
+    forced = np.zeros((1, env.problem.n_units), dtype=np.int64)
+    trace = play(policy(), graph_of(env), Rules(), np.random.default_rng(0), 2, forced)
+    assert trace.placement[2].tolist() == forced[0].tolist()
+
+
+def test_imitation_lowers_the_loss_and_reaches_every_weight() -> None:
+    agent = make(limited(), 0, **QUICK)
+    before = loss_of(agent)
+    silent = set(dict(agent.policy.named_parameters()))
+    for name, weight in agent.policy.named_parameters():
+        weight.register_post_accumulate_grad_hook(
+            lambda p, name=name: silent.discard(name) if p.grad.abs().sum() > 0 else None
+        )
+    agent.settings = change(agent.settings, {"imitation": 20})
+    agent.imitate_teacher()
+    assert loss_of(agent) < before
+    assert not silent
+
+
+def loss_of(agent: Doppler) -> float:
+    trace = play(agent.policy, agent.graph, Rules(), np.random.default_rng(1), 8)
+    with torch.no_grad():
+        likelihood = compute_likelihood(agent.policy, agent.graph, trace)
+        return float(compare_with_teacher(likelihood, trace, "mean"))
+
+
+def test_only_the_last_stage_evaluates() -> None:
+    env = limited()
+    agent = make(env, 0, **QUICK)
+    agent.imitate_teacher()
+    agent.learn_on_own_schedule()
+    assert agent.evaluations == 0
+    agent.learn(25)
+    assert agent.evaluations == 25
+
+
+def test_a_policy_is_kept_without_its_graph(tmp_path: Path) -> None:
+    agent = make(limited(), 0, **QUICK)
+    agent.learn(10)
+    agent.save(tmp_path / "policy.safetensors")
+    again = make(limited(), 1, checkpoint=tmp_path / "policy.safetensors")
+    assert again.assignment.tolist() == agent.assignment.tolist()
+    other = make(limited(model="inception"), 1, checkpoint=tmp_path / "policy.safetensors")
+    assert len(other.assignment) == other.problem.n_units
+
+
+def test_a_file_of_other_features_is_refused(tmp_path: Path) -> None:
+    make(limited(), 0, own_features=False, **QUICK).save(tmp_path / "policy.safetensors")
+    with pytest.raises(UserError, match="train it again"):
+        make(limited(), 0, checkpoint=tmp_path / "policy.safetensors")
+
+
+def test_unknown_settings_are_refused() -> None:
+    with pytest.raises(TypeError, match="colour"):
+        make(limited(), 0, colour=1)
+
+
+def test_the_papers_numbers() -> None:
+    agent = make(limited(), 0, preset="paper", hidden=8, rounds=1)
+    settings = agent.settings
+    assert (settings.imitation, settings.simulation) == (2000, 2000)
+    assert (settings.learning_rate, settings.gradient_rate) == (1e-3, 1e-4)
+    assert (settings.uniform, settings.discount, settings.rows) == ((1.0, 0.2, 0.2), 0.99, 1)
+    assert agent.proposals is None
+
+
+@pytest.mark.slow
+def test_it_finds_the_optimum_of_the_toy() -> None:
+    env = simulated()
+    agent = make(env, 0, start="random")
+    agent.learn(400)
+    best = max(
+        env.backend.evaluate(np.array([int(c) for c in f"{code:07b}"])).speedup
+        for code in range(128)
+    )
+    assert agent.best_speedup == pytest.approx(best)
+    assert env.backend.evaluate(agent.assignment).speedup == pytest.approx(best)
+
+
+def test_schedules_start_empty() -> None:
+    graph = graph_of(limited())
+    schedules = Schedules(graph, 2, room=True)
+    assert schedules.candidates[0].tolist() == (graph.maker < 0).all(axis=1).tolist()

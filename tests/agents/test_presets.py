@@ -1,0 +1,172 @@
+"""What the presets of published agents share: limits, room, starts, and the papers' forms."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from learned import simulated
+
+from agents.common.checkpoint import restore, save
+from agents.placeto.agent import make as make_placeto
+from agents.post.agent import make as make_post
+from agents.post.policy import average_runs, draw_runs
+from agents.rnn.agent import make as make_rnn
+from agents.rnn.agent import make_hierarchical
+from agents.rnn.hdp import prefer_runs
+from agents.rnn.segments import Segments, count_segments
+from agents.search.starts import propose_starts
+from placement_gym.env import DevicePlacementEnv
+from placement_gym.episode import play_episode
+from placement_gym.errors import UserError
+from placement_gym.placement import Placement
+
+SMALL = {"policy": {"hidden": 16, "decoder": 16}}
+ALL_AT_ONCE = {"rnn": make_rnn, "hdp": make_hierarchical, "post": make_post}
+LIMITED = [
+    {"name": "CPU", "roofline": "CPU"},
+    {"name": "GPU", "roofline": "GPU", "weight_share": 0.4},
+]
+
+
+def limited(**kwargs: Any) -> DevicePlacementEnv:
+    return simulated(devices=LIMITED, **kwargs)
+
+
+def make(name: str, env: DevicePlacementEnv, **kwargs: Any) -> Any:
+    small = {} if name == "post" or kwargs.get("preset") == "paper" else SMALL
+    return ALL_AT_ONCE[name](env, 0, **small, **kwargs)
+
+
+@pytest.mark.parametrize("name", ALL_AT_ONCE)
+def test_every_sample_and_the_prediction_fit(name: str) -> None:
+    env = limited()
+    agent, seen = make(name, env, start="random"), []
+    agent.env.envs.env.backend = Recorder(env.backend, seen)
+    agent.learn(20)
+    assert len(seen) == 20
+    assert all(not env.problem.infeasibility(one) for one in seen)
+    assert play_episode(env, agent)["feasible"]
+
+
+class Recorder:
+    """A backend that keeps what it evaluates."""
+
+    def __init__(self, inner: Any, seen: list[Any]) -> None:
+        self.inner, self.seen = inner, seen
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+    def evaluate_batch(self, assignments: Any) -> Any:
+        self.seen += list(assignments)
+        return self.inner.evaluate_batch(assignments)
+
+
+@pytest.mark.parametrize("name", ["rnn", "post"])
+def test_heuristics_are_evaluated_first(name: str) -> None:
+    env = limited()
+    agent, seen = make(name, env, start="quick"), []
+    if name == "rnn":
+        agent.policy.greedy_first = False
+    agent.env.envs.env.backend = Recorder(env.backend, seen)
+    agent.learn(10)
+    starts = propose_starts(env, "quick")
+    assert starts is not None
+    fitting = [one for one in starts if not env.problem.infeasibility(one)]
+    for start in fitting[:10]:
+        assert any(np.array_equal(start, one) for one in seen)
+
+
+def test_the_papers_form_sees_neither_times_nor_limits() -> None:
+    names = [key for key, _ in make("rnn", limited(), preset="paper").policy.named_parameters()]
+    assert not any(key.startswith("pairs") for key in names)
+    post = make("post", limited(), preset="paper").policy
+    assert not post.draws_runs
+    assert not post.keeps_room
+    assert not bool(post.logits.any())
+    assert not make_placeto(limited(), 0, preset="paper").policy.switches["room"]
+
+
+def test_a_checkpoint_of_another_preset_is_refused_with_the_remedy(tmp_path: Path) -> None:
+    save(
+        make("rnn", limited(), preset="paper", policy={"hidden": 16, "decoder": 16}), tmp_path / "m"
+    )
+    with pytest.raises(UserError, match="settings"):
+        restore(make("rnn", limited()), tmp_path / "m")
+
+
+def test_segments_grow_from_few_to_single_units() -> None:
+    counts = [count_segments(100, remaining) for remaining in (1.0, 0.75, 0.5, 0.0)]
+    assert counts == [8, 28, 100, 100]
+    mask = torch.arange(7)[None] < torch.tensor([[5], [7]])
+    segments = Segments.of(mask, 0.0)
+    assert segments.place.tolist() == [[0, 1, 2, 3, 4, 0, 0], [0, 1, 2, 3, 4, 5, 6]]
+    coarse = Segments(
+        torch.tensor([[0, 0, 1, 1]]),
+        torch.ones(1, 4, dtype=torch.bool),
+        torch.ones(1, 2, dtype=torch.bool),
+        torch.tensor([[0, 2]]),
+    )
+    values = torch.tensor([[[1.0], [3.0], [5.0], [5.0]]])
+    assert coarse.mean(values)[..., 0].tolist() == [[2.0, 5.0]]
+    allowed = torch.tensor([[[True, True], [True, False], [True, True], [True, True]]])
+    assert coarse.share_allowed(allowed).tolist() == [[[True, False], [True, True]]]
+
+
+def test_groups_begin_as_runs() -> None:
+    logits = prefer_runs(torch.ones(1, 40, dtype=torch.bool), n_groups=20, remaining=1.0)
+    best = logits.argmax(dim=2)[0]
+    assert best.tolist() == sorted(best.tolist())
+    assert len(best.unique()) == 8
+
+
+def test_runs_share_their_mean() -> None:
+    torch.manual_seed(0)
+    mask = torch.arange(30)[None] < 25
+    leaders = [draw_runs(mask) for _ in range(20)]
+    sizes = {len(leader[mask].unique()) for leader in leaders}
+    assert len(sizes) > 5
+    assert all((leader <= torch.arange(30)).all() for leader in leaders)
+    assert all((leader[~mask] == torch.arange(30)[25:]).all() for leader in leaders)
+    logits = torch.tensor([[[0.0, 2.0], [4.0, 0.0], [1.0, 1.0]]])
+    found = average_runs(logits, torch.tensor([[0, 0, 2]]))
+    assert found.tolist() == [[[2.0, 1.0], [2.0, 1.0], [1.0, 1.0]]]
+
+
+def test_post_keeps_its_best_placements_for_the_next_population() -> None:
+    agent = make_post(simulated(), 0, start="random", population=10, elite=0.2)
+    agent.learn(10)
+    first = [value for value, _ in agent.kept]
+    agent.learn(10, reset_num_timesteps=False)
+    assert len(first) == 2
+    assert agent.kept[0][0] >= first[0]
+
+
+def test_placeto_moves_units_only_where_there_is_room() -> None:
+    env = limited()
+    agent = make_placeto(env, 0, start="first", policy={"stay": 0.0})
+    agent.learn(3 * env.problem.n_units)
+    action, _ = agent.predict(env.reset()[0], deterministic=False)
+    assert not env.problem.infeasibility(action)
+
+
+def test_placeto_starts_from_the_best_of_heuristics() -> None:
+    env = limited()
+    agent = make_placeto(env, 0)
+    start = agent.env.reset()["placement"][0]
+    proposed = propose_starts(env, "heuristics")
+    assert proposed is not None
+    speedup, feasible = env.backend.evaluate_batch(proposed)
+    reached = env.backend.evaluate(start).speedup
+    assert reached == pytest.approx(speedup[feasible].max())
+
+
+def test_a_start_may_be_a_file(tmp_path: Path) -> None:
+    env = limited()
+    Placement.of(env.problem, np.zeros(env.problem.n_units, dtype=np.int64)).save(tmp_path / "p")
+    agent = make("post", env, start=str(tmp_path / "p"))
+    assert len(agent.policy.proposals) == 1

@@ -1,0 +1,68 @@
+"""Weights by name and from files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import pytest
+import torch
+
+import agents
+from agents.common.weights import save_weights, shipped_names
+from placement_gym import play_episode
+from placement_gym.errors import UserError
+
+SHIPPED = {"hsdag": 1.19, "placeto": 1.12}
+"""Agents with weights, and the least speed-up over the best single device on their problem."""
+PRESETS = {"hsdag": "search", "placeto": "paper"}
+"""What the weights were trained with."""
+NAME = "inception-hsdag-paper"
+
+
+def toy() -> gym.Env[Any, Any]:
+    return gym.make("placement_gym:DevicePlacementSim-v0", model="tiny", devices="hsdag-paper")
+
+
+def weights_of(model: Any) -> torch.Tensor:
+    return torch.cat([tensor.flatten() for tensor in model.policy.state_dict().values()])
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_shipped_weights_are_loaded_by_name_for_any_graph(name: str) -> None:
+    env = toy()
+    preset = PRESETS[name]
+    trained = [
+        weights_of(agents.make(name, env, seed, preset=preset, weights=NAME)) for seed in (0, 1)
+    ]
+    assert torch.equal(*trained)
+    assert not torch.equal(trained[0], weights_of(agents.make(name, env, preset=preset)))
+    assert shipped_names(Path(agents.__file__).parent / name) == [NAME]
+
+
+def test_weights_are_saved_and_loaded_from_a_file(tmp_path: Path) -> None:
+    env, file = toy(), tmp_path / "mine.safetensors"
+    model = agents.make("placeto", env, 3)
+    save_weights(model, file, {"evaluations": 0})
+    assert torch.equal(weights_of(agents.make("placeto", env, weights=file)), weights_of(model))
+
+
+def test_wrong_weights_are_refused_with_the_remedy(tmp_path: Path) -> None:
+    env, file = toy(), tmp_path / "mine.safetensors"
+    with pytest.raises(UserError, match="did you mean 'inception-hsdag-paper'"):
+        agents.make("placeto", env, weights="inception-hsdag")
+    save_weights(agents.make("placeto", env), file, {})
+    with pytest.raises(UserError, match=r"mine\.safetensors has no weights of this policy"):
+        agents.make("hsdag", env, weights=file)
+    file.write_text("nothing")
+    with pytest.raises(UserError, match="not a safetensors file"):
+        agents.make("hsdag", env, weights=file)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SHIPPED)
+def test_shipped_weights_place_their_problem_without_evaluations(name: str) -> None:
+    env = gym.make("placement_gym:DevicePlacementSim-v0", model="inception", devices="hsdag-paper")
+    info = play_episode(env, agents.make(name, env, preset=PRESETS[name], weights=NAME))
+    assert info["speedup_vs_best_single"] > SHIPPED[name]

@@ -1,0 +1,102 @@
+"""What other viewers read of a placement."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from fakes import diamond_backend
+
+from placement_gym.backends.simulated.backend import SimulatedBackend
+from placement_gym.backends.simulated.build import build_simulated_problem
+from placement_gym.cli.main import main
+from placement_gym.costs.semantics import PRESETS
+from placement_gym.placement import Placement
+from placement_gym.view.data import make_view_data
+from placement_gym.view.exports import make_node_data, make_trace, separate
+from placement_gym.view.sources import Scene, Shown
+
+
+@pytest.fixture
+def scene() -> Scene:
+    split = np.array([0, 0, 1, 1])
+    return Scene(diamond_backend(), (Shown("split", split), Shown("alone", split * 0)))
+
+
+def test_a_trace_has_every_bar_in_a_named_thread_in_microseconds(scene: Scene) -> None:
+    data = make_view_data(scene)
+    trace = make_trace(data)
+    named = {
+        (event["pid"], event["tid"]): event["args"]["name"]
+        for event in trace["traceEvents"]
+        if event["name"] == "thread_name"
+    }
+    bars = [event for event in trace["traceEvents"] if event["ph"] == "X"]
+    first = data["placements"][0]
+    mine = [bar for bar in bars if bar["pid"] == 1]
+    assert len(mine) == len(first["runs"]["unit"]) + len(first["transfers"]["unit"])
+    assert {named[bar["pid"], bar["tid"]] for bar in mine} == {"CPU", "GPU", "CPU to GPU"}
+    last = max(bar["ts"] + bar["dur"] for bar in mine)
+    assert last == pytest.approx(1000 * first["latency_ms"], rel=1e-3)
+
+
+def test_bars_of_a_thread_never_overlap() -> None:
+    simulated = build_simulated_problem("synthetic-layered-60", "cpu+2dgpu", "op")
+    backend = SimulatedBackend(simulated.problem, simulated.costs, PRESETS["list"])
+    mixed = np.arange(simulated.problem.n_units) % 3
+    trace = make_trace(make_view_data(Scene(backend, (Shown("mixed", mixed),))))
+    threads = defaultdict(list)
+    for event in trace["traceEvents"]:
+        if event["ph"] == "X":
+            threads[event["tid"]].append((event["ts"], event["ts"] + event["dur"]))
+    for bars in threads.values():
+        bars.sort()
+        for (_, end), (start, _) in pairwise(bars):
+            assert end <= start + 1e-2 * (1 + start)
+
+
+def test_bars_that_overlap_are_in_several_lanes() -> None:
+    columns = {"start": [0.0, 1.0, 2.0], "ms": [2.0, 2.0, 1.0]}
+    assert separate(columns, [2, 1, 0]) == [[0, 2], [1]]
+
+
+def test_node_data_has_a_time_and_the_colour_of_its_device(scene: Scene) -> None:
+    data = make_view_data(scene)
+    results = make_node_data(scene, data)["results"]
+    assert set(results) == {"a", "b", "c", "d"}
+    assert [one["value"] for one in results.values()] == [4.0, 4.0, 3.0, 5.0]
+    colours = [device["colour"] for device in data["devices"]]
+    assert [one["bgColor"] for one in results.values()] == [colours[i] for i in (0, 0, 1, 1)]
+
+
+def test_times_of_all_nodes_add_up_to_those_of_the_units() -> None:
+    simulated = build_simulated_problem("tiny", None, "colocated")
+    backend = SimulatedBackend(simulated.problem, simulated.costs)
+    scene = Scene(backend, (Shown("first", simulated.problem.single(0)),))
+    data = make_view_data(scene)
+    results = make_node_data(scene, data)["results"]
+    assert sum(one["value"] for one in results.values()) == pytest.approx(
+        sum(data["units"]["ms"][0])
+    )
+    assert len(results) > simulated.problem.n_units
+
+
+def test_the_command_writes_what_is_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    problem = build_simulated_problem("tiny", "cpu+dgpu", "op").problem
+    Placement.of(problem, np.arange(problem.n_units) % 2).save(tmp_path / "p.json")
+    files = {name: str(tmp_path / name) for name in ("t.json", "n.json", "p.svg", "v.html")}
+    view = ["view", str(tmp_path / "p.json"), "--out", files["v.html"]]
+    more = ["--trace", files["t.json"], "--node-data", files["n.json"], "--picture", files["p.svg"]]
+    assert main([*view, *more]) == 0
+    assert "ui.perfetto.dev" in capsys.readouterr().out
+    assert json.loads(Path(files["t.json"]).read_text())["traceEvents"]
+    assert json.loads(Path(files["n.json"]).read_text())["results"]
+    assert "<svg" in Path(files["p.svg"]).read_text()[:2000]
+    assert main([*view, "--picture", str(tmp_path / "p.gif")]) == 2
+    assert ".svg" in capsys.readouterr().err
