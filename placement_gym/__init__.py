@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from placement_gym.pipeline.stage import StageError
     from placement_gym.placement import Placement, PlacementMismatchError
     from placement_gym.tools.evaluate import evaluate_placement
+    from placement_gym.tools.export import export_placement
     from placement_gym.tools.fidelity import fidelity
     from placement_gym.tools.plan import plan
 
@@ -54,6 +55,7 @@ __all__ = [
     "comparison_table",
     "compile_model",
     "evaluate_placement",
+    "export_placement",
     "fidelity",
     "load_model",
     "placement_env",
@@ -82,6 +84,7 @@ SOURCES = {
     "comparison_table": "bench.report.comparison",
     "compile_model": "deploy",
     "evaluate_placement": "tools.evaluate",
+    "export_placement": "tools.export",
     "fidelity": "tools.fidelity",
     "load_model": "models:load",
     "placement_env": "env",

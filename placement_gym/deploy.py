@@ -12,6 +12,7 @@ from placement_gym.backends.measured.hetero import (
     uses_aliases,
 )
 from placement_gym.graph.extract import extract
+from placement_gym.graph.operators import OpGraph
 from placement_gym.models import prepare
 from placement_gym.placement import Placement
 
@@ -42,10 +43,21 @@ def compile_model(
         ValueError: Unknown split.
     """
     ready = prepare(model.clone())
-    graph = extract(ready, placement.graph, placement.scenario or None)
-    alias = uses_aliases(split, placement.devices)
-    partition = Partition.of(graph, placement.operator_devices(graph), placement.devices, alias)
+    graph, partition = cut(ready, placement, split)
     return compile_partition(core, ready, graph, partition, config)
+
+
+def cut(model: ov.Model, placement: Placement, split: str = "auto") -> tuple[OpGraph, Partition]:
+    """The graph of a model as ``load_model`` returns it, and its parts under a placement.
+
+    Raises:
+        PlacementMismatchError: The placement was made for another model.
+        ValueError: Unknown split.
+    """
+    graph = extract(model, placement.graph, placement.scenario or None)
+    alias = uses_aliases(split, placement.devices)
+    devices = placement.operator_devices(graph)
+    return graph, Partition.of(graph, devices, placement.devices, alias)
 
 
 def apply_placement(model: ov.Model, placement: Placement) -> None:
@@ -63,8 +75,4 @@ def apply_placement(model: ov.Model, placement: Placement) -> None:
         PlacementMismatchError: The placement was made for another model.
     """
     prepare(model)
-    graph = extract(model, placement.graph, placement.scenario or None)
-    partition = Partition.of(
-        graph, placement.operator_devices(graph), placement.devices, alias=False
-    )
-    set_affinities(model, graph, partition)
+    set_affinities(model, *cut(model, placement, "hetero"))

@@ -13,6 +13,7 @@ from placement_gym.arrays import MAX_DEVICES
 from placement_gym.errors import UserError, suggest, unknown_name, warn_user
 from placement_gym.files import FileError
 from placement_gym.properties import PRECISION_PROPERTIES, check_properties
+from placement_gym.testbeds import describe_testbed
 
 if TYPE_CHECKING:
     import openvino as ov
@@ -128,6 +129,9 @@ class DeviceSpec:
                 "NUM_STREAMS": 1,
                 "ENABLE_CPU_PINNING": False,
             }
+        if self.kind == "CPU" and self.precision == "f32":
+            # By default the CPU rounds caches to f16 where it fuses attention, and only there.
+            fixed["KV_CACHE_PRECISION"] = "f32"
         return fixed | dict(self.properties)
 
     def to_json(self) -> dict[str, Any]:
@@ -165,6 +169,10 @@ PRESETS: dict[str, tuple[DeviceSpec, ...]] = {
         DeviceSpec("CPU_FAST", plugin="CPU", precision="bf16", threads=1),
     ),
     "cpu-testbed-pair": (TESTBED[0], DeviceSpec("CPU_TWIN", plugin="CPU", threads=1)),
+    "cpu-p+e": (
+        DeviceSpec("CPU_P", plugin="CPU", properties={"SCHEDULING_CORE_TYPE": "PCORE_ONLY"}),
+        DeviceSpec("CPU_E", plugin="CPU", properties={"SCHEDULING_CORE_TYPE": "ECORE_ONLY"}),
+    ),
     "cpu+igpu": (DeviceSpec("CPU"), DeviceSpec("GPU", roofline="iGPU")),
     "cpu+dgpu": (DeviceSpec("CPU"), DeviceSpec("GPU")),
     "cpu+2dgpu": (DeviceSpec("CPU"), DeviceSpec("GPU.0"), DeviceSpec("GPU.1")),
@@ -188,8 +196,9 @@ def parse_devices(devices: DevicesArgument) -> tuple[DeviceSpec, ...]:
     """Return device specifications from a preset, names, a JSON file or specifications.
 
     Args:
-        devices: A preset's name, comma-separated OpenVINO names, the path of a JSON file with a
-            list, or a list of names, dictionaries or ``DeviceSpec``.
+        devices: A preset's name, also ``"cpu-testbed-3"`` (see ``describe_testbed``);
+            comma-separated OpenVINO names; the path of a JSON file with a list; or a list of
+            names, dictionaries or ``DeviceSpec``.
 
     Raises:
         ValueError: No device, a name given twice, or a malformed specification or file.
@@ -198,6 +207,9 @@ def parse_devices(devices: DevicesArgument) -> tuple[DeviceSpec, ...]:
         return parse_list(devices or ())
     if devices in PRESETS:
         return PRESETS[devices]
+    testbed = describe_testbed(devices)
+    if testbed is not None:
+        return parse_list(testbed)
     if Path(devices).suffix == ".json":
         return load_devices(Path(devices))
     return parse_list(devices.split(","))

@@ -217,6 +217,38 @@ def test_test_bed_knows_that_it_is_one(preset: str) -> None:
     assert not is_testbed(PRESETS["cpu+dgpu"])
 
 
+def test_test_bed_has_as_many_devices_as_its_name_says() -> None:
+    devices = parse_devices("cpu-testbed-3")
+    assert names(devices) == ["CPU", "CPU_2", "CPU_3"]
+    assert [device.threads for device in devices] == [1, 1, 1]
+    assert [device.virtual for device in devices] == [False, True, True]
+    assert is_testbed(devices)
+
+
+def test_devices_of_a_tight_test_bed_hold_the_model_only_together() -> None:
+    limits = [device.limit_bytes(1000) for device in parse_devices("cpu-testbed-4-tight")]
+    assert limits == [375.0] * 4
+
+
+@pytest.mark.parametrize("name", ["cpu-testbed-1", "cpu-testbed-0-tight", "cpu-testbed-4000"])
+def test_test_bed_of_too_few_or_too_many_devices_is_refused(name: str) -> None:
+    with pytest.raises(UserError, match="a test bed has 2 to"):
+        parse_devices(name)
+
+
+def test_cores_of_each_type_are_a_device() -> None:
+    types = [device.compile_properties()["SCHEDULING_CORE_TYPE"] for device in PRESETS["cpu-p+e"]]
+    assert types == ["PCORE_ONLY", "ECORE_ONLY"]
+    assert names(find_machine_devices(FakeCore("CPU"), "cpu-p+e")) == ["CPU_P", "CPU_E"]
+
+
+def test_caches_are_as_exact_as_an_f32_device() -> None:
+    assert DeviceSpec("CPU").compile_properties()["KV_CACHE_PRECISION"] == "f32"
+    assert "KV_CACHE_PRECISION" not in DeviceSpec("CPU", precision="bf16").compile_properties()
+    own = DeviceSpec("CPU", properties={"KV_CACHE_PRECISION": "f16"})
+    assert own.compile_properties()["KV_CACHE_PRECISION"] == "f16"
+
+
 @pytest.mark.parametrize(
     "devices",
     [

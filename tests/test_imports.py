@@ -37,6 +37,7 @@ LAYERS = (
         "texts",
         "schemas",
         "properties",
+        "testbeds",
         "version",
         "progress",
         "fitted_table",

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 
 from placement_gym.cli.bench import add_bench
 from placement_gym.cli.compare import add_compare
+from placement_gym.cli.export import add_export
 from placement_gym.cli.lists import add_agents, add_list_devices, add_models
 from placement_gym.cli.measure import add_evaluate, add_fidelity, add_plan, add_profile
 from placement_gym.cli.parser import PROGRAM, Command, describe
@@ -79,6 +80,7 @@ def make_parser() -> Command:
     top.add_argument("--version", action="version", version=VERSION)
     add = top.add_commands()
     add_plan(add("plan", "find the placement to deploy, in a minute"))
+    add_export(add("export", "write a placement for programs that know OpenVINO alone"))
     add_view(add("view", "write a page to explore placements in a browser"))
     add_compare(add("compare", "compare agents on one model"))
     add_evaluate(add("evaluate", "measure a saved placement again"))

@@ -74,6 +74,11 @@ def add_plan(command: Command) -> None:
     )
     add_objective(command)
     command.add_argument("--refresh", action="store_true", help="profile again")
+    command.add_argument(
+        "--export",
+        metavar="FOLDER",
+        help="also write the plan for OpenVINO alone: model, affinities and a script",
+    )
     add_out(command)
     add_json(command)
     set_command(command, run_plan, PROFILE_KEPT)
@@ -111,6 +116,8 @@ def add_fidelity(command: Command) -> None:
         "fidelity --model resnet --placements 40",
     )
     add_model(command)
+    add_shapes(command)
+    add_scenario(command)
     add_devices(command)
     add_granularity(command)
     command.add_argument(
@@ -155,6 +162,7 @@ def run_plan(options: argparse.Namespace) -> int:
         quiet=options.quiet,
         shapes=options.shape,
         scenario=options.scenario,
+        export=options.export,
         objective=options.objective,
     )
     print_result(options, document, lambda: plan_table(document))
@@ -200,6 +208,8 @@ def run_fidelity(options: argparse.Namespace) -> int:
         n_placements=options.placements,
         out=options.out,
         refresh=options.refresh,
+        shapes=options.shape,
+        scenario=options.scenario,
         quiet=options.quiet,
     )
     document["out"] = options.out

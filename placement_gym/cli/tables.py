@@ -26,6 +26,8 @@ COSTS = {
     "analytic": "analytic costs, which were not measured (`placement-gym profile` measures them)",
 }
 """Where simulated costs come from."""
+BEFORE = ("PIPELINE_PARALLEL", "fill-in-order")
+"""Candidates that show what devices would hold without a plan."""
 
 
 def print_result(
@@ -165,14 +167,53 @@ def plan_table(document: Document) -> Group:
         if row.get("prefill_ms") is not None
     ]
     lines += [
+        show(f"{row['label']} is also what {' and '.join(row['also'])} would do")
+        for row in document["rows"]
+        if row.get("also")
+    ]
+    lines += [
         show(f"{row['label']}: {describe_requests(row)}")
         for row in document["rows"]
         if row.get("requests_per_s") is not None
     ]
     end = f"Done in {document['wall_s']:.0f} s. The plan is {document['file']}"
+    if document.get("exported"):
+        end += f", for OpenVINO alone {document['exported']}/run.py"
     return Group(
-        *lines, table, show(document["verdict"]), show(describe_bound(document) + end, "dim")
+        *lines,
+        table,
+        *memory_tables(document),
+        show(document["verdict"]),
+        show(describe_bound(document) + end, "dim"),
     )
+
+
+def memory_tables(document: Document) -> list[FittedTable]:
+    """What each device holds under the plan and before it; no table without memory limits."""
+    memory = document.get("memory", {"devices": []})
+    if all(device["limit_bytes"] is None for device in memory["devices"]):
+        return []
+    states = any(held["state"] for one in memory["placements"].values() for held in one)
+    unit = "MB of weights + cache" if states else "MB of weights"
+    shown = [label for label in BEFORE if label in memory["placements"]]
+    labels = list(dict.fromkeys([*shown, document["plan"]]))
+    columns = [Column("device", text=True), Column("limit"), *(Column(label) for label in labels)]
+    table = FittedTable(columns, unit)
+    for position, device in enumerate(memory["devices"]):
+        limit = device["limit_bytes"]
+        held = [memory["placements"][label][position] for label in labels]
+        table.add_row(
+            device["name"],
+            "none" if limit is None else f"{limit / 1e6:.1f}",
+            *(show_held(one["weights"], one["state"], limit, states) for one in held),
+        )
+    return [table]
+
+
+def show_held(weights: int, state: int, limit: float | None, states: bool) -> str:
+    """Megabytes of weights and, where any device has it, of state; marked beyond the limit."""
+    text = f"{weights / 1e6:.1f} + {state / 1e6:.1f}" if states else f"{weights / 1e6:.1f}"
+    return f"{text} (!)" if limit is not None and weights + state > limit else text
 
 
 def describe_requests(values: Document) -> str:

@@ -64,6 +64,7 @@ def scenario_graph(model: ov.Model, view: str, scenario: Scenario) -> OpGraph:
     return replace(
         start,
         weight_bytes=graphs[-1].weight_bytes,
+        state_bytes=graphs[-1].state_bytes,
         flops=np.sum([count * graph.flops for count, graph in phases], axis=0),
         tensors=replace(start.tensors, size_bytes=np.round(sizes).astype(np.int64)),
         scenario=scenario.name,
@@ -106,6 +107,7 @@ def raw_graph(model: ov.Model, twin: Mapping[str, ov.Node] | None = None) -> OpG
     pairs = np.array([tensor, reader], dtype=np.int64)
     parameters = [index[node.get_friendly_name()] for node in model.get_parameters()]
     edges = distinct_edges(np.stack([producers[pairs[0]], pairs[1]]))
+    held = held_bytes(nodes, shaped)
     return OpGraph(
         model=model.get_friendly_name(),
         names=tuple(names),
@@ -118,13 +120,13 @@ def raw_graph(model: ov.Model, twin: Mapping[str, ov.Node] | None = None) -> OpG
             for node in nodes
         ),
         members=tuple((name,) for name in names),
-        weight_bytes=np.array([weight_bytes(node) for node in nodes], dtype=np.int64)
-        + held_bytes(nodes, shaped),
+        weight_bytes=np.array([weight_bytes(node) for node in nodes], dtype=np.int64) + held,
         flops=np.array([node_flops(node) for node in shaped]),
         edge_index=edges,
         tensors=tensors.read_by(pairs[0], pairs[1], producers),
         inputs=tuple(tuple(edges[1, edges[0] == node].tolist()) for node in parameters),
         states=find_states(nodes),
+        state_bytes=held,
     )
 
 
@@ -167,6 +169,14 @@ def fold(raw: OpGraph) -> OpGraph:
             tuple(sorted({int(label[node]) for node in readers})) for readers in raw.inputs
         ),
         states=tuple(tuple(sorted({int(label[node]) for node in one})) for one in raw.states),
+        state_bytes=None
+        if raw.state_bytes is None
+        else np.bincount(label, raw.state_bytes, len(kept_nodes)).astype(np.int64),
+        copied=tuple(
+            (tuple(sorted({int(number[owner]) for owner in owners[node]})), held)
+            for node, held in enumerate(raw.weight_bytes.tolist())
+            if held and len(owners[node]) > 1
+        ),
     )
 
 

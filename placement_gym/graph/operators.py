@@ -79,6 +79,10 @@ class OpGraph:
             ``weight_bytes`` includes the state that is held after its last one.
         phases: Pairs of a number of inferences and the graph of one such inference, which
             together are the scenario.
+        state_bytes: (n,) bytes of ``weight_bytes`` that are state; None without state.
+        copied: Constants that several operators read: those operators, and the constant's bytes.
+            ``weight_bytes`` counts it once, for the first of them; each submodel that reads it
+            gets a copy.
     """
 
     model: str
@@ -95,6 +99,8 @@ class OpGraph:
     states: tuple[tuple[int, ...], ...] = ()
     scenario: str = ""
     phases: tuple[tuple[float, OpGraph], ...] = ()
+    state_bytes: IntArray | None = None
+    copied: tuple[tuple[tuple[int, ...], int], ...] = ()
 
     def __len__(self) -> int:
         return len(self.names)

@@ -55,6 +55,8 @@ def accessing(node: ov.Node) -> set[str]:
 def held_bytes(nodes: Sequence[ov.Node], shaped: Sequence[ov.Node]) -> IntArray:
     """(n,) bytes that each ``ReadValue`` holds once its ``Assign`` has written.
 
+    A dimension of the state that has an upper bound counts as that bound.
+
     Args:
         nodes: The nodes of a model.
         shaped: The same nodes with static shapes.
@@ -68,5 +70,14 @@ def held_bytes(nodes: Sequence[ov.Node], shaped: Sequence[ov.Node]) -> IntArray:
     for position, node in enumerate(nodes):
         if node.get_type_name() == READER:
             port = written[node.get_attributes()["variable_id"]]
-            held[position] = int(np.prod(port.get_shape())) * port.get_element_type().size
+            sizes = bound(node.output(0).get_partial_shape(), port.get_shape())
+            held[position] = int(np.prod(sizes)) * port.get_element_type().size
     return held
+
+
+def bound(declared: ov.PartialShape, actual: Sequence[int]) -> list[int]:
+    """The sizes of a shape, the upper bound of a dimension where it has one."""
+    if declared.rank.is_dynamic:
+        return list(actual)
+    limits = [one.get_max_length() if one.is_dynamic else -1 for one in declared]
+    return [max(size, limit) for size, limit in zip(actual, limits, strict=True)]

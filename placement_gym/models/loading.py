@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from importlib import import_module
 from itertools import islice
@@ -96,6 +96,8 @@ def load(
     except RuntimeError as error:
         reason = ORIGIN.sub("", str(error))
         raise UnsupportedModelError(f"OpenVINO cannot read {model}: {reason}") from error
+    if Path(model).suffix != ".xml":
+        rename(read, lambda node: node.get_friendly_name() == node.get_name())
     loaded = prepare(read, shapes)
     loaded.set_friendly_name(Path(model).stem)
     return loaded
@@ -171,15 +173,16 @@ def prepare(model: ov.Model, shapes: Shapes | None = None) -> ov.Model:
         UserError: The model cannot have these shapes.
         UnsupportedModelError: The model has dynamic shapes and no state.
     """
+    known = {node.get_friendly_name() for node in model.get_ops()}
     if shapes:
         bind_shapes(model, shapes)
-    nodes = model.get_ordered_ops()
     if is_stateful(model):
         bind_batch(model)
     else:
-        check_static(model, nodes)
+        check_static(model, model.get_ordered_ops())
+    rename(model, lambda node: node.get_friendly_name() not in known)
     seen: set[str] = set()
-    for node in nodes:
+    for node in model.get_ordered_ops():
         name = make_unique(node.get_friendly_name(), seen)
         node.set_friendly_name(name)
         seen.add(name)
@@ -197,6 +200,17 @@ def check_static(model: ov.Model, nodes: Sequence[ov.Node]) -> None:
             raise UnsupportedModelError(
                 f"{node.get_friendly_name()!r} has a dynamic shape: {advise_binding(model)}"
             )
+
+
+def rename(model: ov.Model, chosen: Callable[[ov.Node], bool]) -> None:
+    """Number some nodes of a model, in place, in an order that is the same each time.
+
+    OpenVINO numbers the nodes that it adds, as it reads or reshapes a model, by a counter of the
+    whole process.
+    """
+    nodes = [node for node in model.get_ordered_ops() if chosen(node)]
+    for number, node in enumerate(nodes):
+        node.set_friendly_name(f"{node.get_type_name()}/added{number}")
 
 
 def make_unique(name: str, seen: set[str]) -> str:

@@ -1,7 +1,6 @@
 """Filling devices in order, as tools for inference split a model without a model of its costs.
 
-``shares="full"`` is accelerate's ``device_map="sequential"`` and OpenVINO's ``PIPELINE_PARALLEL``
-(HETERO counts 1.2 times the weights, to leave room for tensors). ``"equal"`` is accelerate's
+``shares="full"`` is accelerate's ``device_map="sequential"``. ``"equal"`` is accelerate's
 ``"auto"``, which is ``"balanced"``. ``"limits"`` is llama.cpp's ``--split-mode layer``, which goes
 by free memory and leaves the first layers to the CPU, here the last.
 """
@@ -16,6 +15,8 @@ from placement_gym.errors import unknown_name
 from placement_gym.problem import Problem
 
 SHARES = ("full", "equal", "limits")
+MARGIN = 1.2
+"""Times the weights that OpenVINO takes a model to need."""
 
 
 def fill_in_order(problem: Problem, costs: CostTable, shares: str = "full") -> IntArray:
@@ -65,3 +66,37 @@ def share_out(problem: Problem, costs: CostTable, order: IntArray, shares: str) 
     total = problem.unit_bytes.sum()
     room[sharing[:-1]] = np.minimum(room[sharing], total * weights / max(weights.sum(), 1.0))[:-1]
     return room
+
+
+def pipeline_parallel(problem: Problem, weights: IntArray) -> IntArray:
+    """Split by HETERO's ``PIPELINE_PARALLEL``, which counts weights alone, 1.2 times.
+
+    Each device in the order of the problem takes a run of units, the last one what is left. One
+    that holds 1.2 times the rest, or has no limit, takes all of it, and the devices after it
+    get nothing. Else it fills by its limit, or, where the devices together are too small, by its
+    share of their memory.
+
+    Args:
+        problem: Units, devices, support and limits, which stand for the devices' memory.
+        weights: (n_units,) bytes of weights, without state.
+
+    Returns:
+        (n_units,) devices.
+    """
+    limits, last = problem.limits_bytes, len(problem.devices) - 1
+    device = np.full(problem.n_units, last)
+    begin = 0
+    for here in range(last):
+        rest, left = float(weights[begin:].sum()), float(limits[here:].sum())
+        enough = MARGIN * rest
+        if limits[here] >= enough or (limits[here] > rest and left >= enough):
+            room = rest
+        elif left >= enough:
+            room = float(limits[here]) / MARGIN
+        else:
+            room = rest * float(limits[here]) / left
+        held = weights[begin:] * problem.supported[begin:, here]
+        end = begin + int(np.searchsorted(np.cumsum(held), room, side="right"))
+        device[begin:end] = here
+        begin = end
+    return problem.where_supported(device)

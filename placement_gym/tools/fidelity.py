@@ -23,6 +23,7 @@ from placement_gym.costs.table import CostTable
 from placement_gym.devices import collect_cautions
 from placement_gym.errors import EngineError, UserError, warn_user
 from placement_gym.files import keep_if_possible, make_output_folder, safe_name, write_text
+from placement_gym.models.shapes import Shapes
 from placement_gym.patterns import sample_placements
 from placement_gym.problem import Problem
 from placement_gym.progress import progress_bar
@@ -43,6 +44,8 @@ def fidelity(
     out: str | Path = "results",
     refresh: bool = False,
     quiet: bool = False,
+    shapes: Shapes | None = None,
+    scenario: str | None = None,
 ) -> Document:
     """Measure a spread of placements with OpenVINO, predict them with the profiled twin, compare.
 
@@ -60,6 +63,8 @@ def fidelity(
         out: Folder for the results.
         refresh: Profile again, even if this machine has a profile.
         quiet: Show no progress.
+        shapes: As for ``gym.make``.
+        scenario: As for ``gym.make``.
 
     Returns:
         ``model``, ``devices``, ``notes``, ``costs`` (fingerprint), ``reference_ms``,
@@ -78,7 +83,9 @@ def fidelity(
             f"rank correlation needs at least {MIN_PLACEMENTS} placements, not {n_placements}"
         )
     folder = make_output_folder(out)
-    backend, notes = build_backend_to_split(model, devices, granularity, quiet=quiet)
+    backend, notes = build_backend_to_split(
+        model, devices, granularity, quiet=quiet, shapes=shapes, scenario=scenario
+    )
     problem = backend.problem
     placements = sample_held_out(problem, n_placements)
     if len(placements) < MIN_PLACEMENTS:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from time import perf_counter
@@ -27,41 +27,24 @@ from placement_gym.devices import collect_cautions
 from placement_gym.errors import EngineError, warn_user
 from placement_gym.files import keep_if_possible, make_output_folder, safe_name, write_text
 from placement_gym.models.shapes import Shapes
-from placement_gym.patterns import prefixes, windows
 from placement_gym.placement import Placement
 from placement_gym.problem import Problem
 from placement_gym.progress import progress_bar
-from placement_gym.solvers.bounds import lower_bound
-from placement_gym.solvers.cuts import minimum_cut
-from placement_gym.solvers.milp import serial_program
+from placement_gym.tools.candidates import Candidate, propose_candidates, propose_pipelines
+from placement_gym.tools.export import export_placement
 from placement_gym.tools.granularity import DEFAULT_GRANULARITY, build_backend_to_split
 from placement_gym.tools.interruption import explain_interrupt
-from placement_gym.tools.pipelines import find_pipelines
+from placement_gym.tools.memory import (
+    check_room,
+    describe_fit,
+    explain_excess,
+    report_memory,
+)
 
 Document = dict[str, Any]
 
 MEASURED_MS = 10_000.0
 MAX_REPEATS = 64
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """A placement that may become the plan.
-
-    Attributes:
-        label: Its name in tables.
-        assignment: (n_units,) device indices.
-        predicted_ms: Latency by the twin.
-    """
-
-    label: str
-    assignment: IntArray
-    predicted_ms: float
-
-    @property
-    def alone(self) -> bool:
-        """Whether it is a single device."""
-        return len(set(self.assignment.tolist())) == 1
 
 
 def plan(
@@ -75,12 +58,15 @@ def plan(
     shapes: Shapes | None = None,
     scenario: str | None = None,
     objective: str = "latency",
+    export: str | Path | None = None,
 ) -> Document:
     """Find the placement to deploy: solved on a profile, and measured before it is handed over.
 
     Candidates are the solvers' placements, the best prefix and window by the twin, and every
-    single device. All are measured side by side. The plan is the fastest split if it beats every
-    single device that may run the model by more than the noise, else the fastest single device.
+    single device; where memory is limited also those that fill devices in order, as other tools
+    and HETERO's ``PIPELINE_PARALLEL`` do. All that fit are measured side by side. The plan is the
+    fastest split if it beats every single device that may run the model by more than the noise,
+    else the fastest single device.
     With objective ``"throughput"`` candidates are the best pipelines by the profile and single
     devices, each of these with the streams and requests that suit it best, and times are those
     between two results; ``Pipeline`` runs such a plan.
@@ -98,36 +84,43 @@ def plan(
         shapes: As for ``gym.make``.
         scenario: As for ``gym.make``.
         objective: As for ``gym.make``.
+        export: Folder that also gets what OpenVINO alone needs to run the plan; see
+            ``export_placement``.
 
     Returns:
         ``model``, ``objective``, ``devices``, ``notes``, ``plan`` (the row's label), ``verdict``,
         ``bound_ms`` of the profile's model, ``wall_s``, ``file`` and ``rows``: for each candidate
-        ``label``, ``alone`` (a single device), ``predicted_ms``, ``error`` (why it was not
-        measured, or an empty string), ``doubt`` (why its measurement decides nothing, or an empty
-        string), and, None where there is an error, ``measured_ms``, ``speedup`` over the fastest
-        feasible single device, ``noise``, ``n_submodels``, for a model with state ``prefill_ms``
-        and ``token_ms``, and for throughput ``requests_per_s``, ``requests`` in flight and
-        ``streams``.
+        ``label``, ``alone`` (a single device), ``also`` (other candidates that are the same
+        placement), ``predicted_ms``, ``error`` (why it was not measured, or an empty string),
+        ``doubt`` (why its measurement decides nothing, or an empty string), and, None where there
+        is an error, ``measured_ms``, ``speedup`` over the fastest feasible single device,
+        ``noise``, ``n_submodels``, for a model with state ``prefill_ms`` and ``token_ms``, and for
+        throughput ``requests_per_s``, ``requests`` in flight and ``streams``; and ``memory``, see
+        ``report_memory``. With ``export`` also ``exported``, the folder.
 
     Raises:
-        UserError: ``out`` cannot be written, or the problem cannot be split or profiled.
+        UserError: ``out`` cannot be written, the problem cannot be split or profiled, or all
+            devices together cannot hold the model.
         EngineError: No candidate fits and runs.
     """
     started = perf_counter()
     check_objective(objective)
     folder = make_output_folder(out)
+    if export is not None:
+        make_output_folder(export)
     backend, notes = build_backend_to_split(
         model, devices, granularity, QUICK, quiet, shapes, scenario
     )
+    problem = backend.problem
+    check_room(problem)
     with closing(backend), explain_interrupt(backend, quick=True):
         costs = load_or_measure(backend, refresh, quiet, True)
-        twin = SimulatedBackend(backend.problem, costs, parse_schedule("serial", objective))
+        twin = SimulatedBackend(problem, costs, parse_schedule("serial", objective))
         propose = propose_pipelines if objective == "throughput" else propose_candidates
         with progress_bar(None, "", quiet, description=f"solving, at most {time_limit_s:.0f} s"):
             candidates, bound_ms = propose(twin, time_limit_s)
         with closing(with_enough_repeats(backend, candidates, objective)) as thorough:
             measured, errors = measure(thorough, candidates, quiet)
-    problem = backend.problem
     rows = make_rows(candidates, measured, errors)
     label = choose(rows)
     kind = "" if objective == "latency" else f"-{objective}"
@@ -137,63 +130,26 @@ def plan(
             "model": problem.units.graph.model,
             "objective": objective,
             "devices": problem.device_names,
-            "notes": [*collect_cautions(problem.devices), *notes],
+            "notes": [*collect_cautions(problem.devices), *describe_fit(problem), *notes],
             "plan": label,
             "verdict": summarize(rows, label),
             "bound_ms": bound_ms,
             "wall_s": perf_counter() - started,
             "file": str(folder / f"{name}.json"),
             "rows": rows,
+            "memory": report_memory(
+                problem,
+                {name: one.assignment for one in candidates for name in (one.label, *one.also)},
+            ),
         }
     )
     chosen = next(candidate for candidate in candidates if candidate.label == label)
     with keep_if_possible("the plan's report"):
         write_report(document, problem, chosen.assignment, folder)
+    if export is not None:
+        export_placement(Placement.of(problem, chosen.assignment), export, model, shapes)
+        document["exported"] = str(export)
     return document
-
-
-def propose_candidates(
-    twin: SimulatedBackend, time_limit_s: float
-) -> tuple[list[Candidate], float]:
-    """Distinct placements worth measuring, and the latency that the twin says none can beat."""
-    problem, costs = twin.problem, twin.costs
-    named = [
-        (f"{name} alone", problem.single(device))
-        for device, name in enumerate(problem.device_names)
-        if problem.runs_all[device]
-    ]
-    solved = serial_program(problem, costs, time_limit_s)
-    if solved.assignment is not None:
-        named.append(("milp", solved.assignment))
-    if len(problem.devices) == 2 and problem.supports_all and not problem.limited:
-        cut = minimum_cut(problem.units, costs).assignment
-        assert cut is not None  # there always is one
-        named.append(("min-cut", cut))
-    for label, placements in (("prefix", prefixes(problem)), ("window", windows(problem))):
-        latency_ms, feasible = twin.evaluate_batch_exactly(placements)
-        if feasible.any():
-            named.append((label, placements[np.where(feasible, latency_ms, np.inf).argmin()]))
-    distinct: dict[bytes, Candidate] = {}
-    for label, assignment in named:
-        predicted_ms = twin.evaluate_ignoring_limits(assignment).latency_ms
-        distinct.setdefault(assignment.tobytes(), Candidate(label, assignment, predicted_ms))
-    return list(distinct.values()), solved.bound_ms
-
-
-def propose_pipelines(twin: SimulatedBackend, time_limit_s: float) -> tuple[list[Candidate], float]:
-    """As ``propose_candidates``, for throughput; devices alone are predicted with one stream."""
-    problem, costs = twin.problem, twin.costs
-    named = [
-        (f"{name} alone", problem.single(device))
-        for device, name in enumerate(problem.device_names)
-        if problem.runs_all[device]
-    ]
-    distinct: dict[bytes, Candidate] = {}
-    for label, assignment in [*named, *find_pipelines(problem, costs)]:
-        predicted_ms = twin.evaluate_ignoring_limits(assignment).latency_ms
-        distinct.setdefault(assignment.tobytes(), Candidate(label, assignment, predicted_ms))
-    bound_ms = lower_bound(problem, costs, twin.semantics, time_limit_s).bound_ms
-    return list(distinct.values()), bound_ms
 
 
 def with_enough_repeats(
@@ -217,7 +173,11 @@ def measure(
     Returns:
         Label -> measurement of the candidates that ran, and label -> error of the others.
     """
-    errors = {c.label: backend.infeasibility(c.assignment) for c in candidates}
+    errors = {
+        c.label: backend.infeasibility(c.assignment)
+        or explain_excess(backend.problem, c.assignment)
+        for c in candidates
+    }
     allowed = [candidate for candidate in candidates if not errors[candidate.label]]
     allowed.sort(key=lambda candidate: (not candidate.alone, candidate.predicted_ms))
     with progress_bar(None, "", quiet) as progress:
@@ -254,6 +214,7 @@ def make_rows(
         {
             "label": candidate.label,
             "alone": candidate.alone,
+            "also": list(candidate.also),
             "predicted_ms": candidate.predicted_ms,
             "error": errors.get(candidate.label, ""),
             **measured_values(measured.get(candidate.label), best),

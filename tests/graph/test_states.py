@@ -16,6 +16,7 @@ from placement_gym.costs.semantics import parse_schedule
 from placement_gym.devices import PRESETS
 from placement_gym.graph.extract import extract
 from placement_gym.graph.operators import OpGraph
+from placement_gym.graph.states import bound
 from placement_gym.graph.submodels import acyclic_submodels
 from placement_gym.graph.units import group
 from placement_gym.models import load
@@ -143,3 +144,24 @@ def test_model_without_state_refuses_a_scenario(built: Callable[[str], ov.Model]
 def test_bound_number_of_tokens_is_refused_with_the_remedy() -> None:
     with pytest.raises(ValueError, match=r"leave the number of tokens .* dynamic"):
         extract(load("gpt", shapes={"input_ids": [1, 6]}), scenario="chat-6-4")
+
+
+@pytest.mark.parametrize(
+    ("declared", "sizes"),
+    [("[1,0..64]", [1, 64]), ("[1,?]", [1, 10]), ("[1,0..8]", [1, 10]), ("...", [1, 10])],
+)
+def test_bounded_state_holds_as_much_as_its_bound(declared: str, sizes: list[int]) -> None:
+    assert bound(ov.PartialShape(declared), [1, 10]) == sizes
+
+
+def test_bound_of_a_state_counts_as_memory() -> None:
+    x = ops.parameter([1, -1], np.float32, name="x")
+    past = ops.read_value(np.zeros((1, 0), np.float32), "past", np.float32,
+                          ov.PartialShape("[1,0..64]"), name="past")  # fmt: skip
+    whole = ops.concat([past, x], 1, name="whole")
+    model = ov.Model([ops.result(ops.relu(whole, name="out"))], [ops.assign(whole, "past")], [x])
+    graph = extract(load(model), "raw", "chat-5-3")
+    held = dict(zip(graph.types, graph.weight_bytes.tolist(), strict=True))
+    assert held["ReadValue"] == 64 * 4
+    assert graph.state_bytes is not None
+    assert graph.state_bytes.sum() == 64 * 4

@@ -10,7 +10,7 @@ from placement_gym.costs.table import CostTable
 from placement_gym.devices import DeviceSpec
 from placement_gym.graph.units import group
 from placement_gym.problem import Problem
-from placement_gym.solvers.fill import SHARES, fill_in_order
+from placement_gym.solvers.fill import SHARES, fill_in_order, pipeline_parallel
 
 
 def chain(
@@ -96,3 +96,24 @@ def test_an_unknown_share_is_refused() -> None:
     problem, costs = chain([10] * 2, [None, None], [9.0, 1.0], [True, False])
     with pytest.raises(ValueError, match="equal"):
         fill_in_order(problem, costs, "equall")
+
+
+def split_of(held: list[int], limits: list[int | None]) -> list[int]:
+    n_devices = len(limits)
+    problem, _ = chain(held, limits, [1.0] * n_devices, [False] * n_devices)
+    return pipeline_parallel(problem, np.array(held)).tolist()
+
+
+def test_pipeline_parallel_gives_everything_to_the_first_device_that_seems_to_hold_it() -> None:
+    assert split_of([10] * 4, [None, 30]) == [0] * 4
+    assert split_of([10] * 4, [48, 30]) == [0] * 4
+
+
+def test_pipeline_parallel_leaves_a_margin_on_each_device() -> None:
+    assert split_of([10] * 6, [36, 48]) == [0, 0, 0, 1, 1, 1]
+    assert split_of([10] * 6, [30, None]) == [0, 0, 1, 1, 1, 1]
+
+
+def test_pipeline_parallel_shares_by_memory_where_devices_are_too_small() -> None:
+    assert split_of([10] * 6, [20, 40]) == [0, 0, 1, 1, 1, 1]
+    assert split_of([10] * 6, [20, 10, 30]) == [0, 0, 1, 2, 2, 2]

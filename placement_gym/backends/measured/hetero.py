@@ -71,6 +71,11 @@ class Partition:
     def n_submodels(self) -> int:
         return len(self.targets)
 
+    @property
+    def target(self) -> str:
+        """The device to compile for: ``"HETERO:GPU,CPU"``."""
+        return f"HETERO:{','.join(self.devices)}"
+
 
 def alias_device(spec: DeviceSpec, colour: int, taken: Collection[str] = ()) -> DeviceSpec:
     """The device under another name, served by the same plugin with the same settings."""
@@ -155,17 +160,9 @@ def compile_partition(
     placed = model.clone()
     set_affinities(placed, graph, partition)
     register(core, tuple(partition.devices.values()))
-    properties = {
-        # HETERO turns exclusive requests on when it splits, and the CPU plugin then ignores
-        # its thread limit.
-        "EXCLUSIVE_ASYNC_REQUESTS": False,
-        "DEVICE_PROPERTIES": {
-            name: spec.compile_properties() for name, spec in partition.devices.items()
-        },
-        **(config or {}),
-    }
+    properties = collect_properties(partition) | dict(config or {})
     try:
-        compiled = core.compile_model(placed, f"HETERO:{','.join(partition.devices)}", properties)
+        compiled = core.compile_model(placed, partition.target, properties)
     except RuntimeError as error:
         raise CompileError(f"OpenVINO refused the placement: {last_line(error)}") from error
     running = set(compiled.get_property("EXECUTION_DEVICES"))
@@ -174,6 +171,20 @@ def compile_partition(
             f"the placement names {sorted(partition.devices)}, HETERO runs on {sorted(running)}"
         )
     return compiled
+
+
+def collect_properties(partition: Partition) -> dict[str, Any]:
+    """What HETERO is given to compile a partition, every device with its own settings.
+
+    HETERO turns exclusive requests on when it splits, and the CPU plugin then ignores its thread
+    limit.
+    """
+    return {
+        "EXCLUSIVE_ASYNC_REQUESTS": False,
+        "DEVICE_PROPERTIES": {
+            name: spec.compile_properties() for name, spec in partition.devices.items()
+        },
+    }
 
 
 def count_submodels(compiled: ov.CompiledModel) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import closing
 from itertools import combinations
@@ -36,6 +37,8 @@ MIN_TRANSFER_MS = 0.02
 """Least cost of a transfer in an inference: below it a solver trusts a lucky fit and cuts more."""
 SPARE_MEASUREMENTS = 2
 """Measurements that a fit needs beyond the number of its unknowns."""
+DRAWN_FOR_EACH = 50
+"""Placements to draw for each that has to fit the devices' memory."""
 
 
 def load_or_measure(
@@ -111,7 +114,7 @@ def check_can_be_profiled(problem: Problem) -> None:
         UserError: There is one device only, one does not run the whole model, or there are fewer
             placements than the fit needs.
     """
-    names = list(problem.device_names)
+    names, reference = list(problem.device_names), problem.reference_device
     if len(names) < 2:
         raise UserError(
             f"there is nothing to place with one device, {names[0]!r}: name two or more, as in "
@@ -122,6 +125,11 @@ def check_can_be_profiled(problem: Problem) -> None:
         raise UserError(
             f"a profile needs devices that run the whole model, and {partly} of {names} do not: "
             "leave them out"
+        )
+    if not holds_model(problem, reference):
+        raise UserError(
+            f"the reference, {names[reference]}, cannot hold the model, and it has to run to check "
+            "outputs: name a device first that can, as 'CPU'"
         )
     needed, possible = n_needed(problem), len(names) ** problem.n_units
     if possible < needed:
@@ -142,6 +150,9 @@ def measure_profile(
     submodel are a non-negative least-squares fit, on relative errors, to the latencies of every
     device alone and of ``sample_fit_placements``.
 
+    A device whose memory cannot hold the model is never run alone: operators get analytic times,
+    in proportion to each other, and the fit finds their factor from placements that fit.
+
     Raises:
         UserError: The problem cannot be profiled, or the model's outputs are not finite.
         EngineError: Too few of the placements could be measured.
@@ -149,11 +160,15 @@ def measure_profile(
     problem = backend.problem
     check_can_be_profiled(problem)
     backend.check_reference()
+    whole = [device for device in range(len(problem.devices)) if holds_model(problem, device)]
     columns = []
     for device in range(len(problem.devices)):
-        columns.append(backend.measure_operators(device))
+        measured = device in whole
+        columns.append(
+            backend.measure_operators(device) if measured else estimate_operators(backend, device)
+        )
         step()
-    singles = [problem.single(device) for device in range(len(problem.devices))]
+    singles = [problem.single(device) for device in whole]
     placements = [*singles, *sample_fit_placements(problem, backend.protocol)]
     measurements = []
     for placement in placements:
@@ -162,12 +177,39 @@ def measure_profile(
     return fit_costs(problem, np.stack(columns, axis=1), placements, measurements)
 
 
+def holds_model(problem: Problem, device: int) -> bool:
+    """Whether a device can run the whole model; the limits of a test bed are only counted."""
+    return problem.testbed or not problem.over_limit(problem.memory_bytes(problem.single(device)))
+
+
+def estimate_operators(backend: MeasuringBackend, device: int) -> FloatArray:
+    """(n_operators,) analytic ms of each operator on a device.
+
+    Raises:
+        UserError: The device is of an unknown kind.
+    """
+    if backend.rough_costs is None:
+        names = backend.problem.device_names
+        raise UserError(
+            f"{names[device]} cannot hold the model, so its operators cannot be timed alone, and "
+            "there are no analytic costs of such a device: state its 'roofline'"
+        )
+    return backend.rough_costs.operator_ms[:, device]
+
+
 def sample_fit_placements(
     problem: Problem, protocol: TimingProtocol = FOR_FITTING
 ) -> list[IntArray]:
-    """The placements that a profile is fitted to: always the same ones of a problem."""
+    """The placements that a profile is fitted to: always the same ones of a problem.
+
+    Where memory is real they fit the devices.
+    """
     n = n_fit_placements(problem, protocol)
-    return sample_placements(problem, n, np.random.default_rng(SEED))
+    rng = np.random.default_rng(SEED)
+    if problem.testbed or not problem.limited:
+        return sample_placements(problem, n, rng)
+    drawn = sample_placements(problem, DRAWN_FOR_EACH * n, rng)
+    return [one for one in drawn if not problem.over_limit(problem.memory_bytes(one))][:n]
 
 
 def n_fit_placements(problem: Problem, protocol: TimingProtocol) -> int:
@@ -206,11 +248,14 @@ def fit_costs(
         placements: The measured assignments, every device alone among them where it can be.
         measurements: The measurements of ``placements``, in the same order.
     """
-    pairs = [(a, m) for a, m in zip(placements, measurements, strict=True) if m.feasible]
+    measured = list(zip(placements, measurements, strict=True))
+    pairs = [(a, m) for a, m in measured if m.feasible]
     if len(pairs) < n_needed(problem):
+        reasons = Counter(m.error for _, m in measured if m.error).most_common(1)
+        why = f": {reasons[0][0]}" if reasons else ""
         raise EngineError(
-            f"only {len(pairs)} placements could be measured, and a profile needs "
-            f"{n_needed(problem)}: no profile"
+            f"no profile: it needs {n_needed(problem)} measured placements, and {len(pairs)} of "
+            f"{len(measured)} ran{why}"
         )
     n_devices = len(problem.devices)
     links = list(combinations(range(n_devices), 2))

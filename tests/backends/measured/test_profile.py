@@ -21,6 +21,7 @@ from placement_gym.backends.measured.timing_protocol import FOR_FITTING, QUICK, 
 from placement_gym.backends.protocol import Measurement
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.backends.simulated.build import build_simulated_problem
+from placement_gym.costs.analytic import analytic
 from placement_gym.costs.table import CostTable
 from placement_gym.devices import DeviceSpec
 from placement_gym.errors import PlacementGymWarning, UserError
@@ -266,3 +267,57 @@ def test_profiles_of_other_ways_of_splitting_are_kept_apart() -> None:
         for split in ("alias", "hetero")
     ]
     assert len({profile.cache_path(backend) for backend in backends}) == 2
+
+
+def small_gpu(share: float = 0.5) -> Problem:
+    devices = [{"name": "CPU"}, {"name": "GPU", "weight_share": share}]
+    return build_simulated_problem("resnet", devices).problem
+
+
+class FullGPU:
+    """Only the CPU can be timed alone."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self.rough_costs: CostTable | None = analytic(problem.units.graph, problem.devices)
+        self.protocol = QUICK
+        self.ran: list[IntArray] = []
+
+    def check_reference(self) -> None:
+        pass
+
+    def measure_operators(self, device: int) -> np.ndarray:
+        assert device == 0, "out of memory"
+        return np.ones(len(self.problem.units.graph))
+
+    def evaluate_ignoring_limits(self, assignment: IntArray) -> Measurement:
+        self.ran.append(assignment)
+        on_gpu = assignment[self.problem.units.of_operator] == 1
+        assert self.rough_costs is not None
+        gpu_ms = 3.0 * self.rough_costs.operator_ms[on_gpu, 1].sum()
+        return Measurement(float((~on_gpu).sum() + gpu_ms), 10.0, n_submodels=1)
+
+
+def test_a_device_that_cannot_hold_the_model_is_never_run_alone() -> None:
+    problem = small_gpu()
+    backend = FullGPU(problem)
+    table = profile.measure_profile(backend)  # type: ignore[arg-type]
+    assert not any(problem.infeasibility(assignment) for assignment in backend.ran)
+    assert len(backend.ran) >= profile.n_needed(problem)
+    assert backend.rough_costs is not None
+    factor = table.operator_ms[:, 1].sum() / backend.rough_costs.operator_ms[:, 1].sum()
+    assert factor == pytest.approx(3.0, rel=0.05)
+
+
+def test_a_reference_that_cannot_hold_the_model_is_refused_before_it_runs() -> None:
+    small = {"name": "GPU", "weight_share": 0.5}
+    problem = build_simulated_problem("tiny", [small, {"name": "CPU"}]).problem
+    with pytest.raises(UserError, match=r"the reference, GPU.*name a device first"):
+        profile.check_can_be_profiled(problem)
+
+
+def test_a_device_that_is_not_known_and_too_small_is_refused() -> None:
+    backend = FullGPU(small_gpu())
+    backend.rough_costs = None
+    with pytest.raises(UserError, match="state its 'roofline'"):
+        profile.measure_profile(backend)  # type: ignore[arg-type]

@@ -1,0 +1,228 @@
+"""Plans of networks from elsewhere, random weights, small configurations.
+
+    python benchmarks/foreign.py --out foreign [NAME ...]
+
+needs torchvision, timm, transformers and optimum-intel, and downloads nothing. Every network is
+converted and planned in a process of its own. Rows are kept in foreign/rows.jsonl; those that are
+there are not made again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+TIMEOUT_S = 900
+SCENARIO = "chat-16-8"
+FINAL_MS = 3000.0
+"""Of measuring, instead of the ten seconds of ``plan``."""
+Row = dict[str, Any]
+
+
+def image(library: str, name: str, size: int = 96, **options: Any) -> Callable[[Path], Path]:
+    """A classifier of torchvision or timm."""
+
+    def build(folder: Path) -> Path:
+        import torch
+
+        if library == "timm":
+            import timm
+
+            model = timm.create_model(name, pretrained=False, **options)
+        else:
+            import torchvision
+
+            model = torchvision.models.get_model(name, weights=None, **options)
+        return convert(model, {"x": torch.rand(1, 3, size, size)}, folder)
+
+    return build
+
+
+def exported(
+    config: str,
+    head: str,
+    task: str = "text-generation-with-past",
+    file: str = "openvino_model.xml",
+    shapes: dict[str, list[int]] | None = None,
+    **options: Any,
+) -> Callable[[Path], Path]:
+    """A network of transformers, exported as by `optimum-cli export openvino --task TASK`."""
+
+    def build(folder: Path) -> Path:
+        import torch
+        import transformers
+        from optimum.exporters.openvino import main_export
+
+        torch.manual_seed(0)
+        made = getattr(transformers, head)(getattr(transformers, config)(**options))
+        made.save_pretrained(folder / "torch")
+        main_export(folder / "torch", folder, task=task)
+        if shapes:
+            (folder / "shapes.json").write_text(json.dumps(shapes))
+        return folder / file
+
+    return build
+
+
+def convert(model: Any, inputs: Row, folder: Path) -> Path:
+    """Trace a torch module; its sizes stay dynamic, and ``shapes.json`` binds them."""
+    import openvino as ov
+
+    converted = ov.convert_model(model.eval(), example_input=tuple(inputs.values()))
+    ov.save_model(converted, folder / "model.xml", compress_to_fp16=False)
+    names = [port.get_node().get_friendly_name() for port in converted.inputs]
+    sizes = [list(tensor.shape) for tensor in inputs.values()]
+    (folder / "shapes.json").write_text(json.dumps(dict(zip(names, sizes, strict=True))))
+    return folder / "model.xml"
+
+
+TOKENS = {"input_ids": [1, 16], "attention_mask": [1, 16]}
+WIDTH = {"hidden_size": 128, "intermediate_size": 256, "num_hidden_layers": 4, "vocab_size": 2048}
+HEADS = {"num_attention_heads": 4}
+GROUPED = WIDTH | HEADS | {"num_key_value_heads": 2}
+T5 = {"d_model": 128, "d_kv": 32, "d_ff": 256, "num_layers": 2, "num_heads": 4, "vocab_size": 2048}
+WHISPER = {"d_model": 128, "encoder_layers": 2, "decoder_layers": 2, "vocab_size": 2048,
+           "encoder_attention_heads": 4, "decoder_attention_heads": 4, "encoder_ffn_dim": 256,
+           "decoder_ffn_dim": 256, "num_mel_bins": 80, "max_source_positions": 100,
+           "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2,
+           "decoder_start_token_id": 1, "suppress_tokens": None,
+           "begin_suppress_tokens": None}  # fmt: skip
+MODELS: dict[str, tuple[str, Callable[[Path], Path]]] = {
+    **{
+        name: ("torchvision", image("torchvision", name))
+        for name in (
+            "resnet18", "mobilenet_v3_small", "squeezenet1_1", "shufflenet_v2_x0_5",
+            "densenet121", "efficientnet_b0", "convnext_tiny", "swin_t",
+        )
+    },
+    "vit_tiny": ("timm", image("timm", "vit_tiny_patch16_224", img_size=96)),
+    "mixer_s32": ("timm", image("timm", "mixer_s32_224", 224)),
+    "poolformer_s12": ("timm", image("timm", "poolformer_s12")),
+    "levit_128s": ("timm", image("timm", "levit_128s", 224)),
+    "mobilevit_xxs": ("timm", image("timm", "mobilevit_xxs")),
+    "bert": ("transformers", exported("BertConfig", "BertModel", "feature-extraction",
+                                      shapes=TOKENS | {"token_type_ids": [1, 16]},
+                                      **WIDTH, **HEADS)),
+    "t5": ("transformers", exported("T5Config", "T5ForConditionalGeneration",
+                                    "text2text-generation-with-past",
+                                    "openvino_encoder_model.xml", TOKENS, **T5)),
+    "whisper": ("transformers", exported("WhisperConfig", "WhisperForConditionalGeneration",
+                                         "automatic-speech-recognition-with-past",
+                                         "openvino_encoder_model.xml",
+                                         {"input_features": [1, 80, 200]}, **WHISPER)),
+    "gpt2": ("transformers", exported("GPT2Config", "GPT2LMHeadModel", n_layer=4, n_embd=256,
+                                     n_head=4, vocab_size=4096)),
+    "llama": ("transformers", exported("LlamaConfig", "LlamaForCausalLM", **GROUPED)),
+    "qwen3": ("transformers", exported("Qwen3Config", "Qwen3ForCausalLM", head_dim=32, **GROUPED)),
+    "mixtral": ("transformers", exported("MixtralConfig", "MixtralForCausalLM",
+                                        num_local_experts=4, **GROUPED)),
+    "mamba": ("transformers", exported("MambaConfig", "MambaForCausalLM", hidden_size=128,
+                                      state_size=8, num_hidden_layers=4, vocab_size=2048)),
+    "gemma": ("transformers", exported("GemmaConfig", "GemmaForCausalLM", head_dim=32, **GROUPED)),
+}  # fmt: skip
+
+
+def make_row(name: str, folder: Path) -> Row:
+    """Convert and plan one network; what it refuses is a result too."""
+    from placement_gym.errors import PlacementGymError
+    from placement_gym.tools import plan as planning
+
+    library, build = MODELS[name]
+    row: Row = {"name": name, "library": library}
+    started = perf_counter()
+    try:
+        path = build(folder)
+    except Exception as error:
+        return row | {"refused": f"its exporter fails: {first_line(error)}"}
+    row["convert_s"] = perf_counter() - started
+    shapes_file = folder / "shapes.json"
+    shapes = json.loads(shapes_file.read_text()) if shapes_file.exists() else None
+    planning.MEASURED_MS = FINAL_MS
+    started = perf_counter()
+    try:
+        document = planning.plan(
+            path,
+            "cpu-testbed",
+            out=folder,
+            shapes=shapes,
+            scenario=None if shapes else SCENARIO,
+            refresh=True,
+            export=folder / "export",
+        )
+    except PlacementGymError as error:
+        return row | {"refused": str(error)}
+    best = next(one for one in document["rows"] if one["label"] == document["plan"])
+    return row | {
+        "plan_s": perf_counter() - started,
+        "notes": document["notes"],
+        "plan": document["plan"],
+        "verdict": document["verdict"],
+        "ms": best["measured_ms"],
+        "ran": sum(one["measured_ms"] is not None for one in document["rows"]),
+        "failed": {one["label"]: one["error"] for one in document["rows"] if one["error"]},
+        "fastest_split": max(
+            (one["speedup"] for one in document["rows"] if not one["alone"] and one["speedup"]),
+            default=None,
+        ),
+    }
+
+
+def first_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines() or [""]
+    return f"{type(error).__name__}: {lines[0][:200]}"
+
+
+def run_apart(name: str, folder: Path) -> Row:
+    """``make_row`` in a process of its own."""
+    command = [sys.executable, __file__, "--one", name, "--out", str(folder)]
+    env = {**os.environ, "HF_HUB_OFFLINE": "1"}
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=TIMEOUT_S, env=env, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return {"name": name, "library": MODELS[name][0], "crashed": f"over {TIMEOUT_S} s"}
+    if done.returncode:
+        tail = done.stderr.strip().splitlines()[-1:] or [str(done.returncode)]
+        return {"name": name, "library": MODELS[name][0], "crashed": tail[0]}
+    row: Row = json.loads(done.stdout.strip().splitlines()[-1])
+    return row
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", default=list(MODELS), metavar="NAME")
+    parser.add_argument("--out", type=Path, default=Path("foreign"))
+    parser.add_argument("--one", choices=list(MODELS), help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    options.out.mkdir(parents=True, exist_ok=True)
+    if options.one:
+        print(json.dumps(make_row(options.one, options.out)))
+        return
+    kept = options.out / "rows.jsonl"
+    known = (
+        [json.loads(line)["name"] for line in kept.read_text().splitlines()]
+        if kept.exists()
+        else []
+    )
+    for name in options.names or MODELS:
+        if name in known:
+            continue
+        folder = options.out / name
+        folder.mkdir(exist_ok=True)
+        row = run_apart(name, folder)
+        with kept.open("a") as file:
+            file.write(json.dumps(row) + "\n")
+        said = row.get("verdict") or row.get("refused") or f"CRASHED: {row.get('crashed')}"
+        print(f"{name}: {said}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,54 @@
+"""The command that writes a placement for programs that know OpenVINO alone."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+from placement_gym.cli.measure import SPLITS
+from placement_gym.cli.options import add_json, add_model, add_shapes, set_command
+from placement_gym.cli.parser import Command, describe
+from placement_gym.cli.values import one_of
+
+
+def add_export(command: Command) -> None:
+    """Add the arguments of ``placement-gym export``."""
+    describe(
+        command,
+        "Write a placement for programs that know OpenVINO alone. FOLDER gets the model; run.py, "
+        "which compiles it; and affinities.json, the device of each node, as benchmark_app reads "
+        "it.",
+        "export results/plan-resnet.json --out deployed",
+        "export plan-my_model.json -m my_model.xml --out deployed",
+    )
+    command.add_argument("placement", metavar="PLACEMENT", help="a placement file")
+    add_model(command, required=False, default="the placement's own, if it is built in")
+    add_shapes(command)
+    command.add_argument(
+        "--split",
+        type=one_of(SPLITS),
+        default="auto",
+        metavar="|".join(SPLITS),
+        help="how submodels are kept apart (default: %(default)s)",
+    )
+    command.add_argument(
+        "--out",
+        default="deployed",
+        metavar="FOLDER",
+        help="where the files go (default: %(default)s)",
+    )
+    add_json(command)
+    set_command(command, run_export, "files that were written are complete")
+
+
+def run_export(options: argparse.Namespace) -> int:
+    from placement_gym.tools.export import export_placement
+
+    files = export_placement(
+        options.placement, options.out, options.model, options.shape, options.split
+    )
+    if options.json:
+        print(json.dumps([str(path) for path in files]))
+    else:
+        print(*files, sep="\n")
+    return 0

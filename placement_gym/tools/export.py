@@ -1,0 +1,133 @@
+"""A placement for programs that know OpenVINO alone: a model, its affinities, and a script."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from pprint import pformat
+from textwrap import indent
+from typing import TYPE_CHECKING, Any
+
+from placement_gym.backends.measured.hetero import Partition, collect_properties, set_affinities
+from placement_gym.deploy import cut
+from placement_gym.files import make_output_folder, safe_name, write_text
+from placement_gym.graph.operators import OpGraph
+from placement_gym.graph.submodels import submodel_devices
+from placement_gym.models import load
+from placement_gym.models.loading import match_built_in
+from placement_gym.models.saving import save_model
+from placement_gym.models.shapes import Shapes
+from placement_gym.placement import Placement
+
+if TYPE_CHECKING:
+    import openvino as ov
+
+KEY = ["placement_gym", "affinities"]
+"""Where the model's runtime info has the affinities: JSON, as nodes cannot keep their own."""
+MODEL, AFFINITIES, SCRIPT = "model.xml", "affinities.json", "run.py"
+
+
+def export_placement(
+    placement: Placement | str | Path,
+    out: str | Path,
+    model: Any = None,
+    shapes: Shapes | None = None,
+    split: str = "auto",
+) -> list[Path]:
+    """Write what a program without this package needs to run a model under a placement.
+
+    ``model.xml`` (and ``.bin``) is the model, its weights as they are, cut for the placement;
+    its runtime info has the device of every node. ``run.py`` compiles it by OpenVINO alone; to
+    import ``compile_model`` from it is enough. ``affinities.json`` maps nodes to devices in the
+    form of OpenVINO's ``hello_affinity`` and of ``benchmark_app -affinity``; it names no aliases
+    of devices, so HETERO may cut the model into more parts.
+
+    Args:
+        placement: A placement or its file.
+        out: The folder; files of these names in it are replaced.
+        model: The model that the placement was made for, as for ``gym.make``; None means the
+            built-in model that it names.
+        shapes: As for ``gym.make``.
+        split: See ``placement_gym.compile_model``.
+
+    Returns:
+        The model, the script and the affinities.
+
+    Raises:
+        PlacementMismatchError: The placement was made for another model.
+        UserError: ``out`` cannot be written, or the model cannot be loaded.
+    """
+    chosen = placement if isinstance(placement, Placement) else Placement.load(placement)
+    folder = make_output_folder(out)
+    if model is None and match_built_in(chosen.model):
+        model = chosen.model
+    loaded = load(chosen.model if model is None else model, shapes=shapes)
+    graph, partition = cut(loaded, chosen, split)
+    set_affinities(loaded, graph, partition)
+    affinities = read_affinities(loaded)
+    loaded.set_rt_info(json.dumps(affinities), KEY)
+    save_model(loaded, folder / MODEL)
+    names = name_devices(chosen, graph, partition)
+    plain = {node: names[device] for node, device in affinities.items()}
+    write_text(folder / AFFINITIES, json.dumps(plain, indent=1) + "\n")
+    write_text(folder / SCRIPT, write_script(chosen.model, sorted(set(names.values())), partition))
+    return [folder / name for name in (MODEL, SCRIPT, AFFINITIES)]
+
+
+def read_affinities(model: ov.Model) -> dict[str, str]:
+    """Node -> device of a model that has affinities."""
+    return {
+        node.get_friendly_name(): node.get_rt_info()["affinity"].astype(str)
+        for node in model.get_ordered_ops()
+    }
+
+
+def name_devices(placement: Placement, graph: OpGraph, partition: Partition) -> dict[str, str]:
+    """The name in partition -> that of the placement's device, of which it may be an alias."""
+    devices = submodel_devices(graph, placement.operator_devices(graph), partition.submodels)
+    names = [placement.devices[device].name for device in devices.tolist()]
+    return dict(zip(partition.targets, names, strict=True))
+
+
+def write_script(model: str, devices: Sequence[str], partition: Partition) -> str:
+    """The source of a program that compiles the exported model by OpenVINO alone."""
+    virtual = [name for name, spec in partition.devices.items() if spec.virtual]
+    return SOURCE.format(
+        model=safe_name(model),
+        devices=", ".join(devices),
+        register=REGISTER.format(virtual=virtual) if virtual else "",
+        key=KEY,
+        target=partition.target,
+        properties=indent(pformat(collect_properties(partition), sort_dicts=False), "        "),
+    )
+
+
+REGISTER = """    for name in {virtual}:
+        if name not in core.available_devices:
+            core.register_plugin("openvino_intel_cpu_plugin", name)
+"""
+
+SOURCE = '''"""Compile {model} on {devices} as planned."""
+import json
+from pathlib import Path
+
+import openvino as ov
+
+
+def compile_model(core: ov.Core, path: Path = Path(__file__).with_name("model.xml")):
+{register}    model = core.read_model(path)
+    affinities = json.loads(model.get_rt_info({key}).astype(str))
+    for node in model.get_ops():
+        node.get_rt_info()["affinity"] = affinities[node.get_friendly_name()]
+    settings = (
+{properties}
+    )
+    return core.compile_model(model, "{target}", settings)
+
+
+if __name__ == "__main__":
+    compiled = compile_model(ov.Core())
+    parts = compiled.get_property("HETERO_NUMBER_OF_SUBMODELS")
+    print(f"{{parts}} parts on {{compiled.get_property('EXECUTION_DEVICES')}}")
+'''

@@ -1,0 +1,109 @@
+"""What devices support, on a machine with a GPU and an NPU that is made up."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import openvino as ov
+import pytest
+
+from placement_gym.backends.measured.inspection import inspect
+from placement_gym.backends.measured.profile import check_can_be_profiled
+from placement_gym.backends.measured.support import find_supported
+from placement_gym.devices import DeviceSpec, find_machine_devices
+from placement_gym.errors import UserError
+from placement_gym.graph.extract import extract
+from placement_gym.graph.units import group
+from placement_gym.models import load
+from placement_gym.problem import Problem
+
+REFUSED = {"CPU": set(), "GPU": {"Softmax"}, "NPU": {"Softmax", "MaxPool", "Add"}}
+"""Types of operators that each device does not run."""
+MEMORY = {"GPU": 8 << 30, "NPU": 4 << 30}
+
+
+class IntelMachine:
+    """An ``ov.Core`` with a CPU, an integrated GPU and an NPU."""
+
+    available_devices = tuple(REFUSED)
+
+    def query_model(self, model: ov.Model, device: str) -> dict[str, str]:
+        return {
+            node.get_friendly_name(): device
+            for node in model.get_ops()
+            if node.get_type_name() not in REFUSED[device]
+        }
+
+    def get_property(self, device: str, key: str) -> Any:
+        own = f"{device}_DEVICE_TOTAL_MEM_SIZE"
+        if key == "SUPPORTED_PROPERTIES":
+            return [own] if device in MEMORY else []
+        assert key == own
+        return MEMORY[device]
+
+
+def intel_problem(
+    monkeypatch: pytest.MonkeyPatch, devices: str | None = None, granularity: str = "op"
+) -> Problem:
+    monkeypatch.setattr(ov, "Core", IntelMachine)
+    model = load("tiny")
+    specs = find_machine_devices(ov.Core(), devices)
+    units = group(extract(model), granularity)
+    return Problem(units, specs, find_supported(units, inspect(model, specs).operators))
+
+
+def test_every_device_of_the_machine_is_found_with_its_memory_and_precision(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    devices = intel_problem(monkeypatch).devices
+    assert [device.name for device in devices] == ["CPU", "GPU", "NPU"]
+    assert [device.memory_bytes for device in devices] == [None, 8 << 30, 4 << 30]
+    assert [device.precision for device in devices] == ["f32", "f32", "f16"]
+
+
+def test_preset_of_such_a_machine_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    devices = intel_problem(monkeypatch, "cpu+igpu+npu").devices
+    assert [(device.name, device.roofline) for device in devices] == [
+        ("CPU", ""), ("GPU", "iGPU"), ("NPU", ""),
+    ]  # fmt: skip
+
+
+def test_units_go_only_where_query_model_says_they_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = intel_problem(monkeypatch)
+    refused = {
+        name: {
+            kind
+            for kind, runs in zip(problem.units.quotient.types, column.tolist(), strict=True)
+            if not runs
+        }
+        for name, column in zip(problem.device_names, problem.supported.T, strict=True)
+    }
+    types = set(problem.units.quotient.types)
+    assert refused == {name: kinds & types for name, kinds in REFUSED.items()}
+    assert refused["NPU"]
+    assert problem.runs_all.tolist()[0]
+    assert problem.reference_device == 0
+
+
+def test_unit_with_one_operator_that_a_device_lacks_does_not_run_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    problem = intel_problem(monkeypatch, granularity="colocated")
+    graph = problem.units.graph
+    for unit in range(problem.n_units):
+        kinds = {graph.types[i] for i in np.flatnonzero(problem.units.of_operator == unit)}
+        assert problem.supported[unit, 2] == (not kinds & REFUSED["NPU"])
+
+
+def test_device_that_runs_only_a_part_is_named_before_anything_is_profiled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with pytest.raises(UserError, match=r"\['NPU'\].*do not: leave them out"):
+        check_can_be_profiled(intel_problem(monkeypatch, "CPU,NPU"))
+
+
+def test_accelerators_keep_their_own_settings() -> None:
+    npu, gpu = DeviceSpec("NPU", precision="f16"), DeviceSpec("GPU.1")
+    assert npu.compile_properties() == {"INFERENCE_PRECISION_HINT": "f16"}
+    assert gpu.compile_properties() == {"INFERENCE_PRECISION_HINT": "f32"}

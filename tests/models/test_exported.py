@@ -1,0 +1,143 @@
+"""Models as the usual tools export them, with random weights."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import openvino as ov
+import pytest
+from foreign_models import save_residual_onnx
+from numpy.typing import NDArray
+from onnx import TensorProto, helper, numpy_helper
+from openvino import opset13 as ops
+
+from placement_gym.backends.measured.backend import MeasuredBackend
+from placement_gym.backends.measured.build import build_measured_backend
+from placement_gym.backends.measured.outputs import relative_error
+from placement_gym.backends.measured.timing_protocol import TimingProtocol
+from placement_gym.graph.extract import extract
+from placement_gym.models import UnsupportedModelError, load
+
+ONCE = TimingProtocol(warmup=0, repeats=2, attempts=1)
+TINY = {"num_hidden_layers": 2, "vocab_size": 128, "num_attention_heads": 4}
+
+
+def save_dynamic_onnx(path: Path) -> Path:
+    """Write a network whose batch and length are names, as exporters with dynamic axes do."""
+    rng = np.random.default_rng(0)
+    weight = numpy_helper.from_array(rng.normal(size=(8, 8)).astype(np.float32), "weight")
+    shape = ["batch", "length", 8]
+    graph = helper.make_graph(
+        [
+            helper.make_node("MatMul", ["x", "weight"], ["product"]),
+            helper.make_node("Softmax", ["product"], ["weights"]),
+            helper.make_node("Mul", ["weights", "product"], ["out"]),
+        ],
+        "dynamic",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info("out", TensorProto.FLOAT, shape)],
+        [weight],
+    )
+    opset = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=8), path)
+    return path
+
+
+def test_dynamic_axes_are_bound_by_their_input(tmp_path: Path) -> None:
+    file = save_dynamic_onnx(tmp_path / "dynamic.onnx")
+    with pytest.raises(UnsupportedModelError, match=r'--shape "x\[1,1,8\]"'):
+        load(file)
+    assert load(file, shapes={"x": [2, 5, 8]}).output().shape == [2, 5, 8]
+
+
+def test_nodes_have_the_same_names_whenever_a_file_is_read(tmp_path: Path) -> None:
+    file = save_residual_onnx(tmp_path / "residual.onnx")
+    first, second = extract(load(file), "raw"), extract(load(file), "raw")
+    assert first.names == second.names
+
+
+def test_nodes_that_binding_adds_have_the_same_names_each_time(tmp_path: Path) -> None:
+    x = ops.parameter([-1, 4, 4], np.float32, name="x")
+    x.output(0).get_tensor().set_names({"x"})
+    part = ops.strided_slice(x, [0, 0, 0], [0, 1, 4], [1, 1, 1], [1, 0, 0], [1, 0, 0])
+    model = ov.Model([ops.result(ops.squeeze(part, ops.constant([1])))], [x], "sliced")
+    file = tmp_path / "sliced.xml"
+    ov.save_model(model, file, compress_to_fp16=False)
+    first, second = (extract(load(file, shapes={"x": [2, 4, 4]}), "raw") for _ in range(2))
+    assert first.names == second.names
+    assert any("/added" in name for name in first.names)
+
+
+def check_split(
+    model: Any, parts: int, shapes: Any = None, scenario: str | None = None
+) -> MeasuredBackend:
+    """Compile a model in parts on two devices in turn, and compare its outputs."""
+    backend = build_measured_backend(
+        model, "cpu-testbed", "op", protocol=ONCE, isolate=False, shapes=shapes, scenario=scenario
+    )
+    assert isinstance(backend, MeasuredBackend)
+    n = backend.problem.n_units
+    split = backend.compile(np.arange(n) * parts // n % 2)
+    assert split.compilation.n_submodels > 1
+    outputs: Sequence[NDArray[Any]] = split.outputs()
+    assert relative_error(outputs, backend.reference.outputs()) < 1e-5
+    backend.close()
+    return backend
+
+
+@pytest.mark.slow
+def test_module_of_torch_runs_split() -> None:
+    import torch
+
+    torch.manual_seed(0)
+    parts = (
+        torch.nn.Linear(16, 32),
+        torch.nn.GELU(),
+        torch.nn.Linear(32, 16),
+        torch.nn.Softmax(-1),
+    )
+    module = torch.nn.Sequential(*parts, torch.nn.LayerNorm(16), torch.nn.Linear(16, 4))
+    converted = ov.convert_model(module.eval(), example_input=torch.rand(1, 6, 16))
+    name = converted.inputs[0].get_any_name()
+    check_split(converted, 3, {name: [1, 6, 16]})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("config", "head", "options"),
+    [
+        ("GPT2Config", "GPT2LMHeadModel",
+         {"n_layer": 2, "n_embd": 32, "n_head": 4, "vocab_size": 128}),
+        ("LlamaConfig", "LlamaForCausalLM",
+         {**TINY, "hidden_size": 32, "intermediate_size": 64, "num_key_value_heads": 2}),
+    ],
+)  # fmt: skip
+def test_language_model_of_transformers_decodes_split(
+    config: str, head: str, options: dict[str, Any], tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    transformers = pytest.importorskip("transformers", reason="needs transformers")
+    exporter = pytest.importorskip("optimum.exporters.openvino", reason="needs optimum-intel")
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    model = getattr(transformers, head)(getattr(transformers, config)(**options))
+    model.save_pretrained(tmp_path / "torch")
+    exporter.main_export(tmp_path / "torch", tmp_path, task="text-generation-with-past")
+    backend = check_split(tmp_path / "openvino_model.xml", 3, scenario="chat-6-4")
+    states = backend.problem.units.graph.states
+    assert len(states) == 4
+    assert len({backend.problem.units.of_operator[state[0]] for state in states}) == 2
+
+
+@pytest.mark.slow
+def test_encoder_of_transformers_runs_split(tmp_path: Path) -> None:
+    transformers = pytest.importorskip("transformers", reason="needs transformers")
+    exporter = pytest.importorskip("optimum.exporters.openvino", reason="needs optimum-intel")
+    config = transformers.BertConfig(**TINY, hidden_size=32, intermediate_size=64)
+    transformers.BertModel(config).save_pretrained(tmp_path / "torch")
+    exporter.main_export(tmp_path / "torch", tmp_path, task="feature-extraction")
+    names = ("input_ids", "attention_mask", "token_type_ids")
+    check_split(tmp_path / "openvino_model.xml", 3, {name: [1, 8] for name in names})

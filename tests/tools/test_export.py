@@ -1,0 +1,132 @@
+"""Exports: what is written runs the placement in programs that know OpenVINO alone."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import openvino as ov
+import pytest
+from fakes import diamond_problem
+from testbed import worst_relative
+
+from placement_gym.backends.measured.outputs import sample_steps
+from placement_gym.cli.main import main
+from placement_gym.devices import parse_devices
+from placement_gym.errors import UserError
+from placement_gym.graph.extract import extract
+from placement_gym.graph.units import group
+from placement_gym.models import load
+from placement_gym.placement import Placement, PlacementMismatchError
+from placement_gym.problem import Problem
+from placement_gym.tools.export import export_placement
+
+PROGRAM = """
+import sys
+sys.path.insert(0, "{folder}")
+import numpy as np, openvino as ov, run
+compiled = run.compile_model(ov.Core())
+request = compiled.create_infer_request()
+inputs, outputs = np.load("{folder}/inputs.npz"), {{}}
+for step in range({steps}):
+    request.infer({{port: inputs[f"{{step}}-{{port}}"] for port in range(len(compiled.inputs))}})
+    for port, tensor in enumerate(request.output_tensors):
+        outputs[f"{{step}}-{{port}}"] = tensor.data.copy()
+np.savez("{folder}/outputs.npz", **outputs)
+assert not [name for name in sys.modules if name.startswith("placement_gym")]
+print(compiled.get_property("HETERO_NUMBER_OF_SUBMODELS"))
+"""
+
+
+def thirds(name: str, scenario: str | None = None) -> Placement:
+    """The first and last third of a model's units on one device, the middle on the other."""
+    units = group(extract(load(name), "folded", scenario), "op")
+    problem = Problem(units, parse_devices("cpu-testbed"), np.ones((len(units), 2), dtype=np.bool_))
+    return Placement.of(problem, np.arange(len(units)) * 3 // len(units) % 2)
+
+
+def run_alone(folder: Path, model: ov.Model, scenario: str) -> tuple[int, float]:
+    """Run an export in a program of its own; submodels and the worst error of any step."""
+    steps = sample_steps(model, scenario)
+    named = {f"{i}-{port}": x for i, step in enumerate(steps) for port, x in enumerate(step)}
+    np.savez(folder / "inputs.npz", **named)
+    code = PROGRAM.format(folder=folder, steps=len(steps))
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", code], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    plain = ov.Core().compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+    request = plain.create_infer_request()
+    found = np.load(folder / "outputs.npz")
+    worst = 0.0
+    for i, step in enumerate(steps):
+        request.infer(dict(enumerate(step)))
+        expected = [tensor.data for tensor in request.output_tensors]
+        outputs = [found[f"{i}-{port}"] for port in range(len(expected))]
+        worst = max(worst, worst_relative(outputs, expected))
+    return int(done.stdout), worst
+
+
+def test_the_script_runs_the_placement_without_this_package(tmp_path: Path) -> None:
+    export_placement(thirds("tiny"), tmp_path)
+    n_submodels, error = run_alone(tmp_path, load("tiny"), "")
+    assert n_submodels >= 3
+    assert error < 1e-5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", ["gpt", "gpt-int8"])
+def test_a_decoder_computes_the_same_step_by_step(model: str, tmp_path: Path) -> None:
+    export_placement(thirds(model, "chat-8-6"), tmp_path)
+    n_submodels, error = run_alone(tmp_path, load(model), "chat-8-6")
+    assert n_submodels >= 3
+    assert error < 1e-5
+
+
+@pytest.mark.slow
+def test_compressed_weights_stay_compressed(tmp_path: Path) -> None:
+    export_placement(thirds("gpt-int8", "chat"), tmp_path / "int8")
+    export_placement(thirds("gpt", "chat"), tmp_path / "f32")
+    sizes = [(tmp_path / kind / "model.bin").stat().st_size for kind in ("int8", "f32")]
+    assert sizes[0] < sizes[1] / 2
+
+
+def test_affinities_name_every_node_and_no_alias(tmp_path: Path) -> None:
+    model, _, path = export_placement(thirds("bert-8"), tmp_path, split="alias")
+    affinities = json.loads(path.read_text())
+    assert set(affinities.values()) == {"CPU", "CPU_FAST"}
+    read = ov.Core().read_model(model)
+    assert {node.get_friendly_name() for node in read.get_ops()} == set(affinities)
+    own = json.loads(read.get_rt_info(["placement_gym", "affinities"]).astype(str))
+    assert set(own) == set(affinities)
+    assert "CPU_ALIAS1" in own.values()
+
+
+def test_the_command_writes_the_same_and_lists_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    thirds("tiny").save(tmp_path / "placement.json")
+    words = ["export", str(tmp_path / "placement.json"), "--out", str(tmp_path / "out")]
+    assert main(words) == 0
+    listed = capsys.readouterr().out.split()
+    assert [Path(one).name for one in listed] == ["model.xml", "run.py", "affinities.json"]
+    assert all(Path(one).is_file() for one in listed)
+
+
+def test_a_placement_of_another_model_is_refused_before_anything_is_written(
+    tmp_path: Path,
+) -> None:
+    with pytest.raises(PlacementMismatchError):
+        export_placement(thirds("tiny"), tmp_path, model="bert-8")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_placement_of_a_file_needs_the_file(tmp_path: Path) -> None:
+    problem = diamond_problem()
+    strange = replace(Placement.of(problem, problem.single(0)), model="mine")
+    with pytest.raises(UserError, match="mine"):
+        export_placement(strange, tmp_path)
