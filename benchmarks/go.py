@@ -38,7 +38,6 @@ UPDATES = 100
 TRAINED: dict[str, dict[str, Any]] = {
     "gdp": {"n_epochs": 1},
     "gdp, activations kept": {"n_epochs": 1, "policy": {"recompute": False}},
-    "gdp, width 64": {"n_epochs": 1, "policy": {"hidden": 64}},
     "gdp, gcn": {"preset": "gcn", "n_epochs": 1},
 }
 """Options for 80,000 operators: one step on each rollout."""
