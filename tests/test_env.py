@@ -291,7 +291,7 @@ def test_closing_reaches_the_backend() -> None:
         ({"max_nodes": -4}, "max_nodes must be an integer of at least 1, not -4"),
         ({"max_nodes": 8.5}, "max_nodes must be an integer of at least 1, not 8.5"),
         ({"max_edges": "9"}, "max_edges must be an integer of at least 1, not '9'"),
-        ({"reward": "latency"}, "log_speedup.*did you mean 'inverse_latency'"),
+        ({"reward": "latency"}, "did you mean 'inverse_latency'.*log_speedup"),
         ({"reward": "logspeedup"}, "did you mean 'log_speedup'"),
         ({"render_mode": "svg"}, "ansi"),
         ({"render_mode": "rgb-array"}, "did you mean 'rgb_array'"),

@@ -130,7 +130,10 @@ def test_the_network_of_the_best_validation_stays(
     assert folder.best == 0.3
 
 
-def test_the_second_interrupt_is_not_deferred() -> None:
+def test_the_second_interrupt_is_not_deferred(request: pytest.FixtureRequest) -> None:
+    """Also where the tests run in the background, which makes shells ignore the signal."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
     with defer_interrupt() as interrupted:
         signal.raise_signal(signal.SIGINT)
         assert interrupted()

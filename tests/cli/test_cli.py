@@ -132,10 +132,10 @@ def test_modules_of_the_users_folder_are_found_and_hide_no_others(
     (tmp_path / "agents").mkdir()
     for name in ("agents/__init__.py", "colorsys.py"):
         (tmp_path / name).write_text("raise ImportError('the wrong one')\n")
-    (tmp_path / "mine.py").write_text("import colorsys\nfrom agents import AGENTS\n")
+    (tmp_path / "mine.py").write_text("import colorsys\nfrom agents.static import random\n")
     (tmp_path / "study.yaml").write_text(
         "env: DevicePlacementSim-v0\nmodels: [tiny]\nbudget: 2\n"
-        "agents: ['mine:AGENTS', 'mine:missing']\n"
+        "agents: ['mine:random', 'mine:missing']\n"
     )
     script = tmp_path / "bin" / "placement-gym"
     script.parent.mkdir()

@@ -121,6 +121,11 @@ class AgentSpec:
         found = self.load()
         if is_agent(found):
             return
+        if not callable(found):
+            raise UserError(
+                f"agent {self.name!r} must be a function make(env, seed) or an object with "
+                f"predict, not a {type(found).__name__}"
+            )
         parameters = inspect.signature(found).parameters
         if any(one.kind is one.VAR_KEYWORD for one in parameters.values()):
             return  # its own algorithm knows them

@@ -96,7 +96,9 @@ def test_what_cannot_run_is_refused_before_anything_does(
 
 def test_a_binary_study_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "study.yaml").write_bytes(b"\xff\xfe\x00\x80")
-    with pytest.raises(UserError, match=r"study\.yaml is not a valid study file: not valid YAML"):
+    with pytest.raises(
+        UserError, match=r"study\.yaml is not a valid study file: it is not a text file"
+    ):
         Study.load(tmp_path / "study.yaml")
 
 
