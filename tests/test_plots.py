@@ -84,6 +84,7 @@ def test_a_picture_has_a_key_to_its_colours_sizes_and_edges() -> None:
     assert widths[-1] == max(np.asarray(lines(figure).get_linewidths()))
 
 
+@pytest.mark.slow
 def test_the_key_has_the_sizes_of_a_crowded_picture_too() -> None:
     figure = draw_on_first_device(replace(chain(900), flops=np.arange(900.0)))
     largest = max(np.asarray(circle.get_sizes()).max() for circle in find_circles(figure))

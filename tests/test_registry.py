@@ -230,6 +230,7 @@ def test_importing_the_package_registers_the_ids_in_a_fresh_process() -> None:
     assert all(repr(env_id) in printed for env_id in IDS)
 
 
+@pytest.mark.slow
 def test_the_prefixed_id_works_in_a_spawned_worker() -> None:
     envs = gym.make_vec(
         "placement_gym:DevicePlacementSim-v0",

@@ -35,6 +35,7 @@ def test_a_run_evaluates_as_many_placements_as_it_may(spec: AgentSpec, tmp_path:
     assert row.evaluations == 61
 
 
+@pytest.mark.slow
 @ALL
 def test_learning_in_parts_is_learning_at_once(spec: AgentSpec) -> None:
     env = environment()

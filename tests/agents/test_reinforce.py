@@ -214,6 +214,7 @@ def test_entropy_weight_follows_its_schedule() -> None:
     assert model.entropy_weight() == pytest.approx(0.0, abs=0.02)
 
 
+@pytest.mark.slow
 def test_imitation_makes_the_best_placement_the_prediction() -> None:
     model = hsdag(vectorize_toy(20), elites=1, imitation=10.0, n_epochs=10, learning_rate=3e-3)
     model.learn(400)

@@ -123,6 +123,7 @@ def test_an_interrupted_comparison_keeps_its_rows_and_continues(tmp_path: Path) 
     assert [row["time"] for row in again["rows"][:3]] == [row["time"] for row in document["rows"]]
 
 
+@pytest.mark.slow
 def test_a_rerun_does_what_failed_or_cannot_be_recognised_again(tmp_path: Path) -> None:
     first = compare(tmp_path, ["random", "failing_agent:make", Greedy])
     again = compare(tmp_path, ["random", "failing_agent:make", Greedy])

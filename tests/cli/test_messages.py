@@ -175,6 +175,7 @@ def test_a_failed_run_of_a_study_says_why(
     assert line.startswith("saved, tiny: ")
 
 
+@pytest.mark.slow
 def test_another_models_placement_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

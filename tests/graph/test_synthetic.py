@@ -104,6 +104,7 @@ def test_a_cell_reads_its_past_and_the_layer_below() -> None:
     assert (graph.out_degree() == 0).sum() == 1
 
 
+@pytest.mark.slow
 def test_stacked_berts_follow_one_another() -> None:
     one, many = (named(f"stacked-bert-{n}") for n in (16, 4000))
     copies, rest = divmod(len(many), len(one))

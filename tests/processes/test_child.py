@@ -108,6 +108,7 @@ def test_a_child_that_dies_or_babbles_is_lost(
     assert not child.alive
 
 
+@pytest.mark.slow
 def test_a_child_that_gives_signs_of_life_may_take_its_time_and_one_that_does_not_is_ended(
     child: Child,
 ) -> None:

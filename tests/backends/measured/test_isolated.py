@@ -136,6 +136,7 @@ def test_a_measurement_in_another_process_is_a_measurement(shared: IsolatedBacke
     assert alone.n_submodels == 1
 
 
+@pytest.mark.slow
 def test_finalists_are_measured_in_a_process_of_their_own(shared: IsolatedBackend) -> None:
     shared.evaluate(assignment(CHESSBOARD))
     before = pid_of(shared)
@@ -241,6 +242,7 @@ def evaluate_with(
     return backend.evaluate(assignment(placed))
 
 
+@pytest.mark.slow
 def test_exceptions_invalid_latencies_and_wrong_outputs_are_told_apart(faults: Path) -> None:
     backend = faulty()
     for fault in ("refused", "wrong", "nan-outputs", "nan", "negative", "memory", "garbage"):
@@ -266,7 +268,8 @@ def test_a_crash_costs_one_attempt_and_two_make_a_placement_infeasible_for_good(
     backend.close()
 
 
-@pytest.mark.parametrize("fault", [pytest.param("hang", marks=pytest.mark.slow), "stop"])
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", ["hang", "stop"])
 def test_a_hanging_engine_is_ended_at_its_deadline(fault: str, faults: Path) -> None:
     backend = faulty(timeout_s=5.0)
     found = evaluate_with(backend, faults, [fault], CHESSBOARD)

@@ -171,6 +171,7 @@ def test_the_lock_is_free_again_when_its_holder_dies(capfd: pytest.CaptureFixtur
     assert WAITING_FOR not in capfd.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_stopped_holder_loses_the_lock_and_notices_when_it_goes_on(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -210,6 +211,7 @@ def test_a_holder_that_never_ends_is_named_by_those_that_give_up(
             pytest.fail("it entered")
 
 
+@pytest.mark.slow
 def test_a_wait_gives_signs_of_life_and_starts_anew_with_each_turn(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

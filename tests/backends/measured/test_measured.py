@@ -264,6 +264,7 @@ def test_an_unknown_device_fails_at_make_with_those_available(devices: Any) -> N
         make(devices=devices)
 
 
+@pytest.mark.slow
 def test_every_unit_of_the_built_in_models_runs_on_the_cpu() -> None:
     assert known_problem("bert-8").supported.all()
     assert make().action_masks().all()

@@ -170,6 +170,7 @@ def test_the_answer_and_the_headline_table_come_first(report: tuple[Path, Path])
     assert text.index("| min-cut |") < text.index("30 of 30 runs")
 
 
+@pytest.mark.slow
 def test_pictures_beside_the_markdown_are_vectors_if_asked(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "results.jsonl").write_bytes((folder / "results.jsonl").read_bytes())
     markdown, _ = report_study(REPORTED, tmp_path, pictures="svg", views=False)
@@ -345,6 +346,7 @@ def test_a_report_without_the_model_has_no_picture_of_it(folder: Path, tmp_path:
     assert "not drawn" in text
 
 
+@pytest.mark.slow
 def test_a_report_of_a_model_that_is_another_now_does_not_draw_on_it(
     folder: Path, tmp_path: Path
 ) -> None:

@@ -111,6 +111,7 @@ def test_measured_finalists_come_from_a_new_process(tmp_path: Path) -> None:
     assert row.noise > 0
 
 
+@pytest.mark.slow
 def test_a_failing_new_process_is_an_error_row_with_the_placement_that_was_found(
     tmp_path: Path,
 ) -> None:

@@ -84,6 +84,7 @@ def test_what_a_full_disk_cannot_hold_is_returned(tmp_path: Path) -> None:
     assert run_study(small, tmp_path, "serial", quiet=True)[: len(kept)] == kept
 
 
+@pytest.mark.slow
 def test_a_comparison_on_a_full_disk_is_returned(tmp_path: Path) -> None:
     with full_disk(4000), pytest.warns(PlacementGymWarning, match="could not be kept"):
         document = compare("tiny", ["random"], SIM, "hsdag-paper", 12, out=tmp_path, quiet=True)
