@@ -13,7 +13,7 @@ from agents.sequential.search import Sequential
 from placement_gym.arrays import FloatArray, IntArray
 from placement_gym.solvers.list_sampling import draw_noise, draw_prices
 
-MOVES = 300
+MOVES = 600
 """Moves under the model for each evaluation, half as many as the multilevel placer's."""
 WORK = 300_000
 """Operators that the model schedules for each evaluation at most, in large graphs."""

@@ -69,6 +69,7 @@ def test_the_command_writes_every_placement_and_a_picture(
     words = ["fidelity", "--model", "tiny", "--devices", "cpu-testbed", "--placements", "8"]
     assert main([*words, "--out", str(tmp_path), "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
+    assert document.pop("out") == str(tmp_path)
     assert len(document["rows"]) == 8
     assert np.isfinite(document["twin"]["spearman"])
     assert json.loads((tmp_path / "fidelity-tiny.json").read_text()) == document
