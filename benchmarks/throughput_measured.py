@@ -22,7 +22,8 @@ from placement_gym.backends.measured.hetero import Partition, compile_partition
 from placement_gym.backends.measured.profile import load_or_measure
 from placement_gym.backends.measured.throughput import InFlight
 from placement_gym.backends.measured.timing_protocol import FOR_FITTING
-from placement_gym.devices import PRESETS, DeviceSpec, register
+from placement_gym.devices import PRESETS, DeviceSpec
+from placement_gym.machine import register
 from placement_gym.pipeline.inputs import InputReader
 from placement_gym.pipeline.stage import Stage, compile_stages
 from placement_gym.solvers.loads import find_largest_load_ms

@@ -23,7 +23,7 @@ from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.backends.simulated.build import build_simulated_problem
 from placement_gym.view.data import make_view_data
 from placement_gym.view.page import render_page
-from placement_gym.view.sources import Scene, Shown
+from placement_gym.view.scene import Scene, Shown
 
 READY = "body[data-ready=yes]"
 OBSERVE = """

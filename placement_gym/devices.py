@@ -1,4 +1,4 @@
-"""Devices: specifications, presets, and what OpenVINO finds on this machine."""
+"""Devices: specifications, presets, and what follows from them."""
 
 from __future__ import annotations
 
@@ -6,30 +6,22 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from placement_gym.arguments import check_integer, check_not_negative
 from placement_gym.arrays import MAX_DEVICES
-from placement_gym.errors import UserError, suggest, unknown_name, warn_user
+from placement_gym.errors import UserError, suggest, unknown_name
 from placement_gym.files import FileError
 from placement_gym.properties import PRECISION_PROPERTIES, check_properties
 from placement_gym.testbeds import describe_testbed
-
-if TYPE_CHECKING:
-    import openvino as ov
 
 PRECISIONS = ("f32", "f16", "bf16")
 MAX_NAME = 64
 MAX_THREADS = 4096
 KINDS = ("CPU", "GPU", "NPU")
 NATIVE_PRECISION = {"NPU": "f16"}
-MEMORY_PROPERTIES = ("GPU_DEVICE_TOTAL_MEM_SIZE", "NPU_DEVICE_TOTAL_MEM_SIZE")
 
 DevicesArgument = str | Sequence["str | Mapping[str, Any] | DeviceSpec"] | None
-
-
-class UnknownDeviceError(UserError):
-    """A device is not available on this machine."""
 
 
 @dataclass(frozen=True)
@@ -263,51 +255,6 @@ def parse_device(item: str | Mapping[str, Any] | DeviceSpec) -> DeviceSpec:
     return DeviceSpec.from_json(item)
 
 
-def find_machine_devices(core: ov.Core, devices: DevicesArgument = None) -> tuple[DeviceSpec, ...]:
-    """Return the devices to measure on, all of which this machine has.
-
-    Args:
-        core: Queried for the available devices.
-        devices: As for ``parse_devices``; None means all that the machine has. On a machine with
-            a single device it means the preset ``cpu-testbed``, with a warning.
-
-    Raises:
-        UnknownDeviceError: A device is not available; the message lists those that are.
-    """
-    available = list(core.available_devices)
-    if devices is None and len(available) == 1:
-        warn_user(TESTBED_WARNING.format(available[0]))
-        devices = "cpu-testbed"
-    specs = parse_devices(available if devices is None else devices)
-    for spec in specs:
-        if (spec.plugin or spec.name) not in available and spec.name not in available:
-            near = suggest(spec.name, (*available, *TESTBED_PRESETS))
-            absent = spec.kind in KINDS and not any(spec.kind in name for name in available)
-            remedy = "; DevicePlacementSim-v0 simulates it" if absent else near
-            raise UnknownDeviceError(
-                f"device {spec.name!r} is not available; this machine has {', '.join(available)} "
-                f"and can split its CPU by the presets {', '.join(TESTBED_PRESETS)}{remedy}"
-            )
-    return tuple(read_memory_limit(core, spec) for spec in specs)
-
-
-TESTBED_WARNING = (
-    "this machine has one device, {}: measuring on 'cpu-testbed', two virtual devices of one CPU. "
-    "A test bed for methods, never a claim about a GPU."
-)
-
-
-def read_memory_limit(core: ov.Core, spec: DeviceSpec) -> DeviceSpec:
-    """Return the specification, limited to the device's memory where OpenVINO reports it."""
-    if spec.virtual or spec.memory_bytes is not None:
-        return spec
-    supported = core.get_property(spec.name, "SUPPORTED_PROPERTIES")
-    for key in MEMORY_PROPERTIES:
-        if key in supported:
-            return replace(spec, memory_bytes=int(core.get_property(spec.name, key)))
-    return spec
-
-
 def is_testbed(devices: Sequence[DeviceSpec]) -> bool:
     """Whether two of the devices are one physical device under two names."""
     return any(spec.virtual for spec in devices)
@@ -346,10 +293,3 @@ def usable_cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
-
-
-def register(core: ov.Core, specs: Sequence[DeviceSpec]) -> None:
-    """Register virtual devices with a Core, unless it already knows them."""
-    for spec in specs:
-        if spec.virtual and spec.name not in core.available_devices:
-            core.register_plugin("openvino_intel_cpu_plugin", spec.name)

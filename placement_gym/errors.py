@@ -23,6 +23,10 @@ class EngineError(PlacementGymError, RuntimeError):
     """OpenVINO, a process or the machine refused or failed; the message says what is left to do."""
 
 
+class CompileError(EngineError):
+    """OpenVINO refused a placement, or compiled something else."""
+
+
 class PlacementGymWarning(UserWarning):
     """Something that a user should know before trusting a result."""
 

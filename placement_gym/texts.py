@@ -51,3 +51,9 @@ def code_span(text: object) -> str:
 def escape_figure_text(text: object) -> str:
     """Text that matplotlib shows as it is, without mathematics; lines stay."""
     return make_lines_printable(text).replace("$", r"\$")
+
+
+def last_line(error: BaseException) -> str:
+    """The last line of an error's message, or the name of its type."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[-1] if lines else type(error).__name__

@@ -15,15 +15,13 @@ from placement_gym.devices import (
     PRESETS,
     TESTBED,
     DeviceSpec,
-    UnknownDeviceError,
     collect_cautions,
-    find_machine_devices,
     has_mixed_precision,
     is_testbed,
     parse_devices,
-    register,
 )
 from placement_gym.errors import PlacementGymWarning, UserError
+from placement_gym.machine import UnknownDeviceError, find_machine_devices, register
 from placement_gym.properties import PRECISION_PROPERTIES
 
 SPECS = [

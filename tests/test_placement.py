@@ -14,11 +14,12 @@ from openvino import opset13 as ops
 
 from placement_gym import Placement, PlacementMismatchError, apply_placement, compile_model
 from placement_gym.arrays import IntArray
-from placement_gym.devices import PRESETS, register
+from placement_gym.devices import PRESETS
 from placement_gym.errors import UserError
 from placement_gym.graph.extract import extract
 from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.submodels import acyclic_submodels
+from placement_gym.machine import register
 from placement_gym.models import load
 from placement_gym.problem import Problem
 

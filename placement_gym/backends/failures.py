@@ -10,6 +10,7 @@ from typing import Any
 
 from placement_gym.backends.protocol import Measurement
 from placement_gym.errors import EngineError
+from placement_gym.texts import last_line
 
 
 class Kind(StrEnum):
@@ -98,12 +99,6 @@ def classify(error: BaseException) -> EngineFailureError:
     text = f"{error}\n{error.__cause__ or ''}"
     matching = (kind for kind, pattern in PATTERNS if re.search(pattern, text, re.I))
     return EngineFailureError(next(matching, Kind.INFEASIBLE), reason)
-
-
-def last_line(error: BaseException) -> str:
-    """The last line of an error's message, or the name of its type."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[-1] if lines else type(error).__name__
 
 
 def check_values(measurement: Measurement) -> Measurement:

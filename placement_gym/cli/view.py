@@ -56,13 +56,13 @@ def add_view(command: Command) -> None:
 
 
 def run_view(options: argparse.Namespace) -> int:
+    from placement_gym.bench.scenes import open_scene
     from placement_gym.files import check_output_file, name_output_file, write_text
     from placement_gym.progress import progress_bar
     from placement_gym.view.data import make_view_data
     from placement_gym.view.exports import make_node_data, make_trace
     from placement_gym.view.page import render_page
     from placement_gym.view.picture import check_picture_file, draw_shown
-    from placement_gym.view.sources import open_scene
 
     out = check_output_file(name_output_file(options.out, "view.html"))
     further = {

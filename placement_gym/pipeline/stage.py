@@ -10,14 +10,15 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from placement_gym.arrays import IntArray
-from placement_gym.backends.failures import last_line
-from placement_gym.backends.measured.hetero import CompileError, separate_parts
-from placement_gym.devices import DeviceSpec, register
-from placement_gym.errors import EngineError
+from placement_gym.devices import DeviceSpec
+from placement_gym.errors import CompileError, EngineError
 from placement_gym.graph.operators import OpGraph
+from placement_gym.graph.parts import separate_parts
 from placement_gym.graph.stages import pipeline_stages
 from placement_gym.graph.submodels import submodel_devices
+from placement_gym.machine import register
 from placement_gym.pipeline.cutting import MODEL, Port, cut
+from placement_gym.texts import last_line
 
 if TYPE_CHECKING:
     import openvino as ov

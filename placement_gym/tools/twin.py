@@ -10,11 +10,11 @@ import gymnasium as gym
 from placement_gym.backends.measured.build import build_measured_backend
 from placement_gym.backends.measured.profile import kept_profile, load_kept_profile
 from placement_gym.costs.workloads import is_workload
-from placement_gym.devices import UnknownDeviceError
 from placement_gym.env import DevicePlacementEnv, placement_env
 from placement_gym.graph.families.names import is_family
 from placement_gym.graph.synthetic import is_synthetic
 from placement_gym.keywords import check_kwargs
+from placement_gym.machine import UnknownDeviceError
 
 ENV = "placement_gym:DevicePlacementSim-v0"
 

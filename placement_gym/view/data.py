@@ -16,7 +16,7 @@ from placement_gym.graph.submodels import acyclic_submodels
 from placement_gym.graph.units import Units
 from placement_gym.plots.style import COLOURS
 from placement_gym.texts import make_printable
-from placement_gym.view.sources import Scene, Shown
+from placement_gym.view.scene import Scene, Shown
 
 Values = dict[str, Any]
 DIGITS, START_DIGITS = 4, 8

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from placement_gym.view.data import Values
-from placement_gym.view.sources import Scene
+from placement_gym.view.scene import Scene
 
 US = 1000.0
 """Microseconds, in which traces count, of a millisecond."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from placement_gym.errors import UserError
-from placement_gym.view.sources import Scene
+from placement_gym.view.scene import Scene
 
 
 def check_picture_file(path: str | Path) -> None:

@@ -20,9 +20,8 @@ from testbed import (
 )
 
 from placement_gym import DeviceSpec, Pipeline, Placement, StageError
-from placement_gym.backends.measured.hetero import CompileError
 from placement_gym.backends.measured.outputs import sample_inputs, sample_steps
-from placement_gym.errors import UserError
+from placement_gym.errors import CompileError, UserError
 from placement_gym.models import load
 from placement_gym.pipeline.stage import Stage, count_streams
 

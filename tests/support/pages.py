@@ -17,7 +17,7 @@ from placement_gym.graph.units import group
 from placement_gym.problem import Problem
 from placement_gym.view.data import make_view_data
 from placement_gym.view.page import render_page
-from placement_gym.view.sources import Scene, Shown
+from placement_gym.view.scene import Scene, Shown
 
 EVIL = (
     "</script ><script >document.title='pwned'</script >",

@@ -13,7 +13,7 @@ from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.backends.simulated.build import build_simulated_problem
 from placement_gym.costs.semantics import PRESETS
 from placement_gym.view.data import find_runs, make_view_data
-from placement_gym.view.sources import Scene, Shown
+from placement_gym.view.scene import Scene, Shown
 
 SPLIT = np.array([0, 0, 1, 1])
 

@@ -18,7 +18,7 @@ from placement_gym.costs.semantics import PRESETS
 from placement_gym.placement import Placement
 from placement_gym.view.data import make_view_data
 from placement_gym.view.exports import make_node_data, make_trace, separate
-from placement_gym.view.sources import Scene, Shown
+from placement_gym.view.scene import Scene, Shown
 
 
 @pytest.fixture

@@ -36,8 +36,8 @@ from placement_gym.backends.measured.reporter import Reporter
 from placement_gym.backends.measured.throughput import InFlight, PipelineCompiler, time_windows
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
 from placement_gym.backends.protocol import Measurement
-from placement_gym.devices import register
 from placement_gym.errors import EngineError, UserError
+from placement_gym.machine import register
 from placement_gym.problem import Problem
 
 if TYPE_CHECKING:

@@ -21,10 +21,11 @@ from placement_gym.backends.measured.profile import load_or_measure
 from placement_gym.backends.measured.recipe import ModelSource, Recipe
 from placement_gym.backends.measured.support import find_supported
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
-from placement_gym.devices import DevicesArgument, DeviceSpec, find_machine_devices
+from placement_gym.devices import DevicesArgument, DeviceSpec
 from placement_gym.errors import UserError
 from placement_gym.graph.extract import extract
 from placement_gym.graph.units import Units, group
+from placement_gym.machine import find_machine_devices
 from placement_gym.models import load
 from placement_gym.models.loading import is_model_file
 from placement_gym.models.shapes import Shapes

@@ -7,26 +7,23 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from placement_gym.arrays import IntArray
-from placement_gym.backends.failures import last_line
-from placement_gym.backends.measured.static_values import separate_static_values
-from placement_gym.devices import DeviceSpec, register
-from placement_gym.errors import EngineError, UserError, unknown_name
+from placement_gym.devices import DeviceSpec
+from placement_gym.errors import CompileError, UserError, unknown_name
 from placement_gym.graph.operators import OpGraph
+from placement_gym.graph.parts import separate_parts
 from placement_gym.graph.submodels import (
     acyclic_submodels,
     separating_colours,
     submodel_devices,
 )
+from placement_gym.machine import register
+from placement_gym.texts import last_line
 
 if TYPE_CHECKING:
     import openvino as ov
 
 SPLIT_MODES = ("auto", "alias", "hetero")
 ALIASABLE = ("CPU",)
-
-
-class CompileError(EngineError):
-    """OpenVINO refused a placement, or compiled something else."""
 
 
 @dataclass(frozen=True)
@@ -114,35 +111,6 @@ def set_affinities(model: ov.Model, graph: OpGraph, partition: Partition) -> Non
     for name, node in nodes.items():
         if node.get_rt_info()["affinity"].astype(str) != partition.targets[owner[name]]:
             raise CompileError(f"{name!r} did not keep its affinity")
-
-
-def separate_parts(model: ov.Model, graph: OpGraph, parts: IntArray) -> dict[str, int]:
-    """Give each part of a model copies of its own of what is known without data, in place.
-
-    Args:
-        model: The model of ``graph``.
-        graph: Its operators.
-        parts: (n_operators,) part of each operator, a submodel or a stage.
-
-    Returns:
-        Node name -> part. A Parameter belongs to the first part that reads it.
-
-    Raises:
-        CompileError: A node belongs to no part.
-    """
-    owner = {
-        name: part
-        for names, part in zip(graph.members, parts.tolist(), strict=True)
-        for name in names
-    }
-    for parameter, readers in zip(model.get_parameters(), graph.inputs, strict=True):
-        if readers:
-            owner[parameter.get_friendly_name()] = int(parts[list(readers)].min())
-    unplaced = sorted({node.get_friendly_name() for node in model.get_ops()} - set(owner))
-    if unplaced:
-        raise CompileError(f"the placement has no device for {unplaced}")
-    separate_static_values(model, frozenset(graph.names), owner)
-    return owner
 
 
 def compile_partition(

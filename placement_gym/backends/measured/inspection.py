@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from placement_gym.backends.measured.lock import measurement_lock
 from placement_gym.backends.measured.reporter import Reporter
-from placement_gym.devices import DeviceSpec, register
+from placement_gym.devices import DeviceSpec
 from placement_gym.graph.primitives import query_primitives
+from placement_gym.machine import register
 from placement_gym.models import load
 from placement_gym.processes.serving import Parent, serve
 

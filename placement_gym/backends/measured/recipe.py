@@ -13,12 +13,13 @@ import numpy as np
 from placement_gym.backends.measured.backend import MeasuredBackend
 from placement_gym.backends.measured.health import Session
 from placement_gym.backends.measured.reporter import Reporter
-from placement_gym.devices import DeviceSpec, register
+from placement_gym.devices import DeviceSpec
 from placement_gym.errors import UserError
 from placement_gym.files import make_temporary_folder
 from placement_gym.graph.extract import extract
 from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.units import Units, contract
+from placement_gym.machine import register
 from placement_gym.models import load
 from placement_gym.models.loading import match_built_in
 from placement_gym.models.saving import write_model

@@ -13,11 +13,11 @@ import numpy as np
 from placement_gym.arrays import IntArray
 from placement_gym.backends.failures import EngineFailureError, Kind
 from placement_gym.backends.measured.candidate import Candidate, Compilation
-from placement_gym.backends.measured.hetero import CompileError
 from placement_gym.backends.measured.inferences import Beat, Inputs, Outputs
 from placement_gym.backends.measured.outputs import compare_outputs
 from placement_gym.backends.measured.timing import Samples
 from placement_gym.devices import DeviceSpec, usable_cores
+from placement_gym.errors import CompileError
 from placement_gym.pipeline.cutting import Port
 from placement_gym.pipeline.executor import StageExecutor
 from placement_gym.pipeline.inputs import InputReader

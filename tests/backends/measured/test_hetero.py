@@ -33,7 +33,6 @@ from testbed import (
 import placement_gym
 from placement_gym import DeviceSpec, Placement, PlacementMismatchError, apply_placement
 from placement_gym.backends.measured.hetero import (
-    CompileError,
     Partition,
     alias_device,
     compile_partition,
@@ -42,6 +41,7 @@ from placement_gym.backends.measured.hetero import (
 from placement_gym.backends.measured.outputs import sample_inputs
 from placement_gym.devices import TESTBED
 from placement_gym.env import DevicePlacementEnv
+from placement_gym.errors import CompileError
 from placement_gym.graph.extract import extract
 from placement_gym.graph.operators import OpGraph
 from placement_gym.models import load, prepare

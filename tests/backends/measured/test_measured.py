@@ -26,9 +26,10 @@ from placement_gym.backends.measured.build import build_measured_backend
 from placement_gym.backends.measured.candidate import Candidate, Compilation
 from placement_gym.backends.measured.outputs import tolerance
 from placement_gym.backends.measured.reporter import Reporter
-from placement_gym.devices import PRESETS, TESTBED, UnknownDeviceError
+from placement_gym.devices import PRESETS, TESTBED
 from placement_gym.env import DevicePlacementEnv
 from placement_gym.errors import EngineError, UserError
+from placement_gym.machine import UnknownDeviceError
 
 needs_one_device = pytest.mark.skipif(
     len(ov.Core().available_devices) > 1, reason="this machine has several devices"

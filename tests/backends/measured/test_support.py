@@ -11,10 +11,11 @@ import pytest
 from placement_gym.backends.measured.inspection import inspect
 from placement_gym.backends.measured.profile import check_can_be_profiled
 from placement_gym.backends.measured.support import find_supported
-from placement_gym.devices import DeviceSpec, find_machine_devices
+from placement_gym.devices import DeviceSpec
 from placement_gym.errors import UserError
 from placement_gym.graph.extract import extract
 from placement_gym.graph.units import group
+from placement_gym.machine import find_machine_devices
 from placement_gym.models import load
 from placement_gym.problem import Problem
 

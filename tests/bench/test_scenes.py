@@ -13,11 +13,11 @@ from studies import study
 
 from placement_gym.backends.simulated.build import build_simulated_problem
 from placement_gym.bench.run.rows import load_runs
+from placement_gym.bench.scenes import open_scene
 from placement_gym.bench.study.runner import run_study
 from placement_gym.cli.main import main
 from placement_gym.errors import UserError
 from placement_gym.placement import Placement, PlacementMismatchError
-from placement_gym.view.sources import open_scene
 
 MODEL = "synthetic-layered-30"
 

@@ -1,0 +1,135 @@
+"""Scenes of the view, from placement files and from runs in a folder of results."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from placement_gym.bench.run.rows import Json, load_runs
+from placement_gym.bench.study.task import describe_devices, expand_variables
+from placement_gym.errors import UserError
+from placement_gym.models.loading import ModelNotFoundError
+from placement_gym.placement import Placement, parse_assignment
+from placement_gym.view.scene import Found, Scene, build_problem, make_scene
+
+MEASURED = "DevicePlacement-v0", "DevicePlacementPerUnit-v0"
+
+
+def open_scene(
+    sources: Sequence[str | Path],
+    model: str | None = None,
+    costs: str | None = None,
+    schedule: str | None = None,
+    problem: int | None = None,
+) -> Scene:
+    """Read placements of one model, and what simulates them.
+
+    The fastest single device that may run the model is added for comparison.
+
+    Args:
+        sources: Placement files, and folders with ``results.jsonl``, of which the fastest run of
+            each agent is taken.
+        model: As for ``gym.make``; None takes the one that the sources name.
+        costs: As for ``gym.make``; None takes those of the runs, else ``"analytic"``.
+        schedule: Name of a preset; None takes that of the runs, else the model's default.
+        problem: Which problem of a folder that has several, from 1.
+
+    Raises:
+        UserError: A source cannot be read, or the placements are not of the same model and
+            devices; the message names the remedy.
+    """
+    given = {"model": model, "costs": costs, "schedule": schedule}
+    changes = {key: value for key, value in given.items() if value is not None}
+    found = [
+        one
+        for source in sources
+        for one in (
+            read_folder(Path(source), changes, problem)
+            if Path(source).is_dir()
+            else read_file(Path(source), changes)
+        )
+    ]
+    try:
+        return make_scene(found)
+    except ModelNotFoundError as error:
+        raise UserError(f"{error}; --model names the model of {sources[0]}") from error
+
+
+def open_runs(rows: Sequence[Json]) -> Scene:
+    """The fastest placement of each agent on one problem, and what simulates them.
+
+    Args:
+        rows: Its result rows with a placement and a latency.
+
+    Raises:
+        UserError: The model cannot be built, or the placements are not of this model.
+    """
+    return make_scene(find_fastest(rows, {}))
+
+
+def read_file(path: Path, changes: Mapping[str, Any]) -> list[Found]:
+    """The placement of a file; its model is the one that it names unless ``changes`` has one."""
+    placement = Placement.load(path)
+    kwargs = {
+        "model": placement.model,
+        "devices": placement.devices,
+        "graph": placement.graph,
+        **changes,
+    }
+    return [Found(path.stem, placement, kwargs)]
+
+
+def read_folder(path: Path, changes: Mapping[str, Any], number: int | None) -> list[Found]:
+    """The fastest run of each agent on one problem of a folder, the fastest first.
+
+    Raises:
+        UserError: The folder has no runs with a placement, or those of several problems.
+    """
+    rows = [row for row in load_runs(path) if row["placement"] and row["latency_ms"]]
+    problems = {row["problem"]: row for row in rows}
+    if not problems:
+        raise UserError(f"{path} has no runs with a placement: name a folder of results or a file")
+    if number is None and len(problems) > 1:
+        listed = "; ".join(
+            f"{index}: {row['model']} on {describe_devices(row['devices'])}"
+            for index, row in enumerate(problems.values(), start=1)
+        )
+        raise UserError(f"{path} has {len(problems)} problems, choose --problem: {listed}")
+    if number is not None and number > len(problems):
+        raise UserError(f"{path} has {len(problems)} problems, not {number}")
+    chosen = [*problems][(number or 1) - 1]
+    return find_fastest([row for row in rows if row["problem"] == chosen], changes)
+
+
+def find_fastest(rows: Sequence[Json], changes: Mapping[str, Any]) -> list[Found]:
+    """The fastest run of each agent on one problem, the fastest first."""
+    best: dict[str, Json] = {}
+    for row in sorted(rows, key=lambda row: float(row["latency_ms"])):
+        best.setdefault(row["label"], row)
+    kwargs = make_build_kwargs(next(iter(best.values())), changes)
+    problem = build_problem(kwargs).problem
+    graph = str(kwargs.get("graph", "folded"))
+    return [
+        Found(
+            label,
+            Placement.of(problem, parse_assignment(row["placement"], problem), graph),
+            kwargs,
+            describe_result(row),
+            row["latency_ms"] if row["env"] in MEASURED else None,
+        )
+        for label, row in best.items()
+    ]
+
+
+def make_build_kwargs(row: Json, changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments that build the simulated problem of a row."""
+    kwargs = {**row["env_kwargs"], "model": expand_variables(str(row["env_kwargs"]["model"]))}
+    return {**kwargs, "devices": row["devices"], **changes}
+
+
+def describe_result(row: Json) -> str:
+    """What a run found, as a sentence."""
+    how = "measured" if row["env"] in MEASURED else "simulated"
+    gain = row["speedup_vs_best_single"]
+    return f"{how} in the run: {row['latency_ms']:.4g} ms, {gain:.3f} x the best single device"
