@@ -68,8 +68,7 @@ def load_workloads(data: Path, models: tuple[str, ...], devices: tuple[str, ...]
             path = data / "latency-inputs" / f"{model}.json"
             built = build_simulated_problem(str(path), counts, "op")
             backend = SimulatedBackend(built.problem, built.costs, semantics)
-            name = f"{Path(model).name} {counts}"
-            problems[name] = DevicePlacementEnv(backend, observe_graph=False)
+            problems[f"{model} {counts}"] = DevicePlacementEnv(backend, observe_graph=False)
     return problems
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from numba import njit
 
 from agents.sequential.plans import make_plans
+from agents.sequential.schedule import find_innermost, find_measured_objective
 from placement_gym.arrays import FloatArray, IntArray
 from placement_gym.backends.protocol import Backend
 from placement_gym.costs.table import CostTable
@@ -93,9 +94,9 @@ class Board(NamedTuple):
 
 def choose_goal(backend: Backend) -> int:
     """What the greedy choice minimises under a backend's schedule; HETERO's, if it measures."""
-    while hasattr(backend, "inner"):
-        backend = backend.inner
-    semantics = getattr(backend, "semantics", None)
+    if find_measured_objective(backend) == "throughput":
+        return GOALS["load"]
+    semantics = getattr(find_innermost(backend), "semantics", None)
     return ADDED if semantics is None else GOALS.get(semantics.schedule, FINISH)
 
 

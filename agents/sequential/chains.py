@@ -68,6 +68,16 @@ class Chains:
         self.best, self.best_ms = placements[0].copy(), float(self.estimate(placements[:1])[0])
         self.states = [make_state(self.level, one.copy(), limits) for one in placements]
 
+    def follow_model(self, schedule: Schedule, placements: IntArray) -> None:
+        """Go on under another model of the costs, from (k, n_units) placements as well.
+
+        The cheapest of them and of the chains is the best; chains far behind continue from it.
+        """
+        self.schedule = schedule
+        pool = np.concatenate([self.best[None], placements])
+        costs_ms = self.estimate(pool)
+        self.best, self.best_ms = pool[costs_ms.argmin()].copy(), float(costs_ms.min())
+
     def estimate(self, placements: IntArray) -> FloatArray:
         """(k,) what (k, n_units) placements cost in ms; infinite where a limit does not hold."""
         n_devices = len(self.problem.devices)

@@ -85,13 +85,28 @@ class Schedule(NamedTuple):
 
 def choose_kind(backend: Backend) -> tuple[int, bool]:
     """The kind of model of a backend, and whether operators run by upward rank."""
-    while hasattr(backend, "inner"):
-        backend = backend.inner
+    backend = find_innermost(backend)
+    objective = find_measured_objective(backend)
+    if objective:
+        return LOAD if objective == "throughput" else SERIAL, False
     semantics = getattr(backend, "semantics", None)
     if semantics is None:
         return SERIAL, False
     listed = QUEUED if semantics.contention in ("source", "both", "link") else LIST
     return KINDS.get(semantics.schedule, listed), semantics.order == "priority"
+
+
+def find_innermost(backend: Backend) -> Backend:
+    """What evaluates, below all wrappers."""
+    while hasattr(backend, "inner"):
+        backend = backend.inner
+    return backend
+
+
+def find_measured_objective(backend: Backend) -> str:
+    """``"latency"`` or ``"throughput"`` if a backend measures it, else an empty string."""
+    protocol = getattr(find_innermost(backend), "protocol", None)
+    return str(getattr(protocol, "objective", ""))
 
 
 class Space(NamedTuple):

@@ -1,0 +1,50 @@
+"""The refining search where evaluations are measurements, which correct its model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+
+from agents.search.search import UNFIT
+from agents.sequential.correction import Correction
+from agents.sequential.network import Network
+from agents.sequential.refined import Refined
+from agents.sequential.schedule import Schedule
+from placement_gym.arrays import FloatArray, IntArray
+
+
+class Corrected(Refined):
+    """As ``Refined``, but each batch searches a model drawn from what measurements have left open.
+
+    The model is a profile, and a profile is wrong here and there. Drawing from what is believed of
+    it tries what may be fast and is not known yet (Thompson sampling), so that the search does not
+    end where the profile has its optimum.
+
+    Args:
+        env: The environment that evaluates placements; its devices take turns.
+        seed: Seed of all random numbers.
+        network: As for ``Refined``.
+        kwargs: As for ``Refined``.
+
+    Raises:
+        UserError: Devices do not take turns.
+    """
+
+    def __init__(self, env: gym.Env[Any, Any], seed: int, network: Network, **kwargs: Any) -> None:
+        super().__init__(env, seed, network, **kwargs)
+        schedule = Schedule.of(self.problem, self.base.cost_table(), self.base.backend)
+        self.correction = Correction(self.problem, schedule, self.rng)
+
+    def evaluate(self, assignments: IntArray) -> tuple[IntArray, FloatArray]:
+        """Evaluate (k, n_units) placements, and learn from those that are feasible."""
+        evaluated, speedups = super().evaluate(assignments)
+        fits = speedups > UNFIT
+        self.correction.add(evaluated[fits], speedups[fits])
+        return evaluated, speedups
+
+    def propose(self, k: int) -> tuple[IntArray, FloatArray]:
+        """The network's placement first; then (k, n_units) ends of chains under a drawn model."""
+        if self.chains is not None:
+            self.chains.follow_model(self.correction.draw(), self.parents)
+        return super().propose(k)
