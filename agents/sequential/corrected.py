@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import gymnasium as gym
+import numpy as np
 
 from agents.search.search import UNFIT
+from agents.search.starts import propose_heuristics
 from agents.sequential.correction import Correction
 from agents.sequential.network import Network
 from agents.sequential.refined import Refined
@@ -17,9 +19,11 @@ from placement_gym.arrays import FloatArray, IntArray
 class Corrected(Refined):
     """As ``Refined``, but each batch searches a model drawn from what measurements have left open.
 
-    The model is a profile, and a profile is wrong here and there. Drawing from what is believed of
-    it tries what may be fast and is not known yet (Thompson sampling), so that the search does not
-    end where the profile has its optimum.
+    The model is a profile, and a profile is wrong here and there. Single devices and what
+    heuristics propose are measured after the network's placement: some are fast though the profile
+    does not say so, and they tell most of what is wrong. Drawing from what is then believed of the costs tries what may be
+    fast and is not known yet (Thompson sampling), so that the search does not end where the profile
+    has its optimum.
 
     Args:
         env: The environment that evaluates placements; its devices take turns.
@@ -44,7 +48,12 @@ class Corrected(Refined):
         return evaluated, speedups
 
     def propose(self, k: int) -> tuple[IntArray, FloatArray]:
-        """The network's placement first; then (k, n_units) ends of chains under a drawn model."""
-        if self.chains is not None:
-            self.chains.follow_model(self.correction.draw(), self.parents)
+        """The network's placement, then those of heuristics, then ends of chains under a drawn model."""
+        if not self.tried:
+            starts = self.repair(propose_heuristics(self.base))
+            proposed = np.concatenate([self.assignment[None], starts])[:k]
+            return proposed, np.zeros(len(proposed))
+        if self.chains is None:
+            self.chains = self.start_chains()
+        self.chains.follow_model(self.correction.draw(), self.parents)
         return super().propose(k)
