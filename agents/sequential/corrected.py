@@ -21,9 +21,9 @@ class Corrected(Refined):
 
     The model is a profile, and a profile is wrong here and there. Single devices and what
     heuristics propose are measured after the network's placement: some are fast though the profile
-    does not say so, and they tell most of what is wrong. Drawing from what is then believed of the costs tries what may be
-    fast and is not known yet (Thompson sampling), so that the search does not end where the profile
-    has its optimum.
+    does not say so, and they tell most of what is wrong. Drawing from what is then believed of the
+    costs tries what may be fast and is not known yet (Thompson sampling), so that the search does
+    not end where the profile has its optimum.
 
     Args:
         env: The environment that evaluates placements; its devices take turns.
@@ -48,7 +48,7 @@ class Corrected(Refined):
         return evaluated, speedups
 
     def propose(self, k: int) -> tuple[IntArray, FloatArray]:
-        """The network's placement, then those of heuristics, then ends of chains under a drawn model."""
+        """The network's placement, those of heuristics, then ends of chains under a drawn model."""
         if not self.tried:
             starts = self.repair(propose_heuristics(self.base))
             proposed = np.concatenate([self.assignment[None], starts])[:k]
