@@ -23,6 +23,7 @@ from placement_gym import DeviceSpec, Pipeline, Placement, StageError
 from placement_gym.backends.measured.outputs import sample_inputs, sample_steps
 from placement_gym.errors import CompileError, UserError
 from placement_gym.models import load
+from placement_gym.pipeline.inputs import InputReader
 from placement_gym.pipeline.stage import Stage, count_streams, with_streams
 
 TWO = (DeviceSpec("CPU", threads=1), DeviceSpec("CPU_B", plugin="CPU", threads=1))
@@ -122,6 +123,14 @@ def test_wrong_inputs_are_refused_before_any_stage(inputs: Any, said: str) -> No
         with pytest.raises(UserError, match=said):
             running.submit(inputs)
         assert running.profile()[0]["runs"] == 0
+
+
+def test_inputs_are_named_by_name_index_or_port() -> None:
+    model = known_model("tiny")
+    reader, (image,) = InputReader(model), sample_inputs(model)
+    for key in ("image", 0, np.int64(0), model.inputs[0]):
+        (tensor,) = reader.read({key: image})
+        assert np.array_equal(tensor.data, image)
 
 
 def test_a_stage_of_the_engine_that_fails_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
