@@ -10,6 +10,7 @@ from placement_gym.bench.run.rows import Json, load_runs
 from placement_gym.bench.study.task import describe_devices, expand_variables
 from placement_gym.errors import UserError
 from placement_gym.models.loading import ModelNotFoundError
+from placement_gym.models.shapes import Shapes
 from placement_gym.placement import Placement, parse_assignment
 from placement_gym.view.scene import Found, Scene, build_problem, make_scene
 
@@ -22,6 +23,7 @@ def open_scene(
     costs: str | None = None,
     schedule: str | None = None,
     problem: int | None = None,
+    shapes: Shapes | None = None,
 ) -> Scene:
     """Read placements of one model, and what simulates them.
 
@@ -34,12 +36,13 @@ def open_scene(
         costs: As for ``gym.make``; None takes those of the runs, else ``"analytic"``.
         schedule: Name of a preset; None takes that of the runs, else the model's default.
         problem: Which problem of a folder that has several, from 1.
+        shapes: As for ``gym.make``; None takes those of the runs.
 
     Raises:
         UserError: A source cannot be read, or the placements are not of the same model and
             devices; the message names the remedy.
     """
-    given = {"model": model, "costs": costs, "schedule": schedule}
+    given = {"model": model, "costs": costs, "schedule": schedule, "shapes": shapes}
     changes = {key: value for key, value in given.items() if value is not None}
     found = [
         one
@@ -75,6 +78,7 @@ def read_file(path: Path, changes: Mapping[str, Any]) -> list[Found]:
         "model": placement.model,
         "devices": placement.devices,
         "graph": placement.graph,
+        "scenario": placement.scenario or None,
         **changes,
     }
     return [Found(path.stem, placement, kwargs)]

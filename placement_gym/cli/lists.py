@@ -136,6 +136,7 @@ def describe_spec(spec: DeviceSpec) -> str:
         words.append("1 thread" if spec.threads == 1 else f"{spec.threads} threads")
     if spec.weight_share is not None:
         words.append(f"holds {spec.weight_share:.0%} of the weights")
+    words += [f"{key}={value}" for key, value in spec.properties.items()]
     if spec.roofline:
         words.append(f"as {spec.roofline}")
     return f"{spec.name} ({', '.join(words)})" if words else spec.name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from textwrap import fill
 from typing import Any, NoReturn
@@ -48,8 +49,8 @@ class Command(argparse.ArgumentParser):
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
         """As in the base class; unknown words are errors that come before all others."""
-        words = None if args is None else list(args)
-        self.check_words(words or [])
+        words = sys.argv[1:] if args is None else list(args)
+        self.check_words(words)
         found, unknown = super().parse_known_args(words, namespace)
         if unknown:
             self.error(f"{unknown[0]!r} is one word too many")

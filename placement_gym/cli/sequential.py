@@ -11,8 +11,11 @@ from placement_gym.cli.options import (
     add_json,
     add_model,
     add_out,
+    add_scenario,
     add_settings,
+    add_shapes,
     set_command,
+    shape_arguments,
 )
 from placement_gym.cli.parser import Command, describe
 from placement_gym.cli.values import natural_number, positive_integer, positive_number
@@ -60,6 +63,8 @@ def add_place(command: Command) -> None:
         "place -m synthetic-layered-80000 -d cpu+2dgpu --samples 0",
     )
     add_model(command)
+    add_shapes(command)
+    add_scenario(command)
     add_devices(command)
     add_granularity(command)
     command.add_argument(
@@ -124,7 +129,7 @@ def run_place(options: argparse.Namespace) -> int:
         fine_tune=options.fine_tune,
         seed=options.seed,
         out=name_output_file(options.out, "placement.json"),
-        env_kwargs=dict(options.set),
+        env_kwargs=dict(options.set) | shape_arguments(options),
         quiet=options.quiet,
     )
     print_result(options, document, lambda: place_table(document))

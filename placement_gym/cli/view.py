@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 
-from placement_gym.cli.options import add_json, add_model, add_out, set_command
+from placement_gym.cli.options import add_json, add_model, add_out, add_shapes, set_command
 from placement_gym.cli.parser import Command, describe
 from placement_gym.cli.values import positive_integer
 
@@ -28,6 +28,7 @@ def add_view(command: Command) -> None:
         "compares several",
     )
     add_model(command, required=False, default="the placement's own, if it is built in")
+    add_shapes(command)
     command.add_argument(
         "--costs",
         help="costs of the simulated timeline: analytic, profiled, or a cost table's file "
@@ -77,7 +78,12 @@ def run_view(options: argparse.Namespace) -> int:
         check_picture_file(options.picture)
     with progress_bar(None, "", options.quiet, description="drawing the page"):
         scene = open_scene(
-            options.sources, options.model, options.costs, options.schedule, options.problem
+            options.sources,
+            options.model,
+            options.costs,
+            options.schedule,
+            options.problem,
+            options.shape or None,
         )
         data = make_view_data(scene)
         write_text(out, render_page(data), follow=True)

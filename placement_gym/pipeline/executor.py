@@ -98,7 +98,8 @@ class StageExecutor:
         Raises:
             TimeoutError: As many requests are still in flight.
             UserError: The inputs are wrong, or the model keeps state.
-            EngineError: The pipeline is shut down.
+            EngineError: The pipeline is shut down; or a callback of a future, which runs in a
+                thread of the pipeline, would have to wait.
         """
         if self._stateful:
             raise UserError(
@@ -125,7 +126,7 @@ class StageExecutor:
         Raises:
             TimeoutError: See ``submit``.
             UserError: There are no steps, or the first one's inputs are wrong.
-            EngineError: The pipeline is shut down.
+            EngineError: See ``submit``.
         """
         rest = iter(steps)
         try:
@@ -218,6 +219,11 @@ class StageExecutor:
         end = None if timeout is None else monotonic() + timeout
         with self._changed:
             while not self._free and not self._closed:
+                if current_thread() in self._threads:
+                    raise EngineError(
+                        "no slot is free, and a thread of the pipeline would wait for itself: call "
+                        "submit in a thread of your own, not in a callback or a sequence's steps"
+                    )
                 left = None if end is None else end - monotonic()
                 if left is not None and left <= 0:
                     raise TimeoutError(f"{self.requests} requests are still in flight")

@@ -50,8 +50,8 @@ class InputReader:
         return {0: inputs}
 
     def find(self, key: Any) -> int:
-        if isinstance(key, int) and 0 <= key < len(self.types):
-            return key
+        if isinstance(key, int | np.integer) and 0 <= key < len(self.types):
+            return int(key)
         name = key.get_any_name() if hasattr(key, "get_any_name") else key
         if name not in self.index:
             raise unknown_name("an input", name, self.index)

@@ -41,8 +41,9 @@ class Pipeline(StageExecutor):
         model: The model that the placement was made for; it is not changed.
         placement: Where each unit goes, with the settings of each device. A device with
             ``NUM_STREAMS`` in its properties runs as many inferences of its stages at a time.
-        requests: Requests in flight; None is one more than there are stages. More hide differences
-            between requests and take memory for intermediate results.
+        requests: Requests in flight; None is one more than there are stages, and for a device
+            alone twice its streams. More hide differences between requests and take memory for
+            intermediate results.
         config: Further compile properties of every stage.
 
     Raises:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import Lock, Semaphore
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -103,7 +103,8 @@ def compile_stages(
         graph: Its operators.
         operator_devices: (n_operators,) index into ``specs``.
         specs: The devices, with their settings.
-        requests: Requests in flight; None is one more than stages.
+        requests: Requests in flight; None is one more than stages, and for a device alone twice
+            its streams.
         config: Further compile properties.
 
     Returns:
@@ -118,6 +119,8 @@ def compile_stages(
     drafts, outputs = cut(parts, separate_parts(parts, graph, stage_of))
     register(core, specs)
     turns = {device: take_turns(specs[device], on.count(device)) for device in set(on)}
+    alone = len(drafts) == 1
+    slots = requests or (2 * count_streams(specs[on[0]]) if alone else len(drafts) + 1)
     stages = []
     for number, draft in enumerate(drafts):
         spec = specs[on[number]]
@@ -129,8 +132,8 @@ def compile_stages(
                 tuple(graph.names[i] for i in (stage_of == number).nonzero()[0]),
                 compiled,
                 draft.sources,
-                make_requests(compiled, requests or len(drafts) + 1),
-                count_streams(spec),
+                make_requests(compiled, slots),
+                slots if alone else count_streams(spec),  # alone it has a queue of its own
                 turns[on[number]],
             )
         )
@@ -166,6 +169,11 @@ def take_turns(spec: DeviceSpec, n_stages: int) -> AbstractContextManager[Any]:
     threads that the device was given.
     """
     return nullcontext() if n_stages == 1 else Semaphore(count_streams(spec))
+
+
+def with_streams(spec: DeviceSpec, streams: int) -> DeviceSpec:
+    """The device, compiled with so many streams."""
+    return replace(spec, properties={**spec.properties, "NUM_STREAMS": streams})
 
 
 def count_streams(spec: DeviceSpec) -> int:

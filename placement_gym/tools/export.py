@@ -94,13 +94,17 @@ def write_script(model: str, devices: Sequence[str], partition: Partition) -> st
     """The source of a program that compiles the exported model by OpenVINO alone."""
     virtual = [name for name, spec in partition.devices.items() if spec.virtual]
     return SOURCE.format(
-        model=safe_name(model),
-        devices=", ".join(devices),
+        about=quote(f"Compile {safe_name(model)} on {', '.join(devices)} as planned."),
         register=REGISTER.format(virtual=virtual) if virtual else "",
         key=KEY,
-        target=partition.target,
+        target=quote(partition.target),
         properties=indent(pformat(collect_properties(partition), sort_dicts=False), "        "),
     )
+
+
+def quote(text: str) -> str:
+    """A text as a literal: names come from files of others, and must not become code."""
+    return json.dumps(text, ensure_ascii=False)
 
 
 REGISTER = """    for name in {virtual}:
@@ -108,7 +112,7 @@ REGISTER = """    for name in {virtual}:
             core.register_plugin("openvino_intel_cpu_plugin", name)
 """
 
-SOURCE = '''"""Compile {model} on {devices} as planned."""
+SOURCE = """{about}
 import json
 from pathlib import Path
 
@@ -123,11 +127,11 @@ def compile_model(core: ov.Core, path: Path = Path(__file__).with_name("model.xm
     settings = (
 {properties}
     )
-    return core.compile_model(model, "{target}", settings)
+    return core.compile_model(model, {target}, settings)
 
 
 if __name__ == "__main__":
     compiled = compile_model(ov.Core())
     parts = compiled.get_property("HETERO_NUMBER_OF_SUBMODELS")
     print(f"{{parts}} parts on {{compiled.get_property('EXECUTION_DEVICES')}}")
-'''
+"""

@@ -27,6 +27,7 @@ from placement_gym.devices import collect_cautions
 from placement_gym.errors import EngineError, warn_user
 from placement_gym.files import keep_if_possible, make_output_folder, safe_name, write_text
 from placement_gym.models.shapes import Shapes
+from placement_gym.pipeline.stage import with_streams
 from placement_gym.placement import Placement
 from placement_gym.problem import Problem
 from placement_gym.progress import progress_bar
@@ -144,10 +145,11 @@ def plan(
         }
     )
     chosen = next(candidate for candidate in candidates if candidate.label == label)
+    placement = make_placement(problem, chosen, measured[label].streams)
     with keep_if_possible("the plan's report"):
-        write_report(document, problem, chosen.assignment, folder)
+        write_report(document, problem, chosen.assignment, placement, folder)
     if export is not None:
-        export_placement(Placement.of(problem, chosen.assignment), export, model, shapes)
+        export_placement(placement, export, model, shapes)
         document["exported"] = str(export)
     return document
 
@@ -287,13 +289,29 @@ def summarize(rows: Sequence[Mapping[str, Any]], label: str) -> str:
     return f"{label} beats the best single device by {100 * (chosen['speedup'] - 1):.1f} %."
 
 
-def write_report(document: Document, problem: Problem, assignment: IntArray, folder: Path) -> None:
+def make_placement(problem: Problem, chosen: Candidate, streams: int | None) -> Placement:
+    """The placement to hand over; a device alone keeps the streams that it was measured with."""
+    placement = Placement.of(problem, chosen.assignment)
+    if streams is None or not chosen.alone:
+        return placement
+    devices, device = list(problem.devices), int(chosen.assignment[0])
+    devices[device] = with_streams(devices[device], streams)
+    return replace(placement, devices=tuple(devices))
+
+
+def write_report(
+    document: Document,
+    problem: Problem,
+    assignment: IntArray,
+    placement: Placement,
+    folder: Path,
+) -> None:
     """Write the placement, the report and a picture of the placement."""
     from placement_gym.plots.placement import draw_placement
     from placement_gym.plots.style import draw_if_possible
 
     name = Path(document["file"]).stem
-    Placement.of(problem, assignment).save(document["file"], follow=False)
+    placement.save(document["file"], follow=False)
     title = [f"{document['model']}: {document['verdict']}", *collect_cautions(problem.devices)]
     write_text(folder / f"{name}-report.json", json.dumps(document, indent=1) + "\n")
     draw = partial(draw_placement, problem, assignment, "\n".join(title))

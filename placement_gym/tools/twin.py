@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import closing
 from typing import Any
 
 import gymnasium as gym
 
 from placement_gym.backends.measured.build import build_measured_backend
 from placement_gym.backends.measured.profile import kept_profile, load_kept_profile
+from placement_gym.backends.simulated.build import is_generated
 from placement_gym.costs.workloads import is_workload
 from placement_gym.env import DevicePlacementEnv, placement_env
-from placement_gym.graph.families.names import is_family
-from placement_gym.graph.synthetic import is_synthetic
 from placement_gym.keywords import check_kwargs
 from placement_gym.machine import UnknownDeviceError
 
 ENV = "placement_gym:DevicePlacementSim-v0"
+PROFILED = ("devices", "granularity", "graph", "sequence_length", "shapes", "scenario")
+"""Arguments of ``gym.make`` that decide, with the model, what is profiled."""
 
 
 def make_twin(env_kwargs: Mapping[str, Any]) -> DevicePlacementEnv:
@@ -40,17 +42,16 @@ def make_twin(env_kwargs: Mapping[str, Any]) -> DevicePlacementEnv:
 def find_profile(kwargs: Mapping[str, Any]) -> dict[str, Any]:
     """The devices as this machine has them, and the file of its profile; empty if it has not."""
     model = kwargs["model"]
-    if is_workload(model) or is_synthetic(model) or is_family(model):
+    if is_workload(model) or is_generated(model):
         return {}
-    names = ("devices", "granularity", "graph", "sequence_length")
     try:
         backend = build_measured_backend(
-            model, **{name: kwargs[name] for name in names if name in kwargs}
+            model, **{name: kwargs[name] for name in PROFILED if name in kwargs}
         )
     except UnknownDeviceError:
         return {}
-    found: dict[str, Any] = {"devices": [spec.to_json() for spec in backend.problem.devices]}
-    if load_kept_profile(backend, quick=True) is not None:
-        found["costs"] = str(kept_profile(backend, quick=True))
-    backend.close()
-    return found
+    with closing(backend):
+        devices = [spec.to_json() for spec in backend.problem.devices]
+        if load_kept_profile(backend, quick=True) is None:
+            return {"devices": devices}
+        return {"devices": devices, "costs": str(kept_profile(backend, quick=True))}

@@ -31,6 +31,13 @@ def draw_shown(scene: Scene, path: str | Path) -> None:
     from placement_gym.plots.style import save
 
     shown, problem = scene.placements[0], scene.backend.problem
-    latency_ms = scene.backend.evaluate(shown.assignment).latency_ms
-    title = f"{problem.units.graph.model}, {shown.label}: {latency_ms:.4g} ms (simulated)"
-    save(draw_placement(problem, shown.assignment, title), Path(path), follow=True)
+    save(draw_placement(problem, shown.assignment, make_title(scene)), Path(path), follow=True)
+
+
+def make_title(scene: Scene) -> str:
+    """Model, placement and latency, as the page has them; and why the placement is infeasible."""
+    shown, backend = scene.placements[0], scene.backend
+    latency_ms = backend.evaluate_ignoring_limits(shown.assignment).latency_ms
+    title = f"{backend.problem.units.graph.model}, {shown.label}: {latency_ms:.4g} ms (simulated)"
+    error = backend.infeasibility(shown.assignment)
+    return f"{title}, but {error}" if error else title

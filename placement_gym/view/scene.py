@@ -20,7 +20,9 @@ from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.units import Units, contract, sort_labels
 from placement_gym.placement import Placement, PlacementMismatchError
 
-BUILD = ("model", "devices", "granularity", "graph", "costs", "sequence_length")
+BUILD = (
+    "model", "devices", "granularity", "graph", "costs", "sequence_length", "shapes", "scenario"
+)  # fmt: skip
 """Arguments of ``gym.make`` that decide the simulated problem."""
 MAX_SHOWN = 400_000
 """Units times placements on one page; two placements are always shown."""

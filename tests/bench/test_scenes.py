@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import openvino as ov
 import pytest
+from openvino import opset13 as ops
 from pages import unpack
 from studies import study
 
@@ -27,6 +29,12 @@ def save(path: Path, granularity: str = "op", devices: str = "cpu+dgpu", model: 
     assignment = np.arange(problem.n_units) % len(problem.devices)
     Placement.of(problem, assignment).save(path)
     return str(path)
+
+
+def save_dynamic(path: Path) -> None:
+    """A model with a dynamic batch."""
+    x = ops.parameter([-1, 8], np.float32, name="x")
+    ov.save_model(ov.Model([ops.relu(x)], [x], "dynamic"), path)
 
 
 def test_a_file_is_shown_beside_the_fastest_single_device(tmp_path: Path) -> None:
@@ -111,9 +119,40 @@ def test_a_model_that_is_no_built_in_is_asked_for(tmp_path: Path) -> None:
     assert open_scene([file], model=MODEL).backend.problem.n_units == 30
 
 
+@pytest.mark.parametrize(
+    ("model", "given"),
+    [
+        ("x.xml", {"shapes": {"x": [4, 8]}}),
+        pytest.param("gpt", {"scenario": "chat-8-2"}, marks=pytest.mark.slow),
+    ],
+)
+def test_shapes_and_scenario_are_those_of_the_placement(
+    model: str, given: dict[str, Any], tmp_path: Path
+) -> None:
+    save_dynamic(tmp_path / "x.xml")
+    named = model if model == "gpt" else str(tmp_path / model)
+    problem = build_simulated_problem(named, None, "op", **given).problem
+    Placement.of(problem, problem.single(0)).save(tmp_path / "a.json")
+    scene = open_scene([tmp_path / "a.json"], named, shapes=given.get("shapes"))
+    assert scene.backend.problem.units.graph.fingerprint() == problem.units.graph.fingerprint()
+
+
 def test_an_empty_folder_is_a_users_error(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="has no runs"):
         open_scene([tmp_path])
+
+
+def test_the_command_takes_the_shapes_that_a_message_advises(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    save_dynamic(tmp_path / "x.xml")
+    model = ["-m", str(tmp_path / "x.xml")]
+    problem = build_simulated_problem(model[1], None, "op", shapes={"x": [1, 8]}).problem
+    Placement.of(problem, problem.single(0)).save(tmp_path / "a.json")
+    words = ["view", str(tmp_path / "a.json"), *model, "--out", str(tmp_path / "page.html")]
+    assert main(words) == 2
+    assert '--shape "x[1,8]"' in capsys.readouterr().err
+    assert main([*words, "--shape", "x[1,8]"]) == 0
 
 
 def test_the_command_writes_one_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,7 +11,7 @@ from agents import AGENTS
 from agents.about import ABOUT
 from placement_gym.bench.run.agents import load_agent
 from placement_gym.cli.lists import BUILT_IN as LISTED
-from placement_gym.cli.lists import describe_options
+from placement_gym.cli.lists import describe_options, describe_spec
 from placement_gym.cli.main import main
 from placement_gym.devices import PRESETS, TESTBED_PRESETS
 from placement_gym.models import BUILT_IN
@@ -28,6 +28,12 @@ def test_devices_lists_machine_and_presets(capsys: pytest.CaptureFixture[str]) -
     assert "CPU" in printed
     assert "cpu-testbed-limited" in printed
     assert "holds 50% of the weights" in " ".join(printed.split())
+
+
+def test_devices_of_one_kind_differ_in_what_is_printed() -> None:
+    for specs in PRESETS.values():
+        words = [describe_spec(spec).partition(" ")[2] for spec in specs if spec.virtual]
+        assert len(set(words)) == len(words)
 
 
 def test_presets_say_what_runs_here(capsys: pytest.CaptureFixture[str]) -> None:

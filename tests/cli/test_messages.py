@@ -144,6 +144,15 @@ def test_a_users_error_is_one_line_that_names_the_remedy(
     assert "environment creator" not in line
 
 
+def test_words_of_the_process_are_checked_as_those_of_a_call(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.argv", ["placement-gym", "plna", "-m", "tiny"])
+    with pytest.raises(SystemExit):
+        main()
+    assert "no command 'plna'; did you mean 'plan'?" in capsys.readouterr().err
+
+
 def test_the_one_device_warning_shows_no_source(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -118,6 +118,22 @@ def test_submit_waits_while_all_slots_are_in_flight(gate: Semaphore) -> None:
         assert [value(one.result(TIMEOUT_S)) for one in (*first, third)] == [4, 6, 8]
 
 
+def test_a_callback_that_would_wait_for_its_own_pipeline_is_refused(gate: Semaphore) -> None:
+    submitted, refused = [], Event()
+
+    def submit_twice(_: Any) -> None:
+        submitted.append(pipeline.submit(2.0))
+        with pytest.raises(EngineError, match="thread of your own"):
+            pipeline.submit(3.0, timeout=0.5)
+        refused.set()
+
+    with executor(1, (gate, None)) as pipeline:
+        pipeline.submit(1.0).add_done_callback(submit_twice)
+        gate.release(2)
+        assert refused.wait(TIMEOUT_S)
+        assert value(submitted[0].result(TIMEOUT_S)) == 6.0
+
+
 def test_stages_work_on_different_requests_at_the_same_time(gate: Semaphore) -> None:
     with executor(gates=(None, gate)) as running:
         futures = [running.submit(x) for x in range(3)]

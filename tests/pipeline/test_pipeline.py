@@ -23,7 +23,8 @@ from placement_gym import DeviceSpec, Pipeline, Placement, StageError
 from placement_gym.backends.measured.outputs import sample_inputs, sample_steps
 from placement_gym.errors import CompileError, UserError
 from placement_gym.models import load
-from placement_gym.pipeline.stage import Stage, count_streams
+from placement_gym.pipeline.inputs import InputReader
+from placement_gym.pipeline.stage import Stage, count_streams, with_streams
 
 TWO = (DeviceSpec("CPU", threads=1), DeviceSpec("CPU_B", plugin="CPU", threads=1))
 TIMEOUT_S = 60.0
@@ -124,6 +125,14 @@ def test_wrong_inputs_are_refused_before_any_stage(inputs: Any, said: str) -> No
         assert running.profile()[0]["runs"] == 0
 
 
+def test_inputs_are_named_by_name_index_or_port() -> None:
+    model = known_model("tiny")
+    reader, (image,) = InputReader(model), sample_inputs(model)
+    for key in ("image", 0, np.int64(0), model.inputs[0]):
+        (tensor,) = reader.read({key: image})
+        assert np.array_equal(tensor.data, image)
+
+
 def test_a_stage_of_the_engine_that_fails_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     with pipeline("tiny", halves("tiny")) as running:
         inputs = sample_inputs(known_model("tiny"))
@@ -157,6 +166,15 @@ def test_streams_of_a_device_are_workers_of_its_stages() -> None:
     assert count_streams(DeviceSpec("CPU", properties={"NUM_STREAMS": "3"})) == 3
     assert count_streams(DeviceSpec("CPU", properties={"NUM_STREAMS": "AUTO"})) == 1
     assert count_streams(DeviceSpec("GPU")) == 1
+
+
+def test_a_device_alone_has_its_streams_and_a_queue_of_its_own() -> None:
+    devices = with_streams(DeviceSpec("CPU", threads=2), 2), TWO[1]
+    alone = placement("tiny", [0] * N_TINY, devices)
+    with Pipeline(ov.Core(), known_model("tiny"), alone) as running:
+        (stage,) = running.stages
+        assert int(stage.compiled.get_property("NUM_STREAMS")) == 2
+        assert (running.requests, stage.workers) == (4, 4)
 
 
 def decoder() -> tuple[ov.Model, Placement]:

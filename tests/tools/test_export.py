@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import subprocess
 import sys
@@ -104,6 +105,18 @@ def test_affinities_name_every_node_and_no_alias(tmp_path: Path) -> None:
     own = json.loads(read.get_rt_info(["placement_gym", "affinities"]).astype(str))
     assert set(own) == set(affinities)
     assert "CPU_ALIAS1" in own.values()
+
+
+def test_names_of_a_foreign_placement_never_become_code(tmp_path: Path) -> None:
+    evil = 'CPU""" and open(0) and """'
+    placement = thirds("tiny")
+    devices = tuple(replace(one, name=evil, plugin="") for one in placement.devices[:1])
+    units = dict.fromkeys(placement.units, evil)
+    _, script, _ = export_placement(replace(placement, devices=devices, units=units), tmp_path)
+    program = ast.parse(script.read_text())
+    assert ast.get_docstring(program) == f"Compile tiny on {evil} as planned."
+    called = {ast.unparse(one.func) for one in ast.walk(program) if isinstance(one, ast.Call)}
+    assert "open" not in called
 
 
 def test_the_command_writes_the_same_and_lists_it(

@@ -23,7 +23,7 @@ from placement_gym.solvers.loads import find_largest_load_ms
 from placement_gym.solvers.pipelines.ideals import TooManyIdealsError
 from placement_gym.tools import pipelines
 from placement_gym.tools.pipelines import find_pipelines
-from placement_gym.tools.plan import Candidate, make_rows, plan, propose_pipelines
+from placement_gym.tools.plan import Candidate, make_placement, make_rows, plan, propose_pipelines
 
 LOAD = parse_schedule("serial", "throughput")
 
@@ -76,6 +76,16 @@ def test_rows_tell_requests_and_results_a_second() -> None:
 def test_an_unknown_objective_is_refused() -> None:
     with pytest.raises(UserError, match="did you mean 'throughput'"):
         plan("tiny", objective="throughputs")
+
+
+def test_a_device_alone_is_handed_over_with_the_streams_it_was_measured_with() -> None:
+    problem = diamond_problem()
+    alone = Candidate("GPU alone", problem.single(1), 8.0)
+    devices = make_placement(problem, alone, 2).devices
+    assert [dict(one.properties) for one in devices] == [{}, {"NUM_STREAMS": 2}]
+    assert make_placement(problem, alone, None).devices == problem.devices
+    split = Candidate("dp", np.array([0, 1, 1, 1]), 8.0)
+    assert make_placement(problem, split, 1).devices == problem.devices
 
 
 @pytest.mark.slow

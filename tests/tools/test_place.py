@@ -17,7 +17,9 @@ from placement_gym.backends.measured import profile
 from placement_gym.backends.measured.build import build_measured_backend
 from placement_gym.cli.main import main
 from placement_gym.errors import EngineError, UserError
+from placement_gym.machine import UnknownDeviceError
 from placement_gym.placement import Placement
+from placement_gym.tools import twin
 from placement_gym.tools.place import Found, choose, make_rows, place, summarize
 from placement_gym.tools.twin import make_twin
 
@@ -45,6 +47,25 @@ def test_every_way_to_place_has_a_row(tmp_path: Path) -> None:
     env = make_twin({**GRAPH, "schedule": "list"})
     saved = Placement.load(file).assignment(env.problem)
     assert env.backend.evaluate(saved).latency_ms == rows[document["placement"]]["latency_ms"]
+
+
+def test_a_planted_graph_has_no_profile_to_look_for() -> None:
+    assert make_twin({"model": "planted-2x5-seed1", "granularity": "op"}).problem.n_units == 10
+
+
+def test_the_profile_is_that_of_the_given_shapes_and_scenario(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked = {}
+
+    def refuse(model: Any, **kwargs: Any) -> None:
+        asked.update(kwargs)
+        raise UnknownDeviceError
+
+    monkeypatch.setattr(twin, "build_measured_backend", refuse)
+    given = {"shapes": {"x": [4, 8]}, "scenario": "chat-8-2", "granularity": "op"}
+    assert twin.find_profile({"model": "mine.xml", "horizon": 2, **given}) == {}
+    assert asked == given
 
 
 def test_a_checkpoint_decides_the_placement(tmp_path: Path) -> None:

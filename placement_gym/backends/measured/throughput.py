@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import ceil
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,7 @@ from placement_gym.errors import CompileError
 from placement_gym.pipeline.cutting import Port
 from placement_gym.pipeline.executor import StageExecutor
 from placement_gym.pipeline.inputs import InputReader
-from placement_gym.pipeline.stage import Stage, compile_stages, count_streams
+from placement_gym.pipeline.stage import Stage, compile_stages, count_streams, with_streams
 from placement_gym.problem import Problem
 
 if TYPE_CHECKING:
@@ -245,14 +245,10 @@ class PipelineCompiler:
         return list(options)[int(ms.argmin())]
 
     def build_alone(self, device: int, streams: int, requests: int) -> InFlight:
-        """A device alone; each request has a worker, so that the device has its own queue."""
-        spec = self.problem.devices[device]
-        given = replace(spec, properties={**spec.properties, "NUM_STREAMS": streams})
-        specs = [*self.problem.devices[:device], given, *self.problem.devices[device + 1 :]]
-        in_flight = self.build(self.problem.single(device), specs, requests)
-        for stage in in_flight.stages:
-            stage.workers = requests
-        return in_flight
+        """A device alone, with these streams and requests."""
+        specs = list(self.problem.devices)
+        specs[device] = with_streams(specs[device], streams)
+        return self.build(self.problem.single(device), specs, requests)
 
 
 def list_streams(spec: DeviceSpec) -> list[int]:

@@ -77,6 +77,11 @@ def build_simulated_problem(
     return SimulatedProblem(make_problem(units, specs, table), table, default_schedule(model))
 
 
+def is_generated(model: object) -> bool:
+    """Whether a model argument is meant to name a generated graph, which OpenVINO cannot run."""
+    return any(names(model) for names, _ in GENERATED)
+
+
 def default_schedule(model: object) -> str:
     """The preset that a simulated environment of this model takes if none is named."""
     return "list" if is_workload(model) else "serial"

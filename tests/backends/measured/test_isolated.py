@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -14,12 +14,10 @@ import numpy as np
 import openvino as ov
 import pytest
 from fakes import assignment
-from faulty_worker import ENDS, FAULTS, REFUSALS
 from forks import start_fork
 from resources import Resources
 from testbed import CHESSBOARD, N_TINY, QUICK, known_model, make
 
-from placement_gym.backends.failures import POLICIES, EngineFailureError, Kind
 from placement_gym.backends.measured import isolated, measuring
 from placement_gym.backends.measured.backend import MeasuredBackend
 from placement_gym.backends.measured.build import build_measured_backend
@@ -32,7 +30,6 @@ from placement_gym.processes.child import ChildNotStartedError
 
 SUPPORT = Path(__file__).parents[2] / "support"
 PROTOCOL = TimingProtocol(warmup=1, repeats=2, attempts=1, final_repeats=2, final_compiles=2)
-RESTARTS = (*ENDS, "exit", "hang", "stop")
 
 
 def build(model: Any = "tiny", **kwargs: Any) -> IsolatedBackend:
@@ -47,22 +44,6 @@ def shared() -> Iterator[IsolatedBackend]:
     backend = build()
     yield backend
     backend.close()
-
-
-@pytest.fixture
-def faults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The file of coming faults; pauses are not waited for."""
-    monkeypatch.setenv("FAULTS", str(tmp_path / "faults"))
-    monkeypatch.setenv("PYTHONPATH", f"{SUPPORT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
-    monkeypatch.setattr(measuring, "sleep", lambda seconds: None)
-    (tmp_path / "faults").write_text("")
-    return tmp_path / "faults"
-
-
-def faulty(timeout_s: float = 60.0) -> IsolatedBackend:
-    backend = build(timeout_s=timeout_s)
-    backend.engine.module = "faulty_worker"
-    return backend
 
 
 def pid_of(backend: IsolatedBackend) -> int:
@@ -233,82 +214,6 @@ def test_without_isolation_this_process_measures_all_but_finalists() -> None:
 def test_a_deadline_is_a_positive_number(value: Any) -> None:
     with pytest.raises(UserError, match="timeout_s must be"):
         make(timeout_s=value)
-
-
-def evaluate_with(
-    backend: IsolatedBackend, path: Path, faults: Sequence[str], placed: Sequence[int]
-) -> Any:
-    path.write_text("\n".join(faults))
-    return backend.evaluate(assignment(placed))
-
-
-@pytest.mark.slow
-def test_exceptions_invalid_latencies_and_wrong_outputs_are_told_apart(faults: Path) -> None:
-    backend = faulty()
-    for fault in ("refused", "wrong", "nan-outputs", "nan", "negative", "memory", "garbage"):
-        refused = fault in REFUSALS
-        found = evaluate_with(backend, faults, [fault], CHESSBOARD)
-        assert bool(found.error) == refused, fault
-        assert np.isfinite(found.latency_ms), fault
-        again = backend.evaluate(assignment(CHESSBOARD))
-        assert again.error == "", fault
-    backend.close()
-
-
-def test_a_crash_costs_one_attempt_and_two_make_a_placement_infeasible_for_good(
-    faults: Path,
-) -> None:
-    backend = faulty()
-    assert evaluate_with(backend, faults, ["segv"], CHESSBOARD).error == ""
-    found = evaluate_with(backend, faults, ["segv", "kill"], CHESSBOARD)
-    assert found.error == "the engine's process: killed by SIGKILL"
-    assert found.latency_ms == pytest.approx(10 * found.reference_ms)
-    assert backend.evaluate(assignment(CHESSBOARD)).error == found.error
-    assert backend.evaluate(backend.problem.single(1)).error == ""
-    backend.close()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("fault", ["hang", "stop"])
-def test_a_hanging_engine_is_ended_at_its_deadline(fault: str, faults: Path) -> None:
-    backend = faulty(timeout_s=5.0)
-    found = evaluate_with(backend, faults, [fault], CHESSBOARD)
-    assert found.error == ""
-    backend.close()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("fault", FAULTS)
-def test_a_run_survives_faults_of_each_kind_and_keeps_no_wrong_value(
-    fault: str, faults: Path
-) -> None:
-    backend = faulty(timeout_s=5.0)
-    rng = np.random.default_rng(0)
-    refused = 0
-    for step in range(12):
-        placed = rng.integers(0, 2, N_TINY)
-        found = evaluate_with(backend, faults, [fault] * (step % 3 == 0), placed)
-        refused += bool(found.error)
-        assert 0.0 < found.latency_ms < np.inf
-        assert 0.0 < found.reference_ms < np.inf
-    assert refused == (4 if fault in REFUSALS else 0)
-    assert not backend.session.failures
-    backend.close()
-
-
-@pytest.mark.slow
-def test_a_compile_that_gets_no_memory_blames_no_placement_and_the_run_goes_on(
-    faults: Path,
-) -> None:
-    backend, placed = faulty(), [1, *CHESSBOARD[1:]]
-    assert evaluate_with(backend, faults, ["no-room"], CHESSBOARD).error == ""
-    attempts = 1 + len(POLICIES[Kind.TRANSIENT].pauses_s)
-    with pytest.raises(EngineFailureError) as failed:
-        evaluate_with(backend, faults, ["no-room"] * attempts, placed)
-    assert failed.value.kind == Kind.TRANSIENT
-    assert not backend.session.failures
-    assert backend.evaluate(assignment(placed)).error == ""
-    backend.close()
 
 
 def answer_of_fork(backend: Any) -> str:

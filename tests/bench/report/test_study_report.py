@@ -9,13 +9,11 @@ from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
-import numpy as np
 import pytest
 from studies import REPORTED, leave_out_pictures, read_rows
 
 from placement_gym.bench.report import stats
-from placement_gym.bench.report.drift import correct_drift
-from placement_gym.bench.report.known_latencies import KnownLatencies, load_known_latencies
+from placement_gym.bench.report.known_latencies import KnownLatencies
 from placement_gym.bench.report.problem import draw_best_placement
 from placement_gym.bench.report.scores import StudyResults
 from placement_gym.bench.report.study import list_cautions, report_study
@@ -58,38 +56,6 @@ class Elements(HTMLParser):
 @pytest.fixture(scope="module")
 def report(folder: Path) -> tuple[Path, Path]:
     return report_study(REPORTED, folder, "a command", quiet=True)
-
-
-def found_in(folder: Path) -> StudyResults:
-    tasks = {task.problem: task for task in REPORTED.tasks()}
-    with BenchEnvs() as envs:
-        return StudyResults(
-            read_rows(folder), load_known_latencies(read_rows(folder), tasks, folder, envs)
-        )
-
-
-def test_scores_are_relative_to_the_proven_optimum(folder: Path) -> None:
-    found = found_in(folder)
-    np.testing.assert_allclose(found.scores("min-cut"), 1.0)
-    assert (found.scores("random-blocks") <= 1.0).all()
-    for problem, known in found.known.items():
-        singles = [row["latency_ms"] for row in found.of("single-device", problem)]
-        assert known.best_single_ms == pytest.approx(singles[0])
-        assert known.optimum_ms == pytest.approx(found.least_ms[problem])
-
-
-def test_curves_end_at_the_best_that_was_seen(folder: Path) -> None:
-    found = found_in(folder)
-    curves = found.curve("annealing", np.array([0.0, 1.0, 30.0]), axis=0)
-    assert curves.shape == (6, 3)
-    assert (curves[:, 0] == 0).all()
-    assert (curves[:, 1] <= curves[:, 2]).all()
-    final = [
-        found.least_ms[r["problem"]] / r["latency_ms"]
-        for r in read_rows(folder)
-        if r["agent"] == "annealing"
-    ]
-    np.testing.assert_allclose(np.sort(curves[:, 2]), np.sort(final))
 
 
 def test_the_markdown_names_everything_and_its_pictures_exist(
@@ -248,56 +214,6 @@ def test_a_run_that_reaches_the_bound_proves_the_optimum() -> None:
     assert known.add_proof([]).optimum_ms is None
 
 
-def test_problems_are_called_by_what_tells_them_apart() -> None:
-    def named(*problems: tuple[str, str]) -> list[str]:
-        keys = [json.dumps(["E", {}, model, devices]) for model, devices in problems]
-        rows = [{"problem": key} for key in keys]
-        return list(StudyResults(rows, {}).names.values())
-
-    assert named(("tiny", "a"), ("resnet", "a")) == ["tiny", "resnet"]
-    assert named(("tiny", "a"), ("tiny", "b")) == ["tiny on a", "tiny on b"]
-    assert named(("x/net.json", "a"), ("y/net.json", "a")) == ["x/net", "y/net"]
-
-
-def test_latencies_of_slow_and_fast_moments_are_compared_by_their_speedups() -> None:
-    fast = {"latency_ms": 8.0, "speedup": 2.5, "speedup_vs_best_single": 1.25}
-    slow = {"latency_ms": 15.0, "speedup": 3.0, "speedup_vs_best_single": 1.5}
-    empty = {"greedy_latency_ms": None, "greedy_speedup": None}
-    greedy = {"greedy_latency_ms": 40.0, "greedy_speedup": 1.0}
-    scored = {"scored_ms": 6.0, "scored_speedup": 2.0}
-    apart = [
-        fast | empty | scored | {"problem": "p"},
-        slow | greedy | scored | {"problem": "p"},
-        slow | empty | {"problem": "q", "scored_ms": None, "scored_speedup": None},
-    ]
-    first, second, other = correct_drift(apart)
-    alone_ms, reference_ms = np.median([8 * 1.25, 15 * 1.5]), np.median([8 * 2.5, 15 * 3])
-    assert first["latency_ms"] == pytest.approx(alone_ms / 1.25)
-    assert second["latency_ms"] == pytest.approx(alone_ms / 1.5)
-    assert second["greedy_latency_ms"] == pytest.approx(reference_ms)
-    assert first["greedy_latency_ms"] is None
-    assert first["scored_ms"] == pytest.approx(6.0)
-    assert other["latency_ms"] == pytest.approx(15.0)
-
-
-def test_scores_elsewhere_are_relative_to_the_least_that_was_scored_there() -> None:
-    problem = json.dumps(["E", {}, "tiny", "a"])
-    one, other = (
-        {"problem": problem, "label": label, "seed": 0, "latency_ms": ms, "scored_ms": scored_ms}
-        for label, ms, scored_ms in (("one", 2.0, 9.0), ("other", 4.0, 6.0))
-    )
-    results = StudyResults([one, other], {problem: KnownLatencies(optimum_ms=1.0)})
-    assert results.scores("one").tolist() == [[1 / 2]]
-    assert results.scores("one", "scored_ms").tolist() == [[6 / 9]]
-    assert results.scores("other", "scored_ms").tolist() == [[1.0]]
-
-
-def test_simulated_latencies_stay_as_they_are(folder: Path) -> None:
-    for before, after in zip(read_rows(folder), correct_drift(read_rows(folder)), strict=True):
-        for field in ("latency_ms", "greedy_latency_ms"):
-            assert before[field] == (before[field] and pytest.approx(after[field], rel=1e-12))
-
-
 @pytest.mark.usefixtures("no_pictures")
 def test_infeasible_predictions_are_counted_not_averaged(folder: Path, tmp_path: Path) -> None:
     changed = [
@@ -357,14 +273,6 @@ def test_a_report_of_a_model_that_is_another_now_does_not_draw_on_it(
     assert "proven for 0 of 2 problems" in text
 
 
-def test_results_are_read_as_scores_of_runs_and_problems(folder: Path, tmp_path: Path) -> None:
-    results = StudyResults.load(folder)
-    assert results.scores("annealing").shape == (3, 2)
-    assert results.scores("min-cut").max() == 1.0
-    with pytest.raises(ValueError, match="no results"):
-        StudyResults.load(tmp_path)
-
-
 @pytest.mark.usefixtures("no_pictures")
 def test_invalid_rows_are_left_out_and_named(folder: Path, tmp_path: Path) -> None:
     rows = read_rows(folder)
@@ -381,7 +289,7 @@ def test_invalid_rows_are_left_out_and_named(folder: Path, tmp_path: Path) -> No
 
 def test_the_report_of_a_study_in_an_unknown_environment_is_the_users_error(folder: Path) -> None:
     with pytest.raises(UserError, match="env must be one of"):
-        list_cautions(replace(REPORTED, env="Unknown-v0"), found_in(folder))
+        list_cautions(replace(REPORTED, env="Unknown-v0"), StudyResults(read_rows(folder)))
 
 
 def test_a_placement_that_does_not_fit_its_problem_is_not_drawn(folder: Path) -> None:

@@ -1,0 +1,113 @@
+"""The devices that OpenVINO finds on a machine."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from placement_gym.devices import (
+    PRESETS,
+    DeviceSpec,
+)
+from placement_gym.errors import PlacementGymWarning
+from placement_gym.machine import UnknownDeviceError, find_machine_devices, register
+
+
+class FakeCore:
+    """A machine with the devices it is told to have."""
+
+    def __init__(self, *devices: str, memory: int | None = None) -> None:
+        self.available_devices = list(devices)
+        self.memory = memory
+        self.registered: list[tuple[str, str]] = []
+
+    def get_property(self, device: str, key: str) -> Any:
+        if key == "SUPPORTED_PROPERTIES":
+            return ["GPU_DEVICE_TOTAL_MEM_SIZE"] if self.has_memory(device) else []
+        assert self.has_memory(device)
+        return self.memory
+
+    def has_memory(self, device: str) -> bool:
+        return self.memory is not None and device.startswith("GPU")
+
+    def register_plugin(self, plugin: str, name: str) -> None:
+        self.registered.append((plugin, name))
+        self.available_devices.append(name)
+
+
+def names(devices: Sequence[DeviceSpec]) -> list[str]:
+    return [device.name for device in devices]
+
+
+def test_cores_of_each_type_are_a_device() -> None:
+    types = [device.compile_properties()["SCHEDULING_CORE_TYPE"] for device in PRESETS["cpu-p+e"]]
+    assert types == ["PCORE_ONLY", "ECORE_ONLY"]
+    assert names(find_machine_devices(FakeCore("CPU"), "cpu-p+e")) == ["CPU_P", "CPU_E"]
+
+
+@pytest.mark.parametrize("devices", ["GPU.7", ["CPU", "NPU"]])
+def test_unknown_device_is_refused_with_those_available(devices: str | list[str]) -> None:
+    core = FakeCore("CPU", "GPU.0")
+    with pytest.raises(UnknownDeviceError, match=r"CPU, GPU\.0.*cpu-testbed"):
+        find_machine_devices(core, devices)
+
+
+@pytest.mark.parametrize(
+    ("misspelt", "nearest"), [("GPU.O", "GPU.0"), ("cpu", "CPU"), ("cpu-testbd", "cpu-testbed")]
+)
+def test_an_unknown_device_is_refused_with_the_nearest_name(misspelt: str, nearest: str) -> None:
+    with pytest.raises(UnknownDeviceError, match=f"did you mean '{nearest}'"):
+        find_machine_devices(FakeCore("CPU", "GPU.0"), misspelt)
+
+
+def test_virtual_device_of_an_absent_plugin_is_refused() -> None:
+    with pytest.raises(UnknownDeviceError, match="this machine has GPU"):
+        find_machine_devices(FakeCore("GPU"), [{"name": "CPU_FAST", "plugin": "CPU"}])
+
+
+def test_machine_with_one_device_warns_that_it_measures_on_a_test_bed() -> None:
+    with pytest.warns(PlacementGymWarning, match=r"cpu-testbed.*never a claim about a GPU"):
+        devices = find_machine_devices(FakeCore("CPU"))
+    assert devices == PRESETS["cpu-testbed"]
+
+
+def test_the_warning_is_one_line_without_a_path_and_is_shown_once() -> None:
+    code = (
+        "from placement_gym.errors import warn_user\n"
+        "for _ in range(3):\n"
+        "    warn_user('two virtual devices')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr == "placement_gym:1: PlacementGymWarning: two virtual devices\n"
+
+
+@pytest.mark.filterwarnings("error")
+def test_chosen_test_bed_needs_no_warning() -> None:
+    assert names(find_machine_devices(FakeCore("CPU"), "cpu-testbed")) == ["CPU", "CPU_FAST"]
+
+
+@pytest.mark.filterwarnings("error")
+def test_machine_with_several_devices_uses_all_of_them() -> None:
+    assert names(find_machine_devices(FakeCore("CPU", "GPU", "NPU"))) == ["CPU", "GPU", "NPU"]
+
+
+def test_memory_of_a_device_is_asked_of_openvino() -> None:
+    cpu, gpu = find_machine_devices(FakeCore("CPU", "GPU", memory=8 << 30))
+    assert (cpu.memory_bytes, gpu.memory_bytes) == (None, 8 << 30)
+
+
+def test_given_memory_is_kept() -> None:
+    core = FakeCore("CPU", "GPU", memory=8 << 30)
+    gpu = find_machine_devices(core, [{"name": "GPU", "memory_bytes": 1000}])[0]
+    assert gpu.memory_bytes == 1000
+
+
+def test_only_virtual_devices_are_registered_and_only_once() -> None:
+    core = FakeCore("CPU")
+    for _ in range(2):
+        register(core, PRESETS["cpu-testbed"])
+    assert [name for _, name in core.registered] == ["CPU_FAST"]
