@@ -86,7 +86,7 @@ class JointSimulatedVectorEnv(JointVectorEnv, SeededVectorEnv):
         super().__init__(env, num_envs, exact=env.joint)
 
 
-def make_vector(env: DevicePlacementEnv, num_envs: int, **kwargs: Any) -> PlacementVectorEnv:
+def make_vector(env: DevicePlacementEnv, num_envs: int = 1, **kwargs: Any) -> PlacementVectorEnv:
     """``PlacementVectorEnv``, or ``JointVectorEnv`` if actions decide more than the placement.
 
     Args:
