@@ -49,7 +49,7 @@ class StagedDistribution:
 
     def conditioned_on(self, actions: Tensor) -> StagedLikelihood:
         """The likelihood of (B, width) decisions, each stage given the ones before."""
-        parts = actions.long().split(list(self.sizes), dim=1)
+        parts = torch.split(actions.long(), list(self.sizes), dim=1)
         given: Iterator[Tensor] = iter(parts[1:])
         later = self.later(parts[0], lambda _: next(given))
         return StagedLikelihood((self.devices, *later), self.sizes)
@@ -73,7 +73,7 @@ class StagedLikelihood:
 
     def unit_log_prob(self, actions: Tensor) -> Tensor:
         """(B, width) log-probability of each decision, zero where nothing is decided."""
-        parts = actions.split(list(self.sizes), dim=1)
+        parts = torch.split(actions, list(self.sizes), dim=1)
         found = [
             log_prob if stage.weight is None else log_prob * stage.weight
             for stage, part in zip(self.stages, parts, strict=True)
@@ -91,6 +91,6 @@ class StagedLikelihood:
 
     def permits(self, actions: Tensor) -> Tensor:
         """(B,) bool, whether (B, width) decisions are allowed."""
-        parts = actions.split(list(self.sizes), dim=1)
+        parts = torch.split(actions, list(self.sizes), dim=1)
         each = [stage.permits(part) for stage, part in zip(self.stages, parts, strict=True)]
         return torch.stack(each).all(dim=0)

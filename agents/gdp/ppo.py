@@ -59,8 +59,9 @@ class UnitPPO(REINFORCE):
         observations: Any = batch.observations
         distribution, values = self.policy.decide(observations)
         likelihood = distribution.conditioned_on(batch.actions)
-        alone = isinstance(likelihood, UnitCategorical) and likelihood.leader is None
-        if not alone and not isinstance(likelihood, StagedLikelihood):
+        if not isinstance(likelihood, StagedLikelihood | UnitCategorical) or (
+            isinstance(likelihood, UnitCategorical) and likelihood.leader is not None
+        ):
             raise UserError("UnitPPO needs a policy whose units choose independently: use PPO")
         now = likelihood.unit_log_prob(batch.actions)
         before = self.remember(now, observations["graph_id"], batch.actions)
