@@ -15,7 +15,7 @@ ENVS: tuple[dict[str, Any], ...] = (
     {
         "id": "DevicePlacementSim-v0",
         "entry_point": "placement_gym.joint_env:simulated",
-        "vector_entry_point": "placement_gym.vector:SimulatedVectorEnv",
+        "vector_entry_point": "placement_gym.joint_vector:simulated_vector",
     },
     {
         "id": "DevicePlacementPerUnit-v0",

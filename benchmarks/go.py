@@ -1,8 +1,7 @@
-"""GO: what training on 80,000 operators costs, planted optima, and joint decisions.
+"""GO: what training on 80,000 operators costs, and how often planted optima are found.
 
 python benchmarks/go.py scale --updates 3
 python benchmarks/go.py planted
-python benchmarks/go.py joint
 """
 
 from __future__ import annotations
@@ -21,10 +20,8 @@ from rich.console import Console
 from rich.table import Table
 
 import placement_gym  # noqa: F401  registers the environments
-from agents.search.annealing import annealing
 from placement_gym.bench.run.agents import AgentSpec
 from placement_gym.costs.planted import planted_ms
-from placement_gym.decisions import DECISIONS
 from placement_gym.env import DevicePlacementEnv, placement_env
 from placement_gym.graph.planted import Plan
 from placement_gym.solvers.bounds import load_ms
@@ -59,22 +56,17 @@ def main() -> None:
     planted.add_argument("--budget", type=int, default=1000, help="evaluations (%(default)s)")
     planted.add_argument("--seeds", type=int, default=5, help="of graphs (%(default)s)")
     planted.add_argument("--agents", default=";".join(PLANTED), help="%(default)s")
-    joint = commands.add_parser("joint", help="annealing of all decisions and of placements")
-    joint.add_argument("--models", default="inception,bert-8,family-branching-200-seed0")
-    joint.add_argument("--devices", default="cpu+2dgpu", help="%(default)s")
-    joint.add_argument("--budget", type=int, default=2000, help="evaluations (%(default)s)")
-    joint.add_argument("--seeds", type=int, default=3, help="%(default)s")
     options = parser.parse_args()
     if options.command == "scale" and options.train:
         print(json.dumps(train(options.model, options.train, options.updates)))
         return
-    commands_by_name = {"scale": show_scale, "planted": show_planted, "joint": show_joint}
+    commands_by_name = {"scale": show_scale, "planted": show_planted}
     Console(width=120).print(commands_by_name[options.command](options))
 
 
 def make_env(model: str, **kwargs: Any) -> DevicePlacementEnv:
     kwargs = {"granularity": "op", "schedule": "list", "observe_graph": False, **kwargs}
-    return placement_env(gym.make(ENV, model=model, **kwargs), joint=True)
+    return placement_env(gym.make(ENV, model=model, **kwargs))
 
 
 def show_scale(options: argparse.Namespace) -> Table:
@@ -179,25 +171,6 @@ def place_planted(model: str, name: str, budget: int) -> float:
     else:
         latency_ms = env.backend.evaluate(agent.assignment).latency_ms
     return latency_ms / planted_ms(model, env.cost_table())
-
-
-def show_joint(options: argparse.Namespace) -> Table:
-    """Annealing of each set of decisions at equal evaluations, over placements alone."""
-    table = Table("model", "placement, ms", "with priority", "with fusion", "all three")
-    sets = (DECISIONS[:1], DECISIONS[:2], DECISIONS[::2], DECISIONS)
-    for model in options.models.split(","):
-        cells = []
-        for decisions in sets:
-            found = []
-            for seed in range(options.seeds):
-                kwargs = {"schedule": "event", "devices": options.devices}
-                env = make_env(model, decisions=decisions, **kwargs)
-                agent = annealing(env, seed)
-                agent.learn(options.budget)
-                found.append(env.reference.reference_ms / agent.best_speedup)
-            cells.append(f"{np.mean(found):.4g} ({min(found):.4g} to {max(found):.4g})")
-        table.add_row(model, *cells)
-    return table
 
 
 if __name__ == "__main__":

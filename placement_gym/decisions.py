@@ -19,6 +19,11 @@ LEVELS = 8
 """Levels of priority; a device that is free starts a ready unit of the highest one."""
 
 
+def decides_placement_alone(names: Sequence[str]) -> bool:
+    """Whether an action is a placement and nothing else."""
+    return not isinstance(names, str) and tuple(names) == PLACEMENT_ALONE
+
+
 class Choices(NamedTuple):
     """The parts of a row of decisions.
 

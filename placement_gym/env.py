@@ -414,6 +414,6 @@ def placement_env(env: gym.Env[Any, Any], joint: bool = False) -> DevicePlacemen
     if base.decisions != PLACEMENT_ALONE and not joint:
         raise UserError(
             f"this places units and nothing else, but the environment decides {base.decisions}: "
-            "make it with decisions=('placement',), or use annealing, hill-climb or heft"
+            "make it with decisions=('placement',), or use gdp, annealing, hill-climb or heft"
         )
     return base

@@ -10,9 +10,9 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import ArrayLike
 
-from placement_gym.arrays import BoolArray, IntArray
+from placement_gym.arrays import BoolArray, FloatArray, IntArray
 from placement_gym.backends.protocol import Batch, Measurement
-from placement_gym.decisions import LEVELS, PLACEMENT_ALONE, Layout
+from placement_gym.decisions import LEVELS, PLACEMENT_ALONE, Layout, decides_placement_alone
 from placement_gym.entry_points import SimulatedEnv
 from placement_gym.env import DevicePlacementEnv
 from placement_gym.errors import UserError
@@ -77,7 +77,8 @@ class JointEnv(SimulatedEnv):
 
         self.layout = Layout.of(decisions, self.problem)
         self.decisions = self.layout.names
-        self.backend = JointBackend(self.simulated, self.layout)
+        self.joint = JointBackend(self.simulated, self.layout)
+        self.backend = self.joint
         self.action_space = spaces.MultiDiscrete(self.layout.choices_of_each)
         self.row = self.layout.complete(self.assignment[None])[0]
         assert isinstance(self.observation_space, spaces.Dict)
@@ -142,8 +143,13 @@ class JointEnv(SimulatedEnv):
         """
         rows, _ = self.repair_proposals(self.layout.complete(assignments))
         speedup, feasible = self.backend.evaluate_batch(rows)
-        placements = rows[:, : self.layout.n_units]
-        return rows, Batch(self.penalise(speedup, feasible, placements), feasible)
+        return rows, Batch(self.penalise(speedup, feasible, rows), feasible)
+
+    def penalise(
+        self, speedup: FloatArray, feasible: BoolArray, assignments: IntArray
+    ) -> FloatArray:
+        """As ``DevicePlacementEnv.penalise``, for rows: their placements are what does not fit."""
+        return super().penalise(speedup, feasible, assignments[:, : self.layout.n_units])
 
     def repair_proposals(
         self, assignments: IntArray, keep: BoolArray | None = None
@@ -174,5 +180,6 @@ def simulated(decisions: Sequence[str] = PLACEMENT_ALONE, **kwargs: Any) -> Devi
     Raises:
         UserError: See ``JointEnv``.
     """
-    alone = not isinstance(decisions, str) and tuple(decisions) == PLACEMENT_ALONE
-    return SimulatedEnv(**kwargs) if alone else JointEnv(decisions, **kwargs)
+    if decides_placement_alone(decisions):
+        return SimulatedEnv(**kwargs)
+    return JointEnv(decisions, **kwargs)

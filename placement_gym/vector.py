@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
@@ -200,11 +200,62 @@ class PlacementVectorEnv(VectorEnv[Observation, IntArray, NDArray[Any]]):
         self.env.close()
 
 
-class SimulatedVectorEnv(PlacementVectorEnv):
+class EvaluatesExactly(Protocol):
+    """What noise is added to."""
+
+    @property
+    def noise(self) -> float: ...
+
+    @property
+    def reference_ms(self) -> float: ...
+
+    def evaluate_batch_exactly(self, assignments: IntArray) -> tuple[FloatArray, BoolArray]:
+        """(k,) latencies without noise, and whether they are feasible."""
+
+
+class SeededVectorEnv(PlacementVectorEnv):
+    """``PlacementVectorEnv`` whose noise is that of ``num_envs`` single environments.
+
+    Args:
+        env: See ``PlacementVectorEnv``.
+        num_envs: See ``PlacementVectorEnv``.
+        exact: The environment's backend.
+
+    Raises:
+        ValueError: ``num_envs`` is not a positive integer.
+    """
+
+    def __init__(self, env: DevicePlacementEnv, num_envs: int, exact: EvaluatesExactly) -> None:
+        super().__init__(env, num_envs)
+        self.exact = exact
+        self.noise_rngs = [np.random.default_rng() for _ in range(num_envs)]
+
+    def seed(self, seeds: Sequence[int | None]) -> None:
+        """Seed the noise of each environment; None leaves a generator as it is."""
+        for i, seed in enumerate(seeds):
+            if seed is not None:
+                self.noise_rngs[i] = np.random.default_rng(seed)
+
+    def evaluate(self) -> Outcomes:
+        """Evaluate the current assignments, with noise as a single environment has it."""
+        self.assignments, repaired = self.env.repair_proposals(self.assignments)
+        latency_ms, feasible = self.exact.evaluate_batch_exactly(self.assignments)
+        if self.exact.noise:
+            for i in np.flatnonzero(feasible):
+                noise = self.exact.noise * self.noise_rngs[i].standard_normal()
+                latency_ms[i] *= np.exp(noise)
+        reference_ms = self.exact.reference_ms
+        if self.env.penalty != "flat":
+            graded = self.env.penalise(reference_ms / latency_ms, feasible, self.assignments)
+            latency_ms = np.where(feasible, latency_ms, reference_ms / graded)
+        return Outcomes(latency_ms, reference_ms, feasible, repaired)
+
+
+class SimulatedVectorEnv(SeededVectorEnv):
     """``gym.make_vec("DevicePlacementSim-v0", num_envs=k)``: equal to k single environments.
 
     Latencies, rewards, observations and noise are those of k single environments with the same
-    seeds.
+    seeds. Where actions decide priority or fusion, it is ``joint_vector.JointSimulatedVectorEnv``.
 
     Args:
         num_envs: Placements per step.
@@ -217,26 +268,4 @@ class SimulatedVectorEnv(PlacementVectorEnv):
 
     def __init__(self, num_envs: int = 1, **kwargs: Any) -> None:
         env = SimulatedEnv(**kwargs)
-        super().__init__(env, num_envs)
-        self.simulated = env.simulated
-        self.noise_rngs = [np.random.default_rng() for _ in range(num_envs)]
-
-    def seed(self, seeds: Sequence[int | None]) -> None:
-        """Seed the noise of each environment; None leaves a generator as it is."""
-        for i, seed in enumerate(seeds):
-            if seed is not None:
-                self.noise_rngs[i] = np.random.default_rng(seed)
-
-    def evaluate(self) -> Outcomes:
-        """Evaluate the current assignments, with noise as a single environment has it."""
-        self.assignments, repaired = self.env.repair_proposals(self.assignments)
-        latency_ms, feasible = self.simulated.evaluate_batch_exactly(self.assignments)
-        if self.simulated.noise:
-            for i in np.flatnonzero(feasible):
-                noise = self.simulated.noise * self.noise_rngs[i].standard_normal()
-                latency_ms[i] *= np.exp(noise)
-        reference_ms = self.simulated.reference_ms
-        if self.env.penalty != "flat":
-            graded = self.env.penalise(reference_ms / latency_ms, feasible, self.assignments)
-            latency_ms = np.where(feasible, latency_ms, reference_ms / graded)
-        return Outcomes(latency_ms, reference_ms, feasible, repaired)
+        super().__init__(env, num_envs, env.simulated)

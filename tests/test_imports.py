@@ -56,6 +56,7 @@ LAYERS = (
     {"entry_points"},
     {"joint_env"},
     {"vector", "keywords"},
+    {"joint_vector"},
     {"bench.run"},
     {"tools", "bench.study"},
     {"bench.known"},

@@ -130,7 +130,7 @@ def test_what_places_units_alone_is_refused_with_a_remedy() -> None:
     with pytest.raises(UserError, match=r"decisions=\('placement',\)"):
         milp(env, 0)
     kwargs = {"schedule": "event", "decisions": list(DECISIONS)}
-    with pytest.raises(UserError, match=r"decisions=\('placement',\)"):
+    with pytest.raises(UserError, match="studies save and replay placements"):
         compare("tiny", ["random"], "DevicePlacementSim-v0", env_kwargs=kwargs)
 
 

@@ -10,7 +10,8 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from fakes import diamond_env
-from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from vector_play import Vector, same_play
 
 import placement_gym  # noqa: F401  registers the ids
 from placement_gym.errors import UserError
@@ -19,14 +20,6 @@ from placement_gym.vector import PlacementVectorEnv, SimulatedVectorEnv
 
 ENV_ID = "DevicePlacementSim-v0"
 MODEL = "synthetic-layered-30"
-KEYS = (
-    "latency_ms",
-    "reference_ms",
-    "best_single_ms",
-    "speedup",
-    "speedup_vs_best_single",
-    "feasible",
-)
 LIMITED = [{"name": "CPU"}, {"name": "GPU", "weight_share": 0.45}]
 PENALISED = {"preset": "event", "memory": "lifetime", "memory_penalty_ms_per_gb": 50.0}
 OPTIONS: dict[str, dict[str, Any]] = {
@@ -45,7 +38,6 @@ OPTIONS: dict[str, dict[str, Any]] = {
     **{name: {"schedule": name} for name in ("event", "list", "giph", "tarnawski-latency")},
     **{name: {"reward": name, "horizon": 2} for name in REWARDS},
 }
-Vector = VectorEnv[Any, Any, Any]
 
 
 def batched(k: int, **options: Any) -> Vector:
@@ -60,43 +52,6 @@ def side_by_side(k: int, **options: Any) -> Vector:
         vector_kwargs={"autoreset_mode": AutoresetMode.SAME_STEP},
         **({"model": MODEL} | options),
     )
-
-
-def same_observation(ours: Any, theirs: Any) -> None:
-    assert set(ours) == set(theirs)
-    for key in ours:
-        assert ours[key].dtype == theirs[key].dtype
-        np.testing.assert_array_equal(ours[key], theirs[key], err_msg=key)
-
-
-def same_info(ours: dict[str, Any], theirs: dict[str, Any]) -> None:
-    for name in KEYS:
-        for key in (name, f"_{name}"):
-            assert ours[key].dtype == theirs[key].dtype
-            np.testing.assert_array_equal(ours[key], theirs[key], err_msg=key)
-    assert ("final_info" in ours) == ("final_info" in theirs)
-    if "final_info" in ours:
-        same_info(ours["final_info"], theirs["final_info"])
-        for ending in ("_final_info", "_final_obs"):
-            np.testing.assert_array_equal(ours[ending], theirs[ending])
-        for mine, its in zip(ours["final_obs"], theirs["final_obs"], strict=True):
-            same_observation(mine, its)
-
-
-def same_play(ours: Vector, theirs: Vector, n_steps: int, seed: Any) -> None:
-    """Reset both and step them with the same random actions."""
-    ours.action_space.seed(0)
-    starts = ours.reset(seed=seed), theirs.reset(seed=seed)
-    same_observation(starts[0][0], starts[1][0])
-    same_info(starts[0][1], starts[1][1])
-    for _ in range(n_steps):
-        actions = ours.action_space.sample()
-        mine, its = ours.step(actions), theirs.step(actions)
-        same_observation(mine[0], its[0])
-        for part in (1, 2, 3):
-            assert mine[part].dtype == its[part].dtype
-            np.testing.assert_array_equal(mine[part], its[part])
-        same_info(mine[4], its[4])
 
 
 def test_make_vec_gives_the_batched_environment() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from stable_baselines3.common.distributions import Distribution
@@ -19,6 +19,17 @@ class Likelihood(Protocol):
 
     def entropy(self) -> Tensor:
         """(B,) entropy of the distribution."""
+
+
+@runtime_checkable
+class UnitLikelihood(Likelihood, Protocol):
+    """A likelihood that is known for each decision by itself."""
+
+    def unit_log_prob(self, actions: Tensor) -> Tensor:
+        """(B, N) log-probability of each of (B, N) decisions."""
+
+    def permits(self, actions: Tensor) -> Tensor:
+        """(B,) bool, whether (B, N) decisions are allowed."""
 
 
 class DeviceDistribution(Protocol):

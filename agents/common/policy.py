@@ -11,11 +11,14 @@ import torch
 from gymnasium import spaces
 from stable_baselines3.common.type_aliases import Schedule
 from torch import Tensor
+from torch.nn.functional import pad
 
-from agents.common.distribution import DeviceDistribution, Likelihood, UnitCategorical
+from agents.common.action_parts import read_parts
+from agents.common.distribution import DeviceDistribution, Likelihood, UnitLikelihood
 from agents.common.graph_policy import GraphPolicy, GraphTable
 from agents.common.graphs import TensorDict
 from placement_gym.arrays import IntArray
+from placement_gym.decisions import PLACEMENT_ALONE
 from placement_gym.errors import UserError
 
 
@@ -39,7 +42,8 @@ class UnitPolicy(GraphPolicy):
 
     Args:
         observation_space: Observation space of the environment.
-        action_space: ``MultiDiscrete`` with the same number of devices for every unit.
+        action_space: ``MultiDiscrete`` with the same number of devices for every unit, and what
+            ``JointEnv`` adds to it if the policy is ``joint``.
         lr_schedule: Learning rate schedule of the algorithm.
         graphs: See ``GraphPolicy``.
         critic: See ``GraphPolicy``.
@@ -57,6 +61,8 @@ class UnitPolicy(GraphPolicy):
     """Whether the policy can imitate: it knows the likelihood of each unit's device."""
     proposals: Sequence[IntArray] = ()
     """(n_units,) placements, as of heuristics, that take the place of the next sampled ones."""
+    joint: bool = False
+    """Whether the policy can decide priority and fusion, too."""
 
     def __init__(
         self,
@@ -69,13 +75,15 @@ class UnitPolicy(GraphPolicy):
         optimizer_class: type[torch.optim.Optimizer] = torch.optim.Adam,
         optimizer_kwargs: dict[str, Any] | None = None,
     ) -> None:
-        devices = getattr(action_space, "nvec", np.zeros(0))
-        if not len(devices) or (devices != devices[0]).any() or use_sde:
+        parts = read_parts(observation_space, action_space)
+        if parts is None or use_sde or (parts.decisions != PLACEMENT_ALONE and not self.joint):
             raise UserError(
                 f"{type(self).__name__} places all units at once: use DevicePlacement-v0 or "
-                f"DevicePlacementSim-v0 without use_sde, not actions {action_space}"
+                "DevicePlacementSim-v0 without use_sde, with decisions=('placement',), not actions "
+                f"{action_space}"
             )
-        self.n_slots, self.n_devices = len(devices), int(devices[0])
+        self.parts = parts
+        self.n_slots, self.n_devices = parts.units, parts.devices
         super().__init__(
             observation_space,
             action_space,
@@ -144,7 +152,7 @@ class UnitPolicy(GraphPolicy):
         if not len(proposed):
             return actions
         tried = torch.cat([proposed, actions[len(proposed) :]])
-        permitted = as_unit_categorical(distribution.conditioned_on(tried)).permits(tried)
+        permitted = as_unit_likelihood(distribution.conditioned_on(tried)).permits(tried)
         return torch.where(permitted[:, None], tried, actions)
 
     def evaluate_actions(
@@ -156,11 +164,15 @@ class UnitPolicy(GraphPolicy):
         return values, likelihood.log_prob(actions), likelihood.entropy()
 
     def unit_log_prob(self, obs: Any, actions: Tensor) -> Tensor:
-        """(B,) log-probability of (B, N) devices under greedy decisions, averaged over units."""
+        """(B,) log-probability of (B, N) devices under greedy decisions, averaged over units.
+
+        Further decisions count in the sum.
+        """
         mask = obs["node_mask"].bool()
         likelihood = self.decide(obs, greedy=True).distribution.conditioned_on(actions)
-        chosen = as_unit_categorical(likelihood).unit_log_prob(actions)
-        return (chosen * mask).sum(dim=1) / mask.sum(dim=1)
+        chosen = as_unit_likelihood(likelihood).unit_log_prob(actions)
+        counted = pad(mask, (0, chosen.shape[1] - mask.shape[1]), value=True)
+        return (chosen * counted).sum(dim=1) / mask.sum(dim=1)
 
     def get_distribution(self, obs: Any, action_masks: Any = None) -> Any:
         """The distribution of devices for (B, ...) observations."""
@@ -198,16 +210,20 @@ class UnitPolicy(GraphPolicy):
         return decision.distribution.get_actions(deterministic)
 
     def apply_masks(self, decision: Decision, action_masks: Any) -> Decision:
-        """Restrict the decision to the devices that (B, N * D) masks of the environment allow."""
+        """Restrict the decision to the devices that (B, ...) masks of the environment allow.
+
+        Their first N * D entries are of devices; of further decisions all is allowed.
+        """
         if action_masks is None:
             return decision
         distribution, values = decision
         masks = torch.as_tensor(np.asarray(action_masks), device=values.device).bool()
-        allowed = masks.reshape(-1, self.n_slots, self.n_devices)
+        of_devices = masks.reshape(len(values), -1)[:, : self.n_slots * self.n_devices]
+        allowed = of_devices.reshape(-1, self.n_slots, self.n_devices)
         return Decision(distribution.restricted_to(allowed), values)
 
 
-def as_unit_categorical(likelihood: Likelihood) -> UnitCategorical:
+def as_unit_likelihood(likelihood: Likelihood) -> UnitLikelihood:
     """Narrow the type: the likelihood of a policy that can imitate is per unit."""
-    assert isinstance(likelihood, UnitCategorical)
+    assert isinstance(likelihood, UnitLikelihood)
     return likelihood

@@ -14,6 +14,7 @@ from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices, VecEnvO
 
 from placement_gym.arrays import IntArray
 from placement_gym.env import placement_env
+from placement_gym.joint_vector import make_vector
 from placement_gym.vector import PlacementVectorEnv
 
 
@@ -99,13 +100,18 @@ class PlacementVecEnv(VecEnv):
         return [name == "Monitor" for _ in self._get_indices(indices)]
 
 
-def vectorize(env: gym.Env[Any, Any], **kwargs: Any) -> PlacementVecEnv:
+def vectorize(env: gym.Env[Any, Any], joint: bool = False, **kwargs: Any) -> PlacementVecEnv:
     """Make a ``VecEnv`` that evaluates many placements of one environment per step.
 
     Observations carry no graph; give policies ``env.unwrapped.graph_table()``.
 
     Args:
         env: Its budget and backend are used.
+        joint: Whether the caller knows about further decisions than the placement.
         kwargs: Arguments of ``PlacementVectorEnv``.
+
+    Raises:
+        UserError: The environment decides more than the placement, which the caller cannot.
     """
-    return PlacementVecEnv(PlacementVectorEnv(placement_env(env), observe_graph=False, **kwargs))
+    base = placement_env(env, joint)
+    return PlacementVecEnv(make_vector(base, observe_graph=False, **kwargs))

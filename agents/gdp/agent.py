@@ -53,7 +53,8 @@ def make(
     """Make GO, on batches of placements of one environment.
 
     Args:
-        env: The environment to learn in.
+        env: The environment to learn in; its actions may decide priority and fusion, too, but not
+            with ``preset="gcn"``.
         seed: Seed of all random numbers.
         preset: ``"search"``; ``"paper"``, which sees neither costs nor devices; or ``"gcn"``, two
             graph convolutions in place of GO's network.
@@ -72,12 +73,12 @@ def make(
     if algorithm not in ALGORITHMS:
         raise unknown_name("algorithm", algorithm, ALGORITHMS)
     kind, options = POLICIES[preset]
-    base = placement_env(env)
+    base = placement_env(env, joint=kind.joint)
     told = {**options, **(policy or {})}
     seen = kind is GOPolicy and bool(told.get("devices", True))
     model = ALGORITHMS[algorithm](
         kind,
-        vectorize(env, **ENVS[preset] | (envs or {})),
+        vectorize(env, joint=kind.joint, **ENVS[preset] | (envs or {})),
         policy_kwargs={"graphs": base.graph_table(devices=seen), **told},
         seed=seed,
         **{**COMMON, **SETTINGS[preset], **settings},

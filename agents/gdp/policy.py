@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -18,7 +19,9 @@ from agents.common.graphs import GraphBatch, TensorDict
 from agents.common.policy import Decision, UnitPolicy
 from agents.gdp.graph_sage import GraphSAGE
 from agents.gdp.heads import UNIT_COLUMNS, DeviceHead, PlainHead, describe_units
+from agents.gdp.joint import StagedDistribution
 from agents.gdp.segments import Segments
+from agents.gdp.stages import Stages
 from placement_gym.observation import FEATURES
 
 PAPER_FEATURES = ("type", "shape", "in_degree", "out_degree")
@@ -32,6 +35,7 @@ class GOPolicy(UnitPolicy, ActorCriticPolicy):
 
     GraphSAGE embeds the units, segment-recurrent attention relates those that are near in
     topological order, and the mean of the embeddings modulates every dense layer of the attention.
+    Where actions decide priority and fusion, too, ``Stages`` follow the placement.
 
     Args:
         observation_space: See ``UnitPolicy``.
@@ -58,6 +62,8 @@ class GOPolicy(UnitPolicy, ActorCriticPolicy):
     Raises:
         ValueError: See ``UnitPolicy``; or unknown features.
     """
+
+    joint = True
 
     def __init__(
         self,
@@ -103,7 +109,8 @@ class GOPolicy(UnitPolicy, ActorCriticPolicy):
 
     def build(self) -> None:
         """Make the networks."""
-        self.network = GONetwork(self.n_devices, **self.options)
+        further = self.parts.decisions[1:]
+        self.network = GONetwork(self.n_devices, **self.options, further=further)
         hidden = self.network.hidden
         self.critic = make_perceptron(hidden, CRITIC_HIDDEN, 1) if self.has_critic else None
 
@@ -111,9 +118,15 @@ class GOPolicy(UnitPolicy, ActorCriticPolicy):
         """See ``UnitPolicy.decide``."""
         graphs, row = self.graphs.batch(observation)
         h, context = self.network.embed(graphs)
-        logits = graphs.pad(self.network.score(h, context, graphs))
+        values = self.compute_values(context)[row]
+        h = self.network.relate(h, context, graphs)
+        logits = graphs.pad(self.network.head(h, graphs))
         devices = UnitCategorical(logits, graphs.node_mask, None, graphs.allowed_slots, row)
-        return Decision(devices, self.compute_values(context)[row])
+        if self.network.stages is None:
+            return Decision(devices, values)
+        later = partial(self.network.stages, h, context, graphs)
+        sizes = [count for count in self.parts.counts if count]
+        return Decision(StagedDistribution(devices, later, sizes), values)
 
     def predict_values(self, obs: Any) -> Tensor:
         """(B, 1) expected returns; the attention is not needed for them."""
@@ -134,7 +147,12 @@ class GOPolicy(UnitPolicy, ActorCriticPolicy):
 
 
 class GONetwork(nn.Module):
-    """Embeddings of units and their logits; see ``GOPolicy`` for the arguments."""
+    """Embeddings of units and their logits; see ``GOPolicy`` for the arguments.
+
+    Args:
+        n_devices: Number of devices.
+        further: What is decided beside the placement.
+    """
 
     columns: Tensor
 
@@ -150,6 +168,7 @@ class GONetwork(nn.Module):
         segment: int,
         memory: int,
         recompute: bool,
+        further: Sequence[str],
     ) -> None:
         super().__init__()
         columns = select_columns(features)
@@ -158,6 +177,10 @@ class GONetwork(nn.Module):
         self.encoder = GraphSAGE(len(columns) + UNIT_COLUMNS * devices, hidden, rounds)
         self.attention = Segments(hidden, heads, layers, segment, memory, recompute)
         self.head = DeviceHead(hidden, hidden) if devices else PlainHead(hidden, n_devices)
+        self.stages: Stages | None = None
+        if further:
+            between = Segments(hidden, heads, 1, segment, memory, recompute)
+            self.stages = Stages(further, n_devices, devices, hidden, between)
 
     def embed(self, graphs: GraphBatch) -> tuple[Tensor, Tensor]:
         """(n, hidden) embeddings of units and (G, hidden) of graphs."""
@@ -168,11 +191,10 @@ class GONetwork(nn.Module):
         context = torch.stack([h[graphs.nodes_of(g)].mean(dim=0) for g in range(len(graphs.ids))])
         return h, context
 
-    def score(self, h: Tensor, context: Tensor, graphs: GraphBatch) -> Tensor:
-        """(n, D) logits from what ``embed`` returned."""
+    def relate(self, h: Tensor, context: Tensor, graphs: GraphBatch) -> Tensor:
+        """(n, hidden) what logits are read from, by attention over what ``embed`` returned."""
         parts = [
             self.attention(h[graphs.nodes_of(graph)], of_graph)
             for graph, of_graph in enumerate(context)
         ]
-        logits: Tensor = self.head(torch.cat(parts), graphs)
-        return logits
+        return torch.cat(parts)

@@ -12,6 +12,7 @@ from torch.nn import functional
 from agents.common.distribution import UnitCategorical
 from agents.common.policy import UnitPolicy
 from agents.common.reinforce import REINFORCE, Losses
+from agents.gdp.joint import StagedLikelihood
 from placement_gym.errors import UserError
 
 
@@ -43,7 +44,7 @@ class UnitPPO(REINFORCE):
         **settings: Any,
     ) -> None:
         self.clip_range = clip_range
-        self.before: dict[int, Tensor] = {}
+        self.before: dict[tuple[int, bytes], Tensor] = {}
         super().__init__(policy, env, n_epochs=n_epochs, **settings)
 
     def train(self) -> None:
@@ -57,25 +58,29 @@ class UnitPPO(REINFORCE):
         assert isinstance(self.policy, UnitPolicy)
         observations: Any = batch.observations
         distribution, values = self.policy.decide(observations)
-        if not isinstance(distribution, UnitCategorical) or distribution.leader is not None:
+        likelihood = distribution.conditioned_on(batch.actions)
+        if not isinstance(likelihood, StagedLikelihood | UnitCategorical) or (
+            isinstance(likelihood, UnitCategorical) and likelihood.leader is not None
+        ):
             raise UserError("UnitPPO needs a policy whose units choose independently: use PPO")
-        before = self.remember(distribution, observations["graph_id"])
-        now = distribution.unit_log_prob(batch.actions)
-        units = torch.arange(now.shape[1], device=now.device)
-        ratio = (now - before[distribution.row[:, None], units, batch.actions.long()]).exp()
+        now = likelihood.unit_log_prob(batch.actions)
+        before = self.remember(now, observations["graph_id"], batch.actions)
+        ratio = (now - before).exp()
         clipped = ratio.clamp(1.0 - self.clip_range, 1.0 + self.clip_range)
         advantage = batch.advantages[:, None]
         gain = torch.minimum(advantage * ratio, advantage * clipped)
-        gain = gain if distribution.weight is None else gain * distribution.weight
+        if isinstance(likelihood, UnitCategorical) and likelihood.weight is not None:
+            gain = gain * likelihood.weight
         return (
             -gain.sum(dim=1).mean(),
-            -distribution.entropy().mean(),
+            -likelihood.entropy().mean(),
             functional.mse_loss(values.flatten(), batch.returns),
         )
 
-    def remember(self, distribution: UnitCategorical, graph_id: Tensor) -> Tensor:
-        """(S, N, D) log-probabilities before the first step on this rollout."""
-        ids = torch.unique(graph_id.flatten()).tolist()
-        for state, log_probs in zip(ids, distribution.state_log_probs.detach(), strict=True):
-            self.before.setdefault(int(state), log_probs)
-        return torch.stack([self.before[int(state)] for state in ids])
+    def remember(self, now: Tensor, graph_id: Tensor, actions: Tensor) -> Tensor:
+        """(B, N) log-probabilities of (B, N) actions before the first step on this rollout."""
+        ids, rows = graph_id.flatten().tolist(), actions.cpu().numpy()
+        keys = [(int(graph), row.tobytes()) for graph, row in zip(ids, rows, strict=True)]
+        for key, log_probs in zip(keys, now.detach(), strict=True):
+            self.before.setdefault(key, log_probs)
+        return torch.stack([self.before[key] for key in keys])

@@ -35,24 +35,24 @@ class Attention(nn.Module):
         self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(2))
 
     def forward(self, x: Tensor, memory: Tensor, context: Tensor) -> Tensor:
-        """(s, width) from a segment of (s, width) units.
+        """(..., s, width) from a segment of (..., s, width) units.
 
         Args:
             x: The units.
-            memory: (m, width) what this layer read of the units before.
+            memory: (..., m, width) what this layer read of the units before.
             context: (context,) embedding of the graph.
         """
-        key, value = self.pair(torch.cat([memory, x]), context).chunk(2, dim=1)
+        key, value = self.pair(torch.cat([memory, x], dim=-2), context).chunk(2, dim=-1)
         query = self.query(x, context)
         read = scaled_dot_product_attention(self.split(query), self.split(key), self.split(value))
-        together = read[0].transpose(0, 1).flatten(1)
+        together = read.transpose(1, 2).reshape(x.shape)
         x = self.norms[0](x + self.out(together, context))
         normed: Tensor = self.norms[1](x + self.outer(self.inner(x, context).relu(), context))
         return normed
 
     def split(self, x: Tensor) -> Tensor:
-        """(1, heads, s, width / heads) from (s, width)."""
-        return x.reshape(1, len(x), self.heads, -1).transpose(1, 2)
+        """(B, heads, s, width / heads) from (..., s, width)."""
+        return x.reshape(-1, x.shape[-2], self.heads, x.shape[-1] // self.heads).transpose(1, 2)
 
 
 class Segments(nn.Module):
@@ -79,19 +79,19 @@ class Segments(nn.Module):
         self.layers = nn.ModuleList(Attention(width, heads, width) for _ in range(layers))
 
     def forward(self, x: Tensor, context: Tensor) -> Tensor:
-        """(n, width) from the (n, width) units of one graph in topological order."""
-        read = [x[:0] for _ in self.layers]
+        """(..., n, width) from (..., n, width) units of one graph in topological order."""
+        read = [x[..., :0, :] for _ in self.layers]
         done = []
-        again = self.recompute and len(x) > self.segment and torch.is_grad_enabled()
+        again = self.recompute and x.shape[-2] > self.segment and torch.is_grad_enabled()
         run = self.run_again if again else self.run
-        for part in torch.split(x, self.segment):
+        for part in torch.split(x, self.segment, dim=-2):
             answer, now = run(part, read, context)
             read = [
-                torch.cat([before, latest])[-self.memory :]
+                torch.cat([before, latest], dim=-2)[..., -self.memory :, :]
                 for before, latest in zip(read, now, strict=True)
             ]
             done.append(answer)
-        return torch.cat(done)
+        return torch.cat(done, dim=-2)
 
     def run_again(
         self, x: Tensor, memories: Sequence[Tensor], context: Tensor

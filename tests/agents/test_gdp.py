@@ -116,9 +116,9 @@ def test_ppo_stops_at_a_unit_whose_ratio_leaves_the_range() -> None:
     (batch,) = model.rollout_buffer.get(batch_size=None)
     batch = batch._replace(advantages=torch.ones_like(batch.advantages))
     model.compute_losses(batch)
-    (key,) = model.before
     unit, others = 3, [0, 1, 2, 4, 5, 6]
-    model.before[key][unit] -= 0.5
+    for before in model.before.values():
+        before[unit] -= 0.5
     logits: list[torch.Tensor] = []
     model.policy.network.head.register_forward_hook(lambda *args: logits.append(args[-1]))
     loss = model.compute_losses(batch)[0]

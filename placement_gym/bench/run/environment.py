@@ -16,8 +16,10 @@ import gymnasium as gym
 from placement_gym.backends.cached import CachedBackend
 from placement_gym.bench.run.budget import CONTENDER_SHARE
 from placement_gym.bench.run.finalist import Finalist
+from placement_gym.decisions import PLACEMENT_ALONE
 from placement_gym.devices import DeviceSpec
 from placement_gym.env import DevicePlacementEnv, placement_env
+from placement_gym.errors import UserError
 from placement_gym.files import safe_name
 from placement_gym.keywords import check_kwargs
 from placement_gym.models.saving import save_model
@@ -59,6 +61,7 @@ class BenchEnv:
         env_name = f"placement_gym:{env_id}"
         check_kwargs(env_name, kwargs)
         env = gym.make(env_name, **kwargs)
+        check_decisions(env)
         kwargs["devices"] = [device.to_json() for device in placement_env(env).problem.devices]
         return cls(env, env_id, kwargs)
 
@@ -159,6 +162,21 @@ class BenchEnvs:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def check_decisions(env: gym.Env[Any, Any]) -> None:
+    """Raise if actions decide more than the placement.
+
+    Raises:
+        UserError: They do.
+    """
+    decisions = placement_env(env, joint=True).decisions
+    if decisions != PLACEMENT_ALONE:
+        raise UserError(
+            f"comparisons and studies save and replay placements, but the environment decides "
+            f"{decisions}: leave out decisions, or make it with decisions=('placement',); "
+            "benchmarks/joint.py compares agents that decide all of them"
+        )
 
 
 def to_portable(value: Any, folder: Path) -> Any:
