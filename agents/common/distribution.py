@@ -175,6 +175,19 @@ def intersect_followers(allowed: Tensor, leader: Tensor | None) -> Tensor:
     """(B, N, D) bool: for each leader, the devices that all of its followers allow."""
     if leader is None:
         return allowed
-    forbidden = (~allowed).to(torch.int32)
-    index = leader[..., None].expand_as(forbidden)
-    return torch.zeros_like(forbidden).scatter_add_(1, index, forbidden) == 0
+    return intersect_places(allowed, leader, torch.ones_like(leader).bool(), leader.shape[1])
+
+
+def intersect_places(allowed: Tensor, place: Tensor, mask: Tensor, n_places: int) -> Tensor:
+    """(B, M, D) bool: the devices that all units of each place allow.
+
+    Args:
+        allowed: (B, N, D) bool.
+        place: (B, N) place of each unit.
+        mask: (B, N) bool, False for padding.
+        n_places: M.
+    """
+    forbidden = (~allowed & mask[..., None]).to(torch.int32)
+    index = place[..., None].expand_as(forbidden)
+    count = forbidden.new_zeros(len(allowed), n_places, allowed.shape[2])
+    return count.scatter_add_(1, index, forbidden) == 0

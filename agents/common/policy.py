@@ -180,7 +180,9 @@ class UnitPolicy(GraphPolicy):
         return self.apply_masks(self.decide(obs), action_masks).distribution
 
     def predict_values(self, obs: Any) -> Tensor:
-        """(B, 1) expected returns."""
+        """(B, 1) expected returns; zeros at once without a critic."""
+        if not self.has_critic:
+            return torch.zeros(len(obs["graph_id"]), 1, device=obs["graph_id"].device)
         return self.decide(obs).values
 
     def predict(

@@ -9,12 +9,12 @@ import gymnasium as gym
 
 from agents.common.reinforce import REINFORCE
 from agents.common.vec_env import vectorize
-from agents.gdp.checkpoint import load_weights
+from agents.common.weights import load_weights
 from agents.gdp.gcn import GCNPolicy
 from agents.gdp.policy import PAPER_FEATURES, GOPolicy
 from agents.gdp.ppo import UnitPPO
 from placement_gym.env import placement_env
-from placement_gym.errors import UserError, unknown_name
+from placement_gym.errors import unknown_name
 
 ALGORITHMS: dict[str, type[REINFORCE]] = {"ppo": UnitPPO, "reinforce": REINFORCE}
 PLACEMENTS = 20
@@ -59,7 +59,8 @@ def make(
         preset: ``"search"``; ``"paper"``, which sees neither costs nor devices; or ``"gcn"``, two
             graph convolutions in place of GO's network.
         algorithm: ``"ppo"``, see ``UnitPPO``, or ``"reinforce"``.
-        weights: A file of ``save_weights``, to begin with; None begins from scratch.
+        weights: What the policy begins with: a file of ``agents.common.weights.save_weights``;
+            None is random.
         policy: Arguments of ``GOPolicy`` or ``GCNPolicy`` that override the preset.
         envs: Arguments of ``PlacementVectorEnv`` that override the preset.
         settings: Arguments of the algorithm that override the preset.
@@ -84,7 +85,5 @@ def make(
         **{**COMMON, **SETTINGS[preset], **settings},
     )
     if weights is not None:
-        if not isinstance(model.policy, GOPolicy):
-            raise UserError("weights are those of GO's network: leave out preset='gcn'")
-        load_weights(model.policy.network, weights)
+        load_weights(model, weights, Path(__file__).parent)
     return model

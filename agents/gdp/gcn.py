@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import torch
-from gymnasium import spaces
 from stable_baselines3.common.policies import ActorCriticPolicy
-from stable_baselines3.common.type_aliases import Schedule
-from torch import Tensor, nn
+from torch import nn
 from torch_geometric.nn import global_mean_pool
 
 from agents.common.distribution import UnitCategorical
 from agents.common.encoder import Encoder
-from agents.common.graph_policy import GraphTable, make_perceptron
+from agents.common.graph_policy import make_perceptron
 from agents.common.graphs import TensorDict
 from agents.common.policy import Decision, UnitPolicy
 from placement_gym.observation import FEATURES
@@ -26,51 +23,30 @@ class GCNPolicy(UnitPolicy, ActorCriticPolicy):
     """Two graph convolutions, then a device for each unit: what attention has to beat.
 
     Args:
-        observation_space: See ``UnitPolicy``.
-        action_space: See ``UnitPolicy``.
-        lr_schedule: See ``UnitPolicy``.
-        graphs: See ``UnitPolicy``.
-        critic: See ``UnitPolicy``.
+        args: See ``UnitPolicy``.
         features: Names of blocks in ``placement_gym.observation.FEATURES``.
         hidden: Width of embeddings.
         layers: Graph convolutions.
-        use_sde: See ``UnitPolicy``.
-        optimizer_class: See ``UnitPolicy``.
-        optimizer_kwargs: See ``UnitPolicy``.
+        kwargs: See ``UnitPolicy``.
 
     Raises:
-        ValueError: See ``UnitPolicy``; or unknown features.
+        UserError: See ``UnitPolicy``; or unknown features.
     """
 
     def __init__(
         self,
-        observation_space: spaces.Dict,
-        action_space: spaces.MultiDiscrete,
-        lr_schedule: Schedule,
-        graphs: GraphTable | None = None,
-        critic: bool = True,
+        *args: Any,
         features: Sequence[str] = tuple(FEATURES),
         hidden: int = 64,
         layers: int = 2,
-        use_sde: bool = False,
-        optimizer_class: type[torch.optim.Optimizer] = torch.optim.Adam,
-        optimizer_kwargs: dict[str, Any] | None = None,
+        **kwargs: Any,
     ) -> None:
         self.options: dict[str, Any] = {
             "features": tuple(features),
             "hidden": hidden,
             "layers": layers,
         }
-        super().__init__(
-            observation_space,
-            action_space,
-            lr_schedule,
-            graphs,
-            critic,
-            use_sde,
-            optimizer_class,
-            optimizer_kwargs,
-        )
+        super().__init__(*args, **kwargs)
 
     def build(self) -> None:
         """Make the networks."""
@@ -88,12 +64,6 @@ class GCNPolicy(UnitPolicy, ActorCriticPolicy):
         if self.critic is None:
             return Decision(devices, h.new_zeros(len(row), 1))
         return Decision(devices, self.critic(global_mean_pool(h, graphs.batch))[row])
-
-    def predict_values(self, obs: Any) -> Tensor:
-        """(B, 1) expected returns; nothing is computed without a critic."""
-        if self.critic is None:
-            return torch.zeros(len(obs["graph_id"]), 1, device=obs["graph_id"].device)
-        return self.decide(obs).values
 
     def _get_constructor_parameters(self) -> dict[str, Any]:
         return super()._get_constructor_parameters() | self.options

@@ -5,10 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from agents.common.graphs import GraphBatch
+from agents.common.graphs import MIN_COST, GraphBatch
 
-MIN_MS = 1e-3
-"""Added to times before their logarithm, in mean times."""
 UNIT_COLUMNS, PAIR_COLUMNS, DEVICE_COLUMNS = 2, 4, 7
 LARGEST = 4.0
 """Of shares that grow without a bound."""
@@ -25,7 +23,7 @@ def describe_units(graphs: GraphBatch) -> Tensor:
     counts = torch.bincount(graphs.batch)[graphs.batch]
     size = (known.unit_bytes * counts).clamp(max=100.0).log1p().float()
     mean = (known.unit_ms * present).sum(dim=1) / present.sum(dim=1)
-    return torch.stack([size, (mean + MIN_MS).log()], dim=1)
+    return torch.stack([size, (mean + MIN_COST).log()], dim=1)
 
 
 def describe_pairs(graphs: GraphBatch) -> Tensor:
@@ -35,7 +33,7 @@ def describe_pairs(graphs: GraphBatch) -> Tensor:
     device holds; and what share of the model does not fit there.
     """
     known, padded = graphs.device_tables, ~present_devices(graphs)[graphs.batch]
-    times = (known.unit_ms + MIN_MS).log()
+    times = (known.unit_ms + MIN_COST).log()
     fastest = times.masked_fill(padded, torch.inf).amin(dim=1, keepdim=True)
     limit = known.devices[..., 0].clamp(min=1e-6)[graphs.batch]
     share = (known.unit_bytes[:, None].float() / limit).clamp(max=LARGEST)

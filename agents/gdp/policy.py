@@ -7,14 +7,12 @@ from functools import partial
 from typing import Any
 
 import torch
-from gymnasium import spaces
 from stable_baselines3.common.policies import ActorCriticPolicy
-from stable_baselines3.common.type_aliases import Schedule
 from torch import Tensor, nn
 
 from agents.common.distribution import UnitCategorical
 from agents.common.encoder import select_columns
-from agents.common.graph_policy import GraphTable, make_perceptron
+from agents.common.graph_policy import make_perceptron
 from agents.common.graphs import GraphBatch, TensorDict
 from agents.common.policy import Decision, UnitPolicy
 from agents.gdp.graph_sage import GraphSAGE
@@ -22,6 +20,8 @@ from agents.gdp.heads import UNIT_COLUMNS, DeviceHead, PlainHead, describe_units
 from agents.gdp.joint import StagedDistribution
 from agents.gdp.segments import Segments
 from agents.gdp.stages import Stages
+from placement_gym.arguments import check_integer
+from placement_gym.errors import UserError
 from placement_gym.observation import FEATURES
 
 PAPER_FEATURES = ("type", "shape", "in_degree", "out_degree")
@@ -38,11 +38,7 @@ class GOPolicy(UnitPolicy, ActorCriticPolicy):
     Where actions decide priority and fusion, too, ``Stages`` follow the placement.
 
     Args:
-        observation_space: See ``UnitPolicy``.
-        action_space: See ``UnitPolicy``.
-        lr_schedule: See ``UnitPolicy``.
-        graphs: See ``UnitPolicy``.
-        critic: See ``UnitPolicy``.
+        args: See ``UnitPolicy``.
         features: Names of blocks in ``placement_gym.observation.FEATURES``.
         devices: Whether the network sees times, limits and links of the devices, so that it fits
             any number of them; needs ``graph_table(devices=True)`` or ``observe_devices=True``.
@@ -52,26 +48,20 @@ class GOPolicy(UnitPolicy, ActorCriticPolicy):
         layers: Layers of attention.
         heads: Heads of attention.
         segment: Units of a segment.
-        memory: Units before a segment that it reads.
+        memory: Units before a segment that it reads, at least one.
         recompute: Whether the backward pass computes the activations of a segment again, so that
             those of one segment are kept at a time. False is faster, and takes about 25 KB a unit.
-        use_sde: See ``UnitPolicy``.
-        optimizer_class: See ``UnitPolicy``.
-        optimizer_kwargs: See ``UnitPolicy``.
+        kwargs: See ``UnitPolicy``.
 
     Raises:
-        ValueError: See ``UnitPolicy``; or unknown features.
+        UserError: See ``UnitPolicy``; or unknown features, or a size is out of range.
     """
 
     joint = True
 
     def __init__(
         self,
-        observation_space: spaces.Dict,
-        action_space: spaces.MultiDiscrete,
-        lr_schedule: Schedule,
-        graphs: GraphTable | None = None,
-        critic: bool = True,
+        *args: Any,
         features: Sequence[str] = OWN_FEATURES,
         devices: bool = True,
         hidden: int = 128,
@@ -81,10 +71,12 @@ class GOPolicy(UnitPolicy, ActorCriticPolicy):
         segment: int = 512,
         memory: int = 512,
         recompute: bool = True,
-        use_sde: bool = False,
-        optimizer_class: type[torch.optim.Optimizer] = torch.optim.Adam,
-        optimizer_kwargs: dict[str, Any] | None = None,
+        **kwargs: Any,
     ) -> None:
+        for name, size in (("heads", heads), ("segment", segment), ("memory", memory)):
+            check_integer(name, size, 1)
+        if hidden % heads:
+            raise UserError(f"hidden must be a multiple of heads, {heads}, not {hidden}")
         self.options: dict[str, Any] = {
             "features": tuple(features),
             "devices": devices,
@@ -96,16 +88,7 @@ class GOPolicy(UnitPolicy, ActorCriticPolicy):
             "memory": memory,
             "recompute": recompute,
         }
-        super().__init__(
-            observation_space,
-            action_space,
-            lr_schedule,
-            graphs,
-            critic,
-            use_sde,
-            optimizer_class,
-            optimizer_kwargs,
-        )
+        super().__init__(*args, **kwargs)
 
     def build(self) -> None:
         """Make the networks."""
@@ -130,9 +113,9 @@ class GOPolicy(UnitPolicy, ActorCriticPolicy):
 
     def predict_values(self, obs: Any) -> Tensor:
         """(B, 1) expected returns; the attention is not needed for them."""
-        graphs, row = self.graphs.batch(obs)
         if self.critic is None:
-            return torch.zeros(len(row), 1, device=row.device)
+            return super().predict_values(obs)
+        graphs, row = self.graphs.batch(obs)
         return self.compute_values(self.network.embed(graphs)[1])[row]
 
     def compute_values(self, context: Tensor) -> Tensor:

@@ -11,6 +11,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 from agents.common.sampled_env import SampledProblemEnv
 from agents.gdp.policy import GOPolicy
 from agents.gdp.ppo import UnitPPO
+from placement_gym.arguments import check_integer
 
 SETTINGS: dict[str, Any] = {"learning_rate": 3e-4, "ent_coef": 0.003, "max_grad_norm": 1.0}
 """Arguments of ``UnitPPO``."""
@@ -35,7 +36,11 @@ def make_trainer(
         episodes: Placements of each, at least two.
         policy: Arguments of ``GOPolicy``.
         settings: Arguments of ``UnitPPO`` that override ``SETTINGS``.
+
+    Raises:
+        UserError: There are fewer episodes: a placement would have no other to be compared with.
     """
+    check_integer("episodes", episodes, 2)
     make: Callable[[], SampledProblemEnv] = partial(
         SampledProblemEnv, "train", episodes, repair=True
     )

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
-from agents.common.distribution import UnitCategorical
+from agents.common.distribution import UnitCategorical, intersect_places
 from agents.common.graphs import GraphBatch
 from agents.rnn.autoregressive import AutoregressiveDevices
 
@@ -166,18 +166,22 @@ class GroupedDevices:
     def project(self, proposed: Tensor) -> Tensor:
         """(k, N) placements near (k, N) others, with sampled groups for the first k rows.
 
-        The device of a group is that of most of its units.
+        The device of a group is that of most of its units, among those that all of them allow.
         """
         k = len(proposed)
         if not k:
             return proposed
         groups = self.grouper.sample()
         place, taken = order_groups(groups, self.mask)
+        shared = self.share_allowed(place, taken)
         place, mask = place[:k], self.mask[:k]
-        votes = torch.nn.functional.one_hot(proposed) * mask[..., None]
+        n_devices = -1 if shared is None else shared.shape[2]
+        votes = torch.nn.functional.one_hot(proposed, n_devices) * mask[..., None]
         total = votes.new_zeros(k, taken.shape[1], votes.shape[2])
-        index = place[..., None].expand_as(votes)
-        devices = total.scatter_add_(1, index, votes).argmax(dim=2).gather(1, place) * mask
+        total.scatter_add_(1, place[..., None].expand_as(votes), votes)
+        if shared is not None:
+            total = total.masked_fill(~shared[:k], -1)
+        devices = total.argmax(dim=2).gather(1, place) * mask
         self.memory.keep(self.graph[:k], devices, groups[:k])
         return devices
 
@@ -192,13 +196,14 @@ class GroupedDevices:
 
     def group_distribution(self, place: Tensor, taken: Tensor) -> AutoregressiveDevices:
         """The distribution of the devices of (B, M) groups; ``place`` gives each unit's group."""
-        distribution = self.place_groups(place, taken)
+        distribution, shared = self.place_groups(place, taken), self.share_allowed(place, taken)
+        return distribution if shared is None else distribution.restricted_to(shared)
+
+    def share_allowed(self, place: Tensor, taken: Tensor) -> Tensor | None:
+        """(B, M, D) bool, the devices that all units of a group allow; None if all do."""
         if self.allowed is None:
-            return distribution
-        forbidden = (~self.allowed & self.mask[..., None]).long()
-        index = place[..., None].expand_as(forbidden)
-        count = forbidden.new_zeros(*taken.shape, forbidden.shape[2])
-        return distribution.restricted_to(count.scatter_add_(1, index, forbidden) == 0)
+            return None
+        return intersect_places(self.allowed, place, self.mask, taken.shape[1])
 
     def restricted_to(self, allowed: Tensor) -> GroupedDevices:
         """The distribution with only the devices that a (B, N, D) bool mask allows.

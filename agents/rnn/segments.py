@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from agents.common.distribution import UnitCategorical
+from agents.common.distribution import UnitCategorical, intersect_places
 from agents.common.room import Room
 from agents.rnn.autoregressive import AutoregressiveDevices
 
@@ -27,10 +27,11 @@ def count_segments(n_units: int, remaining: float) -> int:
     return round(float(np.exp((1.0 - share) * np.log(least) + share * np.log(n_units))))
 
 
-def find_cuts(n_units: int, count: int, generator: torch.Generator | None) -> Tensor:
+def find_cuts(n_units: int, count: int, seed: int | None) -> Tensor:
     """(k,) where runs of units begin: ``count`` equal ones, or fewer at random places."""
-    if generator is None:
+    if seed is None:
         return -((-torch.arange(count) * n_units) // count)
+    generator = torch.Generator().manual_seed(seed)
     least, drawn = min(LEAST, count), float(torch.rand((), generator=generator))
     fewer = round(float(np.exp(np.log(least) + drawn * (np.log(count) - np.log(least)))))
     inner = torch.randperm(n_units - 1, generator=generator)[: fewer - 1] + 1
@@ -60,12 +61,11 @@ class Segments:
         Args:
             mask: False for padding.
             remaining: Progress of the training that remains, from 1 to 0.
-            seed: Draws fewer runs, from ``LEAST`` on, and where they begin; None makes runs of
-                equal length.
+            seed: Draws fewer runs, from ``LEAST`` on, and where they begin, in each graph by
+                itself, whatever else is in the batch; None makes runs of equal length.
         """
-        generator = None if seed is None else torch.Generator().manual_seed(seed)
         begins = [
-            find_cuts(n, count_segments(n, remaining), generator) for n in mask.sum(dim=1).tolist()
+            find_cuts(n, count_segments(n, remaining), seed) for n in mask.sum(dim=1).tolist()
         ]
         begin = torch.nn.utils.rnn.pad_sequence(begins, batch_first=True).to(mask.device)
         sizes = torch.tensor([len(one) for one in begins], device=mask.device)
@@ -92,10 +92,7 @@ class Segments:
 
     def share_allowed(self, allowed: Tensor) -> Tensor:
         """(G, M, D) bool, the devices that all units of a segment allow, of (G, N, D)."""
-        forbidden = (~allowed & self.mask[..., None]).long()
-        index = self.place[..., None].expand_as(forbidden)
-        count = forbidden.new_zeros(*self.taken.shape, allowed.shape[2])
-        return count.scatter_add_(1, index, forbidden) == 0
+        return intersect_places(allowed, self.place, self.mask, self.taken.shape[1])
 
     def hold(self, room: Room | None) -> Room | None:
         """The memory of segments."""

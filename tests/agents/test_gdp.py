@@ -13,8 +13,8 @@ import torch
 from learned import SIMULATED, simulated
 
 from agents.common.graphs import Graphs, TensorDict
+from agents.common.weights import save_weights
 from agents.gdp.agent import make
-from agents.gdp.checkpoint import save_weights
 from agents.gdp.graph_sage import take_largest
 from agents.gdp.heads import DeviceHead
 from agents.gdp.policy import GOPolicy
@@ -130,7 +130,7 @@ def test_ppo_stops_at_a_unit_whose_ratio_leaves_the_range() -> None:
 def test_weights_fit_another_graph_and_other_devices(tmp_path: Path) -> None:
     first = agent()
     first.learn(20)
-    save_weights(first.policy.network, tmp_path / "go.safetensors", {"seed": 0})
+    save_weights(first, tmp_path / "go.safetensors", {"seed": 0})
     other = gym.make(SIMULATED, model="resnet", devices="cpu+2dgpu")
     second = agent(other, weights=tmp_path / "go.safetensors")
     for name, value in second.policy.network.state_dict().items():
@@ -140,10 +140,10 @@ def test_weights_fit_another_graph_and_other_devices(tmp_path: Path) -> None:
 
 
 def test_weights_of_another_network_are_refused(tmp_path: Path) -> None:
-    save_weights(agent().policy.network, tmp_path / "go.safetensors", {})
-    with pytest.raises(UserError, match="no weights of this network"):
+    save_weights(agent(), tmp_path / "go.safetensors", {})
+    with pytest.raises(UserError, match="no weights of this policy"):
         agent(policy={"hidden": 8}, weights=tmp_path / "go.safetensors")
-    with pytest.raises(UserError, match="leave out preset='gcn'"):
+    with pytest.raises(UserError, match="no weights of this policy"):
         make(simulated(), 0, "gcn", weights=tmp_path / "go.safetensors")
 
 
@@ -151,6 +151,17 @@ def test_unknown_choices_are_refused() -> None:
     for kwargs in ({"preset": "papr"}, {"algorithm": "ppp"}):
         with pytest.raises(UserError, match=r"papr|ppp"):
             make(simulated(), 0, **kwargs)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("sizes", [{"memory": 0}, {"segment": 0}, {"hidden": 30, "heads": 4}])
+def test_sizes_out_of_range_are_refused(sizes: dict[str, int]) -> None:
+    with pytest.raises(UserError, match=next(iter(sizes))):
+        agent(policy=sizes)
+
+
+def test_a_training_without_placements_to_compare_is_refused() -> None:
+    with pytest.raises(UserError, match="episodes"):
+        make_trainer(problems=1, episodes=1)
 
 
 @pytest.mark.slow

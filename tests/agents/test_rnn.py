@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from learned import simulated
+from learned import several, simulated
 from stable_baselines3 import PPO
 from stable_baselines3.common.utils import obs_as_tensor
 from stable_baselines3.common.vec_env import DummyVecEnv
@@ -182,6 +182,30 @@ def test_predictions_do_not_depend_on_who_is_beside(policy: type[RNNPolicy]) -> 
     for row, env in enumerate(envs):
         alone = model.evaluate_actions(seen(DummyVecEnv([lambda env=env: env])), torch.zeros(1, 80))
         torch.testing.assert_close(alone[1][0], together[row])
+
+
+@torch.no_grad()
+def test_the_likelihood_of_what_was_sampled_is_the_same_in_any_part_of_a_rollout() -> None:
+    env = several("tiny", "synthetic-layered-20")
+    options = {"coarse": True, "hidden": 8, "decoder": 16, "attention": 4}
+    model = PPO(RNNPolicy, env, device="cpu", seed=0, policy_kwargs=options).policy
+    for _ in range(5):
+        model.clear_caches()
+        actions, _, sampled = model(seen(env))
+        for row in ([0], [1], [1, 0]):
+            part = {key: value[row] for key, value in seen(env).items()}
+            again = model.evaluate_actions(part, actions[row])[1]
+            torch.testing.assert_close(again, sampled[row])
+
+
+@torch.no_grad()
+def test_groups_take_of_a_heuristic_only_what_all_of_their_units_can_run_on() -> None:
+    env = simulated("synthetic-layered-30")
+    env.problem.supported[[3, 9, 15], 1] = False
+    model = make(env, 0, hierarchical=True)
+    actions, _, likelihood = model.policy(obs_as_tensor(model.env.reset(), torch.device("cpu")))
+    assert all(env.problem.unsupported(one.numpy()) == "" for one in actions)
+    assert likelihood.min() > -1e6
 
 
 @pytest.mark.parametrize("policy", [RNNPolicy, HDPPolicy])
