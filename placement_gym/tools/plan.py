@@ -18,7 +18,7 @@ from placement_gym.arrays import IntArray
 from placement_gym.backends.measured.measuring import MeasuringBackend
 from placement_gym.backends.measured.profile import load_or_measure
 from placement_gym.backends.measured.timing_protocol import QUICK
-from placement_gym.backends.protocol import Backend, Measurement
+from placement_gym.backends.protocol import Measurement
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.bench.run.rows import to_plain
 from placement_gym.bench.run.verdict import UNDECIDED, WITHIN_NOISE, YES, compare_with_best_single
@@ -59,6 +59,7 @@ def plan(
     scenario: str | None = None,
     objective: str = "latency",
     export: str | Path | None = None,
+    pictures: str = "png",
 ) -> Document:
     """Find the placement to deploy: solved on a profile, and measured before it is handed over.
 
@@ -86,6 +87,7 @@ def plan(
         objective: As for ``gym.make``.
         export: Folder that also gets what OpenVINO alone needs to run the plan; see
             ``export_placement``.
+        pictures: Kind of the picture: ``"png"``, ``"svg"`` or ``"pdf"``.
 
     Returns:
         ``model``, ``objective``, ``devices``, ``notes``, ``plan`` (the row's label), ``verdict``,
@@ -145,7 +147,7 @@ def plan(
     )
     chosen = next(candidate for candidate in candidates if candidate.label == label)
     with keep_if_possible("the plan's report"):
-        write_report(document, problem, chosen.assignment, folder)
+        write_report(document, problem, chosen.assignment, folder, pictures)
     if export is not None:
         export_placement(Placement.of(problem, chosen.assignment), export, model, shapes)
         document["exported"] = str(export)
@@ -164,7 +166,7 @@ def with_enough_repeats(
 
 
 def measure(
-    backend: Backend, candidates: Sequence[Candidate], quiet: bool
+    backend: MeasuringBackend, candidates: Sequence[Candidate], quiet: bool
 ) -> tuple[dict[str, Measurement], dict[str, str]]:
     """Measure every candidate that memory allows.
 
@@ -180,8 +182,9 @@ def measure(
     }
     allowed = [candidate for candidate in candidates if not errors[candidate.label]]
     allowed.sort(key=lambda candidate: (not candidate.alone, candidate.predicted_ms))
-    with progress_bar(None, "", quiet) as progress:
-        progress.update(progress.task_ids[0], description=f"measuring {len(allowed)} candidates")
+    said, n_rounds = f"measuring {len(allowed)} candidates", backend.protocol.final_compiles
+    with progress_bar(n_rounds, "rounds", quiet, description=said) as progress:
+        backend.on_rounds = lambda done: progress.update(progress.task_ids[0], completed=done)
         try:
             measured = backend.remeasure([candidate.assignment for candidate in allowed])
         except RuntimeError:
@@ -287,7 +290,9 @@ def summarize(rows: Sequence[Mapping[str, Any]], label: str) -> str:
     return f"{label} beats the best single device by {100 * (chosen['speedup'] - 1):.1f} %."
 
 
-def write_report(document: Document, problem: Problem, assignment: IntArray, folder: Path) -> None:
+def write_report(
+    document: Document, problem: Problem, assignment: IntArray, folder: Path, pictures: str
+) -> None:
     """Write the placement, the report and a picture of the placement."""
     from placement_gym.plots.placement import draw_placement
     from placement_gym.plots.style import draw_if_possible
@@ -297,5 +302,5 @@ def write_report(document: Document, problem: Problem, assignment: IntArray, fol
     title = [f"{document['model']}: {document['verdict']}", *collect_cautions(problem.devices)]
     write_text(folder / f"{name}-report.json", json.dumps(document, indent=1) + "\n")
     draw = partial(draw_placement, problem, assignment, "\n".join(title))
-    if note := draw_if_possible(draw, folder / f"{name}.png"):
+    if note := draw_if_possible(draw, folder / f"{name}.{pictures}"):
         warn_user(note)
