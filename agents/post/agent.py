@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 
 from agents.common.starts import RANDOM, begin_with
 from agents.common.vec_env import vectorize
+from agents.common.weights import load_weights
 from agents.post.post import Post
 from placement_gym.env import placement_env
 from placement_gym.errors import unknown_name
@@ -31,6 +33,7 @@ def make(
     preset: str = "default",
     policy: dict[str, Any] | None = None,
     start: str | None = None,
+    weights: str | Path | None = None,
     **settings: Any,
 ) -> Post:
     """Make Post, on batches of placements of one environment.
@@ -43,6 +46,8 @@ def make(
         policy: Arguments of ``LogitsPolicy`` that override the preset.
         start: What is evaluated first, see ``agents.search.starts.propose_starts``; None takes
             the preset's.
+        weights: What the policy begins with: ``"inception-hsdag-paper"``, which fits that problem
+            alone, or a file of ``agents.common.weights.save_weights``; None is untrained.
         settings: Arguments of ``Post`` that override the preset.
 
     Raises:
@@ -62,4 +67,6 @@ def make(
         "LogitsPolicy", rollouts, seed=seed, policy_kwargs=policy_kwargs, **defaults | settings
     )
     begin_with(model.policy, env, STARTS[preset] if start is None else start)
+    if weights is not None:
+        load_weights(model, weights, Path(__file__).parent)
     return model

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -9,6 +10,7 @@ import gymnasium as gym
 from agents.common.reinforce import REINFORCE
 from agents.common.starts import RANDOM, begin_with
 from agents.common.vec_env import vectorize
+from agents.common.weights import load_weights
 from agents.rnn.hdp import HDPPolicy
 from agents.rnn.policy import RNNPolicy
 from placement_gym.env import placement_env
@@ -74,6 +76,7 @@ def make(
     envs: dict[str, Any] | None = None,
     start: str | None = None,
     hierarchical: bool = False,
+    weights: str | Path | None = None,
     **settings: Any,
 ) -> REINFORCE:
     """Make an RNN placer with REINFORCE, on batches of placements of one environment.
@@ -87,6 +90,9 @@ def make(
         start: What is evaluated first, see ``agents.search.starts.propose_starts``; None takes
             the preset's.
         hierarchical: Whether units are grouped first.
+        weights: What the policy begins with: ``"inception-hsdag-paper"``, or of the hierarchical
+            placer ``"inception-hsdag-paper-hdp"``, trained on that problem with the default
+            preset, or a file of ``agents.common.weights.save_weights``; None is random.
         settings: Arguments of ``REINFORCE`` that override the preset.
 
     Raises:
@@ -110,6 +116,8 @@ def make(
         **defaults | settings,
     )
     begin_with(model.policy, env, STARTS[preset] if start is None else start)
+    if weights is not None:
+        load_weights(model, weights, Path(__file__).parent)
     return model
 
 

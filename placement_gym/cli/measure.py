@@ -12,6 +12,7 @@ from placement_gym.cli.options import (
     add_model,
     add_objective,
     add_out,
+    add_pictures,
     add_scenario,
     add_shapes,
     set_command,
@@ -80,6 +81,7 @@ def add_plan(command: Command) -> None:
         help="also write the plan for OpenVINO alone: model, affinities and a script",
     )
     add_out(command)
+    add_pictures(command)
     add_json(command)
     set_command(command, run_plan, PROFILE_KEPT)
 
@@ -128,6 +130,7 @@ def add_fidelity(command: Command) -> None:
     )
     command.add_argument("--refresh", action="store_true", help="profile again")
     add_out(command)
+    add_pictures(command)
     add_json(command)
     set_command(command, run_fidelity, PROFILE_KEPT)
 
@@ -164,6 +167,7 @@ def run_plan(options: argparse.Namespace) -> int:
         scenario=options.scenario,
         export=options.export,
         objective=options.objective,
+        pictures=options.pictures,
     )
     print_result(options, document, lambda: plan_table(document))
     return 0
@@ -211,6 +215,7 @@ def run_fidelity(options: argparse.Namespace) -> int:
         shapes=options.shape,
         scenario=options.scenario,
         quiet=options.quiet,
+        pictures=options.pictures,
     )
     document["out"] = options.out
     print_result(options, document, lambda: fidelity_table(document))

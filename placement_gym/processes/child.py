@@ -11,7 +11,7 @@ import sys
 import tempfile
 import threading
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from typing import IO, Any
 
@@ -61,13 +61,21 @@ class Child:
         start: The first message, which says what to serve; it is not waited for.
         keep_log: Whether its standard error is kept for the message about its end, instead of
             being that of this process.
+        on_steps: Called with the number of steps that the child has done of a request.
 
     Raises:
         ChildNotStartedError: The system cannot start a process now.
     """
 
-    def __init__(self, module: str, start: Json, keep_log: bool = True) -> None:
+    def __init__(
+        self,
+        module: str,
+        start: Json,
+        keep_log: bool = True,
+        on_steps: Callable[[int], object] | None = None,
+    ) -> None:
         self.owner = os.getpid()
+        self.on_steps = on_steps
         self.received = b""
         self.answer: Json | None = None
         try:
@@ -173,14 +181,14 @@ class Child:
         return self.answer is not None
 
     def handle_message(self, line: bytes) -> None:
-        """Print what the child says, raise its warning, or keep its answer.
+        """Print what the child says, raise its warning, count its steps, or keep its answer.
 
         Raises:
             ChildLostError: The message is invalid; the child is terminated.
         """
         try:
             message = json.loads(line)
-            says, warning = message.get("say"), message.get("warn")
+            says, warning, steps = (message.get(key) for key in ("say", "warn", "steps"))
         except (ValueError, AttributeError):
             self.end()
             raise ChildLostError(f"it sent an invalid message: {line[:80]!r}") from None
@@ -188,6 +196,9 @@ class Child:
             print(says, file=sys.stderr, flush=True)
         elif warning is not None:
             warn_user(warning)
+        elif steps is not None:
+            if self.on_steps is not None:
+                self.on_steps(steps)
         else:
             self.answer = message
 

@@ -44,6 +44,10 @@ class Parent:
         self.messages.write(json.dumps(message).encode() + b"\n")
         self.messages.flush()
 
+    def count(self, steps: int) -> None:
+        """Tell the parent how many steps of the request are done."""
+        self.tell(steps=steps)
+
     def print_message(self, text: str) -> None:
         """Let the parent print a text at once."""
         self.tell(say=text)

@@ -46,13 +46,14 @@ def fidelity(
     quiet: bool = False,
     shapes: Shapes | None = None,
     scenario: str | None = None,
+    pictures: str = "png",
 ) -> Document:
     """Measure a spread of placements with OpenVINO, predict them with the profiled twin, compare.
 
     The profile was not fitted to any of the placements. Both latencies are speed-ups over the
     reference device, times its median latency while measuring, so that a machine that is slower
     than when it was profiled does not count as an error of the twin. ``out`` gets
-    ``fidelity-MODEL.json`` with every placement and ``fidelity-MODEL.png``, a scatter plot.
+    ``fidelity-MODEL.json`` with every placement and a scatter plot beside it.
 
     Args:
         model: As for ``gym.make``.
@@ -65,6 +66,7 @@ def fidelity(
         quiet: Show no progress.
         shapes: As for ``gym.make``.
         scenario: As for ``gym.make``.
+        pictures: Kind of the scatter plot: ``"png"``, ``"svg"`` or ``"pdf"``.
 
     Returns:
         ``model``, ``devices``, ``notes``, ``costs`` (fingerprint), ``reference_ms``,
@@ -128,7 +130,7 @@ def fidelity(
         }
     )
     with keep_if_possible("the report"):
-        write_report(document, folder)
+        write_report(document, folder, pictures)
     return document
 
 
@@ -194,12 +196,12 @@ def rank_correlations(measured: FloatArray, predicted: FloatArray) -> dict[str, 
     return {name: float(np.nan_to_num(result.statistic)) for name, result in found.items()}
 
 
-def write_report(document: Document, folder: Path) -> None:
+def write_report(document: Document, folder: Path, pictures: str) -> None:
     """Write the report's JSON and its scatter plot."""
     from placement_gym.plots.fidelity import draw_fidelity
     from placement_gym.plots.style import draw_if_possible
 
     name = f"fidelity-{safe_name(document['model'])}"
     write_text(folder / f"{name}.json", json.dumps(document, indent=1) + "\n")
-    if note := draw_if_possible(partial(draw_fidelity, document), folder / f"{name}.png"):
+    if note := draw_if_possible(partial(draw_fidelity, document), folder / f"{name}.{pictures}"):
         warn_user(note)

@@ -18,7 +18,7 @@ from placement_gym.arrays import IntArray
 from placement_gym.backends.measured.measuring import MeasuringBackend
 from placement_gym.backends.measured.profile import load_or_measure
 from placement_gym.backends.measured.timing_protocol import QUICK
-from placement_gym.backends.protocol import Backend, Measurement
+from placement_gym.backends.protocol import Measurement
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.bench.run.rows import to_plain
 from placement_gym.bench.run.verdict import UNDECIDED, WITHIN_NOISE, YES, compare_with_best_single
@@ -60,6 +60,7 @@ def plan(
     scenario: str | None = None,
     objective: str = "latency",
     export: str | Path | None = None,
+    pictures: str = "png",
 ) -> Document:
     """Find the placement to deploy: solved on a profile, and measured before it is handed over.
 
@@ -87,6 +88,7 @@ def plan(
         objective: As for ``gym.make``.
         export: Folder that also gets what OpenVINO alone needs to run the plan; see
             ``export_placement``.
+        pictures: Kind of the picture: ``"png"``, ``"svg"`` or ``"pdf"``.
 
     Returns:
         ``model``, ``objective``, ``devices``, ``notes``, ``plan`` (the row's label), ``verdict``,
@@ -147,7 +149,7 @@ def plan(
     chosen = next(candidate for candidate in candidates if candidate.label == label)
     placement = make_placement(problem, chosen, measured[label].streams)
     with keep_if_possible("the plan's report"):
-        write_report(document, problem, chosen.assignment, placement, folder)
+        write_report(document, problem, chosen.assignment, placement, folder, pictures)
     if export is not None:
         export_placement(placement, export, model, shapes)
         document["exported"] = str(export)
@@ -166,7 +168,7 @@ def with_enough_repeats(
 
 
 def measure(
-    backend: Backend, candidates: Sequence[Candidate], quiet: bool
+    backend: MeasuringBackend, candidates: Sequence[Candidate], quiet: bool
 ) -> tuple[dict[str, Measurement], dict[str, str]]:
     """Measure every candidate that memory allows.
 
@@ -182,8 +184,9 @@ def measure(
     }
     allowed = [candidate for candidate in candidates if not errors[candidate.label]]
     allowed.sort(key=lambda candidate: (not candidate.alone, candidate.predicted_ms))
-    with progress_bar(None, "", quiet) as progress:
-        progress.update(progress.task_ids[0], description=f"measuring {len(allowed)} candidates")
+    said, n_rounds = f"measuring {len(allowed)} candidates", backend.protocol.final_compiles
+    with progress_bar(n_rounds, "rounds", quiet, description=said) as progress:
+        backend.on_rounds = lambda done: progress.update(progress.task_ids[0], completed=done)
         try:
             measured = backend.remeasure([candidate.assignment for candidate in allowed])
         except RuntimeError:
@@ -305,6 +308,7 @@ def write_report(
     assignment: IntArray,
     placement: Placement,
     folder: Path,
+    pictures: str,
 ) -> None:
     """Write the placement, the report and a picture of the placement."""
     from placement_gym.plots.placement import draw_placement
@@ -315,5 +319,5 @@ def write_report(
     title = [f"{document['model']}: {document['verdict']}", *collect_cautions(problem.devices)]
     write_text(folder / f"{name}-report.json", json.dumps(document, indent=1) + "\n")
     draw = partial(draw_placement, problem, assignment, "\n".join(title))
-    if note := draw_if_possible(draw, folder / f"{name}.png"):
+    if note := draw_if_possible(draw, folder / f"{name}.{pictures}"):
         warn_user(note)

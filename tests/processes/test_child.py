@@ -90,6 +90,13 @@ def test_warnings_and_messages_of_a_child_reach_the_user(
     assert capsys.readouterr().err == "waiting for somebody\n"
 
 
+def test_a_child_tells_how_many_steps_are_done(child: Child) -> None:
+    done: list[int] = []
+    child.on_steps = done.append
+    ask(child, "take_steps", 3)
+    assert done == [1, 2, 3]
+
+
 @pytest.mark.parametrize(
     ("method", "argument", "message"),
     [

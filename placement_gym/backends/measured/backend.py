@@ -137,10 +137,10 @@ class MeasuredBackend(MeasuringBackend):
             return self.remeasure_elsewhere(assignments, self.protocol)
         with self.lock():
             try:
-                rounds = [
-                    self.run_round(assignments, later_first=bool(index % 2))
-                    for index in range(self.protocol.final_compiles)
-                ]
+                rounds = []
+                for index in range(self.protocol.final_compiles):
+                    rounds.append(self.run_round(assignments, later_first=bool(index % 2)))
+                    self.reporter.count(len(rounds))
             except UserError:
                 raise
             except Exception as error:

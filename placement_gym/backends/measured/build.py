@@ -76,10 +76,12 @@ def load_and_inspect(
     devices: Sequence[DeviceSpec],
     fused: bool,
     timeout_s: float,
+    alone: bool = True,
 ) -> tuple[ov.Model, Inspection]:
     """Load a model, and inspect it in a process of its own.
 
     A file is read in that process first: what crashes OpenVINO as it reads does not end this one.
+    With ``alone`` the model is compiled only while no other process measures.
 
     Raises:
         UserError: The model cannot be loaded; see ``models.load``.
@@ -88,10 +90,10 @@ def load_and_inspect(
     if not is_model_file(model):
         loaded = load(model, sequence_length, shapes)
         source = ModelSource.of(model, sequence_length, loaded, shapes)
-        return loaded, inspect_in_new_process(source, devices, fused, timeout_s)
+        return loaded, inspect_in_new_process(source, devices, fused, timeout_s, alone)
     try:
         source = ModelSource(model, sequence_length, shapes=shapes)
-        found = inspect_in_new_process(source, devices, fused, timeout_s)
+        found = inspect_in_new_process(source, devices, fused, timeout_s, alone)
     except UserError:
         load(model, sequence_length, shapes)  # it was read, and raises here what it raised there
         raise
@@ -108,10 +110,14 @@ def group_model(
 ) -> Units:
     """Group the operators of a model; ``"fused"`` takes the primitives that the CPU executes.
 
+    Nothing is measured, so that it does not wait for other processes that measure.
+
     Raises:
         EngineError: The CPU cannot compile the model.
     """
     if granularity == "fused":
-        loaded, found = load_and_inspect(model, sequence_length, shapes, (), True, TIMEOUT_S)
+        loaded, found = load_and_inspect(
+            model, sequence_length, shapes, (), fused=True, timeout_s=TIMEOUT_S, alone=False
+        )
         return group(extract(loaded, view, scenario), granularity, found.primitives)
     return group(extract(load(model, sequence_length, shapes), view, scenario), granularity)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -52,6 +52,7 @@ class Engine:
         self, source: ModelSource, recipe: Recipe, timeout_s: float, module: str = WORKER
     ) -> None:
         self.source, self.recipe, self.timeout_s, self.module = source, recipe, timeout_s, module
+        self.on_rounds: Callable[[int], object] | None = None
         self.child: Child | None = None
 
     def fresh(self) -> Engine:
@@ -82,7 +83,7 @@ class Engine:
                     "source": source,
                     "command": describe_worker(),
                 }
-                self.child = Child(self.module, start)
+                self.child = Child(self.module, start, on_steps=self.on_rounds)
                 self.child.call(READY, self.timeout_s)
         return self.child
 
@@ -113,7 +114,11 @@ def engine_failures() -> Iterator[None]:
 
 
 def inspect_in_new_process(
-    source: ModelSource, devices: Sequence[DeviceSpec], fused: bool, timeout_s: float
+    source: ModelSource,
+    devices: Sequence[DeviceSpec],
+    fused: bool,
+    timeout_s: float,
+    alone: bool = True,
 ) -> Inspection:
     """``inspection.inspect`` in a process of its own.
 
@@ -124,7 +129,7 @@ def inspect_in_new_process(
     with engine_failures(), source.as_file() as model:
         child = Child(INSPECTOR, {"command": describe_worker()})
         try:
-            request = {"source": model, "devices": stated, "fused": fused}
+            request = {"source": model, "devices": stated, "fused": fused, "alone": alone}
             return Inspection(**child.call(request, timeout_s))
         finally:
             child.end()
@@ -213,7 +218,9 @@ class IsolatedBackend(MeasuringBackend):
         Raises:
             EngineError: One of them does not run; finalists are placements that did.
         """
-        return remeasure_in_new_process(self.engine, self.problem, assignments, self.protocol)
+        return remeasure_in_new_process(
+            self.engine, self.problem, assignments, self.protocol, self.on_rounds
+        )
 
     def with_protocol(self, protocol: TimingProtocol) -> IsolatedBackend:
         """See ``MeasuringBackend.with_protocol``; the process is the same."""
@@ -237,6 +244,7 @@ def remeasure_in_new_process(
     problem: Problem,
     assignments: Sequence[IntArray],
     protocol: TimingProtocol,
+    on_rounds: Callable[[int], object] | None = None,
 ) -> list[Measurement]:
     """``MeasuredBackend.remeasure`` in a process that has measured nothing before.
 
@@ -245,10 +253,13 @@ def remeasure_in_new_process(
         problem: That of the engine.
         assignments: Placements that have run.
         protocol: How often things run.
+        on_rounds: Called with the number of rounds done.
 
     Raises:
         EngineError: They could not be measured.
     """
-    with closing(IsolatedBackend(engine.fresh(), problem, protocol)) as fresh:
+    new_engine = engine.fresh()
+    new_engine.on_rounds = on_rounds
+    with closing(IsolatedBackend(new_engine, problem, protocol)) as fresh:
         values = fresh.retry_request("remeasure", [one.tolist() for one in assignments])
     return [check_values(Measurement.from_json(one)) for one in values]

@@ -37,6 +37,9 @@ class MeasuringBackend(ABC):
         protocol: How often things run.
         make_costs: Profiles the backend when its cost table is first needed.
         session: What earlier measurements have shown.
+
+    Attributes:
+        on_rounds: Called with the number of rounds that ``remeasure`` has done.
     """
 
     def __init__(
@@ -52,6 +55,7 @@ class MeasuringBackend(ABC):
         self.protocol = protocol
         self.make_costs = make_costs
         self.session = session or Session()
+        self.on_rounds: Callable[[int], object] | None = None
 
     @property
     @abstractmethod

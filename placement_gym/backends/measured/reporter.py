@@ -18,7 +18,9 @@ class Reporter:
     Attributes:
         beat: Called with the name of each step as it begins.
         print_message: Called with a message for the user.
+        count: Called with the number of rounds done, as each round of several placements ends.
     """
 
     beat: Callable[[str], object] = lambda stage: None
     print_message: Callable[[str], object] = print_to_stderr
+    count: Callable[[int], object] = lambda rounds: None

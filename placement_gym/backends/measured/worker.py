@@ -29,7 +29,7 @@ class Worker:
 
     def __init__(self, start: Json, parent: Parent) -> None:
         sys.argv[:] = [start["command"]]
-        reporter = Reporter(parent.pulse.beat, parent.print_message)
+        reporter = Reporter(parent.pulse.beat, parent.print_message, parent.count)
         recipe = Recipe(**start["recipe"])
         self.backend: MeasuredBackend = recipe.build(start["source"], Session(), reporter)
 

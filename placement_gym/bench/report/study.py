@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -37,6 +38,7 @@ from placement_gym.devices import DeviceSpec, collect_cautions
 from placement_gym.errors import UserError
 from placement_gym.keywords import find_env_spec
 from placement_gym.progress import progress_bar
+from placement_gym.version import VERSION
 
 LEGEND = (
     "A score is the lowest latency that is known, which the table of problems states, divided by "
@@ -181,6 +183,7 @@ def list_cautions(study: Study, results: StudyResults) -> list[str]:
     """Notes that a reader needs before any latency of the study."""
     measured = find_env_spec(f"placement_gym:{study.env}").nondeterministic
     notes = [NOTE] if measured else []
+    notes += note_other_versions(results.rows)
     for row in results.rows:
         devices = [DeviceSpec.from_json(values) for values in row["devices"]]
         notes += collect_cautions(devices, measured) if devices else []
@@ -198,6 +201,17 @@ def describe_provenance(row: Json) -> str:
     """Budget, environment and versions."""
     versions = ", ".join(f"{name} {version}" for name, version in row["versions"].items())
     return f"{row['budget']} evaluations a run, {row['env']}; {versions}."
+
+
+def note_other_versions(rows: Sequence[Json]) -> list[str]:
+    """A sentence where another version of this package made rows: agents are not today's then."""
+    made_by = sorted({row["versions"].get("placement-gym", VERSION) for row in rows} - {VERSION})
+    if not made_by:
+        return []
+    return [
+        f"Agents are those of version {' and '.join(made_by)} of this package; options that a row "
+        f"does not name may have other defaults in {VERSION}."
+    ]
 
 
 def count_proofs(results: StudyResults) -> str:

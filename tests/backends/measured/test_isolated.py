@@ -63,7 +63,10 @@ def test_an_environment_is_made_without_running_the_engine_in_this_process(
     assert (there.supported == here.supported).all()
 
 
-def test_nor_is_a_simulated_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nor_is_a_simulated_one_which_waits_for_nobody_who_measures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PLACEMENT_GYM_LOCK", str(tmp_path))  # a folder, that nobody can lock
     monkeypatch.setattr(ov.Core, "compile_model", lambda *_, **__: pytest.fail("it ran here"))
     env = gym.make("DevicePlacementSim-v0", model="tiny", granularity="fused")
     assert env.unwrapped.problem.units.granularity == "fused"
@@ -121,7 +124,10 @@ def test_a_measurement_in_another_process_is_a_measurement(shared: IsolatedBacke
 def test_finalists_are_measured_in_a_process_of_their_own(shared: IsolatedBackend) -> None:
     shared.evaluate(assignment(CHESSBOARD))
     before = pid_of(shared)
+    rounds: list[int] = []
+    shared.on_rounds = rounds.append
     first, second = shared.remeasure([shared.problem.single(0), assignment(CHESSBOARD)])
+    assert rounds == [1, 2, 3, 4][: shared.protocol.final_compiles]
     assert first.reference_ms == second.reference_ms
     assert pid_of(shared) == before
     shared.close()

@@ -19,10 +19,11 @@ from placement_gym.bench.report import stats
 from placement_gym.bench.report.agent_table import choose_floor, summarize_agents
 from placement_gym.bench.report.known_latencies import KnownLatencies
 from placement_gym.bench.report.scores import StudyResults
-from placement_gym.bench.report.study import report_study
+from placement_gym.bench.report.study import note_other_versions, report_study
 from placement_gym.bench.run import rows as rows_file
 from placement_gym.bench.run.rows import Json
 from placement_gym.bench.study.replay import validate
+from placement_gym.version import VERSION
 
 ROLES = {"validation": ["tiny"]}
 
@@ -180,3 +181,9 @@ def test_scores_elsewhere_are_relative_to_the_best_known_value_there() -> None:
     for known_ms, score in ((3.0, 0.5), (9.0, 1.0)):
         results = StudyResults([row], {"p": KnownLatencies(elsewhere_ms=known_ms)})
         assert results.scores("a", "scored_ms").tolist() == [[score]]
+
+
+def test_a_report_says_which_other_version_made_its_rows() -> None:
+    rows = [{"versions": {"placement-gym": version}} for version in ("0.1.0", VERSION)]
+    assert "are those of version 0.1.0" in note_other_versions(rows)[0]
+    assert note_other_versions(rows[1:]) == []
