@@ -56,6 +56,8 @@ def find_env_spec(env_id: str) -> EnvSpec:
         UserError: The id is unknown; the message suggests the nearest one.
     """
     module, _, name = env_id.rpartition(":")
+    if ":" in module:
+        raise UserError(f"an environment is named without a module here: {name!r}")
     try:
         if module:
             import_module(module)

@@ -163,7 +163,8 @@ class StageExecutor:
     def profile(self) -> list[dict[str, Any]]:
         """Of each stage ``stage``, ``device``, ``runs`` and ``mean_ms``: the slowest sets the pace.
 
-        Stages of one device share it: its pace is the sum of theirs.
+        Stages of one device share it: its pace is the sum of theirs. A device of several streams
+        runs as many inferences at a time, each of which takes ``mean_ms``.
         """
         return [
             {
@@ -179,7 +180,8 @@ class StageExecutor:
         """Take no further requests; threads end when those in flight have.
 
         Args:
-            wait: Return when they have, which a stage that hangs never does.
+            wait: Return when they have, which a stage that hangs never does. Ignored in a
+                callback of a future, which runs in one of the threads.
             cancel_futures: Cancel requests that no stage has begun.
         """
         with self._changed:
@@ -190,10 +192,9 @@ class StageExecutor:
             for job in jobs:
                 job.future.cancel()
         self._stop_if_idle()
-        if wait:
+        if wait and current_thread() not in self._threads:
             for thread in self._threads:
-                if thread is not current_thread():
-                    thread.join()
+                thread.join()
 
     def __enter__(self) -> Self:
         return self

@@ -61,6 +61,10 @@ REMEDIES = [
     ("pretrain --out o --minutes 0", "a number above 0, not '0'"),
     ("place -m tiny --samples -1", "at least 0, not '-1'"),
     ("compare SIM --agents nobody", "random-blocks"),
+    (
+        "compare -m tiny --env placement_gym:DevicePlacementSim-v0",
+        "named without a module here: 'DevicePlacementSim-v0'",
+    ),
     ("compare SIM --agents json:nothing", json.__file__),
     ("compare SIM --set colour=red", "an argument of DevicePlacementSim-v0 must be one of costs,"),
     ("compare SIM --set horizon=abc", "horizon must be an integer of at least 1, not 'abc'"),

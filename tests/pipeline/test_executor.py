@@ -134,6 +134,20 @@ def test_a_callback_that_would_wait_for_its_own_pipeline_is_refused(gate: Semaph
         assert value(submitted[0].result(TIMEOUT_S)) == 6.0
 
 
+def test_a_callback_may_shut_its_pipeline_down(gate: Semaphore) -> None:
+    pipeline, ended = executor(2, (gate, None)), Event()
+
+    def shut_down(_: Any) -> None:
+        pipeline.shutdown()
+        ended.set()
+
+    first, second = pipeline.submit(1.0), pipeline.submit(2.0)
+    first.add_done_callback(shut_down)
+    gate.release(2)
+    assert ended.wait(TIMEOUT_S)
+    assert value(second.result(TIMEOUT_S)) == 6.0
+
+
 def test_stages_work_on_different_requests_at_the_same_time(gate: Semaphore) -> None:
     with executor(gates=(None, gate)) as running:
         futures = [running.submit(x) for x in range(3)]
