@@ -104,19 +104,22 @@ def evaluation_table(values: Document) -> Group:
         f"{values['model']}, measured again",
     )
     made, expected = values["n_submodels"], values["n_submodels_expected"]
+    ratio, best_ms = values["speedup_vs_best_single"], values["best_single_ms"]
     table.add_row(
         "the placement",
         f"{values['latency_ms']:.2f}",
-        format_ratio(values["speedup_vs_best_single"], values["noise"]),
+        "-" if ratio is None else format_ratio(ratio, values["noise"]),
         str(made) if made == expected else f"{made} ({expected} expected)",
     )
     table.add_row("90th percentile", f"{values['latency_p90_ms']:.2f}", "", "")
-    table.add_row("the best single device", f"{values['best_single_ms']:.2f}", "1.000", "")
+    if best_ms is not None:
+        table.add_row("the best single device", f"{best_ms:.2f}", "1.000", "")
     table.add_row("the reference device", f"{values['reference_ms']:.2f}", "", "")
     verdict = {
         YES: "It beats the best single device.",
         NO: "It does not beat the best single device.",
         WITHIN_NOISE: "It equals the best single device within noise.",
+        None: "No single device may run the model; the reference ran beyond its limit.",
     }[values["beats_best_single"]]
     lines = []
     if values.get("requests_per_s"):
@@ -126,7 +129,9 @@ def evaluation_table(values: Document) -> Group:
             f"Scenario {values['scenario']}: prefill {values['prefill_ms']:.2f} ms, "
             f"{values['token_ms']:.2f} ms a token"
         )
-    if values["doubt"]:
+    if values["doubt"] and best_ms is None:
+        lines.append(f"The measurement is doubtful: {values['doubt']}.")
+    elif values["doubt"]:
         verdict = UNDECIDED.format("it beats the best single device", values["doubt"])
     notes = (show(note, "yellow") for note in values["notes"])
     return Group(*notes, table, *map(show, [*lines, verdict]))

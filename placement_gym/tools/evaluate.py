@@ -45,7 +45,8 @@ def evaluate_placement(
         speedup_vs_best_single, noise, n_submodels, n_submodels_expected, beats_best_single, and
         doubt: why the measurement decides nothing, or an empty string. For a model with state also
         scenario, prefill_ms and token_ms, for throughput objective, requests_per_s, requests (in
-        flight) and streams.
+        flight) and streams. best_single_ms, speedup_vs_best_single and beats_best_single are None
+        where no device may run the model alone.
 
     Raises:
         PlacementMismatchError: It was made for another model.
@@ -82,19 +83,19 @@ def evaluate_placement(
 
 def summarize(finalist: Finalist) -> dict[str, Any]:
     """The values of a finalist that are returned and printed."""
-    measurement = finalist.measurement
+    measurement, alone = finalist.measurement, finalist.handicap == 1.0
     values: dict[str, Any] = to_plain(
         {
             "latency_ms": measurement.latency_ms,
             "latency_p90_ms": measurement.latency_p90_ms,
             "reference_ms": measurement.latency_ms * finalist.speedup,
-            "best_single_ms": measurement.reference_ms,
+            "best_single_ms": measurement.reference_ms if alone else None,
             "speedup": finalist.speedup,
-            "speedup_vs_best_single": finalist.speedup_vs_best_single,
+            "speedup_vs_best_single": finalist.speedup_vs_best_single if alone else None,
             "noise": finalist.noise,
             "n_submodels": measurement.n_submodels,
             "n_submodels_expected": measurement.n_submodels_expected,
-            "beats_best_single": finalist.beats_best_single,
+            "beats_best_single": finalist.beats_best_single if alone else None,
             "doubt": measurement.doubt,
         }
     )

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import io
 from typing import Any
 
 import numpy as np
 import pytest
+from rich.console import Console
 from testbed import CHESSBOARD, placement
 
 from placement_gym.backends.protocol import Measurement
 from placement_gym.bench.run.environment import BenchEnv
 from placement_gym.bench.run.finalist import Finalist
+from placement_gym.cli.tables import evaluation_table
+from placement_gym.rewards import PENALTY
 from placement_gym.tools import evaluate
 
 
@@ -24,6 +28,19 @@ def test_the_environment_is_closed_when_measuring_fails(monkeypatch: pytest.Monk
     with pytest.raises(RuntimeError, match="caught fire"):
         evaluate.evaluate_placement("tiny", placement("tiny", CHESSBOARD))
     assert len(closed) == 1
+
+
+def test_where_no_device_holds_the_model_nothing_is_compared_with_one() -> None:
+    measured = Measurement(240.0, 197.0, latency_p90_ms=250.0, doubt="the machine was busy")
+    finalist = Finalist(np.zeros(1, np.int64), measured, speedup=0.8, handicap=PENALTY)
+    values = evaluate.summarize(finalist) | {"model": "large", "notes": []}
+    assert values["best_single_ms"] is values["speedup_vs_best_single"] is None
+    printed = io.StringIO()
+    Console(file=printed, width=200).print(evaluation_table(values))
+    text = printed.getvalue()
+    assert "No single device may run the model" in text
+    assert "is doubtful: the machine was busy" in text
+    assert "8.2" not in text
 
 
 def test_a_doubt_is_among_the_values() -> None:
