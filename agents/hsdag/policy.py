@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import asdict
 from typing import Any
 
@@ -89,7 +88,7 @@ class HSDAGActor(UnitPolicy):
         self.rollout = Rollout(self.networks, self.options, sampling=True)
         self.greedy = Rollout(self.networks, self.options, sampling=False)
         self.memory = VariantMemory()
-        self.sampled: Counter[int] = Counter()
+        self.sampled: dict[int, int] = {}
 
     def clear_stale_caches(self) -> None:
         """Drop groups and embeddings if the weights have changed."""
@@ -147,8 +146,9 @@ class HSDAGActor(UnitPolicy):
         """(B,) groupings of the next rows, in turn; ``step``: (B, 1) of the episode."""
         variants = []
         for at in step.flatten().tolist():
-            variants.append(self.sampled[at] % MAX_VARIANTS)
-            self.sampled[at] += 1
+            known = self.sampled.get(at, 0)
+            variants.append(known % MAX_VARIANTS)
+            self.sampled[at] = known + 1
         return torch.tensor(variants, device=step.device)
 
     def evaluate_actions(

@@ -185,13 +185,12 @@ def stack_choices(steps: list[GraphStep], begins: list[int]) -> StateChoices | N
     known = [step.choices for step in steps if step.choices is not None]
     if not known:
         return None
-    device = known[0].kept.device
-    sizes = torch.tensor([len(one.kept) for one in known], device=device)
+    sizes = torch.tensor([len(one.kept) for one in known])
     return StateChoices(
         ends=torch.cat([one.ends + begin for one, begin in zip(known, begins, strict=True)], dim=1),
         kept=torch.cat([one.kept for one in known]),
-        offset=torch.tensor([one.offset for one in known], device=device).repeat_interleave(sizes),
-        state=torch.arange(len(known), device=device).repeat_interleave(sizes),
+        offset=torch.tensor([one.offset for one in known]).repeat_interleave(sizes),
+        state=torch.arange(len(known)).repeat_interleave(sizes),
     )
 
 

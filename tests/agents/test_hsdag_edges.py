@@ -97,11 +97,11 @@ def test_placements_that_are_sampled_one_by_one_have_groups_of_their_own_too() -
     model.policy.set_training_mode(False)
     observation = obs_as_tensor(model.env.reset(), model.device)
     with torch.no_grad():
-        sampled = [model.policy(observation) for _ in range(20)]
+        sampled = [model.policy(observation) for _ in range(5)]
         for actions, _, log_prob in reversed(sampled):
             again = model.policy.evaluate_actions(observation, actions)[1]
             torch.testing.assert_close(again, log_prob)
-    assert len(set(model.policy.memory.variants.values())) > 10
+    assert len(set(model.policy.memory.variants.values())) > 3
 
 
 def test_edges_are_not_chosen_without_groups() -> None:
