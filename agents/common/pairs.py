@@ -101,7 +101,7 @@ def rank_gains(ms: Tensor, held: Tensor, free: Tensor) -> tuple[Tensor, Tensor]:
     order = (saved / held.clamp(min=TINY)[:, None]).argsort(dim=0, descending=True, stable=True)
     ordered = held[order]
     before = ordered.cumsum(dim=0) - ordered
-    share = 1.0 - torch.arange(len(ms), dtype=ms.dtype)[:, None] / len(ms)
+    share = 1.0 - torch.arange(len(ms), dtype=ms.dtype, device=ms.device)[:, None] / len(ms)
     ahead, below = torch.empty_like(ms), torch.empty_like(ms)
     return ahead.scatter_(0, order, before), below.scatter_(0, order, share.expand_as(ms))
 

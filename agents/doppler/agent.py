@@ -12,7 +12,7 @@ from agents.doppler.checkpoint import load_policy
 from agents.doppler.doppler import Doppler, Settings
 from agents.doppler.episodes import Rules
 from agents.search.starts import RANDOM
-from placement_gym.errors import unknown_name
+from placement_gym.errors import UserError, unknown_name
 
 PAPER = Settings(
     rules=Rules(sample=False, room=False, own_features=False, earliest="start"),
@@ -54,13 +54,14 @@ def make(
         seed: Seed of all random numbers.
         preset: ``"default"`` or ``"paper"``.
         checkpoint: A file of ``Doppler.save``; stages 1 and 2 are left out then.
-        hidden: Width of the embeddings; None takes the preset's.
-        rounds: Rounds of messages; None takes the preset's.
+        hidden: Width of the embeddings; None takes the preset's, or the checkpoint's.
+        rounds: Rounds of messages; None takes the preset's, or the checkpoint's.
         changes: Attributes of ``Settings`` and of ``Rules`` that override the preset.
 
     Raises:
         FileError: The checkpoint cannot be read.
-        UserError: It is none, or sees other features; or the preset is unknown.
+        UserError: It is none, or sees other features; or sizes are given beside it; or the preset
+            is unknown.
         TypeError: Unknown setting.
     """
     if preset not in PRESETS:
@@ -68,6 +69,8 @@ def make(
     settings, sizes = PRESETS[preset]
     settings = change(settings, changes)
     if checkpoint is not None:
+        if hidden is not None or rounds is not None:
+            raise UserError("a checkpoint has its own hidden and rounds: leave them out")
         return Doppler(env, seed, settings, load_policy(checkpoint, settings.n_features))
     given = {"hidden": hidden, "rounds": rounds}
     sizes = sizes | {key: value for key, value in given.items() if value is not None}

@@ -34,7 +34,7 @@ class TaskGraph:
         ms: (n, D) times.
         maker: (n, R) nodes whose outputs each node reads; ``NOBODY`` where there are fewer.
         tensor: (n, R) which tensors these are.
-        transfer_ms: (n_tensors, D, D).
+        transfer_ms: (n_tensors, D, D); one of zeros if nothing is read.
         readers: For each node, the nodes that read from it.
         supported: (n_units, D) bool.
         held: (n_units,) bytes.
@@ -70,14 +70,15 @@ class TaskGraph:
         """The graph of units, or of operators if units form cycles."""
         tasks = Tasks.in_topological_order(problem.units, costs)
         tensor, reader = tasks.tensors.readings()
-        maker, n = tasks.tensors.source[tensor], len(tasks)
-        pairs = max(tasks.ms.shape[1] * (tasks.ms.shape[1] - 1), 1)
+        maker, (n, n_devices) = tasks.tensors.source[tensor], tasks.ms.shape
+        pairs = max(n_devices * (n_devices - 1), 1)
         moved = tasks.transfer_ms.sum(axis=(1, 2))[tensor] / pairs
         own = tasks.ms.mean(axis=1)
         down, next_down = find_longest(own, maker, reader, moved)
         up, next_up = find_longest(own, reader, maker, moved)
         inward, outward = np.bincount(reader, moved, n), np.bincount(maker, moved, n)
         makers, tensors = pad_readings(n, maker, reader, tensor)
+        transfer_ms = tasks.transfer_ms if len(tensor) else np.zeros((1, n_devices, n_devices))
         x = np.stack([own, down, up, inward, outward], axis=1)
         ends = np.concatenate([[maker, reader], [reader, maker]], axis=1)
         both = np.concatenate([moved, moved])[:, None]
@@ -86,7 +87,7 @@ class TaskGraph:
             ms=tasks.ms,
             maker=makers,
             tensor=tensors,
-            transfer_ms=tasks.transfer_ms,
+            transfer_ms=transfer_ms,
             readers=tuple(reader[maker == node] for node in range(n)),
             supported=problem.supported,
             held=problem.unit_bytes.astype(np.float64),

@@ -71,7 +71,7 @@ def choose_groups(
         ends.cpu().numpy(), scores, options.depth, graph.held, graph.limit, graph.allowed, rng
     )
     decided = ends[:, torch.from_numpy(chosen.decided)]
-    kept = torch.from_numpy(chosen.kept)
+    kept = torch.from_numpy(chosen.kept).to(ends.device)
     return chosen.group, decided[:, kept], Choices(decided, kept, offset)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from placement_gym.errors import unknown_name
+from placement_gym.errors import UserError, unknown_name
 from placement_gym.observation import FEATURES
 
 PAPER_FEATURES = (
@@ -52,8 +52,8 @@ class Options:
         choose_edges: Whether every dominant edge is kept or cut by its score alone, in rollouts
             with the probability that its sigmoid says, in prediction if it is above a half. The
             model finds the number of groups by that, its likelihood counts with that of the
-            devices, and every placement of a rollout has groups of its own. It takes the place of
-            ``draw_groups``, ``min_groups`` and ``alike``.
+            devices, and the placements of a rollout have groups of their own, up to 16 of them. It
+            takes the place of ``draw_groups``, ``min_groups`` and ``alike``.
         gate: Whether a group's pooled embedding is gated by the mean score of its kept edges.
         runs: Whether neighbours in topological order may be joined, too, with ``choose_edges``.
     """
@@ -109,7 +109,7 @@ def make_options(preset: str, changes: Mapping[str, Any]) -> Options:
     """Make the options of a preset, with changes.
 
     Raises:
-        ValueError: Unknown preset.
+        UserError: Unknown preset, or edges are chosen without groups.
         TypeError: Unknown option.
     """
     if preset not in PRESETS:
@@ -118,4 +118,7 @@ def make_options(preset: str, changes: Mapping[str, Any]) -> Options:
     unknown = sorted(set(changes) - known)
     if unknown:
         raise TypeError(f"HSDAGPolicy has no option {unknown}; it has {sorted(known)}")
-    return replace(PRESETS[preset], **changes)
+    options = replace(PRESETS[preset], **changes)
+    if options.choose_edges and not options.grouping:
+        raise UserError("grouping=False leaves no edges to choose: give choose_edges=False, too")
+    return options

@@ -44,7 +44,7 @@ class HSDAGActor(UnitPolicy):
 
     Raises:
         TypeError: Unknown option.
-        ValueError: An option is out of range.
+        UserError: An option is out of range.
     """
 
     rollout: Rollout
@@ -88,6 +88,7 @@ class HSDAGActor(UnitPolicy):
         self.rollout = Rollout(self.networks, self.options, sampling=True)
         self.greedy = Rollout(self.networks, self.options, sampling=False)
         self.memory = VariantMemory()
+        self.sampled: dict[int, int] = {}
 
     def clear_stale_caches(self) -> None:
         """Drop groups and embeddings if the weights have changed."""
@@ -123,7 +124,7 @@ class HSDAGActor(UnitPolicy):
         room = Room.of(graphs) if self.options.room else None
         if room is None:
             return UnitCategorical(logits, *known)
-        of_states = torch.tensor([graphs.ids.index(key[0]) for key in keys])
+        of_states = torch.tensor([graphs.ids.index(key[0]) for key in keys], device=row.device)
         return RoomCategorical(logits, room.take(of_states), *known)
 
     def forward(
@@ -133,14 +134,22 @@ class HSDAGActor(UnitPolicy):
         if deterministic or not self.options.choose_edges:
             return super().forward(obs, deterministic, action_masks)
         self.clear_stale_caches()
-        rows = torch.arange(len(obs["step"]), device=obs["step"].device) % MAX_VARIANTS
-        self.variants = rows
+        self.variants = rows = self.take_variants(obs["step"])
         actions, values, log_probs = super().forward(obs, deterministic, action_masks)
         self.variants = self.memory.keep(obs, actions, rows)
         if not torch.equal(self.variants, rows):  # a placement keeps the groups of its first time
             values, log_probs, _ = self.evaluate_actions(obs, actions, action_masks)
         self.variants = None
         return actions, values, log_probs
+
+    def take_variants(self, step: Tensor) -> Tensor:
+        """(B,) groupings of the next rows, in turn; ``step``: (B, 1) of the episode."""
+        variants = []
+        for at in step.flatten().tolist():
+            known = self.sampled.get(at, 0)
+            variants.append(known % MAX_VARIANTS)
+            self.sampled[at] = known + 1
+        return torch.tensor(variants, device=step.device)
 
     def evaluate_actions(
         self, obs: Any, actions: Tensor, action_masks: Any = None

@@ -77,13 +77,14 @@ def make(
     """Train Placeto on other models, in environments that are otherwise like ``env``.
 
     The result has no ``learn``: on ``env`` itself only its prediction is evaluated. The evaluations
-    of the training do not count against the budget; ``evaluations`` limits them.
+    of the training do not count against the budget; ``evaluations`` limits those of its steps.
 
     Args:
         env: A simulated environment made by ``gym.make``.
         seed: Seed of all random numbers.
         train_on: Models to train on; the model of ``env`` must not be among them.
-        evaluations: Maximum number of placements evaluated in training.
+        evaluations: Maximum number of training steps, each of which evaluates a placement; with
+            ``start="heft"`` the start of each episode is evaluated besides.
         max_nodes: Maximum number of units of all models.
         max_edges: Maximum number of edges of all models.
         policy: Arguments of ``PlacetoPolicy``, as ``{"devices": True, "room": True, "stay": 3.0}``.
@@ -91,8 +92,8 @@ def make(
         settings: Arguments of PPO that override ``SETTINGS``.
 
     Raises:
-        ValueError: Unknown start, or the model of ``env`` is one that it is to be trained on, or
-            has too many units.
+        UserError: Unknown start, or the model of ``env`` is one that it is to be trained on, or
+            has too many units; or ``evaluations`` are fewer than one rollout.
     """
     assert env.spec is not None
     kwargs = {key: value for key, value in env.spec.kwargs.items() if key != "render_mode"}
@@ -120,7 +121,7 @@ def train_policy(
     Args:
         models: Names.
         like: Arguments of their environments in JSON.
-        evaluations: Maximum number of placements that are evaluated.
+        evaluations: Maximum number of steps.
         seed: Seed of all random numbers.
         given: ``settings`` of PPO, arguments of the ``policy``, and the ``start``, in JSON.
     """
@@ -141,6 +142,11 @@ def train_policy(
         **SETTINGS | options["settings"],
     )
     rollout = model.n_steps * len(envs)
+    if evaluations < rollout:
+        raise UserError(
+            f"evaluations={evaluations} teach nothing: one rollout is {rollout}, n_steps="
+            f"{model.n_steps} of {len(envs)} models"
+        )
     with limit_threads(model.observation_space):
         model.learn(evaluations - evaluations % rollout)
     policy = model.policy

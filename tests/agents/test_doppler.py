@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from by_hand import cost_table, grouped, made_graph
 from learned import simulated
 
 from agents.doppler.agent import change, make
@@ -16,8 +18,10 @@ from agents.doppler.episodes import Rules, compare_with_teacher, compute_likelih
 from agents.doppler.graph import TaskGraph, find_longest, mark_paths
 from agents.doppler.networks import DualPolicy
 from agents.doppler.schedule import Schedules
+from placement_gym.devices import DeviceSpec
 from placement_gym.env import DevicePlacementEnv
 from placement_gym.errors import UserError
+from placement_gym.problem import Problem
 from placement_gym.solvers.list_scheduling import critical_path
 
 LIMITED = [
@@ -165,6 +169,36 @@ def test_a_file_of_other_features_is_refused(tmp_path: Path) -> None:
     make(limited(), 0, own_features=False, **QUICK).save(tmp_path / "policy.safetensors")
     with pytest.raises(UserError, match="train it again"):
         make(limited(), 0, checkpoint=tmp_path / "policy.safetensors")
+
+
+def test_a_checkpoint_has_its_own_sizes(tmp_path: Path) -> None:
+    make(simulated(), 0, **QUICK).save(tmp_path / "doppler.safetensors")
+    with pytest.raises(UserError, match="leave them out"):
+        make(simulated(), 0, checkpoint=tmp_path / "doppler.safetensors", hidden=8)
+
+
+def make_graph(made: list[tuple[int, list[int]]], labels: list[int]) -> TaskGraph:
+    """Operators of 1 ms in units of these labels; ``made``: see ``made_graph``."""
+    graph = made_graph(3, made)
+    units, devices = grouped(graph, np.array(labels)), (DeviceSpec("A"), DeviceSpec("B"))
+    problem = Problem(units, devices, np.ones((len(units), 2), dtype=np.bool_))
+    return TaskGraph.of(problem, cost_table(graph, np.ones((3, 2)), np.ones(len(made))))
+
+
+def test_nodes_that_read_nothing_are_placed() -> None:
+    trace = play(policy(), make_graph([], [0, 1, 2]), Rules(), np.random.default_rng(0), 2)
+    assert trace.placement.shape == (2, 3)
+
+
+def test_a_unit_takes_its_room_once() -> None:
+    graph = make_graph([(0, [1]), (1, [2])], [0, 1, 0])
+    graph = replace(graph, held=np.array([6.0, 1.0]), limits=np.array([10.0, 10.0]))
+    schedules, room = Schedules(graph, 1, room=True), []
+    for node in range(3):
+        offer = schedules.offer(np.array([node]))
+        room.append(offer.features[0, 0, 7])
+        schedules.add(np.array([node]), np.array([0]), offer.start)
+    assert room == pytest.approx([0.4, 0.3, 0.3])
 
 
 def test_unknown_settings_are_refused() -> None:

@@ -5,15 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 from learned import simulated
+from stable_baselines3 import PPO
 from stable_baselines3.common.utils import obs_as_tensor
 
 from agents.common.reinforce import REINFORCE
+from agents.hsdag import HSDAGPolicy
 from agents.hsdag.agent import make
 from agents.hsdag.edges import Chosen, add_runs, choose_edges
 from placement_gym.env import DevicePlacementEnv
 from placement_gym.episode import play_episode
+from placement_gym.errors import UserError
 
 CHAIN = np.array([[0, 1, 2, 3], [1, 2, 3, 4]])
 LIMITED = [
@@ -84,6 +88,25 @@ def test_every_placement_of_a_rollout_has_groups_of_its_own_that_are_remembered(
         tuple(steps[0].group.tolist()) for steps in agent.policy.rollout.graph_steps.values()
     }
     assert len(groupings) > 3
+
+
+def test_placements_that_are_sampled_one_by_one_have_groups_of_their_own_too() -> None:
+    env = limited()
+    options = {"preset": "hsdag", "graphs": env.graph_table(devices=True), "hidden": 16}
+    model = PPO(HSDAGPolicy, env, n_steps=20, batch_size=5, policy_kwargs=options, seed=0)
+    model.policy.set_training_mode(False)
+    observation = obs_as_tensor(model.env.reset(), model.device)
+    with torch.no_grad():
+        sampled = [model.policy(observation) for _ in range(5)]
+        for actions, _, log_prob in reversed(sampled):
+            again = model.policy.evaluate_actions(observation, actions)[1]
+            torch.testing.assert_close(again, log_prob)
+    assert len(set(model.policy.memory.variants.values())) > 3
+
+
+def test_edges_are_not_chosen_without_groups() -> None:
+    with pytest.raises(UserError, match="choose_edges=False"):
+        make(limited(), 0, policy={"grouping": False})
 
 
 def test_the_likelihood_of_groups_counts_and_teaches_the_scorer() -> None:

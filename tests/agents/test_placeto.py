@@ -260,6 +260,12 @@ def test_transfer_may_see_limits_and_start_from_heft() -> None:
     assert action[:n].tolist() == expected.tolist()  # all stay where they are
 
 
+def test_transfer_refuses_a_training_of_less_than_a_rollout() -> None:
+    env = gym.make(SIMULATED, model="tiny")
+    with pytest.raises(ValueError, match="one rollout is 64"):
+        transferred(env, 0, train_on=["inception"], evaluations=63)
+
+
 def test_transfer_refuses_a_model_that_was_trained_on() -> None:
     env = gym.make(SIMULATED, model="tiny")
     with pytest.raises(ValueError, match="leave it out"):
