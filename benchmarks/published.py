@@ -34,6 +34,8 @@ from placement_gym.graph.families.problems import make_problem
 
 DRAWN = "drawn"
 """In place of devices: those of the problem that the model's seed draws."""
+FOUR = "0cpu+4acc"
+"""Devices of DOPPLER's publication, whose simulator is schedule ``"giph"``."""
 BY_RANK = {"preset": "list", "order": "priority"}
 PARTS = (
     ("family-recurrent-53-seed10005", DRAWN),
@@ -61,6 +63,7 @@ PROBLEMS = {
         ("LayerGraphs/inceptionv3_inference", "1cpu+2acc@0.3"),
         ("OperatorGraphs/bert_l-3_inference", "1cpu+4acc@0.2"),
     ),
+    "doppler": (("doppler/chain_mm_112nodes", FOUR), ("doppler/ffnn_192nodes", FOUR)),
 }
 """Problems by role; those of ``"parts"`` are also test problems."""
 ENTROPY = 0.01
@@ -128,7 +131,15 @@ HSDAG_PARTS: dict[str, dict[str, Any]] = {
     "encoder": {"layers": 0},
     "devices": {"devices": False},
 }
-CLASSIC = ("heft", "random-blocks", "hill-climb", "list-sampling", "multilevel", "gdp")
+CLASSIC = (
+    "heft",
+    "random-blocks",
+    "hill-climb",
+    "list-sampling",
+    "multilevel",
+    "gdp",
+    "critical-path",
+)
 BLIND = {
     "rnn": {"devices": False},
     "hdp": {"devices": False},
@@ -245,7 +256,7 @@ def make_env(data: Path, model: str, devices: str) -> DevicePlacementEnv:
     return make_workload_env(
         data / "latency-inputs" / f"{model}.json",
         devices=devices,
-        schedule=BY_RANK,
+        schedule="giph" if devices == FOUR else BY_RANK,
         granularity="op",
         observe_graph=False,
         repair=True,
