@@ -1,45 +1,73 @@
 """What each published agent is worth on workloads with little memory, and what its parts are.
 
     python benchmarks/published.py run --data DIR --rows FILE --problems test --budget 200 --seeds 5
-    python benchmarks/published.py tables --rows FILE
+    python benchmarks/published.py tables --rows FILE --problems test --budget 200
 
 DIR holds the inputs of dnn-partitioning. ``run`` appends one line a run to FILE and does what is
 missing in it; ``--arms`` and ``--seconds`` limit what is run now. All placements are repaired. A
-score is the best latency known over the latency; ``first`` is that of heuristics alone.
+score is the best latency known over the latency. CPU seconds leave out the serial program that
+heuristics start with, which is solved once for each problem.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from time import process_time
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 from classic import make_workload_env
-from rich.console import Console
-from rich.table import Table
-from scipy.stats import sem
+from published_tables import print_tables, read_rows
 
+from agents.search import starts
 from placement_gym.bench.known.best_known import find_best_known
 from placement_gym.bench.known.identity import identify
 from placement_gym.bench.run.agents import AgentSpec
 from placement_gym.bench.run.budget import BudgetedBackend
+from placement_gym.entry_points import SimulatedEnv
 from placement_gym.env import DevicePlacementEnv
 from placement_gym.episode import play_episode
+from placement_gym.graph.families.problems import make_problem
 
+DRAWN = "drawn"
+"""In place of devices: those of the problem that the model's seed draws."""
+FOUR = "0cpu+4acc"
+"""Devices of DOPPLER's publication, whose simulator is schedule ``"giph"``."""
 BY_RANK = {"preset": "list", "order": "priority"}
+PARTS = (
+    ("family-recurrent-53-seed10005", DRAWN),
+    ("family-series-parallel-46-seed10021", DRAWN),
+    ("family-series-parallel-49-seed10030", DRAWN),
+    ("family-branching-91-seed10034", DRAWN),
+)
 PROBLEMS = {
-    "validation": (("LayerGraphs/resnet50_inference", "1cpu+2acc@0.3"),),
+    "validation": (
+        ("family-layered-81-seed57", DRAWN),
+        ("family-series-parallel-58-seed101", DRAWN),
+        ("family-recurrent-40-seed129", DRAWN),
+        ("family-attention-58-seed151", DRAWN),
+        ("LayerGraphs/resnet50_inference", "1cpu+2acc@0.3"),
+    ),
     "test": (
+        *PARTS,
+        ("family-attention-77-seed10008", DRAWN),
+        ("family-attention-109-seed10013", DRAWN),
+        ("family-attention-82-seed10035", DRAWN),
+    ),
+    "parts": PARTS,
+    "published": (
         ("LayerGraphs/bert24_inference", "1cpu+2acc@0.3"),
         ("LayerGraphs/inceptionv3_inference", "1cpu+2acc@0.3"),
         ("OperatorGraphs/bert_l-3_inference", "1cpu+4acc@0.2"),
     ),
+    "doppler": (("doppler/chain_mm_112nodes", FOUR), ("doppler/ffnn_192nodes", FOUR)),
 }
+"""Problems by role; those of ``"parts"`` are also test problems."""
+ENTROPY = 0.01
+"""Weight of the entropy where HSDAG follows the policy gradient."""
 IMITATION = {"gradient": 0.0, "ent_coef": 0.0}
 ALONE = {"elites": 0}
 
@@ -53,7 +81,7 @@ class Arm(NamedTuple):
 
 def make_arms() -> dict[str, Arm]:
     """Every arm by its label: agents, the papers' forms, and parts left out."""
-    arms = {name: Arm(name) for name in ("heft", "random-blocks", "hill-climb", "list-sampling")}
+    arms = {name: Arm(name) for name in CLASSIC}
     for name in ("rnn", "hdp", "post", "placeto", "doppler"):
         arms[name] = Arm(name)
         arms[f"{name}, paper"] = Arm(name, {"preset": "paper"})
@@ -69,6 +97,8 @@ def make_arms() -> dict[str, Arm]:
     arms["post, keeps nothing"] = Arm("post", {"keep": False})
     arms["placeto, room"] = Arm("placeto", {"policy": {"room": True}})
     arms["placeto, no stay"] = Arm("placeto", {"policy": {"stay": 0.0}})
+    for variant in ("cross_entropy", "ppo"):
+        arms[f"post, {variant}"] = Arm("post", {"variant": variant})
     arms["rnn, imitation alone"] = Arm("rnn", IMITATION)
     arms["rnn, gradient alone"] = Arm("rnn", ALONE)
     arms["doppler, imitation alone"] = Arm("doppler", {"gradient": False})
@@ -82,8 +112,12 @@ def make_arms() -> dict[str, Arm]:
         arms[f"hsdag, {preset}"] = Arm("hsdag", {"preset": preset})
     arms["hsdag, room"] = Arm("hsdag", {"policy": {"room": True}})
     arms["hsdag, no heuristics"] = Arm("hsdag", {"start": "random"})
-    arms["hsdag, imitation alone"] = Arm("hsdag", IMITATION)
-    arms["hsdag, gradient alone"] = Arm("hsdag", ALONE)
+    both = {"gradient": 1.0, "ent_coef": ENTROPY}
+    arms["hsdag, with gradient"] = Arm("hsdag", both)
+    arms["hsdag, gradient alone"] = Arm("hsdag", {**both, **ALONE, "policy": {"moves": 0.0}})
+    arms["hsdag, no moves"] = Arm("hsdag", {"policy": {"moves": 0.0}})
+    arms["hsdag, no moves, with gradient"] = Arm("hsdag", {**both, "policy": {"moves": 0.0}})
+    arms["hsdag, learns nothing"] = Arm("hsdag", {"learning_rate": 0.0})
     for part, change in HSDAG_PARTS.items():
         arms[f"hsdag, no {part}"] = Arm("hsdag", {"policy": change})
     return arms
@@ -97,6 +131,15 @@ HSDAG_PARTS: dict[str, dict[str, Any]] = {
     "encoder": {"layers": 0},
     "devices": {"devices": False},
 }
+CLASSIC = (
+    "heft",
+    "random-blocks",
+    "hill-climb",
+    "list-sampling",
+    "multilevel",
+    "gdp",
+    "critical-path",
+)
 BLIND = {
     "rnn": {"devices": False},
     "hdp": {"devices": False},
@@ -115,10 +158,15 @@ def main() -> None:
     parser.add_argument("--arms", default="", help="labels, separated by ; (all)")
     parser.add_argument("--budget", type=int, default=200, help="evaluations (%(default)s)")
     parser.add_argument("--seeds", type=int, default=5, help="of each arm (%(default)s)")
+    parser.add_argument("--against", default="hsdag", help="arm to compare with (%(default)s)")
     parser.add_argument("--seconds", type=float, default=1e9, help="of CPU time, then stop")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    {"run": run_all, "tables": print_tables}[options.command](options)
+    starts.serial_program = remember_programs(starts.serial_program)
+    if options.command == "run":
+        run_all(options)
+    else:
+        print_tables(read_rows(options.rows), PROBLEMS[options.problems], options)
 
 
 def run_all(options: argparse.Namespace) -> None:
@@ -136,6 +184,19 @@ def run_all(options: argparse.Namespace) -> None:
                 with options.rows.open("a") as file:
                     file.write(json.dumps(row) + "\n")
                 print(f"{key}: {row['ms']:.4f} ms, {row['cpu_s']:.0f} s", flush=True)
+
+
+def remember_programs(solve: Callable[..., Any]) -> Callable[..., Any]:
+    """A solver that solves each problem once: its answer depends on nothing else."""
+    known: dict[str, Any] = {}
+
+    def solve_once(problem: Any, costs: Any, *limits: Any) -> Any:
+        key = f"{problem.units.graph.model} {problem.devices}"
+        if key not in known:
+            known[key] = solve(problem, costs, *limits)
+        return known[key]
+
+    return solve_once
 
 
 def choose_arms(labels: str) -> list[str]:
@@ -188,77 +249,18 @@ def run(
 
 
 def make_env(data: Path, model: str, devices: str) -> DevicePlacementEnv:
-    """The environment of a workload, with repair."""
+    """The environment of a problem, with repair."""
+    if devices == DRAWN:
+        kwargs = make_problem(int(model.rpartition("-seed")[2])).env_kwargs()
+        return SimulatedEnv(**kwargs, observe_graph=False, repair=True)
     return make_workload_env(
         data / "latency-inputs" / f"{model}.json",
         devices=devices,
-        schedule=BY_RANK,
+        schedule="giph" if devices == FOUR else BY_RANK,
         granularity="op",
         observe_graph=False,
         repair=True,
     )
-
-
-def read_rows(path: Path) -> list[dict[str, Any]]:
-    """The rows so far."""
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-
-
-def print_tables(options: argparse.Namespace) -> None:
-    """Print one table a role: mean scores over problems of each problem's mean over seeds."""
-    rows, console = read_rows(options.rows), Console(width=140)
-    best = find_best(rows)
-    for role in PROBLEMS:
-        mine = [row for row in rows if row["role"] == role]
-        problems = sorted({(row["model"], row["devices"]) for row in mine})
-        if not problems:
-            continue
-        table = Table("arm", "score", "+-", "greedy", "infeasible", "CPU s", "runs", title=role)
-        for name, devices in problems:
-            table.add_column(f"{Path(name).name} {devices}")
-        for cells in tabulate(mine, problems, best):
-            table.add_row(*cells)
-        console.print(table)
-
-
-def find_best(rows: list[dict[str, Any]]) -> dict[tuple[str, str], float]:
-    """The least latency known of each problem, in ms."""
-    best: dict[tuple[str, str], float] = {}
-    for row in rows:
-        problem = (row["model"], row["devices"])
-        known = row["best_known_ms"] or np.inf
-        best[problem] = min(best.get(problem, np.inf), row["ms"], known)
-    return best
-
-
-def tabulate(
-    rows: list[dict[str, Any]], problems: list[tuple[str, str]], best: dict[tuple[str, str], float]
-) -> Iterator[list[str]]:
-    """The rows of a table, best first; arms that lack a problem are left out."""
-    found = []
-    for label in dict.fromkeys(row["arm"] for row in rows):
-        mine = [row for row in rows if row["arm"] == label]
-        of = [[row for row in mine if (row["model"], row["devices"]) == p] for p in problems]
-        if not all(of):
-            continue
-        seeds = range(min(map(len, of)))
-        each = [[best[p] / row["ms"] for row in part] for p, part in zip(problems, of, strict=True)]
-        greedy = [best[row["model"], row["devices"]] / (row["greedy_ms"] or np.inf) for row in mine]
-        by_seed = [np.mean([part[k] for part in each]) for k in seeds]
-        scores = [float(np.mean(part)) for part in each]
-        tried = max(sum(row["evaluations"] for row in mine), 1)
-        cells = [
-            label,
-            f"{np.mean(scores):.3f}",
-            f"{sem(by_seed):.3f}" if len(by_seed) > 1 else "-",
-            f"{np.mean(greedy):.3f}",
-            f"{sum(row['infeasible'] for row in mine) / tried:.0%}",
-            f"{np.mean([row['cpu_s'] for row in mine]):.0f}",
-            str(len(mine)),
-            *(f"{score:.3f}" for score in scores),
-        ]
-        found.append((float(np.mean(scores)), cells))
-    yield from (cells for _, cells in sorted(found, key=lambda pair: -pair[0]))
 
 
 if __name__ == "__main__":

@@ -82,6 +82,13 @@ class Elites:
             best.sort(key=lambda elite: -elite.value)
             del best[self.number :]
 
+    def find_best(self) -> NDArray[Any] | None:
+        """(N,) the best action of the only graph and step; None if there are several, or none."""
+        if len(self.best) != 1:
+            return None
+        (best,) = self.best.values()
+        return best[0].action
+
     def get_state(self) -> dict[str, list[list[Any]]]:
         """Value, action and observation of each elite by key, for a checkpoint."""
         return {str(key): [list(elite) for elite in best] for key, best in self.best.items()}

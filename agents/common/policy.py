@@ -109,6 +109,9 @@ class UnitPolicy(GraphPolicy):
     def clear_caches(self) -> None:
         """Drop what was computed from the weights; called when training mode ends."""
 
+    def follow(self, best: IntArray) -> None:
+        """Hear the (N,) best placement so far, before a rollout."""
+
     def set_progress(self, remaining: float) -> None:
         """Hear the remaining progress of the training, from 1 to 0, before a rollout."""
 

@@ -158,6 +158,9 @@ class REINFORCE(LoadsTrustedFiles, OnPolicyAlgorithm):
         """See SB3; for the self-critical baseline a greedy episode follows."""
         if isinstance(self.policy, UnitPolicy):
             self.policy.set_progress(self._current_progress_remaining)
+            best = self.elites.find_best()
+            if best is not None:
+                self.policy.follow(best)
         completed = super().collect_rollouts(*args, **kwargs)
         if completed and self.baseline == "self_critical":
             self.greedy_returns = self.play_greedy_episode()
@@ -241,7 +244,8 @@ class REINFORCE(LoadsTrustedFiles, OnPolicyAlgorithm):
         """One gradient step on the whole rollout."""
         losses = np.zeros(3)
         self.policy.optimizer.zero_grad()
-        for batch in self.rollout_buffer.get(self.batch_size):
+        used = self.gradient or self.entropy_weight() or self.baseline == "critic"
+        for batch in self.rollout_buffer.get(self.batch_size) if used else ():
             share = len(batch.advantages) / self.rollout_buffer.returns.size
             policy_loss, entropy_loss, value_loss = self.compute_losses(batch)
             loss = self.gradient * policy_loss + self.vf_coef * value_loss

@@ -7,6 +7,7 @@ from typing import Any
 
 import gymnasium as gym
 
+from agents.common.group_moves import GroupMoves
 from agents.common.reinforce import REINFORCE
 from agents.common.starts import RANDOM, begin_with
 from agents.common.vec_env import vectorize
@@ -18,20 +19,12 @@ from placement_gym.errors import unknown_name
 
 EPISODE_LENGTH = 20
 """Placements per episode and rollout (HSDAG, 3.1)."""
-FIRST_ENTROPY, LAST_ENTROPY = 0.02, 0.0
-
-
-def entropy(remaining: float) -> float:
-    """The weight of the entropy; it falls linearly. Saved models name this function."""
-    return LAST_ENTROPY + (FIRST_ENTROPY - LAST_ENTROPY) * remaining
-
-
 SETTINGS: dict[str, dict[str, Any]] = {
     "hsdag": {
         "learning_rate": 1e-3,
         "n_steps": 1,
         "n_epochs": 4,
-        "ent_coef": entropy,
+        "gradient": 0.0,
         "elites": 2,
         "imitation": 10.0,
     },
@@ -108,6 +101,9 @@ def make(
         **{"device": "cpu", **SETTINGS[preset], **settings},
     )
     begin_with(model.policy, env, STARTS[preset] if start is None else start)
+    if chosen.moves:
+        assert isinstance(model.policy, HSDAGPolicy)
+        model.policy.movement = GroupMoves(base)
     if weights is not None:
         load_weights(model, weights, Path(__file__).parent)
     return model

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from agents.hsdag.parsing import find_components, find_dominant_edges
+from agents.hsdag.parsing import find_dominant_edges, renumber
 from placement_gym.arrays import BoolArray, FloatArray, IntArray
 
 SPREAD = 3.0
@@ -82,6 +82,8 @@ def choose_edges(
     group, decided, kept = np.arange(n), [], []
     for _ in range(depth):
         new = find_dominant_edges(group, edges, ranked)
+        if not len(new):
+            break
         for edge in new.tolist():
             a, b = find_root(parent, edges[0, edge]), find_root(parent, edges[1, edge])
             shared = able[a] & able[b]
@@ -94,9 +96,10 @@ def choose_edges(
                 held[a] += held[b]
                 able[a] = shared
         ranked = ranked[~np.isin(ranked, new)]
-        joined = np.array(decided, dtype=np.int64)[np.array(kept, dtype=np.bool_)]
-        group = find_components(n, edges[:, joined])
-    return Chosen(group, np.array(decided, dtype=np.int64), np.array(kept, dtype=np.bool_))
+        group = find_roots(parent)
+    return Chosen(
+        renumber(group), np.array(decided, dtype=np.int64), np.array(kept, dtype=np.bool_)
+    )
 
 
 def find_root(parent: IntArray, node: int) -> int:
@@ -105,3 +108,12 @@ def find_root(parent: IntArray, node: int) -> int:
         parent[node] = parent[parent[node]]
         node = parent[node]
     return int(node)
+
+
+def find_roots(parent: IntArray) -> IntArray:
+    """(n,) root of each node's tree."""
+    while True:
+        above = parent[parent]
+        if np.array_equal(above, parent):
+            return above
+        parent = above

@@ -59,12 +59,16 @@ class StateChoices(NamedTuple):
         kept: (k,) bool.
         offset: (k,) added to their scores.
         state: (k,) state of each.
+        pairs: (2, u) distinct nodes among ``ends``: equal states of a graph share their scores.
+        pair: (k,) index of each among ``pairs``.
     """
 
     ends: Tensor
     kept: Tensor
     offset: Tensor
     state: Tensor
+    pairs: Tensor
+    pair: Tensor
 
 
 class Networks(nn.Module):
@@ -114,14 +118,30 @@ class Networks(nn.Module):
         scores: Tensor = self.scorer(z.index_select(0, edges[0]) * z.index_select(0, edges[1]))
         return scores[:, 0]
 
-    def pool_groups(self, z: Tensor, group: Tensor, inner: Tensor) -> Tensor:
-        """(n_groups, hidden) mean embedding of each group, gated by the mean score of its edges."""
+    def score_choices(self, z: Tensor, choices: StateChoices | None) -> Tensor:
+        """(k,) logits of edges that were kept or cut, of none if groups came about otherwise."""
+        if choices is None:
+            return z.new_zeros(0)
+        return self.score_edges(z, choices.pairs)[choices.pair]
+
+    def pool_groups(
+        self, z: Tensor, group: Tensor, inner: Tensor, scores: Tensor | None = None
+    ) -> Tensor:
+        """(n_groups, hidden) mean embedding of each group, gated by the mean score of its edges.
+
+        Args:
+            z: (n, hidden) embeddings.
+            group: (n,) group of each node.
+            inner: (2, k) nodes of the edges that connect the groups.
+            scores: (k,) their logits; None computes them.
+        """
         n_groups = int(group.max()) + 1
         pooled = scatter(z, group, dim_size=n_groups, reduce="mean")
         if not inner.shape[1] or not self.gated:
             return pooled
         owner = group[inner[0]]
-        total = scatter(self.score_edges(z, inner).sigmoid(), owner, dim_size=n_groups)
+        scores = self.score_edges(z, inner) if scores is None else scores
+        total = scatter(scores.sigmoid(), owner, dim_size=n_groups)
         count = torch.bincount(owner, minlength=n_groups)
         gate = torch.where(count > 0, total / count.clamp(min=1), 1.0)
         return pooled * gate[:, None]
@@ -137,7 +157,9 @@ class Networks(nn.Module):
             states: The states to decide on.
         """
         z = self.shift_embeddings(z.index_select(0, states.node), states.shift)
-        of_groups = self.placer(self.pool_groups(z, states.group, states.inner))
+        scores = self.score_choices(z, states.choices)
+        kept = scores[states.choices.kept] if states.choices is not None else None
+        of_groups = self.placer(self.pool_groups(z, states.group, states.inner, kept))
         if self.cost_weight is not None:
             cost = scatter(graphs.x[states.node, self.costs], states.group, reduce="sum")
             of_groups = of_groups - self.cost_weight * (cost + MIN_COST).log()
@@ -146,7 +168,7 @@ class Networks(nn.Module):
         n_states, n_slots = states.decides.shape
         logits = of_groups.new_zeros(n_states, n_slots, of_groups.shape[1])
         logits[states.state, states.slot] = of_groups.index_select(0, states.group)
-        groups = self.rate_choices(z, states)
+        groups = rate_choices(scores, states)
         if self.critic is None:
             return logits, logits.new_zeros(n_states, 1), groups
         values: Tensor = self.critic(scatter(z, states.state, reduce="mean"))
@@ -160,15 +182,16 @@ class Networks(nn.Module):
         rated: Tensor = scorer(of_groups.view(len(times), *pairs.shape[1:]), times)
         return rated
 
-    def rate_choices(self, z: Tensor, states: States) -> Groups:
-        """(S,) log-probability and (S,) entropy of the edges that were kept or cut."""
-        if states.choices is None:
-            return None
-        ends, kept, offset, state = states.choices
-        scores = self.score_edges(z, ends) + offset
-        chosen = functional.logsigmoid(torch.where(kept, scores, -scores))
-        entropy = functional.binary_cross_entropy_with_logits(
-            scores, scores.sigmoid(), reduction="none"
-        )
-        n = len(states.decides)
-        return scatter(chosen, state, dim_size=n), scatter(entropy, state, dim_size=n)
+
+def rate_choices(scores: Tensor, states: States) -> Groups:
+    """(S,) log-probability and (S,) entropy of the (k,) edges that were kept or cut."""
+    if states.choices is None:
+        return None
+    kept, state = states.choices.kept, states.choices.state
+    scores = scores + states.choices.offset
+    chosen = functional.logsigmoid(torch.where(kept, scores, -scores))
+    entropy = functional.binary_cross_entropy_with_logits(
+        scores, scores.sigmoid(), reduction="none"
+    )
+    n = len(states.decides)
+    return scatter(chosen, state, dim_size=n), scatter(entropy, state, dim_size=n)

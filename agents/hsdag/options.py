@@ -55,6 +55,8 @@ class Options:
             devices, and the placements of a rollout have groups of their own, up to 16 of them. It
             takes the place of ``draw_groups``, ``min_groups`` and ``alike``.
         gate: Whether a group's pooled embedding is gated by the mean score of its kept edges.
+        moves: Share of the placements of a rollout that move groups of the best placement so far
+            instead, see ``agents.common.group_moves``.
         runs: Whether neighbours in topological order may be joined, too, with ``choose_edges``.
     """
 
@@ -78,6 +80,7 @@ class Options:
     choose_edges: bool = False
     gate: bool = True
     runs: bool = False
+    moves: float = 0.0
 
 
 PRESETS = {
@@ -90,6 +93,7 @@ PRESETS = {
         devices=True,
         choose_edges=True,
         runs=True,
+        moves=0.9,
     ),
     "paper": Options(
         features=PAPER_FEATURES,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+import numpy as np
 import torch
 from gymnasium import spaces
 from stable_baselines3.common.policies import ActorCriticPolicy
@@ -14,12 +15,14 @@ from torch.nn import functional
 
 from agents.common.distribution import FORBIDDEN, DeviceDistribution, UnitCategorical
 from agents.common.graphs import GraphBatch, TensorDict
-from agents.common.policy import Decision, UnitPolicy
+from agents.common.group_moves import GroupMoves
+from agents.common.policy import Decision, UnitPolicy, as_unit_categorical
 from agents.common.room import Room, RoomCategorical
 from agents.common.variants import VariantMemory
 from agents.hsdag.networks import Groups, Networks, States
 from agents.hsdag.options import make_options
 from agents.hsdag.rollout import Key, Rollout
+from placement_gym.arrays import IntArray
 
 MAX_VARIANTS = 16
 """Maximum number of groupings of a graph in a rollout."""
@@ -49,6 +52,8 @@ class HSDAGActor(UnitPolicy):
 
     rollout: Rollout
     greedy: Rollout
+    movement: GroupMoves | None = None
+    """Moves groups of the best placement; needs the environment."""
     variants: Tensor | None = None
     """(B,) which grouping each row has, while rows have groups of their own."""
 
@@ -150,6 +155,29 @@ class HSDAGActor(UnitPolicy):
             variants.append(known % MAX_VARIANTS)
             self.sampled[at] = known + 1
         return torch.tensor(variants, device=step.device)
+
+    def follow(self, best: IntArray) -> None:
+        """See ``UnitPolicy``."""
+        if self.movement is not None:
+            self.movement.follow(best)
+
+    def take_proposals(self, obs: Any, actions: Tensor, action_masks: Any) -> Tensor:
+        """See ``UnitPolicy``; behind them are moves of groups of the best placement."""
+        proposed = super().take_proposals(obs, actions, action_masks)
+        begin, n_moves = len(proposed), round(self.options.moves * len(actions))
+        end = min(begin + n_moves, len(actions))
+        if begin == end or self.movement is None or not len(self.movement.best):
+            return proposed
+        decision = self.apply_masks(self.decide(obs), action_masks)
+        known = as_unit_categorical(decision.distribution.conditioned_on(actions))
+        assert known.leader is not None
+        n = self.movement.n_units
+        leader = known.leader[begin:end, :n].cpu().numpy()
+        probability = known.log_probs[begin:end, :n].detach().exp().double().cpu().numpy()
+        rng = np.random.default_rng(int(torch.randint(2**31, ())))
+        moved = proposed.new_zeros(end - begin, actions.shape[1])
+        moved[:, :n] = torch.as_tensor(self.movement.move(leader, probability, rng))
+        return torch.cat([proposed, moved])
 
     def evaluate_actions(
         self, obs: Any, actions: Tensor, action_masks: Any = None

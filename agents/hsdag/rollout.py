@@ -176,21 +176,34 @@ def stack_states(graphs: GraphBatch, keys: tuple[Key, ...], steps: list[GraphSte
         leader=leader,
         decides=(leader == slots) & node_mask,
         allowed=allowed_for_leaders(graphs, rows, leader),
-        choices=stack_choices(steps, begins.tolist()),
+        choices=stack_choices(steps, begins.tolist(), torch.cat(ranges)),
     )
 
 
-def stack_choices(steps: list[GraphStep], begins: list[int]) -> StateChoices | None:
-    """The edges that were kept or cut in all states, whose nodes begin at ``begins``."""
+def stack_choices(steps: list[GraphStep], begins: list[int], node: Tensor) -> StateChoices | None:
+    """The edges that were kept or cut in all states, whose nodes begin at ``begins``.
+
+    Args:
+        steps: Of each state.
+        begins: Index of each state's first node.
+        node: (m,) index of each state node in the graphs' batch.
+    """
     known = [step.choices for step in steps if step.choices is not None]
     if not known:
         return None
     sizes = torch.tensor([len(one.kept) for one in known])
+    ends = torch.cat([one.ends + begin for one, begin in zip(known, begins, strict=True)], dim=1)
+    shifted = any(bool(step.shift.any()) for step in steps)
+    _, same = torch.unique(node, return_inverse=True)
+    first = torch.arange(len(node)) if shifted else find_first_members(same)
+    pairs, pair = torch.unique(first[ends], dim=1, return_inverse=True)
     return StateChoices(
-        ends=torch.cat([one.ends + begin for one, begin in zip(known, begins, strict=True)], dim=1),
+        ends=ends,
         kept=torch.cat([one.kept for one in known]),
         offset=torch.tensor([one.offset for one in known]).repeat_interleave(sizes),
         state=torch.arange(len(known)).repeat_interleave(sizes),
+        pairs=pairs,
+        pair=pair,
     )
 
 

@@ -1,0 +1,113 @@
+"""Tables of ``published.py``: scores of arms, and their differences with intervals."""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+from scipy.stats import bootstrap
+
+from placement_gym.arrays import FloatArray
+
+Row = dict[str, Any]
+Problem = tuple[str, str]
+
+
+def read_rows(path: Path) -> list[Row]:
+    """The rows so far, also of a compressed file."""
+    if not path.exists():
+        return []
+    content = path.read_bytes()
+    text = gzip.decompress(content) if path.suffix == ".gz" else content
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def print_tables(rows: list[Row], problems: Sequence[Problem], options: argparse.Namespace) -> None:
+    """Print the arms that ran on all problems with this budget, best first."""
+    best = find_best(rows)
+    mine = [
+        row
+        for row in rows
+        if (row["model"], row["devices"]) in problems and row["budget"] == options.budget
+    ]
+    arms = {label: [row for row in mine if row["arm"] == label] for label in find_arms(mine)}
+    if options.arms:
+        arms = {label: arms[label] for label in options.arms.split(";") if label in arms}
+    scores = {label: score_runs(some, best) for label, some in arms.items()}
+    full = [label for label in scores if {key[:2] for key in scores[label]} == set(problems)]
+    table = Table("arm", "score", f"above {options.against}, 95 %", "greedy", "CPU s", "runs")
+    for name, _ in problems:
+        table.add_column(Path(name).name.removeprefix("family-"))
+    for label in sorted(full, key=lambda one: -average(scores[one], problems)):
+        each = [average(scores[label], [problem]) for problem in problems]
+        table.add_row(
+            label,
+            f"{np.mean(each):.3f}",
+            compare(scores[label], scores.get(options.against, {})),
+            f"{np.mean([greedy_score(row, best) for row in arms[label]]):.3f}",
+            f"{np.mean([row['cpu_s'] for row in arms[label]]):.1f}",
+            str(len(arms[label])),
+            *(f"{one:.3f}" for one in each),
+        )
+    Console(width=170).print(table)
+
+
+def find_arms(rows: list[Row]) -> list[str]:
+    """Labels in the order of their first rows."""
+    return list(dict.fromkeys(row["arm"] for row in rows))
+
+
+def find_best(rows: list[Row]) -> dict[Problem, float]:
+    """The least latency known of each problem, in ms."""
+    best: dict[Problem, float] = {}
+    for row in rows:
+        problem = (row["model"], row["devices"])
+        known = row["best_known_ms"] or np.inf
+        best[problem] = min(best.get(problem, np.inf), row["ms"], known)
+    return best
+
+
+def score_runs(rows: list[Row], best: dict[Problem, float]) -> dict[tuple[str, str, int], float]:
+    """Score of each run by model, devices and seed."""
+    return {
+        (row["model"], row["devices"], row["seed"]): best[row["model"], row["devices"]] / row["ms"]
+        for row in rows
+    }
+
+
+def greedy_score(row: Row, best: dict[Problem, float]) -> float:
+    """Score of the prediction; 0 if it is infeasible."""
+    return best[row["model"], row["devices"]] / (row["greedy_ms"] or np.inf)
+
+
+def average(scores: dict[tuple[str, str, int], float], problems: Sequence[Problem]) -> float:
+    """Mean over problems of the means over their seeds."""
+    each = [[value for key, value in scores.items() if key[:2] == one] for one in problems]
+    return float(np.mean([np.mean(part) for part in each]))
+
+
+def compare(
+    scores: dict[tuple[str, str, int], float], others: dict[tuple[str, str, int], float]
+) -> str:
+    """Mean difference in points over runs of the same problem and seed, and its interval."""
+    shared = sorted(set(scores) & set(others))
+    if len(shared) < 2 or scores is others:
+        return "-"
+    difference = 100.0 * np.array([scores[key] - others[key] for key in shared])
+    low, high = find_interval(difference)
+    return f"{difference.mean():+.1f} ({low:+.1f}, {high:+.1f})"
+
+
+def find_interval(values: FloatArray) -> tuple[float, float]:
+    """A 95 % interval of the mean, by bootstrap."""
+    if np.ptp(values) == 0.0:
+        return float(values[0]), float(values[0])
+    drawn = bootstrap((values,), np.mean, method="percentile", n_resamples=2000, rng=0)
+    return float(drawn.confidence_interval.low), float(drawn.confidence_interval.high)
