@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from placement_gym.bench.study.runner import run_study
     from placement_gym.bench.study.spec import Study
     from placement_gym.costs.table import CostTable
-    from placement_gym.deploy import apply_placement, compile_model
+    from placement_gym.deploy import apply_placement, compile_model, compile_phases
     from placement_gym.devices import DeviceSpec
     from placement_gym.env import DevicePlacementEnv, placement_env
     from placement_gym.episode import play_episode
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from placement_gym.pipeline.stage import StageError
     from placement_gym.placement import Placement, PlacementMismatchError
     from placement_gym.tools.evaluate import evaluate_placement
-    from placement_gym.tools.export import export_placement
+    from placement_gym.tools.export import export_phases, export_placement
     from placement_gym.tools.fidelity import fidelity
     from placement_gym.tools.plan import plan
 
@@ -54,7 +54,9 @@ __all__ = [
     "compare",
     "comparison_table",
     "compile_model",
+    "compile_phases",
     "evaluate_placement",
+    "export_phases",
     "export_placement",
     "fidelity",
     "load_model",
@@ -83,7 +85,9 @@ SOURCES = {
     "compare": "bench.compare",
     "comparison_table": "bench.report.comparison",
     "compile_model": "deploy",
+    "compile_phases": "deploy",
     "evaluate_placement": "tools.evaluate",
+    "export_phases": "tools.export",
     "export_placement": "tools.export",
     "fidelity": "tools.fidelity",
     "load_model": "models:load",

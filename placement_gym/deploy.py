@@ -11,9 +11,12 @@ from placement_gym.backends.measured.hetero import (
     set_affinities,
     uses_aliases,
 )
+from placement_gym.backends.measured.phases import PhasedModel
+from placement_gym.errors import UserError
 from placement_gym.graph.extract import extract
 from placement_gym.graph.operators import OpGraph
 from placement_gym.models import prepare
+from placement_gym.models.scenario import is_stateful
 from placement_gym.placement import Placement
 
 if TYPE_CHECKING:
@@ -45,6 +48,45 @@ def compile_model(
     ready = prepare(model.clone())
     graph, partition = cut(ready, placement, split)
     return compile_partition(core, ready, graph, partition, config)
+
+
+def compile_phases(
+    core: ov.Core,
+    model: ov.Model,
+    prefill: Placement,
+    decode: Placement,
+    split: str = "auto",
+    config: Mapping[str, Any] | None = None,
+) -> PhasedModel:
+    """Compile a model with state under a placement for prompts and another one for tokens.
+
+    ```python
+    request = compile_phases(ov.Core(), model, prefill, decode).create_infer_request()
+    request.reset_state()
+    request.infer(prompt)  # under prefill
+    request.infer(token)  # under decode, which was given the state
+    ```
+
+    Args:
+        core: As for ``compile_model``.
+        model: As for ``compile_model``.
+        prefill: The placement of the first inference after the state is reset.
+        decode: The placement of those that follow.
+        split: As for ``compile_model``.
+        config: As for ``compile_model``.
+
+    Raises:
+        PlacementMismatchError: A placement was made for another model.
+        CompileError: OpenVINO refused a placement.
+        UserError: The model keeps no state.
+        ValueError: Unknown split.
+    """
+    if not is_stateful(model):
+        raise UserError("a model without state has no phases: use compile_model")
+    return PhasedModel(
+        compile_model(core, model, prefill, split, config),
+        compile_model(core, model, decode, split, config),
+    )
 
 
 def cut(model: ov.Model, placement: Placement, split: str = "auto") -> tuple[OpGraph, Partition]:

@@ -13,7 +13,7 @@ from placement_gym.costs.table import CostTable
 from placement_gym.problem import Problem
 from placement_gym.rewards import PENALTY
 
-OPTIONAL = ("prefill_ms", "token_ms", "requests", "streams")
+OPTIONAL = ("prefill_ms", "token_ms", "handover_ms", "requests", "streams")
 """Fields of some measurements only."""
 
 
@@ -44,6 +44,8 @@ class Measurement:
         prefill_ms: Median latency of the prefill, of a model with state. ``latency_ms`` is then
             that of the whole scenario: about ``prefill_ms`` and ``token_ms`` for each token.
         token_ms: Median over runs of the mean latency of one decoded token.
+        handover_ms: Median latency of handing the state over, where prompts run under one
+            placement and tokens under another.
         requests: Requests in flight, where throughput was measured; 0 for a placement that failed.
             Latencies are then the time between two results.
         streams: Inferences that a device ran at a time, likewise.
@@ -67,6 +69,7 @@ class Measurement:
     noise_floor: float = 0.0
     prefill_ms: float | None = None
     token_ms: float | None = None
+    handover_ms: float | None = None
     requests: int | None = None
     streams: int | None = None
 

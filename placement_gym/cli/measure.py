@@ -76,6 +76,11 @@ def add_plan(command: Command) -> None:
     add_objective(command)
     command.add_argument("--refresh", action="store_true", help="profile again")
     command.add_argument(
+        "--phases",
+        action="store_true",
+        help="of a model with state, also try one placement for the prompt and another for tokens",
+    )
+    command.add_argument(
         "--export",
         metavar="FOLDER",
         help="also write the plan for OpenVINO alone: model, affinities and a script",
@@ -168,6 +173,7 @@ def run_plan(options: argparse.Namespace) -> int:
         export=options.export,
         objective=options.objective,
         pictures=options.pictures,
+        phases=options.phases,
     )
     print_result(options, document, lambda: plan_table(document))
     return 0

@@ -165,9 +165,7 @@ def plan_table(document: Document) -> Group:
     doubtful = [row for row in document["rows"] if row["doubt"]]
     lines += [show(f"{row['label']} is doubtful: {row['doubt']}", "yellow") for row in doubtful]
     lines += [
-        show(
-            f"{row['label']}: prefill {row['prefill_ms']:.2f} ms, {row['token_ms']:.2f} ms a token"
-        )
+        show(f"{row['label']}: {describe_scenario(row)}")
         for row in document["rows"]
         if row.get("prefill_ms") is not None
     ]
@@ -181,7 +179,9 @@ def plan_table(document: Document) -> Group:
         for row in document["rows"]
         if row.get("requests_per_s") is not None
     ]
-    end = f"Done in {document['wall_s']:.0f} s. The plan is {document['file']}"
+    phases = document.get("phases", {})
+    files = " and ".join(phases.get("files", [document["file"]]))
+    end = f"Done in {document['wall_s']:.0f} s. The plan is {files}"
     if document.get("exported"):
         end += f", for OpenVINO alone {document['exported']}/run.py"
     return Group(
@@ -189,6 +189,7 @@ def plan_table(document: Document) -> Group:
         table,
         *memory_tables(document),
         show(document["verdict"]),
+        *([show(phases["verdict"])] if phases else []),
         show(describe_bound(document) + end, "dim"),
     )
 
@@ -213,6 +214,14 @@ def memory_tables(document: Document) -> list[FittedTable]:
             *(show_held(one["weights"], one["state"], limit, states) for one in held),
         )
     return [table]
+
+
+def describe_scenario(row: Document) -> str:
+    """The latencies of a scenario's phases."""
+    said = f"prefill {row['prefill_ms']:.2f} ms, {row['token_ms']:.2f} ms a token"
+    if row.get("handover_ms") is None:
+        return said
+    return f"{said}, {row['handover_ms']:.2f} ms to hand the state over"
 
 
 def show_held(weights: int, state: int, limit: float | None, states: bool) -> str:

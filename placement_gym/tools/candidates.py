@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
@@ -24,7 +25,7 @@ class Candidate:
 
     Attributes:
         label: Its name in tables.
-        assignment: (n_units,) device indices.
+        assignment: (n_units,) device indices; or (2, n_units) those for prompts and for tokens.
         predicted_ms: Latency by the twin.
         also: Other names of the same placement.
     """
@@ -37,7 +38,7 @@ class Candidate:
     @property
     def alone(self) -> bool:
         """Whether it is a single device."""
-        return len(set(self.assignment.tolist())) == 1
+        return len(set(self.assignment.ravel().tolist())) == 1
 
 
 def propose_candidates(
@@ -68,14 +69,23 @@ def propose_candidates(
         order = np.argsort(latency_ms, kind="stable")[: len(latency_ms) if problem.limited else 1]
         fit = (i for i in order if feasible[i] and not explain_excess(problem, placements[i]))
         named += [(label, placements[i]) for i in islice(fit, 1)]
-    distinct: dict[bytes, Candidate] = {}
+    return collect(twin, named), solved.bound_ms
+
+
+def collect(
+    twin: SimulatedBackend,
+    named: Sequence[tuple[str, IntArray]],
+    known: Sequence[Candidate] = (),
+) -> list[Candidate]:
+    """Candidates of labels and assignments, each placement once, after those that are known."""
+    distinct = {one.assignment.tobytes(): one for one in known}
     for label, assignment in named:
         predicted_ms = twin.evaluate_ignoring_limits(assignment).latency_ms
         found = Candidate(label, assignment, predicted_ms)
         first = distinct.setdefault(assignment.tobytes(), found)
         if label not in first.also and label != first.label:
             distinct[assignment.tobytes()] = replace(first, also=(*first.also, label))
-    return list(distinct.values()), solved.bound_ms
+    return list(distinct.values())
 
 
 def propose_pipelines(twin: SimulatedBackend, time_limit_s: float) -> tuple[list[Candidate], float]:

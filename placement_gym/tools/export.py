@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 KEY = ["placement_gym", "affinities"]
 """Where the model's runtime info has the affinities: JSON, as nodes cannot keep their own."""
+PHASES = ("prefill", "decode")
 MODEL, AFFINITIES, SCRIPT = "model.xml", "affinities.json", "run.py"
 
 
@@ -73,6 +74,34 @@ def export_placement(
     write_text(folder / AFFINITIES, json.dumps(plain, indent=1) + "\n")
     write_text(folder / SCRIPT, write_script(chosen.model, sorted(set(names.values())), partition))
     return [folder / name for name in (MODEL, SCRIPT, AFFINITIES)]
+
+
+def export_phases(
+    prefill: Placement,
+    decode: Placement,
+    out: str | Path,
+    model: Any = None,
+    shapes: Shapes | None = None,
+    split: str = "auto",
+) -> list[Path]:
+    """As ``export_placement``, of a placement for prompts and one for tokens.
+
+    The folders ``prefill`` and ``decode`` are exports on their own; ``run.py`` beside them has a
+    request that runs prompts in the first and tokens in the second, and hands the state over.
+
+    Returns:
+        The script, and the files of both exports.
+    """
+    folder = make_output_folder(out)
+    pairs = ((phase, placement) for phase, placement in zip(PHASES, (prefill, decode), strict=True))
+    files = [
+        file
+        for phase, placement in pairs
+        for file in export_placement(placement, folder / phase, model, shapes, split)
+    ]
+    about = f"Run {safe_name(prefill.model)}: prompts as in prefill/, tokens as in decode/."
+    write_text(folder / SCRIPT, PHASES_SOURCE.format(about=quote(about)))
+    return [folder / SCRIPT, *files]
 
 
 def read_affinities(model: ov.Model) -> dict[str, str]:
@@ -135,3 +164,39 @@ if __name__ == "__main__":
     parts = compiled.get_property("HETERO_NUMBER_OF_SUBMODELS")
     print(f"{{parts}} parts on {{compiled.get_property('EXECUTION_DEVICES')}}")
 """
+
+PHASES_SOURCE = '''{about}
+import runpy
+from pathlib import Path
+
+import openvino as ov
+
+
+class Request:
+    """Runs the first inference after ``reset_state`` in prefill/, those that follow in decode/."""
+
+    def __init__(self, core: ov.Core, folder: Path = Path(__file__).parent):
+        scripts = (runpy.run_path(str(folder / one / "run.py")) for one in ("prefill", "decode"))
+        models = [script["compile_model"](core) for script in scripts]
+        self.prefill, self.decode = (model.create_infer_request() for model in models)
+        self.current = None
+
+    def reset_state(self):
+        self.prefill.reset_state()
+        self.decode.reset_state()
+        self.current = None
+
+    def infer(self, inputs):
+        if self.current is self.prefill:
+            state = {{one.name: one.state for one in self.prefill.query_state()}}
+            for one in self.decode.query_state():
+                one.state = state[one.name]
+        self.current = self.prefill if self.current is None else self.decode
+        return self.current.infer(inputs)
+
+
+if __name__ == "__main__":
+    request = Request(ov.Core())
+    states = len(request.prefill.query_state())
+    print(f"{{states}} states are handed over after the prompt")
+'''

@@ -31,7 +31,16 @@ class Held(NamedTuple):
 
 
 def count_held(problem: Problem, assignment: IntArray) -> Held:
-    """What each device really holds once a placement is compiled."""
+    """What each device really holds once a placement is compiled.
+
+    Args:
+        problem: Units and devices.
+        assignment: (n_units,) device indices; or (2, n_units) those for prompts and for tokens,
+            which are compiled apart and share nothing.
+    """
+    if assignment.ndim == 2:
+        weights, state = np.sum([count_held(problem, one) for one in assignment], axis=0)
+        return Held(weights, state)
     graph, on = problem.units.graph, assignment[problem.units.of_operator]
     n_devices = len(problem.devices)
     states = state_bytes(problem)

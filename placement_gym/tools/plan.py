@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
@@ -21,10 +21,9 @@ from placement_gym.backends.measured.timing_protocol import QUICK
 from placement_gym.backends.protocol import Measurement
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.bench.run.rows import to_plain
-from placement_gym.bench.run.verdict import UNDECIDED, WITHIN_NOISE, YES, compare_with_best_single
 from placement_gym.costs.semantics import parse_schedule
 from placement_gym.devices import collect_cautions
-from placement_gym.errors import EngineError, warn_user
+from placement_gym.errors import warn_user
 from placement_gym.files import keep_if_possible, make_output_folder, safe_name, write_text
 from placement_gym.models.shapes import Shapes
 from placement_gym.pipeline.stage import with_streams
@@ -32,7 +31,7 @@ from placement_gym.placement import Placement
 from placement_gym.problem import Problem
 from placement_gym.progress import progress_bar
 from placement_gym.tools.candidates import Candidate, propose_candidates, propose_pipelines
-from placement_gym.tools.export import export_placement
+from placement_gym.tools.export import export_phases, export_placement
 from placement_gym.tools.granularity import DEFAULT_GRANULARITY, build_backend_to_split
 from placement_gym.tools.interruption import explain_interrupt
 from placement_gym.tools.memory import (
@@ -41,6 +40,13 @@ from placement_gym.tools.memory import (
     explain_excess,
     report_memory,
 )
+from placement_gym.tools.phases import (
+    add_phase_candidates,
+    check_phases,
+    measure_phases,
+    report_phases,
+)
+from placement_gym.tools.plan_rows import choose, make_rows, summarize
 
 Document = dict[str, Any]
 
@@ -61,6 +67,7 @@ def plan(
     objective: str = "latency",
     export: str | Path | None = None,
     pictures: str = "png",
+    phases: bool = False,
 ) -> Document:
     """Find the placement to deploy: solved on a profile, and measured before it is handed over.
 
@@ -72,6 +79,10 @@ def plan(
     With objective ``"throughput"`` candidates are the best pipelines by the profile and single
     devices, each of these with the streams and requests that suit it best, and times are those
     between two results; ``Pipeline`` runs such a plan.
+    With ``phases`` candidates are also the solver's placements for the prompt alone and for the
+    tokens alone, and the fastest one for the prompt with the fastest one for the tokens, the state
+    handed over between them, is measured beside the best single placement. Both are compiled, so
+    that devices hold the weights of both.
     ``out`` gets ``plan-MODEL.json``, the placement; ``plan-MODEL-report.json``; and a picture.
 
     Args:
@@ -89,6 +100,8 @@ def plan(
         export: Folder that also gets what OpenVINO alone needs to run the plan; see
             ``export_placement``.
         pictures: Kind of the picture: ``"png"``, ``"svg"`` or ``"pdf"``.
+        phases: Of a model with state, also plan for a placement of prompts and one of tokens;
+            ``compile_phases`` runs them.
 
     Returns:
         ``model``, ``objective``, ``devices``, ``notes``, ``plan`` (the row's label), ``verdict``,
@@ -99,11 +112,14 @@ def plan(
         is an error, ``measured_ms``, ``speedup`` over the fastest feasible single device,
         ``noise``, ``n_submodels``, for a model with state ``prefill_ms`` and ``token_ms``, and for
         throughput ``requests_per_s``, ``requests`` in flight and ``streams``; and ``memory``, see
-        ``report_memory``. With ``export`` also ``exported``, the folder.
+        ``report_memory``. With ``export`` also ``exported``, the folder. With ``phases`` also
+        ``phases``: ``verdict``, and where two placements were measured ``prefill`` and ``decode``,
+        their labels, ``wins``, and ``files`` if they do; their row is ``"phases"``, with
+        ``handover_ms``, and ``plan`` is that row if they win.
 
     Raises:
-        UserError: ``out`` cannot be written, the problem cannot be split or profiled, or all
-            devices together cannot hold the model.
+        UserError: ``out`` cannot be written, the problem cannot be split or profiled, all devices
+            together cannot hold the model, or ``phases`` does not apply.
         EngineError: No candidate fits and runs.
     """
     started = perf_counter()
@@ -116,16 +132,24 @@ def plan(
     )
     problem = backend.problem
     check_room(problem)
+    if phases:
+        check_phases(problem, objective)
     with closing(backend), explain_interrupt(backend, quick=True):
         costs = load_or_measure(backend, refresh, quiet, True)
         twin = SimulatedBackend(problem, costs, parse_schedule("serial", objective))
         propose = propose_pipelines if objective == "throughput" else propose_candidates
         with progress_bar(None, "", quiet, description=f"solving, at most {time_limit_s:.0f} s"):
             candidates, bound_ms = propose(twin, time_limit_s)
+        if phases:
+            candidates = add_phase_candidates(backend, twin, candidates, time_limit_s)
         with closing(with_enough_repeats(backend, candidates, objective)) as thorough:
             measured, errors = measure(thorough, candidates, quiet)
-    rows = make_rows(candidates, measured, errors)
-    label = choose(rows)
+            rows = make_rows(candidates, measured, errors)
+            label = choose(rows)
+            pair = measure_phases(thorough, candidates, measured, rows, label) if phases else None
+    chosen = next(candidate for candidate in candidates if candidate.label == label)
+    winner = pair.candidate if pair and pair.wins else chosen
+    candidates += [pair.candidate] if pair else []
     kind = "" if objective == "latency" else f"-{objective}"
     name = f"plan-{safe_name(problem.units.graph.model)}{kind}"
     document: Document = to_plain(
@@ -134,24 +158,31 @@ def plan(
             "objective": objective,
             "devices": problem.device_names,
             "notes": [*collect_cautions(problem.devices), *describe_fit(problem), *notes],
-            "plan": label,
+            "plan": winner.label,
             "verdict": summarize(rows, label),
             "bound_ms": bound_ms,
             "wall_s": perf_counter() - started,
             "file": str(folder / f"{name}.json"),
-            "rows": rows,
+            "rows": [*rows, pair.row] if pair else rows,
             "memory": report_memory(
                 problem,
                 {name: one.assignment for one in candidates for name in (one.label, *one.also)},
             ),
+            **({"phases": report_phases(pair, label, folder / name)} if phases else {}),
         }
     )
-    chosen = next(candidate for candidate in candidates if candidate.label == label)
     placement = make_placement(problem, chosen, measured[label].streams)
     with keep_if_possible("the plan's report"):
         write_report(document, problem, chosen.assignment, placement, folder, pictures)
+        if winner is not chosen:
+            for one, file in zip(winner.assignment, document["phases"]["files"], strict=True):
+                Placement.of(problem, one).save(file, follow=False)
     if export is not None:
-        export_placement(placement, export, model, shapes)
+        if winner is chosen:
+            export_placement(placement, export, model, shapes)
+        else:
+            prefill, decode = (Placement.of(problem, one) for one in winner.assignment)
+            export_phases(prefill, decode, export, model, shapes)
         document["exported"] = str(export)
     return document
 
@@ -199,97 +230,6 @@ def measure(
         {candidate.label: m for candidate, m in zip(allowed, measured, strict=True)},
         {label: error for label, error in errors.items() if error},
     )
-
-
-def make_rows(
-    candidates: Sequence[Candidate],
-    measured: Mapping[str, Measurement],
-    errors: Mapping[str, str],
-) -> list[dict[str, Any]]:
-    """The rows of the report, fastest first.
-
-    Args:
-        candidates: All of them.
-        measured: Label -> measurement of those that ran.
-        errors: Label -> error of the others.
-    """
-    singles = [measured[c.label] for c in candidates if c.alone and c.label in measured]
-    best = max(singles, key=lambda single: single.speedup, default=None)
-    rows = [
-        {
-            "label": candidate.label,
-            "alone": candidate.alone,
-            "also": list(candidate.also),
-            "predicted_ms": candidate.predicted_ms,
-            "error": errors.get(candidate.label, ""),
-            **measured_values(measured.get(candidate.label), best),
-        }
-        for candidate in candidates
-    ]
-    return sorted(rows, key=lambda row: row["measured_ms"] or float("inf"))
-
-
-def measured_values(found: Measurement | None, best: Measurement | None) -> dict[str, Any]:
-    """The measured part of a row; ``best`` is the fastest single device, if any runs."""
-    if found is None:
-        return {**dict.fromkeys(("measured_ms", "speedup", "noise", "n_submodels")), "doubt": ""}
-    return {
-        "measured_ms": found.latency_ms,
-        "speedup": None if best is None else found.speedup / best.speedup,
-        "noise": found.noise + (0.0 if best in (None, found) else best.noise),
-        "n_submodels": found.n_submodels,
-        "doubt": found.doubt or (best.doubt if best else ""),
-        **({} if found.prefill_ms is None else {"prefill_ms": found.prefill_ms}),
-        **({} if found.token_ms is None else {"token_ms": found.token_ms}),
-        **describe_throughput(found),
-    }
-
-
-def describe_throughput(found: Measurement) -> dict[str, float]:
-    """Results a second, and what was in flight; nothing where latency was measured."""
-    if not found.requests:
-        return {}
-    return {
-        "requests_per_s": 1e3 / found.latency_ms,
-        "requests": found.requests,
-        "streams": found.streams or 1,
-    }
-
-
-def choose(rows: Sequence[Mapping[str, Any]]) -> str:
-    """The label of the row to hand over.
-
-    Raises:
-        EngineError: No candidate ran.
-    """
-    ran = [row for row in rows if row["measured_ms"] is not None]
-    if not ran:
-        reasons = "; ".join(f"{row['label']}: {row['error']}" for row in rows)
-        raise EngineError(f"no candidate fits the devices' memory and runs ({reasons})")
-    singles = [row for row in ran if row["alone"]]
-    winners = [row for row in ran if judge(row) == YES] if singles else ran
-    return str([*winners, *singles][0]["label"])
-
-
-def judge(row: Mapping[str, Any]) -> str:
-    """Whether a measured row beats the fastest single device; see ``compare_with_best_single``."""
-    return compare_with_best_single(row["speedup"], row["noise"], row["doubt"])
-
-
-def summarize(rows: Sequence[Mapping[str, Any]], label: str) -> str:
-    """One sentence that answers whether a split pays."""
-    chosen = next(row for row in rows if row["label"] == label)
-    if chosen["speedup"] is None:
-        return f"No single device holds the model; {label} is the fastest split."
-    if chosen["alone"]:
-        splits = [row for row in rows if not row["alone"] and row["speedup"] is not None]
-        doubtful = [row["doubt"] for row in splits if row["doubt"]]
-        if doubtful:
-            return UNDECIDED.format(f"a split beats {label}", doubtful[0])
-        close = [row["label"] for row in splits if judge(row) == WITHIN_NOISE]
-        equal = f"; {close[0]} equals it within noise" if close else ""
-        return f"No split beats {label}{equal}."
-    return f"{label} beats the best single device by {100 * (chosen['speedup'] - 1):.1f} %."
 
 
 def make_placement(problem: Problem, chosen: Candidate, streams: int | None) -> Placement:

@@ -52,7 +52,7 @@ class ScriptedEngine(MeasuringBackend):
     def restart(self) -> None:
         self.log.append("restart")
 
-    def measure_operators(self, device: int) -> FloatArray:
+    def measure_operators(self, device: int, prefill: bool = False) -> FloatArray:
         raise NotImplementedError
 
     def remeasure(self, assignments: Sequence[IntArray]) -> list[Measurement]:

@@ -24,7 +24,7 @@ from placement_gym.graph.units import group
 from placement_gym.models import load
 from placement_gym.placement import Placement, PlacementMismatchError
 from placement_gym.problem import Problem
-from placement_gym.tools.export import export_placement
+from placement_gym.tools.export import export_phases, export_placement
 
 PROGRAM = """
 import sys
@@ -50,12 +50,14 @@ def thirds(name: str, scenario: str | None = None) -> Placement:
     return Placement.of(problem, np.arange(len(units)) * 3 // len(units) % 2)
 
 
-def run_alone(folder: Path, model: ov.Model, scenario: str) -> tuple[int, float]:
-    """Run an export in a program of its own; submodels and the worst error of any step."""
+def run_alone(
+    folder: Path, model: ov.Model, scenario: str, program: str = PROGRAM
+) -> tuple[int, float]:
+    """Run an export in a program of its own; what it prints and the worst error of any step."""
     steps = sample_steps(model, scenario)
     named = {f"{i}-{port}": x for i, step in enumerate(steps) for port, x in enumerate(step)}
     np.savez(folder / "inputs.npz", **named)
-    code = PROGRAM.format(folder=folder, steps=len(steps))
+    code = program.format(folder=folder, steps=len(steps))
     done = subprocess.run(
         [sys.executable, "-I", "-c", code], capture_output=True, text=True, timeout=120, check=False
     )
@@ -85,6 +87,36 @@ def test_a_decoder_computes_the_same_step_by_step(model: str, tmp_path: Path) ->
     export_placement(thirds(model, "chat-8-6"), tmp_path)
     n_submodels, error = run_alone(tmp_path, load(model), "chat-8-6")
     assert n_submodels >= 3
+    assert error < 1e-5
+
+
+PHASES_PROGRAM = """
+import sys
+sys.path.insert(0, "{folder}")
+import numpy as np, openvino as ov, run
+request = run.Request(ov.Core())
+inputs, outputs = np.load("{folder}/inputs.npz"), {{}}
+for turn in range(2):
+    request.reset_state()
+    for step in range({steps}):
+        named = {{port: inputs[f"{{step}}-{{port}}"] for port in range(3)}}
+        for port, array in enumerate(request.infer(named).values()):
+            outputs[f"{{step}}-{{port}}"] = array.copy()
+np.savez("{folder}/outputs.npz", **outputs)
+assert not [name for name in sys.modules if name.startswith("placement_gym")]
+print(len(request.decode.query_state()))
+"""
+
+
+@pytest.mark.slow
+def test_a_decoder_of_two_placements_computes_the_same_step_by_step(tmp_path: Path) -> None:
+    decode = thirds("gpt", "chat-8-6")
+    devices = [device.name for device in decode.devices]
+    prefill = replace(decode, units=dict.fromkeys(decode.units, devices[1]))
+    script, *_ = export_phases(prefill, decode, tmp_path)
+    assert script == tmp_path / "run.py"
+    n_states, error = run_alone(tmp_path, load("gpt"), "chat-8-6", PHASES_PROGRAM)
+    assert n_states == 8
     assert error < 1e-5
 
 

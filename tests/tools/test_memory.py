@@ -24,6 +24,7 @@ from placement_gym.graph.extract import extract
 from placement_gym.graph.units import group
 from placement_gym.models import load
 from placement_gym.problem import Problem
+from placement_gym.tools.candidates import propose_candidates
 from placement_gym.tools.memory import (
     charge_copies,
     check_room,
@@ -32,7 +33,6 @@ from placement_gym.tools.memory import (
     explain_excess,
     report_memory,
 )
-from placement_gym.tools.plan import propose_candidates
 
 TABLE = 4096 * 256 * 4
 """Bytes of gpt's table of tokens, which the embedding and the head read."""

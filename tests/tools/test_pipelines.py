@@ -22,8 +22,10 @@ from placement_gym.models import load
 from placement_gym.solvers.loads import find_largest_load_ms
 from placement_gym.solvers.pipelines.ideals import TooManyIdealsError
 from placement_gym.tools import pipelines
+from placement_gym.tools.candidates import Candidate, propose_pipelines
 from placement_gym.tools.pipelines import find_pipelines
-from placement_gym.tools.plan import Candidate, make_placement, make_rows, plan, propose_pipelines
+from placement_gym.tools.plan import make_placement, plan
+from placement_gym.tools.plan_rows import make_rows
 
 LOAD = parse_schedule("serial", "throughput")
 

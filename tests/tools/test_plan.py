@@ -29,16 +29,10 @@ from placement_gym.deploy import compile_model
 from placement_gym.errors import EngineError, UserError
 from placement_gym.models import load
 from placement_gym.placement import Placement
+from placement_gym.tools.candidates import Candidate, propose_candidates
 from placement_gym.tools.fidelity import fidelity
-from placement_gym.tools.plan import (
-    Candidate,
-    choose,
-    make_rows,
-    measure,
-    plan,
-    propose_candidates,
-    summarize,
-)
+from placement_gym.tools.plan import measure, plan
+from placement_gym.tools.plan_rows import choose, make_rows, summarize
 
 ALONE, SPLIT = np.array([1, 1, 1, 1]), np.array([0, 1, 1, 1])
 

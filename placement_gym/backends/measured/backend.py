@@ -22,8 +22,8 @@ from placement_gym.backends.measured.candidate import (
     join_rounds,
     summarize,
 )
+from placement_gym.backends.measured.compiling import compile_candidate
 from placement_gym.backends.measured.health import Session, mark_busy
-from placement_gym.backends.measured.inferences import prepare_inferences
 from placement_gym.backends.measured.lock import measurement_lock
 from placement_gym.backends.measured.measuring import MakeCosts, MeasuringBackend
 from placement_gym.backends.measured.outputs import (
@@ -212,25 +212,15 @@ class MeasuredBackend(MeasuringBackend):
         """Compile a placement, set the inputs and run it once."""
         if self.protocol.in_flight:
             return self.pipelines.compile(assignment, self.protocol.requests, self.protocol.window)
-        units = self.problem.units
-        self.reporter.beat("compiling")
-        started = perf_counter()
-        partition = hetero.Partition.of(
-            units.graph, assignment[units.of_operator], self.problem.devices, self.alias
+        return compile_candidate(
+            self.core,
+            self.model,
+            self.problem,
+            assignment,
+            self.alias,
+            self.steps,
+            self.reporter.beat,
         )
-        compiled = hetero.compile_partition(self.core, self.model, units.graph, partition)
-        compile_s = perf_counter() - started
-        self.reporter.beat("the first inference")
-        request = compiled.create_infer_request()
-        inferences = prepare_inferences(request, self.steps, self.stateful, self.reporter.beat)
-        compilation = Compilation(
-            hetero.count_submodels(compiled),
-            partition.n_submodels,
-            *self.problem.traffic(assignment),
-            tuple(self.problem.memory_bytes(assignment).tolist()),
-            compile_s,
-        )
-        return Candidate(inferences, compilation)
 
     @cached_property
     def pipelines(self) -> PipelineCompiler:
@@ -301,7 +291,7 @@ class MeasuredBackend(MeasuringBackend):
             self.reference_times_ms[objective] = float(np.median(samples))
         return self.reference_times_ms[objective]
 
-    def measure_operators(self, device: int) -> FloatArray:
+    def measure_operators(self, device: int, prefill: bool = False) -> FloatArray:
         """See ``MeasuringBackend.measure_operators``."""
         with self.lock():
             return counters.measure_operator_times(
@@ -309,7 +299,7 @@ class MeasuredBackend(MeasuringBackend):
                 self.model,
                 self.problem.units.graph,
                 self.problem.devices[device],
-                self.steps,
+                self.steps[:1] if prefill else self.steps,
                 self.stateful,
                 self.protocol.counter_inferences,
                 self.reporter.beat,

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from placement_gym.backends.measured import timing
-from placement_gym.backends.measured.inferences import Inferences
+from placement_gym.backends.measured.inferences import Inferences, PhaseTimes
 from placement_gym.backends.protocol import Measurement
 
 
@@ -30,6 +30,7 @@ class Compilation:
     compile_s: float
     prefill_ms: float | None = None
     token_ms: float | None = None
+    handover_ms: float | None = None
     requests: int | None = None
     streams: int | None = None
 
@@ -53,17 +54,18 @@ class Candidate:
 
     def summarize(self) -> Compilation:
         """What is known of it now that it has been timed."""
-        prefill_ms, token_ms = self.inferences.phases_ms() or (None, None)
-        return replace(self.compilation, prefill_ms=prefill_ms, token_ms=token_ms)
+        phases = self.inferences.phases_ms()
+        return replace(self.compilation, **phases._asdict()) if phases else self.compilation
 
 
 def join_rounds(rounds: Sequence[Compilation]) -> Compilation:
     """The last compilation of a placement, with the medians of its phases over all of them."""
-    if rounds[-1].prefill_ms is None:
-        return rounds[-1]
-    phases = np.array([(one.prefill_ms, one.token_ms) for one in rounds], dtype=np.float64)
-    prefill_ms, token_ms = np.median(phases, axis=0).tolist()
-    return replace(rounds[-1], prefill_ms=prefill_ms, token_ms=token_ms)
+    last = rounds[-1]
+    known = [name for name in PhaseTimes._fields if getattr(last, name) is not None]
+    medians: dict[str, Any] = {
+        name: float(np.median([getattr(one, name) for one in rounds])) for name in known
+    }
+    return replace(last, **medians)
 
 
 def summarize(

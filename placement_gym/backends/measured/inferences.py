@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,20 @@ KEPT = 1000
 """Runs whose times are kept: the reference runs as long as the session lasts."""
 
 
+class PhaseTimes(NamedTuple):
+    """Median latencies of a scenario's phases.
+
+    Attributes:
+        prefill_ms: Of the prompt.
+        token_ms: Of one token.
+        handover_ms: Of handing the state over between two placements; None where there is one.
+    """
+
+    prefill_ms: float
+    token_ms: float
+    handover_ms: float | None = None
+
+
 class Inferences(Protocol):
     """What a candidate runs each time that it is timed."""
 
@@ -33,12 +47,29 @@ class Inferences(Protocol):
         """The outputs of a run, to be compared with those of the reference device."""
         ...
 
-    def phases_ms(self) -> tuple[float, float] | None:
-        """Median latency of the prefill and of one token since ``forget``; None without phases."""
+    def phases_ms(self) -> PhaseTimes | None:
+        """Median latencies since ``forget``; None without phases."""
         ...
 
     def forget(self) -> None:
         """Begin to time anew."""
+        ...
+
+
+class Request(Protocol):
+    """What running a scenario needs of ``ov.InferRequest``."""
+
+    @property
+    def output_tensors(self) -> list[ov.Tensor]:
+        """The outputs of the last inference."""
+        ...
+
+    def reset_state(self) -> None:
+        """Forget the state."""
+        ...
+
+    def infer(self, inputs: Mapping[Any, Any]) -> Any:
+        """Run one inference."""
         ...
 
 
@@ -62,7 +93,7 @@ class SingleInference:
     def outputs(self) -> Outputs:
         return [tensor.data.copy() for tensor in self.request.output_tensors]
 
-    def phases_ms(self) -> tuple[float, float] | None:
+    def phases_ms(self) -> PhaseTimes | None:
         return None
 
     def forget(self) -> None:
@@ -78,7 +109,7 @@ class ScenarioRun:
         beat: Called with the name of each step as it begins.
     """
 
-    def __init__(self, request: ov.InferRequest, steps: Sequence[Inputs], beat: Beat) -> None:
+    def __init__(self, request: Request, steps: Sequence[Inputs], beat: Beat) -> None:
         self.request, self.beat = request, beat
         self.steps = [dict(enumerate(inputs)) for inputs in steps]
         self.times: deque[FloatArray] = deque(maxlen=KEPT)
@@ -103,9 +134,10 @@ class ScenarioRun:
             found += [tensor.data.copy() for tensor in self.request.output_tensors]
         return found
 
-    def phases_ms(self) -> tuple[float, float] | None:
+    def phases_ms(self) -> PhaseTimes:
         times = np.stack(self.times)
-        return float(np.median(times[:, 0])), float(np.median(times[:, 1:].mean(axis=1)))
+        prefill_ms, token_ms = np.median(times[:, 0]), np.median(times[:, 1:].mean(axis=1))
+        return PhaseTimes(float(prefill_ms), float(token_ms))
 
     def forget(self) -> None:
         self.times.clear()

@@ -204,9 +204,9 @@ class IsolatedBackend(MeasuringBackend):
         """See ``MeasuringBackend.check_reference``."""
         self.retry_request("check_reference")
 
-    def measure_operators(self, device: int) -> FloatArray:
+    def measure_operators(self, device: int, prefill: bool = False) -> FloatArray:
         """See ``MeasuringBackend.measure_operators``."""
-        return np.array(self.retry_request("measure_operators", device), dtype=np.float64)
+        return np.array(self.retry_request("measure_operators", device, prefill), dtype=np.float64)
 
     def own_choice(self, plugin: str) -> IntArray:
         """See ``MeasuringBackend.own_choice``."""

@@ -80,8 +80,13 @@ class MeasuringBackend(ABC):
         """
 
     @abstractmethod
-    def measure_operators(self, device: int) -> FloatArray:
-        """(n_operators,) median ms of each operator on a device alone, by its counters."""
+    def measure_operators(self, device: int, prefill: bool = False) -> FloatArray:
+        """(n_operators,) median ms of each operator on a device alone, by its counters.
+
+        Args:
+            device: Index of the device.
+            prefill: Of a model with state, its prefill alone instead of the whole scenario.
+        """
 
     @abstractmethod
     def remeasure(self, assignments: Sequence[IntArray]) -> list[Measurement]:

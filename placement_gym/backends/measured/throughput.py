@@ -123,7 +123,7 @@ class InFlight:
         first = self.requests - 1
         return (ends[first + timed] - ends[first]) / timed * 1e3
 
-    def phases_ms(self) -> tuple[float, float] | None:
+    def phases_ms(self) -> None:
         return None
 
     def forget(self) -> None:

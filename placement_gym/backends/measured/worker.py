@@ -58,8 +58,8 @@ class Worker:
         with self.backend.lock():
             self.backend.check_reference()
 
-    def measure_operators(self, device: int) -> list[float]:
-        values: list[float] = self.backend.measure_operators(device).tolist()
+    def measure_operators(self, device: int, prefill: bool = False) -> list[float]:
+        values: list[float] = self.backend.measure_operators(device, prefill).tolist()
         return values
 
     def own_choice(self, plugin: str) -> list[int]:

@@ -18,7 +18,7 @@ import placement_gym
 from placement_gym.backends.measured.backend import MeasuredBackend
 from placement_gym.backends.measured.build import build_measured_backend
 from placement_gym.backends.measured.candidate import Compilation, join_rounds
-from placement_gym.backends.measured.inferences import ScenarioRun
+from placement_gym.backends.measured.inferences import PhaseTimes, ScenarioRun
 from placement_gym.backends.measured.outputs import relative_error, sample_steps
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
 from placement_gym.backends.protocol import Measurement
@@ -68,22 +68,22 @@ def halves(backend: MeasuredBackend) -> NDArray[np.int64]:
 
 def test_every_run_begins_with_an_empty_state() -> None:
     request = FakeRequest()
-    run = ScenarioRun(request, [["prompt"], ["token"]], lambda step: None)  # type: ignore[arg-type]
+    run = ScenarioRun(request, [["prompt"], ["token"]], lambda step: None)
     run.run()
     assert request.calls == ["reset", "prompt", "token"] * 2
 
 
 def test_outputs_are_those_of_every_step() -> None:
     steps: Any = [["prompt"], ["token"], ["token"]]
-    run = ScenarioRun(FakeRequest(), steps, lambda step: None)  # type: ignore[arg-type]
+    run = ScenarioRun(FakeRequest(), steps, lambda step: None)
     assert [int(output[0]) for output in run.outputs()] == [1, 2, 3]
 
 
 def test_phases_are_timed_since_the_warm_up() -> None:
-    run = ScenarioRun(FakeRequest(), [[0], [1], [2]], lambda step: None)  # type: ignore[arg-type]
+    run = ScenarioRun(FakeRequest(), [[0], [1], [2]], lambda step: None)
     run.forget()
     run.times += [np.array(ms) for ms in ([9.0, 1.0, 2.0], [10.0, 3.0, 4.0], [11.0, 7.0, 8.0])]
-    assert run.phases_ms() == (10.0, 3.5)
+    assert run.phases_ms() == PhaseTimes(10.0, 3.5)
     run.forget()
     assert not run.times
 
@@ -92,7 +92,7 @@ def test_phases_of_a_finalist_are_medians_over_its_compilations() -> None:
     plain = Compilation(1, 1, 0, 0, (0,), 0.0)
     rounds = [replace(plain, prefill_ms=ms, token_ms=ms / 2) for ms in (8.0, 2.0, 4.0)]
     assert join_rounds(rounds) == replace(plain, prefill_ms=4.0, token_ms=2.0)
-    assert join_rounds([plain, plain]) is plain
+    assert join_rounds([plain, plain]) == plain
 
 
 def test_inputs_follow_the_scenario() -> None:
