@@ -16,7 +16,7 @@ from torch.nn import functional
 from agents.common.distribution import FORBIDDEN, DeviceDistribution, UnitCategorical
 from agents.common.graphs import GraphBatch, TensorDict
 from agents.common.group_moves import GroupMoves
-from agents.common.policy import Decision, UnitPolicy, as_unit_categorical
+from agents.common.policy import Decision, UnitPolicy
 from agents.common.room import Room, RoomCategorical
 from agents.common.variants import VariantMemory
 from agents.hsdag.networks import Groups, Networks, States
@@ -169,7 +169,8 @@ class HSDAGActor(UnitPolicy):
         if begin == end or self.movement is None or not len(self.movement.best):
             return proposed
         decision = self.apply_masks(self.decide(obs), action_masks)
-        known = as_unit_categorical(decision.distribution.conditioned_on(actions))
+        known = decision.distribution.conditioned_on(actions)
+        assert isinstance(known, UnitCategorical)
         assert known.leader is not None
         n = self.movement.n_units
         leader = known.leader[begin:end, :n].cpu().numpy()
