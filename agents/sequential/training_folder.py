@@ -30,6 +30,15 @@ class StateFields(Fields):
     best: FiniteFloat
 
 
+class LessonFields(Fields):
+    """What is kept of a problem; arrays are checked when the problem has been made again."""
+
+    seed: int
+    placements: Any
+    speedups: Any
+    prices: Any
+
+
 class TrainerFields(Fields):
     """The part of a trainer's state that is checked before the trainer takes it."""
 
@@ -37,6 +46,8 @@ class TrainerFields(Fields):
     done: int = Field(ge=0, le=2**53)
     network: dict[str, Any]
     optimizer: dict[str, Any]
+    given: list[LessonFields]
+    drawn: list[LessonFields]
 
 
 class TrainingFolder:

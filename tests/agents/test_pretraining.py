@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
+from agents.common.archive import read_archive, write_archive
 from agents.sequential import training
 from agents.sequential.checkpoint import load_network
 from agents.sequential.pretraining import defer_interrupt, pretrain
-from agents.sequential.training import Trainer
+from agents.sequential.training import Trainer, TrainingSettings
 from agents.sequential.training_folder import TrainingFolder
 from placement_gym.cli.main import main
 from placement_gym.errors import UserError
@@ -112,6 +113,18 @@ def test_a_damaged_state_is_refused(tmp_path: Path) -> None:
     (tmp_path / "state.zip").write_bytes(b"nothing")
     with pytest.raises(UserError, match=r"state.zip is no state of a training"):
         pretrain(tmp_path, SMALL, quiet=True)
+
+
+@pytest.mark.parametrize("problems", [None, [{"seed": 1}], [{"seed": "1"}], {}])
+def test_a_state_without_its_problems_is_refused(problems: Any, tmp_path: Path) -> None:
+    folder = TrainingFolder(tmp_path)
+    folder.save(Trainer(TrainingSettings(hidden=4, rounds=1)))
+    assert folder.load_settings()
+    values = read_archive(folder.state)
+    values["trainer"]["drawn"] = problems
+    write_archive(folder.state, values)
+    with pytest.raises(UserError, match="no state of a training"):
+        folder.load()
 
 
 def test_the_network_of_the_best_validation_stays(
