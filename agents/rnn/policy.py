@@ -7,13 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from gymnasium import spaces
 from stable_baselines3.common.policies import ActorCriticPolicy
-from stable_baselines3.common.type_aliases import Schedule
 from torch import Tensor
 
 from agents.common.distribution import DeviceDistribution
-from agents.common.graph_policy import GraphTable, make_perceptron
+from agents.common.graph_policy import make_perceptron
 from agents.common.graphs import GraphBatch, TensorDict
 from agents.common.pairs import PairScorer, describe_pairs
 from agents.common.policy import Decision, UnitPolicy
@@ -32,11 +30,7 @@ class RNNPolicy(UnitPolicy, ActorCriticPolicy):
     """Places units one after another in topological order (Mirhoseini et al. 2017, "ColocRL").
 
     Args:
-        observation_space: See ``UnitPolicy``.
-        action_space: See ``UnitPolicy``.
-        lr_schedule: See ``UnitPolicy``.
-        graphs: See ``UnitPolicy``.
-        critic: See ``UnitPolicy``.
+        args: See ``UnitPolicy``.
         features: Names of blocks in ``placement_gym.observation.FEATURES``.
         hidden: Width of the encoder's LSTM in each direction.
         decoder: Width of the decoder's LSTM.
@@ -48,23 +42,17 @@ class RNNPolicy(UnitPolicy, ActorCriticPolicy):
         coarse: Whether runs of units are placed together, long ones at first, see ``segments``.
         cost_weight: Initial weight of the preference for faster devices, with ``devices``.
         greedy_first: Whether the first of several placements of a rollout is the prediction.
-        use_sde: See ``UnitPolicy``.
-        optimizer_class: See ``UnitPolicy``.
-        optimizer_kwargs: See ``UnitPolicy``.
+        kwargs: See ``UnitPolicy``.
 
     Raises:
-        ValueError: See ``UnitPolicy``; or unknown features.
+        UserError: See ``UnitPolicy``; or unknown features.
     """
 
     remaining: Tensor
 
     def __init__(
         self,
-        observation_space: spaces.Dict,
-        action_space: spaces.MultiDiscrete,
-        lr_schedule: Schedule,
-        graphs: GraphTable | None = None,
-        critic: bool = True,
+        *args: Any,
         features: Sequence[str] = PAPER_FEATURES,
         hidden: int = 256,
         decoder: int = 512,
@@ -75,9 +63,7 @@ class RNNPolicy(UnitPolicy, ActorCriticPolicy):
         coarse: bool = False,
         cost_weight: float = COST_WEIGHT,
         greedy_first: bool = False,
-        use_sde: bool = False,
-        optimizer_class: type[torch.optim.Optimizer] = torch.optim.Adam,
-        optimizer_kwargs: dict[str, Any] | None = None,
+        **kwargs: Any,
     ) -> None:
         self.features = features
         self.sizes = {
@@ -95,16 +81,7 @@ class RNNPolicy(UnitPolicy, ActorCriticPolicy):
         }
         self.sees_devices, self.keeps_room, self.coarse = devices, room, coarse
         self.cost_weight, self.greedy_first = cost_weight, greedy_first
-        super().__init__(
-            observation_space,
-            action_space,
-            lr_schedule,
-            graphs,
-            critic,
-            use_sde,
-            optimizer_class,
-            optimizer_kwargs,
-        )
+        super().__init__(*args, **kwargs)
 
     def build(self) -> None:
         """Make the networks."""
