@@ -156,6 +156,7 @@ def show_planted(options: argparse.Namespace) -> Table:
                 for of in ratios
             ]
             table.add_row(f"planted-{devices}x{slots}", str(devices * slots), *cells)
+            print(f"planted-{devices}x{slots}:", "; ".join(cells), file=sys.stderr, flush=True)
     return table
 
 

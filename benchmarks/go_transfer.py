@@ -1,0 +1,198 @@
+"""GO trained across problems, on families that it was not trained on.
+
+python benchmarks/go_transfer.py --trainings 3 --updates 100 --problems 6 --folder FOLDER
+
+Trains from several seeds, then places held-out test problems: at once (zero-shot), after a short
+fine-tuning, and by training from scratch at equal evaluations; beside the sequential placer of the
+package and searches. All placements are repaired. A second call goes on with what the folder holds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from time import process_time
+from typing import Any
+
+import numpy as np
+import torch
+from rich.console import Console
+from rich.table import Table
+from scipy import stats
+
+from agents.gdp.agent import make
+from agents.gdp.checkpoint import save_weights
+from agents.gdp.training import make_trainer
+from placement_gym.bench.run.agents import AgentSpec
+from placement_gym.bench.run.budget import BudgetedBackend, BudgetReached
+from placement_gym.entry_points import SimulatedEnv
+from placement_gym.graph.families.problems import HELD_OUT, SEEDS, make_problem
+from placement_gym.solvers.list_scheduling import heft
+
+Row = dict[str, Any]
+SEGMENTS = {"segment": 256, "memory": 256}
+PROBLEMS, EPISODES = 4, 8
+"""Of an update of the training, and placements of each."""
+SEARCHES = ("random-blocks", "hill-climb", "annealing", "multilevel", "sequential")
+NEAR = 1.01
+"""Latency, over the best known one, that counts as reached."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--folder", type=Path, required=True, help="of weights and rows")
+    parser.add_argument("--trainings", type=int, default=3, help="seeds (%(default)s)")
+    parser.add_argument("--updates", type=int, default=100, help="of a training (%(default)s)")
+    parser.add_argument("--problems", type=int, default=6, help="held out (%(default)s)")
+    parser.add_argument("--budget", type=int, default=100, help="evaluations (%(default)s)")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    options.folder.mkdir(parents=True, exist_ok=True)
+    files = [train(options.folder, seed, options.updates) for seed in range(options.trainings)]
+    path = options.folder / "rows.jsonl"
+    rows = [json.loads(line) for line in path.open()] if path.exists() else []
+    done = {(row["problem"], row["arm"], row["seed"]) for row in rows}
+    for problem in held_out_problems(options.problems):
+        for row in place(problem, files, options.budget, done):
+            rows.append(row)
+            with path.open("a") as file:
+                file.write(json.dumps(row) + "\n")
+    Console(width=120).print(tabulate(rows))
+
+
+def train(folder: Path, seed: int, updates: int) -> Path:
+    """Train on the split ``train``; returns the file of weights."""
+    path = folder / f"go-{updates}-{seed}.safetensors"
+    if path.exists():
+        return path
+    started = process_time()
+    trainer = make_trainer(seed, PROBLEMS, EPISODES, policy=SEGMENTS)
+    trainer.learn(updates * PROBLEMS * EPISODES)
+    spent = round(process_time() - started, 1)
+    policy: Any = trainer.policy
+    save_weights(policy.network, path, {"seed": seed, "updates": updates, "cpu_s": spent})
+    print(f"training {seed}: {spent} CPU s", flush=True)
+    return path
+
+
+def held_out_problems(n: int) -> list[int]:
+    """The first test problems of families that are not trained on."""
+    found: list[int] = []
+    for seed in SEEDS["test"]:
+        if make_problem(seed).family in HELD_OUT:
+            found.append(seed)
+        if len(found) == n:
+            break
+    return found
+
+
+def place(problem: int, files: list[Path], budget: int, done: set[Any]) -> Iterator[Row]:
+    """Rows of all arms on a problem that are not done yet."""
+    arms: list[tuple[str, int, Callable[[Any], Any]]] = [
+        (name, 0, lambda env, name=name: learn(AgentSpec(name).make(env, 0), budget))
+        for name in SEARCHES
+    ]
+    arms.append(("heft", 0, lambda env: env.evaluate(heft(env.problem, env.cost_table()))))
+    for seed, file in enumerate(files):
+        arms += [
+            ("go, zero-shot", seed, lambda env, s=seed, f=file: answer(env, s, f)),
+            ("go, fine-tuned", seed, lambda env, s=seed, f=file: tune(env, s, f, budget)),
+            ("go, from scratch", seed, lambda env, s=seed: tune(env, s, None, budget)),
+        ]
+    sampled = make_problem(problem)
+    for arm, seed, run in arms:
+        if (problem, arm, seed) in done:
+            continue
+        env = SimulatedEnv(**sampled.env_kwargs(), observe_graph=False, repair=True)
+        env.backend = counted = BudgetedBackend(env.backend, budget)
+        started = process_time()
+        run(env)
+        reached = [(n, env.reference.reference_ms / speedup) for n, _, speedup in counted.curve]
+        yield {
+            "problem": problem,
+            "family": sampled.family,
+            "units": env.problem.n_units,
+            "arm": arm,
+            "seed": seed,
+            "evaluations": counted.evaluations,
+            "curve": reached,
+            "cpu_s": round(process_time() - started, 2),
+        }
+
+
+def learn(agent: Any, budget: int) -> None:
+    """Search until the budget is spent."""
+    try:
+        agent.learn(budget)
+    except BudgetReached:
+        return
+
+
+def answer(env: SimulatedEnv, seed: int, file: Path) -> None:
+    """Evaluate the most likely placement."""
+    agent = make(env, seed, weights=file, policy=SEGMENTS)
+    placement, _ = agent.predict(env.reset()[0], deterministic=True)
+    env.evaluate(np.asarray(placement))
+
+
+def tune(env: SimulatedEnv, seed: int, file: Path | None, budget: int) -> None:
+    """Learn on the problem, from the weights of a file or from scratch."""
+    learn(make(env, seed, weights=file, policy=SEGMENTS), budget)
+
+
+def tabulate(rows: list[Row]) -> Table:
+    """Score over the best latency of the table, and how soon it is nearly reached."""
+    best = {row["problem"]: min_ms(rows, row["problem"]) for row in rows}
+    seeds = {arm: {r["seed"] for r in rows if r["arm"] == arm} for arm in arms_of(rows)}
+    table = Table("arm", "first", "score", "within 1 %", "evaluations to it", "CPU s")
+    for arm, of_arm in seeds.items():
+        mine = [row for row in rows if row["arm"] == arm and row["curve"]]
+        scores = [
+            float(np.mean([best[r["problem"]] / r["curve"][-1][1] for r in mine if r["seed"] == s]))
+            for s in sorted(of_arm)
+        ]
+        first = np.mean([best[row["problem"]] / row["curve"][0][1] for row in mine])
+        near = [n for n in (soon(row, best[row["problem"]]) for row in mine) if n is not None]
+        table.add_row(
+            arm,
+            f"{first:.3f}",
+            describe(scores),
+            f"{len(near)}/{len(mine)}",
+            f"{np.median(near):.0f}" if near else "",
+            f"{np.mean([row['cpu_s'] for row in mine]):.1f}",
+        )
+    return table
+
+
+def arms_of(rows: list[Row]) -> list[str]:
+    """Names of arms in their order."""
+    return list(dict.fromkeys(row["arm"] for row in rows))
+
+
+def min_ms(rows: list[Row], problem: int) -> float:
+    """The lowest latency of any arm on a problem."""
+    of_problem = [row for row in rows if row["problem"] == problem and row["curve"]]
+    return float(min(row["curve"][-1][1] for row in of_problem))
+
+
+def soon(row: Row, best_ms: float) -> int | None:
+    """Evaluations until the latency is near the best one; None if it never is."""
+    near = (int(n) for n, latency_ms in row["curve"] if latency_ms <= NEAR * best_ms)
+    return next(near, None)
+
+
+def describe(values: list[float]) -> str:
+    """Mean and half-width of its 95 % interval."""
+    n = len(values)
+    if n < 2:
+        return f"{np.mean(values):.3f}"
+    half = stats.t.ppf(0.975, n - 1) * np.std(values, ddof=1) / np.sqrt(n)
+    return f"{np.mean(values):.3f} +- {half:.3f}"
+
+
+if __name__ == "__main__":
+    main()
