@@ -3,7 +3,8 @@
     pip install playwright
     python benchmarks/view_page.py 1000 80000
 
-Numbers are medians over pages opened afresh. ``painted`` is the first frame with text, ``ready``
+Numbers are medians over pages opened afresh, by the clock: on an idle machine alone do they mean
+something. ``painted`` is the first frame with text, ``ready``
 the one with the graph; ``search`` is the time from a key to the list of matches and ``shown``
 until the frame after it.
 """

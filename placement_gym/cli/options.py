@@ -72,8 +72,8 @@ def add_granularity(command: Command, default: str = "fused") -> None:
         type=one_of(GRANULARITIES),
         default=default or None,
         metavar="|".join(GRANULARITIES),
-        help="what is placed as a whole: an operator, also an only child with its only parent, or "
-        f"what the CPU executes as one primitive (default: {default or 'colocated'})",
+        help="what is placed as a whole: op, each operator; colocated, chains of only children; "
+        f"fused, what the CPU executes as one primitive (default: {default or 'colocated'})",
     )
 
 

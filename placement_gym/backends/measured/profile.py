@@ -35,6 +35,9 @@ METHOD = 2
 """Changes with what a profile measures or how it is kept, so that older ones are not read."""
 MIN_TRANSFER_MS = 0.02
 """Least cost of a transfer in an inference: below it a solver trusts a lucky fit and cuts more."""
+LEAST_ALONE = 0.5
+"""Of what a device alone was measured to take, the least that the fit may make of it: where a model
+takes less than the least transfers of its placements, the fit would leave its work no time."""
 SPARE_MEASUREMENTS = 2
 """Measurements that a fit needs beyond the number of its unknowns."""
 DRAWN_FOR_EACH = 50
@@ -275,6 +278,9 @@ def fit_costs(
     lowest = np.zeros(design.shape[1])
     lowest[n_devices : n_devices + len(links)] = MIN_TRANSFER_MS * problem.units.graph.n_inferences
     relative = design / latency_ms[:, None]
+    for row in relative[np.count_nonzero(design[:, :n_devices], axis=1) == 1, :n_devices]:
+        device = int(row.argmax())
+        lowest[device] = max(lowest[device], LEAST_ALONE / row[device])
     solution = lsq_linear(relative, np.ones(len(pairs)), bounds=(lowest, np.inf)).x
     ends = np.cumsum([n_devices, len(links), len(links)])
     scale, fixed, per_mb, (submodel_ms,) = np.split(solution, ends)

@@ -121,6 +121,18 @@ def test_a_transfer_never_costs_less_than_its_floor() -> None:
     assert costs.link_ms[0, 1] == pytest.approx(profile.MIN_TRANSFER_MS)
 
 
+def test_a_model_that_takes_less_than_its_transfers_still_takes_time(
+    inception: tuple[Problem, np.ndarray],
+) -> None:
+    problem, true_ms = inception
+    operator_ms = true_ms * 1e-3
+    placements, found = follow_the_model(problem, operator_ms)
+    found = [replace(m, latency_ms=0.05) for m in found]
+    twin = SimulatedBackend(problem, profile.fit_costs(problem, operator_ms, placements, found))
+    for placement in placements[:2]:
+        assert twin.evaluate_ignoring_limits(placement).latency_ms > 0.024
+
+
 def test_too_few_measurements_are_no_profile() -> None:
     problem = build_simulated_problem("tiny", "cpu+dgpu").problem
     operator_ms = np.ones((len(problem.units.graph), 2))
