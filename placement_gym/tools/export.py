@@ -17,6 +17,7 @@ from placement_gym.graph.submodels import submodel_devices
 from placement_gym.models import load
 from placement_gym.models.loading import match_built_in
 from placement_gym.models.saving import save_model
+from placement_gym.models.scenario import is_stateful
 from placement_gym.models.shapes import Shapes
 from placement_gym.placement import Placement
 
@@ -35,6 +36,7 @@ def export_placement(
     model: Any = None,
     shapes: Shapes | None = None,
     split: str = "auto",
+    requests: int | None = None,
 ) -> list[Path]:
     """Write what a program without this package needs to run a model under a placement.
 
@@ -51,6 +53,8 @@ def export_placement(
             built-in model that it names.
         shapes: As for ``gym.make``.
         split: See ``placement_gym.compile_model``.
+        requests: Of a model without state, how many requests are to be in flight: ``run.py`` then
+            also has ``make_queue``, an ``ov.AsyncInferQueue`` of as many.
 
     Returns:
         The model, the script and the affinities.
@@ -72,7 +76,9 @@ def export_placement(
     names = name_devices(chosen, graph, partition)
     plain = {node: names[device] for node, device in affinities.items()}
     write_text(folder / AFFINITIES, json.dumps(plain, indent=1) + "\n")
-    write_text(folder / SCRIPT, write_script(chosen.model, sorted(set(names.values())), partition))
+    queued = None if is_stateful(loaded) else requests
+    script = write_script(chosen.model, sorted(set(names.values())), partition, queued)
+    write_text(folder / SCRIPT, script)
     return [folder / name for name in (MODEL, SCRIPT, AFFINITIES)]
 
 
@@ -119,12 +125,15 @@ def name_devices(placement: Placement, graph: OpGraph, partition: Partition) -> 
     return dict(zip(partition.targets, names, strict=True))
 
 
-def write_script(model: str, devices: Sequence[str], partition: Partition) -> str:
+def write_script(
+    model: str, devices: Sequence[str], partition: Partition, requests: int | None = None
+) -> str:
     """The source of a program that compiles the exported model by OpenVINO alone."""
     virtual = [name for name, spec in partition.devices.items() if spec.virtual]
     return SOURCE.format(
         about=quote(f"Compile {safe_name(model)} on {', '.join(devices)} as planned."),
         register=REGISTER.format(virtual=virtual) if virtual else "",
+        queue=QUEUE.format(requests=requests) if requests else "",
         key=KEY,
         target=quote(partition.target),
         properties=indent(pformat(collect_properties(partition), sort_dicts=False), "        "),
@@ -139,6 +148,12 @@ def quote(text: str) -> str:
 REGISTER = """    for name in {virtual}:
         if name not in core.available_devices:
             core.register_plugin("openvino_intel_cpu_plugin", name)
+"""
+
+QUEUE = """
+
+def make_queue(core: ov.Core, requests: int = {requests}):
+    return ov.AsyncInferQueue(compile_model(core), requests)
 """
 
 SOURCE = """{about}
@@ -157,7 +172,7 @@ def compile_model(core: ov.Core, path: Path = Path(__file__).with_name("model.xm
 {properties}
     )
     return core.compile_model(model, {target}, settings)
-
+{queue}
 
 if __name__ == "__main__":
     compiled = compile_model(ov.Core())

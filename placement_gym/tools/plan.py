@@ -179,7 +179,8 @@ def plan(
                 Placement.of(problem, one).save(file, follow=False)
     if export is not None:
         if winner is chosen:
-            export_placement(placement, export, model, shapes)
+            requests = measured[label].requests
+            export_placement(placement, export, model, shapes, requests=requests)
         else:
             prefill, decode = (Placement.of(problem, one) for one in winner.assignment)
             export_phases(prefill, decode, export, model, shapes)

@@ -90,6 +90,34 @@ def test_a_decoder_computes_the_same_step_by_step(model: str, tmp_path: Path) ->
     assert error < 1e-5
 
 
+QUEUE_PROGRAM = """
+import sys
+sys.path.insert(0, "{folder}")
+import numpy as np, openvino as ov, run
+queue = run.make_queue(ov.Core())
+assert len(queue) == 3
+inputs, outputs = np.load("{folder}/inputs.npz"), {{}}
+def keep(request, turn):
+    for port, tensor in enumerate(request.output_tensors):
+        outputs[f"{{turn}}-{{port}}"] = tensor.data.copy()
+queue.set_callback(keep)
+for turn in range(6):
+    queue.start_async({{0: inputs["0-0"]}}, turn)
+queue.wait_all()
+for name, array in outputs.items():
+    assert np.array_equal(array, outputs["0-" + name.split("-")[1]])
+np.savez("{folder}/outputs.npz", **outputs)
+print(len(outputs))
+"""
+
+
+def test_a_placement_for_throughput_has_a_queue_of_requests(tmp_path: Path) -> None:
+    export_placement(thirds("tiny"), tmp_path, requests=3)
+    n_outputs, error = run_alone(tmp_path, load("tiny"), "", QUEUE_PROGRAM)
+    assert n_outputs == 6
+    assert error < 1e-5
+
+
 PHASES_PROGRAM = """
 import sys
 sys.path.insert(0, "{folder}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 from fakes import FakeBackend, diamond_problem
+from foreign_models import make_decoder
 
 from placement_gym.backends.protocol import Measurement
-from placement_gym.cli.main import main
 from placement_gym.costs.analytic import analytic
 from placement_gym.devices import DeviceSpec
 from placement_gym.errors import UserError
@@ -24,6 +23,7 @@ from placement_gym.problem import Problem
 from placement_gym.tools import phases
 from placement_gym.tools.candidates import Candidate
 from placement_gym.tools.phases import Phased, check_phases, choose_pair, describe_phases
+from placement_gym.tools.plan import plan
 from placement_gym.tools.plan_rows import choose, make_rows
 
 ALONE, SPLIT = np.array([1, 1, 1, 1]), np.array([0, 1, 1, 1])
@@ -152,19 +152,15 @@ def test_a_profile_is_divided_into_the_prompt_and_its_tokens(
 
 @pytest.mark.slow
 def test_a_plan_of_two_phases_is_two_placements_and_a_script(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def split(problem: Problem, candidates: Any, measured: Any) -> tuple[Candidate, Candidate]:
         return candidates[0], candidates[1]
 
     monkeypatch.setattr(phases, "choose_pair", split)
     monkeypatch.setattr(phases, "compare", lambda *_: "yes")
-    words = ["plan", "--model", "gpt", "--devices", "cpu-testbed", "--scenario", "chat-4-2",
-             "--phases", "--out", str(tmp_path),
-             "--export", str(tmp_path / "deployed")]  # fmt: skip
-    assert main(words) == 0
-    assert "to hand the state over" in " ".join(capsys.readouterr().out.split())
-    document = json.loads((tmp_path / "plan-gpt-report.json").read_text())
+    document = plan(make_decoder(), "cpu-testbed", "op", tmp_path, 1.0, quiet=True, phases=True,
+                    scenario="chat-4-2", export=tmp_path / "deployed")  # fmt: skip
     assert document["plan"] == "phases"
     row = next(row for row in document["rows"] if row["label"] == "phases")
     assert row["handover_ms"] > 0.0
