@@ -7,6 +7,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
+from agents.search.moves import Moves
 from agents.search.search import UNFIT
 from agents.search.starts import propose_heuristics
 from agents.sequential.correction import Correction
@@ -14,6 +15,9 @@ from agents.sequential.network import Network
 from agents.sequential.refined import Refined
 from agents.sequential.schedule import Schedule
 from placement_gym.arrays import FloatArray, IntArray
+
+SCREEN = 10
+"""Moves of the fastest placement for each that is evaluated, as annealing has them."""
 
 
 class Corrected(Refined):
@@ -23,7 +27,8 @@ class Corrected(Refined):
     heuristics propose are measured after the network's placement: some are fast though the profile
     does not say so, and they tell most of what is wrong. Drawing from what is then believed of the
     costs tries what may be fast and is not known yet (Thompson sampling), so that the search does
-    not end where the profile has its optimum.
+    not end where the profile has its optimum. Half of the rest are moves of the fastest placement,
+    which evaluations alone judge.
 
     Args:
         env: The environment that evaluates placements; its devices take turns.
@@ -39,6 +44,7 @@ class Corrected(Refined):
         super().__init__(env, seed, network, **kwargs)
         schedule = Schedule.of(self.problem, self.base.cost_table(), self.base.backend)
         self.correction = Correction(self.problem, schedule, self.rng)
+        self.local_moves = Moves(self.base, self.rng, SCREEN)
 
     def evaluate(self, assignments: IntArray) -> tuple[IntArray, FloatArray]:
         """Evaluate (k, n_units) placements, and learn from those that are feasible."""
@@ -48,7 +54,7 @@ class Corrected(Refined):
         return evaluated, speedups
 
     def propose(self, k: int) -> tuple[IntArray, FloatArray]:
-        """The network's placement, those of heuristics, then ends of chains under a drawn model."""
+        """The network's placement and those of heuristics, then ends of chains and local moves."""
         if not self.tried:
             starts = self.repair(propose_heuristics(self.base))
             proposed = np.concatenate([self.assignment[None], starts])[:k]
@@ -56,4 +62,7 @@ class Corrected(Refined):
         if self.chains is None:
             self.chains = self.start_chains()
         self.chains.follow_model(self.correction.draw(), self.parents)
-        return super().propose(k)
+        ends, _ = super().propose(k)
+        moved = self.repair(self.local_moves.propose(self.assignment, len(ends)))
+        mixed = self.rng.permutation(np.concatenate([ends, moved]))[:k]
+        return mixed, np.zeros(len(mixed))
