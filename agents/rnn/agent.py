@@ -90,9 +90,8 @@ def make(
         start: What is evaluated first, see ``agents.search.starts.propose_starts``; None takes
             the preset's.
         hierarchical: Whether units are grouped first.
-        weights: What the policy begins with: ``"inception-hsdag-paper"``, or of the hierarchical
-            placer ``"inception-hsdag-paper-hdp"``, trained on that problem with the default
-            preset, or a file of ``agents.common.weights.save_weights``; None is random.
+        weights: What the policy begins with: a file of ``agents.common.weights.save_weights``;
+            None is random. None comes with the package: they take two megabytes.
         settings: Arguments of ``REINFORCE`` that override the preset.
 
     Raises:

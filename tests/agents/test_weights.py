@@ -14,9 +14,9 @@ from agents.common.weights import save_weights, shipped_names
 from placement_gym import play_episode
 from placement_gym.errors import UserError
 
-SHIPPED = {"hsdag": 1.19, "placeto": 1.12}
+SHIPPED = {"hsdag": 1.19, "placeto": 1.12, "post": 1.19}
 """Agents with weights, and the least speed-up over the best single device on their problem."""
-PRESETS = {"hsdag": "search", "placeto": "paper"}
+PRESETS = {"hsdag": "search", "placeto": "paper", "post": "default"}
 """What the weights were trained with."""
 NAME = "inception-hsdag-paper"
 
@@ -29,7 +29,7 @@ def weights_of(model: Any) -> torch.Tensor:
     return torch.cat([tensor.flatten() for tensor in model.policy.state_dict().values()])
 
 
-@pytest.mark.parametrize("name", SHIPPED)
+@pytest.mark.parametrize("name", ["hsdag", "placeto"])
 def test_shipped_weights_are_loaded_by_name_for_any_graph(name: str) -> None:
     env = toy()
     preset = PRESETS[name]
@@ -43,15 +43,20 @@ def test_shipped_weights_are_loaded_by_name_for_any_graph(name: str) -> None:
 
 def test_weights_are_saved_and_loaded_from_a_file(tmp_path: Path) -> None:
     env, file = toy(), tmp_path / "mine.safetensors"
-    model = agents.make("placeto", env, 3)
-    save_weights(model, file, {"evaluations": 0})
-    assert torch.equal(weights_of(agents.make("placeto", env, weights=file)), weights_of(model))
+    for name in ("placeto", "post", "rnn", "hdp"):
+        model = agents.make(name, env, 3)
+        save_weights(model, file, {"evaluations": 0})
+        assert torch.equal(weights_of(agents.make(name, env, weights=file)), weights_of(model))
 
 
 def test_wrong_weights_are_refused_with_the_remedy(tmp_path: Path) -> None:
     env, file = toy(), tmp_path / "mine.safetensors"
     with pytest.raises(UserError, match="did you mean 'inception-hsdag-paper'"):
         agents.make("placeto", env, weights="inception-hsdag")
+    with pytest.raises(UserError, match="has no weights of this policy"):
+        agents.make("post", env, weights="inception-hsdag-paper")
+    with pytest.raises(UserError, match="weights that are not a file"):
+        agents.make("rnn", env, weights="inception")
     save_weights(agents.make("placeto", env), file, {})
     with pytest.raises(UserError, match=r"mine\.safetensors has no weights of this policy"):
         agents.make("hsdag", env, weights=file)

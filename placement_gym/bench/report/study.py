@@ -204,13 +204,13 @@ def describe_provenance(row: Json) -> str:
 
 
 def note_other_versions(rows: Sequence[Json]) -> list[str]:
-    """A sentence where another version of this package made rows: agents are not today's then."""
+    """A sentence where rows carry another version of this package: agents may not be today's."""
     made_by = sorted({row["versions"].get("placement-gym", VERSION) for row in rows} - {VERSION})
     if not made_by:
         return []
     return [
-        f"Agents are those of version {' and '.join(made_by)} of this package; options that a row "
-        f"does not name may have other defaults in {VERSION}."
+        f"Rows carry version {' and '.join(made_by)} of this package; options that they do not "
+        f"name may have other defaults in {VERSION}."
     ]
 
 
