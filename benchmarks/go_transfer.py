@@ -22,8 +22,8 @@ from rich.console import Console
 from rich.table import Table
 from scipy import stats
 
+from agents.common.weights import save_weights
 from agents.gdp.agent import make
-from agents.gdp.checkpoint import save_weights
 from agents.gdp.training import make_trainer
 from placement_gym.bench.run.agents import AgentSpec
 from placement_gym.bench.run.budget import BudgetedBackend, BudgetReached
@@ -73,8 +73,7 @@ def train(folder: Path, seed: int, updates: int) -> Path:
     trainer = make_trainer(seed, PROBLEMS, EPISODES, policy=SEGMENTS)
     trainer.learn(updates * PROBLEMS * EPISODES)
     spent = round(process_time() - started, 1)
-    policy: Any = trainer.policy
-    save_weights(policy.network, path, {"seed": seed, "updates": updates, "cpu_s": spent})
+    save_weights(trainer, path, {"seed": seed, "updates": updates, "cpu_s": spent})
     print(f"training {seed}: {spent} CPU s", flush=True)
     return path
 
