@@ -8,6 +8,8 @@ from torch import Tensor, nn
 from agents.common.graphs import MIN_COST, GraphBatch
 
 UNIT_COLUMNS, PAIR_COLUMNS, DEVICE_COLUMNS = 2, 4, 7
+MAX_EQUAL = 16
+"""Equal devices that are told apart."""
 LARGEST = 4.0
 """Of shares that grow without a bound."""
 
@@ -49,8 +51,17 @@ def describe_each_device(graphs: GraphBatch) -> Tensor:
     return torch.cat([known.devices, links], dim=2).clamp(max=100.0).log1p()
 
 
+def rank_among_equals(devices: Tensor) -> Tensor:
+    """(G, D) how many devices before each have the same of (G, D, F) columns."""
+    same = (devices[:, :, None] == devices[:, None]).all(dim=3)
+    return same.tril(diagonal=-1).sum(dim=2).clamp(max=MAX_EQUAL - 1)
+
+
 class DeviceHead(nn.Module):
-    """Scores pairs of unit and device, whatever the number and the order of devices.
+    """Scores pairs of unit and device, whatever the number and the order of different devices.
+
+    Equal ones are told apart by their rank among each other: units could not gather on one of them
+    if all had the same logit.
 
     Args:
         width: Width of embeddings.
@@ -62,11 +73,13 @@ class DeviceHead(nn.Module):
         self.of_unit = nn.Linear(width, hidden)
         self.of_device = nn.Linear(DEVICE_COLUMNS, hidden)
         self.of_pair = nn.Linear(PAIR_COLUMNS, hidden)
+        self.of_rank = nn.Embedding(MAX_EQUAL, hidden)
         self.score = nn.Linear(hidden, 1)
 
     def forward(self, h: Tensor, graphs: GraphBatch) -> Tensor:
         """(n, D) logits from (n, width) embeddings."""
-        device = self.of_device(describe_each_device(graphs))[graphs.batch]
+        each = describe_each_device(graphs)
+        device = (self.of_device(each) + self.of_rank(rank_among_equals(each)))[graphs.batch]
         pair = self.of_pair(describe_pairs(graphs))
         logits: Tensor = self.score((self.of_unit(h)[:, None] + device + pair).relu())
         return logits[..., 0]

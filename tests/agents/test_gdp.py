@@ -70,13 +70,13 @@ def test_gradients_stay_in_a_segment_and_are_the_same_if_it_is_computed_again() 
 
 
 def table(**kwargs: Any) -> tuple[TensorDict, Any]:
-    env = simulated(devices="cpu+2dgpu", **kwargs)
+    env = simulated(**{"devices": "cpu+2dgpu", **kwargs})
     known = env.graph_table(devices=True)
     return {"graph_id": torch.tensor([[next(iter(known))]])}, known
 
 
-def test_logits_follow_their_devices() -> None:
-    seen, known = table()
+def test_logits_follow_different_devices() -> None:
+    seen, known = table(devices="CPU,GPU,NPU")
     graphs, _ = Graphs(known).batch(seen)
     order = torch.tensor([2, 0, 1])
     tables = graphs.device_tables
@@ -90,6 +90,14 @@ def test_logits_follow_their_devices() -> None:
     expected = head(h, graphs)[:, order]
     torch.testing.assert_close(head(h, replace(graphs, tables=turned)), expected)
     assert not torch.allclose(head(h, graphs), expected)
+
+
+def test_equal_devices_are_told_apart() -> None:
+    seen, known = table()
+    graphs, _ = Graphs(known).batch(seen)
+    head, h = DeviceHead(16, 8), torch.randn(len(graphs.x), 16)
+    _, second, third = head(h, graphs).T
+    assert ((second - third).std() > 0.01).item()
 
 
 def test_a_policy_that_does_not_know_the_devices_says_what_to_do() -> None:
