@@ -137,7 +137,7 @@ def test_finalists_are_measured_in_a_process_of_their_own(shared: IsolatedBacken
 def test_a_process_that_cannot_start_just_now_is_tried_again_and_blames_no_placement(
     shared: IsolatedBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(*_: Any) -> None:
+    def refuse(*_: Any, **options: Any) -> None:
         raise ChildNotStartedError("it cannot start: Resource temporarily unavailable")
 
     pauses: list[float] = []
