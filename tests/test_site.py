@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
+import numpy as np
 import pytest
 
 import placement_gym
@@ -62,7 +63,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for suffix in (".xml", ".bin"):
         shutil.copy(SAVED / f"small{suffix}", tmp_path / f"my_model{suffix}")
     (tmp_path / "results").mkdir()
-    shutil.copy(SAVED / "small-placement.json", tmp_path / "results" / "plan-my_model.json")
+    for name in ("plan-my_model.json", "plan-my_model-throughput.json"):
+        shutil.copy(SAVED / "small-placement.json", tmp_path / "results" / name)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -86,7 +88,10 @@ def save_files(page: str, folder: Path) -> None:
 )
 def test_the_code_of_a_page_prints_what_the_page_says(page: str, folder: Path) -> None:
     save_files(page, folder)
-    namespace: dict[str, Any] = {}
+    if any("from transformers import" in code for _, code in blocks(page)):
+        pytest.importorskip("transformers")
+    images = list(np.zeros((3, 1, 3, 16, 16), dtype=np.float32))
+    namespace: dict[str, Any] = {"images": images}
     printed = ""
     for number, (language, code) in enumerate(blocks(page)):
         if language == "text":
