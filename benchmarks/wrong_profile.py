@@ -23,7 +23,7 @@ from rich.console import Console
 from rich.table import Table
 from scipy.stats import sem
 
-from placement_gym.backends.wrapper import BackendWrapper
+from placement_gym.backends.profiled import ProfiledBackend
 from placement_gym.bench.run.agents import AgentSpec
 from placement_gym.costs.table import CostTable
 from placement_gym.entry_points import SimulatedEnv
@@ -61,20 +61,8 @@ class Profiled:
 
     def make_env(self) -> DevicePlacementEnv:
         """An environment that repairs placements and does not know the true costs."""
-        backend = Believed(self.true.backend, self.profile)
+        backend = ProfiledBackend(self.true.backend, self.profile)
         return DevicePlacementEnv(backend, observe_graph=False, repair=True)
-
-
-class Believed(BackendWrapper):
-    """Evaluates truly, and tells another cost table."""
-
-    def __init__(self, inner: Any, profile: CostTable) -> None:
-        super().__init__(inner)
-        self.profile = profile
-
-    def cost_table(self) -> CostTable:
-        """The table that is believed."""
-        return self.profile
 
 
 def main() -> None:

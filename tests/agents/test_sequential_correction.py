@@ -16,8 +16,8 @@ from agents.sequential.correction import Correction, Doubt
 from agents.sequential.schedule import LOAD, SERIAL, Schedule, choose_kind, estimate_all
 from placement_gym.arrays import FloatArray, IntArray
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
+from placement_gym.backends.profiled import ProfiledBackend
 from placement_gym.backends.simulated.backend import SimulatedBackend
-from placement_gym.backends.wrapper import BackendWrapper
 from placement_gym.costs.semantics import Semantics
 from placement_gym.costs.table import CostTable
 from placement_gym.env import DevicePlacementEnv
@@ -27,23 +27,12 @@ IN_TURN = Semantics("serial")
 SEEDS = range(4)
 
 
-class Profiled(BackendWrapper):
-    """A backend that is known by a wrong cost table."""
-
-    def __init__(self, inner: SimulatedBackend, profile: CostTable) -> None:
-        super().__init__(inner)
-        self.profile = profile
-
-    def cost_table(self) -> CostTable:
-        return self.profile
-
-
 def make_env(seed: int, off: FloatArray | float = 1.0) -> DevicePlacementEnv:
     """A drawn problem; its profile's times on each device are ``off`` times the true ones."""
     problem, costs = drawn_problem(seed)
     backend = SimulatedBackend(problem, costs, IN_TURN)
     factors = np.broadcast_to(off, len(problem.devices))
-    return DevicePlacementEnv(Profiled(backend, costs.scaled(factors)), observe_graph=False)
+    return DevicePlacementEnv(ProfiledBackend(backend, costs.scaled(factors)), observe_graph=False)
 
 
 def make_schedule(env: DevicePlacementEnv) -> Schedule:
@@ -145,7 +134,7 @@ def test_simulated_environments_are_not_corrected_unless_asked() -> None:
 
 @pytest.mark.parametrize(("objective", "kind"), [("latency", SERIAL), ("throughput", LOAD)])
 def test_the_model_of_what_is_measured_follows_the_objective(objective: str, kind: int) -> None:
-    backend = Profiled(make_env(0).backend, make_env(0).cost_table())
+    backend = ProfiledBackend(make_env(0).backend, make_env(0).cost_table())
     del backend.inner
     backend.protocol = TimingProtocol(objective=objective)  # type: ignore[attr-defined]
     assert choose_kind(backend) == (kind, False)
