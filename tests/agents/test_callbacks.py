@@ -110,6 +110,7 @@ def test_at_the_end_of_an_episode_the_best_is_its_last_placement() -> None:
     np.testing.assert_array_equal(best.best.assignment, last["placement"])
 
 
+@pytest.mark.slow
 def test_a_resumed_training_equals_an_uninterrupted_one(tmp_path: Path) -> None:
     def train(path: Path, *stops: int) -> tuple[torch.Tensor, Any]:
         for total in stops:

@@ -183,6 +183,7 @@ def test_published_rows_that_are_replaced_are_not_used(tmp_path: Path) -> None:
         ]
 
 
+@pytest.mark.slow
 def test_another_comparison_in_the_same_folder_says_what_it_replaces(tmp_path: Path) -> None:
     compare(tmp_path, ["random"])
     other = compare(tmp_path, ["random"], devices="cpu+igpu")
@@ -327,6 +328,7 @@ def plain_cnn(tmp_path: Path) -> str:
     return str(tmp_path / "chain.xml")
 
 
+@pytest.mark.slow
 def test_a_chain_is_compared_in_finer_units_and_that_is_said(
     plain_cnn: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

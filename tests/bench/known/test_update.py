@@ -111,6 +111,7 @@ def test_a_model_that_only_this_machine_has_is_refused(
     assert not list(values.iterdir())
 
 
+@pytest.mark.slow
 def test_what_has_been_scored_elsewhere_is_a_candidate_there(values: Path, tmp_path: Path) -> None:
     scored = study(models=["tiny"], agents=["heft"], seeds=1, score_on={"schedule": "placeto"})
     (row,) = run_study(scored, tmp_path / "ran", "serial", quiet=True)
