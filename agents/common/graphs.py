@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -59,6 +60,38 @@ class Edges(NamedTuple):
         source, target = ends
         out, into = degree(source, n) + 1.0, degree(target, n) + 1.0
         return cls(ends, (out[source] * into[target]).rsqrt())
+
+
+@dataclass(frozen=True, eq=False)
+class Neighbours:
+    """Producers and consumers of all nodes: those of node i are ``nodes[ptr[i]:ptr[i + 1]]``.
+
+    Attributes:
+        nodes: (2 e,).
+        ptr: (n + 1,).
+    """
+
+    nodes: Tensor
+    ptr: Tensor
+
+    @classmethod
+    def of(cls, ends: Tensor, n: int) -> Neighbours:
+        """The neighbours of n nodes along (2, e) edges."""
+        near, node = torch.cat([ends, ends.flip(0)], dim=1)
+        order = node.argsort(stable=True)
+        counts = torch.bincount(node, minlength=n)
+        return cls(near[order], torch.cat([counts.new_zeros(1), counts.cumsum(0)]))
+
+    @cached_property
+    def matrix(self) -> Tensor:
+        """(n, n) ones where nodes are neighbours, sparse by rows."""
+        n = len(self.ptr) - 1
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")
+            ones = torch.ones(len(self.nodes), device=self.nodes.device)
+            return torch.sparse_csr_tensor(
+                self.ptr, self.nodes, ones, (n, n), check_invariants=True
+            )
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,6 +183,12 @@ class GraphBatch:
         padded[self.node_mask] = self.action_mask
         return padded
 
+    @property
+    def sizes(self) -> list[int]:
+        """Number of nodes of each graph."""
+        sizes: list[int] = self.ptr.diff().tolist()
+        return sizes
+
     def nodes_of(self, graph: int) -> slice:
         """The range of one graph's nodes."""
         return slice(int(self.ptr[graph]), int(self.ptr[graph + 1]))
@@ -162,6 +201,11 @@ class GraphBatch:
     def pad(self, values: Tensor) -> Tensor:
         """(G, N, F) from (n, F) values of the nodes, zero for padding."""
         return to_dense_batch(values, self.batch, 0.0, self.node_mask.shape[1])[0]
+
+    @cached_property
+    def neighbours(self) -> Neighbours:
+        """Of each node, whichever way the edge."""
+        return Neighbours.of(self.edge_index, len(self.x))
 
     @cached_property
     def along(self) -> Edges:

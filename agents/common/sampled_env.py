@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import gymnasium as gym
@@ -13,6 +14,7 @@ from placement_gym.entry_points import SimulatedEnv
 from placement_gym.env import DevicePlacementEnv
 from placement_gym.graph.families.device_sets import LARGEST_SET
 from placement_gym.graph.families.problems import (
+    DRAWN,
     MAX_EDGES,
     MAX_UNITS,
     SampledProblem,
@@ -39,6 +41,7 @@ class SampledProblemEnv(gym.Env[Observation, Any]):
     Args:
         split: ``"train"``, ``"validation"`` or ``"test"``.
         episodes: Episodes of a problem before the next one is drawn.
+        families: Of graphs that are drawn; see ``placement_gym.graph.families.names.FAMILIES``.
         env_kwargs: Further arguments of ``SimulatedEnv``, as ``penalty`` or ``repair``.
 
     Attributes:
@@ -48,9 +51,16 @@ class SampledProblemEnv(gym.Env[Observation, Any]):
 
     metadata = DevicePlacementEnv.metadata
 
-    def __init__(self, split: str = "train", episodes: int = 1, **env_kwargs: Any) -> None:
+    def __init__(
+        self,
+        split: str = "train",
+        episodes: int = 1,
+        families: Sequence[str] = DRAWN,
+        **env_kwargs: Any,
+    ) -> None:
         check_integer("episodes", episodes, 1)
-        self.split, self.episodes, self.env_kwargs = split, episodes, env_kwargs
+        self.split, self.episodes, self.families = split, episodes, families
+        self.env_kwargs = env_kwargs
         self.left = 0
         self.sampled, self.env = self.sample(np.random.default_rng(0))
         self.floor_ms = floor_ms(self.env)
@@ -60,7 +70,7 @@ class SampledProblemEnv(gym.Env[Observation, Any]):
 
     def sample(self, rng: np.random.Generator) -> tuple[SampledProblem, SimulatedEnv]:
         """Draw a problem and make its environment."""
-        sampled = sample_problem(rng, self.split)
+        sampled = sample_problem(rng, self.split, self.families)
         kwargs = {**sampled.env_kwargs(), **SIZES, "observe_devices": True, **self.env_kwargs}
         return sampled, SimulatedEnv(**kwargs)
 

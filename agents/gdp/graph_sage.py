@@ -5,6 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from agents.common.graphs import Neighbours
+
+SPARSE_ON = "cpu"
+"""Where PyTorch has maxima over the rows of a sparse matrix, twice as fast as over segments."""
+
 
 class GraphSAGE(nn.Module):
     """Embeds units: h_N(v) = max over neighbours u of sigmoid(W h_u + b), h_v = f(h_v, h_N(v)).
@@ -22,24 +27,23 @@ class GraphSAGE(nn.Module):
         self.merges = nn.ModuleList(nn.Linear(2 * hidden, hidden) for _ in range(layers))
         self.norms = nn.ModuleList(nn.LayerNorm(hidden) for _ in range(layers))
 
-    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+    def forward(self, x: Tensor, neighbours: Neighbours) -> Tensor:
         """(n, hidden) embeddings.
 
         Args:
             x: (n, width) features.
-            edge_index: (2, e) producers and consumers, which are neighbours of each other.
+            neighbours: Producers and consumers of each unit.
         """
         h = self.enter(x).relu()
         for message, merge, norm in zip(self.messages, self.merges, self.norms, strict=True):
-            largest = take_largest(message(h).sigmoid(), edge_index)
+            largest = take_largest(message(h).sigmoid(), neighbours)
             h = norm(h + merge(torch.cat([h, largest], dim=1)).relu())
         return h
 
 
-def take_largest(sent: Tensor, edge_index: Tensor) -> Tensor:
+def take_largest(sent: Tensor, neighbours: Neighbours) -> Tensor:
     """(n, hidden) maximum of the positive (n, hidden) messages of all neighbours, 0 without any."""
-    result = torch.zeros_like(sent)
-    for source, target in (edge_index, edge_index.flip(0)):
-        index = target[:, None].expand(-1, sent.shape[1])
-        result = result.scatter_reduce(0, index, sent[source], "amax")
-    return result
+    if sent.device.type == SPARSE_ON:
+        return torch.sparse.mm(neighbours.matrix, sent, "amax")
+    received = sent.index_select(0, neighbours.nodes)
+    return torch.segment_reduce(received, "max", offsets=neighbours.ptr, unsafe=True, initial=0.0)

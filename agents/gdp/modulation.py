@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from torch import Tensor, nn
+from torch.nn.functional import linear
 
 
 class Modulated(nn.Module):
@@ -21,5 +22,8 @@ class Modulated(nn.Module):
 
     def forward(self, x: Tensor, context: Tensor) -> Tensor:
         """(..., out) from (..., width) inputs and the (context,) embedding of their graph."""
-        changed: Tensor = self.dense(x * (1.0 + self.gate(context).tanh()))
-        return changed
+        return linear(x, *self.fold(context))
+
+    def fold(self, context: Tensor) -> tuple[Tensor, Tensor]:
+        """(out, width) weight and (out,) bias of the dense layer, the vector multiplied in."""
+        return self.dense.weight * (1.0 + self.gate(context).tanh()), self.dense.bias

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from stable_baselines3.common.policies import ActorCriticPolicy
@@ -30,12 +30,31 @@ OWN_FEATURES = tuple(name for name in FEATURES if name != "cost")
 CRITIC_HIDDEN = 128
 
 
+class Reading(NamedTuple):
+    """What the network has read of a batch of graphs.
+
+    Attributes:
+        ids: ``graph_id`` of each graph.
+        weights: Version of the weights.
+        h: (n, hidden) what logits are read from.
+        context: (G, hidden) embeddings of the graphs.
+    """
+
+    ids: tuple[int, ...]
+    weights: int
+    h: Tensor
+    context: Tensor
+
+
 class GOPolicy(UnitPolicy, ActorCriticPolicy):
     """Places all units at once, by one network for graphs of any size (Zhou et al. 2020, "GO").
 
     GraphSAGE embeds the units, segment-recurrent attention relates those that are near in
     topological order, and the mean of the embeddings modulates every dense layer of the attention.
     Where actions decide priority and fusion, too, ``Stages`` follow the placement.
+
+    What is read depends on graphs and weights alone, so that the first gradient step on a rollout
+    goes on from what the rollout has read.
 
     Args:
         args: See ``UnitPolicy``.
@@ -49,8 +68,8 @@ class GOPolicy(UnitPolicy, ActorCriticPolicy):
         heads: Heads of attention.
         segment: Units of a segment.
         memory: Units before a segment that it reads, at least one.
-        recompute: Whether the backward pass computes the activations of a segment again, so that
-            those of one segment are kept at a time. False is faster, and takes about 25 KB a unit.
+        recompute: Whether the backward pass computes activations of the attention again, so that
+            those of a few segments are kept at a time. False is faster, and takes more memory.
         kwargs: See ``UnitPolicy``.
 
     Raises:
@@ -58,6 +77,7 @@ class GOPolicy(UnitPolicy, ActorCriticPolicy):
     """
 
     joint = True
+    latest: Reading | None = None
 
     def __init__(
         self,
@@ -100,9 +120,8 @@ class GOPolicy(UnitPolicy, ActorCriticPolicy):
     def decide(self, observation: TensorDict, greedy: bool = False) -> Decision:
         """See ``UnitPolicy.decide``."""
         graphs, row = self.graphs.batch(observation)
-        h, context = self.network.embed(graphs)
+        *_, h, context = self.read(graphs)
         values = self.compute_values(context)[row]
-        h = self.network.relate(h, context, graphs)
         logits = graphs.pad(self.network.head(h, graphs))
         devices = UnitCategorical(logits, graphs.node_mask, None, graphs.allowed_slots, row)
         if self.network.stages is None:
@@ -110,6 +129,32 @@ class GOPolicy(UnitPolicy, ActorCriticPolicy):
         later = partial(self.network.stages, h, context, graphs)
         sizes = [count for count in self.parts.counts if count]
         return Decision(StagedDistribution(devices, later, sizes), values)
+
+    def forward(
+        self, obs: Any, deterministic: bool = False, action_masks: Any = None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """See ``UnitPolicy``; what is read is kept for the first step on the rollout."""
+        with torch.enable_grad():
+            self.latest = self.read(self.graphs.batch(obs)[0])
+        return super().forward(obs, deterministic, action_masks)
+
+    def read(self, graphs: GraphBatch) -> Reading:
+        """Read graphs, or take what was read of them with the same weights.
+
+        A backward pass frees the activations: where gradients are needed, it is taken once.
+        """
+        state = graphs.ids, sum(p._version for p in self.parameters())
+        found = self.latest
+        if torch.is_grad_enabled():
+            self.latest = None
+        if found is not None and found[:2] == state:
+            return found
+        h, context = self.network.embed(graphs)
+        return Reading(*state, self.network.relate(h, context, graphs), context)
+
+    def clear_caches(self) -> None:
+        """See ``UnitPolicy``."""
+        self.latest = None
 
     def predict_values(self, obs: Any) -> Tensor:
         """(B, 1) expected returns; the attention is not needed for them."""
@@ -170,14 +215,11 @@ class GONetwork(nn.Module):
         x = graphs.scaled[:, self.columns]
         if self.devices:
             x = torch.cat([x, describe_units(graphs)], dim=1)
-        h = self.encoder(x, graphs.edge_index)
-        context = torch.stack([h[graphs.nodes_of(g)].mean(dim=0) for g in range(len(graphs.ids))])
-        return h, context
+        h = self.encoder(x, graphs.neighbours)
+        means = [of_graph.mean(dim=0) for of_graph in torch.split(h, graphs.sizes)]
+        return h, torch.stack(means)
 
     def relate(self, h: Tensor, context: Tensor, graphs: GraphBatch) -> Tensor:
         """(n, hidden) what logits are read from, by attention over what ``embed`` returned."""
-        parts = [
-            self.attention(h[graphs.nodes_of(graph)], of_graph)
-            for graph, of_graph in enumerate(context)
-        ]
-        return torch.cat(parts)
+        of_graphs = zip(torch.split(h, graphs.sizes), context, strict=True)
+        return torch.cat([self.attention(units, of_graph) for units, of_graph in of_graphs])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -12,6 +12,7 @@ from agents.common.sampled_env import SampledProblemEnv
 from agents.gdp.policy import GOPolicy
 from agents.gdp.ppo import UnitPPO
 from placement_gym.arguments import check_integer
+from placement_gym.graph.families.problems import DRAWN
 
 SETTINGS: dict[str, Any] = {"learning_rate": 3e-4, "ent_coef": 0.003, "max_grad_norm": 1.0}
 """Arguments of ``UnitPPO``."""
@@ -22,6 +23,7 @@ def make_trainer(
     problems: int = 8,
     episodes: int = 8,
     policy: dict[str, Any] | None = None,
+    families: Sequence[str] = DRAWN,
     **settings: Any,
 ) -> UnitPPO:
     """Make PPO on problems of the split ``train``; ``learn`` then draws them.
@@ -35,6 +37,7 @@ def make_trainer(
         problems: Of an update.
         episodes: Placements of each, at least two.
         policy: Arguments of ``GOPolicy``.
+        families: Of generated graphs, see ``SampledProblemEnv``.
         settings: Arguments of ``UnitPPO`` that override ``SETTINGS``.
 
     Raises:
@@ -42,7 +45,7 @@ def make_trainer(
     """
     check_integer("episodes", episodes, 2)
     make: Callable[[], SampledProblemEnv] = partial(
-        SampledProblemEnv, "train", episodes, repair=True
+        SampledProblemEnv, "train", episodes, families, repair=True
     )
     return UnitPPO(
         GOPolicy,

@@ -16,7 +16,7 @@ from placement_gym.solvers.cuts import minimum_cut
 from placement_gym.solvers.highs import GAP
 from placement_gym.solvers.kinds import interchangeable_devices
 from placement_gym.solvers.linear import Linear
-from placement_gym.solvers.milp import add_placement, serial_program
+from placement_gym.solvers.milp import serial_program
 from placement_gym.solvers.minimize import minimize
 from placement_gym.solvers.programs import path_load
 from placement_gym.solvers.programs.grouped_load import grouped_load
@@ -138,13 +138,23 @@ def call_tasks(problem: Problem, costs: CostTable) -> Tasks:
 
 
 def load_ms(problem: Problem, costs: CostTable, time_limit_s: float = 60.0) -> float:
-    """The minimum of the maximum load if units could be divided, within memory limits."""
+    """The minimum of the maximum load if units could be divided, within memory limits.
+
+    Units of equal times, support and bytes are divided together.
+    """
     tasks = Tasks.of_units(problem.units, costs)
+    traits = np.column_stack([tasks.ms, problem.possible, problem.unit_bytes])
+    _, first, count = np.unique(traits, axis=0, return_index=True, return_counts=True)
+    ms, possible = tasks.ms[first], problem.possible[first]
+    sizes = problem.unit_bytes[first] / max(problem.unit_bytes.max(), 1.0)
+    limits = problem.limits_bytes / max(problem.unit_bytes.max(), 1.0)
+    limited, d = np.isfinite(limits), len(limits)
     program = Linear(about_ms=mean_load_ms(problem, tasks))
-    x = add_placement(program, problem, whole=False)
+    x = program.variables(*ms.shape, upper=count[:, None] * possible)
     largest = program.variables(1, cost=1.0, in_ms=True)
-    d = len(problem.devices)
-    program.require((x.T, tasks.ms.T), (np.repeat(largest, d), -1.0), rows=d)
+    program.require((x, 1.0), rows=len(first), low=count, high=count)
+    program.require((x.T[limited], sizes), rows=limited.sum(), high=limits[limited])
+    program.require((x.T, ms.T), (np.repeat(largest, d), -1.0), rows=d)
     return minimize(program, time_limit_s).bound
 
 

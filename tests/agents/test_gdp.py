@@ -12,7 +12,7 @@ import pytest
 import torch
 from learned import SIMULATED, simulated
 
-from agents.common.graphs import Graphs, TensorDict
+from agents.common.graphs import Graphs, Neighbours, TensorDict
 from agents.common.weights import save_weights
 from agents.gdp.agent import make
 from agents.gdp.graph_sage import take_largest
@@ -38,7 +38,8 @@ def segments(recompute: bool) -> Segments:
 def test_a_unit_gets_the_largest_message_of_its_neighbours() -> None:
     sent = torch.tensor([[0.1], [0.9], [0.5]])
     edges = torch.tensor([[0, 1], [2, 2]])
-    torch.testing.assert_close(take_largest(sent, edges), torch.tensor([[0.5], [0.5], [0.9]]))
+    largest = take_largest(sent, Neighbours.of(edges, 3))
+    torch.testing.assert_close(largest, torch.tensor([[0.5], [0.5], [0.9]]))
 
 
 def test_a_segment_reads_the_units_before_it_as_far_as_its_memory() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 from placement_gym.devices import DeviceSpec
 from placement_gym.errors import UserError, unknown_name
 from placement_gym.graph.families.device_sets import sample_devices
-from placement_gym.graph.families.names import MAX_SEED, build_family, name_graph
+from placement_gym.graph.families.names import FAMILIES, MAX_SEED, build_family, name_graph
 from placement_gym.graph.operators import OpGraph
 
 SEEDS: Mapping[str, range] = {
@@ -29,8 +29,8 @@ DRAWN = (
     "branching",
     "experts",
 )
-"""Families of sampled problems. Others can be named; with them every seed would mean another
-problem than before."""
+"""Families of sampled problems where no others are asked for: with more of them, every seed would
+mean another problem than before."""
 HELD_OUT = ("branching", "experts")
 """Families of the test split alone."""
 MIN_UNITS, MAX_UNITS, MAX_EDGES = 20, 400, 1000
@@ -70,30 +70,37 @@ class SampledProblem:
         return {"model": self.model, "devices": devices, "granularity": "op", **self.semantics}
 
 
-def sample_problem(rng: np.random.Generator, split: str = "train") -> SampledProblem:
+def sample_problem(
+    rng: np.random.Generator, split: str = "train", families: Sequence[str] = DRAWN
+) -> SampledProblem:
     """Draw a problem of a split; see ``make_problem``.
 
     Raises:
-        UserError: The split is unknown.
+        UserError: The split or a family is unknown, or no family may be drawn.
     """
     if split not in SEEDS:
         raise unknown_name("split", split, SEEDS)
-    return make_problem(int(rng.integers(SEEDS[split].start, SEEDS[split].stop)))
+    return make_problem(int(rng.integers(SEEDS[split].start, SEEDS[split].stop)), families)
 
 
-def make_problem(seed: int) -> SampledProblem:
+def make_problem(seed: int, families: Sequence[str] = DRAWN) -> SampledProblem:
     """Make the problem of a seed, the same on every call.
 
-    Graphs have 20 to 400 operators, each a unit. Problems of the test split are of any family,
-    the others of those that are not ``HELD_OUT``.
+    Graphs have 20 to 400 operators, each a unit. Problems of the test split are of any of the
+    families, the others of those that are not ``HELD_OUT``.
 
     Raises:
-        UserError: The seed is out of range.
+        UserError: The seed is out of range, a family is unknown, or none may be drawn.
     """
     split = split_of_seed(seed)
+    for name in families:
+        if name not in FAMILIES:
+            raise unknown_name("family", name, FAMILIES)
+    allowed = [name for name in families if split == "test" or name not in HELD_OUT]
+    if not allowed:
+        raise UserError(f"{HELD_OUT} are families of the test split alone: name others, too")
     rng = np.random.default_rng([seed])
-    families = [name for name in DRAWN if split == "test" or name not in HELD_OUT]
-    family = families[rng.integers(len(families))]
+    family = allowed[rng.integers(len(allowed))]
     graph = draw_graph(rng, family, seed)
     devices = sample_devices(rng, graph.weight_bytes.astype(np.float64))
     choice = rng.choice(len(SCHEDULES), p=[often for _, often in SCHEDULES])

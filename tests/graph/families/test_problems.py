@@ -163,3 +163,13 @@ def test_links_range_from_pcie_to_nvlink() -> None:
     bandwidths = [ROOFLINES[name].link_gbytes_per_s for name in ACCELERATORS]
     assert min(bandwidths) < 13.0
     assert max(bandwidths) > 300.0
+
+
+def test_other_families_are_drawn_where_they_are_asked_for() -> None:
+    families = ("translation", "dense", "experts")
+    drawn = {make_problem(seed, families).family for seed in range(20_000, 20_008)}
+    assert drawn == {"translation", "dense"}
+    assert make_problem(10_000, families[2:]).family == "experts"
+    for wrong in (("transaltion",), HELD_OUT):
+        with pytest.raises(UserError, match=r"translation|test split"):
+            make_problem(20_000, wrong)

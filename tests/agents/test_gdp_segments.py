@@ -1,0 +1,128 @@
+"""GO's attention: all segments of a layer at once equal one segment after another."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from learned import simulated
+from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention
+
+from agents.common.graphs import Neighbours
+from agents.gdp import graph_sage, segments
+from agents.gdp.agent import make
+from agents.gdp.graph_sage import take_largest
+from agents.gdp.segments import Attention, Segments
+
+SMALL = {"hidden": 16, "layers": 1, "rounds": 1, "segment": 4, "memory": 2}
+
+
+def apply_one_by_one(network: Segments, x: Tensor, context: Tensor) -> Tensor:
+    """As the paper describes it: each segment after the one before, layer after layer."""
+    memories = [x[..., :0, :] for _ in network.layers]
+    done = []
+    for part in torch.split(x, network.segment, dim=-2):
+        h = part
+        for number, layer in enumerate(network.layers):
+            assert isinstance(layer, Attention)
+            known = torch.cat([memories[number], h], dim=-2)
+            memories[number] = known.detach()[..., -network.memory :, :]
+            h = attend(layer, h, known[..., : -h.shape[-2], :], context)
+        done.append(h)
+    return torch.cat(done, dim=-2)
+
+
+def attend(layer: Attention, x: Tensor, memory: Tensor, context: Tensor) -> Tensor:
+    def dense(name: str, x: Tensor) -> Tensor:
+        modulated = getattr(layer, name)
+        result: Tensor = modulated.dense(x * (1.0 + modulated.gate(context).tanh()))
+        return result
+
+    key, value = dense("pair", torch.cat([memory, x], dim=-2)).chunk(2, dim=-1)
+    heads = [layer.split(one) for one in (dense("query", x), key, value)]
+    read = scaled_dot_product_attention(*heads).transpose(1, 2).reshape(x.shape)
+    x = layer.norms[0](x + dense("out", read))
+    normed: Tensor = layer.norms[1](x + dense("outer", dense("inner", x).relu()))
+    return normed
+
+
+@pytest.mark.parametrize(
+    ("shape", "segment", "memory"),
+    [((3,), 4, 4), ((16,), 4, 4), ((23,), 4, 4), ((23,), 4, 6), ((23,), 4, 1), ((2, 23), 3, 5)],
+)
+@pytest.mark.parametrize("recompute", [False, True])
+def test_segments_together_equal_one_after_another(
+    shape: tuple[int, ...],
+    segment: int,
+    memory: int,
+    recompute: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(segments, "TOGETHER", 2)
+    torch.manual_seed(0)
+    network = Segments(8, 2, 2, segment, memory, recompute).double()
+    x, context = torch.randn(*shape, 8).double(), torch.randn(8).double()
+    weight = torch.randn(*shape, 8).double()
+    found = [
+        differentiate(network, run, x, context, weight) for run in (network, one_by_one(network))
+    ]
+    torch.testing.assert_close(*found)
+
+
+def one_by_one(network: Segments) -> Any:
+    return lambda x, context: apply_one_by_one(network, x, context)
+
+
+def differentiate(
+    network: Segments, run: Any, x: Tensor, context: Tensor, weight: Tensor
+) -> list[Tensor]:
+    """What is computed, and the gradients of units, graph and weights."""
+    inputs = x.clone().requires_grad_(), context.clone().requires_grad_()
+    answer = run(*inputs)
+    wanted = [*inputs, *network.parameters()]
+    return [answer, *torch.autograd.grad((answer * weight).sum(), wanted)]
+
+
+@pytest.mark.parametrize("algorithm", ["ppo", "reinforce"])
+def test_the_first_step_goes_on_from_the_rollout(algorithm: str) -> None:
+    model: Any = make(simulated(), 0, algorithm=algorithm, policy=SMALL, n_epochs=2)
+    read: list[bool] = []
+    model.policy.network.encoder.register_forward_hook(
+        lambda *_: read.append(torch.is_grad_enabled())
+    )
+    model.learn(20)
+    assert read == [True, True]
+    anew: Any = make(simulated(), 0, algorithm=algorithm, policy=SMALL, n_epochs=2)
+    train = anew.train
+    anew.train = lambda: (anew.policy.clear_caches(), train())
+    anew.learn(20)
+    for name, value in model.policy.state_dict().items():
+        torch.testing.assert_close(value, anew.policy.state_dict()[name])
+
+
+def test_what_was_read_with_other_weights_is_not_used() -> None:
+    model: Any = make(simulated(), 0, policy=SMALL)
+    seen = model.policy.obs_to_tensor(model.env.reset())[0]
+    graphs, _ = model.policy.graphs.batch(seen)
+    with torch.no_grad():
+        model.policy(seen)
+        first = model.policy.read(graphs)
+        assert model.policy.read(graphs) is first
+        next(model.policy.network.encoder.parameters()).add_(1.0)
+        assert model.policy.read(graphs) is not first
+
+
+def test_the_largest_message_is_the_same_by_both_ways() -> None:
+    edges = torch.tensor([[0, 0, 1, 3, 2], [1, 2, 3, 4, 4]])
+    neighbours = Neighbours.of(edges, 6)
+    weight, found = torch.arange(18.0).reshape(6, 3), []
+    for device in ("cpu", "cuda"):
+        sent = torch.linspace(0.1, 0.9, 18).reshape(6, 3).requires_grad_()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(graph_sage, "SPARSE_ON", device)
+            largest = take_largest(sent, neighbours)
+        found.append([largest, *torch.autograd.grad((largest * weight).sum(), sent)])
+    torch.testing.assert_close(*found)
+    assert not found[0][0][5].any()
