@@ -33,12 +33,15 @@ PLACEMENTS = 20
 UPDATES = 100
 """Of a whole training."""
 TRAINED: dict[str, dict[str, Any]] = {
-    "gdp": {"n_epochs": 1},
-    "gdp, activations kept": {"n_epochs": 1, "policy": {"recompute": False}},
+    "gdp": {"preset": "search", "n_epochs": 1},
+    "gdp, activations kept": {"preset": "search", "n_epochs": 1, "policy": {"recompute": False}},
     "gdp, gcn": {"preset": "gcn", "n_epochs": 1},
 }
 """Options for 80,000 operators: one step on each rollout."""
-OPTIONS: dict[str, dict[str, Any]] = {"gdp, gcn": {"preset": "gcn"}}
+OPTIONS: dict[str, dict[str, Any]] = {
+    "gdp": {"preset": "search"},
+    "gdp, gcn": {"preset": "gcn"},
+}
 """Options for small graphs."""
 PLANTED = ("heft", "multilevel", "annealing", "gdp", "gdp, gcn")
 FOUND = 1.0 + 1e-9

@@ -51,6 +51,7 @@ class GOPolicy(UnitPolicy, ActorCriticPolicy):
         memory: Units before a segment that it reads, at least one.
         recompute: Whether the backward pass computes the activations of a segment again, so that
             those of one segment are kept at a time. False is faster, and takes about 25 KB a unit.
+        greedy_first: Whether the first of several placements of a rollout is the prediction.
         kwargs: See ``UnitPolicy``.
 
     Raises:
@@ -71,6 +72,7 @@ class GOPolicy(UnitPolicy, ActorCriticPolicy):
         segment: int = 512,
         memory: int = 512,
         recompute: bool = True,
+        greedy_first: bool = False,
         **kwargs: Any,
     ) -> None:
         for name, size in (("heads", heads), ("segment", segment), ("memory", memory)):
@@ -88,6 +90,7 @@ class GOPolicy(UnitPolicy, ActorCriticPolicy):
             "memory": memory,
             "recompute": recompute,
         }
+        self.greedy_first = greedy_first
         super().__init__(*args, **kwargs)
 
     def build(self) -> None:
@@ -126,7 +129,8 @@ class GOPolicy(UnitPolicy, ActorCriticPolicy):
         return values
 
     def _get_constructor_parameters(self) -> dict[str, Any]:
-        return super()._get_constructor_parameters() | self.options
+        own = {**self.options, "greedy_first": self.greedy_first}
+        return super()._get_constructor_parameters() | own
 
 
 class GONetwork(nn.Module):
