@@ -64,7 +64,7 @@ ABOUT: dict[str, About] = {
     "gdp": About(
         LEARNED,
         "GO: GraphSAGE and segments of attention for graphs of any size",
-        ("search", "paper", "gcn"),
+        ("default", "search", "paper", "gcn"),
     ),
     "sequential": About(
         LEARNED, "list scheduling with learned preferences, trained", ("trained", "none")

@@ -42,8 +42,8 @@ MARKS = (20, 200, 2_000)
 CHUNK, EVERY_S = 4, 60.0
 """Evaluations of a search between two looks at the clock, and CPU seconds between two rows."""
 TRAINED: dict[str, dict[str, Any]] = {
-    "gdp": {"n_epochs": 1, "policy": {"recompute": False}},
-    "gdp, recomputed": {"n_epochs": 1},
+    "gdp": {"preset": "search", "n_epochs": 1, "policy": {"recompute": False}},
+    "gdp, recomputed": {"preset": "search", "n_epochs": 1},
     "gdp, gcn": {"preset": "gcn", "n_epochs": 1},
 }
 """Options of the agent; one step on each rollout."""

@@ -135,14 +135,14 @@ def learn(agent: Any, budget: int) -> None:
 
 def answer(env: SimulatedEnv, seed: int, file: Path) -> None:
     """Evaluate the most likely placement."""
-    agent = make(env, seed, weights=file, policy=SEGMENTS)
+    agent = make(env, seed, "search", weights=file, policy=SEGMENTS)
     placement, _ = agent.predict(env.reset()[0], deterministic=True)
     env.evaluate(np.asarray(placement))
 
 
 def tune(env: SimulatedEnv, seed: int, file: Path | None, budget: int) -> None:
     """Learn on the problem, from the weights of a file or from scratch."""
-    learn(make(env, seed, weights=file, policy=SEGMENTS), budget)
+    learn(make(env, seed, "search", weights=file, policy=SEGMENTS), budget)
 
 
 def tabulate(rows: list[Row], near: float) -> Table:

@@ -34,8 +34,8 @@ PROBLEMS = {
 }
 """Granularity of each model."""
 AGENTS: dict[str, tuple[str, dict[str, Any]]] = {
-    "gdp": ("gdp", {}),
-    "gdp, REINFORCE": ("gdp", {"algorithm": "reinforce"}),
+    "gdp": ("gdp", {"preset": "search"}),
+    "gdp, REINFORCE": ("gdp", {"preset": "search", "algorithm": "reinforce"}),
     "annealing": ("annealing", {}),
     "annealing from random": ("annealing", {"start": "random"}),
 }

@@ -35,7 +35,7 @@ AGENTS: dict[str, tuple[str, dict[str, Any]]] = {
     "random-blocks": ("random-blocks", {}),
     "sequential": ("sequential", {}),
     "hsdag": ("hsdag", {}),
-    "gdp": ("gdp", {}),
+    "gdp": ("gdp", {"preset": "search"}),
     "gdp, gcn": ("gdp", {"preset": "gcn"}),
 }
 FOUND = 1.0 + 1e-9

@@ -2,9 +2,11 @@
 
     python benchmarks/published.py run --data DIR --rows FILE --problems test --budget 200 --seeds 5
     python benchmarks/published.py tables --rows FILE --problems test --budget 200
+    python benchmarks/published.py samples --rows FILE --problems parts --arms "placeto;rnn"
 
 DIR holds the inputs of dnn-partitioning. ``run`` appends one line a run to FILE and does what is
-missing in it; ``--arms`` and ``--seconds`` limit what is run now. All placements are repaired. A
+missing in it; ``--arms`` and ``--seconds`` limit what is run now. ``samples`` compares how soon two
+arms reach the same. All placements are repaired. A
 score is the best latency known over the latency. CPU seconds leave out the serial program that
 heuristics start with, which is solved once for each problem.
 """
@@ -20,7 +22,7 @@ from typing import Any, NamedTuple
 
 import torch
 from classic import make_workload_env
-from published_tables import print_tables, read_rows
+from published_tables import print_samples, print_tables, read_rows
 
 from agents.search import starts
 from placement_gym.bench.known.best_known import find_best_known
@@ -63,7 +65,12 @@ PROBLEMS = {
         ("LayerGraphs/inceptionv3_inference", "1cpu+2acc@0.3"),
         ("OperatorGraphs/bert_l-3_inference", "1cpu+4acc@0.2"),
     ),
-    "doppler": (("doppler/chain_mm_112nodes", FOUR), ("doppler/ffnn_192nodes", FOUR)),
+    "doppler": (
+        ("doppler/chain_mm_112nodes", FOUR),
+        ("doppler/ffnn_192nodes", FOUR),
+        ("doppler/transformer_block_215nodes", FOUR),
+        ("doppler/full_transformer_layer_261nodes", FOUR),
+    ),
 }
 """Problems by role; those of ``"parts"`` are also test problems."""
 ENTROPY = 0.01
@@ -82,7 +89,7 @@ class Arm(NamedTuple):
 def make_arms() -> dict[str, Arm]:
     """Every arm by its label: agents, the papers' forms, and parts left out."""
     arms = {name: Arm(name) for name in CLASSIC}
-    for name in ("rnn", "hdp", "post", "placeto", "doppler"):
+    for name in ("rnn", "hdp", "post", "placeto", "doppler", "gdp"):
         arms[name] = Arm(name)
         arms[f"{name}, paper"] = Arm(name, {"preset": "paper"})
         start = "first" if name == "placeto" else "random"
@@ -99,8 +106,13 @@ def make_arms() -> dict[str, Arm]:
     arms["placeto, no stay"] = Arm("placeto", {"policy": {"stay": 0.0}})
     for variant in ("cross_entropy", "ppo"):
         arms[f"post, {variant}"] = Arm("post", {"variant": variant})
-    arms["rnn, imitation alone"] = Arm("rnn", IMITATION)
-    arms["rnn, gradient alone"] = Arm("rnn", ALONE)
+    for name in ("rnn", "hdp", "gdp"):
+        arms[f"{name}, imitation alone"] = Arm(name, IMITATION)
+        arms[f"{name}, gradient alone"] = Arm(name, ALONE)
+    arms["hdp, imitating"] = Arm("hdp", {"elites": 2, "imitation": 10.0})
+    arms["gdp, search"] = Arm("gdp", {"preset": "search"})
+    arms["gdp, sampled first"] = Arm("gdp", {"policy": {"greedy_first": False}})
+    arms["gdp, 20 an update"] = Arm("gdp", {"envs": {"num_envs": 20}})
     arms["doppler, imitation alone"] = Arm("doppler", {"gradient": False})
     arms["doppler, gradient alone"] = Arm("doppler", {"elites": 0})
     arms["doppler, no stage 1"] = Arm("doppler", {"imitation": 0})
@@ -137,7 +149,6 @@ CLASSIC = (
     "hill-climb",
     "list-sampling",
     "multilevel",
-    "gdp",
     "critical-path",
 )
 BLIND = {
@@ -151,7 +162,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("command", choices=("run", "tables"))
+    parser.add_argument("command", choices=("run", "tables", "samples"))
     parser.add_argument("--data", type=Path, help="inputs of dnn-partitioning")
     parser.add_argument("--rows", type=Path, default=Path("published.jsonl"), help="%(default)s")
     parser.add_argument("--problems", default="test", help="a role (%(default)s)")
@@ -166,7 +177,8 @@ def main() -> None:
     if options.command == "run":
         run_all(options)
     else:
-        print_tables(read_rows(options.rows), PROBLEMS[options.problems], options)
+        show = print_tables if options.command == "tables" else print_samples
+        show(read_rows(options.rows), PROBLEMS[options.problems], options)
 
 
 def run_all(options: argparse.Namespace) -> None:

@@ -7,7 +7,7 @@ import gzip
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from rich.console import Console
@@ -57,6 +57,62 @@ def print_tables(rows: list[Row], problems: Sequence[Problem], options: argparse
             *(f"{one:.3f}" for one in each),
         )
     Console(width=170).print(table)
+
+
+def print_samples(
+    rows: list[Row], problems: Sequence[Problem], options: argparse.Namespace
+) -> None:
+    """Print how many evaluations two arms need to reach the worse of their bests."""
+    first, second = options.arms.split(";")
+    runs = {
+        (row["arm"], row["model"], row["devices"], row["seed"]): row["curve"]
+        for row in rows
+        if row["budget"] == options.budget and row["curve"]
+    }
+    table = Table("problem", first, second, f"{second} over {first}, 95 %", "better best", "runs")
+    pairs: list[Pair] = []
+    for name, devices in problems:
+        mine = [
+            count_samples(runs[first, name, devices, seed], runs[second, name, devices, seed])
+            for seed in range(options.seeds)
+            if {(first, name, devices, seed), (second, name, devices, seed)} <= set(runs)
+        ]
+        pairs += mine
+        table.add_row(Path(name).name, *describe_samples(mine))
+    table.add_row("all", *describe_samples(pairs))
+    Console(width=170).print(table)
+
+
+class Pair(NamedTuple):
+    """Evaluations of two runs until the worse of their bests, and the difference of these, ms."""
+
+    first: int
+    second: int
+    behind_ms: float
+
+
+def count_samples(first: list[Any], second: list[Any]) -> Pair:
+    """Compare two curves of evaluations and best latencies."""
+    goal = max(first[-1][1], second[-1][1])
+    one, other = (
+        next(point[0] for point in curve if point[1] <= goal) for curve in (first, second)
+    )
+    return Pair(one, other, first[-1][1] - second[-1][1])
+
+
+def describe_samples(pairs: Sequence[Pair]) -> list[str]:
+    """Medians, the geometric mean of the ratio, and how often the first one's best is better."""
+    if len(pairs) < 2:
+        return ["-"] * 4 + [str(len(pairs))]
+    ratio = np.log([pair.second / pair.first for pair in pairs])
+    low, high = np.exp(find_interval(ratio))
+    return [
+        f"{np.median([pair.first for pair in pairs]):.0f}",
+        f"{np.median([pair.second for pair in pairs]):.0f}",
+        f"{np.exp(ratio.mean()):.2f} ({low:.2f}, {high:.2f})",
+        str(sum(pair.behind_ms < 0.0 for pair in pairs)),
+        str(len(pairs)),
+    ]
 
 
 def find_arms(rows: list[Row]) -> list[str]:

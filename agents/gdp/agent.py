@@ -8,6 +8,7 @@ from typing import Any
 import gymnasium as gym
 
 from agents.common.reinforce import REINFORCE
+from agents.common.starts import RANDOM, begin_with
 from agents.common.vec_env import vectorize
 from agents.common.weights import load_weights
 from agents.gdp.gcn import GCNPolicy
@@ -20,18 +21,23 @@ ALGORITHMS: dict[str, type[REINFORCE]] = {"ppo": UnitPPO, "reinforce": REINFORCE
 PLACEMENTS = 20
 """Placements of an update."""
 COMMON: dict[str, Any] = {"n_steps": 1, "device": "cpu", "max_grad_norm": 1.0}
+SEARCH: dict[str, Any] = {"learning_rate": 1e-3, "ent_coef": 0.003}
 SETTINGS: dict[str, dict[str, Any]] = {
-    "search": {"learning_rate": 1e-3, "ent_coef": 0.003},
+    "default": {**SEARCH, "elites": 2, "imitation": 10.0},
+    "search": SEARCH,
     "paper": {"learning_rate": 1e-4, "ent_coef": 0.01},
     "gcn": {"learning_rate": 3e-3, "ent_coef": 0.003},
 }
 """Arguments of the algorithm. The papers state none of them."""
+SEGMENTS = {"segment": 256, "memory": 256}
 POLICIES: dict[str, tuple[type[GOPolicy] | type[GCNPolicy], dict[str, Any]]] = {
-    "search": (GOPolicy, {"segment": 256, "memory": 256}),
+    "default": (GOPolicy, {**SEGMENTS, "greedy_first": True}),
+    "search": (GOPolicy, SEGMENTS),
     "paper": (GOPolicy, {"features": PAPER_FEATURES, "devices": False}),
     "gcn": (GCNPolicy, {}),
 }
 ENVS: dict[str, dict[str, Any]] = {
+    "default": {"num_envs": 10, "horizon": 1, "reward": "log_speedup"},
     "search": {"num_envs": PLACEMENTS, "horizon": 1, "reward": "log_speedup"},
     "paper": {"num_envs": PLACEMENTS, "horizon": 1, "reward": "neg_sqrt_latency"},
     "gcn": {"num_envs": PLACEMENTS, "horizon": 1, "reward": "log_speedup"},
@@ -39,12 +45,15 @@ ENVS: dict[str, dict[str, Any]] = {
 """Arguments of ``PlacementVectorEnv``. Advantages are scaled, so that -sqrt(latency) is GO's
 -sqrt(latency / reference)."""
 
+STARTS = {"default": "heuristics", "search": RANDOM, "paper": RANDOM, "gcn": RANDOM}
+
 
 def make(
     env: gym.Env[Any, Any],
     seed: int,
-    preset: str = "search",
+    preset: str = "default",
     algorithm: str = "ppo",
+    start: str | None = None,
     weights: str | Path | None = None,
     policy: dict[str, Any] | None = None,
     envs: dict[str, Any] | None = None,
@@ -56,9 +65,12 @@ def make(
         env: The environment to learn in; its actions may decide priority and fusion, too, but not
             with ``preset="gcn"``.
         seed: Seed of all random numbers.
-        preset: ``"search"``; ``"paper"``, which sees neither costs nor devices; or ``"gcn"``, two
-            graph convolutions in place of GO's network.
+        preset: ``"default"``, which begins with heuristics and imitates its best placements;
+            ``"search"``, which does neither; ``"paper"``, which sees neither costs nor devices
+            either; or ``"gcn"``, two graph convolutions in place of GO's network.
         algorithm: ``"ppo"``, see ``UnitPPO``, or ``"reinforce"``.
+        start: What is evaluated first, see ``agents.search.starts.propose_starts``; None takes
+            the preset's.
         weights: What the policy begins with: a file of ``agents.common.weights.save_weights``;
             None is random.
         policy: Arguments of ``GOPolicy`` or ``GCNPolicy`` that override the preset.
@@ -84,6 +96,7 @@ def make(
         seed=seed,
         **{**COMMON, **SETTINGS[preset], **settings},
     )
+    begin_with(model.policy, env, STARTS[preset] if start is None else start)
     if weights is not None:
         load_weights(model, weights, Path(__file__).parent)
     return model

@@ -11,6 +11,7 @@ import torch
 from learned import simulated
 
 from agents.common.checkpoint import restore, save
+from agents.gdp.agent import make as make_go
 from agents.placeto.agent import make as make_placeto
 from agents.post.agent import make as make_post
 from agents.post.policy import average_runs, draw_runs
@@ -24,8 +25,12 @@ from placement_gym.episode import play_episode
 from placement_gym.errors import UserError
 from placement_gym.placement import Placement
 
-SMALL = {"policy": {"hidden": 16, "decoder": 16}}
-ALL_AT_ONCE = {"rnn": make_rnn, "hdp": make_hierarchical, "post": make_post}
+SMALL = {
+    "rnn": {"policy": {"hidden": 16, "decoder": 16}},
+    "hdp": {"policy": {"hidden": 16, "decoder": 16}},
+    "gdp": {"policy": {"hidden": 16, "layers": 1, "rounds": 1}},
+}
+ALL_AT_ONCE = {"rnn": make_rnn, "hdp": make_hierarchical, "post": make_post, "gdp": make_go}
 LIMITED = [
     {"name": "CPU", "roofline": "CPU"},
     {"name": "GPU", "roofline": "GPU", "weight_share": 0.4},
@@ -37,11 +42,11 @@ def limited(**kwargs: Any) -> DevicePlacementEnv:
 
 
 def make(name: str, env: DevicePlacementEnv, **kwargs: Any) -> Any:
-    small = {} if name == "post" or kwargs.get("preset") == "paper" else SMALL
+    small = {} if kwargs.get("preset") == "paper" else SMALL.get(name, {})
     return ALL_AT_ONCE[name](env, 0, **small, **kwargs)
 
 
-@pytest.mark.parametrize("name", ALL_AT_ONCE)
+@pytest.mark.parametrize("name", ["rnn", "hdp", "post"])
 def test_every_sample_and_the_prediction_fit(name: str) -> None:
     env = limited()
     agent, seen = make(name, env, start="random"), []
@@ -66,12 +71,11 @@ class Recorder:
         return self.inner.evaluate_batch(assignments)
 
 
-@pytest.mark.parametrize("name", ["rnn", "post"])
+@pytest.mark.parametrize("name", ALL_AT_ONCE)
 def test_heuristics_are_evaluated_first(name: str) -> None:
     env = limited()
     agent, seen = make(name, env, start="quick"), []
-    if name == "rnn":
-        agent.policy.greedy_first = False
+    agent.policy.greedy_first = False
     agent.env.envs.env.backend = Recorder(env.backend, seen)
     agent.learn(10)
     starts = propose_starts(env, "quick")
@@ -79,6 +83,18 @@ def test_heuristics_are_evaluated_first(name: str) -> None:
     fitting = [one for one in starts if not env.problem.infeasibility(one)]
     for start in fitting[:10]:
         assert any(np.array_equal(start, one) for one in seen)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["hdp", "gdp"])
+def test_what_is_imitated_becomes_the_prediction(name: str) -> None:
+    env = limited()
+    imitating = {"gradient": 0.0, "ent_coef": 0.0, "elites": 1, "imitation": 10.0}
+    agent = make(name, env, start="quick", n_epochs=20, learning_rate=3e-3, **imitating)
+    agent.learn(200)
+    (best,) = next(iter(agent.elites.best.values()))
+    action, _ = agent.predict(env.reset()[0], deterministic=True)
+    assert np.array_equal(action, best.action)
 
 
 def test_the_papers_form_sees_neither_times_nor_limits() -> None:
@@ -89,6 +105,10 @@ def test_the_papers_form_sees_neither_times_nor_limits() -> None:
     assert not post.keeps_room
     assert not bool(post.logits.any())
     assert not make_placeto(limited(), 0, preset="paper").policy.switches["room"]
+    go = make("gdp", limited(), preset="paper")
+    assert not go.policy.options["devices"]
+    assert not go.elites.number
+    assert not go.policy.proposals
 
 
 def test_a_checkpoint_of_another_preset_is_refused_with_the_remedy(tmp_path: Path) -> None:

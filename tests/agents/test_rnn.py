@@ -232,9 +232,67 @@ def test_predicting_keeps_no_groups() -> None:
     assert not policy.memory.groups
 
 
-def test_groups_are_not_imitated() -> None:
-    with pytest.raises(ValueError, match="elites"):
-        make(simulated(), 0, hierarchical=True, elites=2)
+@torch.no_grad()
+def test_groups_hold_a_proposed_placement_exactly_while_there_are_enough() -> None:
+    proposed = torch.tensor([[0, 1, 0, 2, 0], [1, 1, 1, 1, 0]])
+    chosen = grouped(n_groups=6, n_units=5, rows=3)
+    assert torch.equal(chosen.project(proposed), proposed)
+    groups = chosen.memory.recall(chosen.graph[:2], proposed, torch.full((2, 5), -1))
+    for devices, group in zip(proposed.tolist(), groups.tolist(), strict=True):
+        assert len(set(zip(group, devices, strict=True))) == len(set(group))
+    too_few = grouped(n_groups=2, n_units=5, rows=1).project(proposed[:1])
+    assert too_few.tolist()[0].count(0) >= 3
+
+
+@torch.no_grad()
+def test_a_unit_may_be_in_any_group_of_its_device() -> None:
+    chosen, proposed = grouped(n_groups=2, n_units=3, rows=1), torch.tensor([[0, 1, 1]])
+    torch.manual_seed(0)
+    found = chosen.unit_log_prob(proposed).exp()
+    torch.manual_seed(0)
+    groups = chosen.regroup(proposed)
+    place, taken = order_groups(groups, chosen.mask)
+    devices = torch.zeros_like(taken, dtype=torch.int64).scatter_(1, place, proposed)
+    of_place = chosen.group_distribution(place, taken).conditioned_on(devices).log_probs.exp()
+    for unit, device in enumerate(proposed[0].tolist()):
+        expected = sum(
+            chosen.grouper.log_probs[0, unit, groups[0, other]].exp() * of_place[0, at, device]
+            for at, other in {int(p): u for u, p in enumerate(place[0])}.items()
+        )
+        assert found[0, unit].item() == pytest.approx(float(expected), rel=1e-5)
+
+
+def test_imitation_alone_teaches_groups_and_their_devices() -> None:
+    still = {"gradient": 0.0, "ent_coef": 0.0, "elites": 2, "imitation": 1.0}
+    small = {"hidden": 8, "decoder": 16}
+    model = make(simulated(), 0, hierarchical=True, policy=small, **still)
+    before = [weight.clone() for weight in model.policy.parameters()]
+    model.learn(10)
+    changed = [
+        name
+        for old, (name, new) in zip(before, model.policy.named_parameters(), strict=True)
+        if not torch.equal(old, new)
+    ]
+    assert {name.partition(".")[0] for name in changed} >= {"grouper", "network"}
+
+
+def grouped(n_groups: int, n_units: int, rows: int) -> GroupedDevices:
+    """Groups of units that are all alike, on three devices."""
+    torch.manual_seed(0)
+    net = network()
+
+    def place_groups(place: Tensor, taken: Tensor) -> AutoregressiveDevices:
+        x = torch.linspace(-1.0, 1.0, taken.numel() * WIDTH).view(*taken.shape, WIDTH)
+        return AutoregressiveDevices(net, net.encode(x, taken, torch.arange(len(taken))), taken)
+
+    mask = torch.ones(rows, n_units, dtype=torch.bool)
+    return GroupedDevices(
+        grouper=UnitCategorical(torch.randn(rows, n_units, n_groups), mask),
+        place_groups=place_groups,
+        memory=GroupMemory(),
+        graph=torch.zeros(rows, dtype=torch.int64),
+        mask=mask,
+    )
 
 
 def test_a_unit_reads_itself_and_the_means_of_its_producers_and_of_its_consumers() -> None:
