@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 CHOICE, SEARCH, SOLVER, LEARNED = "fixed choice", "search", "solver", "learned"
 FORMS = ("default", "paper")
+TRAINED = "inception-hsdag-paper"
+"""A policy of that problem, which comes with some agents."""
 
 
 class About(NamedTuple):
@@ -54,20 +56,24 @@ ABOUT: dict[str, About] = {
     "path-load": About(SOLVER, "a program of paths and loads, for event and list schedules"),
     "beam": About(SOLVER, "keeps the best partial placements, for list schedules"),
     "hsdag": About(
-        LEARNED, "learns which units to place together, and where", ("hsdag", "search", "paper")
+        LEARNED,
+        "learns which units to place together, and where",
+        ("hsdag", "search", "paper", TRAINED),
     ),
-    "placeto": About(LEARNED, "moves one unit a step", FORMS),
+    "placeto": About(LEARNED, "moves one unit a step", (*FORMS, TRAINED)),
     "placeto-transfer": About(LEARNED, "is trained on some graphs and places others"),
     "rnn": About(LEARNED, "places one unit after another by a recurrent network", FORMS),
     "hdp": About(LEARNED, "the same, after it has grouped the units", FORMS),
-    "post": About(LEARNED, "one distribution a unit, by cross-entropy and PPO", FORMS),
+    "post": About(LEARNED, "one distribution a unit, by cross-entropy and PPO", (*FORMS, TRAINED)),
     "gdp": About(
         LEARNED,
         "GO: GraphSAGE and segments of attention for graphs of any size",
-        ("search", "paper", "gcn"),
+        ("search", "paper", "gcn", TRAINED),
     ),
     "sequential": About(
         LEARNED, "list scheduling with learned preferences, trained", ("trained", "none")
     ),
-    "doppler": About(LEARNED, "one policy chooses the next unit, another its device", FORMS),
+    "doppler": About(
+        LEARNED, "one policy chooses the next unit, another its device", (*FORMS, TRAINED)
+    ),
 }

@@ -42,7 +42,7 @@ class Training(NamedTuple):
 
 TRAININGS = {
     "hsdag": Training(2_000),
-    "placeto": Training(6_900, {"start": "first"}),
+    "placeto": Training(3_000, {"preset": "paper"}, {"preset": "paper"}),
     "post": Training(500),
     "gdp": Training(2_000, {"preset": "gcn"}, {"preset": "gcn"}),
     "doppler": Training(2_000, {"hidden": 24}, option="checkpoint"),

@@ -59,8 +59,9 @@ def make(
         preset: ``"search"``; ``"paper"``, which sees neither costs nor devices; or ``"gcn"``, two
             graph convolutions in place of GO's network.
         algorithm: ``"ppo"``, see ``UnitPPO``, or ``"reinforce"``.
-        weights: What the policy begins with: a file of ``agents.common.weights.save_weights``;
-            None is random.
+        weights: What the policy begins with: ``"inception-hsdag-paper"``, trained on that problem
+            with ``preset="gcn"``, or a file of ``agents.common.weights.save_weights``; None is
+            random.
         policy: Arguments of ``GOPolicy`` or ``GCNPolicy`` that override the preset.
         envs: Arguments of ``PlacementVectorEnv`` that override the preset.
         settings: Arguments of the algorithm that override the preset.
