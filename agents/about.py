@@ -16,12 +16,14 @@ class About(NamedTuple):
     Attributes:
         kind: ``CHOICE``, ``SEARCH``, ``SOLVER`` (needs a cost table) or ``LEARNED``.
         line: What it does.
-        settings: What its options ``preset``, ``weights`` or ``checkpoint`` may name.
+        settings: What its option ``preset``, or ``checkpoint`` of ``sequential``, may name.
+        trained: What its option ``weights`` or ``checkpoint`` may name: a policy that comes with it.
     """
 
     kind: str
     line: str
     settings: tuple[str, ...] = ()
+    trained: str = ""
 
 
 ABOUT: dict[str, About] = {
@@ -58,22 +60,24 @@ ABOUT: dict[str, About] = {
     "hsdag": About(
         LEARNED,
         "learns which units to place together, and where",
-        ("hsdag", "search", "paper", TRAINED),
+        ("hsdag", "search", "paper"),
+        TRAINED,
     ),
-    "placeto": About(LEARNED, "moves one unit a step", (*FORMS, TRAINED)),
+    "placeto": About(LEARNED, "moves one unit a step", FORMS, TRAINED),
     "placeto-transfer": About(LEARNED, "is trained on some graphs and places others"),
     "rnn": About(LEARNED, "places one unit after another by a recurrent network", FORMS),
     "hdp": About(LEARNED, "the same, after it has grouped the units", FORMS),
-    "post": About(LEARNED, "one distribution a unit, by cross-entropy and PPO", (*FORMS, TRAINED)),
+    "post": About(LEARNED, "one distribution a unit, by cross-entropy and PPO", FORMS, TRAINED),
     "gdp": About(
         LEARNED,
         "GO: GraphSAGE and segments of attention for graphs of any size",
-        ("search", "paper", "gcn", TRAINED),
+        ("search", "paper", "gcn"),
+        TRAINED,
     ),
     "sequential": About(
         LEARNED, "list scheduling with learned preferences, trained", ("trained", "none")
     ),
     "doppler": About(
-        LEARNED, "one policy chooses the next unit, another its device", (*FORMS, TRAINED)
+        LEARNED, "one policy chooses the next unit, another its device", FORMS, TRAINED
     ),
 }

@@ -79,6 +79,6 @@ def load_weights(model: Any, weights: str | Path, folder: Path) -> None:
         raise
     except UserError as error:
         raise UserError(
-            f"{path} has no weights of this policy: {error}; make the agent with the preset and the "
-            "options that they were trained with"
+            f"{path} has no weights of this policy: {error}; make the agent with the preset and "
+            "the options that they were trained with"
         ) from error
