@@ -17,7 +17,7 @@ class About(NamedTuple):
         kind: ``CHOICE``, ``SEARCH``, ``SOLVER`` (needs a cost table) or ``LEARNED``.
         line: What it does.
         settings: What its option ``preset``, or ``checkpoint`` of ``sequential``, may name.
-        trained: What its option ``weights`` or ``checkpoint`` may name: a policy that comes with it.
+        trained: What its option ``weights`` or ``checkpoint`` may name, a policy of its own.
     """
 
     kind: str

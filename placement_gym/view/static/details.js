@@ -88,7 +88,7 @@ const details = (() => {
     const sorted = d3.sort(list, (e) => -edges.bytes[e]).slice(0, 20);
     const rows = sorted.map((e) => {
       const [from, to] = [deviceOf(edges.source[e]), deviceOf(edges.target[e])];
-      const ms = crosses(e) ? formatMs(transferMs(e, from, to)) : "";
+      const ms = crosses(e) ? formatMs(transferMs(e, from, to)) : "none";
       return [unitLink(end(e)), formatBytes(edges.bytes[e]), ms];
     });
     add(table(["unit", "size", "transfer"], rows));
