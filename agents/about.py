@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 CHOICE, SEARCH, SOLVER, LEARNED = "fixed choice", "search", "solver", "learned"
 FORMS = ("default", "paper")
+TRAINED = "inception-hsdag-paper"
+"""A policy of that problem, which comes with some agents."""
 
 
 class About(NamedTuple):
@@ -14,12 +16,14 @@ class About(NamedTuple):
     Attributes:
         kind: ``CHOICE``, ``SEARCH``, ``SOLVER`` (needs a cost table) or ``LEARNED``.
         line: What it does.
-        settings: What its options ``preset``, ``weights`` or ``checkpoint`` may name.
+        settings: What its option ``preset``, or ``checkpoint`` of ``sequential``, may name.
+        trained: What its option ``weights`` or ``checkpoint`` may name, a policy of its own.
     """
 
     kind: str
     line: str
     settings: tuple[str, ...] = ()
+    trained: str = ""
 
 
 ABOUT: dict[str, About] = {
@@ -54,20 +58,26 @@ ABOUT: dict[str, About] = {
     "path-load": About(SOLVER, "a program of paths and loads, for event and list schedules"),
     "beam": About(SOLVER, "keeps the best partial placements, for list schedules"),
     "hsdag": About(
-        LEARNED, "learns which units to place together, and where", ("hsdag", "search", "paper")
+        LEARNED,
+        "learns which units to place together, and where",
+        ("hsdag", "search", "paper"),
+        TRAINED,
     ),
-    "placeto": About(LEARNED, "moves one unit a step", FORMS),
+    "placeto": About(LEARNED, "moves one unit a step", FORMS, TRAINED),
     "placeto-transfer": About(LEARNED, "is trained on some graphs and places others"),
     "rnn": About(LEARNED, "places one unit after another by a recurrent network", FORMS),
     "hdp": About(LEARNED, "the same, after it has grouped the units", FORMS),
-    "post": About(LEARNED, "one distribution a unit, by cross-entropy and PPO", FORMS),
+    "post": About(LEARNED, "one distribution a unit, by cross-entropy and PPO", FORMS, TRAINED),
     "gdp": About(
         LEARNED,
         "GO: GraphSAGE and segments of attention for graphs of any size",
         ("default", "search", "paper", "gcn"),
+        TRAINED,
     ),
     "sequential": About(
         LEARNED, "list scheduling with learned preferences, trained", ("trained", "none")
     ),
-    "doppler": About(LEARNED, "one policy chooses the next unit, another its device", FORMS),
+    "doppler": About(
+        LEARNED, "one policy chooses the next unit, another its device", FORMS, TRAINED
+    ),
 }

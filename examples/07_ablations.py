@@ -7,7 +7,7 @@ medians over the seeds. Started again after a stop, it runs what is missing.
 
 import argparse
 import csv
-from itertools import product
+from itertools import cycle, product
 from pathlib import Path
 
 import gymnasium as gym
@@ -25,6 +25,9 @@ BLIND = {"features": [name for name in FEATURES if name != "cost"], "cost_weight
 STRUCTURE = ("in_degree", "out_degree", "fractal_dimension")
 NO_COLOCATION = "without co-location"
 SMOKE = ("HSDAG", "without GNN", NO_COLOCATION)
+COLOURS = ("#4477AA", "#EE6677", "#228833", "#CCBB44", "#66CCEE", "#AA3377")
+LOWEST = -0.25  # longer bars are cut there
+NUMBERS = ("latency_ms", "finalist", "greedy", "wall_s")
 
 
 def variants(blind: bool) -> dict[str, dict]:
@@ -124,19 +127,35 @@ def make_table(runs: list[dict], models: list[str]) -> Table:
 
 
 def draw(runs: list[dict], models: list[str], path: Path) -> None:
-    """Draw the gap that each variant's finalist closes, as bars."""
+    """Draw the gap that each variant's finalist closes, as bars; losses are left of 0."""
     found = medians(runs, models, "finalist")
     figure = Figure(figsize=(8, 9), layout="constrained")
     axes = figure.subplots()
     position, height = np.arange(len(found)), 0.8 / len(models)
-    for k, model in enumerate(models):
-        closed = [max(values[k], 0.0) for values in found.values()]
-        axes.barh(position + (k - (len(models) - 1) / 2) * height, closed, height, label=model)
+    for k, (model, colour) in enumerate(zip(models, cycle(COLOURS), strict=False)):
+        closed = np.array([values[k] for values in found.values()])
+        place = position + (k - (len(models) - 1) / 2) * height
+        axes.barh(place, closed.clip(LOWEST), height, label=model, color=colour)
+        cut = closed < LOWEST
+        axes.plot(np.full(cut.sum(), LOWEST), place[cut], "<", color=colour, clip_on=False)
+    for value in (0.0, 1.0):
+        axes.axvline(value, color="#333333", lw=1.0)
     axes.set_yticks(position, list(found))
-    axes.invert_yaxis()
-    axes.set_xlabel("closed gap between the best single device (0) and the optimum (1)")
-    figure.legend(loc="outside upper right", ncols=len(models))
+    axes.set(xlim=(LOWEST, 1.03), ylim=(len(found) - 0.5, -0.5))
+    axes.set_xlabel(
+        "closed gap between the best single device (0) and the optimum (1); arrows: less"
+    )
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.legend(loc="outside upper right", ncols=len(models), frameon=False)
     figure.savefig(path, dpi=120)
+
+
+def read_runs(path: Path) -> list[dict]:
+    """What ``runs.csv`` holds."""
+    with path.open(newline="") as file:
+        return [
+            {**run, **{name: float(run[name]) for name in NUMBERS}} for run in csv.DictReader(file)
+        ]
 
 
 def main() -> None:
@@ -148,7 +167,12 @@ def main() -> None:
     parser.add_argument("--blind", action="store_true", help="hide the devices' times")
     parser.add_argument("--out", default="results/ablations", help="folder for the results")
     parser.add_argument("--smoke", action="store_true", help="a quick run on the toy model")
+    parser.add_argument("--redraw", action="store_true", help="only draw runs.csv in --out again")
     options = parser.parse_args()
+    if options.redraw:
+        out = Path(options.out)
+        draw(read_runs(out / "runs.csv"), options.models.split(","), out / "ablations.png")
+        return
     agents = variants(options.blind)
     if options.smoke:
         options.models, options.budget, options.seeds = "tiny", 20, 1

@@ -21,6 +21,29 @@ def shipped_names(folder: Path) -> list[str]:
     return sorted(path.stem for path in (folder / "weights").glob(f"*{SUFFIX}"))
 
 
+def find_weights(weights: str | Path, folder: Path) -> Path:
+    """The file of weights.
+
+    Args:
+        weights: The name of a file in ``folder / "weights"``, or the path of another one.
+        folder: That of the agent.
+
+    Raises:
+        UserError: It is neither.
+    """
+    names = shipped_names(folder)
+    if str(weights) in names:
+        return folder / "weights" / f"{weights}{SUFFIX}"
+    if is_path(weights):
+        return Path(weights)
+    if names:
+        raise unknown_name("weights that are not a file", str(weights), names)
+    raise UserError(
+        f"no weights come with this agent, and {str(weights)!r:.80} is not a file: train it, then "
+        "keep its weights by agents.common.weights.save_weights"
+    )
+
+
 def save_weights(model: Any, path: str | Path, about: dict[str, Any]) -> None:
     """Write the weights of a model's policy.
 
@@ -48,14 +71,14 @@ def load_weights(model: Any, weights: str | Path, folder: Path) -> None:
         FileError: The file cannot be read.
         UserError: There is none of that name; or it is damaged, or of another policy.
     """
-    names = shipped_names(folder)
-    if str(weights) not in names and not is_path(weights):
-        raise unknown_name("weights that are not a file", str(weights), names)
-    path = folder / "weights" / f"{weights}{SUFFIX}" if str(weights) in names else Path(weights)
+    path = find_weights(weights, folder)
     try:
         arrays, _ = read_safetensors(path)
         model.policy.load_state_dict(to_tensors(arrays, model.policy.state_dict()))
     except FileError:
         raise
     except UserError as error:
-        raise UserError(f"{path} has no weights of this policy: {error}") from error
+        raise UserError(
+            f"{path} has no weights of this policy: {error}; make the agent with the preset and "
+            "the options that they were trained with"
+        ) from error

@@ -8,6 +8,7 @@ from typing import Any
 
 import gymnasium as gym
 
+from agents.common.weights import find_weights
 from agents.doppler.checkpoint import load_policy
 from agents.doppler.doppler import Doppler, Settings
 from agents.doppler.episodes import Rules
@@ -53,15 +54,16 @@ def make(
         env: The environment that evaluates placements.
         seed: Seed of all random numbers.
         preset: ``"default"`` or ``"paper"``.
-        checkpoint: A file of ``Doppler.save``; stages 1 and 2 are left out then.
+        checkpoint: A trained policy: ``"inception-hsdag-paper"``, trained on that problem with the
+            default preset, or a file of ``Doppler.save``; stages 1 and 2 are left out then.
         hidden: Width of the embeddings; None takes the preset's, or the checkpoint's.
         rounds: Rounds of messages; None takes the preset's, or the checkpoint's.
         changes: Attributes of ``Settings`` and of ``Rules`` that override the preset.
 
     Raises:
         FileError: The checkpoint cannot be read.
-        UserError: It is none, or sees other features; or sizes are given beside it; or the preset
-            is unknown.
+        UserError: It is neither, or sees other features; or sizes are given beside it; or the
+            preset is unknown.
         TypeError: Unknown setting.
     """
     if preset not in PRESETS:
@@ -71,7 +73,8 @@ def make(
     if checkpoint is not None:
         if hidden is not None or rounds is not None:
             raise UserError("a checkpoint has its own hidden and rounds: leave them out")
-        return Doppler(env, seed, settings, load_policy(checkpoint, settings.n_features))
+        file = find_weights(checkpoint, Path(__file__).parent)
+        return Doppler(env, seed, settings, load_policy(file, settings.n_features))
     given = {"hidden": hidden, "rounds": rounds}
     sizes = sizes | {key: value for key, value in given.items() if value is not None}
     return Doppler(env, seed, settings, hidden=sizes["hidden"], rounds=sizes["rounds"])

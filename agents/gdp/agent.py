@@ -71,8 +71,9 @@ def make(
         algorithm: ``"ppo"``, see ``UnitPPO``, or ``"reinforce"``.
         start: What is evaluated first, see ``agents.search.starts.propose_starts``; None takes
             the preset's.
-        weights: What the policy begins with: a file of ``agents.common.weights.save_weights``;
-            None is random.
+        weights: What the policy begins with: ``"inception-hsdag-paper"``, trained on that problem
+            with ``preset="gcn"``, or a file of ``agents.common.weights.save_weights``; None is
+            random.
         policy: Arguments of ``GOPolicy`` or ``GCNPolicy`` that override the preset.
         envs: Arguments of ``PlacementVectorEnv`` that override the preset.
         settings: Arguments of the algorithm that override the preset.

@@ -170,7 +170,8 @@ def keep_run(
     labelled = row | {"label": labels[task.key]}
     comparison.save_placement(bench_env, labelled, folder)
     if not quiet:
-        print(comparison.describe_run(labelled), file=sys.stderr, flush=True)
+        line = comparison.describe_run(labelled, bench_env.one_device_holds_the_model)
+        print(line, file=sys.stderr, flush=True)
 
 
 def choose_agents(bench_env: BenchEnv, agents: Sequence[Any] | None) -> list[AgentSpec]:

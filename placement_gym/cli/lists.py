@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from placement_gym.cli.options import add_json, set_command
@@ -65,7 +66,7 @@ def add_agents(command: Command) -> None:
     describe(
         command,
         "List the agents that --agents takes, or show the options of one. Settings are names for "
-        "an agent's option preset, weights or checkpoint.",
+        "an agent's option preset, or checkpoint of sequential.",
         "agents",
         "agents hsdag",
     )
@@ -200,10 +201,21 @@ def run_agents(options: argparse.Namespace) -> int:
         for row in rows:
             table.add_row(row["name"], row["kind"], row["line"], ", ".join(row["settings"]))
         end = "Your own is module:make_agent. A solver reads the environment's cost table."
-        return Group(table, show(end, "dim"))
+        return Group(table, show(end, "dim"), *(show(line, "dim") for line in name_policies(rows)))
 
     print_result(options, {"agents": rows}, make)
     return 0
+
+
+def name_policies(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A line for each trained policy that comes with agents."""
+    policies = dict.fromkeys(row["trained"] for row in rows if row["trained"])
+    return [
+        f"Policies {name!r}, by the option weights or checkpoint: "
+        + ", ".join(row["name"] for row in rows if row["trained"] == name)
+        + "."
+        for name in policies
+    ]
 
 
 def describe_options(factory: Any) -> dict[str, Any]:

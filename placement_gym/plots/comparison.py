@@ -21,7 +21,10 @@ LIMIT_DASHES: dict[str, Any] = {"color": COLOURS[7], "ls": ":", "lw": 1.2}
 
 
 def draw_comparison(
-    rows: Sequence[dict[str, Any]], title: str, limits: Mapping[str, float] | None = None
+    rows: Sequence[dict[str, Any]],
+    title: str,
+    limits: Mapping[str, float] | None = None,
+    over_reference: bool = False,
 ) -> Figure:
     """Speed-up of each agent's finalist over the best single device, with its uncertainty.
 
@@ -33,17 +36,21 @@ def draw_comparison(
     Args:
         rows: Result rows; those without a latency are left out.
         title: Heading of the figure.
-        limits: Name -> speed-up over the best single device of what no placement exceeds, such as
-            the optimum; lines.
+        limits: Name -> speed-up over the same of what no placement exceeds, such as the optimum;
+            lines.
+        over_reference: Whether bars are relative to the reference device, its limit ignored, as
+            where no single device holds the model.
     """
+    key = "speedup" if over_reference else "speedup_vs_best_single"
+    base = "the reference device, its limit ignored" if over_reference else "the best single device"
     measured = [row for row in rows if row["latency_ms"] is not None]
-    measured.sort(key=lambda row: -row["speedup_vs_best_single"])
+    measured.sort(key=lambda row: -row[key])
     figure = Figure(figsize=(9, 1.6 + 0.36 * len(measured)), layout="constrained")
     axes = figure.add_subplot()
     position = np.arange(len(measured))
-    speedup = np.array([row["speedup_vs_best_single"] for row in measured])
+    speedup = np.array([row[key] for row in measured])
     noise = speedup * np.array([row["noise"] for row in measured])
-    won = [row["beats_best_single"] == "yes" for row in measured]
+    won = [not over_reference and row["beats_best_single"] == "yes" for row in measured]
     colours = [COLOURS[2] if yes else COLOURS[0] for yes in won]
     furthest = max([1.0, *(speedup + noise), *(limits or {}).values()])
     shown = max(LOSS_PER_GAIN * (furthest - 1.0), SMALLEST_LOSS)
@@ -59,11 +66,11 @@ def draw_comparison(
     draw_limits(axes, limits or {})
     beside = axes.get_yaxis_transform()
     for row, place in zip(measured, position.tolist(), strict=True):
-        text = f"{row['speedup_vs_best_single']:.3f} x, {row['latency_ms']:.4g} ms"
+        text = f"{row[key]:.3f} x, {row['latency_ms']:.4g} ms"
         axes.text(1.01, place, text, transform=beside, va="center", size=8)
     axes.set(yticks=position, yticklabels=[escape_figure_text(row["label"]) for row in measured])
     axes.set(
-        xlabel="speed-up over the best single device (1)",
+        xlabel=f"speed-up over {base} (1)",
         xlim=(nearest, furthest + 0.05 * room),
         ylim=(len(measured) - 0.4, -0.6),
     )

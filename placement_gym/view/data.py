@@ -27,9 +27,10 @@ def make_view_data(scene: Scene) -> Values:
     """Everything that a page shows of some placements.
 
     Returns:
-        ``model``, ``costs`` and ``schedule`` by name, ``cautions``, ``devices``, ``units`` and
-        ``edges`` as columns, and ``placements``, each with its devices, submodels and timeline.
-        Times are in ms, sizes in bytes.
+        ``model``, ``costs`` and ``schedule`` by name, ``cautions``,
+        ``one_device_holds_the_model``, ``devices``, ``units`` and ``edges`` as columns, and
+        ``placements``, each with its devices, submodels and timeline. Times are in ms,
+        sizes in bytes.
     """
     backend = scene.backend
     units = backend.problem.units
@@ -39,6 +40,7 @@ def make_view_data(scene: Scene) -> Values:
         "costs": backend.costs.source,
         "schedule": backend.semantics.schedule,
         "cautions": collect_cautions(backend.problem.devices),
+        "one_device_holds_the_model": scene.one_device_holds_the_model,
         "devices": describe_devices(backend),
         "units": describe_units(backend)
         | {"layer": layout.layer.tolist(), "position": layout.position.round(2).tolist()},

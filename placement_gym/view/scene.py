@@ -53,10 +53,12 @@ class Scene:
     Attributes:
         backend: Simulates the placements.
         placements: The first is the one that was asked for.
+        one_device_holds_the_model: Whether some device may run the model alone.
     """
 
     backend: SimulatedBackend
     placements: tuple[Shown, ...]
+    one_device_holds_the_model: bool = True
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,8 @@ class Found:
     kwargs: Mapping[str, Any]
     result: str = ""
     measured_ms: float | None = None
+    speedup: float | None = None
+    """Over the best single device, as the source states it; None if it does not."""
 
 
 def make_scene(found: Sequence[Found]) -> Scene:
@@ -81,11 +85,24 @@ def make_scene(found: Sequence[Found]) -> Scene:
     axes = parse_schedule(kwargs.get("schedule") or simulated.schedule, objective)
     backend = SimulatedBackend(again, simulated.costs, axes)
     most = max(2, min(MOST_PLACEMENTS, MAX_SHOWN // len(units)))
+    alone = find_single_device(backend)
     placements = [
-        Shown(one.label, assign_units(backend, one.placement), one.result, one.measured_ms)
+        Shown(
+            one.label,
+            assign_units(backend, one.placement),
+            state_result(one, bool(alone)),
+            one.measured_ms,
+        )
         for one in found[:most]
     ]
-    return Scene(backend, (*placements, *find_single_device(backend)))
+    return Scene(backend, (*placements, *alone), bool(alone))
+
+
+def state_result(found: Found, one_device_holds_the_model: bool) -> str:
+    """What is known of a placement, with its gain if there is a single device to compare with."""
+    if found.speedup is None or not one_device_holds_the_model:
+        return found.result
+    return f"{found.result}, {found.speedup:.3f} x the best single device"
 
 
 def build_problem(kwargs: Mapping[str, Any]) -> SimulatedProblem:

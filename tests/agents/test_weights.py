@@ -10,13 +10,16 @@ import pytest
 import torch
 
 import agents
+from agents.about import ABOUT
 from agents.common.weights import save_weights, shipped_names
 from placement_gym import play_episode
 from placement_gym.errors import UserError
 
-SHIPPED = {"hsdag": 1.19, "placeto": 1.12, "post": 1.19}
+SHIPPED = {"hsdag": 1.19, "placeto": 1.12, "post": 1.19, "gdp": 1.19, "doppler": 1.19}
 """Agents with weights, and the least speed-up over the best single device on their problem."""
-PRESETS = {"hsdag": "search", "placeto": "paper", "post": "default"}
+PRESETS = {"hsdag": "hsdag", "placeto": "paper", "post": "default", "gdp": "gcn"} | {
+    "doppler": "default"
+}
 """What the weights were trained with."""
 NAME = "inception-hsdag-paper"
 
@@ -29,15 +32,22 @@ def weights_of(model: Any) -> torch.Tensor:
     return torch.cat([tensor.flatten() for tensor in model.policy.state_dict().values()])
 
 
-@pytest.mark.parametrize("name", ["hsdag", "placeto"])
+def trained_policy(name: str) -> dict[str, str]:
+    return {"checkpoint" if name == "doppler" else "weights": NAME}
+
+
+@pytest.mark.parametrize("name", ["hsdag", "placeto", "gdp", "doppler"])
 def test_shipped_weights_are_loaded_by_name_for_any_graph(name: str) -> None:
     env = toy()
     preset = PRESETS[name]
     trained = [
-        weights_of(agents.make(name, env, seed, preset=preset, weights=NAME)) for seed in (0, 1)
+        weights_of(agents.make(name, env, seed, preset=preset, **trained_policy(name)))
+        for seed in (0, 1)
     ]
     assert torch.equal(*trained)
-    assert not torch.equal(trained[0], weights_of(agents.make(name, env, preset=preset)))
+    untrained = weights_of(agents.make(name, env, preset=preset))
+    assert len(untrained) != len(trained[0]) or not torch.equal(trained[0], untrained)
+    assert ABOUT[name].trained == NAME
     assert shipped_names(Path(agents.__file__).parent / name) == [NAME]
 
 
@@ -55,7 +65,7 @@ def test_wrong_weights_are_refused_with_the_remedy(tmp_path: Path) -> None:
         agents.make("placeto", env, weights="inception-hsdag")
     with pytest.raises(UserError, match="has no weights of this policy"):
         agents.make("post", env, weights="inception-hsdag-paper")
-    with pytest.raises(UserError, match="weights that are not a file"):
+    with pytest.raises(UserError, match="no weights come with this agent, and 'inception'"):
         agents.make("rnn", env, weights="inception")
     save_weights(agents.make("placeto", env), file, {})
     with pytest.raises(UserError, match=r"mine\.safetensors has no weights of this policy"):
@@ -69,5 +79,5 @@ def test_wrong_weights_are_refused_with_the_remedy(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", SHIPPED)
 def test_shipped_weights_place_their_problem_without_evaluations(name: str) -> None:
     env = gym.make("placement_gym:DevicePlacementSim-v0", model="inception", devices="hsdag-paper")
-    info = play_episode(env, agents.make(name, env, preset=PRESETS[name], weights=NAME))
+    info = play_episode(env, agents.make(name, env, preset=PRESETS[name], **trained_policy(name)))
     assert info["speedup_vs_best_single"] > SHIPPED[name]

@@ -94,11 +94,15 @@ def format_row(row: Json, known: KnownLatencies) -> list[str]:
         "-" if row["latency_p90_ms"] is None else f"{row['latency_p90_ms']:.2f}",
         format_gap(row["latency_ms"], known),
         f"{row['speedup']:.2f}",
-        format_ratio(row["speedup_vs_best_single"], row["noise"]),
-        format_verdict(row),
+        *(compare_with_single(row) if known.one_device_holds_the_model else ["-", "-"]),
         str(made) if made == expected else f"{made} ({expected})",
         *spent,
     ]
+
+
+def compare_with_single(row: Json) -> list[str]:
+    """The speed-up of a row over the best single device, and whether it beats that."""
+    return [format_ratio(row["speedup_vs_best_single"], row["noise"]), format_verdict(row)]
 
 
 def format_verdict(row: Json) -> str:
@@ -122,6 +126,7 @@ def known_latencies_of(document: Document) -> KnownLatencies:
         optimum_ms=document["optimum_ms"],
         bound_ms=document["bound_ms"],
         best_known_ms=document.get("best_known_ms"),  # 0.1.0 wrote none
+        one_device_holds_the_model=document["best_single_ms"] is not None,
     )
 
 
@@ -144,14 +149,17 @@ def list_failures(document: Document) -> list[str]:
     return [f"{row['label']}: {row['error']}" for row in document["rows"] if row["error"]]
 
 
-def describe_run(row: Json) -> str:
+def describe_run(row: Json, one_device_holds_the_model: bool = True) -> str:
     """The result of a run in one line, printed as it ends."""
     name = make_printable(f"{row['label']}, seed {row['seed']}")
     if row["latency_ms"] is None:
         return f"{name}: {make_printable(row['error']) or 'failed'}"
-    ratio = format_ratio(row["speedup_vs_best_single"], row["noise"])
+    gain = "no single device holds the model"
+    if one_device_holds_the_model:
+        ratio = format_ratio(row["speedup_vs_best_single"], row["noise"])
+        gain = f"{ratio} x the best single device"
     return (
-        f"{name}: {row['latency_ms']:.2f} ms, {ratio} x the best single device, "
+        f"{name}: {row['latency_ms']:.2f} ms, {gain}, "
         f"{row['evaluations']} evaluation{'s' * (row['evaluations'] != 1)} in {row['wall_s']:.1f} s"
     )
 
@@ -165,8 +173,8 @@ def comparison_table(document: Document) -> Group:
     table = FittedTable(columns, heading(document))
     known = known_latencies_of(document)
     for row in document["rows"]:
-        style = "bold" if row["beats_best_single"] == YES else ""
-        table.add_row(*format_row(row, known), style=style)
+        won = row["beats_best_single"] == YES and known.one_device_holds_the_model
+        table.add_row(*format_row(row, known), style="bold" if won else "")
     for line in format_known(known):
         table.add_row(*line, style="dim")
     notes = [*document["notes"], *([document["replaced"]] if document["replaced"] else [])]
@@ -248,9 +256,8 @@ def draw_runs(document: Document, folder: Path, pictures: str) -> list[str]:
     limits = list_limits(document, reference_ms)
     if alone_ms and reference_ms / alone_ms < 0.98 * min([*limits.values(), np.inf]):
         limits["best single device"] = reference_ms / alone_ms
-    figures = {
-        "comparison": partial(draw_comparison, rows, title, list_limits(document, alone_ms)),
-    }
+    over = list_limits(document, alone_ms or reference_ms)
+    figures = {"comparison": partial(draw_comparison, rows, title, over, not alone_ms)}
     if any(row["curve"] for row in searched):
         figures["best-so-far"] = partial(draw_best_so_far, searched, title, limits)
     notes = [
@@ -318,11 +325,13 @@ def draw_finalist(bench_env: BenchEnv, row: Json) -> Figure:
     """The finalist of a row on its graph."""
     from placement_gym.plots.placement import draw_placement
 
-    problem, ratio = bench_env.base.problem, "failed"
-    if row["speedup_vs_best_single"] is not None:
-        ratio = f"{row['speedup_vs_best_single']:.3f} x the best single device"
+    problem, result = bench_env.base.problem, "failed"
+    if row["latency_ms"] is not None:
+        result = f"{row['latency_ms']:.4g} ms"
+        if bench_env.one_device_holds_the_model:
+            result = f"{row['speedup_vs_best_single']:.3f} x the best single device"
     assignment = parse_assignment(row["placement"], problem)
-    return draw_placement(problem, assignment, f"{row['model']}, {row['label']}: {ratio}")
+    return draw_placement(problem, assignment, f"{row['model']}, {row['label']}: {result}")
 
 
 def _file_of(row: Json, folder: Path, suffix: str = ".json") -> Path:

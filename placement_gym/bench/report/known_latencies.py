@@ -36,6 +36,8 @@ class KnownLatencies:
         best_known_ms: The best known value that is kept with the package.
         origin: Who found that value, from which commit and when.
         elsewhere_ms: The best known value of the problem where finalists are scored a second time.
+        one_device_holds_the_model: Whether some device may run the model alone, as far as is known.
+            Where none may, speed-ups over the best single device are penalties that mean nothing.
     """
 
     best_single_ms: float | None = None
@@ -44,6 +46,7 @@ class KnownLatencies:
     best_known_ms: float | None = None
     origin: str = ""
     elsewhere_ms: float | None = None
+    one_device_holds_the_model: bool = True
 
     @classmethod
     def of(cls, value: BestKnown) -> KnownLatencies:
@@ -54,6 +57,7 @@ class KnownLatencies:
             bound_ms=value.bound_ms,
             best_known_ms=value.latency_ms,
             origin=value.origin,
+            one_device_holds_the_model=value.best_single_ms is not None,
         )
 
     @property
@@ -84,7 +88,7 @@ def find_known_latencies(bench_env: BenchEnv, rows: Sequence[Json]) -> KnownLate
         return KnownLatencies.of(value)
     known_ms = [row["latency_ms"] for row in rows if row["latency_ms"]]
     found = find_optimum_or_bound(bench_env.base, known_ms)
-    return KnownLatencies(_best_single_ms(bench_env, rows), found["optimum_ms"], found["bound_ms"])
+    return known_of_env(bench_env, rows, found["optimum_ms"], found["bound_ms"])
 
 
 def load_known_latencies(
@@ -170,16 +174,22 @@ def _known_of(rows: Sequence[Json], bench_env: BenchEnv, kept: References) -> Kn
     key = f"{row['model_fingerprint']} {row['costs_fingerprint']} {row['problem']}"
     if key not in kept:
         kept[key] = find_optimum_or_bound(bench_env.base, known_ms)
-    optimum_ms, bound_ms = kept[key]["optimum_ms"], kept[key]["bound_ms"]
-    found = KnownLatencies(_best_single_ms(bench_env, rows), optimum_ms, bound_ms)
+    found = known_of_env(bench_env, rows, kept[key]["optimum_ms"], kept[key]["bound_ms"])
     return found.add_proof(known_ms)
 
 
-def _best_single_ms(bench_env: BenchEnv, rows: Sequence[Json]) -> float | None:
-    if not bench_env.one_device_holds_the_model:
-        return None
-    device_ms = median_device_ms(rows, "latency_ms", "speedup_vs_best_single")
-    return None if np.isnan(device_ms) else device_ms
+def known_of_env(
+    bench_env: BenchEnv, rows: Sequence[Json], optimum_ms: float | None, bound_ms: float | None
+) -> KnownLatencies:
+    """The known latencies of corrected rows, with the best single device if one holds the model."""
+    alone = bench_env.one_device_holds_the_model
+    device_ms = median_device_ms(rows, "latency_ms", "speedup_vs_best_single") if alone else np.nan
+    return KnownLatencies(
+        best_single_ms=None if np.isnan(device_ms) else device_ms,
+        optimum_ms=optimum_ms,
+        bound_ms=bound_ms,
+        one_device_holds_the_model=alone,
+    )
 
 
 def reopen_env(task: Task, rows: Sequence[Json], envs: BenchEnvs) -> BenchEnv | None:

@@ -10,7 +10,7 @@ import numpy as np
 from placement_gym.arrays import FloatArray
 from placement_gym.bench.report.document import Block, Heading, Picture, Table, Text
 from placement_gym.bench.report.formats import format_gap, format_infeasible, format_ratio
-from placement_gym.bench.report.known_latencies import KnownLatencies, reopen_env
+from placement_gym.bench.report.known_latencies import reopen_env
 from placement_gym.bench.report.scores import StudyResults
 from placement_gym.bench.report.verdict import (
     count_doubtful,
@@ -73,7 +73,7 @@ def report_problem(
         Heading(results.names[problem]),
         *([Text(f"{TRIVIAL} It is in no average.")] if results.yardsticks[problem].trivial else []),
         Table(columns, cells),
-        Text(state_verdict(rows, known == KnownLatencies() or known.best_single_ms is not None)),
+        Text(state_verdict(rows, known.one_device_holds_the_model)),
         *map(Text, list_doubts(rows)),
         *draw_best_placement(results, problem, task, envs, views),
     ]
@@ -96,7 +96,7 @@ def summarize_agent(results: StudyResults, problem: str, agent: str) -> tuple[fl
         f"{latency.min():.4g} to {latency.max():.4g}",
         format_gap(median, known),
         format_ratio(speedup, noise) if known.best_single_ms is not None else "-",
-        format_wins(rows),
+        format_wins(rows) if known.one_device_holds_the_model else "-",
         failed,
         format_greedy(rows),
         f"{np.median(known_values(rows, 'evaluations')):.0f}",

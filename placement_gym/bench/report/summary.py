@@ -55,10 +55,20 @@ def compare_with_floor(results: StudyResults, ranked: list[str]) -> str:
 
 
 def count_split_wins(results: StudyResults) -> str:
-    """On how many problems a run is faster than the best single device."""
-    won = {row["problem"] for row in results.rows if row["beats_best_single"] == YES}
+    """On how many problems a run is faster than the best single device, where one may run it."""
+    known = results.known
+    none = {
+        problem
+        for problem in results.problems
+        if problem in known and not known[problem].one_device_holds_the_model
+    }
+    won = {row["problem"] for row in results.rows if row["beats_best_single"] == YES} - none
     n = len(results.problems)
+    if n == len(none):
+        return f"No single device holds {'the model' if n == 1 else 'any of the models'}."
     if n == 1:
         verb = "beats" if won else "does not beat"
         return f"Splitting the model {verb} the best single device."
-    return f"Splitting the model beats the best single device on {len(won) or 'none'} of them."
+    others = f"; no single device holds the model of {len(none)}" if none else ""
+    wins = len(won) or "none"
+    return f"Splitting the model beats the best single device on {wins} of them{others}."

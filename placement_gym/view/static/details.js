@@ -88,7 +88,7 @@ const details = (() => {
     const sorted = d3.sort(list, (e) => -edges.bytes[e]).slice(0, 20);
     const rows = sorted.map((e) => {
       const [from, to] = [deviceOf(edges.source[e]), deviceOf(edges.target[e])];
-      const ms = crosses(e) ? formatMs(transferMs(e, from, to)) : "";
+      const ms = crosses(e) ? formatMs(transferMs(e, from, to)) : "none";
       return [unitLink(end(e)), formatBytes(edges.bytes[e]), ms];
     });
     add(table(["unit", "size", "transfer"], rows));
@@ -122,6 +122,9 @@ const details = (() => {
     if (placement.result) add(make("p", placement.result));
     if (placement.error) add(make("p", `infeasible: ${placement.error}`, "bad"));
     for (const caution of data.cautions) add(make("p", caution, "bad"));
+    if (!data.one_device_holds_the_model) {
+      add(make("p", "No single device holds the model, so there is none to compare with.", "soft"));
+    }
     add(make("p", `simulated: costs “${data.costs}”, schedule “${data.schedule}”`, "soft"));
     const rows = devices.map((device, d) => {
       const here = d3.range(nUnits).filter((u) => placement.device[u] === d);

@@ -2,6 +2,7 @@
 const graph = (() => {
   const canvas = document.querySelector("#graph canvas");
   const context = canvas.getContext("2d");
+  const EDGE = 6; // of the window, which stays free at any scale
   let view = d3.zoomIdentity;
   let scene = null;
   let hovered = null;
@@ -36,9 +37,9 @@ const graph = (() => {
     const [width, height] = size();
     const [left, right, top, bottom] = scene.bounds;
     const [wide, tall] = [right - left + scene.margin, bottom - top + 3 * LANE];
-    const scale = Math.min(1.2, width / wide, height / tall);
+    const scale = Math.min(1.2, (width - 2 * EDGE) / wide, (height - 2 * EDGE) / tall);
     const x = width / 2 - (scale * (left + right)) / 2;
-    const y = (height - 14) / 2 - (scale * (top + bottom)) / 2;
+    const y = height / 2 - (scale * (top + bottom)) / 2;
     d3.select(canvas).call(zoom.transform, d3.zoomIdentity.translate(x, y).scale(scale));
     fitted = true;
   }
@@ -156,8 +157,9 @@ const graph = (() => {
     const { width, height } = BOX;
     const [left, top] = [node.x - width / 2, node.y - height / 2];
     const moved = state.against >= 0 ? node.members.filter(hasMoved).length : 0;
+    const pale = state.against >= 0 && moved === 0;
     const fill = devices[node.device].colour;
-    context.globalAlpha = state.against >= 0 && moved === 0 ? 0.3 : 1;
+    context.globalAlpha = pale ? 0.3 : 1;
     context.fillStyle = fill;
     context.beginPath();
     context.roundRect(left, top, width, height, 6);
@@ -167,10 +169,9 @@ const graph = (() => {
     if (view.k * height > 5) {
       context.globalAlpha *= 0.55;
       context.fillRect(left + 6, top + height - 5, (width - 12) * node.load, 2.5);
-      context.globalAlpha = state.against >= 0 && moved === 0 ? 0.3 : 1;
     }
-    if (view.k * 11 > 6.5) drawLabel(node, ink);
     context.globalAlpha = 1;
+    if (view.k * 11 > 6.5) drawLabel(node, pale ? colourOf("soft") : ink);
     if (moved > 0 && !scene.grouped) {
       const other = devices[compared().device[node.unit]].colour;
       context.fillStyle = other;

@@ -1,6 +1,8 @@
 // What the graph draws: units, or groups of units where there are too many, and the links between.
 const MOST_UNITS = 3000;
-const MOST_COLUMNS = 40;
+const MOST_COLUMNS = 40; // of groups
+const COLUMNS_OF_PHONE = 12; // so few that groups have room for their labels
+const PHONE = 600; // pixels that are wider than a phone
 const COLUMN = 150;
 const LANE = 46;
 const BOX = { width: 116, height: 30 };
@@ -50,7 +52,7 @@ function sceneOfUnits(inside, width, height) {
 function sceneOfGroups(inside, width, height) {
   const [first, last] = state.layers;
   const nLayers = last - first + 1;
-  const nColumns = Math.min(MOST_COLUMNS, nLayers);
+  const nColumns = Math.min(width < PHONE ? COLUMNS_OF_PHONE : MOST_COLUMNS, nLayers);
   const nodeOf = new Int32Array(nUnits).fill(-1);
   const groups = new Map();
   for (const unit of inside) {

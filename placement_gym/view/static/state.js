@@ -76,7 +76,7 @@ function formatMs(ms) {
 
 // A moment, which neighbours differ from in few digits.
 function formatMoment(ms) {
-  return `${d3.format(",.6~g")(ms)} ms`;
+  return `${d3.format(",.8~g")(ms)} ms`;
 }
 
 function formatNumber(value) {

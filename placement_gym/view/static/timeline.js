@@ -115,7 +115,8 @@ const timeline = (() => {
       context.fillStyle = colourOf("line");
       context.fillRect(x, AXIS - 6, 1, height);
       context.fillStyle = colourOf("soft");
-      context.fillText(format(tick), Math.min(x, width - 18), 9);
+      const text = format(tick);
+      context.fillText(text, Math.min(x, width - 2 - context.measureText(text).width / 2), 9);
     }
     context.textAlign = "left";
     context.fillText("time in ms", 8, 9);

@@ -1,0 +1,83 @@
+"""Where no single device holds the model, nothing is compared with one: rows hold a penalty."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import placement_gym
+from placement_gym.bench.report import comparison
+from placement_gym.bench.report.known_latencies import find_known_latencies
+from placement_gym.bench.report.problem import summarize_agent
+from placement_gym.bench.report.scores import StudyResults
+from placement_gym.bench.report.summary import count_split_wins
+from placement_gym.bench.run.environment import BenchEnv
+from placement_gym.bench.scenes import open_scene
+from placement_gym.plots.comparison import draw_comparison
+from placement_gym.view.data import make_view_data
+
+SIM = "DevicePlacementSim-v0"
+SMALL = [{"name": name, "weight_share": 0.9} for name in ("CPU", "GPU")]
+REASON = "No single device holds the model"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("small")
+
+
+@pytest.fixture(scope="module")
+def document(folder: Path) -> dict[str, Any]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("placement_gym.plots.style.save", lambda *_, **__: None)
+        return placement_gym.compare(
+            "tiny", ["random"], env_id=SIM, devices=SMALL, budget=20, out=folder, quiet=True
+        )
+
+
+@pytest.fixture
+def row(document: dict[str, Any]) -> dict[str, Any]:
+    """The run of the one agent; both devices alone have failed."""
+    found: dict[str, Any] = document["rows"][-1]
+    assert found["speedup_vs_best_single"] == pytest.approx(10 * found["speedup"])
+    return found
+
+
+def test_the_table_has_dashes_and_the_verdict_says_why(
+    document: dict[str, Any], row: dict[str, Any]
+) -> None:
+    cells = comparison.format_row(row, comparison.known_latencies_of(document))
+    shown = dict(zip(comparison.COLUMNS, cells, strict=True))
+    assert (shown["x best single"], shown["faster"]) == ("-", "-")
+    assert document["verdict"].startswith(REASON)
+    line = comparison.describe_run(row, one_device_holds_the_model=False)
+    assert "no single device holds the model, 20 evaluations" in line
+
+
+def test_bars_are_relative_to_the_reference_device(row: dict[str, Any]) -> None:
+    (axes,) = draw_comparison([row], "title", over_reference=True).axes
+    assert axes.get_xlabel() == "speed-up over the reference device, its limit ignored (1)"
+    assert axes.texts[0].get_text().startswith(f"{row['speedup']:.3f} x")
+
+
+def test_a_view_states_no_speed_up(document: dict[str, Any], folder: Path) -> None:
+    scene = open_scene([folder])
+    assert [one.result for one in scene.placements] == [
+        f"simulated in the run: {document['rows'][-1]['latency_ms']:.4g} ms"
+    ]
+    assert make_view_data(scene)["one_device_holds_the_model"] is False
+
+
+def test_a_report_counts_no_wins(row: dict[str, Any], tmp_path: Path) -> None:
+    bench_env = BenchEnv.make(SIM, {"model": "tiny", "devices": SMALL}, tmp_path)
+    known = find_known_latencies(bench_env, [row])
+    results = StudyResults([row], {row["problem"]: known})
+    _, cells = summarize_agent(results, row["problem"], row["label"])
+    assert cells[4:6] == ["-", "-"]
+    assert count_split_wins(results) == "No single device holds the model."
+    other = row | {"problem": row["problem"].replace("tiny", "small")}
+    both = StudyResults([row, other], {row["problem"]: known})
+    expected = "beats the best single device on 1 of them; no single device holds the model of 1."
+    assert count_split_wins(both).endswith(expected)
