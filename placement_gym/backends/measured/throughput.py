@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from placement_gym.arrays import IntArray
+from placement_gym.arrays import FloatArray, IntArray
 from placement_gym.backends.failures import EngineFailureError, Kind
 from placement_gym.backends.measured.candidate import Candidate, Compilation
 from placement_gym.backends.measured.inferences import Beat, Inputs, Outputs
@@ -146,6 +146,25 @@ def time_windows(arms: Sequence[Callable[[], float]], repeats: int) -> Samples:
         for arm in range(len(arms)) if block % 2 == 0 else reversed(range(len(arms))):
             samples[arm, block] = arms[arm]()
     return samples
+
+
+def time_stages(pipelines: Sequence[InFlight], devices: Sequence[str], repeats: int) -> FloatArray:
+    """Run one request of every pipeline in turn, in alternating order, after one that warms up.
+
+    Returns:
+        (n_pipelines, n_devices) median ms of each device's stages in a request.
+    """
+    samples = np.zeros((repeats + 1, len(pipelines), len(devices)))
+    for turn in range(repeats + 1):
+        order = range(len(pipelines))
+        for number in order if turn % 2 == 0 else reversed(order):
+            stages = pipelines[number].stages
+            before = [stage.busy_s for stage in stages]
+            pipelines[number].run()
+            for stage, earlier in zip(stages, before, strict=True):
+                device = devices.index(stage.device)
+                samples[turn, number, device] += 1e3 * (stage.busy_s - earlier)
+    return np.asarray(np.median(samples[1:], axis=0))
 
 
 class PipelineCompiler:

@@ -88,6 +88,12 @@ def test_finalists_are_compiled_anew_and_measured_side_by_side() -> None:
     assert (second.requests, second.n_submodels) == (3, 2)
 
 
+def test_stages_are_timed_on_their_devices() -> None:
+    alone, split = build().measure_stages([np.zeros_like(SPLIT), SPLIT])
+    assert alone[0] > 0.0 == alone[1]
+    assert min(split) > 0.0
+
+
 def test_streams_of_a_single_device_are_those_that_give_most_results(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
