@@ -313,10 +313,14 @@ class MeasuredBackend(MeasuringBackend):
 
     def measure_stages(self, assignments: Sequence[IntArray]) -> FloatArray:
         """See ``MeasuringBackend.measure_stages``."""
-        devices, repeats = self.problem.devices, self.protocol.counter_inferences
+        devices = self.problem.devices
+        names, repeats = self.problem.device_names, self.protocol.counter_inferences // 2
         with self.lock():
-            pipelines = [self.pipelines.build(one, devices, 1) for one in assignments]
-            return time_stages(pipelines, [device.name for device in devices], repeats)
+            pipelines = [
+                self.pipelines.build(one, devices, None if len(set(one.tolist())) > 1 else 1)
+                for one in assignments
+            ]
+            return time_stages(pipelines, names, self.protocol.window // 2, repeats)
 
     def own_choice(self, plugin: str) -> IntArray:
         """See ``MeasuringBackend.own_choice``."""

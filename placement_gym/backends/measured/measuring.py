@@ -90,9 +90,10 @@ class MeasuringBackend(ABC):
 
     @abstractmethod
     def measure_stages(self, assignments: Sequence[IntArray]) -> FloatArray:
-        """(n_assignments, n_devices) median ms that each device takes for a request of a pipeline.
+        """(n_repeats, n_assignments, n_devices) ms that each device takes for a request.
 
-        Pipelines run one request at a time, in turn.
+        Placements run as pipelines, in turn, as full of requests as they are in operation; a device
+        alone has one request at a time.
         """
 
     @abstractmethod

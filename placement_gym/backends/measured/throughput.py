@@ -148,23 +148,37 @@ def time_windows(arms: Sequence[Callable[[], float]], repeats: int) -> Samples:
     return samples
 
 
-def time_stages(pipelines: Sequence[InFlight], devices: Sequence[str], repeats: int) -> FloatArray:
-    """Run one request of every pipeline in turn, in alternating order, after one that warms up.
+def time_stages(
+    pipelines: Sequence[InFlight], devices: Sequence[str], window: int, repeats: int
+) -> FloatArray:
+    """Run a window of every pipeline in turn, in alternating order, after one that warms up.
+
+    Args:
+        pipelines: Each as full as it may be.
+        devices: Names of all devices.
+        window: See ``InFlight.time_window``.
+        repeats: Windows of each pipeline that count.
 
     Returns:
-        (n_pipelines, n_devices) median ms of each device's stages in a request.
+        (repeats, n_pipelines, n_devices) mean ms of each device's stages in a request.
     """
     samples = np.zeros((repeats + 1, len(pipelines), len(devices)))
     for turn in range(repeats + 1):
         order = range(len(pipelines))
         for number in order if turn % 2 == 0 else reversed(order):
-            stages = pipelines[number].stages
-            before = [stage.busy_s for stage in stages]
-            pipelines[number].run()
-            for stage, earlier in zip(stages, before, strict=True):
-                device = devices.index(stage.device)
-                samples[turn, number, device] += 1e3 * (stage.busy_s - earlier)
-    return np.asarray(np.median(samples[1:], axis=0))
+            samples[turn, number] = time_devices(pipelines[number], devices, window)
+    return samples[1:]
+
+
+def time_devices(pipeline: InFlight, devices: Sequence[str], window: int) -> list[float]:
+    """(n_devices,) mean ms of each device's stages in a request, while others are in flight."""
+    before = [(stage.runs, stage.busy_s) for stage in pipeline.stages]
+    pipeline.time_window(window)
+    ms = dict.fromkeys(devices, 0.0)
+    for stage, (runs, busy_s) in zip(pipeline.stages, before, strict=True):
+        mean_s = (stage.busy_s - busy_s) / (stage.runs - runs)
+        ms[stage.device] += 1e3 * len(pipeline.steps) * mean_s
+    return list(ms.values())
 
 
 class PipelineCompiler:

@@ -44,13 +44,12 @@ class Pipelines:
         self.asked += 1
         units, n = self.problem.units, len(self.problem.devices)
         ms = self.costs.unit_ms(units)
-        return np.array(
-            [
-                np.bincount(one, ms[np.arange(len(one)), one], n)
-                + count_stages(units.graph, one[units.of_operator], n) * STAGE_MS[:n]
-                for one in assignments
-            ]
-        )
+        found = [
+            np.bincount(one, ms[np.arange(len(one)), one], n)
+            + count_stages(units.graph, one[units.of_operator], n) * STAGE_MS[:n]
+            for one in assignments
+        ]
+        return np.stack([found, np.multiply(2.0, found), found])  # a slow moment between
 
     def with_protocol(self, protocol: TimingProtocol) -> Pipelines:
         return self
