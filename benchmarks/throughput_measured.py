@@ -20,12 +20,15 @@ from placement_gym.backends.measured.backend import MeasuredBackend
 from placement_gym.backends.measured.build import build_measured_backend
 from placement_gym.backends.measured.hetero import Partition, compile_partition
 from placement_gym.backends.measured.profile import load_or_measure
+from placement_gym.backends.measured.stage_costs import load_or_measure_costs
 from placement_gym.backends.measured.throughput import InFlight
 from placement_gym.backends.measured.timing_protocol import FOR_FITTING
+from placement_gym.costs.table import CostTable
 from placement_gym.devices import PRESETS, DeviceSpec
 from placement_gym.machine import register
 from placement_gym.pipeline.inputs import InputReader
 from placement_gym.pipeline.stage import Stage, compile_stages
+from placement_gym.problem import Problem
 from placement_gym.solvers.loads import find_largest_load_ms
 from placement_gym.solvers.pipelines.pipeline import exact_pipeline
 
@@ -242,21 +245,24 @@ def main() -> None:
     backend: Any = build_measured_backend(
         options.model, PAIR, "fused", isolate=False, scenario=options.scenario
     )
-    costs = load_or_measure(backend.with_protocol(FOR_FITTING), quick=True)
+    protocol = replace(FOR_FITTING, objective="throughput")
+    profile = load_or_measure(backend.with_protocol(FOR_FITTING), quick=True)
+    costs = load_or_measure_costs(backend.with_protocol(protocol), quick=True)
     problem = backend.problem
+    plain = predict(problem, profile, exact_pipeline(problem, profile))
     split = exact_pipeline(problem, costs)
-    alone_ms, load_ms = (
-        find_largest_load_ms(problem, costs, placed) for placed in (problem.single(0), split)
-    )
-    predicted = alone_ms / load_ms
+    alone_ms, load_ms = predict(problem, costs, split)
     print(
         f"{options.model}: predicted {alone_ms:.2f} ms on one thread, {load_ms:.2f} ms a result "
-        f"of the plan, ratio {predicted:.2f}",
+        f"of the plan, ratio {alone_ms / load_ms:.2f}; {plain[0] / plain[1]:.2f} without the costs "
+        f"of stages, {', '.join(f'{ms:.2f}' for ms in costs.submodel_ms)} ms",
         flush=True,
     )
     facts = {
         "model": options.model,
         "scenario": options.scenario,
+        "stage_ms": costs.submodel_ms.tolist(),
+        "predicted_without_stages": plain[0] / plain[1],
         "predicted_alone_ms": alone_ms,
         "predicted_plan_ms": load_ms,
     }
@@ -274,6 +280,14 @@ def main() -> None:
         rows = summarize(names, samples, facts)
         show(rows)
         write(options.out, rows)
+
+
+def predict(problem: Problem, costs: CostTable, split: IntArray) -> tuple[float, float]:
+    """Milliseconds a result on the first device alone, and under a plan."""
+    alone, plan = (
+        find_largest_load_ms(problem, costs, placed) for placed in (problem.single(0), split)
+    )
+    return alone, plan
 
 
 def write(path: str | None, rows: Sequence[dict[str, Any]]) -> None:

@@ -45,7 +45,7 @@ def compile_model(
         CompileError: OpenVINO refused the placement.
         ValueError: Unknown split.
     """
-    ready = prepare(model.clone())
+    ready = prepare(model.clone(), data_shapes=placement.data_shapes)
     graph, partition = cut(ready, placement, split)
     return compile_partition(core, ready, graph, partition, config)
 
@@ -96,7 +96,7 @@ def cut(model: ov.Model, placement: Placement, split: str = "auto") -> tuple[OpG
         PlacementMismatchError: The placement was made for another model.
         ValueError: Unknown split.
     """
-    graph = extract(model, placement.graph, placement.scenario or None)
+    graph = extract(model, placement.graph, placement.scenario or None, placement.data_shapes)
     alias = uses_aliases(split, placement.devices)
     devices = placement.operator_devices(graph)
     return graph, Partition.of(graph, devices, placement.devices, alias)
@@ -116,5 +116,5 @@ def apply_placement(model: ov.Model, placement: Placement) -> None:
     Raises:
         PlacementMismatchError: The placement was made for another model.
     """
-    prepare(model)
+    prepare(model, data_shapes=placement.data_shapes)
     set_affinities(model, *cut(model, placement, "hetero"))

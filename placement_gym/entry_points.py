@@ -80,7 +80,7 @@ class MeasuredEnv(DevicePlacementEnv):
         penalty: See ``DevicePlacementEnv``.
         sequence_length: Tokens of ``"bert"``, as an alternative to ``"bert-8"``.
         shapes: Sizes of the dynamic dimensions of inputs, as in ``{"input_ids": [1, 64]}``; -1 or
-            ``"?"`` leaves one dynamic, which only a model with state may have.
+            ``"?"`` leaves one dynamic, ``"1..128"`` gives it bounds.
         scenario: What one run of a model with state is: ``"chat-128-32"`` gives it a prompt of 128
             tokens on an empty state and then decodes 32 tokens one by one. None is ``"chat"``, 64
             and 16 tokens. Latencies are those of the whole scenario, info has ``prefill_ms`` and
@@ -88,6 +88,10 @@ class MeasuredEnv(DevicePlacementEnv):
             device includes its part of the state at the end. Dimensions that ``shapes`` does not
             bind are a batch of one, if they are an input's first, else the tokens: the new ones,
             or all of them where the input's name has ``mask`` in it.
+        data_shapes: Sizes of the inputs that are measured, as in ``{"input_ids": [1, 64]}``, of a
+            model without state that leaves dimensions dynamic: it is compiled with them, and so
+            is every submodel. A dimension that has an upper bound needs none and is measured at
+            it.
         objective: ``"latency"``; or ``"throughput"``: a placement runs as ``Pipeline`` does, a
             device alone with the number of streams and requests that suits it best, and latencies
             are the milliseconds between two results. Info has ``requests_per_s``, ``requests`` in
@@ -97,7 +101,8 @@ class MeasuredEnv(DevicePlacementEnv):
 
     Raises:
         UnknownDeviceError: The machine does not have a device.
-        UnsupportedModelError: The model has dynamic shapes that ``shapes`` does not bind.
+        UnsupportedModelError: The model has dynamic shapes that neither ``shapes`` binds nor
+            ``data_shapes`` states.
         ValueError: Another argument is out of range.
     """
 
@@ -128,6 +133,7 @@ class MeasuredEnv(DevicePlacementEnv):
         scenario: str | None = None,
         objective: str = "latency",
         requests: int | None = None,
+        data_shapes: Shapes | None = None,
     ) -> None:
         from placement_gym.backends.cached import CachedBackend
         from placement_gym.backends.measured.build import build_measured_backend
@@ -157,6 +163,7 @@ class MeasuredEnv(DevicePlacementEnv):
             timeout_s,
             shapes,
             scenario,
+            data_shapes,
         )
         remember = DiskCachedBackend if cache == "disk" else CachedBackend
         super().__init__(
@@ -230,13 +237,16 @@ class SimulatedEnv(DevicePlacementEnv):
         penalty: See ``DevicePlacementEnv``.
         sequence_length: Tokens of ``"bert"``, as an alternative to ``"bert-8"``.
         shapes: As for ``MeasuredEnv``.
+        data_shapes: As for ``MeasuredEnv``. Costs are those at these sizes; memory by lifetime
+            counts tensors at the upper bounds of their dimensions.
         scenario: As for ``MeasuredEnv``. Analytic costs are sums over the scenario: the prefill's,
             and for each decoded token the mean of the first and the last one's, at their shapes;
             each inference pays for launches, weights and transfers anew.
 
     Raises:
         CostMismatchError: The cost table is for another model or other devices.
-        UnsupportedModelError: The model has dynamic shapes that ``shapes`` does not bind.
+        UnsupportedModelError: The model has dynamic shapes that neither ``shapes`` binds nor
+            ``data_shapes`` states.
         ValueError: Another argument is out of range.
     """
 
@@ -263,6 +273,7 @@ class SimulatedEnv(DevicePlacementEnv):
         penalty: str = "flat",
         shapes: Shapes | None = None,
         scenario: str | None = None,
+        data_shapes: Shapes | None = None,
     ) -> None:
         from placement_gym.backends.simulated.backend import SimulatedBackend
         from placement_gym.backends.simulated.build import build_simulated_problem
@@ -270,7 +281,15 @@ class SimulatedEnv(DevicePlacementEnv):
 
         check_not_negative("noise", noise)
         twin = build_simulated_problem(
-            model, devices, granularity, graph, costs, sequence_length, shapes, scenario
+            model,
+            devices,
+            granularity,
+            graph,
+            costs,
+            sequence_length,
+            shapes,
+            scenario,
+            data_shapes,
         )
         semantics = parse_schedule(twin.schedule if schedule is None else schedule, objective)
         self.simulated = SimulatedBackend(twin.problem, twin.costs, semantics, noise)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,7 @@ class Placement:
         units: Device name by unit.
         members: Names of the IR nodes by unit.
         scenario: Of a model with state, else empty.
+        data_shapes: Sizes that the model was measured with, of inputs with dynamic dimensions.
     """
 
     model: str
@@ -45,6 +46,7 @@ class Placement:
     units: Mapping[str, str]
     members: Mapping[str, tuple[str, ...]]
     scenario: str = ""
+    data_shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, problem: Problem, assignment: IntArray, graph: str = "folded") -> Placement:
@@ -59,6 +61,7 @@ class Placement:
             units={u: names[d] for u, d in zip(units.names, assignment.tolist(), strict=True)},
             members=dict(zip(units.names, units.quotient.members, strict=True)),
             scenario=units.graph.scenario,
+            data_shapes=dict(units.graph.data_shapes),
         )
 
     def assignment(self, problem: Problem) -> IntArray:
@@ -107,6 +110,7 @@ class Placement:
     def to_json(self) -> dict[str, Any]:
         """The contents of a placement file."""
         scenario = {"scenario": self.scenario} if self.scenario else {}
+        sizes = {name: list(given) for name, given in self.data_shapes.items()}
         return {
             "format": FORMAT,
             "model": self.model,
@@ -116,6 +120,7 @@ class Placement:
             "units": dict(self.units),
             "members": {unit: list(nodes) for unit, nodes in self.members.items()},
             **scenario,
+            **({"data_shapes": sizes} if sizes else {}),
         }
 
     def save(self, path: str | Path, follow: bool = True) -> None:
@@ -168,6 +173,7 @@ class Placement:
             units=fields.units,
             members={unit: tuple(nodes) for unit, nodes in fields.members.items()},
             scenario=fields.scenario,
+            data_shapes={name: tuple(sizes) for name, sizes in fields.data_shapes.items()},
         )
 
 

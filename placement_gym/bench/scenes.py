@@ -79,6 +79,7 @@ def read_file(path: Path, changes: Mapping[str, Any]) -> list[Found]:
         "devices": placement.devices,
         "graph": placement.graph,
         "scenario": placement.scenario or None,
+        "data_shapes": placement.data_shapes or None,
         **changes,
     }
     return [Found(path.stem, placement, kwargs)]

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from placement_gym.cli.options import (
+    add_data_shapes,
     add_devices,
     add_granularity,
     add_json,
@@ -39,6 +40,7 @@ def add_compare(command: Command) -> None:
     )
     add_model(command)
     add_shapes(command)
+    add_data_shapes(command)
     add_scenario(command)
     command.add_argument(
         "--env", default="DevicePlacement-v0", help="environment id (default: %(default)s)"

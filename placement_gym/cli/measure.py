@@ -6,6 +6,7 @@ import argparse
 from contextlib import closing
 
 from placement_gym.cli.options import (
+    add_data_shapes,
     add_devices,
     add_granularity,
     add_json,
@@ -63,6 +64,7 @@ def add_plan(command: Command) -> None:
     )
     add_model(command)
     add_shapes(command)
+    add_data_shapes(command)
     add_scenario(command)
     add_devices(command)
     add_granularity(command)
@@ -102,6 +104,7 @@ def add_profile(command: Command) -> None:
     )
     add_model(command)
     add_shapes(command)
+    add_data_shapes(command)
     add_scenario(command)
     add_devices(command)
     add_granularity(command)
@@ -124,6 +127,7 @@ def add_fidelity(command: Command) -> None:
     )
     add_model(command)
     add_shapes(command)
+    add_data_shapes(command)
     add_scenario(command)
     add_devices(command)
     add_granularity(command)
@@ -169,6 +173,7 @@ def run_plan(options: argparse.Namespace) -> int:
         refresh=options.refresh,
         quiet=options.quiet,
         shapes=options.shape,
+        data_shapes=options.data_shape,
         scenario=options.scenario,
         export=options.export,
         objective=options.objective,
@@ -195,6 +200,7 @@ def run_profile(options: argparse.Namespace) -> int:
         options.granularity,
         quiet=options.quiet,
         shapes=options.shape,
+        data_shapes=options.data_shape,
         scenario=options.scenario,
     )
     with closing(backend), explain_interrupt(backend):
@@ -219,6 +225,7 @@ def run_fidelity(options: argparse.Namespace) -> int:
         out=options.out,
         refresh=options.refresh,
         shapes=options.shape,
+        data_shapes=options.data_shape,
         scenario=options.scenario,
         quiet=options.quiet,
         pictures=options.pictures,

@@ -28,6 +28,7 @@ def add_model(command: Command, required: bool = True, default: str = "") -> Non
 def add_shapes(command: Command) -> None:
     command.add_argument(
         "--shape",
+        "-shape",
         default={},
         type=parse_shapes,
         metavar="NAME[SIZES]",
@@ -40,6 +41,18 @@ def add_scenario(command: Command) -> None:
         "--scenario",
         help="what a run of a model with state is: chat-128-32 for a prompt of 128 tokens and 32 "
         "decoded ones (default: chat, 64 and 16)",
+    )
+
+
+def add_data_shapes(command: Command) -> None:
+    command.add_argument(
+        "--data-shape",
+        "-data_shape",
+        default={},
+        type=parse_shapes,
+        metavar="NAME[SIZES]",
+        help="what is measured of inputs whose dimensions stay dynamic, without state, as in "
+        '"input_ids[1,64]" (default: the upper bounds of dimensions that have them)',
     )
 
 
@@ -146,6 +159,10 @@ def set_command(command: Command, run: Callable[[argparse.Namespace], int], kept
 
 
 def shape_arguments(options: argparse.Namespace) -> dict[str, Any]:
-    """The arguments of ``gym.make`` that ``--shape`` and ``--scenario`` give, if they are given."""
-    given = {"shapes": options.shape, "scenario": options.scenario}
+    """The arguments of ``gym.make`` that say what is measured, if they are given."""
+    given = {
+        "shapes": options.shape,
+        "data_shapes": options.data_shape,
+        "scenario": options.scenario,
+    }
     return {key: value for key, value in given.items() if value}

@@ -6,6 +6,7 @@ import argparse
 import json
 
 from placement_gym.cli.options import (
+    add_data_shapes,
     add_devices,
     add_granularity,
     add_json,
@@ -64,6 +65,7 @@ def add_place(command: Command) -> None:
     )
     add_model(command)
     add_shapes(command)
+    add_data_shapes(command)
     add_scenario(command)
     add_devices(command)
     add_granularity(command)

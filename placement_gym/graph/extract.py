@@ -14,7 +14,14 @@ from placement_gym.graph.flops import node_flops
 from placement_gym.graph.operators import OpGraph, Tensors, distinct_edges
 from placement_gym.graph.states import find_states, held_bytes
 from placement_gym.graph.twin import static_twin
+from placement_gym.models.data_shapes import (
+    DataShapes,
+    find_data_shapes,
+    raise_to_bounds,
+    shape_nodes,
+)
 from placement_gym.models.scenario import Scenario, is_stateful
+from placement_gym.models.shapes import Shapes
 
 if TYPE_CHECKING:
     import openvino as ov
@@ -23,7 +30,12 @@ VIEWS = ("folded", "raw")
 NEVER_STATIC = frozenset({"Result", "RandomUniform", "Multinomial", "ReadValue", "Assign"})
 
 
-def extract(model: ov.Model, view: str = "folded", scenario: str | None = None) -> OpGraph:
+def extract(
+    model: ov.Model,
+    view: str = "folded",
+    scenario: str | None = None,
+    data_shapes: Shapes | None = None,
+) -> OpGraph:
     """Extract the operator graph of a model with unique friendly names.
 
     Args:
@@ -32,6 +44,7 @@ def extract(model: ov.Model, view: str = "folded", scenario: str | None = None) 
             shape chains to the operator that reads them first, each Parameter to its first
             reader and each Result to its producer.
         scenario: Of a model with state; None is ``"chat"``. See ``Scenario.parse``.
+        data_shapes: Of a model without state; see ``find_data_shapes``.
 
     Raises:
         ValueError: The view or the scenario is unknown, or a model without state has one.
@@ -44,8 +57,24 @@ def extract(model: ov.Model, view: str = "folded", scenario: str | None = None) 
         raise UserError(
             f"the model keeps no state, so scenario={scenario!r} does not apply: leave it out"
         )
+    sizes = find_data_shapes(model, data_shapes)
+    if sizes:
+        return dynamic_graph(model, view, sizes)
     raw = raw_graph(model)
     return raw if view == "raw" else fold(raw)
+
+
+def dynamic_graph(model: ov.Model, view: str, sizes: DataShapes) -> OpGraph:
+    """The graph of a model with dynamic dimensions at the sizes that it is measured with.
+
+    Tensors take memory as at the dimensions' upper bounds.
+    """
+    raw = [
+        raw_graph(model, shape_nodes(model, one)) for one in (sizes, raise_to_bounds(model, sizes))
+    ]
+    graph, largest = raw if view == "raw" else [fold(one) for one in raw]
+    tensors = replace(graph.tensors, held_bytes=largest.tensors.size_bytes)
+    return replace(graph, tensors=tensors, data_shapes=sizes)
 
 
 def scenario_graph(model: ov.Model, view: str, scenario: Scenario) -> OpGraph:
@@ -66,7 +95,11 @@ def scenario_graph(model: ov.Model, view: str, scenario: Scenario) -> OpGraph:
         weight_bytes=graphs[-1].weight_bytes,
         state_bytes=graphs[-1].state_bytes,
         flops=np.sum([count * graph.flops for count, graph in phases], axis=0),
-        tensors=replace(start.tensors, size_bytes=np.round(sizes).astype(np.int64)),
+        tensors=replace(
+            start.tensors,
+            size_bytes=np.round(sizes).astype(np.int64),
+            held_bytes=np.max([graph.tensors.size_bytes for graph in graphs], axis=0),
+        ),
         scenario=scenario.name,
         phases=phases,
     )

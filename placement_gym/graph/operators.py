@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -26,6 +27,8 @@ class Tensors:
         size_bytes: (n_tensors,) bytes that a transfer of the tensor moves.
         offsets: (n_tensors + 1,) where each tensor's readers begin in ``readers``.
         readers: (n_readings,) distinct reading operators, ascending for each tensor.
+        held_bytes: (n_tensors,) bytes that the tensor takes in memory where that is not
+            ``size_bytes``: at the upper bounds of its dimensions, or once of a scenario.
     """
 
     source: IntArray
@@ -33,6 +36,7 @@ class Tensors:
     size_bytes: IntArray
     offsets: IntArray
     readers: IntArray
+    held_bytes: IntArray | None = None
 
     def readings(self) -> tuple[IntArray, IntArray]:
         """(n_readings,) tensor and (n_readings,) operator of every reading."""
@@ -53,7 +57,10 @@ class Tensors:
         pairs = np.unique(np.stack([tensor[foreign], reader[foreign]]), axis=1)
         kept, counts = np.unique(pairs[0], return_counts=True)
         offsets = np.concatenate([[0], np.cumsum(counts)])
-        return Tensors(source[kept], self.port[kept], self.size_bytes[kept], offsets, pairs[1])
+        held = None if self.held_bytes is None else self.held_bytes[kept]
+        return Tensors(
+            source[kept], self.port[kept], self.size_bytes[kept], offsets, pairs[1], held
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,6 +90,9 @@ class OpGraph:
         copied: Constants that several operators read: those operators, and the constant's bytes.
             ``weight_bytes`` counts it once, for the first of them; each submodel that reads it
             gets a copy.
+        data_shapes: Input name -> the sizes that it is measured with, of inputs with dynamic
+            dimensions of a model without state. Shapes, ``flops`` and the sizes of tensors are
+            those that follow.
     """
 
     model: str
@@ -101,6 +111,7 @@ class OpGraph:
     phases: tuple[tuple[float, OpGraph], ...] = ()
     state_bytes: IntArray | None = None
     copied: tuple[tuple[tuple[int, ...], int], ...] = ()
+    data_shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.names)
@@ -150,7 +161,7 @@ class OpGraph:
         return tensor[kept], reader[kept]
 
     def fingerprint(self) -> str:
-        """Sixteen hex digits that change with names, types, shapes, weights, edges or scenario."""
+        """Sixteen hex digits of names, types, shapes, weights, edges and what is measured."""
         rows = sorted(
             repr(row)
             for row in zip(
@@ -166,7 +177,8 @@ class OpGraph:
         names = self.names
         edges = sorted(f"{names[a]}>{names[b]}" for a, b in self.edge_index.T.tolist())
         scenario = [self.scenario] if self.scenario else []
-        lines = [*rows, *edges, *scenario]
+        measured = [f"{name}{list(sizes)}" for name, sizes in sorted(self.data_shapes.items())]
+        lines = [*rows, *edges, *scenario, *measured]
         return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
 
 

@@ -39,6 +39,12 @@ def pipeline_stages(graph: OpGraph, devices: IntArray) -> IntArray:
     return number_topologically(distinct_edges(label[edges]), label)[submodels]
 
 
+def count_stages(graph: OpGraph, devices: IntArray, n_devices: int) -> IntArray:
+    """(n_devices,) stages of each device, see ``pipeline_stages``."""
+    stages = pipeline_stages(graph, devices)
+    return np.bincount(submodel_devices(graph, devices, stages), minlength=n_devices)
+
+
 def has_cycle(edges: IntArray, n: int) -> bool:
     """Whether a directed graph of ``n`` nodes without self-loops has a cycle."""
     matrix = coo_array((np.ones(edges.shape[1], dtype=np.int8), (edges[0], edges[1])), (n, n))

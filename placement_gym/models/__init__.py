@@ -3,9 +3,9 @@
 from placement_gym.models.loading import (
     BUILT_IN,
     ModelNotFoundError,
-    UnsupportedModelError,
     load,
     prepare,
 )
+from placement_gym.models.shapes import UnsupportedModelError
 
 __all__ = ["BUILT_IN", "ModelNotFoundError", "UnsupportedModelError", "load", "prepare"]

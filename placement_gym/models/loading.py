@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
 from itertools import islice
@@ -12,8 +12,15 @@ from typing import TYPE_CHECKING
 
 from placement_gym.errors import UserError, suggest
 from placement_gym.files import is_path
+from placement_gym.models.data_shapes import find_data_shapes, shape_nodes
 from placement_gym.models.scenario import is_stateful
-from placement_gym.models.shapes import Shapes, advise_binding, bind_batch, bind_shapes
+from placement_gym.models.shapes import (
+    Shapes,
+    UnsupportedModelError,
+    advise_binding,
+    bind_batch,
+    bind_shapes,
+)
 
 if TYPE_CHECKING:
     import openvino as ov
@@ -54,16 +61,13 @@ class ModelNotFoundError(UserError, FileNotFoundError):
     """The model is neither a built-in name nor a file."""
 
 
-class UnsupportedModelError(UserError):
-    """The model cannot be placed as it is; the message says what to change."""
-
-
 def load(
     model: str | Path | ov.Model,
     sequence_length: int | None = None,
     shapes: Shapes | None = None,
+    data_shapes: Shapes | None = None,
 ) -> ov.Model:
-    """Load the model to place: static shapes unless it keeps state, unique friendly names.
+    """Load the model to place: every size known in some way, unique friendly names.
 
     Args:
         model: A built-in name, ``"resnet"``, ``"bert-8"`` (tokens), ``"bert-8-fp16"``
@@ -74,21 +78,24 @@ def load(
             cloned and left as it is.
         sequence_length: Tokens of ``"bert"``, as an alternative to the name.
         shapes: Shapes of inputs by their names, which bind dynamic dimensions; see ``Shapes``.
+        data_shapes: Sizes with which inputs are measured that keep dynamic dimensions, by their
+            names; see ``find_data_shapes``.
 
     Raises:
         ModelNotFoundError: It is neither a built-in name nor a file.
-        UnsupportedModelError: It has dynamic shapes without state, or OpenVINO cannot read it.
+        UnsupportedModelError: It has dynamic shapes that nothing bounds or states, without state,
+            or OpenVINO cannot read it.
         ValueError: The built-in model does not have the option.
     """
     import openvino as ov
 
     match = None if isinstance(model, ov.Model) else match_built_in(model)
     if match and not (match["number"] and sequence_length):
-        return prepare(build(match, sequence_length), shapes)
+        return prepare(build(match, sequence_length), shapes, data_shapes)
     if sequence_length is not None:
         raise UserError("sequence_length is an option of 'bert' alone; 'bert-8' says the same")
     if isinstance(model, ov.Model):
-        return prepare(model.clone(), shapes)
+        return prepare(model.clone(), shapes, data_shapes)
     if not is_path(model):
         raise ModelNotFoundError(explain_missing(str(model)))
     try:
@@ -98,7 +105,7 @@ def load(
         raise UnsupportedModelError(f"OpenVINO cannot read {model}: {reason}") from error
     if Path(model).suffix != ".xml":
         rename(read, lambda node: node.get_friendly_name() == node.get_name())
-    loaded = prepare(read, shapes)
+    loaded = prepare(read, shapes, data_shapes)
     loaded.set_friendly_name(Path(model).stem)
     return loaded
 
@@ -160,7 +167,9 @@ def build(name: re.Match[str], sequence_length: int | None) -> ov.Model:
     return model
 
 
-def prepare(model: ov.Model, shapes: Shapes | None = None) -> ov.Model:
+def prepare(
+    model: ov.Model, shapes: Shapes | None = None, data_shapes: Shapes | None = None
+) -> ov.Model:
     """Check that a model can be placed and make its friendly names unique, in place.
 
     A model with state gets a batch of one where its batch is dynamic.
@@ -168,18 +177,21 @@ def prepare(model: ov.Model, shapes: Shapes | None = None) -> ov.Model:
     Args:
         model: Any model.
         shapes: Shapes that some of its inputs get first.
+        data_shapes: As for ``load``.
 
     Raises:
-        UserError: The model cannot have these shapes.
-        UnsupportedModelError: The model has dynamic shapes and no state.
+        UserError: The model cannot have these shapes, or has state and data shapes.
+        UnsupportedModelError: The model has no state, and dynamic shapes that nothing bounds or
+            states.
     """
     known = {node.get_friendly_name() for node in model.get_ops()}
     if shapes:
         bind_shapes(model, shapes)
     if is_stateful(model):
+        check_no_data_shapes(data_shapes)
         bind_batch(model)
     else:
-        check_static(model, model.get_ordered_ops())
+        check_sizes(model, data_shapes)
     rename(model, lambda node: node.get_friendly_name() not in known)
     seen: set[str] = set()
     for node in model.get_ordered_ops():
@@ -189,13 +201,31 @@ def prepare(model: ov.Model, shapes: Shapes | None = None) -> ov.Model:
     return model
 
 
-def check_static(model: ov.Model, nodes: Sequence[ov.Node]) -> None:
-    """Raise if a node of a model without state has a dynamic shape.
+def check_no_data_shapes(data_shapes: Shapes | None) -> None:
+    """Raise if a model with state is given data shapes.
 
     Raises:
-        UnsupportedModelError: One has; the message says how to bind the inputs' dimensions.
+        UserError: It is.
     """
-    for node in nodes:
+    if data_shapes:
+        raise UserError(
+            "the model keeps state, so a scenario says what it is measured with, as in "
+            "scenario='chat-128-32' (--scenario chat-128-32): leave data_shapes out"
+        )
+
+
+def check_sizes(model: ov.Model, data_shapes: Shapes | None) -> None:
+    """Raise if a model without state has a shape that its inputs' sizes do not determine.
+
+    Raises:
+        UserError: The sizes do not fit the model.
+        UnsupportedModelError: The message says how to state the inputs' sizes.
+    """
+    sizes = find_data_shapes(model, data_shapes)
+    if sizes:
+        shape_nodes(model, sizes)
+        return
+    for node in model.get_ordered_ops():
         if any(output.get_partial_shape().is_dynamic for output in node.outputs()):
             raise UnsupportedModelError(
                 f"{node.get_friendly_name()!r} has a dynamic shape: {advise_binding(model)}"

@@ -14,6 +14,10 @@ Shapes: TypeAlias = Mapping[str, Sequence[int | str]]
 """Input name -> sizes; -1 or ``"?"`` leaves a dimension as dynamic as it is."""
 
 
+class UnsupportedModelError(UserError):
+    """The model cannot be placed as it is; the message says what to change."""
+
+
 def bind_shapes(model: ov.Model, shapes: Shapes) -> None:
     """Give inputs these shapes, in place.
 
@@ -78,7 +82,7 @@ def input_names(port: ov.Output) -> list[str]:
 
 
 def advise_binding(model: ov.Model) -> str:
-    """How to bind the inputs' dynamic dimensions, in Python and on the command line."""
+    """How to bind or measure dynamic dimensions, in Python and on the command line."""
     inputs = {input_names(port)[0]: port.get_partial_shape() for port in model.inputs}
     known = {name: str(shape) for name, shape in inputs.items()}
     for name, shape in inputs.items():
@@ -87,6 +91,8 @@ def advise_binding(model: ov.Model) -> str:
             example, text = {name: sizes}, ",".join(map(str, sizes))
             return (
                 f"bind the inputs' dimensions, as in shapes={example}, "
-                f'--shape "{name}[{text}]" or model.reshape({example}); they are {known}'
+                f'--shape "{name}[{text}]" or model.reshape({example}), or leave them dynamic and '
+                f"say what is measured, as in data_shapes={example}, "
+                f'--data-shape "{name}[{text}]"; they are {known}'
             )
     return f"its inputs are {known}, so it depends on the data: such a model cannot be placed"

@@ -62,8 +62,8 @@ class Pipeline(StageExecutor):
     ) -> None:
         if requests is not None:
             check_integer("requests (None: one more than stages)", requests, 1)
-        ready = prepare(model.clone())
-        graph = extract(ready, placement.graph, placement.scenario or None)
+        ready = prepare(model.clone(), data_shapes=placement.data_shapes)
+        graph = extract(ready, placement.graph, placement.scenario or None, placement.data_shapes)
         on = placement.operator_devices(graph)
         stages, outputs = compile_stages(
             core, ready, graph, on, placement.devices, requests, config

@@ -25,6 +25,7 @@ class PlacementFields(Fields):
     units: dict[Name, Name]
     members: dict[Name, list[Name]]
     scenario: Name = ""
+    data_shapes: dict[Name, list[Annotated[int, Field(gt=0)]]] = Field(default_factory=dict)
 
 
 class CostFields(Fields):

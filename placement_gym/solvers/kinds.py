@@ -26,7 +26,8 @@ def interchangeable_devices(
     for device in range(len(problem.devices)):
         columns = costs.operator_ms, costs.boundary_ms, problem.supported
         key = b"".join(column[:, device].tobytes() for column in columns)
-        groups.setdefault(key + problem.limits_bytes[device].tobytes(), []).append(device)
+        key += costs.submodel_ms[device].tobytes() + problem.limits_bytes[device].tobytes()
+        groups.setdefault(key, []).append(device)
     if transfer_ms is None:
         return list(groups.values())
     return [part for group in groups.values() for part in _split_by_links(group, transfer_ms)]

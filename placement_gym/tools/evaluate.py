@@ -35,7 +35,8 @@ def evaluate_placement(
             placement names, if that is built in.
         placement: A placement or its file; its devices and their settings are used.
         split: See ``placement_gym.compile_model``.
-        shapes: As for ``gym.make``; the scenario of a model with state is the placement's.
+        shapes: As for ``gym.make``; the scenario of a model with state, or what sizes inputs with
+            dynamic dimensions are measured with, is the placement's.
         quiet: Show no progress.
         objective: As for ``gym.make``; with ``"throughput"`` latencies are the times between two
             results.
@@ -62,6 +63,7 @@ def evaluate_placement(
         "objective": objective,
         **({"shapes": dict(shapes)} if shapes else {}),
         **({"scenario": chosen.scenario} if chosen.scenario else {}),
+        **({"data_shapes": dict(chosen.data_shapes)} if chosen.data_shapes else {}),
     }
     with (
         progress_bar(2, "steps", quiet, description="reading the model") as progress,

@@ -53,8 +53,9 @@ def export_placement(
             built-in model that it names.
         shapes: As for ``gym.make``.
         split: See ``placement_gym.compile_model``.
-        requests: Of a model without state, how many requests are to be in flight: ``run.py`` then
-            also has ``make_queue``, an ``ov.AsyncInferQueue`` of as many.
+        requests: How many requests are to be in flight: ``run.py`` then also has ``make_queue``, an
+            ``ov.AsyncInferQueue`` of as many; of a model with state ``make_requests``, as many
+            requests with a state of their own, each for a thread of the user's.
 
     Returns:
         The model, the script and the affinities.
@@ -67,7 +68,11 @@ def export_placement(
     folder = make_output_folder(out)
     if model is None and match_built_in(chosen.model):
         model = chosen.model
-    loaded = load(chosen.model if model is None else model, shapes=shapes)
+    loaded = load(
+        chosen.model if model is None else model,
+        shapes=shapes,
+        data_shapes=chosen.data_shapes,
+    )
     graph, partition = cut(loaded, chosen, split)
     set_affinities(loaded, graph, partition)
     affinities = read_affinities(loaded)
@@ -76,8 +81,10 @@ def export_placement(
     names = name_devices(chosen, graph, partition)
     plain = {node: names[device] for node, device in affinities.items()}
     write_text(folder / AFFINITIES, json.dumps(plain, indent=1) + "\n")
-    queued = None if is_stateful(loaded) else requests
-    script = write_script(chosen.model, sorted(set(names.values())), partition, queued)
+    in_flight = (REQUESTS if is_stateful(loaded) else QUEUE).format(requests=requests)
+    script = write_script(
+        chosen.model, sorted(set(names.values())), partition, in_flight if requests else ""
+    )
     write_text(folder / SCRIPT, script)
     return [folder / name for name in (MODEL, SCRIPT, AFFINITIES)]
 
@@ -126,14 +133,14 @@ def name_devices(placement: Placement, graph: OpGraph, partition: Partition) -> 
 
 
 def write_script(
-    model: str, devices: Sequence[str], partition: Partition, requests: int | None = None
+    model: str, devices: Sequence[str], partition: Partition, in_flight: str = ""
 ) -> str:
     """The source of a program that compiles the exported model by OpenVINO alone."""
     virtual = [name for name, spec in partition.devices.items() if spec.virtual]
     return SOURCE.format(
         about=quote(f"Compile {safe_name(model)} on {', '.join(devices)} as planned."),
         register=REGISTER.format(virtual=virtual) if virtual else "",
-        queue=QUEUE.format(requests=requests) if requests else "",
+        in_flight=in_flight,
         key=KEY,
         target=quote(partition.target),
         properties=indent(pformat(collect_properties(partition), sort_dicts=False), "        "),
@@ -156,6 +163,13 @@ def make_queue(core: ov.Core, requests: int = {requests}):
     return ov.AsyncInferQueue(compile_model(core), requests)
 """
 
+REQUESTS = """
+
+def make_requests(core: ov.Core, requests: int = {requests}):
+    compiled = compile_model(core)
+    return [compiled.create_infer_request() for _ in range(requests)]
+"""
+
 SOURCE = """{about}
 import json
 from pathlib import Path
@@ -172,7 +186,7 @@ def compile_model(core: ov.Core, path: Path = Path(__file__).with_name("model.xm
 {properties}
     )
     return core.compile_model(model, {target}, settings)
-{queue}
+{in_flight}
 
 if __name__ == "__main__":
     compiled = compile_model(ov.Core())

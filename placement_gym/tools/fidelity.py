@@ -46,6 +46,7 @@ def fidelity(
     quiet: bool = False,
     shapes: Shapes | None = None,
     scenario: str | None = None,
+    data_shapes: Shapes | None = None,
     pictures: str = "png",
 ) -> Document:
     """Measure a spread of placements with OpenVINO, predict them with the profiled twin, compare.
@@ -66,6 +67,7 @@ def fidelity(
         quiet: Show no progress.
         shapes: As for ``gym.make``.
         scenario: As for ``gym.make``.
+        data_shapes: As for ``gym.make``.
         pictures: Kind of the scatter plot: ``"png"``, ``"svg"`` or ``"pdf"``.
 
     Returns:
@@ -86,7 +88,13 @@ def fidelity(
         )
     folder = make_output_folder(out)
     backend, notes = build_backend_to_split(
-        model, devices, granularity, quiet=quiet, shapes=shapes, scenario=scenario
+        model,
+        devices,
+        granularity,
+        quiet=quiet,
+        shapes=shapes,
+        scenario=scenario,
+        data_shapes=data_shapes,
     )
     problem = backend.problem
     placements = sample_held_out(problem, n_placements)

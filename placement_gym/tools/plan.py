@@ -16,7 +16,7 @@ import numpy as np
 from placement_gym.arguments import check_objective
 from placement_gym.arrays import IntArray
 from placement_gym.backends.measured.measuring import MeasuringBackend
-from placement_gym.backends.measured.profile import load_or_measure
+from placement_gym.backends.measured.stage_costs import load_or_measure_costs
 from placement_gym.backends.measured.timing_protocol import QUICK
 from placement_gym.backends.protocol import Measurement
 from placement_gym.backends.simulated.backend import SimulatedBackend
@@ -68,6 +68,7 @@ def plan(
     export: str | Path | None = None,
     pictures: str = "png",
     phases: bool = False,
+    data_shapes: Shapes | None = None,
 ) -> Document:
     """Find the placement to deploy: solved on a profile, and measured before it is handed over.
 
@@ -102,6 +103,7 @@ def plan(
         pictures: Kind of the picture: ``"png"``, ``"svg"`` or ``"pdf"``.
         phases: Of a model with state, also plan for a placement of prompts and one of tokens;
             ``compile_phases`` runs them.
+        data_shapes: As for ``gym.make``.
 
     Returns:
         ``model``, ``objective``, ``devices``, ``notes``, ``plan`` (the row's label), ``verdict``,
@@ -128,14 +130,21 @@ def plan(
     if export is not None:
         make_output_folder(export)
     backend, notes = build_backend_to_split(
-        model, devices, granularity, QUICK, quiet, shapes, scenario
+        model,
+        devices,
+        granularity,
+        replace(QUICK, objective=objective),
+        quiet,
+        shapes,
+        scenario,
+        data_shapes,
     )
     problem = backend.problem
     check_room(problem)
     if phases:
         check_phases(problem, objective)
     with closing(backend), explain_interrupt(backend, quick=True):
-        costs = load_or_measure(backend, refresh, quiet, True)
+        costs = load_or_measure_costs(backend, refresh, quiet, True)
         twin = SimulatedBackend(problem, costs, parse_schedule("serial", objective))
         propose = propose_pipelines if objective == "throughput" else propose_candidates
         with progress_bar(None, "", quiet, description=f"solving, at most {time_limit_s:.0f} s"):

@@ -17,7 +17,15 @@ from placement_gym.keywords import check_kwargs
 from placement_gym.machine import UnknownDeviceError
 
 ENV = "placement_gym:DevicePlacementSim-v0"
-PROFILED = ("devices", "granularity", "graph", "sequence_length", "shapes", "scenario")
+PROFILED = (
+    "devices",
+    "granularity",
+    "graph",
+    "sequence_length",
+    "shapes",
+    "scenario",
+    "data_shapes",
+)
 """Arguments of ``gym.make`` that decide, with the model, what is profiled."""
 
 

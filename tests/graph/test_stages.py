@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from by_hand import made_graph
 
-from placement_gym.graph.stages import pipeline_stages
+from placement_gym.graph.stages import count_stages, pipeline_stages
 from placement_gym.graph.submodels import acyclic_submodels, submodel_devices
 
 CHAIN = made_graph(4, [(0, [1]), (1, [2]), (2, [3])])
@@ -21,6 +21,10 @@ def test_a_device_is_one_stage_even_where_its_operators_are_apart() -> None:
 
 def test_a_device_that_data_returns_to_has_several_stages() -> None:
     assert pipeline_stages(CHAIN, np.array([0, 1, 0, 0])).tolist() == [0, 1, 2, 2]
+
+
+def test_stages_are_counted_for_each_device() -> None:
+    assert count_stages(CHAIN, np.array([0, 1, 0, 0]), 3).tolist() == [2, 1, 0]
 
 
 def test_branches_of_one_device_are_one_stage_between_those_of_another() -> None:

@@ -124,3 +124,45 @@ def make_decoder(n_layers: int = 2, width: int = 16, heads: int = 2) -> ov.Model
         x = ops.add(x, ops.add(ops.tanh(context), wave))
     logits = ops.matmul(x, matrix(width, 8), False, False)
     return ov.Model([ops.result(logits)], sinks, [tokens, mask, beams], "decoder")
+
+
+def make_encoder(
+    n_layers: int = 2, width: int = 16, heads: int = 2, shape: tuple[int | str, ...] = ("?", "?")
+) -> ov.Model:
+    """An encoder without state whose batch and tokens are dynamic, shapes computed from its input.
+
+    Args:
+        n_layers: Layers of attention made of its parts.
+        width: Of each token.
+        heads: Of the attention.
+        shape: Batch and tokens of the input, as ``"?"`` or ``"1..8"``.
+    """
+    rng = np.random.default_rng(0)
+
+    def matrix(*sizes: int) -> ov.Node:
+        return ops.constant(rng.normal(0.0, 0.4, sizes).astype(np.float32))
+
+    def size(axis: int) -> ov.Node:
+        return ops.gather(ops.shape_of(tokens, "i64"), ops.constant([axis]), ops.constant(0))
+
+    def heads_of(x: ov.Node) -> ov.Node:
+        split = ops.concat([size(0), size(1), ops.constant([heads, width // heads])], 0)
+        product = ops.matmul(x, matrix(width, width), False, False)
+        return ops.transpose(ops.reshape(product, split, False), ops.constant([0, 2, 1, 3]))
+
+    tokens = ops.parameter([-1, -1], np.int64, name="input_ids")
+    tokens.set_partial_shape(ov.PartialShape(f"[{','.join(map(str, shape))}]"))
+    tokens.output(0).get_tensor().set_names({"input_ids"})
+    x: ov.Node = ops.gather(matrix(8, width), tokens, ops.constant(0))
+    for _ in range(n_layers):
+        query, key, value = (heads_of(x) for _ in range(3))
+        scores = ops.softmax(ops.matmul(query, key, False, True), -1)
+        context = ops.transpose(ops.matmul(scores, value, False, False), ops.constant([0, 2, 1, 3]))
+        whole = ops.concat([size(0), size(1), ops.constant([width])], 0)
+        x = ops.add(x, ops.tanh(ops.reshape(context, whole, False)))
+    logits = ops.matmul(x, matrix(width, 8), False, False)
+    model = ov.Model([ops.result(logits)], [tokens], "encoder")
+    for number, node in enumerate(model.get_ordered_ops()):
+        if node is not tokens and node.get_friendly_name() == node.get_name():
+            node.set_friendly_name(f"{node.get_type_name()}/{number}")
+    return model

@@ -55,6 +55,9 @@ class ScriptedEngine(MeasuringBackend):
     def measure_operators(self, device: int, prefill: bool = False) -> FloatArray:
         raise NotImplementedError
 
+    def measure_stages(self, assignments: Sequence[IntArray]) -> FloatArray:
+        raise NotImplementedError
+
     def remeasure(self, assignments: Sequence[IntArray]) -> list[Measurement]:
         return [self.measure_once(assignment) for assignment in assignments]
 

@@ -118,6 +118,36 @@ def test_a_placement_for_throughput_has_a_queue_of_requests(tmp_path: Path) -> N
     assert error < 1e-5
 
 
+REQUESTS_PROGRAM = """
+import sys
+sys.path.insert(0, "{folder}")
+from concurrent.futures import ThreadPoolExecutor
+import numpy as np, openvino as ov, run
+inputs = np.load("{folder}/inputs.npz")
+def decode(request):
+    request.reset_state()
+    return [
+        array.copy()
+        for step in range({steps})
+        for array in request.infer([inputs[f"{{step}}-{{port}}"] for port in range(3)]).values()
+    ]
+requests = run.make_requests(ov.Core())
+with ThreadPoolExecutor(len(requests)) as pool:
+    first, *others = pool.map(decode, requests)
+assert all(map(np.array_equal, first * len(others), sum(others, [])))
+np.savez("{folder}/outputs.npz", **{{f"{{step}}-0": array for step, array in enumerate(first)}})
+print(len(requests))
+"""
+
+
+@pytest.mark.slow
+def test_sequences_of_a_decoder_run_at_the_same_time_each_on_its_state(tmp_path: Path) -> None:
+    export_placement(thirds("gpt", "chat-8-6"), tmp_path, requests=3)
+    n_requests, error = run_alone(tmp_path, load("gpt"), "chat-8-6", REQUESTS_PROGRAM)
+    assert n_requests == 3
+    assert error < 1e-5
+
+
 PHASES_PROGRAM = """
 import sys
 sys.path.insert(0, "{folder}")

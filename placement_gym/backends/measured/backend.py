@@ -33,7 +33,12 @@ from placement_gym.backends.measured.outputs import (
     tolerance,
 )
 from placement_gym.backends.measured.reporter import Reporter
-from placement_gym.backends.measured.throughput import InFlight, PipelineCompiler, time_windows
+from placement_gym.backends.measured.throughput import (
+    InFlight,
+    PipelineCompiler,
+    time_stages,
+    time_windows,
+)
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
 from placement_gym.backends.protocol import Measurement
 from placement_gym.errors import EngineError, UserError
@@ -90,7 +95,8 @@ class MeasuredBackend(MeasuringBackend):
         self.reporter = reporter or Reporter()
         self.tolerance = tolerance(problem.devices)
         self.stateful = bool(problem.units.graph.scenario)
-        self.steps = sample_steps(model, problem.units.graph.scenario)
+        graph = problem.units.graph
+        self.steps = sample_steps(model, graph.scenario, graph.data_shapes)
         self.references: dict[str, Candidate] = {}
         self.reference_times_ms: dict[str, float] = {}
         self.owner = os.getpid()
@@ -304,6 +310,17 @@ class MeasuredBackend(MeasuringBackend):
                 self.protocol.counter_inferences,
                 self.reporter.beat,
             )
+
+    def measure_stages(self, assignments: Sequence[IntArray]) -> FloatArray:
+        """See ``MeasuringBackend.measure_stages``."""
+        devices = self.problem.devices
+        names, repeats = self.problem.device_names, self.protocol.counter_inferences // 2
+        with self.lock():
+            pipelines = [
+                self.pipelines.build(one, devices, None if len(set(one.tolist())) > 1 else 1)
+                for one in assignments
+            ]
+            return time_stages(pipelines, names, self.protocol.window // 2, repeats)
 
     def own_choice(self, plugin: str) -> IntArray:
         """See ``MeasuringBackend.own_choice``."""

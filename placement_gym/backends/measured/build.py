@@ -17,8 +17,8 @@ from placement_gym.backends.measured.isolated import (
     remeasure_in_new_process,
 )
 from placement_gym.backends.measured.measuring import MeasuringBackend
-from placement_gym.backends.measured.profile import load_or_measure
 from placement_gym.backends.measured.recipe import ModelSource, Recipe
+from placement_gym.backends.measured.stage_costs import load_or_measure_costs
 from placement_gym.backends.measured.support import find_supported
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
 from placement_gym.devices import DevicesArgument, DeviceSpec
@@ -26,7 +26,6 @@ from placement_gym.errors import UserError
 from placement_gym.graph.extract import extract
 from placement_gym.graph.units import Units, group
 from placement_gym.machine import find_machine_devices
-from placement_gym.models import load
 from placement_gym.models.loading import is_model_file
 from placement_gym.models.shapes import Shapes
 from placement_gym.problem import Problem
@@ -47,32 +46,31 @@ def build_measured_backend(
     timeout_s: float = TIMEOUT_S,
     shapes: Shapes | None = None,
     scenario: str | None = None,
+    data_shapes: Shapes | None = None,
 ) -> MeasuringBackend:
     """The backend of ``MeasuredEnv``; see there for the arguments and errors."""
     import openvino as ov
 
     specs = find_machine_devices(ov.Core(), devices)
     fused = granularity == "fused"
+    source = ModelSource(model, sequence_length, shapes=shapes, data_shapes=data_shapes)
     if isolate:
-        loaded, found = load_and_inspect(model, sequence_length, shapes, specs, fused, timeout_s)
+        loaded, found = load_and_inspect(source, specs, fused, timeout_s)
     else:
-        loaded = load(model, sequence_length, shapes)
+        loaded = source.load()
         found = inspect(loaded, specs, fused)
-    source = ModelSource.of(model, sequence_length, loaded, shapes)
-    units = group(extract(loaded, graph, scenario), granularity, found.primitives)
+    units = group(extract(loaded, graph, scenario, data_shapes), granularity, found.primitives)
     problem = Problem(units, specs, find_supported(units, found.operators))
-    engine = Engine(source, Recipe.of(problem, graph, split), timeout_s)
+    engine = Engine(source.holding(loaded), Recipe.of(problem, graph, split), timeout_s)
     if isolate:
-        return IsolatedBackend(engine, problem, protocol, load_or_measure)
+        return IsolatedBackend(engine, problem, protocol, load_or_measure_costs)
     elsewhere = partial(remeasure_in_new_process, engine, problem)
     core = ov.Core()
-    return MeasuredBackend(core, loaded, problem, split, protocol, load_or_measure, elsewhere)
+    return MeasuredBackend(core, loaded, problem, split, protocol, load_or_measure_costs, elsewhere)
 
 
 def load_and_inspect(
-    model: str | Path | ov.Model,
-    sequence_length: int | None,
-    shapes: Shapes | None,
+    source: ModelSource,
     devices: Sequence[DeviceSpec],
     fused: bool,
     timeout_s: float,
@@ -87,17 +85,16 @@ def load_and_inspect(
         UserError: The model cannot be loaded; see ``models.load``.
         EngineError: OpenVINO failed, or the process died or hangs.
     """
-    if not is_model_file(model):
-        loaded = load(model, sequence_length, shapes)
-        source = ModelSource.of(model, sequence_length, loaded, shapes)
-        return loaded, inspect_in_new_process(source, devices, fused, timeout_s, alone)
+    if not is_model_file(source.model):
+        loaded = source.load()
+        held = source.holding(loaded)
+        return loaded, inspect_in_new_process(held, devices, fused, timeout_s, alone)
     try:
-        source = ModelSource(model, sequence_length, shapes=shapes)
         found = inspect_in_new_process(source, devices, fused, timeout_s, alone)
     except UserError:
-        load(model, sequence_length, shapes)  # it was read, and raises here what it raised there
+        source.load()  # it was read, and raises here what it raised there
         raise
-    return load(model, sequence_length, shapes), found
+    return source.load(), found
 
 
 def group_model(
@@ -107,6 +104,7 @@ def group_model(
     sequence_length: int | None,
     shapes: Shapes | None = None,
     scenario: str | None = None,
+    data_shapes: Shapes | None = None,
 ) -> Units:
     """Group the operators of a model; ``"fused"`` takes the primitives that the CPU executes.
 
@@ -115,9 +113,9 @@ def group_model(
     Raises:
         EngineError: The CPU cannot compile the model.
     """
+    source = ModelSource(model, sequence_length, shapes=shapes, data_shapes=data_shapes)
     if granularity == "fused":
-        loaded, found = load_and_inspect(
-            model, sequence_length, shapes, (), fused=True, timeout_s=TIMEOUT_S, alone=False
-        )
-        return group(extract(loaded, view, scenario), granularity, found.primitives)
-    return group(extract(load(model, sequence_length, shapes), view, scenario), granularity)
+        loaded, found = load_and_inspect(source, (), fused=True, timeout_s=TIMEOUT_S, alone=False)
+        graph = extract(loaded, view, scenario, data_shapes)
+        return group(graph, granularity, found.primitives)
+    return group(extract(source.load(), view, scenario, data_shapes), granularity)

@@ -208,6 +208,11 @@ class IsolatedBackend(MeasuringBackend):
         """See ``MeasuringBackend.measure_operators``."""
         return np.array(self.retry_request("measure_operators", device, prefill), dtype=np.float64)
 
+    def measure_stages(self, assignments: Sequence[IntArray]) -> FloatArray:
+        """See ``MeasuringBackend.measure_stages``."""
+        listed = [one.tolist() for one in assignments]
+        return np.array(self.retry_request("measure_stages", listed), dtype=np.float64)
+
     def own_choice(self, plugin: str) -> IntArray:
         """See ``MeasuringBackend.own_choice``."""
         return np.array(self.retry_request("own_choice", plugin), dtype=np.int64)

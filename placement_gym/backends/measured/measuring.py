@@ -89,6 +89,14 @@ class MeasuringBackend(ABC):
         """
 
     @abstractmethod
+    def measure_stages(self, assignments: Sequence[IntArray]) -> FloatArray:
+        """(n_repeats, n_assignments, n_devices) ms that each device takes for a request.
+
+        Placements run as pipelines, in turn, as full of requests as they are in operation; a device
+        alone has one request at a time.
+        """
+
+    @abstractmethod
     def remeasure(self, assignments: Sequence[IntArray]) -> list[Measurement]:
         """See ``Backend.remeasure``."""
 
@@ -204,7 +212,7 @@ class MeasuringBackend(ABC):
         return np.zeros(len(assignment))
 
     def cost_table(self) -> CostTable:
-        """This machine's profile of the problem; see ``profile.load_or_measure``.
+        """This machine's profile of the problem; see ``stage_costs.load_or_measure_costs``.
 
         Raises:
             UserError: The backend was made without ``make_costs``.

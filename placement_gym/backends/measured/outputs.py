@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 
 from placement_gym.devices import DeviceSpec
 from placement_gym.models.scenario import Scenario, Step, input_shape
+from placement_gym.models.shapes import input_names
 
 if TYPE_CHECKING:
     import openvino as ov
@@ -24,23 +26,37 @@ def tolerance(devices: Sequence[DeviceSpec]) -> float:
     return F32_TOLERANCE if exact else LOW_PRECISION_TOLERANCE
 
 
-def sample_inputs(model: ov.Model) -> list[NDArray[Any]]:
+def sample_inputs(
+    model: ov.Model, data_shapes: Mapping[str, tuple[int, ...]] = MappingProxyType({})
+) -> list[NDArray[Any]]:
     """One array per input, the same each time: floats in [0, 1), integers 0 or 1, masks all ones.
 
     Small integers are valid indices for every embedding; a random mask could hide every token.
+
+    Args:
+        model: A model without state.
+        data_shapes: See ``OpGraph``.
     """
     rng = np.random.default_rng(0)
-    return [sample_input(port, tuple(port.get_shape()), rng) for port in model.inputs]
+    shapes = [data_shapes.get(input_names(port)[0]) for port in model.inputs]
+    return [
+        sample_input(port, shape or tuple(port.get_shape()), rng)
+        for port, shape in zip(model.inputs, shapes, strict=True)
+    ]
 
 
-def sample_steps(model: ov.Model, scenario: str) -> list[list[NDArray[Any]]]:
+def sample_steps(
+    model: ov.Model,
+    scenario: str,
+    data_shapes: Mapping[str, tuple[int, ...]] = MappingProxyType({}),
+) -> list[list[NDArray[Any]]]:
     """(n_inferences,) the inputs of each inference: one without a scenario.
 
     They are those of ``sample_inputs``, but that positions count the tokens and each beam
     continues itself.
     """
     if not scenario:
-        return [sample_inputs(model)]
+        return [sample_inputs(model, data_shapes)]
     rng = np.random.default_rng(0)
     steps = Scenario.parse(scenario).steps()
     return [[sample_at_step(port, step, rng) for port in model.inputs] for step in steps]

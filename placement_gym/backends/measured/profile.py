@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from itertools import combinations
 from pathlib import Path
@@ -118,11 +118,7 @@ def check_can_be_profiled(problem: Problem) -> None:
             placements than the fit needs.
     """
     names, reference = list(problem.device_names), problem.reference_device
-    if len(names) < 2:
-        raise UserError(
-            f"there is nothing to place with one device, {names[0]!r}: name two or more, as in "
-            "'CPU,GPU', or take the test bed 'cpu-testbed', which needs nothing but a CPU"
-        )
+    check_several(names)
     partly = [name for name, whole in zip(names, problem.runs_all, strict=True) if not whole]
     if partly:
         raise UserError(
@@ -178,6 +174,19 @@ def measure_profile(
         measurements.append(backend.evaluate_ignoring_limits(placement))
         step()
     return fit_costs(problem, np.stack(columns, axis=1), placements, measurements)
+
+
+def check_several(names: Sequence[str]) -> None:
+    """Raise if there are fewer than two devices.
+
+    Raises:
+        UserError: There are.
+    """
+    if len(names) < 2:
+        raise UserError(
+            f"there is nothing to place with one device, {names[0]!r}: name two or more, as in "
+            "'CPU,GPU', or take the test bed 'cpu-testbed', which needs nothing but a CPU"
+        )
 
 
 def holds_model(problem: Problem, device: int) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,24 +41,23 @@ class ModelSource:
         sequence_length: As for ``models.load``.
         loaded: What was loaded, where ``model`` is in memory.
         shapes: As for ``models.load``.
+        data_shapes: As for ``models.load``.
     """
 
     model: str | Path | ov.Model
     sequence_length: int | None = None
     loaded: ov.Model | None = None
     shapes: Shapes | None = None
+    data_shapes: Shapes | None = None
 
-    @classmethod
-    def of(
-        cls,
-        model: str | Path | ov.Model,
-        sequence_length: int | None,
-        loaded: ov.Model,
-        shapes: Shapes | None = None,
-    ) -> ModelSource:
+    def load(self) -> ov.Model:
+        """Load the model."""
+        return load(self.model, self.sequence_length, self.shapes, self.data_shapes)
+
+    def holding(self, loaded: ov.Model) -> ModelSource:
         """The source of a model that has been loaded."""
-        in_memory = not isinstance(model, (str, Path))
-        return cls(model, sequence_length, loaded if in_memory else None, shapes)
+        in_memory = not isinstance(self.model, (str, Path))
+        return replace(self, loaded=loaded if in_memory else None)
 
     @contextmanager
     def as_file(self) -> Iterator[Json]:
@@ -67,16 +66,22 @@ class ModelSource:
         Raises:
             FileError: That cannot be written.
         """
+        measured = {"data_shapes": dict(self.data_shapes)} if self.data_shapes else {}
         if self.loaded is None:
             name = str(self.model)
             name = name if match_built_in(name) else str(Path(name).resolve())
             bound = {"shapes": dict(self.shapes)} if self.shapes else {}
-            yield {"model": name, "sequence_length": self.sequence_length, **bound}
+            yield {
+                "model": name,
+                "sequence_length": self.sequence_length,
+                **bound,
+                **measured,
+            }
             return
         with make_temporary_folder() as folder:
             file = folder / "model.xml"
             write_model(self.loaded, file)
-            yield {"model": str(file), "sequence_length": None}
+            yield {"model": str(file), "sequence_length": None, **measured}
 
 
 @dataclass(frozen=True)
@@ -93,6 +98,7 @@ class Recipe:
         split: Way of splitting.
         operators: What identifies the operators, whatever their order.
         scenario: Of a model with state, else None.
+        data_shapes: Sizes that inputs with dynamic dimensions are measured with.
     """
 
     name: str
@@ -104,6 +110,7 @@ class Recipe:
     split: str
     operators: str
     scenario: str | None = None
+    data_shapes: dict[str, list[int]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, problem: Problem, view: str, split: str) -> Recipe:
@@ -118,6 +125,7 @@ class Recipe:
             split,
             units.graph.fingerprint(),
             units.graph.scenario or None,
+            {name: list(sizes) for name, sizes in units.graph.data_shapes.items()},
         )
 
     def to_json(self) -> Json:
@@ -136,7 +144,7 @@ class Recipe:
         register(core, devices)
         model = load(**source)
         model.set_friendly_name(self.name)
-        graph = extract(model, self.view, self.scenario)
+        graph = extract(model, self.view, self.scenario, self.data_shapes)
         self.check(graph)
         labels = np.array([self.unit_of[name] for name in graph.names], dtype=np.int64)
         units = Units(self.granularity, graph, labels, contract(graph, labels))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from placement_gym.arrays import IntArray
+from placement_gym.arrays import FloatArray, IntArray
 from placement_gym.backends.failures import EngineFailureError, Kind
 from placement_gym.backends.measured.candidate import Candidate, Compilation
 from placement_gym.backends.measured.inferences import Beat, Inputs, Outputs
@@ -146,6 +146,39 @@ def time_windows(arms: Sequence[Callable[[], float]], repeats: int) -> Samples:
         for arm in range(len(arms)) if block % 2 == 0 else reversed(range(len(arms))):
             samples[arm, block] = arms[arm]()
     return samples
+
+
+def time_stages(
+    pipelines: Sequence[InFlight], devices: Sequence[str], window: int, repeats: int
+) -> FloatArray:
+    """Run a window of every pipeline in turn, in alternating order, after one that warms up.
+
+    Args:
+        pipelines: Each as full as it may be.
+        devices: Names of all devices.
+        window: See ``InFlight.time_window``.
+        repeats: Windows of each pipeline that count.
+
+    Returns:
+        (repeats, n_pipelines, n_devices) mean ms of each device's stages in a request.
+    """
+    samples = np.zeros((repeats + 1, len(pipelines), len(devices)))
+    for turn in range(repeats + 1):
+        order = range(len(pipelines))
+        for number in order if turn % 2 == 0 else reversed(order):
+            samples[turn, number] = time_devices(pipelines[number], devices, window)
+    return samples[1:]
+
+
+def time_devices(pipeline: InFlight, devices: Sequence[str], window: int) -> list[float]:
+    """(n_devices,) mean ms of each device's stages in a request, while others are in flight."""
+    before = [(stage.runs, stage.busy_s) for stage in pipeline.stages]
+    pipeline.time_window(window)
+    ms = dict.fromkeys(devices, 0.0)
+    for stage, (runs, busy_s) in zip(pipeline.stages, before, strict=True):
+        mean_s = (stage.busy_s - busy_s) / (stage.runs - runs)
+        ms[stage.device] += 1e3 * len(pipeline.steps) * mean_s
+    return list(ms.values())
 
 
 class PipelineCompiler:

@@ -62,6 +62,11 @@ class Worker:
         values: list[float] = self.backend.measure_operators(device, prefill).tolist()
         return values
 
+    def measure_stages(self, assignments: list[list[int]]) -> list[list[list[float]]]:
+        placements = [np.array(one, dtype=np.int64) for one in assignments]
+        values: list[list[list[float]]] = self.backend.measure_stages(placements).tolist()
+        return values
+
     def own_choice(self, plugin: str) -> list[int]:
         values: list[int] = self.backend.own_choice(plugin).tolist()
         return values

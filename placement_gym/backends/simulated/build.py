@@ -56,18 +56,19 @@ def build_simulated_problem(
     sequence_length: int | None = None,
     shapes: Shapes | None = None,
     scenario: str | None = None,
+    data_shapes: Shapes | None = None,
 ) -> SimulatedProblem:
     """Build the problem of ``SimulatedEnv``; see there for arguments and errors."""
     if is_workload(model):
         if graph not in VIEWS:
             raise unknown_name("graph", graph, VIEWS)
-        check_no_shapes(model, shapes, scenario)
+        check_no_shapes(model, shapes, scenario, data_shapes)
         return build_workload_problem(Path(str(model)), devices, granularity, costs)
     if costs == "profiled":
         return build_profiled_problem(
-            model, devices, granularity, graph, sequence_length, shapes, scenario
+            model, devices, granularity, graph, sequence_length, shapes, scenario, data_shapes
         )
-    units = build_units(model, granularity, graph, sequence_length, shapes, scenario)
+    units = build_units(model, granularity, graph, sequence_length, shapes, scenario, data_shapes)
     specs = parse_devices(DEFAULT_DEVICES if devices is None else devices)
     if costs is None or costs == "analytic":
         table = analytic(units.graph, specs)
@@ -87,13 +88,18 @@ def default_schedule(model: object) -> str:
     return "list" if is_workload(model) else "serial"
 
 
-def check_no_shapes(model: object, shapes: Shapes | None, scenario: str | None) -> None:
+def check_no_shapes(
+    model: object,
+    shapes: Shapes | None,
+    scenario: str | None,
+    data_shapes: Shapes | None = None,
+) -> None:
     """Raise if a graph that is no OpenVINO model is given shapes or a scenario.
 
     Raises:
         UserError: It is.
     """
-    if shapes or scenario is not None:
+    if shapes or data_shapes or scenario is not None:
         raise UserError(f"shapes and scenario are those of OpenVINO models, and not of {model!r}")
 
 
@@ -104,17 +110,18 @@ def build_units(
     sequence_length: int | None,
     shapes: Shapes | None = None,
     scenario: str | None = None,
+    data_shapes: Shapes | None = None,
 ) -> Units:
     """Group the operators of a generated graph, or of a model that OpenVINO reads."""
     build = next((build for names, build in GENERATED if names(model)), None)
     if build is not None:
         if graph not in VIEWS:
             raise unknown_name("graph", graph, VIEWS)
-        check_no_shapes(model, shapes, scenario)
+        check_no_shapes(model, shapes, scenario, data_shapes)
         return group(build(str(model)), "op" if granularity == "fused" else granularity)
     from placement_gym.backends.measured.build import group_model
 
-    return group_model(model, granularity, graph, sequence_length, shapes, scenario)
+    return group_model(model, granularity, graph, sequence_length, shapes, scenario, data_shapes)
 
 
 def build_workload_problem(
@@ -141,6 +148,7 @@ def build_profiled_problem(
     sequence_length: int | None,
     shapes: Shapes | None = None,
     scenario: str | None = None,
+    data_shapes: Shapes | None = None,
 ) -> SimulatedProblem:
     """Build the simulated twin of this machine's devices from their profile."""
     from placement_gym.backends.measured.build import build_measured_backend
@@ -153,6 +161,7 @@ def build_profiled_problem(
         sequence_length=sequence_length,
         shapes=shapes,
         scenario=scenario,
+        data_shapes=data_shapes,
     )
     return SimulatedProblem(backend.problem, backend.cost_table(), default_schedule(model))
 

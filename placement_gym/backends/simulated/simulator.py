@@ -21,6 +21,7 @@ from placement_gym.backends.simulated.kernels.traffic import traffic
 from placement_gym.costs.rank import upward_rank
 from placement_gym.costs.semantics import CHOICES, Semantics
 from placement_gym.costs.table import CostTable
+from placement_gym.graph.stages import count_stages
 from placement_gym.graph.submodels import join_operators
 from placement_gym.graph.units import Units
 
@@ -89,12 +90,20 @@ class Simulator:
         if self.semantics.schedule == "serial":
             return serial(self.program, placement)
         if self.semantics.schedule == "load":
-            return float(load_schedule(self.program, placement).max())
+            return float(self.loads_ms(placement).max())
         if self.is_uncontended_list:
             unit, ms, transfer_ms = self.program.unit, self.program.ms, self.program.transfer_ms
             order, gap_ms = self.sequence, self.gaps_ms[0]
             return list_makespan(unit, ms, transfer_ms, self.readings, order, placement, gap_ms)
         return self.schedule(placement)[0]
+
+    def loads_ms(self, placement: UInt8) -> FloatArray:
+        """(n_devices,) load of each device of a pipeline."""
+        loads = load_schedule(self.program, placement)
+        if not self.counts_submodels:
+            return loads
+        on = placement[self.program.unit].astype(np.int64)
+        return loads + count_stages(self.units.graph, on, len(loads)) * self.costs.submodel_ms
 
     def latency_and_submodels(self, placement: UInt8) -> tuple[float, IntArray]:
         """The latency, and (n_devices,) submodels on each device."""
@@ -178,8 +187,15 @@ class Simulator:
         tensors = self.units.graph.moved
         return tensors.size_bytes[np.argsort(tensors.source, kind="stable")]
 
+    @cached_property
+    def held_bytes(self) -> IntArray:
+        """(n_tensors,) memory of each tensor, in the program's order."""
+        tensors = self.units.graph.moved
+        held = tensors.size_bytes if tensors.held_bytes is None else tensors.held_bytes
+        return held[np.argsort(tensors.source, kind="stable")]
+
     def output_bytes(self, placement: UInt8) -> IntArray:
         """(n_devices,) peak of live outputs in an event or list schedule."""
         _, start, finish = self.schedule(placement)
         where, n_devices = placement[self.program.unit], len(self.costs.devices)
-        return peak_bytes(self.program, self.tensor_bytes, where, start, finish, n_devices)
+        return peak_bytes(self.program, self.held_bytes, where, start, finish, n_devices)

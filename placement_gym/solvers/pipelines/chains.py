@@ -87,7 +87,7 @@ def extend_chains(
         step: Distance between ideals.
     """
     words, solid, extent, work_ms, refused, held, limit = stages[:7]
-    border_ms, begin, tensor, part, boundary_ms = stages[7:]
+    border_ms, begin, tensor, part, boundary_ms, stage_ms = stages[7:]
     best, link, lowest = chains
     here = np.zeros(len(boundary_ms), np.int32)
     load = np.empty(work_ms.shape[1])
@@ -101,7 +101,7 @@ def extend_chains(
             j = reached[place]
             if (
                 lowest[j] < highest
-                and subtract_work(load, work_ms, i, j) < highest
+                and subtract_work(load, work_ms, stage_ms, i, j) < highest
                 and is_nested(words, solid, extent, i, j)
                 and refuse(load, refused, held, limit, i, j)
                 and add_borders(load, border_ms, i, j) < highest
@@ -164,11 +164,13 @@ def first_light(work_ms: FloatArray, heaviest_ms: FloatArray, i: int, highest: f
 
 
 @njit(cache=True, nogil=True)
-def subtract_work(load: FloatArray, work_ms: FloatArray, i: int, j: int) -> float:
-    """Set the loads of a stage to its work; returns their minimum."""
+def subtract_work(
+    load: FloatArray, work_ms: FloatArray, stage_ms: FloatArray, i: int, j: int
+) -> float:
+    """Set the loads of a stage to its work and what it costs itself; returns their minimum."""
     least = np.inf
     for k in range(len(load)):
-        load[k] = work_ms[i, k] - work_ms[j, k]
+        load[k] = work_ms[i, k] - work_ms[j, k] + stage_ms[k]
         least = min(least, load[k])
     return least
 

@@ -51,6 +51,7 @@ class Stages(NamedTuple):
         tensor: (n_entries,) int32, tensors of borders.
         part: (n_entries,) int32, size of the part of the touch set in the ideal.
         boundary_ms: (n_tensors, n_kinds) time when the tensor leaves or enters the device.
+        stage_ms: (n_kinds,) cost of a stage beside its units and tensors.
     """
 
     words: NDArray[np.uint64]
@@ -65,6 +66,7 @@ class Stages(NamedTuple):
     tensor: Int32
     part: Int32
     boundary_ms: FloatArray
+    stage_ms: FloatArray
 
 
 class Touches(NamedTuple):
@@ -129,6 +131,7 @@ def compute_stages(
         tensor=tensor,
         part=part,
         boundary_ms=boundary_ms,
+        stage_ms=np.ascontiguousarray(costs.submodel_ms[devices], dtype=np.float64),
     )
 
 

@@ -88,6 +88,12 @@ def test_finalists_are_compiled_anew_and_measured_side_by_side() -> None:
     assert (second.requests, second.n_submodels) == (3, 2)
 
 
+def test_stages_are_timed_on_their_devices() -> None:
+    found = build(counter_inferences=4).measure_stages([np.zeros_like(SPLIT), SPLIT])
+    assert found.shape == (2, 2, 2)
+    assert (found > 0.0).tolist() == [[[True, False], [True, True]]] * 2
+
+
 def test_streams_of_a_single_device_are_those_that_give_most_results(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
-from pipelines import draw_backend, is_pipeline, least_load_ms, plain_pipeline_ms, published
+from pipelines import (
+    THROUGHPUT,
+    draw_backend,
+    is_pipeline,
+    least_load_ms,
+    plain_pipeline_ms,
+    published,
+)
 from published import DATA
 
 from placement_gym.arrays import IntArray
@@ -101,6 +109,17 @@ def test_larger_problems_equal_the_published_recursion(
     for seed in range(2):
         backend = draw_backend(seed, n=9, **AXES[axis])
         assert solve_ms(backend) == pytest.approx(plain_pipeline_ms(backend))
+
+
+@pytest.mark.usefixtures("cut_off")
+@pytest.mark.parametrize("axis", ["no host", "hosts", "kinds", "limits", "support"])
+def test_stages_that_cost_something_are_worth_their_cost(axis: str) -> None:
+    for seed in range(3):
+        drawn = draw_backend(seed, n=3 + seed, idle=0.2, **AXES[axis])
+        stage_ms = 6.0 * np.random.default_rng(seed).random(len(drawn.problem.devices))
+        costs = replace(drawn.costs, submodel_ms=stage_ms)
+        backend = SimulatedBackend(drawn.problem, costs, THROUGHPUT)
+        assert solve_ms(backend) == pytest.approx(least_load_ms(backend))
 
 
 def test_a_split_is_found_where_one_order_has_none(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,126 @@
+"""What a stage of a pipeline costs beside its operators: the profile that throughput needs.
+
+A stage is a compiled model of its own. Each of its inferences is called, gets its inputs and begins
+with caches that another stage has used; a model with state pays that for every token.
+"""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from placement_gym.arrays import FloatArray, IntArray
+from placement_gym.backends.measured.conditions import (
+    cache_folder,
+    compute_digest,
+    describe_conditions,
+)
+from placement_gym.backends.measured.profile import holds_model, load_or_measure
+from placement_gym.backends.measured.timing_protocol import FOR_FITTING, QUICK
+from placement_gym.costs.table import CostTable
+from placement_gym.errors import UserError
+from placement_gym.files import keep_if_possible, safe_name, set_aside
+from placement_gym.problem import Problem
+from placement_gym.progress import progress_bar
+
+if TYPE_CHECKING:
+    from placement_gym.backends.measured.measuring import MeasuringBackend
+
+METHOD = 1
+"""Changes with what is measured."""
+MAX_SHARE = 0.5
+"""Of the time of a device alone, the most that is taken for the cost of its one stage."""
+
+
+def load_or_measure_costs(
+    backend: MeasuringBackend, refresh: bool = False, quiet: bool = False, quick: bool = False
+) -> CostTable:
+    """The profile that the objective needs: for throughput with what stages cost.
+
+    Arguments and errors are those of ``profile.load_or_measure``.
+    """
+    costs = load_or_measure(backend, refresh, quiet, quick)
+    if not backend.protocol.in_flight:
+        return costs
+    path = cache_path(backend, costs)
+    kept = load_kept(path)
+    if kept is not None:
+        return kept
+    protocol = replace(QUICK if quick else FOR_FITTING, objective="throughput")
+    with (
+        progress_bar(None, "", quiet, description="measuring stages"),
+        closing(backend.with_protocol(protocol)) as profiled,
+    ):
+        found = charge_stages(costs, measure_stage_costs(profiled, costs))
+    with keep_if_possible("the costs of stages"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        found.save(path)
+    return found
+
+
+def cache_path(backend: MeasuringBackend, costs: CostTable) -> Path:
+    """Where this machine keeps what a profile becomes once the costs of stages are known."""
+    conditions = {"profile": costs.fingerprint, "method": METHOD}
+    digest = compute_digest(describe_conditions(backend) | conditions)
+    return cache_folder() / f"stages-{safe_name(backend.problem.units.graph.model)}-{digest}.json"
+
+
+def load_kept(path: Path) -> CostTable | None:
+    """The costs that this machine keeps; a damaged file is renamed."""
+    if not path.is_file():
+        return None
+    try:
+        return CostTable.load(path)
+    except UserError:
+        set_aside(path)
+        return None
+
+
+def charge_stages(costs: CostTable, stage_ms: FloatArray) -> CostTable:
+    """The costs of pipelines: a device alone takes as long as before, with its one stage.
+
+    Args:
+        costs: A profile.
+        stage_ms: (n_devices,) cost of each stage on a device, in the time of a request.
+    """
+    operators_ms = costs.operator_ms.sum(axis=0)
+    alone_ms = operators_ms + costs.submodel_ms
+    charged_ms = np.minimum(stage_ms, MAX_SHARE * alone_ms)
+    scale = np.divide(
+        alone_ms - charged_ms, operators_ms, out=np.ones_like(alone_ms), where=operators_ms > 0.0
+    )
+    return replace(costs, operator_ms=costs.operator_ms * scale, submodel_ms=charged_ms)
+
+
+def measure_stage_costs(backend: MeasuringBackend, costs: CostTable) -> FloatArray:
+    """(n_devices,) ms that each stage of a request costs on a device beside its operators.
+
+    The model is cut in two, either half on the device and the other one on its partner. What the
+    device takes for both halves while its partner works too, less what it takes for the whole, is
+    the cost of one stage: two stages less one. A device that cannot hold the model gets the largest
+    cost of the others.
+    """
+    problem = backend.problem
+    whole = [device for device in range(len(problem.devices)) if holds_model(problem, device)]
+    first, *others = [device for device in whole if problem.runs_all[device]]
+    found = np.full(len(problem.devices), np.nan)
+    for other in others:
+        halves = cut_in_half(problem, costs, first, other)
+        pair = [problem.single(first), problem.single(other)]
+        alone, swapped = np.split(backend.measure_stages([*pair, *halves]), 2, axis=1)
+        extra = np.median(swapped.sum(axis=1) - alone.sum(axis=1), axis=0)
+        for device in (first, other):
+            found[device] = np.nanmax([0.0, extra[device], found[device]])
+    known = found[np.isfinite(found)]
+    return np.where(np.isfinite(found), found, known.max(initial=0.0))
+
+
+def cut_in_half(problem: Problem, costs: CostTable, first: int, other: int) -> list[IntArray]:
+    """Both placements of the model's halves, by work, on two devices; units are in order."""
+    work_ms = np.cumsum(costs.unit_ms(problem.units)[:, [first, other]].mean(axis=1))
+    later = work_ms > work_ms[-1] / 2
+    return [np.where(later, other, first), np.where(later, first, other)]

@@ -1,0 +1,126 @@
+"""The shapes that a model without state is measured with, where it leaves dimensions dynamic."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, TypeAlias
+
+from placement_gym.errors import UserError, unknown_name
+from placement_gym.models.shapes import (
+    Shapes,
+    UnsupportedModelError,
+    advise_binding,
+    input_names,
+    to_text,
+)
+
+if TYPE_CHECKING:
+    import openvino as ov
+
+DataShapes: TypeAlias = Mapping[str, tuple[int, ...]]
+"""Input name -> the sizes that it is measured with, of every input with dynamic dimensions."""
+
+
+def find_data_shapes(model: ov.Model, given: Shapes | None = None) -> DataShapes:
+    """The sizes that inputs with dynamic dimensions are measured with; empty if there are none.
+
+    Where ``given`` does not state them, a dimension with an upper bound has that size.
+
+    Args:
+        model: A model without state.
+        given: Sizes of inputs by any of their names.
+
+    Raises:
+        UserError: The model has no such input, or not with such sizes.
+        UnsupportedModelError: A dimension has neither a size nor an upper bound.
+    """
+    stated = read_sizes(model, given or {})
+    found: dict[str, tuple[int, ...]] = {}
+    for index, port in enumerate(model.inputs):
+        shape = port.get_partial_shape()
+        if shape.is_static:
+            continue
+        sizes = stated.get(index) or read_bounds(shape)
+        if sizes is None:
+            name = input_names(port)[0]
+            raise UnsupportedModelError(f"{name!r} has the shape {shape}: {advise_binding(model)}")
+        found[input_names(port)[0]] = sizes
+    return found
+
+
+def read_sizes(model: ov.Model, given: Shapes) -> dict[int, tuple[int, ...]]:
+    """Index of an input -> the sizes that are given for it.
+
+    Raises:
+        UserError: The model has no such input, or not with such sizes.
+    """
+    import openvino as ov
+
+    if not isinstance(given, Mapping):
+        raise UserError(
+            f"data_shapes maps names to sizes, as in {{'input_ids': [1, 64]}}, not {given!r}"
+        )
+    index = {name: i for i, port in enumerate(model.inputs) for name in input_names(port)}
+    found = {}
+    for name, sizes in given.items():
+        if name not in index:
+            raise unknown_name("an input of data_shapes", name, index)
+        text = to_text(sizes)
+        if not all(isinstance(size, int) and size > 0 for size in sizes):
+            raise UserError(f"data_shapes gives {name!r} the sizes {text}: all have to be numbers")
+        shape = model.inputs[index[name]].get_partial_shape()
+        if not shape.compatible(ov.PartialShape(text)):
+            raise UserError(f"{name!r} has the shape {shape}, which data of {text} does not fit")
+        found[index[name]] = tuple(int(size) for size in sizes)
+    return found
+
+
+def read_bounds(shape: ov.PartialShape) -> tuple[int, ...] | None:
+    """The largest sizes of a shape; None if a dimension is without bound."""
+    if shape.rank.is_dynamic:
+        return None
+    sizes = tuple(size.get_max_length() for size in shape)
+    return None if -1 in sizes else sizes
+
+
+def raise_to_bounds(model: ov.Model, sizes: DataShapes) -> DataShapes:
+    """The same inputs with the largest sizes that they may have, as far as these are bounded."""
+    shapes = {input_names(port)[0]: port.get_partial_shape() for port in model.inputs}
+    return {
+        name: tuple(
+            max(size, limit.get_max_length())
+            for size, limit in zip(given, shapes[name], strict=True)
+        )
+        if shapes[name].rank.is_static
+        else given
+        for name, given in sizes.items()
+    }
+
+
+def shape_nodes(model: ov.Model, sizes: DataShapes) -> dict[str, ov.Node]:
+    """Nodes by name with the static shapes that they have where inputs have these sizes.
+
+    Raises:
+        UserError: The model does not take the sizes.
+        UnsupportedModelError: A shape depends on the data.
+    """
+    import openvino as ov
+
+    clone = model.clone()
+    for parameter, port in zip(clone.get_parameters(), clone.inputs, strict=True):
+        given: Sequence[int] | None = sizes.get(input_names(port)[0])
+        if given is not None:
+            parameter.set_partial_shape(ov.PartialShape(list(given)))
+    try:
+        clone.validate_nodes_and_infer_types()
+    except RuntimeError as error:
+        reason = str(error).strip().splitlines()[-1]
+        raise UserError(f"the model does not take inputs of {dict(sizes)}: {reason}") from error
+    nodes = {node.get_friendly_name(): node for node in clone.get_ordered_ops()}
+    for name, node in nodes.items():
+        if any(output.get_partial_shape().is_dynamic for output in node.outputs()):
+            raise UnsupportedModelError(
+                f"{name!r} has a dynamic shape even where inputs have the sizes {dict(sizes)}: it "
+                "depends on the data, and such a model cannot be placed"
+            )
+    return nodes

@@ -1,0 +1,136 @@
+"""Models without state whose dimensions stay dynamic: split, measured and deployed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import openvino as ov
+import pytest
+from foreign_models import make_encoder
+from numpy.typing import NDArray
+
+import placement_gym
+from placement_gym.backends.measured.backend import MeasuredBackend
+from placement_gym.backends.measured.build import build_measured_backend
+from placement_gym.backends.measured.outputs import relative_error
+from placement_gym.backends.measured.timing_protocol import TimingProtocol
+from placement_gym.models import load
+from placement_gym.placement import Placement
+from placement_gym.tools.evaluate import evaluate_placement
+from placement_gym.tools.export import export_placement
+from placement_gym.tools.plan import plan
+
+ONCE = TimingProtocol(warmup=0, repeats=2, attempts=1)
+SIZES = {"input_ids": [2, 5]}
+OTHERS = ((1, 3), (3, 7), (2, 5))
+
+
+def encoder(**kwargs: Any) -> MeasuredBackend:
+    backend = build_measured_backend(
+        make_encoder(), "cpu-testbed", "op", protocol=ONCE, isolate=False, **kwargs
+    )
+    assert isinstance(backend, MeasuredBackend)
+    return backend
+
+
+def tokens(shape: tuple[int, ...]) -> NDArray[np.int64]:
+    return np.random.default_rng(1).integers(0, 8, shape)
+
+
+def expected(shape: tuple[int, ...]) -> NDArray[Any]:
+    """Of one device, computed with static shapes."""
+    model = load(make_encoder(), shapes={"input_ids": list(shape)})
+    plain = ov.Core().compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+    found: NDArray[Any] = plain({0: tokens(shape)})[0]
+    return found
+
+
+def test_a_split_model_takes_other_sizes_than_it_was_measured_with() -> None:
+    backend = encoder(data_shapes=SIZES)
+    placement = (np.arange(backend.problem.n_units) * 3 // backend.problem.n_units) % 2
+    assert not backend.evaluate(placement).error
+    chosen = Placement.of_json(Placement.of(backend.problem, placement).to_json())
+    assert chosen.data_shapes == {"input_ids": (2, 5)}
+    compiled = placement_gym.compile_model(ov.Core(), make_encoder(), chosen)
+    assert compiled.get_property("HETERO_NUMBER_OF_SUBMODELS") >= 3
+    request = compiled.create_infer_request()
+    for shape in OTHERS:
+        found = request.infer({0: tokens(shape)})[0]
+        assert relative_error([found], [expected(shape)]) < 1e-5
+    backend.close()
+
+
+@pytest.mark.slow
+def test_scattered_placements_run_and_compute_the_same() -> None:
+    backend = encoder(data_shapes=SIZES)
+    rng = np.random.default_rng(0)
+    for _ in range(6):
+        measured = backend.evaluate(rng.integers(0, 2, backend.problem.n_units))
+        assert not measured.error
+        assert measured.n_submodels == measured.n_submodels_expected
+    backend.close()
+
+
+@pytest.mark.slow
+def test_a_pipeline_takes_requests_of_several_sizes() -> None:
+    backend = encoder(data_shapes=SIZES)
+    halves = (np.arange(backend.problem.n_units) * 2 // backend.problem.n_units) % 2
+    chosen = Placement.of(backend.problem, halves)
+    with placement_gym.Pipeline(ov.Core(), make_encoder(), chosen) as pipeline:
+        found = list(pipeline.map([tokens(shape) for shape in OTHERS]))
+    for shape, outputs in zip(OTHERS, found, strict=True):
+        assert relative_error(outputs, [expected(shape)]) < 1e-5
+    backend.close()
+
+
+PROGRAM = """
+import sys
+sys.path.insert(0, "{folder}")
+import numpy as np, openvino as ov, run
+request = run.compile_model(ov.Core()).create_infer_request()
+inputs = np.load("{folder}/inputs.npz")
+found = {{name: request.infer({{0: inputs[name]}})[0].copy() for name in inputs}}
+np.savez("{folder}/outputs.npz", **found)
+"""
+
+
+def test_an_export_stays_dynamic_and_runs_with_two_sizes(tmp_path: Path) -> None:
+    backend = encoder(data_shapes=SIZES)
+    thirds = (np.arange(backend.problem.n_units) * 3 // backend.problem.n_units) % 2
+    file, *_ = export_placement(Placement.of(backend.problem, thirds), tmp_path, make_encoder())
+    assert str(ov.Core().read_model(file).inputs[0].get_partial_shape()) == "[?,?]"
+    named = {f"{a}-{b}": tokens((a, b)) for a, b in OTHERS}
+    np.savez(tmp_path / "inputs.npz", **named)
+    code = PROGRAM.format(folder=tmp_path)
+    done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found = np.load(tmp_path / "outputs.npz")
+    for a, b in OTHERS:
+        assert relative_error([found[f"{a}-{b}"]], [expected((a, b))]) < 1e-5
+    backend.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("objective", ["latency", "throughput"])
+def test_a_dynamic_model_is_planned_evaluated_and_exported(objective: str, tmp_path: Path) -> None:
+    file = tmp_path / "encoder.xml"
+    ov.save_model(make_encoder(6), file, compress_to_fp16=False)
+    document = plan(
+        file,
+        "cpu-testbed",
+        out=tmp_path,
+        quiet=True,
+        data_shapes=SIZES,
+        objective=objective,
+        export=tmp_path / "export",
+    )
+    assert any("input_ids[2,5]" in note for note in document["notes"])
+    assert all(not row["error"] for row in document["rows"])
+    again = evaluate_placement(file, document["file"], objective=objective, quiet=True)
+    assert again["latency_ms"] > 0
+    done = subprocess.run([sys.executable, tmp_path / "export" / "run.py"], check=False)
+    assert done.returncode == 0

@@ -1,0 +1,124 @@
+"""The costs of stages: measured on halves of a model, and kept beside the profile."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from fakes import diamond_costs, diamond_problem
+
+from placement_gym.arrays import FloatArray, IntArray
+from placement_gym.backends.measured import stage_costs
+from placement_gym.backends.measured.stage_costs import (
+    charge_stages,
+    cut_in_half,
+    load_or_measure_costs,
+    measure_stage_costs,
+)
+from placement_gym.backends.measured.timing_protocol import TimingProtocol
+from placement_gym.backends.simulated.backend import SimulatedBackend
+from placement_gym.costs.semantics import parse_schedule
+from placement_gym.costs.table import CostTable
+from placement_gym.devices import DeviceSpec
+from placement_gym.graph.stages import count_stages
+from placement_gym.problem import Problem
+
+STAGE_MS = np.array([0.3, 0.1, 0.2])
+THREE = (DeviceSpec("CPU"), DeviceSpec("GPU"), DeviceSpec("NPU"))
+LOAD = parse_schedule("serial", "throughput")
+
+
+class Pipelines:
+    """A measured backend whose stages take their work and what each of them costs."""
+
+    def __init__(self, problem: Problem, costs: CostTable, objective: str = "throughput") -> None:
+        self.problem, self.costs, self.alias = problem, costs, False
+        self.protocol = TimingProtocol(objective=objective)
+        self.asked = 0
+
+    def measure_stages(self, assignments: Sequence[IntArray]) -> FloatArray:
+        self.asked += 1
+        units, n = self.problem.units, len(self.problem.devices)
+        ms = self.costs.unit_ms(units)
+        found = [
+            np.bincount(one, ms[np.arange(len(one)), one], n)
+            + count_stages(units.graph, one[units.of_operator], n) * STAGE_MS[:n]
+            for one in assignments
+        ]
+        return np.stack([found, np.multiply(2.0, found), found])  # a slow moment between
+
+    def with_protocol(self, protocol: TimingProtocol) -> Pipelines:
+        return self
+
+    def close(self) -> None:
+        pass
+
+
+def backend_of(devices: tuple[DeviceSpec, ...] = THREE, **kwargs: Any) -> Any:
+    problem = diamond_problem(devices)
+    return Pipelines(problem, diamond_costs(problem), **kwargs)
+
+
+def test_the_cost_of_a_stage_is_what_halves_take_longer_than_the_whole() -> None:
+    backend = backend_of()
+    assert measure_stage_costs(backend, backend.costs) == pytest.approx(STAGE_MS)
+
+
+def test_noise_makes_no_negative_cost(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(f"{__name__}.STAGE_MS", -STAGE_MS)
+    backend = backend_of()
+    assert (measure_stage_costs(backend, backend.costs) == 0.0).all()
+
+
+def test_a_device_that_cannot_hold_the_model_gets_the_largest_cost_of_others() -> None:
+    small = replace(THREE[2], memory_bytes=1)
+    backend = backend_of((*THREE[:2], small))
+    assert measure_stage_costs(backend, backend.costs) == pytest.approx([0.3, 0.1, 0.3])
+
+
+def test_halves_are_equal_by_work_and_the_later_one_reads_the_earlier_one() -> None:
+    backend = backend_of()
+    first, swapped = cut_in_half(backend.problem, backend.costs, 0, 1)
+    assert first.tolist() == sorted(first.tolist())
+    assert (first + swapped == 1).all()
+    assert 0 < first.sum() < len(first)
+
+
+def test_a_device_alone_takes_as_long_as_before() -> None:
+    problem = diamond_problem()
+    costs = replace(diamond_costs(problem), submodel_ms=np.array([0.05, 0.0]))
+    charged = charge_stages(costs, STAGE_MS[:2])
+    assert charged.submodel_ms == pytest.approx(STAGE_MS[:2])
+    before, after = (SimulatedBackend(problem, one, LOAD) for one in (costs, charged))
+    for device in (0, 1):
+        alone = problem.single(device)
+        found = after.evaluate_ignoring_limits(alone).latency_ms
+        assert found == pytest.approx(before.evaluate_ignoring_limits(alone).latency_ms)
+
+
+def test_a_stage_never_takes_more_than_half_of_a_device() -> None:
+    problem = diamond_problem()
+    charged = charge_stages(diamond_costs(problem), np.array([1e6, 0.0]))
+    assert charged.submodel_ms[0] == pytest.approx(charged.operator_ms[:, 0].sum())
+
+
+def test_costs_of_stages_are_measured_once_and_only_for_throughput(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backend, alone = backend_of(), backend_of(objective="latency")
+    monkeypatch.setattr(stage_costs, "load_or_measure", lambda *_: backend.costs)
+    monkeypatch.setattr(stage_costs, "cache_folder", lambda: tmp_path)
+    assert load_or_measure_costs(alone, quiet=True) is backend.costs
+    assert not alone.asked
+    first = load_or_measure_costs(backend, quiet=True)
+    asked = backend.asked
+    assert load_or_measure_costs(backend, quiet=True).fingerprint == first.fingerprint
+    assert backend.asked == asked == 2
+    (file,) = tmp_path.iterdir()
+    file.write_text("{")
+    assert load_or_measure_costs(backend, quiet=True).fingerprint == first.fingerprint
+    assert backend.asked == 4

@@ -1,0 +1,107 @@
+"""Inputs whose dimensions stay dynamic, and the sizes that they are measured with."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import openvino as ov
+import pytest
+from foreign_models import make_decoder, make_encoder
+from openvino import opset13 as ops
+
+from placement_gym.backends.measured.outputs import sample_inputs
+from placement_gym.backends.simulated.build import build_simulated_problem
+from placement_gym.backends.simulated.simulator import Simulator
+from placement_gym.cli.main import make_parser
+from placement_gym.costs.semantics import PRESETS
+from placement_gym.graph.extract import extract
+from placement_gym.models import UnsupportedModelError, load
+from placement_gym.models.data_shapes import find_data_shapes, raise_to_bounds
+
+SIZES = {"input_ids": [2, 5]}
+
+
+def test_dimensions_stay_dynamic_where_data_shapes_say_what_is_measured() -> None:
+    model = load(make_encoder(), data_shapes=SIZES)
+    assert str(model.inputs[0].get_partial_shape()) == "[?,?]"
+    assert find_data_shapes(model, SIZES) == {"input_ids": (2, 5)}
+    assert [one.shape for one in sample_inputs(model, {"input_ids": (2, 5)})] == [(2, 5)]
+
+
+def test_the_graph_has_the_sizes_of_a_model_that_is_bound_to_them() -> None:
+    dynamic = extract(load(make_encoder(), data_shapes=SIZES), data_shapes=SIZES)
+    bound = extract(load(make_encoder(), shapes=SIZES))
+    assert dynamic.shapes == bound.shapes
+    assert dynamic.flops.tolist() == bound.flops.tolist()
+    assert dynamic.tensors.size_bytes.tolist() == bound.tensors.size_bytes.tolist()
+    assert dynamic.fingerprint() != bound.fingerprint()
+
+
+def test_a_dimension_with_an_upper_bound_is_measured_at_it() -> None:
+    model = load(make_encoder(), shapes={"input_ids": [1, "1..8"]})
+    assert find_data_shapes(model) == {"input_ids": (1, 8)}
+    assert find_data_shapes(model, {"input_ids": [1, 3]}) == {"input_ids": (1, 3)}
+    assert raise_to_bounds(model, {"input_ids": (1, 3)}) == {"input_ids": (1, 8)}
+    unbounded = load(make_encoder(), data_shapes=SIZES)
+    assert raise_to_bounds(unbounded, {"input_ids": (2, 5)}) == {"input_ids": (2, 5)}
+
+
+def test_memory_of_tensors_is_that_of_the_upper_bounds() -> None:
+    shapes = {"input_ids": [1, "1..8"]}
+    kwargs: dict[str, Any] = {"shapes": shapes, "granularity": "op"}
+    short = build_simulated_problem(make_encoder(), **kwargs, data_shapes={"input_ids": [1, 2]})
+    long = build_simulated_problem(make_encoder(), **kwargs)
+    held, moved = [], []
+    for twin in (short, long):
+        units = twin.problem.units
+        simulator = Simulator(units, twin.costs, PRESETS["baechi"])
+        placement = (np.arange(len(units)) % 2).astype(np.uint8)
+        held.append(simulator.output_bytes(placement).tolist())
+        moved.append(simulator.traffic(placement)[1])
+    assert held[0] == held[1]
+    assert moved[0] < moved[1]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"tokens": [1, 4]}, "an input of data_shapes must be one of"),
+        ({"input_ids": [1, 9]}, r"has the shape \[1,1..8\], which data of \[1,9\] does not fit"),
+        ({"input_ids": [1]}, "does not fit"),
+        ({"input_ids": [1, "?"]}, "all have to be numbers"),
+        ({"input_ids": [1, 0]}, "all have to be numbers"),
+        ({"input_ids": 4}, "list of sizes"),
+        ([1, 4], "maps names to sizes"),
+    ],
+)
+def test_sizes_that_do_not_fit_are_refused(given: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        load(make_encoder(), shapes={"input_ids": [1, "1..8"]}, data_shapes=given)
+
+
+def test_a_dimension_without_size_or_bound_is_refused_with_both_remedies() -> None:
+    with pytest.raises(UnsupportedModelError) as error:
+        load(make_encoder())
+    for remedy in ('--shape "input_ids[1,1]"', '--data-shape "input_ids[1,1]"'):
+        assert remedy in str(error.value)
+
+
+def test_a_shape_that_depends_on_the_data_is_refused_whatever_the_sizes() -> None:
+    x = ops.parameter([-1], np.float32, name="x")
+    x.output(0).get_tensor().set_names({"x"})
+    model = ov.Model([ops.result(ops.non_zero(x))], [x], "data")
+    with pytest.raises(UnsupportedModelError, match="depends on the data"):
+        load(model, data_shapes={"x": [4]})
+
+
+def test_a_model_with_state_is_measured_with_a_scenario() -> None:
+    with pytest.raises(ValueError, match=re.escape("scenario='chat-128-32'")):
+        load(make_decoder(), data_shapes={"input_ids": [1, 4]})
+
+
+def test_the_command_line_takes_the_spelling_of_benchmark_app() -> None:
+    for spelling in ("--data-shape", "-data_shape"):
+        options = make_parser().parse_args(["plan", "-m", "x.xml", spelling, "a[1,64],b[1,3]"])
+        assert options.data_shape == {"a": [1, 64], "b": [1, 3]}
