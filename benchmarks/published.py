@@ -8,75 +8,40 @@ DIR holds the inputs of dnn-partitioning. ``run`` appends one line a run to FILE
 missing in it; ``--arms`` and ``--seconds`` limit what is run now. ``samples`` compares how soon two
 arms reach the same. All placements are repaired. A
 score is the best latency known over the latency. CPU seconds leave out the serial program that
-heuristics start with, which is solved once for each problem.
+heuristics start with, which is solved once for each problem. ``--each 5`` in place of ``--budget``
+runs every agent for five CPU seconds, the program of those that start with it included.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable
 from pathlib import Path
 from time import process_time
 from typing import Any, NamedTuple
 
 import torch
-from classic import make_workload_env
+from published_problems import PROBLEMS, make_env
+from published_seconds import Programs, TimedBackend
 from published_tables import print_samples, print_tables, read_rows
 
 from agents.search import starts
 from placement_gym.bench.known.best_known import find_best_known
 from placement_gym.bench.known.identity import identify
 from placement_gym.bench.run.agents import AgentSpec
-from placement_gym.bench.run.budget import BudgetedBackend
-from placement_gym.entry_points import SimulatedEnv
+from placement_gym.bench.run.budget import BudgetedBackend, BudgetReached
 from placement_gym.env import DevicePlacementEnv
 from placement_gym.episode import play_episode
-from placement_gym.graph.families.problems import make_problem
 
-DRAWN = "drawn"
-"""In place of devices: those of the problem that the model's seed draws."""
-FOUR = "0cpu+4acc"
-"""Devices of DOPPLER's publication, whose simulator is schedule ``"giph"``."""
-BY_RANK = {"preset": "list", "order": "priority"}
-PARTS = (
-    ("family-recurrent-53-seed10005", DRAWN),
-    ("family-series-parallel-46-seed10021", DRAWN),
-    ("family-series-parallel-49-seed10030", DRAWN),
-    ("family-branching-91-seed10034", DRAWN),
-)
-PROBLEMS = {
-    "validation": (
-        ("family-layered-81-seed57", DRAWN),
-        ("family-series-parallel-58-seed101", DRAWN),
-        ("family-recurrent-40-seed129", DRAWN),
-        ("family-attention-58-seed151", DRAWN),
-        ("LayerGraphs/resnet50_inference", "1cpu+2acc@0.3"),
-    ),
-    "test": (
-        *PARTS,
-        ("family-attention-77-seed10008", DRAWN),
-        ("family-attention-109-seed10013", DRAWN),
-        ("family-attention-82-seed10035", DRAWN),
-    ),
-    "parts": PARTS,
-    "published": (
-        ("LayerGraphs/bert24_inference", "1cpu+2acc@0.3"),
-        ("LayerGraphs/inceptionv3_inference", "1cpu+2acc@0.3"),
-        ("OperatorGraphs/bert_l-3_inference", "1cpu+4acc@0.2"),
-    ),
-    "doppler": (
-        ("doppler/chain_mm_112nodes", FOUR),
-        ("doppler/ffnn_192nodes", FOUR),
-        ("doppler/transformer_block_215nodes", FOUR),
-        ("doppler/full_transformer_layer_261nodes", FOUR),
-    ),
-}
-"""Problems by role; those of ``"parts"`` are also test problems."""
 ENTROPY = 0.01
 """Weight of the entropy where HSDAG follows the policy gradient."""
 IMITATION = {"gradient": 0.0, "ent_coef": 0.0}
 ALONE = {"elites": 0}
+PROGRAMS = Programs(starts.serial_program)
+PLANNED = ("multilevel",)
+"""Agents whose search is shaped by the evaluations that it is told."""
+TRIAL, ENDLESS = 100, 10**9
+"""Evaluations of a trial that tells an agent's speed, and of a run that ends by its seconds."""
 
 
 class Arm(NamedTuple):
@@ -123,6 +88,8 @@ def make_arms() -> dict[str, Arm]:
     for preset in ("search", "paper"):
         arms[f"hsdag, {preset}"] = Arm("hsdag", {"preset": preset})
     arms["hsdag, room"] = Arm("hsdag", {"policy": {"room": True}})
+    for name in ("hsdag", "hill-climb"):
+        arms[f"{name}, quick"] = Arm(name, {"start": "quick"})
     arms["hsdag, no heuristics"] = Arm("hsdag", {"start": "random"})
     both = {"gradient": 1.0, "ent_coef": ENTROPY}
     arms["hsdag, with gradient"] = Arm("hsdag", both)
@@ -171,9 +138,11 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=5, help="of each arm (%(default)s)")
     parser.add_argument("--against", default="hsdag", help="arm to compare with (%(default)s)")
     parser.add_argument("--seconds", type=float, default=1e9, help="of CPU time, then stop")
+    parser.add_argument("--each", type=float, help="CPU seconds a run, in place of --budget")
     options = parser.parse_args()
+    options.budget = options.budget if options.each is None else f"{options.each:g} s"
     torch.set_num_threads(1)
-    starts.serial_program = remember_programs(starts.serial_program)
+    starts.serial_program = PROGRAMS
     if options.command == "run":
         run_all(options)
     else:
@@ -184,6 +153,8 @@ def main() -> None:
 def run_all(options: argparse.Namespace) -> None:
     """Do the runs that the file lacks, seed by seed."""
     known = {row["key"] for row in read_rows(options.rows)}
+    if options.each is not None:
+        warm_up(options)
     for seed in range(options.seeds):
         for problem in PROBLEMS[options.problems]:
             for label in choose_arms(options.arms):
@@ -198,46 +169,38 @@ def run_all(options: argparse.Namespace) -> None:
                 print(f"{key}: {row['ms']:.4f} ms, {row['cpu_s']:.0f} s", flush=True)
 
 
-def remember_programs(solve: Callable[..., Any]) -> Callable[..., Any]:
-    """A solver that solves each problem once: its answer depends on nothing else."""
-    known: dict[str, Any] = {}
-
-    def solve_once(problem: Any, costs: Any, *limits: Any) -> Any:
-        key = f"{problem.units.graph.model} {problem.devices}"
-        if key not in known:
-            known[key] = solve(problem, costs, *limits)
-        return known[key]
-
-    return solve_once
-
-
 def choose_arms(labels: str) -> list[str]:
     """The arms that were asked for."""
     return labels.split(";") if labels else list(make_arms())
 
 
+def warm_up(options: argparse.Namespace) -> None:
+    """Let every arm search once, so that compiled code is loaded before seconds count."""
+    arms = make_arms()
+    for label in choose_arms(options.arms):
+        env = make_env(options.data, *PROBLEMS[options.problems][0])
+        search(env, BudgetedBackend(env.backend, TRIAL), arms[label], 0, TRIAL)
+
+
 def run(
     options: argparse.Namespace, problem: tuple[str, str], label: str, seed: int
 ) -> dict[str, Any]:
-    """One run: the best latency that it evaluated, and that of its prediction."""
+    """One run: the best latency that it evaluated, and that of its prediction.
+
+    A run that ends by its seconds makes no prediction.
+    """
     model, devices = problem
-    env = make_env(options.data, model, devices)
-    arm, started = make_arms()[label], process_time()
-    meter = BudgetedBackend(env.backend, options.budget)
-    env.backend = meter
-    error, policy = "", None
-    try:
-        policy = AgentSpec(arm.name, arm.kwargs).make(env, seed)
-        if hasattr(policy, "learn"):
-            env.reset(seed=seed)
-            policy.learn(options.budget)
-    except Exception as failure:
-        error = (
-            "" if meter.evaluations >= options.budget else f"{type(failure).__name__}: {failure}"
-        )
-    env.backend = meter.inner
+    env, arm = make_env(options.data, model, devices), make_arms()[label]
+    evaluations = options.budget
+    meter = BudgetedBackend(env.backend, evaluations)
+    if options.each is not None:
+        evaluations = plan_evaluations(options, env, arm, seed)
+        meter = TimedBackend(env.backend, options.each, PROGRAMS.time_with_s)
+    started = PROGRAMS.time_without_s()
+    policy, error = search(env, meter, arm, seed, evaluations)
     reference_ms = env.reference.reference_ms
-    greedy = None if policy is None else play_episode(env, policy, seed=seed)
+    predicts = policy is not None and options.each is None
+    greedy = play_episode(env, policy, seed=seed) if predicts else None
     best = meter.curve[-1][-1] if meter.curve else 0.0
     if not meter.evaluations and greedy is not None:
         best = greedy["speedup"] if greedy["feasible"] else 0.0
@@ -255,24 +218,41 @@ def run(
         "infeasible": meter.n_infeasible,
         "best_known_ms": None if known is None else known.latency_ms,
         "n_units": env.problem.n_units,
-        "cpu_s": process_time() - started,
+        "cpu_s": PROGRAMS.time_without_s() - started,
         "error": error,
     }
 
 
-def make_env(data: Path, model: str, devices: str) -> DevicePlacementEnv:
-    """The environment of a problem, with repair."""
-    if devices == DRAWN:
-        kwargs = make_problem(int(model.rpartition("-seed")[2])).env_kwargs()
-        return SimulatedEnv(**kwargs, observe_graph=False, repair=True)
-    return make_workload_env(
-        data / "latency-inputs" / f"{model}.json",
-        devices=devices,
-        schedule="giph" if devices == FOUR else BY_RANK,
-        granularity="op",
-        observe_graph=False,
-        repair=True,
-    )
+def plan_evaluations(
+    options: argparse.Namespace, env: DevicePlacementEnv, arm: Arm, seed: int
+) -> int:
+    """What an agent is told that its seconds suffice for, by its speed in a trial if it matters."""
+    if arm.name not in PLANNED:
+        return ENDLESS
+    started = PROGRAMS.time_with_s()
+    search(env, BudgetedBackend(env.backend, TRIAL), arm, seed, TRIAL)
+    return max(round(TRIAL * options.each / (PROGRAMS.time_with_s() - started)), 1)
+
+
+def search(
+    env: DevicePlacementEnv, meter: BudgetedBackend, arm: Arm, seed: int, evaluations: int
+) -> tuple[Any, str]:
+    """Let an agent search; returns it, and what went wrong."""
+    env.backend = meter
+    policy, error = None, ""
+    try:
+        policy = AgentSpec(arm.name, arm.kwargs).make(env, seed)
+        if hasattr(policy, "learn"):
+            env.reset(seed=seed)
+            policy.learn(evaluations)
+    except BudgetReached:
+        pass
+    except Exception as failure:
+        spent = meter.evaluations >= meter.budget
+        error = "" if spent else f"{type(failure).__name__}: {failure}"
+    finally:
+        env.backend = meter.inner
+    return policy, error
 
 
 if __name__ == "__main__":

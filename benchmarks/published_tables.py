@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from rich.box import MARKDOWN
 from rich.console import Console
 from rich.table import Table
 from scipy.stats import bootstrap
@@ -18,6 +19,7 @@ from placement_gym.arrays import FloatArray
 
 Row = dict[str, Any]
 Problem = tuple[str, str]
+N_RESAMPLES = 2000
 
 
 def read_rows(path: Path) -> list[Row]:
@@ -42,21 +44,29 @@ def print_tables(rows: list[Row], problems: Sequence[Problem], options: argparse
         arms = {label: arms[label] for label in options.arms.split(";") if label in arms}
     scores = {label: score_runs(some, best) for label, some in arms.items()}
     full = [label for label in scores if {key[:2] for key in scores[label]} == set(problems)]
-    table = Table("arm", "score", f"above {options.against}, 95 %", "greedy", "CPU s", "runs")
-    for name, _ in problems:
-        table.add_column(Path(name).name.removeprefix("family-"))
+    versus = f"above {options.against} (95 %)"
+    columns = ("arm", "score", versus, "problems drawn, too", "greedy", "feasible", "CPU s", "runs")
+    table = Table(*columns, *map(name_column, problems), box=MARKDOWN)
     for label in sorted(full, key=lambda one: -average(scores[one], problems)):
         each = [average(scores[label], [problem]) for problem in problems]
         table.add_row(
             label,
             f"{np.mean(each):.3f}",
-            compare(scores[label], scores.get(options.against, {})),
+            *compare(scores[label], scores.get(options.against, {})),
             f"{np.mean([greedy_score(row, best) for row in arms[label]]):.3f}",
+            count_feasible(arms[label]),
             f"{np.mean([row['cpu_s'] for row in arms[label]]):.1f}",
             str(len(arms[label])),
             *(f"{one:.3f}" for one in each),
         )
-    Console(width=170).print(table)
+    Console(width=400).print(table)
+
+
+def name_column(problem: Problem) -> str:
+    """A short name, with the devices where they are not those of the problem's seed."""
+    model, devices = problem
+    name = Path(model).name.removeprefix("family-").removesuffix("_inference")
+    return name if devices.startswith("drawn") else f"{name} {devices}"
 
 
 def print_samples(
@@ -149,21 +159,44 @@ def average(scores: dict[tuple[str, str, int], float], problems: Sequence[Proble
     return float(np.mean([np.mean(part) for part in each]))
 
 
+def count_feasible(rows: list[Row]) -> str:
+    """How many of the predictions that were made are feasible."""
+    made = [row for row in rows if row["evaluations"]]
+    return f"{sum(row['greedy_ms'] is not None for row in made)} of {len(made)}" if made else "-"
+
+
 def compare(
     scores: dict[tuple[str, str, int], float], others: dict[tuple[str, str, int], float]
-) -> str:
-    """Mean difference in points over runs of the same problem and seed, and its interval."""
+) -> tuple[str, str]:
+    """Mean difference in points over runs of the same problem and seed, and two intervals.
+
+    The first is of these runs; for the second problems are drawn, too, and then their runs.
+    """
     shared = sorted(set(scores) & set(others))
     if len(shared) < 2 or scores is others:
-        return "-"
+        return "-", "-"
     difference = 100.0 * np.array([scores[key] - others[key] for key in shared])
+    problems = sorted({key[:2] for key in shared})
+    parts = [difference[[key[:2] == one for key in shared]] for one in problems]
     low, high = find_interval(difference)
-    return f"{difference.mean():+.1f} ({low:+.1f}, {high:+.1f})"
+    least, most = find_interval_over_problems(parts)
+    return f"{difference.mean():+.1f} ({low:+.1f}, {high:+.1f})", f"({least:+.1f}, {most:+.1f})"
 
 
 def find_interval(values: FloatArray) -> tuple[float, float]:
     """A 95 % interval of the mean, by bootstrap."""
     if np.ptp(values) == 0.0:
         return float(values[0]), float(values[0])
-    drawn = bootstrap((values,), np.mean, method="percentile", n_resamples=2000, rng=0)
+    drawn = bootstrap((values,), np.mean, method="percentile", n_resamples=N_RESAMPLES, rng=0)
     return float(drawn.confidence_interval.low), float(drawn.confidence_interval.high)
+
+
+def find_interval_over_problems(parts: list[FloatArray]) -> tuple[float, float]:
+    """A 95 % interval of the mean over problems, by bootstrap of problems and of their runs."""
+    rng = np.random.default_rng(0)
+    means = [
+        np.mean([rng.choice(parts[i], len(parts[i])).mean() for i in chosen])
+        for chosen in rng.integers(len(parts), size=(N_RESAMPLES, len(parts)))
+    ]
+    low, high = np.quantile(means, (0.025, 0.975))
+    return float(low), float(high)
