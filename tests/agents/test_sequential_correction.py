@@ -19,7 +19,6 @@ from placement_gym.backends.measured.timing_protocol import TimingProtocol
 from placement_gym.backends.profiled import ProfiledBackend
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.costs.semantics import Semantics
-from placement_gym.costs.table import CostTable
 from placement_gym.env import DevicePlacementEnv
 from placement_gym.errors import UserError
 
