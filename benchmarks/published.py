@@ -25,6 +25,7 @@ from published_problems import PROBLEMS, make_env
 from published_seconds import Programs, TimedBackend
 from published_tables import print_samples, print_tables, read_rows
 
+from agents.rnn.agent import entropy
 from agents.search import starts
 from placement_gym.bench.known.best_known import find_best_known
 from placement_gym.bench.known.identity import identify
@@ -71,13 +72,13 @@ def make_arms() -> dict[str, Arm]:
     arms["placeto, no stay"] = Arm("placeto", {"policy": {"stay": 0.0}})
     for variant in ("cross_entropy", "ppo"):
         arms[f"post, {variant}"] = Arm("post", {"variant": variant})
-    for name in ("rnn", "hdp", "gdp"):
-        arms[f"{name}, imitation alone"] = Arm(name, IMITATION)
-        arms[f"{name}, gradient alone"] = Arm(name, ALONE)
-    arms["hdp, imitating"] = Arm("hdp", {"elites": 2, "imitation": 10.0})
+    arms["rnn, imitation alone"] = Arm("rnn", IMITATION)
+    arms["rnn, gradient alone"] = Arm("rnn", ALONE)
+    for name, weight in (("hdp", entropy), ("gdp", 0.003)):
+        followed = {"gradient": 1.0, "ent_coef": weight}
+        arms[f"{name}, with gradient"] = Arm(name, followed)
+        arms[f"{name}, gradient alone"] = Arm(name, {**followed, **ALONE})
     arms["gdp, search"] = Arm("gdp", {"preset": "search"})
-    arms["gdp, sampled first"] = Arm("gdp", {"policy": {"greedy_first": False}})
-    arms["gdp, 20 an update"] = Arm("gdp", {"envs": {"num_envs": 20}})
     arms["doppler, imitation alone"] = Arm("doppler", {"gradient": False})
     arms["doppler, gradient alone"] = Arm("doppler", {"elites": 0})
     arms["doppler, no stage 1"] = Arm("doppler", {"imitation": 0})

@@ -48,6 +48,11 @@ SETTINGS: dict[str, dict[str, Any]] = {
     },
 }
 """Arguments of REINFORCE. Unlike in the paper advantages are scaled, as rewards are in sqrt(ms)."""
+HIERARCHICAL: dict[str, dict[str, Any]] = {
+    "default": {"gradient": 0.0, "ent_coef": 0.0},
+    "paper": {},
+}
+"""Arguments of REINFORCE for HDP: imitation alone was better on validation problems."""
 ENVS: dict[str, dict[str, Any]] = {
     "default": {"num_envs": 10, "horizon": 1, "reward": "log_speedup"},
     "paper": {"num_envs": 10, "horizon": 1, "reward": "neg_sqrt_latency"},
@@ -104,9 +109,7 @@ def make(
     chosen = room | POLICIES[preset] | (policy or {})
     sees = chosen.get("devices", False) or chosen.get("room", False)
     graphs = base.graph_table(devices=True if sees else None)
-    defaults = SETTINGS[preset]
-    if hierarchical:  # it cannot imitate
-        defaults = {key: value for key, value in defaults.items() if key not in IMITATING}
+    defaults = SETTINGS[preset] | (HIERARCHICAL[preset] if hierarchical else {})
     model = REINFORCE(
         HDPPolicy if hierarchical else RNNPolicy,
         vectorize(env, **ENVS[preset] | (envs or {})),
@@ -118,9 +121,6 @@ def make(
     if weights is not None:
         load_weights(model, weights, Path(__file__).parent)
     return model
-
-
-IMITATING = ("elites", "imitation")
 
 
 def make_hierarchical(env: gym.Env[Any, Any], seed: int, **kwargs: Any) -> REINFORCE:
