@@ -23,21 +23,15 @@ from placement_gym import Study, placement_env, run_study
 
 ENV = "DevicePlacementSim-v0"
 PAPER = {"preset": "paper"}
-NO_SHAPE = ["type", "in_degree", "out_degree", "fractal_dimension", "position"]
-NO_ID = ["type", "shape", "in_degree", "out_degree", "fractal_dimension"]
-NO_STRUCTURE = ["type", "shape", "position"]
+NO_SHAPE = {"features": ["type", "in_degree", "out_degree", "fractal_dimension", "position"]}
+NO_ID = {"features": ["type", "shape", "in_degree", "out_degree", "fractal_dimension"]}
+NO_STRUCTURE = {"features": ["type", "shape", "position"]}
 AGENTS = {
     "HSDAG": {"name": "hsdag", "kwargs": PAPER},
     "HSDAG, ours": {"name": "hsdag"},
-    "without output shape": {
-        "name": "hsdag",
-        "kwargs": {**PAPER, "policy": {"features": NO_SHAPE}},
-    },
-    "without node ID": {"name": "hsdag", "kwargs": {**PAPER, "policy": {"features": NO_ID}}},
-    "without graph structure": {
-        "name": "hsdag",
-        "kwargs": {**PAPER, "policy": {"features": NO_STRUCTURE}},
-    },
+    "without output shape": {"name": "hsdag", "kwargs": {**PAPER, "policy": NO_SHAPE}},
+    "without node ID": {"name": "hsdag", "kwargs": {**PAPER, "policy": NO_ID}},
+    "without graph structure": {"name": "hsdag", "kwargs": {**PAPER, "policy": NO_STRUCTURE}},
     "Placeto": {"name": "placeto", "kwargs": PAPER},
     "Placeto, ours": {"name": "placeto"},
     "RNN-based": {"name": "rnn", "kwargs": PAPER},
@@ -90,6 +84,14 @@ PIPELINES = {
 }
 """Least largest load in ms by DP and DPL (Tarnawski et al. 2020)."""
 
+PANELS = {
+    ("Duan 2024", "ms"): ("latencies, ours / published (Duan 2024)", "what", "model"),
+    ("Duan 2024", "s"): ("search in seconds, ours / published (Duan 2024)", "what", "model"),
+    ("Tarnawski 2020", "ms"): ("loads, ours / published (Tarnawski 2020)", "model", "what"),
+}
+OTHERS = ("other claims", "", "")
+"""Titles of panels of the picture, and the attributes of a line in rows and in colours."""
+
 
 @dataclass
 class Line:
@@ -133,8 +135,7 @@ def run(models: list[str], agents: dict, out: Path, options, **kwargs) -> tuple[
         seeds=options.seeds,
         **kwargs,
     )
-    how = ("serial",) if options.smoke else ("auto", options.workers)
-    rows = run_study(study, out, *how)
+    rows = run_study(study, out, *(("serial",) if options.smoke else ("auto", options.workers)))
     for row in rows:
         if row["error"]:
             print(f"{study.label(row)} on {row['model']}: {row['error']}")
@@ -260,22 +261,14 @@ def make_table(lines: list[Line]) -> Table:
 
 def draw(lines: list[Line], path: Path) -> None:
     """Draw ours over published, 1 where they agree, and percentages side by side."""
-    known = [line for line in lines if line.published is not None and line.ours is not None]
-    times = [line for line in known if line.paper == "Duan 2024" and line.unit == "ms"]
-    searches = [line for line in known if line.unit == "s"]
-    loads = [line for line in known if line.paper == "Tarnawski 2020"]
-    others = [line for line in known if line.unit in ("%", "x")]
-    panels = [
-        ("latencies, ms (Duan 2024)", times, "what", "model"),
-        ("seconds of search (another machine, another budget)", searches, "what", "model"),
-        ("largest loads of pipelines, ms (Tarnawski 2020)", loads, "model", "what"),
-        ("other claims", others, "", ""),
-    ]
-    panels = [panel for panel in panels if panel[1]]
-    heights = [len({name(line, row) for line in some}) + 2 for _, some, row, _ in panels]
-    figure = Figure(figsize=(9, 0.28 * sum(heights) + 0.5), layout="constrained")
+    panels = {}
+    for line in lines:
+        if line.published is not None and line.ours is not None:
+            panels.setdefault(PANELS.get((line.paper, line.unit), OTHERS), []).append(line)
+    heights = [2 + len({name(li, row) for li in some}) for (_, row, _), some in panels.items()]
+    figure = Figure(figsize=(9, 0.5 + 0.33 * sum(heights)), layout="constrained")
     all_axes = figure.subplots(len(panels), height_ratios=heights, squeeze=False)[:, 0]
-    for axes, (title, some, row, colour) in zip(all_axes, panels, strict=True):
+    for axes, ((title, row, colour), some) in zip(all_axes, panels.items(), strict=True):
         axes.set_title(title, loc="left", fontsize=9)
         draw_panel(axes, some, row, colour)
     figure.savefig(path, dpi=120)
@@ -291,8 +284,9 @@ def draw_panel(axes, lines: list[Line], row: str, colour: str) -> None:
         axes.plot([line.ours / line.published for line in mine], at, "o", ms=5, label=label)
     if series:
         axes.axvline(1.0, color="black", linewidth=0.8)
-        axes.set_xscale("log")
-        axes.set_xlabel("ours / published", fontsize=8)
+        ratios = [line.ours / line.published for line in lines]
+        axes.set_xlim(min(0.9, 0.9 * min(ratios)), max(1.1, 1.1 * max(ratios)))
+        axes.set_xscale("log" if max(ratios) > 10.0 * min(ratios) else "linear")
     else:
         at = range(len(names))
         axes.hlines(at, [line.published for line in lines], [line.ours for line in lines], "0.8")
@@ -306,8 +300,8 @@ def draw_panel(axes, lines: list[Line], row: str, colour: str) -> None:
 
 def name(line: Line, row: str) -> str:
     """What a line is called in the picture."""
-    whole = f"{line.paper}: {line.what}, {line.model} ({line.unit})".replace(", all", "")
-    return getattr(line, row) if row else fill(whole, 52)
+    whole = f"{line.paper}: {line.what}, {line.model} ({line.unit})"
+    return getattr(line, row) if row else fill(whole.replace(", all", ""), 52)
 
 
 def main() -> None:

@@ -35,7 +35,7 @@ def joint(decisions: Any = DECISIONS, **kwargs: Any) -> Any:
 
 def agent(env: Any, **kwargs: Any) -> Any:
     policy = {**SMALL, **kwargs.pop("policy", {})}
-    return make(env, 0, policy=policy, **kwargs)
+    return make(env, 0, policy=policy, **{"preset": "search", **kwargs})
 
 
 def sample(model: Any, k: int = 6) -> tuple[Any, torch.Tensor, StagedLikelihood]:
