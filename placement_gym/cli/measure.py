@@ -56,7 +56,8 @@ def add_plan(command: Command) -> None:
         command,
         "Measure roughly what operators and transfers cost, solve for the best placement, and "
         "measure it beside every single device. FOLDER gets plan-MODEL.json, the fastest of them; "
-        "plan-MODEL-report.json; and a picture. It takes about a minute.",
+        "plan-MODEL-costs.json, from which `view` explains it; plan-MODEL-report.json; and a "
+        "picture. It takes about a minute.",
         "plan --model resnet",
         "plan -m my_model.xml -d GPU,CPU",
         'plan -m model.onnx --shape "input_ids[1,64]"',
