@@ -97,7 +97,7 @@ def load(
         reason = ORIGIN.sub("", str(error))
         raise UnsupportedModelError(f"OpenVINO cannot read {model}: {reason}") from error
     if Path(model).suffix != ".xml":
-        rename(read, lambda node: node.get_friendly_name() == node.get_name())
+        rename(read, has_automatic_name)
     loaded = prepare(read, shapes)
     loaded.set_friendly_name(Path(model).stem)
     return loaded
@@ -200,6 +200,12 @@ def check_static(model: ov.Model, nodes: Sequence[ov.Node]) -> None:
             raise UnsupportedModelError(
                 f"{node.get_friendly_name()!r} has a dynamic shape: {advise_binding(model)}"
             )
+
+
+def has_automatic_name(node: ov.Node) -> bool:
+    """Whether OpenVINO has named a node by a counter, as the file says nothing."""
+    automatic: bool = node.get_friendly_name() == node.get_name()
+    return automatic
 
 
 def rename(model: ov.Model, chosen: Callable[[ov.Node], bool]) -> None:
