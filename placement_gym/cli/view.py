@@ -38,7 +38,10 @@ def add_view(command: Command) -> None:
         "--schedule", help="preset of the simulated timeline (default: that of the run)"
     )
     command.add_argument(
-        "--problem", type=positive_integer, help="which problem of a folder that has several"
+        "--problem",
+        type=positive_integer,
+        metavar="N",
+        help="which problem of a folder that has several",
     )
     add_out(command, "view.html", file="page")
     command.add_argument(
