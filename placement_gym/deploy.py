@@ -15,9 +15,9 @@ from placement_gym.backends.measured.phases import PhasedModel
 from placement_gym.errors import UserError
 from placement_gym.graph.extract import extract
 from placement_gym.graph.operators import OpGraph
-from placement_gym.models import prepare
 from placement_gym.models.scenario import is_stateful
 from placement_gym.placement import Placement
+from placement_gym.prepared import prepare_for
 
 if TYPE_CHECKING:
     import openvino as ov
@@ -45,7 +45,7 @@ def compile_model(
         CompileError: OpenVINO refused the placement.
         ValueError: Unknown split.
     """
-    ready = prepare(model.clone(), data_shapes=placement.data_shapes)
+    ready = prepare_for(placement, model)
     graph, partition = cut(ready, placement, split)
     return compile_partition(core, ready, graph, partition, config)
 
@@ -116,5 +116,5 @@ def apply_placement(model: ov.Model, placement: Placement) -> None:
     Raises:
         PlacementMismatchError: The placement was made for another model.
     """
-    prepare(model, data_shapes=placement.data_shapes)
+    prepare_for(placement, model, in_place=True)
     set_affinities(model, *cut(model, placement, "hetero"))

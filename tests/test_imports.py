@@ -47,7 +47,7 @@ LAYERS = (
     {"graph"},
     {"problem"},
     {"costs", "placement", "patterns", "plots", "decisions"},
-    {"machine", "solvers", "observation", "device_table"},
+    {"machine", "solvers", "observation", "device_table", "prepared"},
     {"pipeline"},
     {"backends"},
     {"render", "deploy", "penalty", "info", "view"},

@@ -8,6 +8,7 @@ from typing import Any
 
 from placement_gym.bench.run.rows import Json, load_runs
 from placement_gym.bench.study.task import describe_devices, expand_variables
+from placement_gym.costs.table import costs_beside
 from placement_gym.errors import UserError
 from placement_gym.models.loading import ModelNotFoundError
 from placement_gym.models.shapes import Shapes
@@ -33,7 +34,8 @@ def open_scene(
         sources: Placement files, and folders with ``results.jsonl``, of which the fastest run of
             each agent is taken.
         model: As for ``gym.make``; None takes the one that the sources name.
-        costs: As for ``gym.make``; None takes those of the runs, else ``"analytic"``.
+        costs: As for ``gym.make``; None takes those of the runs, or of the plan, else
+            ``"analytic"``.
         schedule: Name of a preset; None takes that of the runs, else the model's default.
         problem: Which problem of a folder that has several, from 1.
         shapes: As for ``gym.make``; None takes those of the runs.
@@ -72,9 +74,13 @@ def open_runs(rows: Sequence[Json]) -> Scene:
 
 
 def read_file(path: Path, changes: Mapping[str, Any]) -> list[Found]:
-    """The placement of a file; its model is the one that it names unless ``changes`` has one."""
-    placement = Placement.load(path)
+    """The placement of a file, with the costs beside it, if there are any.
+
+    Its model is the one that it names unless ``changes`` has one.
+    """
+    placement, costs = Placement.load(path), costs_beside(path)
     kwargs = {
+        **({"costs": str(costs)} if costs.is_file() else {}),
         "model": placement.model,
         "devices": placement.devices,
         "graph": placement.graph,

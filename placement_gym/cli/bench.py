@@ -12,6 +12,7 @@ from placement_gym.cli.parser import Command, describe
 from placement_gym.cli.values import one_of, positive_integer, positive_seconds
 
 MAX_REASONS = 5
+RESULTS = "folder of the study's results"
 EXECUTORS = ("auto", "serial", "processes", "ray")
 
 
@@ -63,6 +64,7 @@ def add_run(command: Command) -> None:
     command.add_argument(
         "--workers",
         type=positive_integer,
+        metavar="N",
         help="number of processes (default: all cores; 1 where latencies are measured)",
     )
     command.add_argument(
@@ -72,7 +74,7 @@ def add_run(command: Command) -> None:
         "--timeout",
         type=positive_seconds,
         metavar="SECONDS",
-        help="end a run that evaluates nothing for so long, which then has failed (default: 3600)",
+        help="end a run that has evaluated nothing for this long, as failed (default: 3600)",
     )
     command.add_argument(
         "--retry-failed", action="store_true", help="run failed runs again; the new rows count"
@@ -100,7 +102,7 @@ def add_report(command: Command) -> None:
         "bench report paper --out results/paper",
     )
     add_study(command)
-    add_out(command, None)
+    add_out(command, None, folder=RESULTS)
     command.add_argument(
         "--compare", metavar="FOLDER", help="set other results of the study beside these"
     )
@@ -122,7 +124,7 @@ def add_validate(command: Command) -> None:
         "bench validate --out results/paper",
         failure="a row is not valid",
     )
-    add_out(command, None)
+    add_out(command, None, folder=RESULTS)
     add_json(command)
     set_command(
         command, run_validate, "the results in {out}/ are kept; rerun the command to start again"
@@ -137,8 +139,10 @@ def add_publish(command: Command) -> None:
         "bench publish paper --out results/paper --to docs/results/paper",
     )
     add_study(command)
-    add_out(command, None)
-    command.add_argument("--to", required=True, help="folder for results.jsonl.xz")
+    add_out(command, None, folder=RESULTS)
+    command.add_argument(
+        "--to", required=True, metavar="FOLDER", help="folder for results.jsonl.xz"
+    )
     add_json(command)
     set_command(command, run_publish, "the results in {out}/ are kept")
 
@@ -164,7 +168,8 @@ def add_known(command: Command) -> None:
         "--time-limit",
         type=positive_seconds,
         default=10.0,
-        help="seconds for one lower bound (default: %(default)s)",
+        metavar="SECONDS",
+        help="for one lower bound (default: %(default)s)",
     )
     add_json(command)
     set_command(command, run_known, "every problem that was printed is kept")

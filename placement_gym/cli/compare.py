@@ -61,6 +61,7 @@ def add_compare(command: Command) -> None:
         "--budget",
         type=positive_integer,
         default=10,
+        metavar="N",
         help="evaluations per run (default: %(default)s)",
     )
     command.add_argument(

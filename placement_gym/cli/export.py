@@ -5,10 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 
-from placement_gym.cli.measure import SPLITS
-from placement_gym.cli.options import add_json, add_model, add_shapes, set_command
+from placement_gym.cli.options import add_json, add_model, add_shapes, add_split, set_command
 from placement_gym.cli.parser import Command, describe
-from placement_gym.cli.values import one_of
 
 
 def add_export(command: Command) -> None:
@@ -24,13 +22,7 @@ def add_export(command: Command) -> None:
     command.add_argument("placement", metavar="PLACEMENT", help="a placement file")
     add_model(command, required=False, default="the placement's own, if it is built in")
     add_shapes(command)
-    command.add_argument(
-        "--split",
-        type=one_of(SPLITS),
-        default="auto",
-        metavar="|".join(SPLITS),
-        help="how submodels are kept apart (default: %(default)s)",
-    )
+    add_split(command)
     command.add_argument(
         "--out",
         default="deployed",

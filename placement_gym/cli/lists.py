@@ -65,8 +65,8 @@ def add_agents(command: Command) -> None:
     """Add the arguments of ``placement-gym agents``."""
     describe(
         command,
-        "List the agents that --agents takes, or show the options of one. Settings are names for "
-        "an agent's option preset, or checkpoint of sequential.",
+        "List the agents that --agents takes, or show the options of one. Settings are what "
+        "an agent's option preset may name, or checkpoint of sequential.",
         "agents",
         "agents hsdag",
     )

@@ -16,13 +16,14 @@ from placement_gym.cli.options import (
     add_pictures,
     add_scenario,
     add_shapes,
+    add_split,
     set_command,
 )
 from placement_gym.cli.parser import Command, describe
-from placement_gym.cli.values import one_of, positive_integer, positive_seconds
+from placement_gym.cli.values import positive_integer, positive_seconds
 
-SPLITS = ("auto", "alias", "hetero")
 REPEAT = "nothing is kept; the same command measures again"
+REFRESH = "measure a new profile, even if one is kept"
 PROFILE_KEPT = "a profile that was complete is kept; rerun the command to continue from there"
 
 
@@ -38,14 +39,7 @@ def add_evaluate(command: Command) -> None:
     add_model(command, required=False, default="the placement's own, if it is built in")
     add_shapes(command)
     command.add_argument("--placement", required=True, metavar="FILE", help="a placement file")
-    command.add_argument(
-        "--split",
-        type=one_of(SPLITS),
-        default="auto",
-        metavar="|".join(SPLITS),
-        help="how submodels are kept apart: by device names of our own, by HETERO, or the first "
-        "where it is possible (default: %(default)s)",
-    )
+    add_split(command)
     add_objective(command)
     add_json(command)
     set_command(command, run_evaluate, REPEAT)
@@ -57,7 +51,8 @@ def add_plan(command: Command) -> None:
         command,
         "Measure roughly what operators and transfers cost, solve for the best placement, and "
         "measure it beside every single device. FOLDER gets plan-MODEL.json, the fastest of them; "
-        "plan-MODEL-report.json; and a picture. It takes about a minute.",
+        "plan-MODEL-costs.json, from which `view` explains it; plan-MODEL-report.json; and a "
+        "picture. It takes about a minute.",
         "plan --model resnet",
         "plan -m my_model.xml -d GPU,CPU",
         'plan -m model.onnx --shape "input_ids[1,64]"',
@@ -76,7 +71,7 @@ def add_plan(command: Command) -> None:
         help="for the solver (default: %(default)s)",
     )
     add_objective(command)
-    command.add_argument("--refresh", action="store_true", help="profile again")
+    command.add_argument("--refresh", action="store_true", help=REFRESH)
     command.add_argument(
         "--phases",
         action="store_true",
@@ -108,7 +103,7 @@ def add_profile(command: Command) -> None:
     add_scenario(command)
     add_devices(command)
     add_granularity(command)
-    command.add_argument("--refresh", action="store_true", help="measure again")
+    command.add_argument("--refresh", action="store_true", help=REFRESH)
     command.add_argument(
         "--out", metavar="PATH", help="also write the cost table: its file, or a folder for it"
     )
@@ -135,9 +130,10 @@ def add_fidelity(command: Command) -> None:
         "--placements",
         type=positive_integer,
         default=40,
+        metavar="N",
         help="how many placements to measure (default: %(default)s)",
     )
-    command.add_argument("--refresh", action="store_true", help="profile again")
+    command.add_argument("--refresh", action="store_true", help=REFRESH)
     add_out(command)
     add_pictures(command)
     add_json(command)

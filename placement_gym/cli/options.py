@@ -10,6 +10,7 @@ from placement_gym.arguments import OBJECTIVES
 from placement_gym.cli.parser import Command
 from placement_gym.cli.values import one_of, output_folder, parse_setting, parse_shapes
 
+SPLITS = ("auto", "alias", "hetero")
 PICTURES = ("png", "svg", "pdf")
 GRANULARITIES = ("op", "colocated", "fused")
 
@@ -90,15 +91,21 @@ def add_granularity(command: Command, default: str = "fused") -> None:
     )
 
 
-def add_out(command: Command, default: str | None = "results", file: str = "") -> None:
+def add_out(
+    command: Command,
+    default: str | None = "results",
+    file: str = "",
+    folder: str = "folder for what is written",
+) -> None:
     """Add ``--out``.
 
     Args:
         command: The command.
         default: The default; None makes it required.
         file: What the command writes, if that is a single file.
+        folder: What the folder is, else.
     """
-    meaning = f"the {file}, or a folder for it" if file else "folder for what is written"
+    meaning = f"the {file}, or a folder for it" if file else folder
     command.add_argument(
         "--out",
         default=default,
@@ -118,6 +125,17 @@ def add_settings(command: Command, meaning: str) -> None:
         metavar="KEY=VALUE",
         type=parse_setting,
         help=f"{meaning}; repeatable",
+    )
+
+
+def add_split(command: Command) -> None:
+    command.add_argument(
+        "--split",
+        type=one_of(SPLITS),
+        default="auto",
+        metavar="|".join(SPLITS),
+        help="how submodels are kept apart: by device names of our own, by HETERO, or the first "
+        "where it is possible (default: %(default)s)",
     )
 
 

@@ -33,11 +33,15 @@ def add_pretrain(command: Command) -> None:
     )
     add_out(command, None)
     command.add_argument(
-        "--steps", type=positive_integer, help="updates in all, those done before included"
+        "--steps",
+        type=positive_integer,
+        metavar="N",
+        help="updates in all, those done before included",
     )
     command.add_argument(
         "--minutes",
         type=positive_number,
+        metavar="N",
         help="stop after this time; the same command goes on from there",
     )
     command.add_argument("--seed", type=natural_number, help="of weights, problems and searches")
@@ -76,7 +80,9 @@ def add_place(command: Command) -> None:
         "--samples",
         type=natural_number,
         default=100,
-        help="placements to simulate after the zero-shot one; 0 takes that (default: %(default)s)",
+        metavar="N",
+        help="placements to simulate besides the zero-shot one; with 0 that is the answer "
+        "(default: %(default)s)",
     )
     command.add_argument(
         "--fine-tune",

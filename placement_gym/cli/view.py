@@ -32,13 +32,16 @@ def add_view(command: Command) -> None:
     command.add_argument(
         "--costs",
         help="costs of the simulated timeline: analytic, profiled, or a cost table's file "
-        "(default: those of the run, else analytic)",
+        "(default: those of the run, or that `plan` has kept beside its file, else analytic)",
     )
     command.add_argument(
         "--schedule", help="preset of the simulated timeline (default: that of the run)"
     )
     command.add_argument(
-        "--problem", type=positive_integer, help="which problem of a folder that has several"
+        "--problem",
+        type=positive_integer,
+        metavar="N",
+        help="which problem of a folder that has several",
     )
     add_out(command, "view.html", file="page")
     command.add_argument(
@@ -76,7 +79,8 @@ def run_view(options: argparse.Namespace) -> int:
         check_output_file(file)
     if options.picture:
         check_picture_file(options.picture)
-    with progress_bar(None, "", options.quiet, description="drawing the page"):
+    own_bar = options.costs == "profiled"  # a profile that has to be measured shows its own
+    with progress_bar(None, "", options.quiet or own_bar, description="drawing the page"):
         scene = open_scene(
             options.sources,
             options.model,

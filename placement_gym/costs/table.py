@@ -235,6 +235,12 @@ class CostTable:
         return table
 
 
+def costs_beside(placement_file: str | Path) -> Path:
+    """Where the costs are kept that a placement was solved for: beside its file."""
+    path = Path(placement_file)
+    return path.with_name(f"{path.stem}-costs.json")
+
+
 def make_array(name: str, values: list[Any], kind: type) -> Any:
     """An array from nested lists of one type."""
     try:

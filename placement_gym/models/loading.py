@@ -104,7 +104,7 @@ def load(
         reason = ORIGIN.sub("", str(error))
         raise UnsupportedModelError(f"OpenVINO cannot read {model}: {reason}") from error
     if Path(model).suffix != ".xml":
-        rename(read, lambda node: node.get_friendly_name() == node.get_name())
+        rename(read, has_automatic_name)
     loaded = prepare(read, shapes, data_shapes)
     loaded.set_friendly_name(Path(model).stem)
     return loaded
@@ -230,6 +230,12 @@ def check_sizes(model: ov.Model, data_shapes: Shapes | None) -> None:
             raise UnsupportedModelError(
                 f"{node.get_friendly_name()!r} has a dynamic shape: {advise_binding(model)}"
             )
+
+
+def has_automatic_name(node: ov.Node) -> bool:
+    """Whether OpenVINO has named a node by a counter, as the file says nothing."""
+    automatic: bool = node.get_friendly_name() == node.get_name()
+    return automatic
 
 
 def rename(model: ov.Model, chosen: Callable[[ov.Node], bool]) -> None:

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from placement_gym.arguments import check_integer
 from placement_gym.graph.extract import extract
-from placement_gym.models import prepare
 from placement_gym.models.scenario import is_stateful
 from placement_gym.pipeline.executor import StageExecutor
 from placement_gym.pipeline.inputs import InputReader
 from placement_gym.pipeline.stage import compile_stages
 from placement_gym.placement import Placement
+from placement_gym.prepared import prepare_for
 
 if TYPE_CHECKING:
     import openvino as ov
@@ -62,7 +62,7 @@ class Pipeline(StageExecutor):
     ) -> None:
         if requests is not None:
             check_integer("requests (None: one more than stages)", requests, 1)
-        ready = prepare(model.clone(), data_shapes=placement.data_shapes)
+        ready = prepare_for(placement, model)
         graph = extract(ready, placement.graph, placement.scenario or None, placement.data_shapes)
         on = placement.operator_devices(graph)
         stages, outputs = compile_stages(

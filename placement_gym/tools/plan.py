@@ -22,6 +22,7 @@ from placement_gym.backends.protocol import Measurement
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.bench.run.rows import to_plain
 from placement_gym.costs.semantics import parse_schedule
+from placement_gym.costs.table import CostTable, costs_beside
 from placement_gym.devices import collect_cautions
 from placement_gym.errors import warn_user
 from placement_gym.files import keep_if_possible, make_output_folder, safe_name, write_text
@@ -84,7 +85,8 @@ def plan(
     tokens alone, and the fastest one for the prompt with the fastest one for the tokens, the state
     handed over between them, is measured beside the best single placement. Both are compiled, so
     that devices hold the weights of both.
-    ``out`` gets ``plan-MODEL.json``, the placement; ``plan-MODEL-report.json``; and a picture.
+    ``out`` gets ``plan-MODEL.json``, the placement; ``plan-MODEL-costs.json``, the costs that it
+    was solved for, which a view of it takes; ``plan-MODEL-report.json``; and a picture.
 
     Args:
         model: As for ``gym.make``.
@@ -182,7 +184,7 @@ def plan(
     )
     placement = make_placement(problem, chosen, measured[label].streams)
     with keep_if_possible("the plan's report"):
-        write_report(document, problem, chosen.assignment, placement, folder, pictures)
+        write_report(document, problem, costs, chosen.assignment, placement, folder, pictures)
         if winner is not chosen:
             for one, file in zip(winner.assignment, document["phases"]["files"], strict=True):
                 Placement.of(problem, one).save(file, follow=False)
@@ -255,17 +257,19 @@ def make_placement(problem: Problem, chosen: Candidate, streams: int | None) -> 
 def write_report(
     document: Document,
     problem: Problem,
+    costs: CostTable,
     assignment: IntArray,
     placement: Placement,
     folder: Path,
     pictures: str,
 ) -> None:
-    """Write the placement, the report and a picture of the placement."""
+    """Write the placement, the costs that it was solved for, the report, and a picture."""
     from placement_gym.plots.placement import draw_placement
     from placement_gym.plots.style import draw_if_possible
 
     name = Path(document["file"]).stem
     placement.save(document["file"], follow=False)
+    write_text(costs_beside(document["file"]), json.dumps(costs.to_json()) + "\n")
     title = [f"{document['model']}: {document['verdict']}", *collect_cautions(problem.devices)]
     write_text(folder / f"{name}-report.json", json.dumps(document, indent=1) + "\n")
     draw = partial(draw_placement, problem, assignment, "\n".join(title))

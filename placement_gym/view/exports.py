@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
 from placement_gym.view.data import Values
 from placement_gym.view.scene import Scene
 
-US = 1000.0
-"""Microseconds, in which traces count, of a millisecond."""
+NS_OF_MS, NS_OF_US = 1_000_000, 1000
+"""Traces count in microseconds; Perfetto in whole nanoseconds."""
 
 
 def make_trace(data: Values) -> Values:
@@ -51,8 +52,8 @@ def list_events(data: Values, placement: Values, process: int) -> Iterator[Value
             thread += 1
             shown = title if len(parts) == 1 else f"{title}, {number}"
             yield name_thread("thread_name", shown, process, thread)
-            for bar in part:
-                yield describe_bar(data, columns, bar, process, thread)
+            for bar, span_ns in zip(part, find_spans_ns(columns, part), strict=True):
+                yield describe_bar(data, columns, bar, span_ns, process, thread)
 
 
 def name_thread(kind: str, name: str, process: int, thread: int = 0) -> Values:
@@ -60,7 +61,29 @@ def name_thread(kind: str, name: str, process: int, thread: int = 0) -> Values:
     return {"name": kind, "ph": "M", "pid": process, "tid": thread, "args": {"name": name}}
 
 
-def describe_bar(data: Values, columns: Values, bar: int, process: int, thread: int) -> Values:
+def find_spans_ns(columns: Values, bars: Sequence[int]) -> list[tuple[int, int]]:
+    """When bars of a lane begin, by start, and how long they take, in whole nanoseconds.
+
+    Each ends before the next one begins: Perfetto drops a bar that overlaps another by a rounding.
+    """
+    begins = [round(NS_OF_MS * columns["start"][bar]) for bar in bars]
+    lengths = [round(NS_OF_MS * columns["ms"][bar]) for bar in bars]
+    free = [after - begin - 1 for begin, after in pairwise(begins)]
+    free += lengths[-1:]
+    return [
+        (begin, max(0, min(length, room)))
+        for begin, length, room in zip(begins, lengths, free, strict=True)
+    ]
+
+
+def describe_bar(
+    data: Values,
+    columns: Values,
+    bar: int,
+    span_ns: tuple[int, int],
+    process: int,
+    thread: int,
+) -> Values:
     """A bar as a complete event, with what is known of its unit or tensor."""
     units, unit = data["units"], columns["unit"][bar]
     known: dict[str, Any] = {
@@ -74,8 +97,8 @@ def describe_bar(data: Values, columns: Values, bar: int, process: int, thread: 
         "name": units["name"][unit],
         "cat": "transfer" if "bytes" in columns else "unit",
         "ph": "X",
-        "ts": US * columns["start"][bar],
-        "dur": US * columns["ms"][bar],
+        "ts": span_ns[0] / NS_OF_US,
+        "dur": span_ns[1] / NS_OF_US,
         "pid": process,
         "tid": thread,
         "args": known,

@@ -47,6 +47,14 @@ def test_a_file_is_shown_beside_the_fastest_single_device(tmp_path: Path) -> Non
     assert alone.label == f"{problem.device_names[int(np.argmin(times))]} alone"
 
 
+def test_costs_beside_a_file_are_those_of_its_view_unless_others_are_named(tmp_path: Path) -> None:
+    file = Path(save(tmp_path / "plan.json"))
+    table = build_simulated_problem(MODEL, "cpu+dgpu", "op").costs
+    replace(table, source="mine").save(tmp_path / "plan-costs.json")
+    assert open_scene([file]).backend.costs.source == "mine"
+    assert open_scene([file], costs="analytic").backend.costs.source == "analytic"
+
+
 def test_placements_of_equal_units_keep_them(tmp_path: Path) -> None:
     files = [save(tmp_path / f"{name}.json", "colocated") for name in "ab"]
     scene = open_scene(files)

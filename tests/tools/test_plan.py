@@ -23,6 +23,7 @@ from placement_gym.backends.measured.isolated import IsolatedBackend
 from placement_gym.backends.measured.timing_protocol import QUICK
 from placement_gym.backends.protocol import Measurement
 from placement_gym.backends.simulated.backend import SimulatedBackend
+from placement_gym.bench.scenes import open_scene
 from placement_gym.cli.main import main
 from placement_gym.costs.table import CostTable
 from placement_gym.deploy import compile_model
@@ -198,6 +199,16 @@ def test_a_plan_leaves_its_report_and_a_picture(planned: Planned) -> None:
     assert json.loads((folder / f"plan-{name}-report.json").read_text()) == planned.document
     assert "<svg" in (folder / f"plan-{name}.svg").read_text()
     assert planned.document["notes"][0].startswith("test bed")
+
+
+def test_a_view_explains_a_plan_by_the_costs_that_it_was_solved_for(planned: Planned) -> None:
+    scene = open_scene([planned.document["file"]], planned.model)
+    assert scene.backend.costs.source == "profiled"
+    shown = scene.backend.evaluate_ignoring_limits(scene.placements[0].assignment)
+    chosen = next(
+        row for row in planned.document["rows"] if row["label"] == planned.document["plan"]
+    )
+    assert shown.latency_ms == pytest.approx(chosen["predicted_ms"])
 
 
 def test_a_plan_says_first_how_many_units_there_are(planned: Planned) -> None:

@@ -56,7 +56,7 @@ def test_bars_of_a_thread_never_overlap() -> None:
     for bars in threads.values():
         bars.sort()
         for (_, end), (start, _) in pairwise(bars):
-            assert end <= start + 1e-2 * (1 + start)
+            assert round(1000 * end) < round(1000 * start)  # in ns: Perfetto drops overlapping bars
 
 
 def test_bars_that_overlap_are_in_several_lanes() -> None:

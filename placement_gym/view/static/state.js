@@ -74,7 +74,7 @@ function formatMs(ms) {
   return Math.abs(ms) < 0.01 ? `${formatNumber(ms * 1000)} µs` : `${formatNumber(ms)} ms`;
 }
 
-// A moment, which neighbours differ from in few digits.
+// A moment, with the digits that tell it from its neighbours.
 function formatMoment(ms) {
   return `${d3.format(",.8~g")(ms)} ms`;
 }

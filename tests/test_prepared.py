@@ -1,0 +1,48 @@
+"""A placement of a file fits the model that a program has read from it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import openvino as ov
+import pytest
+from foreign_models import save_residual_onnx
+
+from placement_gym.backends.simulated.build import build_simulated_problem
+from placement_gym.deploy import apply_placement, cut
+from placement_gym.placement import Placement, PlacementMismatchError
+from placement_gym.prepared import prepare_for
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return Path(save_residual_onnx(tmp_path_factory.mktemp("onnx") / "residual.onnx"))
+
+
+@pytest.fixture(scope="module")
+def placement(file: Path) -> Placement:
+    problem = build_simulated_problem(str(file), "cpu-testbed", "op").problem
+    return Placement.of(problem, np.arange(problem.n_units) % 2)
+
+
+def names(model: ov.Model) -> list[str]:
+    return [node.get_friendly_name() for node in model.get_ops()]
+
+
+def test_names_that_openvino_counts_are_found_again(file: Path, placement: Placement) -> None:
+    first, second = (ov.Core().read_model(file) for _ in range(2))
+    assert names(first) != names(second)
+    for model in (first, second):
+        before = names(model)
+        graph, _ = cut(prepare_for(placement, model), placement)
+        assert graph.fingerprint() == placement.fingerprint
+        assert names(model) == before
+        apply_placement(model, placement)
+
+
+def test_another_model_is_still_refused(placement: Placement) -> None:
+    x = ov.opset13.parameter([1, 8], np.float32, name="x")
+    other = ov.Model([ov.opset13.relu(x)], [x], "other")
+    with pytest.raises(PlacementMismatchError, match="not for 'other'"):
+        apply_placement(other, placement)
