@@ -8,7 +8,7 @@ import json
 from placement_gym.cli.measure import SPLITS
 from placement_gym.cli.options import add_json, add_model, add_shapes, set_command
 from placement_gym.cli.parser import Command, describe
-from placement_gym.cli.values import one_of
+from placement_gym.cli.values import one_of, positive_integer
 
 
 def add_export(command: Command) -> None:
@@ -32,6 +32,12 @@ def add_export(command: Command) -> None:
         help="how submodels are kept apart (default: %(default)s)",
     )
     command.add_argument(
+        "--requests",
+        type=positive_integer,
+        help="requests in flight: run.py also makes a queue of as many, or of a model with state as "
+        "many requests (default: none)",
+    )
+    command.add_argument(
         "--out",
         default="deployed",
         metavar="FOLDER",
@@ -45,7 +51,12 @@ def run_export(options: argparse.Namespace) -> int:
     from placement_gym.tools.export import export_placement
 
     files = export_placement(
-        options.placement, options.out, options.model, options.shape, options.split
+        options.placement,
+        options.out,
+        options.model,
+        options.shape,
+        options.split,
+        requests=options.requests,
     )
     if options.json:
         print(json.dumps([str(path) for path in files]))
