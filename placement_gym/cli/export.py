@@ -7,6 +7,7 @@ import json
 
 from placement_gym.cli.options import add_json, add_model, add_shapes, add_split, set_command
 from placement_gym.cli.parser import Command, describe
+from placement_gym.cli.values import positive_integer
 
 
 def add_export(command: Command) -> None:
@@ -24,6 +25,12 @@ def add_export(command: Command) -> None:
     add_shapes(command)
     add_split(command)
     command.add_argument(
+        "--requests",
+        type=positive_integer,
+        help="requests in flight: run.py also makes a queue of as many, or of a model with state "
+        "as many requests (default: none)",
+    )
+    command.add_argument(
         "--out",
         default="deployed",
         metavar="FOLDER",
@@ -37,7 +44,12 @@ def run_export(options: argparse.Namespace) -> int:
     from placement_gym.tools.export import export_placement
 
     files = export_placement(
-        options.placement, options.out, options.model, options.shape, options.split
+        options.placement,
+        options.out,
+        options.model,
+        options.shape,
+        options.split,
+        requests=options.requests,
     )
     if options.json:
         print(json.dumps([str(path) for path in files]))

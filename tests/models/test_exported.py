@@ -72,12 +72,10 @@ def test_nodes_that_binding_adds_have_the_same_names_each_time(tmp_path: Path) -
     assert any("/added" in name for name in first.names)
 
 
-def check_split(
-    model: Any, parts: int, shapes: Any = None, scenario: str | None = None
-) -> MeasuredBackend:
+def check_split(model: Any, parts: int, **kwargs: Any) -> MeasuredBackend:
     """Compile a model in parts on two devices in turn, and compare its outputs."""
     backend = build_measured_backend(
-        model, "cpu-testbed", "op", protocol=ONCE, isolate=False, shapes=shapes, scenario=scenario
+        model, "cpu-testbed", "op", protocol=ONCE, isolate=False, **kwargs
     )
     assert isinstance(backend, MeasuredBackend)
     n = backend.problem.n_units
@@ -89,8 +87,19 @@ def check_split(
     return backend
 
 
+BOUND_OR_DYNAMIC = pytest.mark.parametrize("argument", ["shapes", "data_shapes"])
+
+
 @pytest.mark.slow
-def test_module_of_torch_runs_split() -> None:
+@BOUND_OR_DYNAMIC
+def test_file_with_dynamic_axes_runs_split(argument: str, tmp_path: Path) -> None:
+    file = save_dynamic_onnx(tmp_path / "dynamic.onnx")
+    check_split(file, 2, **{argument: {"x": [2, 5, 8]}})
+
+
+@pytest.mark.slow
+@BOUND_OR_DYNAMIC
+def test_module_of_torch_runs_split(argument: str) -> None:
     import torch
 
     torch.manual_seed(0)
@@ -103,7 +112,7 @@ def test_module_of_torch_runs_split() -> None:
     module = torch.nn.Sequential(*parts, torch.nn.LayerNorm(16), torch.nn.Linear(16, 4))
     converted = ov.convert_model(module.eval(), example_input=torch.rand(1, 6, 16))
     name = converted.inputs[0].get_any_name()
-    check_split(converted, 3, {name: [1, 6, 16]})
+    check_split(converted, 3, **{argument: {name: [1, 6, 16]}})
 
 
 @pytest.mark.slow
@@ -133,11 +142,13 @@ def test_language_model_of_transformers_decodes_split(
 
 
 @pytest.mark.slow
-def test_encoder_of_transformers_runs_split(tmp_path: Path) -> None:
+@BOUND_OR_DYNAMIC
+def test_encoder_of_transformers_runs_split(argument: str, tmp_path: Path) -> None:
     transformers = pytest.importorskip("transformers", reason="needs transformers")
     exporter = pytest.importorskip("optimum.exporters.openvino", reason="needs optimum-intel")
     config = transformers.BertConfig(**TINY, hidden_size=32, intermediate_size=64)
     transformers.BertModel(config).save_pretrained(tmp_path / "torch")
     exporter.main_export(tmp_path / "torch", tmp_path, task="feature-extraction")
     names = ("input_ids", "attention_mask", "token_type_ids")
-    check_split(tmp_path / "openvino_model.xml", 3, {name: [1, 8] for name in names})
+    sizes = {name: [1, 8] for name in names}
+    check_split(tmp_path / "openvino_model.xml", 3, **{argument: sizes})

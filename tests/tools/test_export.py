@@ -214,7 +214,8 @@ def test_the_command_writes_the_same_and_lists_it(
 ) -> None:
     thirds("tiny").save(tmp_path / "placement.json")
     words = ["export", str(tmp_path / "placement.json"), "--out", str(tmp_path / "out")]
-    assert main(words) == 0
+    assert main([*words, "--requests", "4"]) == 0
+    assert "requests: int = 4" in (tmp_path / "out" / "run.py").read_text()
     listed = capsys.readouterr().out.split()
     assert [Path(one).name for one in listed] == ["model.xml", "run.py", "affinities.json"]
     assert all(Path(one).is_file() for one in listed)

@@ -328,7 +328,11 @@ def test_an_output_folder_that_cannot_be_written_is_found_before_anything_is_bui
         tool("tiny", "cpu-testbed", out=tmp_path / "file" / "folder")
 
 
-def test_one_device_is_refused_before_anything_is_measured(tmp_path: Path) -> None:
+def test_one_device_is_refused_before_anything_is_built_or_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nothing: Callable[..., None] = lambda *_, **__: pytest.fail("built a backend")  # noqa: E731
+    monkeypatch.setattr("placement_gym.tools.granularity.build_measured_backend", nothing)
     with pytest.raises(UserError, match=r"one device, 'CPU'.*'cpu-testbed'"):
         plan("tiny", "CPU", out=tmp_path, quiet=True)
 

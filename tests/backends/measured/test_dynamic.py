@@ -98,6 +98,7 @@ np.savez("{folder}/outputs.npz", **found)
 """
 
 
+@pytest.mark.slow
 def test_an_export_stays_dynamic_and_runs_with_two_sizes(tmp_path: Path) -> None:
     backend = encoder(data_shapes=SIZES)
     thirds = (np.arange(backend.problem.n_units) * 3 // backend.problem.n_units) % 2

@@ -112,10 +112,10 @@ def test_larger_problems_equal_the_published_recursion(
 
 
 @pytest.mark.usefixtures("cut_off")
-@pytest.mark.parametrize("axis", ["no host", "hosts", "kinds", "limits", "support"])
+@pytest.mark.parametrize("axis", ["kinds", "limits"])
 def test_stages_that_cost_something_are_worth_their_cost(axis: str) -> None:
-    for seed in range(3):
-        drawn = draw_backend(seed, n=3 + seed, idle=0.2, **AXES[axis])
+    for seed in range(2):
+        drawn = draw_backend(seed, n=4 + seed, idle=0.2, **AXES[axis])
         stage_ms = 6.0 * np.random.default_rng(seed).random(len(drawn.problem.devices))
         costs = replace(drawn.costs, submodel_ms=stage_ms)
         backend = SimulatedBackend(drawn.problem, costs, THROUGHPUT)
