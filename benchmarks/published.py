@@ -100,6 +100,9 @@ def make_arms() -> dict[str, Arm]:
     arms["hsdag, learns nothing"] = Arm("hsdag", {"learning_rate": 0.0})
     for part, change in HSDAG_PARTS.items():
         arms[f"hsdag, no {part}"] = Arm("hsdag", {"policy": change})
+        arms[f"hsdag, no heuristics, no {part}"] = Arm(
+            "hsdag", {"start": "random", "policy": change}
+        )
     return arms
 
 
