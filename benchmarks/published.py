@@ -25,7 +25,6 @@ from published_problems import PROBLEMS, make_env
 from published_seconds import Programs, TimedBackend
 from published_tables import print_samples, print_tables, read_rows
 
-from agents.rnn.agent import entropy
 from agents.search import starts
 from placement_gym.bench.known.best_known import find_best_known
 from placement_gym.bench.known.identity import identify
@@ -36,7 +35,6 @@ from placement_gym.episode import play_episode
 
 ENTROPY = 0.01
 """Weight of the entropy where HSDAG follows the policy gradient."""
-IMITATION = {"gradient": 0.0, "ent_coef": 0.0}
 ALONE = {"elites": 0}
 PROGRAMS = Programs(starts.serial_program)
 PLANNED = ("multilevel",)
@@ -70,11 +68,9 @@ def make_arms() -> dict[str, Arm]:
     arms["post, keeps nothing"] = Arm("post", {"keep": False})
     arms["placeto, room"] = Arm("placeto", {"policy": {"room": True}})
     arms["placeto, no stay"] = Arm("placeto", {"policy": {"stay": 0.0}})
-    for variant in ("cross_entropy", "ppo"):
+    for variant in ("joint", "ppo"):
         arms[f"post, {variant}"] = Arm("post", {"variant": variant})
-    arms["rnn, imitation alone"] = Arm("rnn", IMITATION)
-    arms["rnn, gradient alone"] = Arm("rnn", ALONE)
-    for name, weight in (("hdp", entropy), ("gdp", 0.003)):
+    for name, weight in (("rnn", falling_entropy), ("hdp", falling_entropy), ("gdp", 0.003)):
         followed = {"gradient": 1.0, "ent_coef": weight}
         arms[f"{name}, with gradient"] = Arm(name, followed)
         arms[f"{name}, gradient alone"] = Arm(name, {**followed, **ALONE})
@@ -104,6 +100,11 @@ def make_arms() -> dict[str, Arm]:
             "hsdag", {"start": "random", "policy": change}
         )
     return arms
+
+
+def falling_entropy(remaining: float) -> float:
+    """The weight of the entropy in the policy gradient of RNN and HDP."""
+    return 0.002 + 0.048 * remaining
 
 
 HSDAG_PARTS: dict[str, dict[str, Any]] = {

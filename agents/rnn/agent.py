@@ -18,21 +18,14 @@ from placement_gym.errors import unknown_name
 from placement_gym.observation import FEATURES
 
 PAPER = "paper"
-FIRST_ENTROPY, LAST_ENTROPY = 0.05, 0.002
-
-
-def entropy(remaining: float) -> float:
-    """The weight of the entropy; it falls linearly. Saved models name this function."""
-    return LAST_ENTROPY + (FIRST_ENTROPY - LAST_ENTROPY) * remaining
-
-
 SETTINGS: dict[str, dict[str, Any]] = {
     "default": {
         "learning_rate": 1e-3,
         "n_steps": 1,
         "n_epochs": 2,
         "baseline": "leave_one_out",
-        "ent_coef": entropy,
+        "gradient": 0.0,
+        "ent_coef": 0.0,
         "elites": 2,
         "imitation": 10.0,
         "device": "cpu",
@@ -47,12 +40,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "device": "cpu",
     },
 }
-"""Arguments of REINFORCE. Unlike in the paper advantages are scaled, as rewards are in sqrt(ms)."""
-HIERARCHICAL: dict[str, dict[str, Any]] = {
-    "default": {"gradient": 0.0, "ent_coef": 0.0},
-    "paper": {},
-}
-"""Arguments of REINFORCE for HDP: imitation alone was better on validation problems."""
+"""Arguments of REINFORCE. Imitation alone was better on validation problems than with the policy
+gradient. Unlike in the paper advantages are scaled, as rewards are in sqrt(ms)."""
 ENVS: dict[str, dict[str, Any]] = {
     "default": {"num_envs": 10, "horizon": 1, "reward": "log_speedup"},
     "paper": {"num_envs": 10, "horizon": 1, "reward": "neg_sqrt_latency"},
@@ -109,13 +98,12 @@ def make(
     chosen = room | POLICIES[preset] | (policy or {})
     sees = chosen.get("devices", False) or chosen.get("room", False)
     graphs = base.graph_table(devices=True if sees else None)
-    defaults = SETTINGS[preset] | (HIERARCHICAL[preset] if hierarchical else {})
     model = REINFORCE(
         HDPPolicy if hierarchical else RNNPolicy,
         vectorize(env, **ENVS[preset] | (envs or {})),
         policy_kwargs={"graphs": graphs, **chosen},
         seed=seed,
-        **defaults | settings,
+        **SETTINGS[preset] | settings,
     )
     begin_with(model.policy, env, STARTS[preset] if start is None else start)
     if weights is not None:
