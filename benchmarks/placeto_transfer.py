@@ -22,6 +22,7 @@ import numpy as np
 import torch
 from go_transfer import learn
 from published_tables import average, compare
+from rich.box import MARKDOWN
 from rich.console import Console
 from rich.table import Table
 
@@ -38,7 +39,7 @@ Row = dict[str, Any]
 DEVICES = ["CPU", *({"name": f"GPU.{i}", "weight_share": 0.4} for i in range(2))]
 SETTING = {"devices": DEVICES, "granularity": "op", "schedule": "list", "repair": True}
 PADDED = {"max_nodes": 160, "max_edges": 400, "observe_graph": False, "reward": "improvement"}
-POLICY = {"devices": True, "critic": True}
+POLICY = {"devices": True, "stay": 0.0, "critic": True}
 """PPO trains with a critic, which fine-tuning keeps but does not use."""
 TRAINED, HELD_OUT = range(40, 80, 4), range(42, 82, 8)
 """Sizes of the graphs."""
@@ -152,13 +153,14 @@ def tabulate(family: str, rows: list[Row]) -> Table:
     for row in rows:
         score = best[row["model"]] / row["curve"][-1][1] if row["curve"] else 0.0
         scores.setdefault(row["arm"], {})[row["model"], "", row["seed"]] = score
-    table = Table(family, "score", "above training from scratch, 95 %", "evaluations", "runs")
+    columns = ("score", "above from scratch (95 %)", "graphs drawn, too", "evaluations", "runs")
+    table = Table(family, *columns, box=MARKDOWN)
     for arm, known in scores.items():
         mine = [row for row in rows if row["arm"] == arm]
         table.add_row(
             arm,
             f"{average(known, models):.3f}",
-            compare(known, scores.get(SCRATCH, {})),
+            *compare(known, scores.get(SCRATCH, {})),
             str(max(row["evaluations"] for row in mine)),
             str(len(mine)),
         )

@@ -6,10 +6,10 @@
 
 DIR holds the inputs of dnn-partitioning. ``run`` appends one line a run to FILE and does what is
 missing in it; ``--arms`` and ``--seconds`` limit what is run now. ``samples`` compares how soon two
-arms reach the same. All placements are repaired. A
-score is the best latency known over the latency. CPU seconds leave out the serial program that
-heuristics start with, which is solved once for each problem. ``--each 5`` in place of ``--budget``
-runs every agent for five CPU seconds, the program of those that start with it included.
+arms reach the same. All placements are repaired. A score is the best latency known over the
+latency. CPU seconds leave out the serial program that heuristics start with, which is solved once
+for each problem. ``--each 5`` in place of ``--budget`` runs every agent for five CPU seconds, the
+program of those that start with it included.
 """
 
 from __future__ import annotations

@@ -79,7 +79,8 @@ def print_samples(
         for row in rows
         if row["budget"] == options.budget and row["curve"]
     }
-    table = Table("problem", first, second, f"{second} over {first}, 95 %", "better best", "runs")
+    columns = (first, second, f"{second} over {first} (95 %)", f"{first} better", "runs")
+    table = Table("problem", *columns, box=MARKDOWN)
     pairs: list[Pair] = []
     for name, devices in problems:
         mine = [
