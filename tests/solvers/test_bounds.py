@@ -25,6 +25,9 @@ from placement_gym.solvers.bounds import (
     lower_bound,
     path_ms,
 )
+from placement_gym.solvers.linear import Linear
+from placement_gym.solvers.milp import add_placement
+from placement_gym.solvers.minimize import minimize
 from placement_gym.solvers.programs.paths import earliest_finish_ms, remaining_ms
 from placement_gym.solvers.tasks import Tasks
 
@@ -75,6 +78,21 @@ def test_bounds_by_hand() -> None:
     assert load_ms(problem, costs) == pytest.approx(1.6)
     limited, _ = row_of_two(memory_bytes=0)
     assert load_ms(limited, costs) == pytest.approx(6.0)
+
+
+def test_loads_divide_equal_units_together_as_each_by_itself() -> None:
+    units = grouped(made_graph(6, [(0, [1])]), np.arange(6))
+    costs = cost_table(units.graph, [[4, 1], [4, 1], [4, 1], [2, 3], [2, 3], [1, 5]], [1])
+    possible = np.ones((6, 2), dtype=np.bool_)
+    possible[1, 1] = False
+    size = np.array([10, 10, 10, 10, 30, 10])
+    devices = (DeviceSpec("device0"), DeviceSpec("device1", memory_bytes=25))
+    problem, tasks = Problem(units, devices, possible, size), Tasks.of_units(units, costs)
+    program = Linear()
+    x = add_placement(program, problem, whole=False)
+    largest = program.variables(1, cost=1.0, in_ms=True)
+    program.require((x.T, tasks.ms.T), (np.repeat(largest, 2), -1.0), rows=2)
+    assert load_ms(problem, costs) == pytest.approx(minimize(program).bound)
 
 
 def fork_and_join() -> tuple[Problem, CostTable]:
