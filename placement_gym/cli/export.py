@@ -34,8 +34,8 @@ def add_export(command: Command) -> None:
     command.add_argument(
         "--requests",
         type=positive_integer,
-        help="requests in flight: run.py also makes a queue of as many, or of a model with state as "
-        "many requests (default: none)",
+        help="requests in flight: run.py also makes a queue of as many, or with state as many "
+        "requests (default: none)",
     )
     command.add_argument(
         "--out",
