@@ -26,7 +26,7 @@ BUILT_IN = {
     "swin": "windows as in Swin-T, 224 x 224; swin-18 is as deep as Swin-S",
     "wavenet": "WaveNet, 30 layers, 4000 samples; wavenet-10 has 10 layers",
     "gnmt": "GNMT unrolled, 8 steps; gnmt-16 has 16",
-    "NAME-fp16": "any of these with compressed weights; gpt-int8 has int8",
+    "NAME-fp16": "any of these with compressed weights; gpt-int8 and gpt-int4 integers",
 }
 GENERATED = {
     "synthetic-layered-N": "layers of random edges, N operators; also -series-parallel-N",

@@ -10,6 +10,8 @@ import openvino as ov
 from numpy.typing import ArrayLike, NDArray
 from openvino import opset13 as ops
 
+GROUP = 128
+"""Weights of a row that share a scale in int4, as exporters have it."""
 Tensor: TypeAlias = "ov.Output | ov.Node"
 
 
@@ -20,14 +22,15 @@ class Builder:
         seed: Seed of the weights; two builders with one seed build equal models.
         compressed: Store weights as float16, each behind a ``Convert`` to float32, as an
             fp16-compressed IR does.
-        int8: Store matrices as int8, each behind a ``Convert`` and a ``Multiply`` with a scale for
-            each row, as weight-compressed language models do.
+        bits: 8: store matrices as int8, each behind a ``Convert`` and a ``Multiply`` with a scale
+            for each row, as weight-compressed language models do. 4: those of dense layers as int4
+            with a scale for each ``GROUP`` of a row, and a ``Reshape`` behind them.
     """
 
-    def __init__(self, seed: int = 0, compressed: bool = False, int8: bool = False) -> None:
+    def __init__(self, seed: int = 0, compressed: bool = False, bits: int | None = None) -> None:
         self.rng = np.random.default_rng(seed)
         self.compressed = compressed
-        self.int8 = int8
+        self.bits = bits
 
     def name(self, node: ov.Node, name: str) -> ov.Node:
         node.set_friendly_name(name)
@@ -39,7 +42,7 @@ class Builder:
 
     def weight(self, name: str, value: NDArray[Any]) -> ov.Node:
         """A float32 weight, or its compressed form behind operators that restore it."""
-        if self.int8 and value.ndim == 2:
+        if self.bits and value.ndim == 2:
             return self.int8_matrix(name, value)
         if not self.compressed:
             return self.name(ops.constant(value.astype(np.float32, copy=False)), name)
@@ -53,6 +56,22 @@ class Builder:
         converted = self.name(ops.convert(stored, "f32"), f"{name}/converted")
         scales = self.name(ops.constant(scale), f"{name}/scale")
         return self.name(ops.multiply(converted, scales), name)
+
+    def dense_matrix(self, name: str, value: NDArray[Any]) -> ov.Node:
+        """The weight of a dense layer, in groups of int4 where they are asked for."""
+        if self.bits != 4:
+            return self.weight(name, value)
+        rows, columns = value.shape
+        groups = value.reshape(rows, -1, GROUP if columns % GROUP == 0 else columns)
+        scale = (np.abs(groups).max(axis=2, keepdims=True) / 7.0).astype(np.float32)
+        rounded = np.round(groups / scale).astype(np.int8)
+        low, high = rounded.reshape(-1, 2).T.view(np.uint8) & 15
+        packed = ov.Tensor(low | high << 4, ov.Shape(groups.shape), ov.Type.i4)
+        stored = self.name(ov.op.Constant(packed, shared_memory=False), f"{name}/compressed")
+        converted = self.name(ops.convert(stored, "f32"), f"{name}/converted")
+        scales = self.name(ops.constant(scale), f"{name}/scale")
+        restored = self.name(ops.multiply(converted, scales), f"{name}/restored")
+        return self.reshape(name, restored, [rows, columns])
 
     def uniform(self, shape: Sequence[int], low: float, high: float) -> NDArray[np.float32]:
         values = self.rng.random(shape, dtype=np.float32)
@@ -110,7 +129,8 @@ class Builder:
         """MatMul with a transposed weight, and a bias Add."""
         shape = (x.output(0) if isinstance(x, ov.Node) else x).partial_shape
         rank, inputs = len(shape), shape[-1].get_length()
-        weights = self.weight(f"{name}/weight", self.fan_in((features, inputs), inputs, gain))
+        matrix = self.fan_in((features, inputs), inputs, gain)
+        weights = self.dense_matrix(f"{name}/weight", matrix)
         product = self.name(ops.matmul(x, weights, False, True), f"{name}/matmul")
         bias_shape = (1,) * (rank - 1) + (features,)
         bias = self.weight(f"{name}/bias", self.uniform(bias_shape, -0.1, 0.1))

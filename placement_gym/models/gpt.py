@@ -40,12 +40,12 @@ SMALL = Size(layers=4, width=256, heads=4, vocabulary=4096)
 GPT2 = Size(layers=12, width=768, heads=12, vocabulary=50257)
 
 
-def build(compressed: bool = False, int8: bool = False, layers: int | None = None) -> ov.Model:
+def build(compressed: bool = False, bits: int | None = None, layers: int | None = None) -> ov.Model:
     """A decoder for one sequence, which answers the logits of each new token.
 
     Args:
         compressed: Store weights as float16.
-        int8: Store matrices as int8 with a scale for each row.
+        bits: 8 or 4: store matrices as int8, or those of dense layers as int4; see ``Builder``.
         layers: Layers of GPT-2's width and vocabulary, of which GPT-2 has 12; None makes four
             layers of width 256 and a vocabulary of 4096.
 
@@ -55,7 +55,7 @@ def build(compressed: bool = False, int8: bool = False, layers: int | None = Non
     if layers is not None and not 1 <= layers <= MAX_LAYERS:
         raise UserError(f"gpt has 1 to {MAX_LAYERS} layers, not {layers}")
     size = SMALL if layers is None else Size(layers, GPT2.width, GPT2.heads, GPT2.vocabulary)
-    b = Builder(seed=2019, compressed=compressed, int8=int8)
+    b = Builder(seed=2019, compressed=compressed, bits=bits)
     names = ("input_ids", "attention_mask", "position_ids")
     tokens, mask, positions = (b.parameter(name, (1, -1), np.int64) for name in names)
     table = b.weight("embeddings/token/table", b.uniform((size.vocabulary, size.width), -0.1, 0.1))

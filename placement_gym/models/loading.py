@@ -54,7 +54,11 @@ NUMBERS = {
 }
 """What the number in a name means to the module that builds the model."""
 BUILT_IN = ("tiny", "resnet", "inception", *NUMBERS)
-NAME = re.compile(r"(?P<base>[a-z]+)(-(?P<number>\d+))?(-(?P<weights>fp16|int8))?")
+NAME = re.compile(r"(?P<base>[a-z]+)(-(?P<number>\d+))?(-(?P<weights>fp16|int8|int4))?")
+
+
+BITS = {"int8": 8, "int4": 4}
+"""Of weights that are stored as integers, by the end of a model's name."""
 
 
 class ModelNotFoundError(UserError, FileNotFoundError):
@@ -72,9 +76,9 @@ def load(
     Args:
         model: A built-in name, ``"resnet"``, ``"bert-8"`` (tokens), ``"bert-8-fp16"``
             (compressed weights), ``"gpt"`` (four small layers), ``"gpt-12"`` (as many of GPT-2's)
-            or ``"gpt-12-int8"``, ``"mobilenet-50"`` (width in percent), ``"densenet-169"``,
-            ``"vit-12"``, ``"swin-18"`` or ``"wavenet-30"`` (layers), ``"gnmt-16"`` (steps); the
-            path of any file that OpenVINO reads; or a model, which is
+            or ``"gpt-12-int8"``, ``"gpt-int4"``, ``"mobilenet-50"`` (width in percent),
+            ``"densenet-169"``, ``"vit-12"``, ``"swin-18"`` or ``"wavenet-30"`` (layers),
+            ``"gnmt-16"`` (steps); the path of any file that OpenVINO reads; or a model, which is
             cloned and left as it is.
         sequence_length: Tokens of ``"bert"``, as an alternative to the name.
         shapes: Shapes of inputs by their names, which bind dynamic dimensions; see ``Shapes``.
@@ -158,10 +162,12 @@ def build(name: re.Match[str], sequence_length: int | None) -> ov.Model:
         )
     if number or sequence_length is not None:
         options[NUMBERS[base]] = int(number or sequence_length or 0)
-    if name["weights"] == "int8":
+    if name["weights"] in BITS:
         if base != "gpt":
-            raise UserError(f"{base} has no int8 weights, only gpt has; '-fp16' compresses others")
-        options["int8"] = True
+            raise UserError(
+                f"{base} has no {name['weights']} weights, only gpt has; '-fp16' compresses others"
+            )
+        options["bits"] = BITS[name["weights"]]
     model: ov.Model = import_module(f"placement_gym.models.{base}").build(**options)
     model.set_friendly_name(name.string)
     return model

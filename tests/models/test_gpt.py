@@ -56,6 +56,17 @@ def test_int8_is_the_type_of_all_matrices() -> None:
     assert {node.get_element_type() for node in matrices} == {ov.Type.i8}
 
 
+def test_int4_is_the_type_of_dense_layers_and_int8_that_of_tables() -> None:
+    stored = {
+        node.get_friendly_name().split("/")[0]: str(node.get_element_type())
+        for node in load("gpt-int4").get_ordered_ops()
+        if node.get_friendly_name().endswith("/compressed")
+    }
+    assert stored.pop("embeddings") == "<Type: 'int8_t'>"
+    assert set(stored.values()) == {"<Type: 'int4_t'>"}
+    assert len(stored) == 4
+
+
 @pytest.mark.slow
 def test_number_is_that_of_layers_of_gpt_2() -> None:
     model = load("gpt-2")
@@ -72,7 +83,10 @@ def test_name_that_no_model_has_is_refused(name: str, remedy: str) -> None:
         load(name)
 
 
-def test_int8_weights_give_about_the_same_logits(compiled: ov.CompiledModel) -> None:
-    rounded = ov.Core().compile_model(load("gpt-int8"), "CPU", PROPERTIES)
+@pytest.mark.parametrize(("name", "close"), [("gpt-int8", 0.3), ("gpt-int4", 1.5)])
+def test_rounded_weights_give_about_the_same_logits(
+    name: str, close: float, compiled: ov.CompiledModel
+) -> None:
+    rounded = ov.Core().compile_model(load(name), "CPU", PROPERTIES)
     difference = answer(rounded, IDS, 12) - answer(compiled, IDS, 12)
-    assert 0.0 < np.abs(difference).max() < 0.3
+    assert 0.0 < np.abs(difference).max() < close

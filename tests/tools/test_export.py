@@ -82,7 +82,7 @@ def test_the_script_runs_the_placement_without_this_package(tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("model", ["gpt", "gpt-int8"])
+@pytest.mark.parametrize("model", ["gpt", "gpt-int8", "gpt-int4"])
 def test_a_decoder_computes_the_same_step_by_step(model: str, tmp_path: Path) -> None:
     export_placement(thirds(model, "chat-8-6"), tmp_path)
     n_submodels, error = run_alone(tmp_path, load(model), "chat-8-6")

@@ -151,8 +151,9 @@ def test_random_placements_of_units_run_and_part_no_state() -> None:
 
 
 @pytest.mark.slow
-def test_int8_decoder_runs_split() -> None:
-    backend = decoder("gpt-int8", "chat-4-2")
+@pytest.mark.parametrize("name", ["gpt-int8", "gpt-int4"])
+def test_compressed_decoder_runs_split(name: str) -> None:
+    backend = decoder(name, "chat-4-2")
     assert not backend.evaluate(halves(backend)).error
     backend.close()
 
