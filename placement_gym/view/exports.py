@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
-from placement_gym.view.data import Values
+from placement_gym.view.data import DIGITS, Values
 from placement_gym.view.scene import Scene
 
 NS_OF_MS, NS_OF_US = 1_000_000, 1000
@@ -106,7 +106,7 @@ def describe_bar(
 
 
 def separate(columns: Values, bars: Sequence[int]) -> list[list[int]]:
-    """Bars in as few lanes as hold them without overlaps, by start."""
+    """Bars in as few lanes as hold them without overlaps, but for those of rounding, by start."""
     lanes: list[list[int]] = []
     ends: list[float] = []
     for bar in sorted(bars, key=lambda bar: columns["start"][bar]):
@@ -117,7 +117,7 @@ def separate(columns: Values, bars: Sequence[int]) -> list[list[int]]:
             lanes.append([])
             ends.append(0.0)
         lanes[lane].append(bar)
-        ends[lane] = start + columns["ms"][bar]
+        ends[lane] = start + columns["ms"][bar] * (1.0 - 0.5 * 10 ** (1 - DIGITS))
     return lanes
 
 

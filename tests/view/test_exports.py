@@ -59,6 +59,11 @@ def test_bars_of_a_thread_never_overlap() -> None:
             assert round(1000 * end) < round(1000 * start)  # in ns: Perfetto drops overlapping bars
 
 
+def test_what_rounding_makes_overlap_stays_in_one_lane() -> None:
+    columns = {"start": [0.0, 0.12345678], "ms": [0.1235, 1.0]}
+    assert separate(columns, [0, 1]) == [[0, 1]]
+
+
 def test_bars_that_overlap_are_in_several_lanes() -> None:
     columns = {"start": [0.0, 1.0, 2.0], "ms": [2.0, 2.0, 1.0]}
     assert separate(columns, [2, 1, 0]) == [[0, 2], [1]]
