@@ -53,8 +53,7 @@ def print_tables(rows: list[Row], problems: Sequence[Problem], options: argparse
             label,
             f"{np.mean(each):.3f}",
             *compare(scores[label], scores.get(options.against, {})),
-            f"{np.mean([greedy_score(row, best) for row in arms[label]]):.3f}",
-            count_feasible(arms[label]),
+            *rate_predictions(arms[label], best),
             f"{np.mean([row['cpu_s'] for row in arms[label]]):.1f}",
             str(len(arms[label])),
             *(f"{one:.3f}" for one in each),
@@ -160,10 +159,13 @@ def average(scores: dict[tuple[str, str, int], float], problems: Sequence[Proble
     return float(np.mean([np.mean(part) for part in each]))
 
 
-def count_feasible(rows: list[Row]) -> str:
-    """How many of the predictions that were made are feasible."""
-    made = [row for row in rows if row["evaluations"]]
-    return f"{sum(row['greedy_ms'] is not None for row in made)} of {len(made)}" if made else "-"
+def rate_predictions(rows: list[Row], best: dict[Problem, float]) -> tuple[str, str]:
+    """Mean score of the predictions, and how many of them were feasible; runs by time make none."""
+    if any(isinstance(row["budget"], str) for row in rows):
+        return "-", "-"
+    feasible = sum(row["greedy_ms"] is not None for row in rows)
+    mean = np.mean([greedy_score(row, best) for row in rows])
+    return f"{mean:.3f}", f"{feasible} of {len(rows)}"
 
 
 def compare(
