@@ -109,7 +109,7 @@ def separate(columns: Values, bars: Sequence[int]) -> list[list[int]]:
     """Bars in as few lanes as hold them without overlaps, but for those of rounding, by start."""
     lanes: list[list[int]] = []
     ends: list[float] = []
-    for bar in sorted(bars, key=lambda bar: columns["start"][bar]):
+    for bar in sorted(bars, key=lambda bar: (columns["start"][bar], columns["ms"][bar])):
         start = columns["start"][bar]
         slack = 1e-6 * (1.0 + start)
         lane = next((i for i, end in enumerate(ends) if end <= start + slack), len(lanes))
