@@ -97,6 +97,24 @@ def raise_to_bounds(model: ov.Model, sizes: DataShapes) -> DataShapes:
     }
 
 
+def drop_lower_bounds(model: ov.Model) -> None:
+    """Let the dynamic dimensions of inputs be zero, in place.
+
+    A request of HETERO begins with tensors whose dynamic dimensions are zero, and submodels with a
+    lower bound refuse them.
+    """
+    import openvino as ov
+
+    for parameter in model.get_parameters():
+        shape = parameter.get_partial_shape()
+        if shape.rank.is_static and any(one.is_dynamic and one.get_min_length() for one in shape):
+            sizes = [
+                ov.Dimension(0, one.get_max_length()) if one.is_dynamic else one for one in shape
+            ]
+            parameter.set_partial_shape(ov.PartialShape(sizes))
+    model.validate_nodes_and_infer_types()
+
+
 def shape_nodes(model: ov.Model, sizes: DataShapes) -> dict[str, ov.Node]:
     """Nodes by name with the static shapes that they have where inputs have these sizes.
 

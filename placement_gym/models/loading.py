@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from placement_gym.errors import UserError, suggest
 from placement_gym.files import is_path
-from placement_gym.models.data_shapes import find_data_shapes, shape_nodes
+from placement_gym.models.data_shapes import drop_lower_bounds, find_data_shapes, shape_nodes
 from placement_gym.models.scenario import is_stateful
 from placement_gym.models.shapes import (
     Shapes,
@@ -223,6 +223,8 @@ def check_no_data_shapes(data_shapes: Shapes | None) -> None:
 def check_sizes(model: ov.Model, data_shapes: Shapes | None) -> None:
     """Raise if a model without state has a shape that its inputs' sizes do not determine.
 
+    Dimensions that stay dynamic lose their lower bounds, in place.
+
     Raises:
         UserError: The sizes do not fit the model.
         UnsupportedModelError: The message says how to state the inputs' sizes.
@@ -230,6 +232,7 @@ def check_sizes(model: ov.Model, data_shapes: Shapes | None) -> None:
     sizes = find_data_shapes(model, data_shapes)
     if sizes:
         shape_nodes(model, sizes)
+        drop_lower_bounds(model)
         return
     for node in model.get_ordered_ops():
         if any(output.get_partial_shape().is_dynamic for output in node.outputs()):
