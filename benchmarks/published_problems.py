@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 from classic import make_workload_env
 from floor_runs import DEVICES
+from published_tables import TWIN
 
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.entry_points import SimulatedEnv
@@ -80,6 +81,7 @@ PROBLEMS = {
     "limited-large": tuple((model, devices) for model in LARGE for devices in DEVICES),
     "tight": TIGHT,
     "tight-dearer": tuple((model, f"{devices}{DEARER}5") for model, devices in TIGHT),
+    "twin": tuple((model, TWIN) for model in ("inception", "resnet", "bert-8")),
     "doppler": (
         ("doppler/chain_mm_112nodes", FOUR),
         ("doppler/ffnn_192nodes", FOUR),
