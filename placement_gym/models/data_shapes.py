@@ -112,7 +112,7 @@ def drop_lower_bounds(model: ov.Model) -> None:
                 ov.Dimension(0, one.get_max_length()) if one.is_dynamic else one for one in shape
             ]
             parameter.set_partial_shape(ov.PartialShape(sizes))
-    model.validate_nodes_and_infer_types()
+            model.validate_nodes_and_infer_types()
 
 
 def shape_nodes(model: ov.Model, sizes: DataShapes) -> dict[str, ov.Node]:
