@@ -67,7 +67,7 @@ class Neighbours:
     """Producers and consumers of all nodes: those of node i are ``nodes[ptr[i]:ptr[i + 1]]``.
 
     Attributes:
-        nodes: (2 e,).
+        nodes: (at most 2 e,).
         ptr: (n + 1,).
     """
 
@@ -76,11 +76,11 @@ class Neighbours:
 
     @classmethod
     def of(cls, ends: Tensor, n: int) -> Neighbours:
-        """The neighbours of n nodes along (2, e) edges."""
+        """The distinct neighbours of n nodes along (2, e) edges, in ascending order."""
         near, node = torch.cat([ends, ends.flip(0)], dim=1)
-        order = node.argsort(stable=True)
-        counts = torch.bincount(node, minlength=n)
-        return cls(near[order], torch.cat([counts.new_zeros(1), counts.cumsum(0)]))
+        pairs = torch.unique(node * n + near)
+        counts = torch.bincount(pairs // n, minlength=n)
+        return cls(pairs % n, torch.cat([counts.new_zeros(1), counts.cumsum(0)]))
 
     @cached_property
     def matrix(self) -> Tensor:
