@@ -38,7 +38,7 @@ def write_model(folder: Path) -> None:
 
 def write_temporary_model(folder: Path) -> None:
     model = load("tiny")
-    with ModelSource.of(model, None, model).as_file() as source:
+    with ModelSource(model).holding(model).as_file() as source:
         assert Path(source["model"]).is_file()
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from placement_gym.costs.semantics import Semantics
 from placement_gym.costs.table import CostTable
 from placement_gym.graph.operators import FOLLOWERS
+from placement_gym.graph.stages import count_stages
 from placement_gym.graph.submodels import acyclic_submodels, submodel_devices
 from placement_gym.graph.units import Units
 
@@ -128,7 +129,7 @@ class Oracle:
         return float(np.bincount(placed, minlength=self.n_devices) @ self.costs.submodel_ms)
 
     def loads(self, on: list[int]) -> list[float]:
-        """The load of each device: its operators, and the tensors it sends or receives."""
+        """The load of each device: its operators, the tensors it sends or receives, its stages."""
         loads = [0.0] * self.n_devices
         for operator, here in enumerate(on):
             loads[here] += self.ms[operator][here]
@@ -138,7 +139,8 @@ class Oracle:
                 if elsewhere:
                     for device in (here, *elsewhere):
                         loads[device] += self.boundary_ms[tensor][device]
-        return loads
+        stages = count_stages(self.units.graph, np.array(on, dtype=np.int64), self.n_devices)
+        return (np.array(loads) + stages * self.costs.submodel_ms).tolist()
 
     def transfers(self, tensor: int, on: list[int]) -> list[Transfer]:
         """The transfers of a tensor, in the order in which they are posted."""
