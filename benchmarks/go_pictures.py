@@ -93,7 +93,7 @@ ON_THE_RIGHT: dict[str, Any] = {
 
 
 def draw_planted(rows: list[Row]) -> Figure:
-    """The mean distance to the optimum against the number of operators, a panel for each devices."""
+    """The mean distance to the optimum by size, a panel for each number of devices."""
     figure = Figure(figsize=(10, 4.5), layout="constrained")
     panels = figure.subplots(1, 2, sharey=True)
     for axes, devices in zip(panels, (2, 3), strict=True):
