@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -92,6 +93,25 @@ def test_stages_are_timed_on_their_devices() -> None:
     found = build(counter_inferences=4).measure_stages([np.zeros_like(SPLIT), SPLIT])
     assert found.shape == (2, 2, 2)
     assert (found > 0.0).tolist() == [[[True, False], [True, True]]] * 2
+
+
+def test_waiting_for_a_core_is_no_time_of_a_device_in_the_hosts_memory() -> None:
+    class Stages:
+        """Two inferences of each of two stages, 3 s each, of which 1 s was processor time."""
+
+        steps = ("prompt", "token")
+        stages = tuple(
+            SimpleNamespace(device=name, runs=5, busy_s=7.0, processor_s=4.0)
+            for name in ("CPU_B", "GPU")
+        )
+
+        def time_window(self, window: int) -> None:
+            for stage in self.stages:
+                stage.runs, stage.busy_s, stage.processor_s = 7, 13.0, 6.0
+
+    devices = (DeviceSpec("CPU"), DeviceSpec("GPU"), TWO[1])
+    pipeline: Any = Stages()
+    assert throughput.time_devices(pipeline, devices, 2) == [0.0, 6000.0, 2000.0]
 
 
 def test_streams_of_a_single_device_are_those_that_give_most_results(
