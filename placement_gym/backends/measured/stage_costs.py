@@ -30,7 +30,7 @@ from placement_gym.progress import progress_bar
 if TYPE_CHECKING:
     from placement_gym.backends.measured.measuring import MeasuringBackend
 
-METHOD = 1
+METHOD = 2
 """Changes with what is measured."""
 MAX_SHARE = 0.5
 """Of the time of a device alone, the most that is taken for the cost of its one stage."""
@@ -100,9 +100,9 @@ def measure_stage_costs(backend: MeasuringBackend, costs: CostTable) -> FloatArr
     """(n_devices,) ms that each stage of a request costs on a device beside its operators.
 
     The model is cut in two, either half on the device and the other one on its partner. What the
-    device takes for both halves while its partner works too, less what it takes for the whole, is
-    the cost of one stage: two stages less one. A device that cannot hold the model gets the largest
-    cost of the others.
+    device takes for both halves, less what it takes for the whole, is the cost of one stage: two
+    stages less one. Each is the fastest of its repeats, as others on the machine only slow them.
+    A device that cannot hold the model gets the largest cost of the others.
     """
     problem = backend.problem
     whole = [device for device in range(len(problem.devices)) if holds_model(problem, device)]
@@ -111,8 +111,9 @@ def measure_stage_costs(backend: MeasuringBackend, costs: CostTable) -> FloatArr
     for other in others:
         halves = cut_in_half(problem, costs, first, other)
         pair = [problem.single(first), problem.single(other)]
-        alone, swapped = np.split(backend.measure_stages([*pair, *halves]), 2, axis=1)
-        extra = np.median(swapped.sum(axis=1) - alone.sum(axis=1), axis=0)
+        fastest_ms = backend.measure_stages([*pair, *halves]).min(axis=0)
+        alone, swapped = np.split(fastest_ms, 2)
+        extra = swapped.sum(axis=0) - alone.sum(axis=0)
         for device in (first, other):
             found[device] = np.nanmax([0.0, extra[device], found[device]])
     known = found[np.isfinite(found)]

@@ -149,35 +149,33 @@ def time_windows(arms: Sequence[Callable[[], float]], repeats: int) -> Samples:
 
 
 def time_stages(
-    pipelines: Sequence[InFlight], devices: Sequence[str], window: int, repeats: int
+    pipelines: Sequence[InFlight], devices: Sequence[str], repeats: int
 ) -> FloatArray:
-    """Run a window of every pipeline in turn, in alternating order, after one that warms up.
+    """Run one request of every pipeline in turn, in alternating order, after one that warms up.
 
     Args:
-        pipelines: Each as full as it may be.
+        pipelines: One for each placement.
         devices: Names of all devices.
-        window: See ``InFlight.time_window``.
-        repeats: Windows of each pipeline that count.
+        repeats: Requests of each pipeline that count.
 
     Returns:
-        (repeats, n_pipelines, n_devices) mean ms of each device's stages in a request.
+        (repeats, n_pipelines, n_devices) ms of each device's stages.
     """
     samples = np.zeros((repeats + 1, len(pipelines), len(devices)))
     for turn in range(repeats + 1):
         order = range(len(pipelines))
         for number in order if turn % 2 == 0 else reversed(order):
-            samples[turn, number] = time_devices(pipelines[number], devices, window)
+            samples[turn, number] = time_devices(pipelines[number], devices)
     return samples[1:]
 
 
-def time_devices(pipeline: InFlight, devices: Sequence[str], window: int) -> list[float]:
-    """(n_devices,) mean ms of each device's stages in a request, while others are in flight."""
-    before = [(stage.runs, stage.busy_s) for stage in pipeline.stages]
-    pipeline.time_window(window)
+def time_devices(pipeline: InFlight, devices: Sequence[str]) -> list[float]:
+    """(n_devices,) ms of each device's stages in a request that has the pipeline to itself."""
+    before = [stage.busy_s for stage in pipeline.stages]
+    pipeline.run()
     ms = dict.fromkeys(devices, 0.0)
-    for stage, (runs, busy_s) in zip(pipeline.stages, before, strict=True):
-        mean_s = (stage.busy_s - busy_s) / (stage.runs - runs)
-        ms[stage.device] += 1e3 * len(pipeline.steps) * mean_s
+    for stage, busy_s in zip(pipeline.stages, before, strict=True):
+        ms[stage.device] += 1e3 * (stage.busy_s - busy_s)
     return list(ms.values())
 
 
