@@ -148,9 +148,7 @@ def time_windows(arms: Sequence[Callable[[], float]], repeats: int) -> Samples:
     return samples
 
 
-def time_stages(
-    pipelines: Sequence[InFlight], devices: Sequence[str], repeats: int
-) -> FloatArray:
+def time_stages(pipelines: Sequence[InFlight], devices: Sequence[str], repeats: int) -> FloatArray:
     """Run one request of every pipeline in turn, in alternating order, after one that warms up.
 
     Args:
