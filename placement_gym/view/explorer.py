@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from placement_gym.graph.operators import OpGraph
@@ -34,10 +35,10 @@ def make_node_data(scene: Scene, data: Values, index: int = 0) -> Values:
     return {"results": results}
 
 
-def make_graph(scene: Scene, data: Values, index: int = 0) -> list[Values]:
+def make_graph(scene: Scene, data: Values, index: int = 0) -> Values:
     """The operators of a model in Model Explorer's own form, as it opens no file of OpenVINO.
 
-    Names are split at each ``/`` into layers that open and close.
+    Layers, which open and close, are the parts of a name.
 
     Args:
         scene: What is shown.
@@ -64,19 +65,26 @@ def make_graph(scene: Scene, data: Values, index: int = 0) -> list[Values]:
                 for number, other in enumerate(devices)
             },
         }
+        output = describe_output(graph, operator)
         nodes.append(
             {
                 "id": name,
                 "label": make_printable(graph.types[operator]),
-                "namespace": make_printable(name).rpartition("/")[0],
+                "namespace": find_layer(name),
                 "attrs": list_pairs(about),
                 "incomingEdges": [{"sourceNodeId": source} for source in sources[operator]],
-                "outputsMetadata": [{"id": "0", "attrs": list_pairs(describe_output(graph, operator))}],
+                "outputsMetadata": [{"id": "0", "attrs": list_pairs(output)}],
                 "style": {"backgroundColor": device["colour"]},
             }
         )
     model = make_printable(graph.model)
-    return [{"label": model, "graphs": [{"id": model, "nodes": nodes}]}]
+    return {"label": model, "graphs": [{"id": model, "nodes": nodes}]}
+
+
+def find_layer(name: str) -> str:
+    """``encoder/layer/0`` of ``__module.encoder.layer.0/aten::linear/MatMul``."""
+    parts = [part for part in re.split(r"[./]", make_printable(name)) if part]
+    return "/".join(part for part in parts[:-1] if part != "__module" and "::" not in part)
 
 
 def list_sources(graph: OpGraph) -> list[list[str]]:

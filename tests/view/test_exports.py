@@ -17,7 +17,7 @@ from placement_gym.cli.main import main
 from placement_gym.costs.semantics import PRESETS
 from placement_gym.placement import Placement
 from placement_gym.view.data import make_view_data
-from placement_gym.view.explorer import make_graph, make_node_data
+from placement_gym.view.explorer import find_layer, make_graph, make_node_data
 from placement_gym.view.scene import Scene, Shown
 from placement_gym.view.trace import make_trace, separate
 
@@ -112,8 +112,7 @@ def test_a_graph_for_model_explorer_has_the_edges_and_the_nodes_of_the_node_data
     scene: Scene,
 ) -> None:
     data = make_view_data(scene)
-    (collection,) = make_graph(scene, data)
-    (graph,) = collection["graphs"]
+    (graph,) = make_graph(scene, data)["graphs"]
     read = {
         node["id"]: [edge["sourceNodeId"] for edge in node["incomingEdges"]]
         for node in graph["nodes"]
@@ -123,3 +122,9 @@ def test_a_graph_for_model_explorer_has_the_edges_and_the_nodes_of_the_node_data
     about = {pair["key"]: pair["value"] for pair in graph["nodes"][2]["attrs"]}
     assert about["device"] == "GPU"
     assert about["ms of the unit on GPU"] == "3"
+
+
+def test_a_layer_of_model_explorer_is_the_path_of_a_module() -> None:
+    assert find_layer("__module.encoder.layer.0/aten::linear/MatMul") == "encoder/layer/0"
+    assert find_layer("/features/conv.1/Conv") == "features/conv"
+    assert find_layer("op7") == ""
