@@ -126,5 +126,5 @@ def test_a_graph_for_model_explorer_has_the_edges_and_the_nodes_of_the_node_data
 
 def test_a_layer_of_model_explorer_is_the_path_of_a_module() -> None:
     assert find_layer("__module.encoder.layer.0/aten::linear/MatMul") == "encoder/layer/0"
-    assert find_layer("/features/conv.1/Conv") == "features/conv"
+    assert find_layer("/features/conv.1/Conv") == "features/conv/1"
     assert find_layer("op7") == ""
