@@ -91,7 +91,7 @@ def _sync(path: Path) -> None:
 def is_path(text: object) -> bool:
     """Whether text names something that exists; False where it can name nothing, as it is long."""
     try:
-        return Path(str(text)).exists()
+        return bool(str(text)) and Path(str(text)).exists()
     except (OSError, ValueError):
         return False
 

@@ -9,6 +9,7 @@ from typing import Any
 from placement_gym.arguments import OBJECTIVES
 from placement_gym.cli.parser import Command
 from placement_gym.cli.values import one_of, output_folder, parse_setting, parse_shapes
+from placement_gym.errors import UserError
 
 SPLITS = ("auto", "alias", "hetero")
 PICTURES = ("png", "svg", "pdf")
@@ -174,6 +175,19 @@ def set_command(command: Command, run: Callable[[argparse.Namespace], int], kept
         help="show all columns of tables, and where an error comes from",
     )
     command.set_defaults(run=run, kept=kept)
+
+
+def env_settings(options: argparse.Namespace) -> dict[str, Any]:
+    """What ``--set`` gives to ``gym.make``.
+
+    Raises:
+        UserError: It is what an option of its own says.
+    """
+    settings = dict(options.set)
+    for key in ("model", "devices"):
+        if key in settings:
+            raise UserError(f"--set {key}=... would contradict --{key}: give that alone")
+    return settings
 
 
 def shape_arguments(options: argparse.Namespace) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from placement_gym.cli.options import (
     add_scenario,
     add_settings,
     add_shapes,
+    env_settings,
     set_command,
     shape_arguments,
 )
@@ -137,7 +138,7 @@ def run_place(options: argparse.Namespace) -> int:
         fine_tune=options.fine_tune,
         seed=options.seed,
         out=name_output_file(options.out, "placement.json"),
-        env_kwargs=dict(options.set) | shape_arguments(options),
+        env_kwargs=env_settings(options) | shape_arguments(options),
         quiet=options.quiet,
     )
     print_result(options, document, lambda: place_table(document))

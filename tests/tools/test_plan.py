@@ -32,8 +32,9 @@ from placement_gym.models import load
 from placement_gym.placement import Placement
 from placement_gym.tools.candidates import Candidate, propose_candidates
 from placement_gym.tools.fidelity import fidelity
-from placement_gym.tools.plan import measure, plan
+from placement_gym.tools.plan import plan
 from placement_gym.tools.plan_rows import choose, make_rows, summarize
+from placement_gym.tools.selection import measure
 
 ALONE, SPLIT = np.array([1, 1, 1, 1]), np.array([0, 1, 1, 1])
 

@@ -108,10 +108,10 @@ def measure_stage_costs(
     """What stages cost, and where in the model a device spends its time.
 
     The model is cut in two, either half on the device and the other one on its partner. What the
-    device takes for both halves while its partner works too, less what it takes for the whole, is
-    the cost of one stage: two stages less one. A device that cannot hold the model gets the largest
-    cost of the others. The operators of each half weigh what the half takes over what the profile
-    says.
+    device takes for both halves, less what it takes for the whole, is the cost of one stage: two
+    stages less one. Each is the fastest of its repeats, as others on the machine only slow them.
+    A device that cannot hold the model gets the largest cost of the others. The operators of each
+    half weigh what the half takes over what the profile says.
 
     Returns:
         (n_devices,) ms that each stage of a request costs beside its operators; and
@@ -125,12 +125,12 @@ def measure_stage_costs(
     for other in others:
         halves = cut_in_half(problem, costs, first, other)
         pair = [problem.single(first), problem.single(other)]
-        samples = backend.measure_stages([*pair, *halves])
-        alone, swapped = np.split(samples, 2, axis=1)
-        extra = np.median(swapped.sum(axis=1) - alone.sum(axis=1), axis=0)
+        fastest_ms = backend.measure_stages([*pair, *halves]).min(axis=0)
+        alone, swapped = np.split(fastest_ms, 2)
+        extra = swapped.sum(axis=0) - alone.sum(axis=0)
         for device in (first, other):
             found[device] = np.nanmax([0.0, extra[device], found[device]])
-            for half, ms in zip(halves, np.median(swapped[..., device], axis=0), strict=True):
+            for half, ms in zip(halves, swapped[:, device], strict=True):
                 mine = (half == device)[problem.units.of_operator]
                 expected_ms = costs.operator_ms[mine, device].sum()
                 if expected_ms > 0.0:

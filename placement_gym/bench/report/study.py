@@ -123,7 +123,7 @@ def report_overview(study: Study, results: StudyResults, runs: int, command: str
     rows = results.rows
     first, *further = report_roles(results) or [[]]
     return [
-        Heading(study.about or "A study", 1),
+        Heading((study.about or "A study").removesuffix("."), 1),
         *first[:1],
         *map(Text, list_cautions(study, results)),
         *first[1:],

@@ -1,6 +1,7 @@
 // The panel beside the graph: a unit, a group of units, a comparison, or the whole placement.
 const details = (() => {
   const panel = document.getElementById("details");
+  const LETTERS = 36; // of a name in a table
 
   function make(tag, text, className) {
     const element = document.createElement(tag);
@@ -38,8 +39,9 @@ const details = (() => {
   }
 
   function unitLink(unit) {
-    const button = make("button", units.name[unit], "link");
+    const button = make("button", shorten(units.name[unit], LETTERS), "link");
     button.type = "button";
+    button.title = `${units.name[unit]}  ·  ${typeOf(unit)}`;
     button.onclick = () => selectUnit(unit);
     return button;
   }
@@ -203,4 +205,6 @@ function selectUnit(unit) {
   const inside = units.layer[unit] >= from && units.layer[unit] <= to;
   if (!inside) change({ layers: [0, lastLayer] });
   change({ unit, group: null });
+  graph.reveal(true);
+  timeline.reveal(unit);
 }

@@ -60,6 +60,24 @@ const timeline = (() => {
     return found;
   }
 
+  // Nothing lies before the start or after the end, so the view stays between them.
+  function bound() {
+    const window = [[labelWidth(), 0], [Math.max(canvas.clientWidth - 10, labelWidth() + 1), 1]];
+    zoom.extent(window).translateExtent(window);
+    draw();
+  }
+
+  // Bring a unit's first run into the window.
+  function reveal(unit) {
+    const { runs } = current();
+    const run = runs.unit.indexOf(unit);
+    if (run < 0) return;
+    const [left, right] = [timeScale()(runs.start[run]), timeScale()(runs.finish[run])];
+    const outside = right < labelWidth() + 20 || left > canvas.clientWidth - 30;
+    const middle = (labelWidth() + canvas.clientWidth) / 2;
+    if (outside) d3.select(canvas).call(zoom.translateBy, (middle - (left + right) / 2) / view.k, 0);
+  }
+
   function timeScale() {
     const range = [labelWidth(), canvas.clientWidth - 10];
     return view.rescaleX(d3.scaleLinear([0, end], range));
@@ -71,7 +89,7 @@ const timeline = (() => {
     canvas.width = Math.round(width * ratio);
     canvas.height = Math.round(height * ratio);
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
-    context.font = "11px system-ui, 'DejaVu Sans', sans-serif";
+    context.font = `11px ${FONT}`;
     context.textBaseline = "middle";
     const scale = timeScale();
     drawAxis(scale, width, height);
@@ -157,22 +175,15 @@ const timeline = (() => {
     }
     context.restore();
     context.fillStyle = colourOf("text");
-    context.fillText(fitText(lane.name, left - 14), 8, lane.y + lane.height / 2);
+    context.fillText(fitText(context, lane.name, left - 14), 8, lane.y + lane.height / 2);
   }
 
   function drawName(lane, bar, x0, x1) {
     const kept = context.fillStyle;
     context.fillStyle = d3.lab(kept).l > 60 ? "#000000" : "#ffffff";
-    context.fillText(fitText(units.name[lane.of.unit[bar]], x1 - x0 - 8), x0 + 4, lane.y + lane.height / 2 + 0.5);
+    context.fillText(fitText(context, units.name[lane.of.unit[bar]], x1 - x0 - 8), x0 + 4, lane.y + lane.height / 2 + 0.5);
     context.fillStyle = kept;
     return x1;
-  }
-
-  function fitText(text, width) {
-    if (context.measureText(text).width <= width) return text;
-    const share = width / context.measureText(text).width;
-    const kept = Math.max(0, Math.floor(text.length * share) - 1);
-    return kept ? `…${text.slice(text.length - kept)}` : "";
   }
 
   function barAt(x, y) {
@@ -205,11 +216,20 @@ const timeline = (() => {
     .on("pointerleave", () => showHint(null, null))
     .on("click", (event) => {
       const found = barAt(...d3.pointer(event, canvas));
-      change({ unit: found ? found.lane.of.unit[found.bar] : -1, group: null });
+      if (found) selectUnit(found.lane.of.unit[found.bar]);
+      else change({ unit: -1, group: null });
       if (event.pointerType === "touch") showHint(event, found && describe(found));
     });
 
-  new ResizeObserver(draw).observe(canvas);
-  listeners.push((values) => ("shown" in values || "against" in values ? rebuild() : draw()));
-  return { rebuild, draw };
+  new ResizeObserver(bound).observe(canvas);
+  listeners.push((values) => {
+    if ("shown" in values || "against" in values) rebuild();
+    else if ("unit" in values || "group" in values) draw();
+  });
+  return {
+    draw,
+    reveal,
+    zoomBy: (factor) => d3.select(canvas).call(zoom.scaleBy, factor),
+    panBy: (share) => d3.select(canvas).call(zoom.translateBy, (share * canvas.clientWidth) / view.k, 0),
+  };
 })();
