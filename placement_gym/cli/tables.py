@@ -270,6 +270,8 @@ def describe_bound(document: Document) -> str:
     """State the bound of the profile's model as an estimate: measurements may lie below it."""
     if document["bound_ms"] is None:
         return ""
+    if document["bound_ms"] <= 0.0:
+        return "The solver found no bound in its time; --time-limit gives it more. "
     bound_ms = f"{document['bound_ms']:.2f} ms"
     return f"The profile's model estimates that no placement takes less than {bound_ms}. "
 
