@@ -88,7 +88,8 @@ def add_granularity(command: Command, default: str = "fused") -> None:
         default=default or None,
         metavar="|".join(GRANULARITIES),
         help="what is placed as a whole: op, each operator; colocated, each chain without "
-        f"branches; fused, what the CPU executes as one primitive (default: {default or 'colocated'})",
+        "branches; fused, what the CPU executes as one primitive (default: "
+        f"{default or 'colocated'})",
     )
 
 

@@ -64,8 +64,8 @@ def add_place(command: Command) -> None:
         command,
         "Place a model with the sequential placer, in seconds, also of 80,000 operators; the first "
         "run takes a minute to compile its loops. Nothing is measured: latencies are simulated, "
-        "with the profile that `profile` has kept, or else with analytic costs. `evaluate` measures "
-        "the file.",
+        "with the profile that `profile` has kept, or else with analytic costs. `evaluate` "
+        "measures the file.",
         "place --model resnet",
         "place -m synthetic-layered-80000 -d cpu+2dgpu --samples 0",
     )
