@@ -44,6 +44,7 @@ NEAR = [
     ("plan -m my_modl.xml -d cpu-testbed", "did you mean 'my_model.xml'?"),
     ("place -m synthetic-layerd-500", "did you mean 'synthetic-layered-1000'?"),
     ("place -m family-atention-120-seed7", "did you mean 'family-attention-120-seed7'?"),
+    ("view my_placment.json", "No such file or directory; did you mean 'my_placement.json'?"),
     ("agents hsdg", "did you mean 'hsdag'?"),
 ]
 """What is typed, and the nearest word that is suggested."""
@@ -121,6 +122,7 @@ FILES = {
     "my_model.xml": b"<net",
     "empty.onnx": b"",
     "none.json": b"[]",
+    "my_placement.json": b"{}",
     "models/one.xml": b"<net",
     "twice.yaml": STUDY + b"\nbudget: 3",
     "seeds.yaml": STUDY + b"\nseeds: [-1]",
