@@ -118,4 +118,3 @@ def separate(columns: Values, bars: Sequence[int]) -> list[list[int]]:
         lanes[lane].append(bar)
         ends[lane] = start + columns["ms"][bar] * (1.0 - 0.5 * 10 ** (1 - DIGITS))
     return lanes
-

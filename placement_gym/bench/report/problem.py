@@ -68,7 +68,7 @@ def report_problem(
     for label, values in published.items():
         if results.model(problem) in values:
             latency_ms = values[results.model(problem)]
-            lines.append((latency_ms, [f"published: {label}", format_ms(latency_ms)]))
+            lines.append((latency_ms, [f"published: {label}", f"{latency_ms:.4g}"]))
     lines += [(ms, [name, format_ms(ms)]) for name, ms in known.named.items()]
     lines.sort(key=lambda line: line[0])
     columns = [*COLUMNS, *(["scored ms"] if results.scored_elsewhere else [])]
