@@ -102,6 +102,8 @@ REMEDIES = [
     ("bench validate --out o", "run a study first"),
     ("evaluate --placement empty.json", "empty.json is not a placement file: it needs an object"),
     ("evaluate --placement gone.json", "gone.json"),
+    ("evaluate gone.json", "cannot read 'gone.json'"),
+    ("evaluate", "name a placement file, as in evaluate results/plan-resnet.json"),
     ("view empty.json", "empty.json is not a placement file"),
     ("compare SIM --out empty.json", "--out: is a folder here, and 'empty.json' looks like a file"),
     ("compare SIM --out empty", "'empty': it is a file; name a folder"),
