@@ -34,12 +34,14 @@ class Column:
         spare: The column with the largest number is left out first; 0 is always shown.
         text: Whether it holds words, which may be wrapped, and not numbers.
         meaning: What it holds, for the legend below the table; may be empty.
+        whole: Whether words are names to be typed, which are never wrapped.
     """
 
     name: str
     spare: int = 0
     text: bool = False
     meaning: str = ""
+    whole: bool = False
 
 
 @dataclass(frozen=True)
@@ -126,7 +128,7 @@ class FittedTable:
             table.add_column(
                 Text(fill(one.name, HEADER_WIDTH, break_long_words=False)),
                 justify="left" if one.text else "right",
-                no_wrap=not one.text,
+                no_wrap=one.whole or not one.text,
                 overflow="fold",
                 min_width=self.least_cell_width(one, wide_words),
             )
@@ -136,11 +138,11 @@ class FittedTable:
         return table
 
     def least_cell_width(self, column: Column, wide_words: bool) -> int | None:
-        """Characters of a column's widest number, as of "18.1 %", which is never wrapped.
+        """Characters of a column's widest number or name, as of "18.1 %", which is never wrapped.
 
         Of a column of words those that it gets before another column is left out for it.
         """
         longest = max(map(len, self.cells(column)), default=0)
-        if not column.text:
+        if column.whole or not column.text:
             return longest
         return min(longest, MIN_WORDS if column.spare else MAX_WORDS) if wide_words else None

@@ -64,3 +64,8 @@ def last_line(error: BaseException) -> str:
     """The last line of an error's message, or the name of its type."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[-1] if lines else type(error).__name__
+
+
+def format_ms(latency_ms: float) -> str:
+    """A latency with four significant digits; whole where it exceeds 1,000."""
+    return f"{latency_ms:.0f}" if latency_ms >= 999.95 else f"{latency_ms:#.4g}"

@@ -66,13 +66,22 @@ def test_a_number_and_its_sign_stay_in_one_line(width: int) -> None:
 def test_text_keeps_a_number_and_its_unit_together(width: int) -> None:
     console = Console(width=width)
     with console.capture() as captured:
-        console.print(
-            FittedText("[b] annealing by 19.7 %; my_agent by 18.1 %; it took 12 ms", "red")
-        )
+        console.print(FittedText("[b] annealing by 19.7 %; mine by 18.1 %; it took 12 ms", "red"))
     lines = captured.get().splitlines()
     assert max(map(len, lines)) <= width
     assert not [line for line in lines if line.split()[0] in ("%;", "%", "ms")]
     assert " ".join(lines) == "[b] annealing by 19.7 %; mine by 18.1 %; it took 12 ms"
+
+
+def test_a_name_to_be_typed_is_not_wrapped() -> None:
+    columns = [Column("preset", text=True, whole=True), Column("what it is", text=True)]
+    table = FittedTable(columns)
+    table.add_row("cpu-testbed-limited", "two virtual devices of one CPU, one of which is small")
+    console = Console(width=40)
+    with console.capture() as captured:
+        console.print(table)
+    assert "cpu-testbed-limited " in captured.get()
+    assert max(map(len, captured.get().splitlines())) <= 40
 
 
 def test_a_column_of_dashes_is_left_out() -> None:

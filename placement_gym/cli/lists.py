@@ -103,7 +103,7 @@ def run_devices(options: argparse.Namespace) -> int:
             machine.add_row(name, full_name)
         table = FittedTable(
             [
-                Column("preset", text=True),
+                Column("preset", text=True, whole=True),
                 Column("devices", text=True),
                 Column("runs here", text=True),
             ],
@@ -160,7 +160,7 @@ def run_models(options: argparse.Namespace) -> int:
     def make() -> Group:
         table = FittedTable(
             [
-                Column("model", text=True),
+                Column("model", text=True, whole=True),
                 Column("what it is", text=True),
                 Column("runs here", text=True),
             ]
@@ -192,10 +192,10 @@ def run_agents(options: argparse.Namespace) -> int:
     def make() -> Group:
         table = FittedTable(
             [
-                Column("agent", text=True),
-                Column("kind", text=True),
+                Column("agent", text=True, whole=True),
+                Column("kind", spare=2, text=True),
                 Column("what it does", text=True),
-                Column("settings", text=True),
+                Column("settings", spare=1, text=True),
             ]
         )
         for row in rows:
@@ -259,7 +259,11 @@ def options_table(document: dict[str, Any]) -> Any:
     from placement_gym.fitted_table import Column, FittedTable, FittedText
 
     table = FittedTable(
-        [Column("option", text=True), Column("default", text=True), Column("meaning", text=True)],
+        [
+            Column("option", text=True, whole=True),
+            Column("default", text=True),
+            Column("meaning", text=True),
+        ],
         document["name"],
     )
     for name, one in document["options"].items():

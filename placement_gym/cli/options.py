@@ -41,8 +41,8 @@ def add_shapes(command: Command) -> None:
 def add_scenario(command: Command) -> None:
     command.add_argument(
         "--scenario",
-        help="what a run of a model with state is: chat-128-32 for a prompt of 128 tokens and 32 "
-        "decoded ones (default: chat, 64 and 16)",
+        help="what one run of a model with state consists of: chat-128-32 is a prompt of 128 "
+        "tokens and 32 decoded ones (default: chat, 64 and 16)",
     )
 
 
@@ -53,8 +53,8 @@ def add_data_shapes(command: Command) -> None:
         default={},
         type=parse_shapes,
         metavar="NAME[SIZES]",
-        help="what is measured of inputs whose dimensions stay dynamic, without state, as in "
-        '"input_ids[1,64]" (default: the upper bounds of dimensions that have them)',
+        help='sizes to measure with where inputs stay dynamic, as in "input_ids[1,64]", of a model '
+        "without state (default: the upper bounds of dimensions that have them)",
     )
 
 
@@ -87,8 +87,9 @@ def add_granularity(command: Command, default: str = "fused") -> None:
         type=one_of(GRANULARITIES),
         default=default or None,
         metavar="|".join(GRANULARITIES),
-        help="what is placed as a whole: op, each operator; colocated, chains of only children; "
-        f"fused, what the CPU executes as one primitive (default: {default or 'colocated'})",
+        help="what is placed as a whole: op, each operator; colocated, each chain without "
+        "branches; fused, what the CPU executes as one primitive (default: "
+        f"{default or 'colocated'})",
     )
 
 
@@ -172,7 +173,7 @@ def set_command(command: Command, run: Callable[[argparse.Namespace], int], kept
         "-v",
         "--verbose",
         action="store_true",
-        help="show all columns of tables, and where an error comes from",
+        help="show all columns of tables, and the traceback of an error",
     )
     command.set_defaults(run=run, kept=kept)
 

@@ -62,9 +62,10 @@ def add_place(command: Command) -> None:
     """Add the arguments of ``placement-gym place``."""
     describe(
         command,
-        "Place a model with the sequential placer, in seconds, also of 80,000 operators. Nothing "
-        "is measured: latencies are simulated, with the profile that `profile` has kept, or else "
-        "with analytic costs. `evaluate` measures the file.",
+        "Place a model with the sequential placer, in seconds, also of 80,000 operators; the first "
+        "run takes a minute to compile its loops. Nothing is measured: latencies are simulated, "
+        "with the profile that `profile` has kept, or else with analytic costs. `evaluate` "
+        "measures the file.",
         "place --model resnet",
         "place -m synthetic-layered-80000 -d cpu+2dgpu --samples 0",
     )

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from contextlib import suppress
 from importlib import import_module
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from placement_gym.errors import UserError, suggest
-from placement_gym.files import is_path
+from placement_gym.files import is_path, list_neighbours
 from placement_gym.models.data_shapes import drop_lower_bounds, find_data_shapes, shape_nodes
 from placement_gym.models.scenario import is_stateful
 from placement_gym.models.shapes import (
@@ -42,7 +40,6 @@ EXAMPLES = (
     "stacked-bert-1000",
 )
 """Names of other models, to suggest."""
-MAX_NEIGHBOURS = 1000
 MODEL_FILES = (".xml", ".onnx", ".tflite", ".pb", ".pdmodel")
 NUMBERS = {
     "bert": "sequence_length",
@@ -145,14 +142,6 @@ def check_content(path: Path) -> None:
         raise UnsupportedModelError(f"{str(path)!r:.200} is a folder: name a file in it{near}")
     if path.is_file() and not path.stat().st_size:
         raise UnsupportedModelError(f"{str(path)!r:.200} is empty: write or export it again")
-
-
-def list_neighbours(path: str) -> list[str]:
-    """Files in the folder that a path lies in, as the path would name them."""
-    folder = Path(path).parent
-    with suppress(OSError, ValueError):
-        return [str(file) for file in islice(folder.iterdir(), MAX_NEIGHBOURS) if file.is_file()]
-    return []
 
 
 def match_built_in(model: str | Path) -> re.Match[str] | None:

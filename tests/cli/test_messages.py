@@ -44,6 +44,7 @@ NEAR = [
     ("plan -m my_modl.xml -d cpu-testbed", "did you mean 'my_model.xml'?"),
     ("place -m synthetic-layerd-500", "did you mean 'synthetic-layered-1000'?"),
     ("place -m family-atention-120-seed7", "did you mean 'family-attention-120-seed7'?"),
+    ("view my_placment.json", "No such file or directory; did you mean 'my_placement.json'?"),
     ("agents hsdg", "did you mean 'hsdag'?"),
 ]
 """What is typed, and the nearest word that is suggested."""
@@ -101,6 +102,8 @@ REMEDIES = [
     ("bench validate --out o", "run a study first"),
     ("evaluate --placement empty.json", "empty.json is not a placement file: it needs an object"),
     ("evaluate --placement gone.json", "gone.json"),
+    ("evaluate gone.json", "cannot read 'gone.json'"),
+    ("evaluate", "name a placement file, as in evaluate results/plan-resnet.json"),
     ("view empty.json", "empty.json is not a placement file"),
     ("compare SIM --out empty.json", "--out: is a folder here, and 'empty.json' looks like a file"),
     ("compare SIM --out empty", "'empty': it is a file; name a folder"),
@@ -121,6 +124,7 @@ FILES = {
     "my_model.xml": b"<net",
     "empty.onnx": b"",
     "none.json": b"[]",
+    "my_placement.json": b"{}",
     "models/one.xml": b"<net",
     "twice.yaml": STUDY + b"\nbudget: 3",
     "seeds.yaml": STUDY + b"\nseeds: [-1]",

@@ -8,7 +8,6 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -77,6 +76,8 @@ MEANINGS = {
     "infeas.": INFEASIBLE_LEGEND.removeprefix("infeas.: "),
     "wall s": "seconds of the search",
 }
+TITLE_LETTERS = 92
+"""Of a note that stands on the pictures; longer ones are beside the table."""
 LEGEND = "; ".join(f"{name}: {meaning}" for name, meaning in MEANINGS.items())
 
 
@@ -248,7 +249,8 @@ def draw_runs(document: Document, folder: Path, pictures: str) -> list[str]:
     rows = _name_seeds(document["rows"])
     if not any(row["latency_ms"] for row in rows):
         return []
-    title = "\n".join([heading(document), *(fill(note, 92) for note in document["notes"])])
+    short = (note for note in document["notes"] if len(note) <= TITLE_LETTERS)
+    title = "\n".join([heading(document), *short])
     searched = [row for row in document["rows"] if row["agent"] != SINGLE_DEVICE]
     searched.sort(key=lambda row: -(row["speedup"] or 0.0))
     reference_ms, alone_ms = document["reference_ms"], document["best_single_ms"]

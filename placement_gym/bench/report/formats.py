@@ -1,4 +1,4 @@
-"""How reports write a latency, a speed-up and a gap."""
+"""How reports write a speed-up and a gap."""
 
 from __future__ import annotations
 
@@ -32,11 +32,6 @@ def format_infeasible(rows: Sequence[Json]) -> str:
         for field in ("infeasible", "repaired")
     )
     return f"{infeasible:.0%}" + (f" ({repaired:.0%})" if repaired else "")
-
-
-def format_ms(latency_ms: float) -> str:
-    """A latency with four significant digits; whole where it exceeds 1,000."""
-    return f"{latency_ms:.0f}" if latency_ms >= 999.95 else f"{latency_ms:#.4g}"
 
 
 def format_ratio(speedup: float, noise: float) -> str:

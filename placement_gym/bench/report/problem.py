@@ -9,12 +9,7 @@ import numpy as np
 
 from placement_gym.arrays import FloatArray
 from placement_gym.bench.report.document import Block, Heading, Picture, Table, Text
-from placement_gym.bench.report.formats import (
-    format_gap,
-    format_infeasible,
-    format_ms,
-    format_ratio,
-)
+from placement_gym.bench.report.formats import format_gap, format_infeasible, format_ratio
 from placement_gym.bench.report.known_latencies import reopen_env
 from placement_gym.bench.report.scores import StudyResults
 from placement_gym.bench.report.verdict import (
@@ -29,6 +24,7 @@ from placement_gym.bench.run.environment import BenchEnvs
 from placement_gym.bench.run.rows import Json
 from placement_gym.bench.study.task import Task
 from placement_gym.placement import parse_assignment
+from placement_gym.texts import format_ms
 
 COLUMNS = (
     "agent",
@@ -68,7 +64,7 @@ def report_problem(
     for label, values in published.items():
         if results.model(problem) in values:
             latency_ms = values[results.model(problem)]
-            lines.append((latency_ms, [f"published: {label}", format_ms(latency_ms)]))
+            lines.append((latency_ms, [f"published: {label}", f"{latency_ms:.4g}"]))
     lines += [(ms, [name, format_ms(ms)]) for name, ms in known.named.items()]
     lines.sort(key=lambda line: line[0])
     columns = [*COLUMNS, *(["scored ms"] if results.scored_elsewhere else [])]

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from placement_gym.errors import UserError, suggest
-from placement_gym.files import is_path
-from placement_gym.models.loading import list_neighbours
+from placement_gym.files import is_path, list_neighbours
 from placement_gym.texts import join_words
 
 STUDIES = Path(__file__).parent.parent / "studies"

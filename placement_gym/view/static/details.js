@@ -39,7 +39,7 @@ const details = (() => {
   }
 
   function unitLink(unit) {
-    const button = make("button", shorten(units.name[unit], LETTERS), "link");
+    const button = make("button", breakAtSlashes(shorten(units.name[unit], LETTERS)), "link");
     button.type = "button";
     button.title = `${units.name[unit]}  ·  ${typeOf(unit)}`;
     button.onclick = () => selectUnit(unit);

@@ -42,3 +42,8 @@ function fitStart(context, text, width) {
 function shorten(name, length) {
   return name.length <= length ? name : `…\u2060${name.slice(1 - length)}`;
 }
+
+// A name whose lines may end after a slash.
+function breakAtSlashes(name) {
+  return name.replaceAll("/", "/\u200b");
+}
