@@ -35,6 +35,7 @@ PROBLEMS = {
 """Granularity of each model."""
 AGENTS: dict[str, tuple[str, dict[str, Any]]] = {
     "gdp": ("gdp", {"preset": "search"}),
+    "gdp, heuristics": ("gdp", {}),
     "gdp, REINFORCE": ("gdp", {"preset": "search", "algorithm": "reinforce"}),
     "annealing": ("annealing", {}),
     "annealing from random": ("annealing", {"start": "random"}),

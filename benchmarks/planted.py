@@ -36,6 +36,7 @@ AGENTS: dict[str, tuple[str, dict[str, Any]]] = {
     "sequential": ("sequential", {}),
     "hsdag": ("hsdag", {}),
     "gdp": ("gdp", {"preset": "search"}),
+    "gdp, heuristics": ("gdp", {}),
     "gdp, gcn": ("gdp", {"preset": "gcn"}),
 }
 FOUND = 1.0 + 1e-9

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 MARKS = re.compile(r"[\\`*\[\]<>|&~$]|(?<![^\W_])_|_(?![^\W_])")
 """What begins a mark of Markdown, HTML or mathematics anywhere in a line."""
@@ -51,6 +52,12 @@ def code_span(text: object) -> str:
 def escape_figure_text(text: object) -> str:
     """Text that matplotlib shows as it is, without mathematics; lines stay."""
     return make_lines_printable(text).replace("$", r"\$")
+
+
+def join_words(words: Sequence[str]) -> str:
+    """``"a"``, ``"a and b"``, ``"a, b and c"``."""
+    *first, last = words
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def last_line(error: BaseException) -> str:

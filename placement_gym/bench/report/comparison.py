@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from rich.console import Group
-from rich.text import Text
 
 from placement_gym.bench.report.formats import (
     GAP_LEGEND,
@@ -28,7 +27,7 @@ from placement_gym.bench.run.rows import Json
 from placement_gym.bench.run.verdict import WITHIN_NOISE, YES
 from placement_gym.errors import UserError
 from placement_gym.files import keep_if_possible, safe_name, write_text
-from placement_gym.fitted_table import Column, FittedTable
+from placement_gym.fitted_table import Column, FittedTable, FittedText
 from placement_gym.placement import Placement, parse_assignment
 from placement_gym.texts import escape_markdown, escape_paragraph, make_printable
 
@@ -182,11 +181,11 @@ def comparison_table(document: Document) -> Group:
     if document["resumed"]:
         notes.append(f"{document['resumed']} runs were done before and are taken as they are.")
     return Group(
-        *(Text(make_printable(note), style="yellow") for note in notes),
+        *(FittedText(note, style="yellow") for note in notes),
         table,
-        *(Text(make_printable(line), style="red") for line in list_failures(document)),
-        *(Text(make_printable(line), style="yellow") for line in list_doubts(document["rows"])),
-        Text(make_printable(conclusion(document))),
+        *(FittedText(line, style="red") for line in list_failures(document)),
+        *(FittedText(line, style="yellow") for line in list_doubts(document["rows"])),
+        FittedText(conclusion(document)),
     )
 
 
