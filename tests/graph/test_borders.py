@@ -8,6 +8,7 @@ import pytest
 from foreign_models import make_encoder, make_token_classifier
 from openvino import opset13 as ops
 
+from placement_gym.graph import borders
 from placement_gym.graph.borders import (
     find_refused,
     infer_alone,
@@ -87,3 +88,16 @@ def test_models_that_need_no_borders_stay_as_they_are() -> None:
         before = len(model.get_ops())
         state_border_shapes(model, owner)
         assert len(model.get_ops()) == before
+
+
+def test_submodels_that_cannot_be_inferred_are_left_to_the_compiler(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(*_: object) -> None:
+        raise RuntimeError("axes have to be constant")
+
+    monkeypatch.setattr(borders, "infer_alone", refuse)
+    sizes = {"x": [1, 7, 16]}
+    model = load(make_token_classifier(), data_shapes=sizes)
+    state_border_shapes(model, separate(model, sizes))
+    assert not borders_of(model)
