@@ -23,7 +23,7 @@ SCALE = {
     "gdp": "GO",
     "gdp, gcn": "two graph convolutions",
     "annealing, seconds": "annealing",
-    "multilevel": "multilevel",
+    "multilevel, seconds": "multilevel",
 }
 LEVELS = {
     "single-device": "fastest single device",
@@ -79,7 +79,7 @@ def draw_scale(rows: list[Row]) -> Figure:
     axes.set(xscale="log", yscale="log", xlabel="CPU seconds", ylabel="latency, ms")
     write_numbers(axes, "yaxis", (300, 500, 1000, 2000, 4000))
     write_numbers(axes, "xaxis", (5, 10, 30, 100, 300, 1000))
-    axes.legend(frameon=False, loc="lower left")
+    axes.legend(frameon=False, loc="lower left", bbox_to_anchor=(0.0, 0.07))
     return figure
 
 
@@ -120,7 +120,7 @@ def write_numbers(axes: Axes, axis: str, values: Iterable[float]) -> None:
     chosen = getattr(axes, axis)
     chosen.set_ticks(list(values))
     chosen.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
-    chosen.set_minor_formatter(FuncFormatter(lambda *_: ""))
+    chosen.set_ticks([], minor=True)
 
 
 if __name__ == "__main__":

@@ -176,7 +176,7 @@ def tabulate(rows: list[Row], nears: list[float]) -> Table:
             describe(mean_of_each_seed(mine, first)),
             describe(mean_of_each_seed(mine, last)),
             *(describe_reached(mine, best, near) for near in nears),
-            f"{np.mean([row['cpu_s'] for row in mine]):.1f}",
+            f"{np.median([row['cpu_s'] for row in mine]):.1f}",
         )
     return table
 

@@ -75,7 +75,20 @@ def build_simulated_problem(
     else:
         table = load_costs(costs, ("analytic", "profiled"))
         table.check(units.graph, tuple(device.name for device in specs))
+    check_work(units, table)
     return SimulatedProblem(make_problem(units, specs, table), table, default_schedule(model))
+
+
+def check_work(units: Units, table: CostTable) -> None:
+    """Raise if a model computes nothing: its latency would be zero on every device.
+
+    Raises:
+        UserError: It does.
+    """
+    if not table.unit_ms(units).any():
+        raise UserError(
+            f"{units.graph.model!r} has nothing to place: none of its operators takes any time"
+        )
 
 
 def is_generated(model: object) -> bool:

@@ -101,7 +101,7 @@ def report_study(
         progress.update(steps, description="tables and pictures")
         blocks = report_overview(study, results, len(order), command)
         if other is not None:
-            blocks += compare_folders(results, other)
+            blocks += compare_folders(results, study, other)
         blocks += [
             Heading("Problems"),
             list_problems(results),

@@ -180,6 +180,7 @@ const details = (() => {
     ]));
     const moved = d3.range(nUnits).filter((u) => placement.device[u] !== other.device[u]);
     add(make("h2", `${d3.format(",")(moved.length)} of ${d3.format(",")(nUnits)} units moved`));
+    if (moved.length === 0) return;
     const gainOf = (u) => unitMs(u, placement) - unitMs(u, other);
     const change = (ms) => (ms > 0 ? "+" : ms < 0 ? "−" : "") + formatMs(Math.abs(ms));
     const ways = d3.rollups(moved, (us) => us, (u) => other.device[u] * devices.length + placement.device[u]);
@@ -188,7 +189,6 @@ const details = (() => {
       d3.format(",")(us.length),
       change(d3.sum(us, gainOf)),
     ])));
-    if (moved.length === 0) return;
     add(make("h2", "Moved units, largest change of time first"));
     const first = d3.sort(moved, (u) => -Math.abs(gainOf(u))).slice(0, 25);
     add(table(["unit", "to", "time"], first.map((u) => [unitLink(u), devices[placement.device[u]].name, change(gainOf(u))])));

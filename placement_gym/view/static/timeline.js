@@ -4,6 +4,7 @@ const timeline = (() => {
   const context = canvas.getContext("2d");
   const LANE_HEIGHT = 20;
   const AXIS = 24;
+  const FEWEST_LETTERS = 12; // of a name that is cut; where there is room for fewer, the type stands
   const MOST_EMPTY = 3; // how far the axis goes for a latency that was measured
   let view = d3.zoomIdentity;
   let lanes = [];
@@ -181,7 +182,11 @@ const timeline = (() => {
   function drawName(lane, bar, x0, x1) {
     const kept = context.fillStyle;
     context.fillStyle = d3.lab(kept).l > 60 ? "#000000" : "#ffffff";
-    context.fillText(fitText(context, units.name[lane.of.unit[bar]], x1 - x0 - 8), x0 + 4, lane.y + lane.height / 2 + 0.5);
+    const unit = lane.of.unit[bar];
+    const name = fitText(context, units.name[unit], x1 - x0 - 8);
+    const told = name === units.name[unit] || name.length >= FEWEST_LETTERS;
+    const text = told ? name : fitStart(context, typeOf(unit), x1 - x0 - 8);
+    context.fillText(text, x0 + 4, lane.y + lane.height / 2 + 0.5);
     context.fillStyle = kept;
     return x1;
   }
