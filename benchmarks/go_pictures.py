@@ -23,7 +23,7 @@ SCALE = {
     "gdp": "GO",
     "gdp, gcn": "two graph convolutions",
     "annealing, seconds": "annealing",
-    "multilevel, seconds": "multilevel",
+    "multilevel": "multilevel",
 }
 LEVELS = {
     "single-device": "fastest single device",

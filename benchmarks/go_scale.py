@@ -56,7 +56,6 @@ SEARCHES: dict[str, tuple[str, bool]] = {
     "annealing": ("annealing", False),
     "annealing, seconds": ("annealing", True),
     "multilevel": ("multilevel", False),
-    "multilevel, seconds": ("multilevel", True),
 }
 """Name of a search, and whether seconds end it, not evaluations."""
 HEURISTICS = ("single-device", "heft")

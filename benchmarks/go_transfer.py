@@ -46,6 +46,8 @@ PROBLEMS, EPISODES = 4, 8
 """Of an update of the training, and placements of each."""
 SAMPLES = 64
 """Of a trained policy, whose best is taken."""
+TRIVIAL = 1.01
+"""Of the best latency: where a device alone comes so near, nothing is to be shown."""
 SEARCHES = ("random-blocks", "hill-climb", "annealing", "multilevel", "sequential")
 
 
@@ -72,6 +74,7 @@ def main() -> None:
             rows.append(row)
             with path.open("a") as file:
                 file.write(json.dumps(row) + "\n")
+    rows = leave_out_trivial(rows)
     Console(width=140).print(tabulate(rows, [float(near) for near in options.near.split(",")]))
     print(compare_with_scratch(rows))
 
@@ -125,6 +128,7 @@ def place(problem: SampledProblem, files: list[Path], budget: int, done: set[Any
             "problem": problem.seed,
             "family": problem.family,
             "units": env.problem.n_units,
+            "single_ms": env.get_info()["best_single_ms"],
             "arm": arm,
             "seed": seed,
             "evaluations": counted.evaluations,
@@ -179,6 +183,12 @@ def tabulate(rows: list[Row], nears: list[float]) -> Table:
             f"{np.median([row['cpu_s'] for row in mine]):.1f}",
         )
     return table
+
+
+def leave_out_trivial(rows: list[Row]) -> list[Row]:
+    """Rows of problems that no device alone nearly solves."""
+    best = {name: min_ms(rows, name) for name in map(name_of, rows)}
+    return [row for row in rows if row["single_ms"] > TRIVIAL * best[name_of(row)]]
 
 
 def mean_of_each_seed(rows: list[Row], values: list[float]) -> list[float]:

@@ -7,13 +7,17 @@ from typing import Any
 import gymnasium as gym
 
 from agents.common.policy import UnitPolicy
+from agents.search.joint_moves import extend_starts
 from agents.search.starts import RANDOM, propose_starts
+from placement_gym.env import placement_env
 
 __all__ = ["RANDOM", "begin_with"]
 
 
 def begin_with(policy: Any, env: gym.Env[Any, Any], start: str) -> None:
     """Let a policy's first samples be the placements that a search would start from.
+
+    Where priority and fusion are decided, too, these are also tried with what heuristics add.
 
     Args:
         policy: A policy that places all units at once.
@@ -22,4 +26,7 @@ def begin_with(policy: Any, env: gym.Env[Any, Any], start: str) -> None:
     """
     assert isinstance(policy, UnitPolicy)
     starts = propose_starts(env, start)
-    policy.proposals = () if starts is None else list(starts)
+    if starts is None:
+        policy.proposals = ()
+    else:
+        policy.proposals = list(extend_starts(placement_env(env, joint=True), starts))
