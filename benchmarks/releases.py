@@ -31,19 +31,17 @@ INPUTS = (
     "OperatorGraphs/resnet50_inference",
 )
 AGENTS = ("heft", "hill-climb", "annealing", "genetic", "list-sampling", "multilevel")
-SEEDS, FEW_SEEDS, BUDGET = 10, 3, 100
-SLOW = ("multilevel",)
-"""Agents with few seeds: a run takes more than a second."""
+SEEDS, BUDGET = 10, 100
 ABOUT = f"""# Releases
 
 How far the placements of each release are above the best known latency, in percent: the mean of
-{SEEDS} seeds (of {", ".join(SLOW)}: {FEW_SEEDS}) with {BUDGET} evaluations each, on
+{SEEDS} seeds with {BUDGET} evaluations each, on
 [published workloads](https://github.com/msr-fiddle/dnn-partitioning) on one CPU core and two
 accelerators that hold 30 % of the memory each, with units of one node and list schedules in order
 of priority. Lower is better; 0.0 is the best known value of the package, and what is below it has
 found a faster placement, which the package does not know yet. A cell is *failed* if one of its
 runs found no placement that fits, and its row has no mean. Learned agents are not here, because
-their runs take minutes; the [study](memory-limited/report.md) has them.
+their runs take minutes; [published agents](published.md) has them.
 
 `PYTHONPATH=CHECKOUT python benchmarks/releases.py --run COMMIT` adds a release, where CHECKOUT is
 its source; without `--run` the command writes this page from all [rows](releases.jsonl).
@@ -68,13 +66,9 @@ def run_release(commit: str) -> None:
     names = [name for name in AGENTS if name in import_module("agents").AGENTS]
     os.environ["DNN_PARTITIONING"] = str(DATA)
     rows = [row for row in read_rows() if row["version"] != version]
-    quick = [name for name in names if name not in SLOW]
-    slow = [name for name in names if name in SLOW]
     for model in INPUTS:
         said = {"version": version, "commit": commit, "model": model}
-        for agents, seeds in ((quick, SEEDS), (slow, FEW_SEEDS)):
-            found = run_study(describe_study(model, agents, seeds)) if agents else []
-            rows += [said | shorten(row) for row in found]
+        rows += [said | shorten(row) for row in run_study(describe_study(model, names, SEEDS))]
     ROWS.write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
@@ -153,11 +147,12 @@ def write_page(rows: list[dict[str, Any]]) -> str:
 def write_release(rows: list[dict[str, Any]], known: dict[str, float]) -> Iterator[list[str]]:
     for agent in AGENTS:
         gaps = [measure_gap(rows, agent, name, known[name]) for name in INPUTS]
-        if any(row["agent"] == agent for row in rows):
+        commit = next((row["commit"] for row in rows if row["agent"] == agent), None)
+        if commit is not None:
             complete = [gap for gap in gaps if gap is not None]
             total = f"{mean(complete):.1f}" if len(complete) == len(gaps) else ""
             cells = ["failed" if gap is None else f"{gap:.1f}" for gap in gaps]
-            yield [f"{rows[0]['version']} ({rows[0]['commit'][:7]})", agent, *cells, total]
+            yield [f"{rows[0]['version']} ({commit[:7]})", agent, *cells, total]
 
 
 def measure_gap(

@@ -2,8 +2,8 @@
 
     python benchmarks/study_claims.py
 
-Reads the rows of the studies transfer, paper and memory-limited from folders of these names, by
-default the published ones.
+Reads the rows of the studies transfer, paper and memory-limited from folders of these names, where
+``placement-gym bench run NAME --out results/NAME`` has put them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def main() -> None:
     parser.add_argument(
         "--results",
         type=Path,
-        default=Path(__file__).parent.parent / "docs" / "results",
+        default=Path("results"),
         help="folder that contains the studies' folders (%(default)s)",
     )
     folder = parser.parse_args().results

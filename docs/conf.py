@@ -27,7 +27,7 @@ myst_heading_anchors = 3
 
 autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
-autodoc_default_options = {"members": True, "show-inheritance": False}
+autodoc_default_options = {"show-inheritance": False}
 python_use_unqualified_type_names = True
 autodoc_mock_imports = [
     "highspy", "matplotlib", "networkx", "numba", "openvino", "pydantic", "rich", "safetensors",

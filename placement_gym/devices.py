@@ -238,7 +238,9 @@ def parse_list(items: Any) -> tuple[DeviceSpec, ...]:
             f"{strange[0]!r} is neither a device nor a preset, of which there are "
             f"{', '.join(sorted(PRESETS))}{suggest(strange[0], PRESETS)}"
         )
-    if not all(names) or not names or len(set(names)) < len(names):
+    if not names:
+        raise UserError("devices is an empty list: name one or more, as in CPU,GPU")
+    if not all(names) or len(set(names)) < len(names):
         twice = sorted({name for name in names if name and names.count(name) > 1})
         why = f"{twice[0]!r} is named twice" if twice else "a name is empty"
         raise UserError(f"devices must be distinct names, as in CPU,GPU: {why} in {items!r:.200}")

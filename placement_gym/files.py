@@ -11,13 +11,15 @@ import secrets
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from placement_gym.errors import UserError, warn_user
+from placement_gym.errors import UserError, suggest, warn_user
 
 IMPORT_ROOT = Path(__file__).resolve().parent.parent
 """The folder that this package and ``agents`` are imported from."""
+MAX_NEIGHBOURS = 1000
 MAX_NAME = 150
 """Bytes of a file name that are taken from a model or a label."""
 UNSAFE = re.compile(r"[^\w.-]+")
@@ -91,9 +93,17 @@ def _sync(path: Path) -> None:
 def is_path(text: object) -> bool:
     """Whether text names something that exists; False where it can name nothing, as it is long."""
     try:
-        return Path(str(text)).exists()
+        return bool(str(text)) and Path(str(text)).exists()
     except (OSError, ValueError):
         return False
+
+
+def list_neighbours(path: str) -> list[str]:
+    """Files in the folder that a path lies in, as the path would name them."""
+    folder = Path(path).parent
+    with suppress(OSError, ValueError):
+        return [str(file) for file in islice(folder.iterdir(), MAX_NEIGHBOURS) if file.is_file()]
+    return []
 
 
 def read_bytes(path: str | Path, limit: int) -> bytes:
@@ -112,7 +122,9 @@ def read_bytes(path: str | Path, limit: int) -> bytes:
         raise
     except (OSError, ValueError) as error:  # ValueError: a null character in the path
         reason = getattr(error, "strerror", None) or error
-        raise FileError(f"cannot read {str(path)!r}: {reason}") from error
+        absent = isinstance(error, FileNotFoundError)
+        near = suggest(path, list_neighbours(str(path))) if absent else ""
+        raise FileError(f"cannot read {str(path)!r}: {reason}{near}") from error
     if len(content) > limit:
         raise FileError(f"cannot read {str(path)!r}: it has more than {limit} bytes")
     return content

@@ -1,7 +1,8 @@
-"""Tables that fit a terminal: columns are left out where it is narrow, numbers are never cut."""
+"""Tables and text that fit a terminal: narrow ones get fewer columns, numbers are never cut."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from textwrap import fill
@@ -14,6 +15,11 @@ from rich.text import Text
 from placement_gym.texts import make_printable
 
 UNLIMITED = 10_000
+NO_BREAK = "\N{NO-BREAK SPACE}"
+BEFORE_SIGN = re.compile(r"(?<=\d) (?=(?:%|ms|MB|s|x)(?!\w))")
+"""The space between a number and its unit, where no line is broken."""
+NOTHING = ("", "-")
+"""Cells that say nothing."""
 HEADER_WIDTH = 12
 MAX_WORDS, MIN_WORDS = 24, 16
 """Characters that a column of words gets before another column is left out: always shown or not."""
@@ -28,12 +34,32 @@ class Column:
         spare: The column with the largest number is left out first; 0 is always shown.
         text: Whether it holds words, which may be wrapped, and not numbers.
         meaning: What it holds, for the legend below the table; may be empty.
+        whole: Whether words are names to be typed, which are never wrapped.
     """
 
     name: str
     spare: int = 0
     text: bool = False
     meaning: str = ""
+    whole: bool = False
+
+
+@dataclass(frozen=True)
+class FittedText:
+    """Text for ``rich``, shown as it is, in lines that keep numbers and their units together.
+
+    Attributes:
+        text: What is shown; brackets are no markup, escapes no commands.
+        style: Of ``rich``.
+    """
+
+    text: str
+    style: str = ""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        kept = BEFORE_SIGN.sub(NO_BREAK, make_printable(self.text))
+        lines = fill(kept, options.max_width, break_long_words=False, break_on_hyphens=False)
+        yield Text(lines.replace(NO_BREAK, " "), self.style, no_wrap=True, overflow="ignore")
 
 
 class FittedTable:
@@ -56,16 +82,16 @@ class FittedTable:
         filled = [one for one in self.columns if not self.is_empty(one)]
         shown = self.choose_columns(filled, console, options)
         if self.title:
-            yield Text(make_printable(self.title), style="italic")
+            yield FittedText(self.title, "italic")
         fits = self.least_width(shown, console, options) <= options.max_width
         yield self.build(shown, wide_words=fits)
         legend = "; ".join(f"{one.name}: {one.meaning}" for one in shown if one.meaning)
         if legend:
-            yield Text(legend, style="dim")
+            yield FittedText(legend, "dim")
         hidden = [one.name for one in filled if one not in shown]
         if hidden:
             names = ", ".join(hidden)
-            yield Text(f"No room for {names}: a wider terminal shows more.", style="dim")
+            yield FittedText(f"No room for {names}: a wider terminal shows more.", "dim")
 
     def choose_columns(
         self, columns: Sequence[Column], console: Console, options: ConsoleOptions
@@ -88,7 +114,7 @@ class FittedTable:
 
     def is_empty(self, column: Column) -> bool:
         """Whether there are rows, but nothing in this column of them."""
-        return bool(self.rows) and not any(self.cells(column))
+        return bool(self.rows) and all(cell in NOTHING for cell in self.cells(column))
 
     def cells(self, column: Column) -> list[str]:
         """What a column has in each row."""
@@ -102,16 +128,21 @@ class FittedTable:
             table.add_column(
                 Text(fill(one.name, HEADER_WIDTH, break_long_words=False)),
                 justify="left" if one.text else "right",
-                no_wrap=not one.text,
+                no_wrap=one.whole or not one.text,
                 overflow="fold",
-                min_width=self.word_width(one) if one.text and wide_words else None,
+                min_width=self.least_cell_width(one, wide_words),
             )
         lines = zip(*map(self.cells, columns), strict=True)
         for cells, (_, style) in zip(lines, self.rows, strict=True):
             table.add_row(*map(Text, cells), style=style)
         return table
 
-    def word_width(self, column: Column) -> int:
-        """Characters that words of a column get before another column is left out for them."""
+    def least_cell_width(self, column: Column, wide_words: bool) -> int | None:
+        """Characters of a column's widest number or name, as of "18.1 %", which is never wrapped.
+
+        Of a column of words those that it gets before another column is left out for it.
+        """
         longest = max(map(len, self.cells(column)), default=0)
-        return min(longest, MIN_WORDS if column.spare else MAX_WORDS)
+        if column.whole or not column.text:
+            return longest
+        return min(longest, MIN_WORDS if column.spare else MAX_WORDS) if wide_words else None

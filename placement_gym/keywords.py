@@ -62,10 +62,10 @@ def find_env_spec(env_id: str) -> EnvSpec:
         if module:
             import_module(module)
         return gym.spec(name)
-    except gym.error.UnregisteredEnv:
+    except gym.error.Error:
         ids = [known for known in gym.registry if known.startswith("DevicePlacement")]
         raise unknown_name("env", name, ids) from None
-    except (gym.error.Error, ModuleNotFoundError) as error:
+    except ModuleNotFoundError as error:
         raise UserError(str(error)) from error
 
 

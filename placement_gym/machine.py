@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 MEMORY_PROPERTIES = ("GPU_DEVICE_TOTAL_MEM_SIZE", "NPU_DEVICE_TOTAL_MEM_SIZE")
 TESTBED_WARNING = (
-    "this machine has one device, {}: measuring on 'cpu-testbed', two virtual devices of one CPU. "
+    "this machine has one device, {}: taking 'cpu-testbed', two virtual devices of one CPU. "
     "A test bed for methods, never a claim about a GPU."
 )
 

@@ -103,8 +103,9 @@ class Placement:
             raise PlacementMismatchError(
                 f"the placement was made for model {self.model!r} ({self.fingerprint}), not for "
                 f"{graph.model!r} ({graph.fingerprint()}): operators, names, shapes or weights' "
-                "sizes differ. Automatic names change from build to build: save the model as "
-                ".xml once and place that file."
+                "sizes differ. Shapes that were given as the placement was made have to be the "
+                "same, as by load_model(file, shapes={...}). Automatic names change from build to "
+                "build: save the model as .xml once and place that file."
             )
 
     def to_json(self) -> dict[str, Any]:

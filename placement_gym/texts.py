@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 MARKS = re.compile(r"[\\`*\[\]<>|&~$]|(?<![^\W_])_|_(?![^\W_])")
 """What begins a mark of Markdown, HTML or mathematics anywhere in a line."""
@@ -53,7 +54,18 @@ def escape_figure_text(text: object) -> str:
     return make_lines_printable(text).replace("$", r"\$")
 
 
+def join_words(words: Sequence[str]) -> str:
+    """``"a"``, ``"a and b"``, ``"a, b and c"``."""
+    *first, last = words
+    return f"{', '.join(first)} and {last}" if first else last
+
+
 def last_line(error: BaseException) -> str:
     """The last line of an error's message, or the name of its type."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[-1] if lines else type(error).__name__
+
+
+def format_ms(latency_ms: float) -> str:
+    """A latency with four significant digits; whole where it exceeds 1,000."""
+    return f"{latency_ms:.0f}" if latency_ms >= 999.95 else f"{latency_ms:#.4g}"

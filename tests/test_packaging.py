@@ -1,13 +1,22 @@
-"""What a wheel contains, and which versions it needs."""
+"""What a release contains, and which versions it needs."""
 
 from __future__ import annotations
 
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
 from configparser import ConfigParser
 from pathlib import Path
 
 import pytest
+import yaml
 from packaging.requirements import Requirement
 from packaging.version import Version
+
+import placement_gym
 
 ROOT = Path(__file__).parent.parent
 UNTESTED = {"torch", "ruff", "mypy", "types-pyyaml"}
@@ -55,3 +64,43 @@ def test_every_file_of_a_package_is_in_the_wheel(package: str) -> None:
     shipped = {path for pattern in patterns for path in folder.glob(pattern)}
     files = {path for path in folder.rglob("*") if path.is_file() and path.suffix != ".py"}
     assert {path for path in files if "__pycache__" not in path.parts} == shipped
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[str], list[str]]:
+    """Names of the files in the wheel and in the source distribution."""
+    pytest.importorskip("setuptools")
+    source = tmp_path_factory.mktemp("built") / "source"
+    ignored = shutil.ignore_patterns(".*", "build", "dist", "*.egg-info", "__pycache__", "data")
+    shutil.copytree(ROOT, source, ignore=ignored)
+    build = "from setuptools import build_meta as b; b.build_wheel('out'); b.build_sdist('out')"
+    subprocess.run([sys.executable, "-c", build], cwd=source, check=True, capture_output=True)
+    (wheel,) = (source / "out").glob("*.whl")
+    (archive,) = (source / "out").glob("*.tar.gz")
+    with tarfile.open(archive) as opened:
+        names = [name.partition("/")[2] for name in opened.getnames()]
+    return zipfile.ZipFile(wheel).namelist(), names
+
+
+@pytest.mark.slow
+def test_a_release_has_all_that_it_needs_and_nothing_else(
+    built: tuple[list[str], list[str]],
+) -> None:
+    wheel, source = built
+    for names in built:
+        assert {"placement_gym/py.typed", "agents/py.typed"} <= set(names)
+        assert "placement_gym/view/static/d3.LICENSE" in names
+        assert "placement_gym/bench/studies/paper.yaml" in names
+        assert sum(name.endswith(".safetensors") for name in names) == len(
+            [*(ROOT / "agents").glob("*/weights/*.safetensors")]
+        )
+        assert not [name for name in names if name.startswith(("tests", "docs", "benchmarks"))]
+    assert not [name for name in wheel if name.endswith((".nbi", ".nbc", ".pyc"))]
+    assert {"CHANGELOG.md", "CITATION.cff", "LICENSE", "README.md"} <= set(source)
+
+
+def test_the_version_is_the_same_everywhere() -> None:
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert cited["version"] == placement_gym.__version__
+    heading = rf"^## .*\b{re.escape(cited['version'])}\b"
+    assert re.search(heading, (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)

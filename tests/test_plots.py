@@ -196,9 +196,12 @@ def test_a_comparison_shows_the_fastest_first_and_leaves_failed_runs_out() -> No
             ("quick", 5.0, 2.0, "yes"),
         )
     ]
-    (axes,) = draw_comparison(rows, "title").axes
+    figure = draw_comparison(rows, "title")
+    (axes,) = figure.axes
     assert [label.get_text() for label in axes.get_yticklabels()] == ["quick", "slow"]
-    assert [text.get_text() for text in axes.texts] == ["2.000 x, 5 ms", "0.500 x, 20 ms"]
+    assert [text.get_text() for text in axes.texts] == ["2.000 x, 5.000 ms", "0.500 x, 20.00 ms"]
+    (key,) = figure.legends
+    assert [text.get_text() for text in key.get_texts()] == ["beats the best single device"]
     bars = [(bar.get_x(), bar.get_width()) for bar in axes.patches]  # type: ignore[attr-defined]
     assert bars == [(1.0, 1.0), (1.0, -0.5)]
 

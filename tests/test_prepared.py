@@ -8,6 +8,7 @@ import numpy as np
 import openvino as ov
 import pytest
 from foreign_models import save_residual_onnx
+from openvino import opset13 as ops
 
 from placement_gym.backends.simulated.build import build_simulated_problem
 from placement_gym.deploy import apply_placement, cut
@@ -45,4 +46,34 @@ def test_another_model_is_still_refused(placement: Placement) -> None:
     x = ov.opset13.parameter([1, 8], np.float32, name="x")
     other = ov.Model([ov.opset13.relu(x)], [x], "other")
     with pytest.raises(PlacementMismatchError, match="not for 'other'"):
+        apply_placement(other, placement)
+
+
+def save_flattened(path: Path) -> Path:
+    """Write an IR whose Reshape before a MatMul OpenVINO rewrites as the model is reshaped."""
+    x = ops.parameter([-1, 3, -1, -1], np.float32, name="x")
+    x.output(0).get_tensor().set_names({"x"})
+    pool = ops.reduce_mean(x, ops.constant([2, 3]), True, name="pool")
+    flat = ops.reshape(pool, ops.constant([0, -1]), True, name="flat")
+    last = ops.matmul(flat, np.ones((3, 2), np.float32), False, False, name="last")
+    ov.save_model(ov.Model([ops.result(last)], [x], "flattened"), path, compress_to_fp16=False)
+    return path
+
+
+def test_a_model_that_the_program_has_reshaped_fits_a_placement_with_these_shapes(
+    tmp_path: Path,
+) -> None:
+    file = save_flattened(tmp_path / "flattened.xml")
+    problem = build_simulated_problem(
+        str(file), "cpu-testbed", "op", shapes={"x": [1, 3, 4, 4]}
+    ).problem
+    placement = Placement.of(problem, np.arange(problem.n_units) % 2)
+    for _ in range(2):
+        model = ov.Core().read_model(file)
+        model.reshape([1, 3, 4, 4])
+        apply_placement(model, placement)
+        assert "ShapeOf_" not in "".join(names(model))
+    other = ov.Core().read_model(file)
+    other.reshape([2, 3, 4, 4])
+    with pytest.raises(PlacementMismatchError, match=r"shapes=\{\.\.\.\}"):
         apply_placement(other, placement)

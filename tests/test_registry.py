@@ -39,7 +39,7 @@ TWO_DIMENSIONAL = {
     for key in ("x", "edge_index")
 }
 ONE_DEVICE = {
-    "this machine has one device, CPU: measuring on 'cpu-testbed', two virtual devices of one "
+    "this machine has one device, CPU: taking 'cpu-testbed', two virtual devices of one "
     "CPU. A test bed for methods, never a claim about a GPU."
 }
 

@@ -137,4 +137,4 @@ def test_the_rows_of_a_study_are_reported(folder: Path, monkeypatch: pytest.Monk
     assert "4 of 4 runs" in text
     assert "annealing from the best" in text
     assert "# Failed" not in text
-    assert "A tiny study, run by version 0.1.0." in page.read_text()
+    assert "A tiny study, run by version 0.1.0" in page.read_text()

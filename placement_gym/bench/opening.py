@@ -57,6 +57,9 @@ def open_env_to_split(
             found = count_units(bench_env.base.problem.units)
             notes = [f"the default granularity leaves {found}: {granularity!r} is used"]
             bench_env, kwargs = fine_env, {**kwargs, "granularity": granularity}
+    names = bench_env.base.problem.device_names
+    if len(names) == 1:
+        notes.append(f"{names[0]} is the only device: name two or more to split, as in CPU,GPU")
     if bench_env.base.problem.n_units < FEW_UNITS:
         notes.append(f"there is little to place: {count_units(bench_env.base.problem.units)}")
     return bench_env, kwargs, notes

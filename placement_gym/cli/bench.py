@@ -178,12 +178,20 @@ def add_known(command: Command) -> None:
 def run_run(options: argparse.Namespace) -> int:
     from rich.console import Console
 
-    from placement_gym.bench.study.runner import describe_study, run_study
+    from placement_gym.bench.study.runner import (
+        check_names,
+        choose_executor,
+        describe_study,
+        run_study,
+    )
     from placement_gym.bench.study.spec import Study
     from placement_gym.errors import UserError
     from placement_gym.texts import make_lines_printable
 
     study = Study.load(options.study)
+    choose_executor(study, options.executor, options.workers, options.address, options.timeout)
+    if options.trust or not study.code:
+        check_names(study)
     about = make_lines_printable(describe_study(study, options.out, options.retry_failed))
     if options.dry_run or not options.quiet:
         Console(stderr=True).print(about, highlight=False, markup=False)

@@ -17,11 +17,12 @@ from placement_gym.cli.options import (
     add_scenario,
     add_settings,
     add_shapes,
+    env_settings,
     set_command,
     shape_arguments,
 )
 from placement_gym.cli.parser import Command, describe
-from placement_gym.cli.values import parse_seeds, positive_integer
+from placement_gym.cli.values import parse_names, parse_seeds, positive_integer
 
 SINGLE_DEVICE = "single-device"
 
@@ -53,6 +54,7 @@ def add_compare(command: Command) -> None:
     add_granularity(command, default="")
     command.add_argument(
         "--agents",
+        type=parse_names,
         help="names separated by commas, or module:attribute; `placement-gym agents` lists them "
         "(default: random, random-blocks, prefix, window and, where latencies are measured, "
         "OpenVINO's own choice)",
@@ -91,13 +93,13 @@ def run_compare(options: argparse.Namespace) -> int:
     granularity = {"granularity": options.granularity} if options.granularity else {}
     document = compare(
         model=options.model,
-        agents=[name.strip() for name in options.agents.split(",")] if options.agents else None,
+        agents=options.agents,
         env_id=options.env,
         devices=options.devices,
         budget=options.budget,
         seeds=options.seeds,
         out=options.out,
-        env_kwargs=granularity | dict(options.set) | shape_arguments(options),
+        env_kwargs=granularity | env_settings(options) | shape_arguments(options),
         quiet=options.quiet,
         pictures=options.pictures,
     )

@@ -5,7 +5,14 @@ from __future__ import annotations
 import argparse
 import json
 
-from placement_gym.cli.options import add_json, add_model, add_shapes, add_split, set_command
+from placement_gym.cli.options import (
+    add_json,
+    add_model,
+    add_out,
+    add_shapes,
+    add_split,
+    set_command,
+)
 from placement_gym.cli.parser import Command, describe
 from placement_gym.cli.values import positive_integer
 
@@ -30,12 +37,7 @@ def add_export(command: Command) -> None:
         help="requests in flight: run.py also makes a queue of as many, or of a model with state "
         "as many requests (default: none)",
     )
-    command.add_argument(
-        "--out",
-        default="deployed",
-        metavar="FOLDER",
-        help="where the files go (default: %(default)s)",
-    )
+    add_out(command, "deployed", folder="folder for the model and its script")
     add_json(command)
     set_command(command, run_export, "files that were written are complete")
 

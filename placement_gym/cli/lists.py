@@ -79,9 +79,9 @@ def run_devices(options: argparse.Namespace) -> int:
     import openvino as ov
     from rich.console import Group
 
-    from placement_gym.cli.tables import print_result, show
+    from placement_gym.cli.tables import print_result
     from placement_gym.devices import PRESETS, usable_cores
-    from placement_gym.fitted_table import Column, FittedTable
+    from placement_gym.fitted_table import Column, FittedTable, FittedText
 
     core = ov.Core()
     found = {name: core.get_property(name, "FULL_DEVICE_NAME") for name in core.available_devices}
@@ -103,7 +103,7 @@ def run_devices(options: argparse.Namespace) -> int:
             machine.add_row(name, full_name)
         table = FittedTable(
             [
-                Column("preset", text=True),
+                Column("preset", text=True, whole=True),
                 Column("devices", text=True),
                 Column("runs here", text=True),
             ],
@@ -113,7 +113,7 @@ def run_devices(options: argparse.Namespace) -> int:
             specs = PRESETS[row["name"]]
             table.add_row(row["name"], "; ".join(map(describe_spec, specs)), row["runs"])
         end = "Name devices as GPU,CPU or as a preset; a .json file states more (--devices)."
-        return Group(machine, show(""), table, show(end, "dim"))
+        return Group(machine, FittedText(""), table, FittedText(end, "dim"))
 
     document = {"devices": found, "cores": usable_cores(), "presets": presets}
     print_result(options, document, make)
@@ -146,8 +146,8 @@ def describe_spec(spec: DeviceSpec) -> str:
 def run_models(options: argparse.Namespace) -> int:
     from rich.console import Group
 
-    from placement_gym.cli.tables import print_result, show
-    from placement_gym.fitted_table import Column, FittedTable
+    from placement_gym.cli.tables import print_result
+    from placement_gym.fitted_table import Column, FittedTable, FittedText
     from placement_gym.graph.families.names import FAMILIES
 
     files = {"FILE": "what OpenVINO reads: .xml, .onnx, .tflite, .pb, .pdmodel"}
@@ -160,7 +160,7 @@ def run_models(options: argparse.Namespace) -> int:
     def make() -> Group:
         table = FittedTable(
             [
-                Column("model", text=True),
+                Column("model", text=True, whole=True),
                 Column("what it is", text=True),
                 Column("runs here", text=True),
             ]
@@ -168,7 +168,7 @@ def run_models(options: argparse.Namespace) -> int:
         for row in rows:
             table.add_row(row["name"], row["about"], row["runs"])
         end = "Built-in models have random weights: good for latencies, not for predictions."
-        return Group(table, show(end, "dim"))
+        return Group(table, FittedText(end, "dim"))
 
     print_result(options, {"models": rows}, make)
     return 0
@@ -178,8 +178,8 @@ def run_agents(options: argparse.Namespace) -> int:
     from rich.console import Group
 
     from placement_gym.bench.run.agents import load_agent, load_bundled
-    from placement_gym.cli.tables import print_result, show
-    from placement_gym.fitted_table import Column, FittedTable
+    from placement_gym.cli.tables import print_result
+    from placement_gym.fitted_table import Column, FittedTable, FittedText
 
     if options.name:
         found = describe_options(load_agent(options.name))
@@ -192,16 +192,20 @@ def run_agents(options: argparse.Namespace) -> int:
     def make() -> Group:
         table = FittedTable(
             [
-                Column("agent", text=True),
-                Column("kind", text=True),
+                Column("agent", text=True, whole=True),
+                Column("kind", spare=2, text=True),
                 Column("what it does", text=True),
-                Column("settings", text=True),
+                Column("settings", spare=1, text=True),
             ]
         )
         for row in rows:
             table.add_row(row["name"], row["kind"], row["line"], ", ".join(row["settings"]))
         end = "Your own is module:make_agent. A solver reads the environment's cost table."
-        return Group(table, show(end, "dim"), *(show(line, "dim") for line in name_policies(rows)))
+        return Group(
+            table,
+            FittedText(end, "dim"),
+            *(FittedText(line, "dim") for line in name_policies(rows)),
+        )
 
     print_result(options, {"agents": rows}, make)
     return 0
@@ -252,15 +256,18 @@ def options_table(document: dict[str, Any]) -> Any:
     """The options of one agent."""
     from rich.console import Group
 
-    from placement_gym.cli.tables import show
-    from placement_gym.fitted_table import Column, FittedTable
+    from placement_gym.fitted_table import Column, FittedTable, FittedText
 
     table = FittedTable(
-        [Column("option", text=True), Column("default", text=True), Column("meaning", text=True)],
+        [
+            Column("option", text=True, whole=True),
+            Column("default", text=True),
+            Column("meaning", text=True),
+        ],
         document["name"],
     )
     for name, one in document["options"].items():
         table.add_row(name, repr(one["default"]), one["meaning"])
     example = f"{{name: {document['name']}, kwargs: {{...}}}}"
     end = f"Options are given in a study or to placement_gym.compare, as in {example}."
-    return Group(table, show(end, "dim"))
+    return Group(table, FittedText(end, "dim"))

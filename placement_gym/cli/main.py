@@ -9,6 +9,7 @@ import traceback
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from io import TextIOWrapper
 
 from placement_gym.cli.bench import add_bench
 from placement_gym.cli.compare import add_compare
@@ -33,6 +34,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         Exit status: 0; 1 if runs failed or rows are not valid; 2 after a user's error; 130 after
         an interrupt.
     """
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a terminal may lack ≤ and ±
     options = make_parser().parse_args(arguments)
     try:
         with plain_warnings():

@@ -33,12 +33,19 @@ def add_evaluate(command: Command) -> None:
         command,
         "Compile and measure a saved placement beside the fastest single device. The devices and "
         "their settings are those of the file.",
-        "evaluate --placement results/plan-resnet.json",
-        "evaluate --placement plan-my_model.json --model my_model.xml",
+        "evaluate results/plan-resnet.json",
+        "evaluate plan-my_model.json --model my_model.xml",
     )
     add_model(command, required=False, default="the placement's own, if it is built in")
     add_shapes(command)
-    command.add_argument("--placement", required=True, metavar="FILE", help="a placement file")
+    command.add_argument(
+        "placement",
+        nargs="?",
+        default=argparse.SUPPRESS,
+        metavar="PLACEMENT",
+        help="a placement file",
+    )
+    command.add_argument("--placement", metavar="FILE", help="the same")
     add_split(command)
     add_objective(command)
     add_json(command)
@@ -142,8 +149,11 @@ def add_fidelity(command: Command) -> None:
 
 def run_evaluate(options: argparse.Namespace) -> int:
     from placement_gym.cli.tables import evaluation_table, print_result
+    from placement_gym.errors import UserError
     from placement_gym.tools.evaluate import evaluate_placement
 
+    if options.placement is None:
+        raise UserError("name a placement file, as in evaluate results/plan-resnet.json")
     values = evaluate_placement(
         options.model,
         options.placement,

@@ -9,6 +9,7 @@ from typing import Any
 from placement_gym.arguments import OBJECTIVES
 from placement_gym.cli.parser import Command
 from placement_gym.cli.values import one_of, output_folder, parse_setting, parse_shapes
+from placement_gym.errors import UserError
 
 SPLITS = ("auto", "alias", "hetero")
 PICTURES = ("png", "svg", "pdf")
@@ -40,8 +41,8 @@ def add_shapes(command: Command) -> None:
 def add_scenario(command: Command) -> None:
     command.add_argument(
         "--scenario",
-        help="what a run of a model with state is: chat-128-32 for a prompt of 128 tokens and 32 "
-        "decoded ones (default: chat, 64 and 16)",
+        help="what one run of a model with state consists of: chat-128-32 is a prompt of 128 "
+        "tokens and 32 decoded ones (default: chat, 64 and 16)",
     )
 
 
@@ -52,8 +53,8 @@ def add_data_shapes(command: Command) -> None:
         default={},
         type=parse_shapes,
         metavar="NAME[SIZES]",
-        help="what is measured of inputs whose dimensions stay dynamic, without state, as in "
-        '"input_ids[1,64]" (default: the upper bounds of dimensions that have them)',
+        help='sizes to measure with where inputs stay dynamic, as in "input_ids[1,64]", of a model '
+        "without state (default: the upper bounds of dimensions that have them)",
     )
 
 
@@ -86,8 +87,9 @@ def add_granularity(command: Command, default: str = "fused") -> None:
         type=one_of(GRANULARITIES),
         default=default or None,
         metavar="|".join(GRANULARITIES),
-        help="what is placed as a whole: op, each operator; colocated, chains of only children; "
-        f"fused, what the CPU executes as one primitive (default: {default or 'colocated'})",
+        help="what is placed as a whole: op, each operator; colocated, each chain without "
+        "branches; fused, what the CPU executes as one primitive (default: "
+        f"{default or 'colocated'})",
     )
 
 
@@ -171,9 +173,22 @@ def set_command(command: Command, run: Callable[[argparse.Namespace], int], kept
         "-v",
         "--verbose",
         action="store_true",
-        help="show all columns of tables, and where an error comes from",
+        help="show all columns of tables, and the traceback of an error",
     )
     command.set_defaults(run=run, kept=kept)
+
+
+def env_settings(options: argparse.Namespace) -> dict[str, Any]:
+    """What ``--set`` gives to ``gym.make``.
+
+    Raises:
+        UserError: It is what an option of its own says.
+    """
+    settings = dict(options.set)
+    for key in ("model", "devices"):
+        if key in settings:
+            raise UserError(f"--set {key}=... would contradict --{key}: give that alone")
+    return settings
 
 
 def shape_arguments(options: argparse.Namespace) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from placement_gym.cli.options import (
     add_scenario,
     add_settings,
     add_shapes,
+    env_settings,
     set_command,
     shape_arguments,
 )
@@ -61,9 +62,10 @@ def add_place(command: Command) -> None:
     """Add the arguments of ``placement-gym place``."""
     describe(
         command,
-        "Place a model with the sequential placer, in seconds, also of 80,000 operators. Nothing "
-        "is measured: latencies are simulated, with the profile that `profile` has kept, or else "
-        "with analytic costs. `evaluate` measures the file.",
+        "Place a model with the sequential placer, in seconds, also of 80,000 operators; the first "
+        "run takes a minute to compile its loops. Nothing is measured: latencies are simulated, "
+        "with the profile that `profile` has kept, or else with analytic costs. `evaluate` "
+        "measures the file.",
         "place --model resnet",
         "place -m synthetic-layered-80000 -d cpu+2dgpu --samples 0",
     )
@@ -137,7 +139,7 @@ def run_place(options: argparse.Namespace) -> int:
         fine_tune=options.fine_tune,
         seed=options.seed,
         out=name_output_file(options.out, "placement.json"),
-        env_kwargs=dict(options.set) | shape_arguments(options),
+        env_kwargs=env_settings(options) | shape_arguments(options),
         quiet=options.quiet,
     )
     print_result(options, document, lambda: place_table(document))

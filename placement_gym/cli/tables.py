@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console, Group, RenderableType
-from rich.text import Text
 
 from placement_gym.bench.report.formats import format_ratio
 from placement_gym.bench.run.verdict import NO, UNDECIDED, WITHIN_NOISE, YES
 from placement_gym.costs.table import CostTable
-from placement_gym.fitted_table import Column, FittedTable
+from placement_gym.fitted_table import Column, FittedTable, FittedText
 from placement_gym.problem import Problem
-from placement_gym.texts import make_printable
+from placement_gym.texts import join_words
 
 Document = Mapping[str, Any]
 WIDE = 240
@@ -38,11 +37,6 @@ def print_result(
         print(json.dumps(document))
     else:
         Console(width=WIDE if options.verbose else None).print(make())
-
-
-def show(text: str, style: str = "") -> Text:
-    """Text that the terminal shows as it is: brackets are no markup, escapes no commands."""
-    return Text(make_printable(text), style=style)
 
 
 def describe_profile(problem: Problem, costs: CostTable, file: str | Path | None) -> dict[str, Any]:
@@ -87,14 +81,16 @@ def profile_table(document: Document) -> Group:
         slowest = (f"{unit} {ms:.2f}" for unit, ms in device["slowest"].items())
         table.add_row(device["name"], f"{device['ms']:.2f}", ", ".join(slowest))
     lines = [
-        show(
+        FittedText(
             f"{' and '.join(link['devices'])}: {link['transfer_ms']:.3f} ms a transfer, "
             f"{link['ms_per_megabyte']:.3f} ms a megabyte"
         )
         for link in document["links"]
     ]
     end = f"{document['submodel_ms']:.3f} ms a submodel"
-    return Group(table, *lines, show(end), show(f"The cost table is {document['file']}", "dim"))
+    return Group(
+        table, *lines, FittedText(end), FittedText(f"The cost table is {document['file']}", "dim")
+    )
 
 
 def evaluation_table(values: Document) -> Group:
@@ -133,8 +129,8 @@ def evaluation_table(values: Document) -> Group:
         lines.append(f"The measurement is doubtful: {values['doubt']}.")
     elif values["doubt"]:
         verdict = UNDECIDED.format("it beats the best single device", values["doubt"])
-    notes = (show(note, "yellow") for note in values["notes"])
-    return Group(*notes, table, *map(show, [*lines, verdict]))
+    notes = (FittedText(note, "yellow") for note in values["notes"])
+    return Group(*notes, table, *map(FittedText, [*lines, verdict]))
 
 
 def plan_table(document: Document) -> Group:
@@ -159,23 +155,25 @@ def plan_table(document: Document) -> Group:
             "-" if measured is None else str(row["n_submodels"]),
             style="bold" if row["label"] == document["plan"] else "",
         )
-    lines = [show(note, "yellow") for note in document["notes"]]
+    lines = [FittedText(note, "yellow") for note in document["notes"]]
     failed = [row for row in document["rows"] if row["error"]]
-    lines += [show(f"{row['label']}: {row['error']}", "red") for row in failed]
+    lines += [FittedText(f"{row['label']}: {row['error']}", "red") for row in failed]
     doubtful = [row for row in document["rows"] if row["doubt"]]
-    lines += [show(f"{row['label']} is doubtful: {row['doubt']}", "yellow") for row in doubtful]
     lines += [
-        show(f"{row['label']}: {describe_scenario(row)}")
+        FittedText(f"{row['label']} is doubtful: {row['doubt']}", "yellow") for row in doubtful
+    ]
+    lines += [
+        FittedText(f"{row['label']}: {describe_scenario(row)}")
         for row in document["rows"]
         if row.get("prefill_ms") is not None
     ]
     lines += [
-        show(f"{row['label']} is also what {' and '.join(row['also'])} would do")
+        FittedText(f"{row['label']} is also what {join_words(row['also'])} would do")
         for row in document["rows"]
         if row.get("also")
     ]
     lines += [
-        show(f"{row['label']}: {describe_requests(row)}")
+        FittedText(f"{row['label']}: {describe_requests(row)}")
         for row in document["rows"]
         if row.get("requests_per_s") is not None
     ]
@@ -188,9 +186,9 @@ def plan_table(document: Document) -> Group:
         *lines,
         table,
         *memory_tables(document),
-        show(document["verdict"]),
-        *([show(phases["verdict"])] if phases else []),
-        show(describe_bound(document) + end, "dim"),
+        FittedText(document["verdict"]),
+        *([FittedText(phases["verdict"])] if phases else []),
+        FittedText(describe_bound(document) + end, "dim"),
     )
 
 
@@ -265,13 +263,15 @@ def place_table(document: Document) -> Group:
     costs = COSTS.get(document["costs"], f"costs {document['costs']!r}")
     source = f"Simulated with {costs}, schedule {document['schedule']}; nothing was measured. "
     end = f"Done in {document['wall_s']:.0f} s. The placement is {document['file']}"
-    return Group(table, show(document["verdict"]), show(source + end, "dim"))
+    return Group(table, FittedText(document["verdict"]), FittedText(source + end, "dim"))
 
 
 def describe_bound(document: Document) -> str:
     """State the bound of the profile's model as an estimate: measurements may lie below it."""
     if document["bound_ms"] is None:
         return ""
+    if document["bound_ms"] <= 0.0:
+        return "The solver found no bound in its time; --time-limit gives it more. "
     bound_ms = f"{document['bound_ms']:.2f} ms"
     return f"The profile's model estimates that no placement takes less than {bound_ms}. "
 
@@ -302,8 +302,8 @@ def fidelity_table(document: Document) -> Group:
     drift = document["reference_ms"] / document["profiled_reference_ms"]
     noise = f"{failed}noise of a measurement ±{100 * document['noise']:.1f} %"
     return Group(
-        *(show(note, "yellow") for note in document["notes"]),
+        *(FittedText(note, "yellow") for note in document["notes"]),
         table,
-        show(f"{noise}; the reference device took {drift:.2f} x its profiled time meanwhile"),
-        show(f"Every placement and the scatter plot are in {document['out']}/", "dim"),
+        FittedText(f"{noise}; the reference device took {drift:.2f} x its profiled time meanwhile"),
+        FittedText(f"Every placement and the scatter plot are in {document['out']}/", "dim"),
     )

@@ -69,8 +69,20 @@ def parse_seeds(text: str) -> list[int]:
     return list(dict.fromkeys(found))
 
 
+def parse_names(text: str) -> list[str]:
+    """Read names separated by commas."""
+    names = [name.strip() for name in text.split(",")]
+    if not all(names):
+        raise argparse.ArgumentTypeError(
+            f"must be names separated by commas, as in random,annealing, not {text!r:.80}"
+        )
+    return names
+
+
 def output_folder(text: str) -> str:
     """Read a folder for results, which a name like that of a file is not."""
+    if not text.strip():
+        raise argparse.ArgumentTypeError("must name a folder, as in results")
     if Path(text).suffix in FILES and not Path(text).is_dir():
         raise argparse.ArgumentTypeError(f"is a folder here, and {text!r:.80} looks like a file")
     return text

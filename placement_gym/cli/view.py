@@ -55,6 +55,11 @@ def add_view(command: Command) -> None:
         metavar="FILE",
         help="also write each node's time and device as node data for Model Explorer",
     )
+    command.add_argument(
+        "--graph",
+        metavar="FILE",
+        help="also write the graph for Model Explorer, which opens no file of OpenVINO",
+    )
     add_json(command)
     set_command(command, run_view, "nothing is kept; the same command writes the page")
 
@@ -64,15 +69,17 @@ def run_view(options: argparse.Namespace) -> int:
     from placement_gym.files import check_output_file, name_output_file, write_text
     from placement_gym.progress import progress_bar
     from placement_gym.view.data import make_view_data
-    from placement_gym.view.exports import make_node_data, make_trace
+    from placement_gym.view.explorer import make_graph, make_node_data
     from placement_gym.view.page import render_page
     from placement_gym.view.picture import check_picture_file, draw_shown
+    from placement_gym.view.trace import make_trace
 
     out = check_output_file(name_output_file(options.out, "view.html"))
     further = {
         options.picture: "the placement as a picture",
         options.trace: "open it at https://ui.perfetto.dev or chrome://tracing",
         options.node_data: "add it to the model in Model Explorer as per-node data",
+        options.graph: "open it in Model Explorer",
     }
     further.pop(None, None)
     for file in further:
@@ -95,6 +102,8 @@ def run_view(options: argparse.Namespace) -> int:
             write_text(options.trace, json.dumps(make_trace(data)), follow=True)
         if options.node_data:
             write_text(options.node_data, json.dumps(make_node_data(scene, data)), follow=True)
+        if options.graph:
+            write_text(options.graph, json.dumps(make_graph(scene, data)), follow=True)
         if options.picture:
             draw_shown(scene, options.picture)
     if options.json:

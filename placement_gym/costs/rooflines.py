@@ -136,9 +136,10 @@ def check_kind(device: DeviceSpec, others: Sequence[str] = ()) -> None:
     if device.roofline or device.kind in kinds:
         return
     raise UserError(
-        f"device {device.name!r} cannot be simulated: its kind must be one of {sorted(kinds)}, or "
-        f"state a roofline, as in {{'name': {device.name!r}, 'roofline': 'GPU'}}, or the file of "
-        f"a cost table as costs={suggest(device.kind, (*kinds, *PRESETS))}"
+        f"device {device.name!r} cannot be simulated: its kind must be one of "
+        f"{', '.join(sorted(kinds))}, or state a roofline, as in {{'name': {device.name!r}, "
+        "'roofline': 'GPU'}, or the file of a cost table as "
+        f"costs={suggest(device.kind, (*kinds, *PRESETS))}"
     )
 
 

@@ -72,7 +72,7 @@ def dynamic_graph(model: ov.Model, view: str, sizes: DataShapes) -> OpGraph:
     raw = [
         raw_graph(model, shape_nodes(model, one)) for one in (sizes, raise_to_bounds(model, sizes))
     ]
-    graph, largest = raw if view == "raw" else [fold(one) for one in raw]
+    graph, largest = raw if view == "raw" else [fold(one, dynamic=True) for one in raw]
     tensors = replace(graph.tensors, held_bytes=largest.tensors.size_bytes)
     return replace(graph, tensors=tensors, data_shapes=sizes)
 
@@ -86,7 +86,7 @@ def scenario_graph(model: ov.Model, view: str, scenario: Scenario) -> OpGraph:
     steps, half = scenario.steps(), scenario.decoded / 2
     shares = ((1.0, steps[0]), (half, steps[1]), (half, steps[-1]))
     raw = [raw_graph(model, static_twin(model, step)) for _, step in shares]
-    graphs = raw if view == "raw" else [fold(graph) for graph in raw]
+    graphs = raw if view == "raw" else [fold(graph, dynamic=True) for graph in raw]
     phases = tuple((count, graph) for (count, _), graph in zip(shares, graphs, strict=True))
     sizes = sum(count * graph.tensors.size_bytes for count, graph in phases)
     start = graphs[0]
@@ -169,16 +169,21 @@ def weight_bytes(node: ov.Node) -> int:
     return int(node.get_byte_size())
 
 
-def fold(raw: OpGraph) -> OpGraph:
+def fold(raw: OpGraph, dynamic: bool = False) -> OpGraph:
     """Fold static values, Parameters and Results into the operators that compute on data.
 
     A static value with several readers counts as a member of the first one. It makes no edge, as
     each reader gets its own copy when a placement is applied.
+
+    Args:
+        raw: Every IR node.
+        dynamic: Whether dimensions are dynamic, so that each copy of a Parameter's shape reads it.
     """
     owners = operator_owners(raw)
     kept = np.array([owner == (node,) for node, owner in enumerate(owners)])
     number = np.cumsum(kept) - 1
     label = np.array([number[owner[0]] for owner in owners], dtype=np.int64)
+    reading = [number[list(owner if dynamic else owner[:1])].tolist() for owner in owners]
     kept_nodes = np.flatnonzero(kept).tolist()
     members: list[list[str]] = [[] for _ in kept_nodes]
     for node, name in enumerate(raw.names):
@@ -199,7 +204,8 @@ def fold(raw: OpGraph) -> OpGraph:
         edge_index=distinct_edges(np.stack([label[raw.tensors.source[tensor]], reader])),
         tensors=tensors,
         inputs=tuple(
-            tuple(sorted({int(label[node]) for node in readers})) for readers in raw.inputs
+            tuple(sorted({owner for node in readers for owner in reading[node]}))
+            for readers in raw.inputs
         ),
         states=tuple(tuple(sorted({int(label[node]) for node in one})) for one in raw.states),
         state_bytes=None

@@ -133,7 +133,10 @@ def shape_nodes(model: ov.Model, sizes: DataShapes) -> dict[str, ov.Node]:
         clone.validate_nodes_and_infer_types()
     except RuntimeError as error:
         reason = str(error).strip().splitlines()[-1]
-        raise UserError(f"the model does not take inputs of {dict(sizes)}: {reason}") from error
+        raise UserError(
+            f"the model does not take inputs of {dict(sizes)}: {reason} State the sizes of all its "
+            "inputs, and bound dimensions alike that are equal"
+        ) from error
     nodes = {node.get_friendly_name(): node for node in clone.get_ordered_ops()}
     for name, node in nodes.items():
         if any(output.get_partial_shape().is_dynamic for output in node.outputs()):

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from contextlib import suppress
 from importlib import import_module
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from placement_gym.errors import UserError, suggest
-from placement_gym.files import is_path
+from placement_gym.files import is_path, list_neighbours
 from placement_gym.models.data_shapes import drop_lower_bounds, find_data_shapes, shape_nodes
 from placement_gym.models.scenario import is_stateful
 from placement_gym.models.shapes import (
@@ -21,6 +19,7 @@ from placement_gym.models.shapes import (
     bind_batch,
     bind_shapes,
 )
+from placement_gym.texts import join_words
 
 if TYPE_CHECKING:
     import openvino as ov
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 ORIGIN = re.compile(r"Exception from \S+:\d+:\s*")
 """Where in its sources an error of OpenVINO was raised."""
 GENERATED = re.compile(
-    "synthetic-(layered|series-parallel)-|unrolled-lstm-|stacked-bert-|family-|planted-"
+    r"(synthetic-(layered|series-parallel)|unrolled-lstm|stacked-bert)-\d|family-|planted-"
 )
 EXAMPLES = (
     "bert-8",
@@ -41,7 +40,7 @@ EXAMPLES = (
     "stacked-bert-1000",
 )
 """Names of other models, to suggest."""
-MAX_NEIGHBOURS = 1000
+MODEL_FILES = (".xml", ".onnx", ".tflite", ".pb", ".pdmodel")
 NUMBERS = {
     "bert": "sequence_length",
     "gpt": "layers",
@@ -102,6 +101,7 @@ def load(
         return prepare(model.clone(), shapes, data_shapes)
     if not is_path(model):
         raise ModelNotFoundError(explain_missing(str(model)))
+    check_content(Path(model))
     try:
         read = ov.Core().read_model(model)
     except RuntimeError as error:
@@ -122,19 +122,26 @@ def explain_missing(model: str) -> str:
             "as in DevicePlacementSim-v0"
         )
     near = suggest(model, (*BUILT_IN, *EXAMPLES, *list_neighbours(model)))
+    remedy = f"{near} Give" if near else ": give"
     return (
-        f"no model {model!r:.200}{near or ':'} Give a file that OpenVINO reads, or one of "
+        f"no model {model!r:.200}{remedy} a file that OpenVINO reads, or one of "
         f"{', '.join(BUILT_IN)} ('bert-8' for 8 tokens, 'gpt-12' for 12 layers, '-fp16' for "
         "compressed weights)"
     )
 
 
-def list_neighbours(path: str) -> list[str]:
-    """Files in the folder that a path lies in, as the path would name them."""
-    folder = Path(path).parent
-    with suppress(OSError, ValueError):
-        return [str(file) for file in islice(folder.iterdir(), MAX_NEIGHBOURS) if file.is_file()]
-    return []
+def check_content(path: Path) -> None:
+    """Raise if a path cannot be a model, where OpenVINO would not say why.
+
+    Raises:
+        UnsupportedModelError: It is an empty file, or a folder that is no model of TensorFlow.
+    """
+    if path.is_dir() and not (path / "saved_model.pb").exists():
+        files = sorted(file for file in path.iterdir() if file.suffix in MODEL_FILES)
+        near = f"; did you mean {str(files[0])!r}?" if files else ""
+        raise UnsupportedModelError(f"{str(path)!r:.200} is a folder: name a file in it{near}")
+    if path.is_file() and not path.stat().st_size:
+        raise UnsupportedModelError(f"{str(path)!r:.200} is empty: write or export it again")
 
 
 def match_built_in(model: str | Path) -> re.Match[str] | None:
@@ -158,7 +165,8 @@ def build(name: re.Match[str], sequence_length: int | None) -> ov.Model:
         raise UserError(f"{base} has no sequence length; only bert takes one, as in 'bert-8'")
     if number and base not in NUMBERS:
         raise UserError(
-            f"{base} takes no number, as bert does in 'bert-8': only {sorted(NUMBERS)} do"
+            f"{base} takes no number, as bert does in 'bert-8': only "
+            f"{join_words(sorted(NUMBERS))} do"
         )
     if number or sequence_length is not None:
         options[NUMBERS[base]] = int(number or sequence_length or 0)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from threading import Lock, Semaphore
-from time import perf_counter
+from time import perf_counter, thread_time
 from typing import TYPE_CHECKING, Any
 
 from placement_gym.arrays import IntArray
@@ -51,6 +51,7 @@ class Stage:
         turn: Held during an inference where the device has several stages.
         runs: Inferences so far.
         busy_s: Seconds that they took, with handing over what earlier stages computed.
+        processor_s: Seconds of processor time of the threads that asked for them.
     """
 
     name: str
@@ -63,6 +64,7 @@ class Stage:
     turn: AbstractContextManager[Any] = field(default_factory=nullcontext)
     runs: int = 0
     busy_s: float = 0.0
+    processor_s: float = 0.0
     lock: Lock = field(default_factory=Lock)
 
     def run(self, slot: int, inputs: Sequence[ov.Tensor], stages: Sequence[Stage]) -> None:
@@ -73,7 +75,7 @@ class Stage:
             inputs: Tensors of the whole model.
             stages: All stages.
         """
-        request, started = self.requests[slot], perf_counter()
+        request, started, processor_s = self.requests[slot], perf_counter(), -thread_time()
         for index, (giver, port) in enumerate(self.sources):
             given = stages[giver].requests[slot].get_output_tensor(port) if giver != MODEL else None
             request.set_input_tensor(index, inputs[port] if given is None else given)
@@ -82,9 +84,11 @@ class Stage:
             started = perf_counter()
             request.infer()
             seconds += perf_counter() - started
+        processor_s += thread_time()
         with self.lock:
             self.runs += 1
             self.busy_s += seconds
+            self.processor_s += processor_s
 
 
 def compile_stages(

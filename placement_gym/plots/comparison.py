@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patches import Patch
 from matplotlib.ticker import LogLocator
 
 from placement_gym.plots.lines import REST, choose_looks
 from placement_gym.plots.style import COLOURS
-from placement_gym.texts import escape_figure_text
+from placement_gym.texts import escape_figure_text, format_ms
 
 LOSS_PER_GAIN, SMALLEST_LOSS = 2.0, 0.25
 """How far losses are shown: relative to the largest gain, and at least."""
@@ -45,7 +46,7 @@ def draw_comparison(
     base = "the reference device, its limit ignored" if over_reference else "the best single device"
     measured = [row for row in rows if row["latency_ms"] is not None]
     measured.sort(key=lambda row: -row[key])
-    figure = Figure(figsize=(9, 1.6 + 0.36 * len(measured)), layout="constrained")
+    figure = Figure(figsize=(9, 1.7 + 0.36 * len(measured)), layout="constrained")
     axes = figure.add_subplot()
     position = np.arange(len(measured))
     speedup = np.array([row[key] for row in measured])
@@ -66,7 +67,7 @@ def draw_comparison(
     draw_limits(axes, limits or {})
     beside = axes.get_yaxis_transform()
     for row, place in zip(measured, position.tolist(), strict=True):
-        text = f"{row[key]:.3f} x, {row['latency_ms']:.4g} ms"
+        text = f"{row[key]:.3f} x, {format_ms(row['latency_ms'])} ms"
         axes.text(1.01, place, text, transform=beside, va="center", size=8)
     axes.set(yticks=position, yticklabels=[escape_figure_text(row["label"]) for row in measured])
     axes.set(
@@ -76,7 +77,23 @@ def draw_comparison(
     )
     axes.set_title(escape_figure_text(title), fontsize=10, loc="left", pad=16 if limits else None)
     axes.spines[["top", "right"]].set_visible(False)
+    if any(won):
+        gained = [row[key] > 1.0 for row in measured]
+        add_key(figure, sum(gained) > sum(won))
     return figure
+
+
+def add_key(figure: Figure, undecided: bool) -> None:
+    """What the colours of bars mean, where some agent has won."""
+    kinds = {"beats the best single device": COLOURS[2], "could not be decided": COLOURS[0]}
+    patches = [Patch(color=colour, label=kind) for kind, colour in kinds.items()]
+    figure.legend(
+        handles=patches if undecided else patches[:1],
+        loc="outside lower right",
+        ncols=2,
+        frameon=False,
+        fontsize=8,
+    )
 
 
 def draw_limits(axes: Axes, limits: Mapping[str, float]) -> None:

@@ -13,7 +13,7 @@ from placement_gym.texts import escape_figure_text, make_printable
 FONT_SIZE = 6.0
 LETTER_IN, LINE_IN = 0.056, 0.1
 """Size of a letter, including a little room."""
-SHORTEST, LONGEST = 6, 18
+SHORTEST, LONGEST = 8, 24
 """Letters of a name."""
 WIDE_IN, FEW = 0.33, 40
 """Where layers are closer than this, only so many units with most work are named."""
@@ -37,20 +37,41 @@ def add_names(
     """
     letters = int(np.clip(column_in / LETTER_IN, SHORTEST, LONGEST))
     radius = np.sqrt(area) / 2 / INCH
-    boxes = np.concatenate([points - radius[:, None], points + radius[:, None]], axis=1)
-    taken = np.zeros((0, 4))
-    most = len(graph) if column_in >= WIDE_IN else FEW
-    for unit in np.argsort(-graph.flops, kind="stable")[:most].tolist():
-        name = make_printable(graph.names[unit])
-        text = name if len(name) <= letters else f"…{name[1 - letters :]}"  # its end is its own
-        x, y = points[unit] - (0.0, radius[unit])
-        half = len(text) * LETTER_IN / 2
-        box = np.array([x - half, y - LINE_IN - 0.02, x + half, y - 0.01])
-        if overlaps(box, taken) or overlaps(box, boxes):
-            continue
-        taken = np.vstack([taken, box])
-        shown = escape_figure_text(text)
-        axes.text(x, y - 0.02, shown, size=FONT_SIZE, ha="center", va="top", bbox=BEHIND)
+    circles = np.concatenate([points - radius[:, None], points + radius[:, None]], axis=1)
+    below = points - np.stack([np.zeros_like(radius), radius], axis=1)
+    order = np.argsort(-graph.flops, kind="stable").tolist()
+    named: dict[int, FloatArray] = {}
+
+    def try_length(unit: int, length: int) -> None:
+        box = find_box(below[unit], len(shorten(graph.names[unit], length)))
+        others = [other for one, other in named.items() if one != unit]
+        if not overlaps(box, np.array([*others, *circles])):
+            named[unit] = box
+            lengths[unit] = length
+
+    lengths: dict[int, int] = {}
+    for unit in order[: len(graph) if column_in >= WIDE_IN else FEW]:
+        try_length(unit, letters)
+    for unit in [*named]:
+        for length in range(letters + 4, LONGEST + 1, 4):
+            try_length(unit, length)
+    for unit, length in lengths.items():
+        text = escape_figure_text(shorten(graph.names[unit], length))
+        x, y = below[unit] - (0.0, 0.02)
+        axes.text(x, y, text, size=FONT_SIZE, ha="center", va="top", bbox=BEHIND)
+
+
+def shorten(name: str, letters: int) -> str:
+    """The end of a name, which tells it from others."""
+    shown = make_printable(name)
+    return shown if len(shown) <= letters else f"…{shown[1 - letters :]}"
+
+
+def find_box(point: FloatArray, letters: int) -> FloatArray:
+    """Left, bottom, right and top of a text below a point."""
+    x, y = point
+    half = letters * LETTER_IN / 2
+    return np.array([x - half, y - LINE_IN - 0.02, x + half, y - 0.01])
 
 
 def overlaps(box: FloatArray, others: FloatArray) -> bool:

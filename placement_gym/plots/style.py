@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -37,7 +38,8 @@ def save(figure: Figure, path: Path, follow: bool = False) -> None:
         FileError: It cannot be written; the file that was there is unchanged.
     """
     stamp = {"Date": None} if path.suffix == ".svg" else None
-    with replace_file(path, follow) as new, rc_context(TEXT_AS_TEXT):
+    with replace_file(path, follow) as new, rc_context(TEXT_AS_TEXT), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from font")  # names in other scripts
         figure.savefig(new, dpi=150, metadata=stamp)
 
 

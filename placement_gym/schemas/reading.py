@@ -119,7 +119,7 @@ def name_field(path: tuple[int | str, ...]) -> str:
 
 def shorten(value: Any) -> str:
     """The beginning of a value, without writing all of it."""
-    if isinstance(value, (Mapping, list, tuple)):
+    if isinstance(value, (Mapping, list, tuple)) and value:
         return f"{type(value).__name__} of {len(value)}"
     text = repr(value[: SHOWN_LENGTH + 1] if isinstance(value, str) else value)
     return text if len(text) <= SHOWN_LENGTH else f"{text[:SHOWN_LENGTH]}..."

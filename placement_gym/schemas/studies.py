@@ -31,7 +31,10 @@ def check_list(value: Any) -> Any:
         ValueError: It is none; for schemas.
     """
     if isinstance(value, str) or not isinstance(value, Sequence) or not value:
-        raise ValueError(f"it must be a list with at least one entry, not {shorten(value)}")
+        example = f", as in [{value}]" if isinstance(value, str) and len(value) < 40 else ""
+        raise ValueError(
+            f"it must be a list with at least one entry{example}, not {shorten(value)}"
+        )
     return list(value)
 
 
@@ -44,11 +47,20 @@ def check_seeds(value: Any) -> Any:
     seeds = [value] if is_whole(value) else value
     least = 1 if is_whole(value) else 0
     listed = isinstance(seeds, Sequence) and not isinstance(seeds, str) and seeds
-    if not listed or not all(is_whole(seed) and least <= seed <= MAX_SEED for seed in seeds):
+    if not listed or not all(is_seed(seed, least) for seed in seeds):
+        wrong = (
+            next((seed for seed in seeds if not is_seed(seed, least)), value) if listed else value
+        )
         raise ValueError(
-            f"they must be a number of seeds or a list of whole numbers, not {shorten(value)}"
+            "they must be a number of seeds, as in 5 for 0 to 4, or a list of whole numbers, not "
+            f"{shorten(wrong)}"
         )
     return value
+
+
+def is_seed(value: Any, least: int) -> bool:
+    """Whether a value is a whole number from ``least`` on that a generator takes."""
+    return is_whole(value) and least <= value <= MAX_SEED
 
 
 def is_whole(value: Any) -> bool:

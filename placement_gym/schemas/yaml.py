@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import yaml
@@ -9,6 +10,8 @@ import yaml
 from placement_gym.errors import UserError
 from placement_gym.schemas.reading import MAX_DEPTH, MAX_NODES, MAX_TEXT
 
+PLACE = re.compile('in "<[^>"]*>", ')
+"""What the YAML library calls a text that was in memory."""
 LOADER: type[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -29,13 +32,14 @@ def parse_yaml(content: bytes) -> Any:
         try:
             node = loader.get_single_node()
             count_values(node)
+            check_keys(node)
             return None if node is None else loader.construct_document(node)
         finally:
             loader.dispose()
     except UserError:
         raise
     except (yaml.YAMLError, ValueError, OverflowError) as error:  # 2001-99-99 is a ValueError
-        raise UserError(f"not valid YAML: {error}") from error
+        raise UserError(f"not valid YAML: {PLACE.sub('in ', str(error))}") from error
 
 
 def check_events(text: str) -> None:
@@ -52,6 +56,28 @@ def check_events(text: str) -> None:
         tag = getattr(event, "tag", None)
         if tag is not None:
             raise UserError(f"not valid here: the tag {tag!r:.60} in line {line}")
+
+
+def check_keys(root: yaml.Node | None) -> None:
+    """Raise if a mapping has a key twice, of which YAML would silently take the last."""
+    waiting, seen = [root], set[int]()
+    while waiting:
+        node = waiting.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        if isinstance(node, yaml.SequenceNode):
+            waiting += node.value
+        elif isinstance(node, yaml.MappingNode):
+            keys = set[tuple[str, str]]()
+            for key, value in node.value:
+                waiting.append(value)
+                if not isinstance(key, yaml.ScalarNode):
+                    continue
+                if (key.tag, key.value) in keys:
+                    line = key.start_mark.line + 1
+                    raise UserError(f"{key.value!r:.60} is there twice, again in line {line}")
+                keys.add((key.tag, key.value))
 
 
 def count_values(root: yaml.Node | None) -> None:

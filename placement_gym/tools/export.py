@@ -191,7 +191,7 @@ def compile_model(core: ov.Core, path: Path = Path(__file__).with_name("model.xm
 if __name__ == "__main__":
     compiled = compile_model(ov.Core())
     parts = compiled.get_property("HETERO_NUMBER_OF_SUBMODELS")
-    print(f"{{parts}} parts on {{compiled.get_property('EXECUTION_DEVICES')}}")
+    print(f"submodels: {{parts}}, on {{', '.join(compiled.get_property('EXECUTION_DEVICES'))}}")
 """
 
 PHASES_SOURCE = '''{about}

@@ -11,17 +11,10 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-import numpy as np
-
 from placement_gym.arguments import check_objective
-from placement_gym.arrays import IntArray
-from placement_gym.backends.measured.measuring import MeasuringBackend
 from placement_gym.backends.measured.stage_costs import load_or_measure_costs
 from placement_gym.backends.measured.timing_protocol import QUICK
-from placement_gym.backends.protocol import Measurement
-from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.bench.run.rows import to_plain
-from placement_gym.costs.semantics import parse_schedule
 from placement_gym.costs.table import CostTable, costs_beside
 from placement_gym.devices import collect_cautions
 from placement_gym.errors import warn_user
@@ -30,29 +23,16 @@ from placement_gym.models.shapes import Shapes
 from placement_gym.pipeline.stage import with_streams
 from placement_gym.placement import Placement
 from placement_gym.problem import Problem
-from placement_gym.progress import progress_bar
-from placement_gym.tools.candidates import Candidate, propose_candidates, propose_pipelines
+from placement_gym.tools.candidates import Candidate
 from placement_gym.tools.export import export_phases, export_placement
 from placement_gym.tools.granularity import DEFAULT_GRANULARITY, build_backend_to_split
 from placement_gym.tools.interruption import explain_interrupt
-from placement_gym.tools.memory import (
-    check_room,
-    describe_fit,
-    explain_excess,
-    report_memory,
-)
-from placement_gym.tools.phases import (
-    add_phase_candidates,
-    check_phases,
-    measure_phases,
-    report_phases,
-)
-from placement_gym.tools.plan_rows import choose, make_rows, summarize
+from placement_gym.tools.memory import check_room, describe_fit, report_memory
+from placement_gym.tools.phases import check_phases, report_phases
+from placement_gym.tools.plan_rows import summarize
+from placement_gym.tools.selection import Selection, select
 
 Document = dict[str, Any]
-
-MEASURED_MS = 10_000.0
-MAX_REPEATS = 64
 
 
 def plan(
@@ -146,102 +126,46 @@ def plan(
     if phases:
         check_phases(problem, objective)
     with closing(backend), explain_interrupt(backend, quick=True):
-        costs = load_or_measure_costs(backend, refresh, quiet, True)
-        twin = SimulatedBackend(problem, costs, parse_schedule("serial", objective))
-        propose = propose_pipelines if objective == "throughput" else propose_candidates
-        with progress_bar(None, "", quiet, description=f"solving, at most {time_limit_s:.0f} s"):
-            candidates, bound_ms = propose(twin, time_limit_s)
-        if phases:
-            candidates = add_phase_candidates(backend, twin, candidates, time_limit_s)
-        with closing(with_enough_repeats(backend, candidates, objective)) as thorough:
-            measured, errors = measure(thorough, candidates, quiet)
-            rows = make_rows(candidates, measured, errors)
-            label = choose(rows)
-            pair = measure_phases(thorough, candidates, measured, rows, label) if phases else None
-    chosen = next(candidate for candidate in candidates if candidate.label == label)
-    winner = pair.candidate if pair and pair.wins else chosen
-    candidates += [pair.candidate] if pair else []
+        costs = load_or_measure_costs(backend, refresh, quiet, quick=True)
+        found = select(backend, costs, time_limit_s, phases, quiet)
     kind = "" if objective == "latency" else f"-{objective}"
-    name = f"plan-{safe_name(problem.units.graph.model)}{kind}"
+    stem = folder / f"plan-{safe_name(problem.units.graph.model)}{kind}"
+    document = make_document(problem, found, objective, notes, stem)
+    document["wall_s"] = perf_counter() - started
+    if phases:
+        document["phases"] = report_phases(found.pair, found.chosen.label, stem)
+    with keep_if_possible("the plan's report"):
+        write_files(document, problem, costs, found, pictures)
+    if export is not None:
+        export_winner(problem, found, export, model, shapes)
+        document["exported"] = str(export)
+    return document
+
+
+def make_document(
+    problem: Problem, found: Selection, objective: str, notes: Sequence[str], stem: Path
+) -> Document:
+    """The report; see ``plan``."""
+    rows = [*found.rows, found.pair.row] if found.pair else found.rows
+    candidates = [*found.candidates, found.pair.candidate] if found.pair else found.candidates
     document: Document = to_plain(
         {
             "model": problem.units.graph.model,
             "objective": objective,
             "devices": problem.device_names,
             "notes": [*collect_cautions(problem.devices), *describe_fit(problem), *notes],
-            "plan": winner.label,
-            "verdict": summarize(rows, label),
-            "bound_ms": bound_ms,
-            "wall_s": perf_counter() - started,
-            "file": str(folder / f"{name}.json"),
-            "rows": [*rows, pair.row] if pair else rows,
+            "plan": found.winner.label,
+            "verdict": summarize(found.rows, found.chosen.label),
+            "bound_ms": found.bound_ms,
+            "file": f"{stem}.json",
+            "rows": rows,
             "memory": report_memory(
                 problem,
                 {name: one.assignment for one in candidates for name in (one.label, *one.also)},
             ),
-            **({"phases": report_phases(pair, label, folder / name)} if phases else {}),
         }
     )
-    placement = make_placement(problem, chosen, measured[label].streams)
-    with keep_if_possible("the plan's report"):
-        write_report(document, problem, costs, chosen.assignment, placement, folder, pictures)
-        if winner is not chosen:
-            for one, file in zip(winner.assignment, document["phases"]["files"], strict=True):
-                Placement.of(problem, one).save(file, follow=False)
-    if export is not None:
-        if winner is chosen:
-            requests = measured[label].requests
-            export_placement(placement, export, model, shapes, requests=requests)
-        else:
-            prefill, decode = (Placement.of(problem, one) for one in winner.assignment)
-            export_phases(prefill, decode, export, model, shapes)
-        document["exported"] = str(export)
     return document
-
-
-def with_enough_repeats(
-    backend: MeasuringBackend, candidates: Sequence[Candidate], objective: str = "latency"
-) -> MeasuringBackend:
-    """The backend with as many inferences, or windows, of each candidate as there is time for."""
-    protocol = replace(QUICK, objective=objective)
-    results = protocol.window if protocol.in_flight else 1
-    round_ms = max(sum(c.predicted_ms for c in candidates), 1e-3) * QUICK.final_compiles * results
-    repeats = int(np.clip(MEASURED_MS / round_ms, QUICK.final_repeats, MAX_REPEATS))
-    return backend.with_protocol(replace(protocol, final_repeats=repeats))
-
-
-def measure(
-    backend: MeasuringBackend, candidates: Sequence[Candidate], quiet: bool
-) -> tuple[dict[str, Measurement], dict[str, str]]:
-    """Measure every candidate that memory allows.
-
-    The first, to which all others are compared, is the fastest single device by the twin.
-
-    Returns:
-        Label -> measurement of the candidates that ran, and label -> error of the others.
-    """
-    errors = {
-        c.label: backend.infeasibility(c.assignment)
-        or explain_excess(backend.problem, c.assignment)
-        for c in candidates
-    }
-    allowed = [candidate for candidate in candidates if not errors[candidate.label]]
-    allowed.sort(key=lambda candidate: (not candidate.alone, candidate.predicted_ms))
-    said, n_rounds = f"measuring {len(allowed)} candidates", backend.protocol.final_compiles
-    with progress_bar(n_rounds, "rounds", quiet, description=said) as progress:
-        backend.on_rounds = lambda done: progress.update(progress.task_ids[0], completed=done)
-        try:
-            measured = backend.remeasure([candidate.assignment for candidate in allowed])
-        except RuntimeError:
-            for candidate in allowed:
-                error = backend.evaluate_ignoring_limits(candidate.assignment).error
-                errors[candidate.label] = error and f"does not run: {error}"
-            allowed = [candidate for candidate in allowed if not errors[candidate.label]]
-            measured = backend.remeasure([c.assignment for c in allowed]) if allowed else []
-    return (
-        {candidate.label: m for candidate, m in zip(allowed, measured, strict=True)},
-        {label: error for label, error in errors.items() if error},
-    )
 
 
 def make_placement(problem: Problem, chosen: Candidate, streams: int | None) -> Placement:
@@ -254,24 +178,40 @@ def make_placement(problem: Problem, chosen: Candidate, streams: int | None) -> 
     return replace(placement, devices=tuple(devices))
 
 
-def write_report(
-    document: Document,
-    problem: Problem,
-    costs: CostTable,
-    assignment: IntArray,
-    placement: Placement,
-    folder: Path,
-    pictures: str,
+def write_files(
+    document: Document, problem: Problem, costs: CostTable, found: Selection, pictures: str
 ) -> None:
     """Write the placement, the costs that it was solved for, the report, and a picture."""
     from placement_gym.plots.placement import draw_placement
     from placement_gym.plots.style import draw_if_possible
 
-    name = Path(document["file"]).stem
-    placement.save(document["file"], follow=False)
-    write_text(costs_beside(document["file"]), json.dumps(costs.to_json()) + "\n")
+    file = Path(document["file"])
+    make_placement(problem, found.chosen, found.result.streams).save(file, follow=False)
+    write_text(costs_beside(file), json.dumps(costs.to_json()) + "\n")
+    write_text(file.with_name(f"{file.stem}-report.json"), json.dumps(document, indent=1) + "\n")
+    phase_files = document.get("phases", {}).get("files", [])
+    for placement, phase_file in zip(list_phases(problem, found), phase_files, strict=True):
+        placement.save(phase_file, follow=False)
     title = [f"{document['model']}: {document['verdict']}", *collect_cautions(problem.devices)]
-    write_text(folder / f"{name}-report.json", json.dumps(document, indent=1) + "\n")
-    draw = partial(draw_placement, problem, assignment, "\n".join(title))
-    if note := draw_if_possible(draw, folder / f"{name}.{pictures}"):
+    draw = partial(draw_placement, problem, found.chosen.assignment, "\n".join(title))
+    if note := draw_if_possible(draw, file.with_suffix(f".{pictures}")):
         warn_user(note)
+
+
+def list_phases(problem: Problem, found: Selection) -> list[Placement]:
+    """The placements of prompts and of tokens, where two win; else none."""
+    if found.winner is found.chosen:
+        return []
+    return [Placement.of(problem, one) for one in found.winner.assignment]
+
+
+def export_winner(
+    problem: Problem, found: Selection, folder: str | Path, model: Any, shapes: Shapes | None
+) -> None:
+    """Write what OpenVINO alone needs to run the plan."""
+    if phases := list_phases(problem, found):
+        prefill, decode = phases
+        export_phases(prefill, decode, folder, model, shapes)
+        return
+    placement = make_placement(problem, found.chosen, found.result.streams)
+    export_placement(placement, folder, model, shapes, requests=found.result.requests)

@@ -12,7 +12,10 @@ from collections.abc import Mapping
 from importlib.resources import files
 from typing import Any
 
-SCRIPTS = ("read", "state", "scene", "graph", "hints", "timeline", "details", "start")
+SCRIPTS = (
+    "read", "state", "texts", "scene", "boxes", "graph", "hints", "timeline", "details", "search",
+    "keys", "start",
+)  # fmt: skip
 """Of the folder ``static``, in the order in which they run."""
 PLACEHOLDER = re.compile(r"\{\{(\w+)\}\}")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from agents.common.safetensors import read_safetensors, write_safetensors
+from agents.common.safetensors import halve_file, read_safetensors, write_safetensors
 from placement_gym.errors import UserError
 from placement_gym.files import FileError
 
@@ -62,3 +62,16 @@ def test_damaged_files_are_refused(content: bytes, tmp_path: Path) -> None:
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(FileError, match="gone"):
         read_safetensors(tmp_path / "gone.safetensors")
+
+
+def test_a_halved_file_is_smaller_and_reads_as_float32(tmp_path: Path) -> None:
+    file = tmp_path / "weights.safetensors"
+    write_safetensors(file, {**TENSORS, "many": torch.linspace(-1, 1, 4096)}, {"about": "{}"})
+    size = file.stat().st_size
+    halve_file(file)
+    arrays, metadata = read_safetensors(file)
+    assert file.stat().st_size < 0.6 * size
+    assert metadata == {"about": "{}"}
+    assert arrays["one"].dtype.name == "int64"
+    assert arrays["many"].dtype.name == "float32"
+    assert abs(arrays["many"] - torch.linspace(-1, 1, 4096).numpy()).max() < 1e-3

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from importlib.metadata import entry_points, version
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from typing import Any
 
@@ -161,6 +162,16 @@ def test_the_users_folder_comes_after_this_package_wherever_that_is(
     find_modules_in(tmp_path)
     find_modules_in(tmp_path)
     assert sys.path == ["first", str(Path(placement_gym.__file__).parent.parent), str(tmp_path)]
+
+
+def test_a_terminal_that_lacks_a_character_shows_a_question_mark(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shown = BytesIO()
+    monkeypatch.setattr("sys.stdout", TextIOWrapper(shown, encoding="ascii"))
+    monkeypatch.setattr("placement_gym.cli.lists.run_models", lambda options: print("≤ 1 %") or 0)
+    assert main(["models"]) == 0
+    assert shown.getvalue() == b"? 1 %\n"
 
 
 def test_the_console_script_is_the_command(capsys: pytest.CaptureFixture[str]) -> None:

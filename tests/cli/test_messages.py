@@ -29,6 +29,11 @@ NEAR = [
     ("plna -m tiny", "no command 'plna'; did you mean 'plan'?"),
     ("bench rnu paper", "no command 'rnu'; did you mean 'run'?"),
     ("bench run papers --out o", "did you mean 'paper'?"),
+    ("bench run stdy.yaml --out o", "did you mean 'study.yaml'?"),
+    ("compare SIM --set costs=analytc", "did you mean 'analytic'?"),
+    ("compare -m tiny --env DevicePlacementSim", "did you mean 'DevicePlacementSim-v0'?"),
+    ("place -m synthetic-layered--500", "did you mean 'synthetic-layered-1000'?"),
+    ("plan -m models -d cpu-testbed", "'models' is a folder: name a file in it; did you mean"),
     ("bench run misspelt_model.yaml --out o", "no model 'tinny'; did you mean 'tiny'?"),
     ("bench run misspelt_key.yaml --out o", "'bugdet' is not known among"),
     ("bench run misspelt_option.yaml --out o", "an option of agent 'saved' cannot be 'fil'; did"),
@@ -39,6 +44,7 @@ NEAR = [
     ("plan -m my_modl.xml -d cpu-testbed", "did you mean 'my_model.xml'?"),
     ("place -m synthetic-layerd-500", "did you mean 'synthetic-layered-1000'?"),
     ("place -m family-atention-120-seed7", "did you mean 'family-attention-120-seed7'?"),
+    ("view my_placment.json", "No such file or directory; did you mean 'my_placement.json'?"),
     ("agents hsdg", "did you mean 'hsdag'?"),
 ]
 """What is typed, and the nearest word that is suggested."""
@@ -49,6 +55,17 @@ REMEDIES = [
     ("compare -m tiny --seeds 2-0", "as in 0,1,2 or 3-5, not '2-0'"),
     ("compare SIM --set granularity", "KEY=VALUE, as in granularity=op"),
     ("compare SIM --budget 0", "--budget: must be a whole number of at least 1, not '0'"),
+    ("compare SIM --agents heft,,random", "names separated by commas, as in random,annealing"),
+    ("compare SIM --agents heft,heft", "two agents are called 'heft': leave one out"),
+    ("compare SIM --set model=resnet", "--set model=... would contradict --model"),
+    ("compare SIM --out=", "--out: must name a folder, as in results"),
+    ("compare SIM -d none.json", "devices is an empty list: name one or more, as in CPU,GPU"),
+    ("compare SIM --agents gone:make", "No module named 'gone' in this folder or among installed"),
+    ("plan -m empty.onnx -d cpu-testbed", "'empty.onnx' is empty: write or export it again"),
+    ("plan -m  -d cpu-testbed", "no model ''"),
+    ("bench run twice.yaml --out o", "'budget' is there twice, again in line 5"),
+    ("bench run seeds.yaml --out o", "a list of whole numbers, not -1"),
+    ("bench run text.yaml --out o", "at least one entry, as in [tiny], not 'tiny'"),
     ("compare SIM random", "'random' is one word too many"),
     ("compare", "-m/--model is missing, as in `--model resnet`"),
     ("plan", "-m/--model is missing, as in `--model resnet`"),
@@ -85,6 +102,8 @@ REMEDIES = [
     ("bench validate --out o", "run a study first"),
     ("evaluate --placement empty.json", "empty.json is not a placement file: it needs an object"),
     ("evaluate --placement gone.json", "gone.json"),
+    ("evaluate gone.json", "cannot read 'gone.json'"),
+    ("evaluate", "name a placement file, as in evaluate results/plan-resnet.json"),
     ("view empty.json", "empty.json is not a placement file"),
     ("compare SIM --out empty.json", "--out: is a folder here, and 'empty.json' looks like a file"),
     ("compare SIM --out empty", "'empty': it is a file; name a folder"),
@@ -103,6 +122,13 @@ FILES = {
     "misspelt.json": b'[{"name": "CPU", "thread": 2}]',
     "binary.yaml": b"\x80\x81\xff",
     "my_model.xml": b"<net",
+    "empty.onnx": b"",
+    "none.json": b"[]",
+    "my_placement.json": b"{}",
+    "models/one.xml": b"<net",
+    "twice.yaml": STUDY + b"\nbudget: 3",
+    "seeds.yaml": STUDY + b"\nseeds: [-1]",
+    "text.yaml": STUDY.replace(b"[tiny]", b"tiny"),
     "study.yaml": STUDY,
     "misspelt_model.yaml": STUDY.replace(b"tiny", b"tinny"),
     "misspelt_option.yaml": STUDY.replace(b"random", b"{name: saved, kwargs: {fil: a}}"),
@@ -115,6 +141,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with files that are wrong in several ways."""
     path = tmp_path_factory.mktemp("messages")
     for name, content in FILES.items():
+        (path / name).parent.mkdir(exist_ok=True)
         (path / name).write_bytes(content)
     return path
 
@@ -212,7 +239,7 @@ def test_a_study_that_is_too_long_for_a_path_is_a_users_error(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main(["bench", "run", "x" * 5000, "--out", "never"]) == 2
-    assert "a study that is not a file must be one of" in capsys.readouterr().err
+    assert "it is not a file, and those of the package are measured," in capsys.readouterr().err
 
 
 def test_a_file_that_openvino_cannot_read_is_a_users_error(

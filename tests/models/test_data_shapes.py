@@ -106,3 +106,16 @@ def test_the_command_line_takes_the_spelling_of_benchmark_app() -> None:
     for spelling in ("--data-shape", "-data_shape"):
         options = make_parser().parse_args(["plan", "-m", "x.xml", spelling, "a[1,64],b[1,3]"])
         assert options.data_shape == {"a": [1, 64], "b": [1, 3]}
+
+
+def test_bounds_that_do_not_fit_the_other_inputs_are_refused_with_the_remedy() -> None:
+    x, y = (ops.parameter([-1], np.float32, name=name) for name in "xy")
+    for port in (x, y):
+        port.output(0).get_tensor().set_names({port.get_friendly_name()})
+    model = load(
+        ov.Model([ops.result(ops.add(ops.relu(x), ops.relu(y)))], [x, y], "pair"),
+        shapes={"x": ["1..8"]},
+        data_shapes={"x": [3], "y": [3]},
+    )
+    with pytest.raises(ValueError, match="bound dimensions alike that are equal"):
+        extract(model, data_shapes={"x": [3], "y": [3]})

@@ -166,3 +166,24 @@ def make_encoder(
         if node is not tokens and node.get_friendly_name() == node.get_name():
             node.set_friendly_name(f"{node.get_type_name()}/{number}")
     return model
+
+
+def make_token_classifier(n_layers: int = 2, width: int = 16) -> ov.Model:
+    """Attention over any number of vectors after one of its own, so that none has length zero."""
+    rng = np.random.default_rng(0)
+
+    def matrix(*sizes: int) -> ov.Node:
+        return ops.constant(rng.normal(0.0, 0.4, sizes).astype(np.float32))
+
+    x = ops.parameter([1, -1, width], np.float32, name="x")
+    x.output(0).get_tensor().set_names({"x"})
+    y = ops.concat([matrix(1, 1, width), x], 1)
+    for _ in range(n_layers):
+        query, key, value = (ops.matmul(y, matrix(width, width), False, False) for _ in range(3))
+        scores = ops.softmax(ops.matmul(query, key, False, True), -1)
+        y = ops.add(y, ops.tanh(ops.matmul(scores, value, False, False)))
+    model = ov.Model([ops.result(y)], [x], "token_classifier")
+    for number, node in enumerate(model.get_ordered_ops()):
+        if node is not x and node.get_friendly_name() == node.get_name():
+            node.set_friendly_name(f"{node.get_type_name()}/{number}")
+    return model

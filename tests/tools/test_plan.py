@@ -25,6 +25,7 @@ from placement_gym.backends.protocol import Measurement
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.bench.scenes import open_scene
 from placement_gym.cli.main import main
+from placement_gym.cli.tables import describe_bound
 from placement_gym.costs.table import CostTable
 from placement_gym.deploy import compile_model
 from placement_gym.errors import EngineError, UserError
@@ -32,8 +33,9 @@ from placement_gym.models import load
 from placement_gym.placement import Placement
 from placement_gym.tools.candidates import Candidate, propose_candidates
 from placement_gym.tools.fidelity import fidelity
-from placement_gym.tools.plan import measure, plan
+from placement_gym.tools.plan import plan
 from placement_gym.tools.plan_rows import choose, make_rows, summarize
+from placement_gym.tools.selection import measure
 
 ALONE, SPLIT = np.array([1, 1, 1, 1]), np.array([0, 1, 1, 1])
 
@@ -249,6 +251,7 @@ def test_the_command_prints_the_table_and_the_verdict(
     assert "model estimates that no placement takes less than 8.10 ms" in printed
     assert main([*words, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["model"] == "tiny"
+    assert "no bound in its time; --time-limit" in describe_bound({"bound_ms": 0.0})
 
 
 class FailingBackend(FakeBackend):

@@ -17,8 +17,9 @@ from placement_gym.cli.main import main
 from placement_gym.costs.semantics import PRESETS
 from placement_gym.placement import Placement
 from placement_gym.view.data import make_view_data
-from placement_gym.view.exports import make_node_data, make_trace, separate
+from placement_gym.view.explorer import find_layer, make_graph, make_node_data
 from placement_gym.view.scene import Scene, Shown
+from placement_gym.view.trace import make_trace, separate
 
 
 @pytest.fixture
@@ -105,3 +106,25 @@ def test_the_command_writes_what_is_asked_for(
     assert "<svg" in Path(files["p.svg"]).read_text()[:2000]
     assert main([*view, "--picture", str(tmp_path / "p.gif")]) == 2
     assert ".svg" in capsys.readouterr().err
+
+
+def test_a_graph_for_model_explorer_has_the_edges_and_the_nodes_of_the_node_data(
+    scene: Scene,
+) -> None:
+    data = make_view_data(scene)
+    (graph,) = make_graph(scene, data)["graphs"]
+    read = {
+        node["id"]: [edge["sourceNodeId"] for edge in node["incomingEdges"]]
+        for node in graph["nodes"]
+    }
+    assert read == {"a": [], "b": ["a"], "c": ["a"], "d": ["b", "c"]}
+    assert set(read) <= set(make_node_data(scene, data)["results"])
+    about = {pair["key"]: pair["value"] for pair in graph["nodes"][2]["attrs"]}
+    assert about["device"] == "GPU"
+    assert about["ms of the unit on GPU"] == "3"
+
+
+def test_a_layer_of_model_explorer_is_the_path_of_a_module() -> None:
+    assert find_layer("__module.encoder.layer.0/aten::linear/MatMul") == "encoder/layer/0"
+    assert find_layer("/features/conv.1/Conv") == "features/conv/1"
+    assert find_layer("op7") == ""

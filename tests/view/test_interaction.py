@@ -79,6 +79,42 @@ def test_a_tap_selects_a_unit_and_says_what_it_is(phone: Any) -> None:
     assert phone.locator("#details h2").first.text_content() == "op50"
 
 
+def test_keys_find_units_and_move_from_one_to_the_next(tmp_path: Path) -> None:
+    file = tmp_path / "page.html"
+    file.write_text(make_large_page("synthetic-layered-40"))
+    with browse(file) as page:
+
+        def press(*keys: str) -> str:
+            for key in keys:
+                page.keyboard.press(key)
+            return str(page.locator("#details h2").first.text_content())
+
+        press("/")
+        page.keyboard.type("op1")
+        assert press("ArrowDown", "Enter") == "op10"
+        assert press("Enter") == "op11"
+        assert press("Shift+Enter", "Shift+Enter") == "op1"
+        page.locator("#graph canvas").focus()
+        beside = press("ArrowRight")
+        assert beside not in ("op1", "runs")
+        assert press("ArrowLeft") != beside
+        assert press("Escape").startswith("runs")
+
+
+def test_the_timeline_stays_between_start_and_end(tmp_path: Path) -> None:
+    file = tmp_path / "page.html"
+    file.write_text(make_large_page("synthetic-layered-40"))
+    with browse(file) as page:
+        whole = page.evaluate(PIXELS, "#timeline canvas")
+        page.locator("#timeline canvas").focus()
+        page.keyboard.press("ArrowLeft")
+        page.wait_for_timeout(100)
+        assert page.evaluate(PIXELS, "#timeline canvas") == whole
+        page.keyboard.press("+")
+        page.wait_for_timeout(100)
+        assert page.evaluate(PIXELS, "#timeline canvas") != whole
+
+
 def test_a_browser_that_cannot_unpack_the_page_says_so(tmp_path: Path) -> None:
     file = tmp_path / "page.html"
     file.write_text(make_large_page("synthetic-layered-20"))

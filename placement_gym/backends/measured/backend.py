@@ -314,13 +314,9 @@ class MeasuredBackend(MeasuringBackend):
     def measure_stages(self, assignments: Sequence[IntArray]) -> FloatArray:
         """See ``MeasuringBackend.measure_stages``."""
         devices = self.problem.devices
-        names, repeats = self.problem.device_names, self.protocol.counter_inferences // 2
         with self.lock():
-            pipelines = [
-                self.pipelines.build(one, devices, None if len(set(one.tolist())) > 1 else 1)
-                for one in assignments
-            ]
-            return time_stages(pipelines, names, self.protocol.window // 2, repeats)
+            pipelines = [self.pipelines.build(one, devices, 1) for one in assignments]
+            return time_stages(pipelines, devices, self.protocol.counter_inferences)
 
     def own_choice(self, plugin: str) -> IntArray:
         """See ``MeasuringBackend.own_choice``."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from placement_gym.arrays import IntArray
 from placement_gym.devices import DeviceSpec
 from placement_gym.errors import CompileError, UserError, unknown_name
+from placement_gym.graph.borders import state_border_shapes
 from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.parts import separate_parts
 from placement_gym.graph.submodels import (
@@ -105,6 +106,7 @@ def set_affinities(model: ov.Model, graph: OpGraph, partition: Partition) -> Non
         CompileError: A node has no device or lost it.
     """
     owner = separate_parts(model, graph, partition.submodels)
+    state_border_shapes(model, owner)
     nodes = {node.get_friendly_name(): node for node in model.get_ordered_ops()}
     for name, node in nodes.items():
         node.get_rt_info()["affinity"] = partition.targets[owner[name]]

@@ -92,8 +92,7 @@ class MeasuringBackend(ABC):
     def measure_stages(self, assignments: Sequence[IntArray]) -> FloatArray:
         """(n_repeats, n_assignments, n_devices) ms that each device takes for a request.
 
-        Placements run as pipelines, in turn, as full of requests as they are in operation; a device
-        alone has one request at a time.
+        Placements run as pipelines, in turn, with one request in flight.
         """
 
     @abstractmethod

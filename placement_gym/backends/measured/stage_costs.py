@@ -1,7 +1,8 @@
 """What a stage of a pipeline costs beside its operators: the profile that throughput needs.
 
 A stage is a compiled model of its own. Each of its inferences is called, gets its inputs and begins
-with caches that another stage has used; a model with state pays that for every token.
+with caches that another stage has used; a model with state pays that for every token. What no
+operator is charged with by its counters lies in one half of the model more than in the other.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from placement_gym.progress import progress_bar
 if TYPE_CHECKING:
     from placement_gym.backends.measured.measuring import MeasuringBackend
 
-METHOD = 1
+METHOD = 3
 """Changes with what is measured."""
 MAX_SHARE = 0.5
 """Of the time of a device alone, the most that is taken for the cost of its one stage."""
@@ -55,7 +56,7 @@ def load_or_measure_costs(
         progress_bar(None, "", quiet, description="measuring stages"),
         closing(backend.with_protocol(protocol)) as profiled,
     ):
-        found = charge_stages(costs, measure_stage_costs(profiled, costs))
+        found = charge_stages(costs, *measure_stage_costs(profiled, costs))
     with keep_if_possible("the costs of stages"):
         path.parent.mkdir(parents=True, exist_ok=True)
         found.save(path)
@@ -80,43 +81,62 @@ def load_kept(path: Path) -> CostTable | None:
         return None
 
 
-def charge_stages(costs: CostTable, stage_ms: FloatArray) -> CostTable:
+def charge_stages(
+    costs: CostTable, stage_ms: FloatArray, weights: FloatArray | None = None
+) -> CostTable:
     """The costs of pipelines: a device alone takes as long as before, with its one stage.
 
     Args:
         costs: A profile.
         stage_ms: (n_devices,) cost of each stage on a device, in the time of a request.
+        weights: (n_operators, n_devices) how much more than others each operator takes in a stage
+            than by the profile; None for all alike.
     """
-    operators_ms = costs.operator_ms.sum(axis=0)
-    alone_ms = operators_ms + costs.submodel_ms
+    alone_ms = costs.operator_ms.sum(axis=0) + costs.submodel_ms
+    operator_ms = costs.operator_ms if weights is None else costs.operator_ms * weights
+    operators_ms = operator_ms.sum(axis=0)
     charged_ms = np.minimum(stage_ms, MAX_SHARE * alone_ms)
     scale = np.divide(
         alone_ms - charged_ms, operators_ms, out=np.ones_like(alone_ms), where=operators_ms > 0.0
     )
-    return replace(costs, operator_ms=costs.operator_ms * scale, submodel_ms=charged_ms)
+    return replace(costs, operator_ms=operator_ms * scale, submodel_ms=charged_ms)
 
 
-def measure_stage_costs(backend: MeasuringBackend, costs: CostTable) -> FloatArray:
-    """(n_devices,) ms that each stage of a request costs on a device beside its operators.
+def measure_stage_costs(
+    backend: MeasuringBackend, costs: CostTable
+) -> tuple[FloatArray, FloatArray]:
+    """What stages cost, and where in the model a device spends its time.
 
     The model is cut in two, either half on the device and the other one on its partner. What the
-    device takes for both halves while its partner works too, less what it takes for the whole, is
-    the cost of one stage: two stages less one. A device that cannot hold the model gets the largest
-    cost of the others.
+    device takes for both halves, less what it takes for the whole, is the cost of one stage: two
+    stages less one. Each is the fastest of its repeats, as others on the machine only slow them.
+    A device that cannot hold the model gets the largest cost of the others. The operators of each
+    half weigh what the half takes over what the profile says.
+
+    Returns:
+        (n_devices,) ms that each stage of a request costs beside its operators; and
+        (n_operators, n_devices) weights, see ``charge_stages``.
     """
     problem = backend.problem
     whole = [device for device in range(len(problem.devices)) if holds_model(problem, device)]
     first, *others = [device for device in whole if problem.runs_all[device]]
     found = np.full(len(problem.devices), np.nan)
+    weights = np.ones_like(costs.operator_ms)
     for other in others:
         halves = cut_in_half(problem, costs, first, other)
         pair = [problem.single(first), problem.single(other)]
-        alone, swapped = np.split(backend.measure_stages([*pair, *halves]), 2, axis=1)
-        extra = np.median(swapped.sum(axis=1) - alone.sum(axis=1), axis=0)
+        fastest_ms = backend.measure_stages([*pair, *halves]).min(axis=0)
+        alone, swapped = np.split(fastest_ms, 2)
+        extra = swapped.sum(axis=0) - alone.sum(axis=0)
         for device in (first, other):
             found[device] = np.nanmax([0.0, extra[device], found[device]])
+            for half, ms in zip(halves, swapped[:, device], strict=True):
+                mine = (half == device)[problem.units.of_operator]
+                expected_ms = costs.operator_ms[mine, device].sum()
+                if expected_ms > 0.0:
+                    weights[mine, device] = ms / expected_ms
     known = found[np.isfinite(found)]
-    return np.where(np.isfinite(found), found, known.max(initial=0.0))
+    return np.where(np.isfinite(found), found, known.max(initial=0.0)), weights
 
 
 def cut_in_half(problem: Problem, costs: CostTable, first: int, other: int) -> list[IntArray]:

@@ -149,35 +149,42 @@ def time_windows(arms: Sequence[Callable[[], float]], repeats: int) -> Samples:
 
 
 def time_stages(
-    pipelines: Sequence[InFlight], devices: Sequence[str], window: int, repeats: int
+    pipelines: Sequence[InFlight], devices: Sequence[DeviceSpec], repeats: int
 ) -> FloatArray:
-    """Run a window of every pipeline in turn, in alternating order, after one that warms up.
+    """Run one request of every pipeline in turn, in alternating order, after one that warms up.
 
     Args:
-        pipelines: Each as full as it may be.
-        devices: Names of all devices.
-        window: See ``InFlight.time_window``.
-        repeats: Windows of each pipeline that count.
+        pipelines: One for each placement.
+        devices: All devices.
+        repeats: Requests of each pipeline that count.
 
     Returns:
-        (repeats, n_pipelines, n_devices) mean ms of each device's stages in a request.
+        (repeats, n_pipelines, n_devices) ms of each device's stages.
     """
     samples = np.zeros((repeats + 1, len(pipelines), len(devices)))
     for turn in range(repeats + 1):
         order = range(len(pipelines))
         for number in order if turn % 2 == 0 else reversed(order):
-            samples[turn, number] = time_devices(pipelines[number], devices, window)
+            samples[turn, number] = time_devices(pipelines[number], devices)
     return samples[1:]
 
 
-def time_devices(pipeline: InFlight, devices: Sequence[str], window: int) -> list[float]:
-    """(n_devices,) mean ms of each device's stages in a request, while others are in flight."""
-    before = [(stage.runs, stage.busy_s) for stage in pipeline.stages]
-    pipeline.time_window(window)
-    ms = dict.fromkeys(devices, 0.0)
-    for stage, (runs, busy_s) in zip(pipeline.stages, before, strict=True):
-        mean_s = (stage.busy_s - busy_s) / (stage.runs - runs)
-        ms[stage.device] += 1e3 * len(pipeline.steps) * mean_s
+def time_devices(pipeline: InFlight, devices: Sequence[DeviceSpec]) -> list[float]:
+    """(n_devices,) ms of each device's stages in a request that has the pipeline to itself.
+
+    Of a device in the host's memory it is the processor time of the thread that asks, which takes
+    part in the work: waiting for a core that others use does not count.
+    """
+    host = {spec.name: spec.host for spec in devices}
+
+    def spent_s(stage: Stage) -> float:
+        return stage.processor_s if host[stage.device] else stage.busy_s
+
+    before = [spent_s(stage) for stage in pipeline.stages]
+    pipeline.run()
+    ms = dict.fromkeys(host, 0.0)
+    for stage, already_s in zip(pipeline.stages, before, strict=True):
+        ms[stage.device] += 1e3 * (spent_s(stage) - already_s)
     return list(ms.values())
 
 

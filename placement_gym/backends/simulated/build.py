@@ -10,7 +10,7 @@ from placement_gym.costs.analytic import analytic
 from placement_gym.costs.table import CostTable
 from placement_gym.costs.workloads import SCALES, Workload, is_workload, parse_counts
 from placement_gym.devices import DevicesArgument, DeviceSpec, parse_devices
-from placement_gym.errors import UserError, unknown_name
+from placement_gym.errors import UserError, suggest, unknown_name
 from placement_gym.files import is_path
 from placement_gym.graph.extract import VIEWS
 from placement_gym.graph.families.names import build_family, is_family
@@ -75,7 +75,20 @@ def build_simulated_problem(
     else:
         table = load_costs(costs, ("analytic", "profiled"))
         table.check(units.graph, tuple(device.name for device in specs))
+    check_work(units, table)
     return SimulatedProblem(make_problem(units, specs, table), table, default_schedule(model))
+
+
+def check_work(units: Units, table: CostTable) -> None:
+    """Raise if a model computes nothing: its latency would be zero on every device.
+
+    Raises:
+        UserError: It does.
+    """
+    if not table.unit_ms(units).any():
+        raise UserError(
+            f"{units.graph.model!r} has nothing to place: none of its operators takes any time"
+        )
 
 
 def is_generated(model: object) -> bool:
@@ -178,5 +191,8 @@ def load_costs(costs: str | Path, names: tuple[str, ...]) -> CostTable:
         ValueError: The file does not exist or is not a valid cost table.
     """
     if not is_path(costs):
-        raise UserError(f"costs must be one of {names} or the file of a cost table, not {costs!r}")
+        raise UserError(
+            f"costs must be one of {', '.join(names)} or the file of a cost table, and "
+            f"{str(costs)!r:.200} is not a file{suggest(costs, names)}"
+        )
     return CostTable.load(costs)

@@ -8,12 +8,10 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from rich.console import Group
-from rich.text import Text
 
 from placement_gym.bench.report.formats import (
     GAP_LEGEND,
@@ -29,7 +27,7 @@ from placement_gym.bench.run.rows import Json
 from placement_gym.bench.run.verdict import WITHIN_NOISE, YES
 from placement_gym.errors import UserError
 from placement_gym.files import keep_if_possible, safe_name, write_text
-from placement_gym.fitted_table import Column, FittedTable
+from placement_gym.fitted_table import Column, FittedTable, FittedText
 from placement_gym.placement import Placement, parse_assignment
 from placement_gym.texts import escape_markdown, escape_paragraph, make_printable
 
@@ -78,6 +76,8 @@ MEANINGS = {
     "infeas.": INFEASIBLE_LEGEND.removeprefix("infeas.: "),
     "wall s": "seconds of the search",
 }
+TITLE_LETTERS = 92
+"""Of a note that stands on the pictures; longer ones are beside the table."""
 LEGEND = "; ".join(f"{name}: {meaning}" for name, meaning in MEANINGS.items())
 
 
@@ -181,11 +181,11 @@ def comparison_table(document: Document) -> Group:
     if document["resumed"]:
         notes.append(f"{document['resumed']} runs were done before and are taken as they are.")
     return Group(
-        *(Text(make_printable(note), style="yellow") for note in notes),
+        *(FittedText(note, style="yellow") for note in notes),
         table,
-        *(Text(make_printable(line), style="red") for line in list_failures(document)),
-        *(Text(make_printable(line), style="yellow") for line in list_doubts(document["rows"])),
-        Text(make_printable(conclusion(document))),
+        *(FittedText(line, style="red") for line in list_failures(document)),
+        *(FittedText(line, style="yellow") for line in list_doubts(document["rows"])),
+        FittedText(conclusion(document)),
     )
 
 
@@ -249,7 +249,8 @@ def draw_runs(document: Document, folder: Path, pictures: str) -> list[str]:
     rows = _name_seeds(document["rows"])
     if not any(row["latency_ms"] for row in rows):
         return []
-    title = "\n".join([heading(document), *(fill(note, 92) for note in document["notes"])])
+    short = (note for note in document["notes"] if len(note) <= TITLE_LETTERS)
+    title = "\n".join([heading(document), *short])
     searched = [row for row in document["rows"] if row["agent"] != SINGLE_DEVICE]
     searched.sort(key=lambda row: -(row["speedup"] or 0.0))
     reference_ms, alone_ms = document["reference_ms"], document["best_single_ms"]

@@ -24,6 +24,7 @@ from placement_gym.bench.run.environment import BenchEnvs
 from placement_gym.bench.run.rows import Json
 from placement_gym.bench.study.task import Task
 from placement_gym.placement import parse_assignment
+from placement_gym.texts import format_ms
 
 COLUMNS = (
     "agent",
@@ -64,7 +65,7 @@ def report_problem(
         if results.model(problem) in values:
             latency_ms = values[results.model(problem)]
             lines.append((latency_ms, [f"published: {label}", f"{latency_ms:.4g}"]))
-    lines += [(ms, [name, f"{ms:.4g}"]) for name, ms in known.named.items()]
+    lines += [(ms, [name, format_ms(ms)]) for name, ms in known.named.items()]
     lines.sort(key=lambda line: line[0])
     columns = [*COLUMNS, *(["scored ms"] if results.scored_elsewhere else [])]
     cells = [line + [""] * (len(columns) - len(line)) for _, line in lines]
@@ -92,8 +93,8 @@ def summarize_agent(results: StudyResults, problem: str, agent: str) -> tuple[fl
     median = float(np.median(latency))
     return median, [
         agent,
-        f"{median:.4g}",
-        f"{latency.min():.4g} to {latency.max():.4g}",
+        format_ms(median),
+        f"{format_ms(latency.min())} to {format_ms(latency.max())}",
         format_gap(median, known),
         format_ratio(speedup, noise) if known.best_single_ms is not None else "-",
         format_wins(rows) if known.one_device_holds_the_model else "-",
@@ -102,7 +103,7 @@ def summarize_agent(results: StudyResults, problem: str, agent: str) -> tuple[fl
         f"{np.median(known_values(rows, 'evaluations')):.0f}",
         format_infeasible(rows),
         f"{np.median(known_values(rows, 'wall_s')):.2f}",
-        *([f"{np.median(scored):.4g}"] if len(scored) else []),
+        *([format_ms(float(np.median(scored)))] if len(scored) else []),
     ]
 
 
@@ -124,7 +125,7 @@ def format_greedy(rows: list[Json]) -> str:
         return "infeasible"
     n_infeasible = len(known_values(rows, "latency_ms")) - len(latency)
     note = f" ({n_infeasible} infeasible)" if n_infeasible else ""
-    return f"{np.median(latency):.4g}{note}"
+    return f"{format_ms(float(np.median(latency)))}{note}"
 
 
 def draw_best_placement(
@@ -146,7 +147,7 @@ def draw_best_placement(
         figure = draw_placement(base.problem, assignment, "")
     except Exception as error:
         return [Text(f"The placement is not drawn: {error}.")]
-    latency = f"{best['latency_ms']:.4g} ms by {best['label']}"
+    latency = f"{format_ms(best['latency_ms'])} ms by {best['label']}"
     caption = f"{results.names[problem]}: the fastest placement found, {latency}."
     blocks: list[Block] = [Picture(figure, f"placement-{number}", caption)]
     if views is not None:

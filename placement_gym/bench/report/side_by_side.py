@@ -13,7 +13,9 @@ from placement_gym.bench.report.drift import correct_drift
 from placement_gym.bench.report.scores import StudyResults
 from placement_gym.bench.report.usable import keep_usable_rows
 from placement_gym.bench.run.rows import Json, load_runs
+from placement_gym.bench.study.spec import Study
 from placement_gym.errors import UserError
+from placement_gym.texts import format_ms
 
 EQUAL = 1e-3
 """Latencies whose ratio differs from 1 by less are called equal."""
@@ -24,11 +26,12 @@ AGENT_COLUMNS = (
 Medians = dict[tuple[str, str], float]
 
 
-def compare_folders(results: StudyResults, other: str | Path) -> list[Block]:
+def compare_folders(results: StudyResults, study: Study, other: str | Path) -> list[Block]:
     """Tables that compare the latencies of a study with those in another folder.
 
     Args:
         results: Of the study.
+        study: Its labels name the agents of both folders.
         other: Folder with results of some of its agents on some of its problems.
 
     Raises:
@@ -37,7 +40,7 @@ def compare_folders(results: StudyResults, other: str | Path) -> list[Block]:
     rows = load_runs(Path(other))
     if not rows:
         raise UserError(f"{other} has no results to compare with")
-    rows = correct_drift(keep_usable_rows(rows))
+    rows = [row | {"label": study.label(row)} for row in correct_drift(keep_usable_rows(rows))]
     here, there = median_latencies(results.rows), median_latencies(rows)
     both = [pair for pair in here if pair in there]
     if not both:
@@ -49,8 +52,8 @@ def compare_folders(results: StudyResults, other: str | Path) -> list[Block]:
         [
             results.names[problem],
             agent,
-            f"{there[agent, problem]:.6g}",
-            f"{here[agent, problem]:.6g}",
+            format_ms(there[agent, problem]),
+            format_ms(here[agent, problem]),
             f"{there[agent, problem] / here[agent, problem]:.4f}",
         ]
         for agent, problem in ended

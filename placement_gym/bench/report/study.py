@@ -101,7 +101,7 @@ def report_study(
         progress.update(steps, description="tables and pictures")
         blocks = report_overview(study, results, len(order), command)
         if other is not None:
-            blocks += compare_folders(results, other)
+            blocks += compare_folders(results, study, other)
         blocks += [
             Heading("Problems"),
             list_problems(results),
@@ -123,7 +123,7 @@ def report_overview(study: Study, results: StudyResults, runs: int, command: str
     rows = results.rows
     first, *further = report_roles(results) or [[]]
     return [
-        Heading(study.about or "A study", 1),
+        Heading((study.about or "A study").removesuffix("."), 1),
         *first[:1],
         *map(Text, list_cautions(study, results)),
         *first[1:],

@@ -49,7 +49,7 @@ def compare_with_floor(results: StudyResults, ranked: list[str]) -> str:
     ]
     named = f": {', '.join(better)}" if 0 < len(better) <= 3 else ""
     return (
-        f"{len(better) or 'None'} of {len(others)} other agents "
+        f"{len(better) or 'None'} of the {len(others)} other agents "
         f"{'beats' if len(better) == 1 else 'beat'} the floor, {floor}, in most runs{named}. "
     )
 

@@ -167,7 +167,10 @@ def check_labels(agents: Sequence[AgentSpec]) -> None:
     counts = Counter(agent.label for agent in agents)
     twice = sorted(label for label, count in counts.items() if count > 1)
     if twice:
-        raise UserError(f"two agents are called {twice}: give each {{name, kwargs, label}}")
+        raise UserError(
+            f"two agents are called {twice[0]!r:.200}: leave one out, or give each a label of its "
+            "own, as in {name: heft, label: mine}"
+        )
 
 
 def check_objects(agents: Sequence[AgentSpec]) -> None:
@@ -246,7 +249,9 @@ def import_attribute(target: str) -> Any:
         return getattr(import_module(module), name)
     except (ImportError, AttributeError) as error:
         origin = describe_origin(module.partition(".")[0])
-        raise UnknownAgentError(f"cannot import {target!r}: {error}{origin}") from error
+        absent = isinstance(error, ModuleNotFoundError) and error.name == module.partition(".")[0]
+        where = " in this folder or among installed packages" if absent else ""
+        raise UnknownAgentError(f"cannot import {target!r}: {error}{where}{origin}") from error
 
 
 def describe_origin(package: str) -> str:

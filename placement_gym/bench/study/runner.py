@@ -154,7 +154,7 @@ def run_tasks(
                     bar.id,
                     completed=n_done,
                     count=n_evaluations,
-                    description=f"{label}, {Path(task.model).stem}: done",
+                    description=f"{label} on {Path(task.model).stem} done",
                 )
                 on_row(task, row)
         except KeyboardInterrupt:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from placement_gym.errors import unknown_name
-from placement_gym.files import is_path
+from placement_gym.errors import UserError, suggest
+from placement_gym.files import is_path, list_neighbours
+from placement_gym.texts import join_words
 
 STUDIES = Path(__file__).parent.parent / "studies"
 
@@ -22,5 +23,9 @@ def find_study(study: str | Path) -> Path:
     shipped = {file.stem: file for file in STUDIES.glob("*.yaml")}
     name = str(study).removeprefix("studies/").removesuffix(".yaml")  # as 0.1.0 named them
     if name not in shipped:
-        raise unknown_name("a study that is not a file", str(study), shipped)
+        near = suggest(name, shipped) or suggest(study, list_neighbours(str(study)))
+        raise UserError(
+            f"no study {str(study)!r:.200}: it is not a file, and those of the package are "
+            f"{join_words(sorted(shipped))}{near}"
+        )
     return shipped[name]

@@ -1,6 +1,7 @@
 // The panel beside the graph: a unit, a group of units, a comparison, or the whole placement.
 const details = (() => {
   const panel = document.getElementById("details");
+  const LETTERS = 36; // of a name in a table
 
   function make(tag, text, className) {
     const element = document.createElement(tag);
@@ -38,8 +39,9 @@ const details = (() => {
   }
 
   function unitLink(unit) {
-    const button = make("button", units.name[unit], "link");
+    const button = make("button", breakAtSlashes(shorten(units.name[unit], LETTERS)), "link");
     button.type = "button";
+    button.title = `${units.name[unit]}  ·  ${typeOf(unit)}`;
     button.onclick = () => selectUnit(unit);
     return button;
   }
@@ -178,6 +180,7 @@ const details = (() => {
     ]));
     const moved = d3.range(nUnits).filter((u) => placement.device[u] !== other.device[u]);
     add(make("h2", `${d3.format(",")(moved.length)} of ${d3.format(",")(nUnits)} units moved`));
+    if (moved.length === 0) return;
     const gainOf = (u) => unitMs(u, placement) - unitMs(u, other);
     const change = (ms) => (ms > 0 ? "+" : ms < 0 ? "−" : "") + formatMs(Math.abs(ms));
     const ways = d3.rollups(moved, (us) => us, (u) => other.device[u] * devices.length + placement.device[u]);
@@ -186,7 +189,6 @@ const details = (() => {
       d3.format(",")(us.length),
       change(d3.sum(us, gainOf)),
     ])));
-    if (moved.length === 0) return;
     add(make("h2", "Moved units, largest change of time first"));
     const first = d3.sort(moved, (u) => -Math.abs(gainOf(u))).slice(0, 25);
     add(table(["unit", "to", "time"], first.map((u) => [unitLink(u), devices[placement.device[u]].name, change(gainOf(u))])));
@@ -203,4 +205,6 @@ function selectUnit(unit) {
   const inside = units.layer[unit] >= from && units.layer[unit] <= to;
   if (!inside) change({ layers: [0, lastLayer] });
   change({ unit, group: null });
+  graph.reveal(true);
+  timeline.reveal(unit);
 }

@@ -7,14 +7,14 @@ const graph = (() => {
   let scene = null;
   let hovered = null;
   let outlines = [];
-  let fitted = false;
+  let fitted = null; // the size of the window that the graph was fitted to
   const backdrop = document.createElement("canvas"); // outlines and links, which change seldom
   let painted = null; // what the backdrop shows
 
   const draw = oncePerFrame(drawNow);
   const zoom = d3.zoom().scaleExtent([0.005, 6]).clickDistance(4).on("zoom", (event) => {
     view = event.transform;
-    fitted = false;
+    fitted = null;
     if (event.sourceEvent) showHint(null, null);
     draw();
   });
@@ -29,8 +29,15 @@ const graph = (() => {
     outlines = scene.grouped ? [] : makeOutlines();
     hovered = null;
     showHint(null, null);
+    countMoved();
     if (refit) fit();
     else draw();
+  }
+
+  function countMoved() {
+    for (const node of scene.nodes) {
+      node.moved = compared() === null ? 0 : node.members.filter(hasMoved).length;
+    }
   }
 
   function fit() {
@@ -41,7 +48,7 @@ const graph = (() => {
     const x = width / 2 - (scale * (left + right)) / 2;
     const y = height / 2 - (scale * (top + bottom)) / 2;
     d3.select(canvas).call(zoom.transform, d3.zoomIdentity.translate(x, y).scale(scale));
-    fitted = true;
+    fitted = String(size());
   }
 
   function makeOutlines() {
@@ -83,9 +90,13 @@ const graph = (() => {
       const [x, y] = view.apply([node.x, node.y]);
       return x > -80 * view.k && x < width + 80 * view.k && y > -30 * view.k && y < height + 30 * view.k;
     };
-    const selected = new Set(state.unit < 0 ? state.group : [state.unit]);
-    const found = new Set(state.found);
-    for (const node of scene.nodes) if (seen(node)) drawNode(node, selected, found);
+    const selected = nodesOf(state.unit < 0 ? state.group ?? [] : [state.unit]);
+    const found = nodesOf(state.found);
+    for (const node of scene.nodes) {
+      if (!seen(node)) continue;
+      const ring = selected.has(node) ? "accent" : node === hovered ? "text" : found.has(node) ? "found" : null;
+      paintBox(context, node, view.k, scene.grouped, ring);
+    }
   }
 
   function turnTo(target, ratio) {
@@ -151,68 +162,6 @@ const graph = (() => {
       context.fill(heads);
     }
     context.globalAlpha = 1;
-  }
-
-  function drawNode(node, selected, found) {
-    const { width, height } = BOX;
-    const [left, top] = [node.x - width / 2, node.y - height / 2];
-    const moved = state.against >= 0 ? node.members.filter(hasMoved).length : 0;
-    const pale = state.against >= 0 && moved === 0;
-    const fill = devices[node.device].colour;
-    context.globalAlpha = pale ? 0.3 : 1;
-    context.fillStyle = fill;
-    context.beginPath();
-    context.roundRect(left, top, width, height, 6);
-    context.fill();
-    const ink = d3.lab(fill).l > 60 ? "#000000" : "#ffffff";
-    context.fillStyle = ink;
-    if (view.k * height > 5) {
-      context.globalAlpha *= 0.55;
-      context.fillRect(left + 6, top + height - 5, (width - 12) * node.load, 2.5);
-    }
-    context.globalAlpha = 1;
-    if (view.k * 11 > 6.5) drawLabel(node, pale ? colourOf("soft") : ink);
-    if (moved > 0 && !scene.grouped) {
-      const other = devices[compared().device[node.unit]].colour;
-      context.fillStyle = other;
-      context.beginPath();
-      context.moveTo(left + width - 20, top);
-      context.lineTo(left + width, top);
-      context.lineTo(left + width, top + 20);
-      context.fill();
-    }
-    const ring = node.members.some((u) => selected.has(u))
-      ? "accent"
-      : node === hovered ? "text" : node.members.some((u) => found.has(u)) ? "found" : null;
-    if (ring !== null) {
-      const wide = Math.max(3, 2.5 / view.k);
-      context.strokeStyle = colourOf(ring);
-      context.lineWidth = wide;
-      context.beginPath();
-      const out = wide / 2 + 1;
-      context.roundRect(left - out, top - out, width + 2 * out, height + 2 * out, 7);
-      context.stroke();
-    }
-  }
-
-  function drawLabel(node, ink) {
-    context.fillStyle = ink;
-    context.textAlign = "center";
-    context.textBaseline = "middle";
-    context.font = "11px system-ui, 'DejaVu Sans', sans-serif";
-    const text = shortenText(node.label, BOX.width - 10);
-    context.fillText(text, node.x, node.y - (scene.grouped ? 6 : 1));
-    if (scene.grouped) {
-      context.font = "9.5px system-ui, 'DejaVu Sans', sans-serif";
-      context.fillText(formatMs(node.ms), node.x, node.y + 5);
-    }
-  }
-
-  function shortenText(text, width) {
-    if (context.measureText(text).width <= width) return text;
-    let kept = text;
-    while (kept.length > 1 && context.measureText(`…${kept}`).width > width) kept = kept.slice(1);
-    return `…${kept}`;
   }
 
   function nodeAt(x, y) {
@@ -283,46 +232,73 @@ const graph = (() => {
       const at = d3.pointer(event, canvas);
       const node = nodeAt(...at);
       const touched = event.pointerType === "touch" ? node ?? linkAt(...at) : null;
-      if (node === null) change({ unit: -1, group: null });
-      else if (node.unit >= 0) change({ unit: node.unit, group: null });
-      else change({ unit: -1, group: node.members });
+      selectNode(node);
       if (event.pointerType === "touch") showHint(event, touched && describe(touched));
     })
     .on("dblclick", (event) => {
       const node = nodeAt(...d3.pointer(event, canvas));
       if (node !== null && node.unit < 0) showLayers(node.members);
     });
+  const zoomBy = (factor) => d3.select(canvas).call(zoom.scaleBy, factor);
   document.getElementById("fit").onclick = fit;
-  document.getElementById("closer").onclick = () => d3.select(canvas).call(zoom.scaleBy, 1.5);
-  document.getElementById("farther").onclick = () => d3.select(canvas).call(zoom.scaleBy, 1 / 1.5);
+  document.getElementById("closer").onclick = () => zoomBy(1.5);
+  document.getElementById("farther").onclick = () => zoomBy(1 / 1.5);
   document.getElementById("whole").onclick = () => change({ layers: [0, lastLayer], group: null });
 
-  function reveal(unit) {
-    const node = scene.nodes[scene.nodeOf[unit]];
-    if (!node) return;
+  function selectNode(node) {
+    if (node === null) change({ unit: -1, group: null });
+    else if (node.unit >= 0) change({ unit: node.unit, group: null });
+    else change({ unit: -1, group: node.members });
+  }
+
+  function selectedNode() {
+    return nodeOf(state.unit >= 0 ? state.unit : (state.group ?? [-1])[0]);
+  }
+
+  function nodeOf(unit) {
+    return scene.nodes[scene.nodeOf[unit] ?? -1] ?? null;
+  }
+
+  function nodesOf(members) {
+    const numbers = new Set();
+    for (const unit of members) numbers.add(scene.nodeOf[unit]);
+    return new Set(Array.from(numbers, (number) => scene.nodes[number]));
+  }
+
+  // Bring the selection into the window, and, if asked, so near that its label can be read.
+  function reveal(readably) {
+    const node = selectedNode();
+    if (node === null) return;
     const [width, height] = size();
     const [x, y] = view.apply([node.x, node.y]);
-    const readable = view.k >= 0.6;
+    const readable = !readably || view.k >= 0.6;
     if (readable && x > 60 && x < width - 60 && y > 30 && y < height - 30) return;
     const scale = readable ? view.k : 0.8;
     const moved = d3.zoomIdentity.translate(width / 2, height / 2).scale(scale);
     d3.select(canvas).call(zoom.transform, moved.translate(-node.x, -node.y));
   }
 
-  new ResizeObserver(() => (fitted ? rebuild(true) : draw())).observe(canvas);
+  new ResizeObserver(() => {
+    if (fitted === null) draw();
+    else if (fitted !== String(size())) rebuild(true);
+  }).observe(canvas);
   listeners.push((values) => {
-    const whole = state.layers[0] === 0 && state.layers[1] === lastLayer;
-    document.getElementById("whole").hidden = whole;
+    document.getElementById("whole").hidden = showsAllLayers();
     if ("layers" in values) rebuild(true);
     else if ("shown" in values) rebuild(false);
-    else draw();
-    if (values.unit >= 0) reveal(values.unit);
+    else if ("against" in values) countMoved();
+    draw();
   });
   return {
-    rebuild,
     draw,
+    fit,
+    zoomBy,
+    selectNode,
+    selectedNode,
+    reveal,
+    nodes: () => scene.nodes,
     isGrouped: () => scene.grouped,
     hasOutlines: () => outlines.length > 0,
-    groupOf: (unit) => scene.nodes[scene.nodeOf[unit]].members,
+    groupOf: (unit) => nodeOf(unit).members,
   };
 })();

@@ -42,7 +42,7 @@ function sceneOfUnits(inside, width, height) {
     unit,
     members: [unit],
     device: deviceOf(unit),
-    label: units.name[unit].split("/").slice(-2).join("/"),
+    label: units.name[unit],
     load: unitMs(unit) / most,
     column: points[node][0],
   }));

@@ -34,66 +34,9 @@ function fillKey() {
   entry("edge: wider for more bytes, strong where the device changes");
   entry("bar in a box: time");
   if (graph.hasOutlines()) entry("outline: submodel");
+  if (graph.isGrouped()) entry("double click: open a group");
   if (state.against >= 0) entry("not pale: moved");
   if (state.against >= 0 && !graph.isGrouped()) entry("corner: other device");
-}
-
-function findUnits(query) {
-  const words = query.toLowerCase().split(/\s+/).filter(Boolean);
-  const found = [];
-  if (words.length === 0) return found;
-  for (let unit = 0; unit < nUnits; unit++) {
-    if (words.every((word) => lowerNames[unit].includes(word))) found.push(unit);
-  }
-  return found;
-}
-
-function setUpSearch() {
-  const input = document.getElementById("search");
-  const list = document.getElementById("matches");
-  const choose = (unit) => {
-    list.hidden = true;
-    selectUnit(unit);
-  };
-  const search = () => {
-    const found = findUnits(input.value);
-    list.replaceChildren();
-    list.hidden = input.value.trim() === "";
-    found.slice(0, 40).forEach((unit, index) => {
-      const item = document.createElement("li");
-      item.textContent = `${units.name[unit]}  ·  ${typeOf(unit)}`;
-      item.className = index ? "" : "first";
-      item.onmousedown = () => choose(unit);
-      list.append(item);
-    });
-    const count = document.createElement("li");
-    count.className = "count";
-    count.textContent = `${d3.format(",")(found.length)} found`;
-    list.append(count);
-    change({ found });
-  };
-  input.oninput = search;
-  input.onfocus = () => (list.hidden = input.value.trim() === "");
-  input.onblur = () => (list.hidden = true);
-  input.onkeydown = (event) => {
-    if (event.key === "Enter" && state.found.length) choose(state.found[0]);
-    if (event.key === "Escape") {
-      input.value = "";
-      search();
-      input.blur();
-    }
-  };
-  document.addEventListener("keydown", (event) => {
-    if (event.key === "/" && document.activeElement !== input) {
-      event.preventDefault();
-      input.focus();
-    } else if (event.key === "Escape") change({ unit: -1, group: null });
-  });
-  return (query) => {
-    input.value = query;
-    search();
-    list.hidden = true;
-  };
 }
 
 function setUpTheme(wanted) {
@@ -138,12 +81,15 @@ document.getElementById("model").textContent =
   `${data.model}: ${d3.format(",")(nUnits)} unit${nUnits === 1 ? "" : "s"}`;
 setUpTheme(given.theme === "dark" || given.theme === "light" ? given.theme : undefined);
 fillChoices();
-const searchFor = setUpSearch();
-listeners.push(fillKey);
-graph.rebuild(true);
-change({ shown: given.shown, against: given.against });
-if (given.search) searchFor(given.search);
+listeners.push((values) => {
+  if (["shown", "against", "layers"].some((key) => key in values)) fillKey();
+});
+change({ layers: state.layers, shown: given.shown, against: given.against });
+if (given.search) search.searchFor(given.search);
 if (given.unit >= 0) selectUnit(given.unit);
-listeners.push(writeAddress);
+listeners.push((values) => {
+  if (["unit", "shown", "against"].some((key) => key in values)) writeAddress();
+});
 tell("");
 document.body.dataset.ready = "yes";
+setTimeout(search.prepare, 100); // after the first drawing

@@ -1,9 +1,8 @@
-// The page's data, what is selected, and how numbers are written.
+// The page's data, what is selected and what is derived from it.
 const data = await readData();
 const { units, edges, devices, placements } = data;
 const nUnits = units.name.length;
 const lastLayer = d3.max(units.layer) ?? 0;
-const lowerNames = units.name.map((name, u) => `${name} ${typeOf(u)}`.toLowerCase());
 for (const { runs, transfers } of placements) {
   for (const bars of [runs, transfers]) bars.finish = bars.start.map((start, i) => start + bars.ms[i]);
 }
@@ -69,26 +68,6 @@ function crosses(edge, placement = current()) {
   return edges.tensors[edge] > 0 && device[edges.source[edge]] !== device[edges.target[edge]];
 }
 
-function formatMs(ms) {
-  if (ms === 0) return "0 ms";
-  return Math.abs(ms) < 0.01 ? `${formatNumber(ms * 1000)} µs` : `${formatNumber(ms)} ms`;
-}
-
-// A moment, with the digits that tell it from its neighbours.
-function formatMoment(ms) {
-  return `${d3.format(",.8~g")(ms)} ms`;
-}
-
-function formatNumber(value) {
-  const size = Math.abs(value);
-  return size >= 1000 ? d3.format(",.0f")(value) : d3.format(".3~g")(Number(value.toPrecision(3)));
-}
-
-function formatBytes(bytes) {
-  const power = bytes >= 1e9 ? 3 : bytes >= 1e6 ? 2 : bytes >= 1e3 ? 1 : 0;
-  return `${formatNumber(bytes / 1000 ** power)} ${["B", "kB", "MB", "GB"][power]}`;
-}
-
 // At most one call in a frame, however many ask for it.
 function oncePerFrame(action) {
   let waiting = false;
@@ -104,4 +83,8 @@ function oncePerFrame(action) {
 
 function colourOf(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+}
+
+function showsAllLayers() {
+  return state.layers[0] === 0 && state.layers[1] === lastLayer;
 }

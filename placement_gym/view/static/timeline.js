@@ -4,6 +4,7 @@ const timeline = (() => {
   const context = canvas.getContext("2d");
   const LANE_HEIGHT = 20;
   const AXIS = 24;
+  const FEWEST_LETTERS = 12; // of a name that is cut; where there is room for fewer, the type stands
   const MOST_EMPTY = 3; // how far the axis goes for a latency that was measured
   let view = d3.zoomIdentity;
   let lanes = [];
@@ -60,6 +61,24 @@ const timeline = (() => {
     return found;
   }
 
+  // Nothing lies before the start or after the end, so the view stays between them.
+  function bound() {
+    const window = [[labelWidth(), 0], [Math.max(canvas.clientWidth - 10, labelWidth() + 1), 1]];
+    zoom.extent(window).translateExtent(window);
+    draw();
+  }
+
+  // Bring a unit's first run into the window.
+  function reveal(unit) {
+    const { runs } = current();
+    const run = runs.unit.indexOf(unit);
+    if (run < 0) return;
+    const [left, right] = [timeScale()(runs.start[run]), timeScale()(runs.finish[run])];
+    const outside = right < labelWidth() + 20 || left > canvas.clientWidth - 30;
+    const middle = (labelWidth() + canvas.clientWidth) / 2;
+    if (outside) d3.select(canvas).call(zoom.translateBy, (middle - (left + right) / 2) / view.k, 0);
+  }
+
   function timeScale() {
     const range = [labelWidth(), canvas.clientWidth - 10];
     return view.rescaleX(d3.scaleLinear([0, end], range));
@@ -71,7 +90,7 @@ const timeline = (() => {
     canvas.width = Math.round(width * ratio);
     canvas.height = Math.round(height * ratio);
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
-    context.font = "11px system-ui, 'DejaVu Sans', sans-serif";
+    context.font = `11px ${FONT}`;
     context.textBaseline = "middle";
     const scale = timeScale();
     drawAxis(scale, width, height);
@@ -157,22 +176,19 @@ const timeline = (() => {
     }
     context.restore();
     context.fillStyle = colourOf("text");
-    context.fillText(fitText(lane.name, left - 14), 8, lane.y + lane.height / 2);
+    context.fillText(fitText(context, lane.name, left - 14), 8, lane.y + lane.height / 2);
   }
 
   function drawName(lane, bar, x0, x1) {
     const kept = context.fillStyle;
     context.fillStyle = d3.lab(kept).l > 60 ? "#000000" : "#ffffff";
-    context.fillText(fitText(units.name[lane.of.unit[bar]], x1 - x0 - 8), x0 + 4, lane.y + lane.height / 2 + 0.5);
+    const unit = lane.of.unit[bar];
+    const name = fitText(context, units.name[unit], x1 - x0 - 8);
+    const told = name === units.name[unit] || name.length >= FEWEST_LETTERS;
+    const text = told ? name : fitStart(context, typeOf(unit), x1 - x0 - 8);
+    context.fillText(text, x0 + 4, lane.y + lane.height / 2 + 0.5);
     context.fillStyle = kept;
     return x1;
-  }
-
-  function fitText(text, width) {
-    if (context.measureText(text).width <= width) return text;
-    const share = width / context.measureText(text).width;
-    const kept = Math.max(0, Math.floor(text.length * share) - 1);
-    return kept ? `…${text.slice(text.length - kept)}` : "";
   }
 
   function barAt(x, y) {
@@ -205,11 +221,20 @@ const timeline = (() => {
     .on("pointerleave", () => showHint(null, null))
     .on("click", (event) => {
       const found = barAt(...d3.pointer(event, canvas));
-      change({ unit: found ? found.lane.of.unit[found.bar] : -1, group: null });
+      if (found) selectUnit(found.lane.of.unit[found.bar]);
+      else change({ unit: -1, group: null });
       if (event.pointerType === "touch") showHint(event, found && describe(found));
     });
 
-  new ResizeObserver(draw).observe(canvas);
-  listeners.push((values) => ("shown" in values || "against" in values ? rebuild() : draw()));
-  return { rebuild, draw };
+  new ResizeObserver(bound).observe(canvas);
+  listeners.push((values) => {
+    if ("shown" in values || "against" in values) rebuild();
+    else if ("unit" in values || "group" in values) draw();
+  });
+  return {
+    draw,
+    reveal,
+    zoomBy: (factor) => d3.select(canvas).call(zoom.scaleBy, factor),
+    panBy: (share) => d3.select(canvas).call(zoom.translateBy, (share * canvas.clientWidth) / view.k, 0),
+  };
 })();

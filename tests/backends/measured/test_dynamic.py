@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import openvino as ov
 import pytest
-from foreign_models import make_encoder
+from foreign_models import make_encoder, make_token_classifier
 from numpy.typing import NDArray
 
 import placement_gym
 from placement_gym.backends.measured.backend import MeasuredBackend
 from placement_gym.backends.measured.build import build_measured_backend
+from placement_gym.backends.measured.hetero import Partition, compile_partition, count_submodels
 from placement_gym.backends.measured.outputs import relative_error
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
+from placement_gym.devices import parse_devices
+from placement_gym.graph.extract import extract
 from placement_gym.models import load
 from placement_gym.placement import Placement
 from placement_gym.tools.evaluate import evaluate_placement
@@ -27,6 +31,16 @@ from placement_gym.tools.plan import plan
 ONCE = TimingProtocol(warmup=0, repeats=2, attempts=1)
 SIZES = {"input_ids": [2, 5]}
 OTHERS = ((1, 3), (3, 7), (2, 5))
+SCATTERED: dict[str, tuple[Callable[[], ov.Model], dict[str, Any]]] = {
+    "dynamic": (make_encoder, {"data_shapes": SIZES}),
+    "bound in part": (make_encoder, {"shapes": {"input_ids": [1, "1..64"]}}),
+    "batch free": (
+        make_encoder,
+        {"shapes": {"input_ids": ["?", "1..8"]}, "data_shapes": {"input_ids": [2, 5]}},
+    ),
+    "never zero": (make_token_classifier, {"data_shapes": {"x": [1, 7, 16]}}),
+}
+"""Models with dynamic dimensions, and what is known of these."""
 
 
 def encoder(**kwargs: Any) -> MeasuredBackend:
@@ -65,14 +79,32 @@ def test_a_split_model_takes_other_sizes_than_it_was_measured_with() -> None:
 
 
 @pytest.mark.slow
-def test_scattered_placements_run_and_compute_the_same() -> None:
-    backend = encoder(data_shapes=SIZES)
+@pytest.mark.parametrize("kind", SCATTERED)
+def test_scattered_placements_run_and_compute_the_same(kind: str, tmp_path: Path) -> None:
+    model, kwargs = SCATTERED[kind]
+    file = tmp_path / "model.xml"
+    ov.save_model(model(), file, compress_to_fp16=False)
+    backend = build_measured_backend(
+        file, "cpu-testbed", "op", protocol=ONCE, isolate=False, **kwargs
+    )
     rng = np.random.default_rng(0)
     for _ in range(6):
         measured = backend.evaluate(rng.integers(0, 2, backend.problem.n_units))
         assert not measured.error
         assert measured.n_submodels == measured.n_submodels_expected
     backend.close()
+
+
+@pytest.mark.parametrize("kind", ["bound in part", "never zero"])
+def test_requests_of_a_scattered_placement_begin(kind: str) -> None:
+    model, kwargs = SCATTERED[kind]
+    ready = load(model(), **kwargs)
+    graph = extract(ready, data_shapes=kwargs.get("data_shapes"))
+    on = np.random.default_rng(0).integers(0, 2, len(graph))
+    partition = Partition.of(graph, on, parse_devices("cpu-testbed"), True)
+    compiled = compile_partition(ov.Core(), ready, graph, partition)
+    assert count_submodels(compiled) == partition.n_submodels
+    compiled.create_infer_request()
 
 
 @pytest.mark.slow

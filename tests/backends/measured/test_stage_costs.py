@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -65,19 +66,20 @@ def backend_of(devices: tuple[DeviceSpec, ...] = THREE, **kwargs: Any) -> Any:
 
 def test_the_cost_of_a_stage_is_what_halves_take_longer_than_the_whole() -> None:
     backend = backend_of()
-    assert measure_stage_costs(backend, backend.costs) == pytest.approx(STAGE_MS)
+    stage_ms, _ = measure_stage_costs(backend, backend.costs)
+    assert stage_ms == pytest.approx(STAGE_MS)
 
 
 def test_noise_makes_no_negative_cost(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(f"{__name__}.STAGE_MS", -STAGE_MS)
     backend = backend_of()
-    assert (measure_stage_costs(backend, backend.costs) == 0.0).all()
+    assert (measure_stage_costs(backend, backend.costs)[0] == 0.0).all()
 
 
 def test_a_device_that_cannot_hold_the_model_gets_the_largest_cost_of_others() -> None:
     small = replace(THREE[2], memory_bytes=1)
     backend = backend_of((*THREE[:2], small))
-    assert measure_stage_costs(backend, backend.costs) == pytest.approx([0.3, 0.1, 0.3])
+    assert measure_stage_costs(backend, backend.costs)[0] == pytest.approx([0.3, 0.1, 0.3])
 
 
 def test_halves_are_equal_by_work_and_the_later_one_reads_the_earlier_one() -> None:
@@ -98,6 +100,21 @@ def test_a_device_alone_takes_as_long_as_before() -> None:
         alone = problem.single(device)
         found = after.evaluate_ignoring_limits(alone).latency_ms
         assert found == pytest.approx(before.evaluate_ignoring_limits(alone).latency_ms)
+
+
+def test_operators_weigh_what_their_half_takes_in_a_stage(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The profile says half of what the last operator takes."""
+    monkeypatch.setattr(f"{__name__}.STAGE_MS", 0.0 * STAGE_MS)
+    backend = backend_of(THREE[:2])
+    true_ms = backend.costs.operator_ms
+    known = np.where(np.arange(len(true_ms)) < len(true_ms) - 1, 1.0, 0.5)
+    profile = replace(backend.costs, operator_ms=true_ms * known[:, None])
+    whole_ms = profile.operator_ms.sum(axis=0)
+    charged = charge_stages(profile, *measure_stage_costs(backend, profile))
+    assert charged.operator_ms.sum(axis=0) == pytest.approx(whole_ms)
+    for device, half in product((0, 1), cut_in_half(backend.problem, profile, 0, 1)):
+        found, true = (ms[half == device, device].sum() for ms in (charged.operator_ms, true_ms))
+        assert found == pytest.approx(true / true_ms[:, device].sum() * whole_ms[device])
 
 
 def test_a_stage_never_takes_more_than_half_of_a_device() -> None:

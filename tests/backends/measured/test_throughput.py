@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -89,9 +90,26 @@ def test_finalists_are_compiled_anew_and_measured_side_by_side() -> None:
 
 
 def test_stages_are_timed_on_their_devices() -> None:
-    found = build(counter_inferences=4).measure_stages([np.zeros_like(SPLIT), SPLIT])
+    found = build(counter_inferences=2).measure_stages([np.zeros_like(SPLIT), SPLIT])
     assert found.shape == (2, 2, 2)
     assert (found > 0.0).tolist() == [[[True, False], [True, True]]] * 2
+
+
+def test_waiting_for_a_core_is_no_time_of_a_device_in_the_hosts_memory() -> None:
+    class Stages:
+        """A request takes 6 s in each of two stages, of which 2 s are processor time."""
+
+        stages = tuple(
+            SimpleNamespace(device=name, busy_s=7.0, processor_s=4.0) for name in ("CPU_B", "GPU")
+        )
+
+        def run(self) -> None:
+            for stage in self.stages:
+                stage.busy_s, stage.processor_s = 13.0, 6.0
+
+    devices = (DeviceSpec("CPU"), DeviceSpec("GPU"), TWO[1])
+    pipeline: Any = Stages()
+    assert throughput.time_devices(pipeline, devices) == [0.0, 6000.0, 2000.0]
 
 
 def test_streams_of_a_single_device_are_those_that_give_most_results(

@@ -110,7 +110,7 @@ def test_throughput_is_the_time_of_the_busiest_device() -> None:
         ({"objective": "energy"}, "one of latency, throughput, not 'energy'"),
         ({"noise": -0.1}, "noise must be a number of at least 0"),
         ({"noise": float("nan")}, "noise"),
-        ({"costs": "guessed"}, "'analytic', 'profiled'"),
+        ({"costs": "guessed"}, "one of analytic, profiled or"),
         ({"schedule": "random"}, "tarnawski-latency"),
         ({"schedule": {"preset": "random"}}, "tarnawski-latency"),
         ({"schedule": {"gap_ms": 1.0}}, "op_gap_ms"),
@@ -136,9 +136,18 @@ def test_a_wrong_value_is_refused_with_the_remedy(
     arguments: dict[str, Any], remedy: str, model: str
 ) -> None:
     if "costs" in arguments and model != MODEL:
-        remedy = "'published', 'published-x1000'"
+        remedy = "one of published, published-x1000 or"
     with pytest.raises(ValueError, match=remedy):
         made(**({"model": model} | arguments))
+
+
+def test_a_model_that_computes_nothing_is_refused() -> None:
+    import openvino as ov
+    from openvino import opset13 as ops
+
+    given = ops.parameter([1, 8], np.float32)
+    with pytest.raises(ValueError, match="nothing to place"):
+        made(model=ov.Model([ops.result(given)], [given], "empty"))
 
 
 def test_an_unknown_argument_is_a_type_error() -> None:

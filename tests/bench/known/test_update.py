@@ -134,6 +134,7 @@ def test_the_solver_of_a_bound_may_find_the_optimum(values: Path, tmp_path: Path
     assert not change.after.trivial
 
 
+@pytest.mark.usefixtures("bound_alone")
 def test_bounds_only_rise(ran: tuple[Json, Json], values: Path) -> None:
     update([ran[1]], values)
     (known,) = load_values(values)

@@ -1,4 +1,4 @@
-"""How reports write gaps and bounds of any scale."""
+"""How reports write latencies, gaps and bounds of any scale."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import pytest
 
 from placement_gym.bench.report.formats import format_gap
 from placement_gym.bench.report.known_latencies import KnownLatencies
+from placement_gym.texts import format_ms
 
 
 @pytest.mark.parametrize("scale", [1e-12, 1.0, 1e12])
@@ -27,3 +28,11 @@ def test_where_nothing_takes_time_the_latency_is_the_optimum() -> None:
     assert known.add_proof([0.0]).optimum_ms == 0.0
     assert known.add_proof([1e-300]).optimum_ms is None
     assert format_gap(0.0, known) == "-"
+
+
+@pytest.mark.parametrize(
+    ("latency_ms", "text"),
+    [(10.2, "10.20"), (0.01234567, "0.01235"), (999.97, "1000"), (14783.9, "14784")],
+)
+def test_a_latency_has_four_digits_and_no_exponent(latency_ms: float, text: str) -> None:
+    assert format_ms(latency_ms) == text

@@ -164,6 +164,13 @@ def test_two_folders_are_set_side_by_side(folder: Path, tmp_path: Path) -> None:
     assert "| annealing | 2 | 1.2500 | 2 | 0 | 0 | 0 | 0 |" in part
     assert "| min-cut | 2 | 1.0000 | 0 | 2 | 0 | 0 | 0 |" in part
     assert "| failing_agent:make | 0 | - | 0 | 0 | 0 | 2 | 2 |" in part
+    agents = [
+        one if one != "min-cut" else {"name": one, "label": "a cut"} for one in REPORTED.agents
+    ]
+    renamed = replace(REPORTED, agents=agents)
+    text = report_study(renamed, here, views=False, other=there)[0].read_text()
+    part = text.split("## Compared with")[1].split("\n## ")[0]
+    assert "| a cut | 2 | 1.0000 | 0 | 2 | 0 | 0 | 0 |" in part
     with pytest.raises(UserError, match="no results to compare"):
         report_study(REPORTED, here, views=False, other=tmp_path)
 

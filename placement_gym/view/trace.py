@@ -1,4 +1,4 @@
-"""What other viewers read: a trace of the timeline, and data on the nodes of a model."""
+"""The timelines as a trace, for Perfetto and other viewers of traces."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from itertools import pairwise
 from typing import Any
 
 from placement_gym.view.data import DIGITS, Values
-from placement_gym.view.scene import Scene
 
 NS_OF_MS, NS_OF_US = 1_000_000, 1000
 """Traces count in microseconds; Perfetto in whole nanoseconds."""
@@ -119,27 +118,3 @@ def separate(columns: Values, bars: Sequence[int]) -> list[list[int]]:
         lanes[lane].append(bar)
         ends[lane] = start + columns["ms"][bar] * (1.0 - 0.5 * 10 ** (1 - DIGITS))
     return lanes
-
-
-def make_node_data(scene: Scene, data: Values, index: int = 0) -> Values:
-    """Each node's time, and its device as a colour, as Google's Model Explorer reads them.
-
-    A unit's time stands at the node that names it; further nodes of the unit have none, so that
-    sums over layers are right.
-
-    Args:
-        scene: What is shown.
-        data: What ``make_view_data`` returns of it.
-        index: Which placement.
-    """
-    units = scene.backend.problem.units
-    devices, placement = data["devices"], data["placements"][index]
-    results: dict[str, Values] = {}
-    for operator, members in enumerate(units.graph.members):
-        colour = devices[placement["device"][units.of_operator[operator]]]["colour"]
-        results |= {node: {"value": 0.0, "bgColor": colour} for node in members}
-    for unit, name in enumerate(units.quotient.names):
-        device = placement["device"][unit]
-        ms = data["units"]["ms"][device][unit]
-        results[name] = {"value": ms, "bgColor": devices[device]["colour"]}
-    return {"results": results}

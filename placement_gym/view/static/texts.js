@@ -1,0 +1,49 @@
+// How numbers, sizes and long names are written.
+const FONT = "system-ui, 'DejaVu Sans', sans-serif";
+
+function formatMs(ms) {
+  if (ms === 0) return "0 ms";
+  return Math.abs(ms) < 0.01 ? `${formatNumber(ms * 1000)} µs` : `${formatNumber(ms)} ms`;
+}
+
+// A moment, with the digits that tell it from its neighbours.
+function formatMoment(ms) {
+  return `${d3.format(",.8~g")(ms)} ms`;
+}
+
+function formatNumber(value) {
+  return Math.abs(value) >= 1000 ? d3.format(",.0f")(value) : d3.format(".3r")(value);
+}
+
+function formatBytes(bytes) {
+  if (bytes < 1000) return `${bytes} B`;
+  const power = bytes >= 1e9 ? 3 : bytes >= 1e6 ? 2 : 1;
+  return `${formatNumber(bytes / 1000 ** power)} ${["B", "kB", "MB", "GB"][power]}`;
+}
+
+// The end of a name that has no room, as its end tells it from others.
+function fitText(context, text, width) {
+  const whole = context.measureText(text).width;
+  if (whole <= width) return text;
+  let kept = Math.max(0, Math.floor((text.length * width) / whole) - 1);
+  while (kept > 0 && context.measureText(`…${text.slice(-kept)}`).width > width) kept -= 1;
+  return kept > 0 ? `…${text.slice(-kept)}` : "";
+}
+
+// The beginning of a type that has no room.
+function fitStart(context, text, width) {
+  const whole = context.measureText(text).width;
+  if (whole <= width) return text;
+  const kept = Math.floor((text.length * width) / whole) - 1;
+  return kept > 1 ? `${text.slice(0, kept)}…` : "";
+}
+
+// At most so many letters of a name, from its end.
+function shorten(name, length) {
+  return name.length <= length ? name : `…\u2060${name.slice(1 - length)}`;
+}
+
+// A name whose lines may end after a slash.
+function breakAtSlashes(name) {
+  return name.replaceAll("/", "/\u200b");
+}

@@ -1,0 +1,103 @@
+"""Shapes that submodels are told where they do not infer what their readers know."""
+
+from __future__ import annotations
+
+import numpy as np
+import openvino as ov
+import pytest
+from foreign_models import make_encoder, make_token_classifier
+from openvino import opset13 as ops
+
+from placement_gym.graph import borders
+from placement_gym.graph.borders import (
+    find_refused,
+    infer_alone,
+    is_refused,
+    state_border_shapes,
+)
+from placement_gym.graph.extract import extract
+from placement_gym.graph.parts import separate_parts
+from placement_gym.graph.submodels import acyclic_submodels
+from placement_gym.models import load
+from placement_gym.models.shapes import Shapes
+
+
+def separate(model: ov.Model, data_shapes: Shapes | None = None) -> dict[str, int]:
+    """Part a model with its operators on two devices in turn; the submodel of each node."""
+    graph = extract(model, data_shapes=data_shapes)
+    return separate_parts(model, graph, acyclic_submodels(graph, np.arange(len(graph)) % 2))
+
+
+def borders_of(model: ov.Model) -> list[ov.Node]:
+    return [node for node in model.get_ops() if node.get_friendly_name().endswith("/border")]
+
+
+@pytest.mark.parametrize(
+    ("read", "inferred", "refused"),
+    [
+        ("[1,?,16]", "[1,?,16]", False),
+        ("[1,?,16]", "[?,?,?]", True),
+        ("[1,1..,16]", "[1,?,16]", True),
+        ("[1,1..8,16]", "[1,1..8,16]", True),
+        ("[1,..8,16]", "[1,?,16]", False),
+        ("[1,8,16]", "[1,?,16]", True),
+        ("[?,?,?]", "[1,8,16]", False),
+        ("[?,?]", "...", True),
+        ("...", "...", False),
+    ],
+)
+def test_tensors_that_begin_with_zeros_are_refused_where_more_is_known(
+    read: str, inferred: str, refused: bool
+) -> None:
+    assert is_refused(ov.PartialShape(read), ov.PartialShape(inferred)) == refused
+
+
+def test_dimension_that_cannot_be_zero_may_be_so_once_it_has_passed_a_border() -> None:
+    sizes = {"x": [1, 7, 16]}
+    model = load(make_token_classifier(), data_shapes=sizes)
+    owner = separate(model, sizes)
+    assert find_refused(model, owner, set())
+    state_border_shapes(model, owner)
+    assert not find_refused(model, owner, set())
+    shapes = {str(node.get_output_partial_shape(0)) for node in borders_of(model)}
+    assert shapes == {"[1,?,16]", "[1,?,?]"}
+    assert {node.get_friendly_name() for node in model.get_ops()} == set(owner)
+
+
+def test_sizes_that_a_submodel_is_given_as_data_are_stated_to_its_readers() -> None:
+    x = ops.parameter([-1, 8], np.float32, name="x")
+    whole = ops.relu(x, name="whole")
+    size = ops.concat([ops.constant([3]), ops.constant([4])], 0, name="size")
+    flat = ops.reshape(whole, size, False, name="flat")
+    model = ov.Model([ops.result(ops.relu(flat, name="last"))], [x], "sized")
+    owner = dict.fromkeys((node.get_friendly_name() for node in model.get_ops()), 0)
+    owner |= {"flat": 1, "last": 2, model.get_results()[0].get_friendly_name(): 2}
+    state_border_shapes(model, owner)
+    assert [node.get_friendly_name() for node in borders_of(model)] == ["flat/0/border"]
+    assert infer_alone(model, owner)["flat/0/border", 0].get_partial_shape() == ov.Shape([3, 4])
+
+
+def test_models_that_need_no_borders_stay_as_they_are() -> None:
+    tokens = {"input_ids": [2, 5]}
+    for model, sizes in (
+        (load("tiny"), None),
+        (load(make_encoder(), shapes={"input_ids": [1, "1..8"]}), None),
+        (load(make_encoder(), data_shapes=tokens), tokens),
+    ):
+        owner = separate(model, sizes)
+        before = len(model.get_ops())
+        state_border_shapes(model, owner)
+        assert len(model.get_ops()) == before
+
+
+def test_submodels_that_cannot_be_inferred_are_left_to_the_compiler(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(*_: object) -> None:
+        raise RuntimeError("axes have to be constant")
+
+    monkeypatch.setattr(borders, "infer_alone", refuse)
+    sizes = {"x": [1, 7, 16]}
+    model = load(make_token_classifier(), data_shapes=sizes)
+    state_border_shapes(model, separate(model, sizes))
+    assert not borders_of(model)
