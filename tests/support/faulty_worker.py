@@ -19,7 +19,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from placement_gym.backends.measured import hetero
+from placement_gym.backends.measured import compiling
 from placement_gym.backends.measured.candidate import Candidate
 from placement_gym.backends.measured.worker import Json, Worker
 from placement_gym.processes.serving import Parent, serve
@@ -83,7 +83,7 @@ def strike(fault: str) -> None:
 def corrupt(worker: Worker, fault: str) -> Iterator[None]:
     """Let the engine of a measurement fail."""
     if fault in EXCEPTIONS:
-        with patch.object(hetero, "compile_partition", side_effect=EXCEPTIONS[fault]):
+        with patch.object(compiling, "compile_partition", side_effect=EXCEPTIONS[fault]):
             yield
     elif fault in LATENCIES:
         samples = np.full((2, 2, 2), LATENCIES[fault])
