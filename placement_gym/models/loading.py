@@ -206,6 +206,7 @@ def prepare(
         bind_batch(model)
     else:
         check_sizes(model, data_shapes)
+        drop_lower_bounds(model)
     rename(model, lambda node: node.get_friendly_name() not in known)
     seen: set[str] = set()
     for node in model.get_ordered_ops():
@@ -231,8 +232,6 @@ def check_no_data_shapes(data_shapes: Shapes | None) -> None:
 def check_sizes(model: ov.Model, data_shapes: Shapes | None) -> None:
     """Raise if a model without state has a shape that its inputs' sizes do not determine.
 
-    Dimensions that stay dynamic lose their lower bounds, in place.
-
     Raises:
         UserError: The sizes do not fit the model.
         UnsupportedModelError: The message says how to state the inputs' sizes.
@@ -240,7 +239,6 @@ def check_sizes(model: ov.Model, data_shapes: Shapes | None) -> None:
     sizes = find_data_shapes(model, data_shapes)
     if sizes:
         shape_nodes(model, sizes)
-        drop_lower_bounds(model)
         return
     for node in model.get_ordered_ops():
         if any(output.get_partial_shape().is_dynamic for output in node.outputs()):
