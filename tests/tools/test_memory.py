@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from by_hand import cost_table, made_graph
+from fakes import FakeBackend
 from rich.console import Console
 
 from placement_gym.backends.measured.backend import MeasuredBackend
@@ -24,7 +25,7 @@ from placement_gym.graph.extract import extract
 from placement_gym.graph.units import group
 from placement_gym.models import load
 from placement_gym.problem import Problem
-from placement_gym.tools.candidates import propose_candidates
+from placement_gym.tools.candidates import Candidate, propose_candidates
 from placement_gym.tools.memory import (
     charge_copies,
     check_room,
@@ -33,6 +34,7 @@ from placement_gym.tools.memory import (
     explain_excess,
     report_memory,
 )
+from placement_gym.tools.selection import measure
 
 TABLE = 4096 * 256 * 4
 """Bytes of gpt's table of tokens, which the embedding and the head read."""
@@ -138,6 +140,13 @@ def test_copies_count_against_limits() -> None:
     charged = charge_copies(problem)
     assert charged.infeasibility(split)
     assert charged.limits_bytes.tolist() == problem.limits_bytes.tolist()
+
+
+def test_a_split_whose_copies_exceed_a_limit_is_not_measured() -> None:
+    backend: Any = FakeBackend(problem=shared_problem((None, 30)))
+    measured, errors = measure(backend, [Candidate("milp", np.array([0, 1, 1, 1]), 1.0)], True)
+    assert not measured
+    assert "held twice" in errors["milp"]
 
 
 def test_the_solver_leaves_room_for_copies() -> None:

@@ -1,18 +1,20 @@
-"""Candidates of a plan: those that cannot run are left out and named."""
+"""Candidates of a plan: those that cannot run are named, and two placements have to win."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 import numpy as np
+import pytest
 from fakes import LIMITED, FakeBackend, diamond_problem
 
 from placement_gym.arrays import IntArray
 from placement_gym.backends.measured.timing_protocol import QUICK
 from placement_gym.backends.protocol import Measurement
 from placement_gym.tools.candidates import Candidate
+from placement_gym.tools.phases import Phased
 from placement_gym.tools.plan_rows import choose, make_rows, summarize
-from placement_gym.tools.selection import measure
+from placement_gym.tools.selection import Selection, measure
 
 ALONE, SPLIT = np.array([1, 1, 1, 1]), np.array([0, 1, 1, 1])
 
@@ -53,3 +55,12 @@ def test_candidates_that_memory_forbids_are_not_run() -> None:
     assert "GPU holds" in errors["GPU alone"]
     assert not backend.calls_of("evaluate_ignoring_limits")
     assert not backend.calls_of("remeasure")
+
+
+@pytest.mark.parametrize(("answer", "handed_over"), [("yes", "phases"), ("no", "milp")])
+def test_two_placements_are_handed_over_only_if_they_win(answer: str, handed_over: str) -> None:
+    alone, split = Candidate("GPU alone", ALONE, 9.0), Candidate("milp", SPLIT, 8.0)
+    both = Candidate("phases", np.stack([ALONE, SPLIT]), 7.0)
+    pair = Phased(alone, split, both, {}, answer)
+    found = Selection([alone, split], None, {}, [], chosen=split, pair=pair)
+    assert found.winner.label == handed_over
