@@ -16,6 +16,7 @@ from rich.console import Console
 from placement_gym.backends.measured.backend import MeasuredBackend
 from placement_gym.backends.measured.build import build_measured_backend
 from placement_gym.backends.measured.hetero import Partition, set_affinities
+from placement_gym.backends.measured.timing_protocol import QUICK
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.cli.tables import memory_tables
 from placement_gym.costs.analytic import analytic
@@ -144,6 +145,7 @@ def test_copies_count_against_limits() -> None:
 
 def test_a_split_whose_copies_exceed_a_limit_is_not_measured() -> None:
     backend: Any = FakeBackend(problem=shared_problem((None, 30)))
+    backend.protocol = QUICK
     measured, errors = measure(backend, [Candidate("milp", np.array([0, 1, 1, 1]), 1.0)], True)
     assert not measured
     assert "held twice" in errors["milp"]
