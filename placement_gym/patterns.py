@@ -7,7 +7,7 @@ from itertools import combinations, permutations
 
 import numpy as np
 
-from placement_gym.arrays import IntArray
+from placement_gym.arrays import IntArray, round_significant
 from placement_gym.problem import Problem
 
 MAX_RUNS = 8
@@ -76,8 +76,9 @@ def random_runs(problem: Problem, rng: np.random.Generator) -> IntArray:
 
 def random_units(problem: Problem, rng: np.random.Generator) -> IntArray:
     """(n_units,) every unit on its own, by random shares of the devices; support is ignored."""
-    shares = rng.dirichlet(np.ones(len(problem.devices)))
-    return rng.choice(len(shares), problem.n_units, p=shares).astype(np.int64)
+    shares = round_significant(rng.dirichlet(np.ones(len(problem.devices))), 6)
+    chosen = rng.choice(len(shares), problem.n_units, p=shares / shares.sum())
+    return chosen.astype(np.int64)
 
 
 def random_cuts(problem: Problem, n_cuts: int, rng: np.random.Generator) -> IntArray:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from placement_gym.arrays import BoolArray, FloatArray, IntArray
+from placement_gym.arrays import BoolArray, FloatArray, IntArray, round_significant
 from placement_gym.errors import UserError, unknown_name
 from placement_gym.files import FileError, compute_checksum, write_text
 from placement_gym.graph.operators import OpGraph
@@ -158,10 +158,12 @@ class CostTable:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Sixteen hex digits that change with any number of the table."""
+        """Sixteen hex digits that change with the first nine digits of any number of the table."""
         digest = hashlib.sha256(repr((self.graph, self.devices)).encode())
         for name in ARRAYS:
-            digest.update(getattr(self, name).tobytes())
+            values = getattr(self, name)
+            exact = values.dtype.kind != "f"
+            digest.update((values if exact else round_significant(values, 9)).tobytes())
         return digest.hexdigest()[:16]
 
     def to_json(self) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import re
 
 import numpy as np
 
-from placement_gym.arrays import FloatArray, IntArray
+from placement_gym.arrays import FloatArray, IntArray, round_significant
 from placement_gym.errors import UserError
 from placement_gym.graph.operators import OpGraph, Tensors, distinct_edges
 
@@ -92,12 +92,17 @@ def draw_work(name: str, n: int, edges: IntArray, rng: np.random.Generator) -> O
     """Draw types, work and sizes with the spread of real networks, several decades wide."""
     types = rng.choice(len(TYPES), n, p=SHARES)
     heavy = types < 2
-    size_bytes = np.exp(rng.normal(np.log(2e5), 1.0, n)).astype(np.int64)
-    flops = np.where(heavy, np.exp(rng.normal(np.log(5e7), 1.5, n)), size_bytes / 4.0)
-    weights = np.where(heavy, np.exp(rng.normal(np.log(4e5), 1.5, n)), 0.0).astype(np.int64)
+    size_bytes = draw_lognormal(rng, 2e5, 1.0, n).astype(np.int64)
+    flops = np.where(heavy, draw_lognormal(rng, 5e7, 1.5, n), size_bytes / 4.0)
+    weights = np.where(heavy, draw_lognormal(rng, 4e5, 1.5, n), 0.0).astype(np.int64)
     shapes = tuple((1, int(size) // 4) for size in size_bytes)
     kinds = tuple(TYPES[kind] for kind in types)
     return op_graph(name, edges, kinds, shapes, weights, flops, size_bytes)
+
+
+def draw_lognormal(rng: np.random.Generator, median: float, sigma: float, n: int) -> FloatArray:
+    """(n,) numbers, rounded to six significant digits so that they are the same everywhere."""
+    return round_significant(np.exp(rng.normal(np.log(median), sigma, n)), 6)
 
 
 def recurrent(name: str, n: int) -> OpGraph:

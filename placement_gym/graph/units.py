@@ -13,7 +13,7 @@ from scipy.sparse.csgraph import connected_components
 from placement_gym.arrays import IntArray
 from placement_gym.errors import UserError, unknown_name
 from placement_gym.graph.operators import OpGraph, distinct_edges
-from placement_gym.graph.states import WRITER
+from placement_gym.graph.states import READER, WRITER
 
 GRANULARITIES = ("op", "colocated", "fused")
 FINER = {"colocated": "fused", "fused": "op"}
@@ -30,8 +30,8 @@ class Units:
         granularity: One of ``GRANULARITIES``.
         graph: The operators.
         of_operator: (n_operators,) unit of each operator.
-        quotient: The units as a graph; each has the name, type and shape of its last operator.
-            Its tensors are those that placements can move.
+        quotient: The units as a graph; each has the name of its heaviest operator, and the type
+            and shape of its last one. Its tensors are those that placements can move.
     """
 
     granularity: str
@@ -161,7 +161,7 @@ def contract(graph: OpGraph, labels: IntArray) -> OpGraph:
     tensor, reader = moved.readings()
     return OpGraph(
         model=graph.model,
-        names=tuple(graph.names[operator] for operator in last),
+        names=tuple(graph.names[operator] for operator in heaviest_operators(graph, labels, n)),
         types=tuple(graph.types[operator] for operator in last),
         shapes=tuple(graph.shapes[operator] for operator in last),
         element_types=tuple(graph.element_types[operator] for operator in last),
@@ -175,6 +175,21 @@ def contract(graph: OpGraph, labels: IntArray) -> OpGraph:
             for readers in graph.inputs
         ),
     )
+
+
+def heaviest_operators(graph: OpGraph, labels: IntArray, n: int) -> IntArray:
+    """(n,) the operator of each group with most arithmetic, then weights, then the last one.
+
+    A group is named after what computes: states and constants only where there is nothing else.
+    """
+    weights = graph.weight_bytes - (0 if graph.state_bytes is None else graph.state_bytes)
+    computes = ~np.isin(graph.types, (READER, WRITER, "Constant"))
+    numbers = np.arange(len(graph))
+    rank = np.empty_like(numbers)
+    rank[np.lexsort((numbers, weights, graph.flops, computes))] = numbers
+    highest = np.zeros(n, dtype=np.int64)
+    np.maximum.at(highest, labels, rank)
+    return np.argsort(rank)[highest]
 
 
 def last_operators(graph: OpGraph, labels: IntArray, n: int) -> IntArray:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from placement_gym.arrays import FloatArray, IntArray
+from placement_gym.arrays import FloatArray, IntArray, round_significant
 from placement_gym.devices import NATIVE_PRECISION, DeviceSpec
 
 LARGEST_SET = 5
@@ -66,6 +66,7 @@ def draw_limits(rng: np.random.Generator, devices: tuple[DeviceSpec, ...]) -> Fl
     else:
         parts = rng.dirichlet(np.full(len(devices), 5.0))
         shares = parts * np.exp(rng.uniform(np.log(1.02), np.log(2.5)))
+    shares = round_significant(shares, 6)
     return np.where(limited, np.minimum(np.ceil(shares * 1e3) / 1e3, 1.0), 1.0)
 
 

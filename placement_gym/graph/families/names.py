@@ -16,7 +16,7 @@ from placement_gym.graph.families.recurrent import recurrent
 from placement_gym.graph.families.transformers import attention, experts
 from placement_gym.graph.families.translation import translation
 from placement_gym.graph.operators import OpGraph
-from placement_gym.graph.synthetic import draw_work, layered, series_parallel
+from placement_gym.graph.synthetic import draw_lognormal, draw_work, layered, series_parallel
 
 PREFIX = "family-"
 NAME = re.compile(rf"{PREFIX}(?P<family>[a-z-]+)-(?P<n>\d+)-seed(?P<seed>\d+)")
@@ -32,7 +32,7 @@ def with_drawn_work(draw_edges: DrawEdges) -> Build:
 
     def build(name: str, n: int, rng: np.random.Generator) -> OpGraph:
         graph = draw_work(name, *draw_edges(n, rng), rng)
-        busier, larger = np.exp(rng.normal(0.0, 1.0, 2))
+        busier, larger = draw_lognormal(rng, 1.0, 1.0, 2)
         weights = (graph.weight_bytes * larger).astype(np.int64)
         return replace(graph, flops=graph.flops * busier, weight_bytes=weights)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from placement_gym.arrays import round_significant
 from placement_gym.devices import DeviceSpec
 from placement_gym.errors import UserError, unknown_name
 from placement_gym.graph.families.device_sets import sample_devices
@@ -110,7 +111,8 @@ def make_problem(seed: int, families: Sequence[str] = DRAWN) -> SampledProblem:
 def draw_graph(rng: np.random.Generator, family: str, seed: int) -> OpGraph:
     """Draw sizes, small ones as often as large ones, until a graph keeps to the limits."""
     while True:
-        n = int(np.exp(rng.uniform(np.log(MIN_UNITS), np.log(MAX_UNITS))))
+        size = np.exp(rng.uniform(np.log(MIN_UNITS), np.log(MAX_UNITS)))
+        n = int(round_significant(size, 6))
         graph = build_family(name_graph(family, n, seed))
         if MIN_UNITS <= len(graph) <= MAX_UNITS and graph.n_edges <= MAX_EDGES:
             return graph
