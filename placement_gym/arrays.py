@@ -28,7 +28,7 @@ def round_significant(values: ArrayLike, digits: int) -> FloatArray:
 
     Args:
         values: Any shape; zeros and numbers that are not finite stay as they are.
-        digits: Number of digits kept, at most 15.
+        digits: Number of digits kept, at most 12.
     """
     values = np.asarray(values, dtype=np.float64)
     regular = np.isfinite(values) & (np.abs(values) >= POWERS[digits])

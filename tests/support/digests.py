@@ -1,0 +1,65 @@
+"""Prints what must be the same on every processor: generators, fingerprints, known values."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from placement_gym.bench.known.best_known import VALUES, load_values
+from placement_gym.bench.known.evaluation import evaluate_ms
+from placement_gym.bench.known.identity import identify
+from placement_gym.bench.known.update import open_backend
+from placement_gym.bench.run.environment import BenchEnvs
+from placement_gym.costs.analytic import analytic
+from placement_gym.devices import PRESETS
+from placement_gym.graph.families.names import FAMILIES, build_family, name_graph
+from placement_gym.graph.families.problems import make_problem
+from placement_gym.graph.operators import OpGraph
+from placement_gym.graph.synthetic import synthetic
+
+SYNTHETIC = ("synthetic-layered-2000", "synthetic-series-parallel-2000", "unrolled-lstm-200")
+SEEDS = (*range(20), *range(10_000, 10_020), *range(20_000, 20_020))
+
+
+def describe_graphs() -> Iterator[tuple[str, Any]]:
+    """Fingerprints of generated graphs and of their costs, and every bit of their draws."""
+    names = [name_graph(family, 300, seed) for family in FAMILIES for seed in range(3)]
+    graphs = [*map(build_family, names), *map(synthetic, SYNTHETIC)]
+    for graph in graphs:
+        yield graph.model, (graph.fingerprint(), digest_draws(graph))
+        for preset in ("cpu+igpu", "cpu+igpu+npu"):
+            yield f"{graph.model} {preset}", analytic(graph, PRESETS[preset]).fingerprint
+
+
+def digest_draws(graph: OpGraph) -> str:
+    """A digest of all numbers of a graph."""
+    parts = (graph.flops, graph.weight_bytes, graph.tensors.size_bytes, graph.edge_index)
+    return hashlib.sha256(b"".join(part.tobytes() for part in parts)).hexdigest()[:16]
+
+
+def describe_problems() -> Iterator[tuple[str, Any]]:
+    """Arguments of the environments of sampled problems."""
+    for seed in SEEDS:
+        yield f"problem {seed}", make_problem(seed).env_kwargs()
+
+
+def describe_known_values() -> Iterator[tuple[str, Any]]:
+    """Identities and latencies of best known values of generated graphs, and of a small network."""
+    values = [value for value in load_values(VALUES) if value.problem[2].startswith("synthetic")]
+    with BenchEnvs() as envs:
+        for value in values:
+            backend = open_backend(value.problem, envs)
+            same = identify(backend) == value.identity
+            latency_ms = evaluate_ms(backend, value.assignment)
+            near = bool(np.isclose(latency_ms, value.latency_ms, rtol=1e-9))
+            yield value.name, (same, near)
+
+
+if __name__ == "__main__":
+    parts = (describe_graphs(), describe_problems(), describe_known_values())
+    json.dump(dict(pair for part in parts for pair in part), sys.stdout)
