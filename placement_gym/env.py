@@ -214,6 +214,11 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         self.singles = SingleDeviceResults.of(self.backend, anew=True)
 
     @property
+    def objective(self) -> str:
+        """What latencies are: ``"latency"`` of one request, or ``"throughput"``."""
+        return self.backend.objective
+
+    @property
     def last_measurement(self) -> Measurement:
         """The latest measurement, after a reset that of the reference."""
         return self.reference if self.measurement is None else self.measurement
@@ -410,7 +415,10 @@ def placement_env(env: gym.Env[Any, Any], joint: bool = False) -> DevicePlacemen
     """
     base = env.unwrapped
     if not isinstance(base, DevicePlacementEnv):
-        raise TypeError(f"{base!r} is not a placement environment, as 'DevicePlacement-v0' is")
+        several = ": give the agent one environment" if hasattr(base, "num_envs") else ""
+        raise TypeError(
+            f"{base!r} is not a placement environment, as 'DevicePlacement-v0' is{several}"
+        )
     if base.decisions != PLACEMENT_ALONE and not joint:
         raise UserError(
             f"this places units and nothing else, but the environment decides {base.decisions}: "

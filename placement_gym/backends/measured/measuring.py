@@ -120,6 +120,11 @@ class MeasuringBackend(ABC):
         return self.session if protocol.objective == self.protocol.objective else Session()
 
     @property
+    def objective(self) -> str:
+        """See ``Backend.objective``."""
+        return self.protocol.objective
+
+    @property
     def limits_weights(self) -> bool:
         """See ``Backend.limits_weights``."""
         return self.problem.limited
