@@ -26,6 +26,7 @@ from placement_gym.penalty import penalise_measurement, penalise_overflow
 from placement_gym.placement import Placement
 from placement_gym.problem import Problem
 from placement_gym.render import render_rgb, render_text
+from placement_gym.reset_options import read_start
 
 if TYPE_CHECKING:
     from placement_gym.solvers.repair import RepairPrices
@@ -82,7 +83,10 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
     ``log_speedup`` against the reference device by default; see ``placement_gym.rewards``.
 
     ## Starting State
-    Everything on the reference device: the first that runs the whole model.
+    Everything on the reference device: the first that runs the whole model. With
+    ``reset(options={"placement": ...})`` the episode begins with that placement instead, which is
+    evaluated: a ``Placement``, the name of each unit's device by unit, or device indices. Another
+    option is an error.
 
     ## Episode End
     Terminates after ``horizon`` placements. An infeasible placement costs ten reference
@@ -226,11 +230,22 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
-        """Start with everything on the reference device; known latencies are not measured again."""
+        """Start an episode; known latencies are not measured again.
+
+        Args:
+            seed: As for ``gym.Env.reset``.
+            options: ``{"placement": ...}``: what the episode begins with, see "Starting State".
+
+        Raises:
+            UserError: There is no such option, or the placement is of another problem.
+        """
+        start = read_start(options, self.problem)
         super().reset(seed=seed)
         self.assignment = self.problem.single(self.problem.reference_device)
         self.steps = 0
         self.measurement = None
+        if start is not None:
+            self.evaluate(start)
         return self.observer.observe(self.assignment, 0), self.get_info()
 
     def step(self, action: ArrayLike) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
