@@ -100,11 +100,12 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
     doubt, n_submodels, n_submodels_expected, n_transfers, transfer_bytes, memory_bytes, compile_s,
     measure_s, cached, feasible, repaired, error, placement_hash, devices, testbed. The latencies
     of single devices are relative to the reference latency of the same moment, so that slow drift
-    of the machine does not enter a comparison. ``noise_floor`` is the usual noise of the session,
-    and ``doubt`` says why a sample should decide nothing. A measured model with state adds
-    ``prefill_ms`` and ``token_ms``, NaN for a placement that failed. Where throughput is measured
-    latencies are the times between two results, and ``requests_per_s``, ``requests`` in flight and
-    ``streams`` are added, the latter two 0 for a placement that failed.
+    of the machine does not enter a comparison, and the best one is not slower than the reference
+    where that may run alone. ``noise_floor`` is the usual noise of the session, and ``doubt`` says
+    why a sample, or that of a single device, should decide nothing. A measured model with state
+    adds ``prefill_ms`` and ``token_ms``, NaN for a placement that failed. Where throughput is
+    measured latencies are the times between two results, and ``requests_per_s``, ``requests`` in
+    flight and ``streams`` are added, the latter two 0 for a placement that failed.
 
     ## Arguments
     ```python
@@ -368,7 +369,13 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
 
     def get_info(self) -> dict[str, Any]:
         """The info of the current placement, see the class; arrays are fresh."""
-        return make_info(self.problem, self.assignment, self.last_measurement, self.best_speedups)
+        return make_info(
+            self.problem,
+            self.assignment,
+            self.last_measurement,
+            self.best_speedups,
+            self.singles.explain_doubt(),
+        )
 
     def cost_table(self) -> CostTable:
         """What operators and transfers cost.
