@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -176,6 +176,7 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         self.repair = repair
         self.penalty = penalty
         self.on_repair: Callable[[BoolArray], None] = lambda repaired: None
+        self.starts: dict[bytes, str] = {}
         self.render_mode = render_mode
         self.observer = Observer(
             self.problem,
@@ -340,6 +341,20 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         from placement_gym.solvers.repair import RepairPrices
 
         return RepairPrices.of(self.problem, self.backend.rough_costs)
+
+    def remember_starts(self, placements: Mapping[str, IntArray]) -> None:
+        """Keep what an agent begins with, so that a result can say that its answer is the start.
+
+        Args:
+            placements: (n_units,) devices by the name of what proposed them; of equal ones the
+                last name is kept.
+        """
+        for name, placement in placements.items():
+            self.starts[placement.astype(np.int64).tobytes()] = name
+
+    def name_start(self, placement: IntArray) -> str:
+        """The name of the start that (n_units,) devices are equal to, or an empty string."""
+        return self.starts.get(placement.astype(np.int64).tobytes(), "")
 
     def parse_action(self, action: ArrayLike) -> IntArray:
         """Return a copy of an action without padding; backends check the range of devices."""
