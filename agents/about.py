@@ -1,8 +1,17 @@
-"""What each agent does, in one line: read without importing any of them."""
+"""What each agent does and what it places for: read without importing any of them.
+
+The rule: an agent that evaluates placements in its environment optimises whatever that asks for. A
+solver computes a placement from costs, by a model of one kind of schedule. Where the environment
+asks for the other objective it refuses; under another schedule of the same objective it places as a
+heuristic, as HEFT does under a serial schedule.
+"""
 
 from __future__ import annotations
 
 from typing import NamedTuple
+
+from placement_gym.arguments import LATENCY, OBJECTIVES, THROUGHPUT
+from placement_gym.errors import UserError
 
 CHOICE, SEARCH, SOLVER, LEARNED = "fixed choice", "search", "solver", "learned"
 FORMS = ("default", "paper")
@@ -18,12 +27,28 @@ class About(NamedTuple):
         line: What it does.
         settings: What its option ``preset``, or ``checkpoint`` of ``sequential``, may name.
         trained: What its option ``weights`` or ``checkpoint`` may name, a policy of its own.
+        model: Schedules that its own model of a latency holds for; empty if it has none, so that
+            it optimises what the environment evaluates, or nothing.
+        optimum: For which problems it finds the optimum of that model; empty if it is approximate.
     """
 
     kind: str
     line: str
     settings: tuple[str, ...] = ()
     trained: str = ""
+    model: tuple[str, ...] = ()
+    optimum: str = ""
+
+    @property
+    def objectives(self) -> tuple[str, ...]:
+        """The objectives under which it is accepted."""
+        if not self.model:
+            return OBJECTIVES
+        return (THROUGHPUT,) if "load" in self.model else (LATENCY,)
+
+
+SUBSTITUTES = {LATENCY: "annealing", THROUGHPUT: "balance"}
+"""By objective: an agent that is accepted there, and that an error recommends."""
 
 
 ABOUT: dict[str, About] = {
@@ -41,22 +66,52 @@ ABOUT: dict[str, About] = {
     "genetic": About(SEARCH, "crosses and mutates a population of placements"),
     "list-sampling": About(SEARCH, "list schedules with noise and a price of memory"),
     "fill-in-order": About(CHOICE, "fills one device after another by weights"),
-    "heft": About(SOLVER, "list scheduling: the earliest finish, by rank"),
-    "critical-path": About(SOLVER, "list scheduling: the critical path on one device"),
-    "m-topo": About(SOLVER, "list scheduling in topological order, by memory"),
-    "m-etf": About(SOLVER, "list scheduling: the earliest task first, by memory"),
-    "min-cut": About(SOLVER, "the optimum of two devices without memory limits"),
-    "milp": About(SOLVER, "the optimum of serial schedules, with memory limits"),
-    "alpha-expansion": About(SOLVER, "minimum cuts over many devices, approximate"),
+    "heft": About(SOLVER, "list scheduling: the earliest finish, by rank", model=("list",)),
+    "critical-path": About(
+        SOLVER, "list scheduling: the critical path on one device", model=("list",)
+    ),
+    "m-topo": About(SOLVER, "list scheduling in topological order, by memory", model=("list",)),
+    "m-etf": About(SOLVER, "list scheduling: the earliest task first, by memory", model=("list",)),
+    "min-cut": About(
+        SOLVER,
+        "the optimum of two devices without memory limits",
+        model=("serial",),
+        optimum="two devices without memory limits or costs of submodels",
+    ),
+    "milp": About(
+        SOLVER,
+        "the optimum of serial schedules, with memory limits",
+        model=("serial",),
+        optimum="any devices and memory limits, within its time limit",
+    ),
+    "alpha-expansion": About(
+        SOLVER, "minimum cuts over many devices, approximate", model=("serial",)
+    ),
     "multilevel": About(SOLVER, "coarsens the graph, places it, refines every level"),
     "neighbourhood": About(SOLVER, "frees a block of units and rebuilds it"),
-    "dp": About(SOLVER, "the best contiguous pipeline, for throughput"),
-    "dpl": About(SOLVER, "the best pipeline along one order, for throughput"),
-    "balance": About(SOLVER, "any split that balances loads, for throughput"),
-    "greedy-fill": About(SOLVER, "for accelerators that are called like functions"),
-    "call-milp": About(SOLVER, "the same, by a mixed-integer program"),
-    "path-load": About(SOLVER, "a program of paths and loads, for event and list schedules"),
-    "beam": About(SOLVER, "keeps the best partial placements, for list schedules"),
+    "dp": About(
+        SOLVER,
+        "the best contiguous pipeline, for throughput",
+        model=("load",),
+        optimum="stages that are contiguous",
+    ),
+    "dpl": About(SOLVER, "the best pipeline along one order, for throughput", model=("load",)),
+    "balance": About(SOLVER, "any split that balances loads, for throughput", model=("load",)),
+    "greedy-fill": About(
+        SOLVER, "for accelerators that are called like functions", model=("calls",)
+    ),
+    "call-milp": About(
+        SOLVER,
+        "the same, by a mixed-integer program",
+        model=("calls",),
+        optimum="one call of each accelerator, within its time limit",
+    ),
+    "path-load": About(
+        SOLVER,
+        "a program of paths and loads, for event and list schedules",
+        model=("event", "list"),
+    ),
+    "beam": About(SOLVER, "keeps the best partial placements, for list schedules", model=("list",)),
     "hsdag": About(
         LEARNED,
         "learns which units to place together, and where",
@@ -81,3 +136,39 @@ ABOUT: dict[str, About] = {
         LEARNED, "one policy chooses the next unit, another its device", FORMS, TRAINED
     ),
 }
+
+
+def check_objective(name: str, objective: str) -> None:
+    """Raise unless an agent places for what an environment asks for.
+
+    Args:
+        name: A registered agent.
+        objective: ``env.unwrapped.objective``.
+
+    Raises:
+        UserError: It places for the other objective; the message names an agent that is accepted.
+    """
+    accepted = ABOUT[name].objectives
+    if objective not in accepted:
+        raise UserError(
+            f"{name} places for {accepted[0]}, and this environment asks for {objective}: use "
+            f"{SUBSTITUTES[objective]}, or make the environment with objective={accepted[0]!r}"
+        )
+
+
+def describe_goal(name: str) -> str:
+    """Say in a sentence or two what an agent places for, and where it refuses."""
+    about = ABOUT[name]
+    if about.kind == CHOICE:
+        return "Optimises nothing: it places as it says, under any objective and schedule."
+    if not about.model:
+        return "Optimises what its environment evaluates, under any objective and schedule."
+    (objective,) = about.objectives
+    (other,) = set(OBJECTIVES) - {objective}
+    schedules = " or ".join(about.model)
+    found = f"exactly for {about.optimum}" if about.optimum else "approximately"
+    heuristic = "" if objective == THROUGHPUT else " Under other schedules it is a heuristic."
+    return (
+        f"Places for {objective} by its own model of schedule {schedules}, {found}.{heuristic} "
+        f"For {other} it refuses: {SUBSTITUTES[other]} is accepted there."
+    )

@@ -7,6 +7,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
+from agents.about import check_objective
 from agents.search.annealing import Annealing, start_from
 from agents.search.starts import propose_heuristics
 from placement_gym.env import placement_env
@@ -35,6 +36,7 @@ def make(
         kwargs: Arguments of ``Annealing``.
     """
     base = placement_env(env)
+    check_objective("path-load", base.objective)
     heuristics = propose_heuristics(base)
     solved = path_load.solve(
         base.problem,

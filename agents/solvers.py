@@ -8,6 +8,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
+from agents.about import check_objective
 from agents.common.fixed import Fixed
 from agents.common.further_decisions import extend_with_rank
 from placement_gym.arrays import IntArray
@@ -27,10 +28,24 @@ from placement_gym.solvers.solution import Solution
 Solver = Callable[[Problem, CostTable], IntArray]
 
 
-def solve(env: gym.Env[Any, Any], solver: Solver) -> Fixed:
-    """Solve the environment's problem with its costs."""
-    base = placement_env(env)
-    return Fixed(solver(base.problem, base.cost_table()))
+def solve(env: gym.Env[Any, Any], name: str, solver: Solver) -> Fixed:
+    """Solve the environment's problem with its costs.
+
+    Args:
+        env: The environment; where it leaves priority open, HEFT adds its rank.
+        name: The agent, a key of ``agents.about.ABOUT``.
+        solver: Places the problem's units.
+
+    Raises:
+        UserError: The environment asks for another objective than the solver's, or for decisions
+            that it does not make.
+    """
+    base = placement_env(env, joint=name == "heft")
+    check_objective(name, base.objective)
+    placement = solver(base.problem, base.cost_table())
+    if isinstance(base, JointEnv):
+        placement = extend_with_rank(base, placement[None], fuse=False)[0]
+    return Fixed(placement)
 
 
 def fill_in_order(env: gym.Env[Any, Any], seed: int, shares: str = "full") -> Fixed:
@@ -39,53 +54,55 @@ def fill_in_order(env: gym.Env[Any, Any], seed: int, shares: str = "full") -> Fi
     Raises:
         ValueError: ``shares`` is unknown.
     """
-    return solve(env, lambda problem, costs: fill.fill_in_order(problem, costs, shares))
+    return solve(
+        env, "fill-in-order", lambda problem, costs: fill.fill_in_order(problem, costs, shares)
+    )
 
 
 def heft(env: gym.Env[Any, Any], seed: int) -> Fixed:
     """See ``solvers.list_scheduling.heft``; where priority is open, it is HEFT's rank."""
-    base = placement_env(env, joint=True)
-    placement = list_scheduling.heft(base.problem, base.cost_table())
-    if isinstance(base, JointEnv):
-        placement = extend_with_rank(base, placement[None], fuse=False)[0]
-    return Fixed(placement)
+    return solve(env, "heft", list_scheduling.heft)
 
 
 def critical_path(env: gym.Env[Any, Any], seed: int) -> Fixed:
     """See ``solvers.list_scheduling.critical_path``."""
-    return solve(env, list_scheduling.critical_path)
+    return solve(env, "critical-path", list_scheduling.critical_path)
 
 
 def m_topo(env: gym.Env[Any, Any], seed: int) -> Fixed:
     """See ``solvers.list_scheduling.m_topo``."""
-    return solve(env, list_scheduling.m_topo)
+    return solve(env, "m-topo", list_scheduling.m_topo)
 
 
 def m_etf(env: gym.Env[Any, Any], seed: int) -> Fixed:
     """See ``solvers.list_scheduling.m_etf``."""
-    return solve(env, list_scheduling.m_etf)
+    return solve(env, "m-etf", list_scheduling.m_etf)
 
 
 def min_cut(env: gym.Env[Any, Any], seed: int) -> Fixed:
     """See ``solvers.cuts.minimum_cut``; memory limits are ignored."""
-    return solve(env, lambda problem, costs: assignment_of(cuts.minimum_cut(problem.units, costs)))
+    return solve(
+        env, "min-cut", lambda problem, costs: assignment_of(cuts.minimum_cut(problem.units, costs))
+    )
 
 
 def alpha_expansion(env: gym.Env[Any, Any], seed: int) -> Fixed:
     """See ``solvers.cuts.alpha_expansion``; memory limits and support are ignored."""
     return solve(
-        env, lambda problem, costs: assignment_of(cuts.alpha_expansion(problem.units, costs))
+        env,
+        "alpha-expansion",
+        lambda problem, costs: assignment_of(cuts.alpha_expansion(problem.units, costs)),
     )
 
 
 def dp(env: gym.Env[Any, Any], seed: int) -> Fixed:
     """See ``solvers.pipelines.pipeline.exact_pipeline``."""
-    return solve(env, exact_pipeline)
+    return solve(env, "dp", exact_pipeline)
 
 
 def dpl(env: gym.Env[Any, Any], seed: int) -> Fixed:
     """See ``solvers.pipelines.pipeline.linear_pipeline``."""
-    return solve(env, linear_pipeline)
+    return solve(env, "dpl", linear_pipeline)
 
 
 def balance(env: gym.Env[Any, Any], seed: int, n_moves: int = N_MOVES) -> Fixed:
@@ -94,12 +111,12 @@ def balance(env: gym.Env[Any, Any], seed: int, n_moves: int = N_MOVES) -> Fixed:
     def anneal(problem: Problem, costs: CostTable) -> IntArray:
         return balance_loads(problem, costs, find_start(problem, costs), seed, n_moves)
 
-    return solve(env, anneal)
+    return solve(env, "balance", anneal)
 
 
 def greedy_fill(env: gym.Env[Any, Any], seed: int) -> Fixed:
     """See ``solvers.calls.greedy_fill``."""
-    return solve(env, calls.greedy_fill)
+    return solve(env, "greedy-fill", calls.greedy_fill)
 
 
 def call_milp(env: gym.Env[Any, Any], seed: int, time_limit_s: float = 60.0) -> Fixed:
@@ -114,7 +131,7 @@ def call_milp(env: gym.Env[Any, Any], seed: int, time_limit_s: float = 60.0) -> 
         schedule = SimulatedBackend(problem, costs, PRESETS["tarnawski-latency"]).schedule
         return assignment_of(calls.call_program(problem, costs, start, schedule, time_limit_s))
 
-    return solve(env, best)
+    return solve(env, "call-milp", best)
 
 
 def milp(env: gym.Env[Any, Any], seed: int, time_limit_s: float = 60.0) -> Fixed:
@@ -124,7 +141,9 @@ def milp(env: gym.Env[Any, Any], seed: int, time_limit_s: float = 60.0) -> Fixed
         RuntimeError: No placement was found.
     """
     return solve(
-        env, lambda problem, costs: assignment_of(serial_program(problem, costs, time_limit_s))
+        env,
+        "milp",
+        lambda problem, costs: assignment_of(serial_program(problem, costs, time_limit_s)),
     )
 
 

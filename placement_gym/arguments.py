@@ -7,7 +7,8 @@ from typing import Any
 
 from placement_gym.errors import UserError, unknown_name
 
-OBJECTIVES = ("latency", "throughput")
+LATENCY, THROUGHPUT = "latency", "throughput"
+OBJECTIVES = (LATENCY, THROUGHPUT)
 
 
 def check_integer(name: str, value: Any, least: int) -> None:

@@ -64,7 +64,7 @@ class MeasuredEnv(DevicePlacementEnv):
         cache: Whether a repeated placement is answered from memory. ``"disk"`` also answers from
             what this machine measured in earlier sessions, candidate and reference, as long as
             model, devices and their properties, protocol and the version of OpenVINO are the
-            same: ``~/.cache/placement_gym/measurements-1.sqlite``. Finalists are measured anew.
+            same: ``~/.cache/placement_gym/measurements-2.sqlite``. Finalists are measured anew.
         isolate: Whether OpenVINO runs in a process of its own, which starts with the first
             measurement: a placement that crashes or hangs it is tried once more and then is
             infeasible, and the run goes on. False measures in this process.

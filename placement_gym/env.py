@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -26,6 +26,7 @@ from placement_gym.penalty import penalise_measurement, penalise_overflow
 from placement_gym.placement import Placement
 from placement_gym.problem import Problem
 from placement_gym.render import render_rgb, render_text
+from placement_gym.reset_options import read_start
 
 if TYPE_CHECKING:
     from placement_gym.solvers.repair import RepairPrices
@@ -82,7 +83,10 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
     ``log_speedup`` against the reference device by default; see ``placement_gym.rewards``.
 
     ## Starting State
-    Everything on the reference device: the first that runs the whole model.
+    Everything on the reference device: the first that runs the whole model. With
+    ``reset(options={"placement": ...})`` the episode begins with that placement instead, which is
+    evaluated: a ``Placement``, the name of each unit's device by unit, or device indices. Another
+    option is an error.
 
     ## Episode End
     Terminates after ``horizon`` placements. An infeasible placement costs ten reference
@@ -96,11 +100,12 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
     doubt, n_submodels, n_submodels_expected, n_transfers, transfer_bytes, memory_bytes, compile_s,
     measure_s, cached, feasible, repaired, error, placement_hash, devices, testbed. The latencies
     of single devices are relative to the reference latency of the same moment, so that slow drift
-    of the machine does not enter a comparison. ``noise_floor`` is the usual noise of the session,
-    and ``doubt`` says why a sample should decide nothing. A measured model with state adds
-    ``prefill_ms`` and ``token_ms``, NaN for a placement that failed. Where throughput is measured
-    latencies are the times between two results, and ``requests_per_s``, ``requests`` in flight and
-    ``streams`` are added, the latter two 0 for a placement that failed.
+    of the machine does not enter a comparison, and the best one is not slower than the reference
+    where that may run alone. ``noise_floor`` is the usual noise of the session, and ``doubt`` says
+    why a sample, or that of a single device, should decide nothing. A measured model with state
+    adds ``prefill_ms`` and ``token_ms``, NaN for a placement that failed. Where throughput is
+    measured latencies are the times between two results, and ``requests_per_s``, ``requests`` in
+    flight and ``streams`` are added, the latter two 0 for a placement that failed.
 
     ## Arguments
     ```python
@@ -171,6 +176,7 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         self.repair = repair
         self.penalty = penalty
         self.on_repair: Callable[[BoolArray], None] = lambda repaired: None
+        self.starts: dict[bytes, str] = {}
         self.render_mode = render_mode
         self.observer = Observer(
             self.problem,
@@ -214,6 +220,11 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         self.singles = SingleDeviceResults.of(self.backend, anew=True)
 
     @property
+    def objective(self) -> str:
+        """What latencies are: ``"latency"`` of one request, or ``"throughput"``."""
+        return self.backend.objective
+
+    @property
     def last_measurement(self) -> Measurement:
         """The latest measurement, after a reset that of the reference."""
         return self.reference if self.measurement is None else self.measurement
@@ -221,11 +232,22 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
-        """Start with everything on the reference device; known latencies are not measured again."""
+        """Start an episode; known latencies are not measured again.
+
+        Args:
+            seed: As for ``gym.Env.reset``.
+            options: ``{"placement": ...}``: what the episode begins with, see "Starting State".
+
+        Raises:
+            UserError: There is no such option, or the placement is of another problem.
+        """
+        start = read_start(options, self.problem)
         super().reset(seed=seed)
         self.assignment = self.problem.single(self.problem.reference_device)
         self.steps = 0
         self.measurement = None
+        if start is not None:
+            self.evaluate(start)
         return self.observer.observe(self.assignment, 0), self.get_info()
 
     def step(self, action: ArrayLike) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
@@ -320,6 +342,20 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
 
         return RepairPrices.of(self.problem, self.backend.rough_costs)
 
+    def remember_starts(self, placements: Mapping[str, IntArray]) -> None:
+        """Keep what an agent begins with, so that a result can say that its answer is the start.
+
+        Args:
+            placements: (n_units,) devices by the name of what proposed them; of equal ones the
+                last name is kept.
+        """
+        for name, placement in placements.items():
+            self.starts[placement.astype(np.int64).tobytes()] = name
+
+    def name_start(self, placement: IntArray) -> str:
+        """The name of the start that (n_units,) devices are equal to, or an empty string."""
+        return self.starts.get(placement.astype(np.int64).tobytes(), "")
+
     def parse_action(self, action: ArrayLike) -> IntArray:
         """Return a copy of an action without padding; backends check the range of devices."""
         given, n_nodes = np.asarray(action), self.observer.n_nodes
@@ -348,7 +384,13 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
 
     def get_info(self) -> dict[str, Any]:
         """The info of the current placement, see the class; arrays are fresh."""
-        return make_info(self.problem, self.assignment, self.last_measurement, self.best_speedups)
+        return make_info(
+            self.problem,
+            self.assignment,
+            self.last_measurement,
+            self.best_speedups,
+            self.singles.explain_doubt(),
+        )
 
     def cost_table(self) -> CostTable:
         """What operators and transfers cost.
@@ -410,7 +452,10 @@ def placement_env(env: gym.Env[Any, Any], joint: bool = False) -> DevicePlacemen
     """
     base = env.unwrapped
     if not isinstance(base, DevicePlacementEnv):
-        raise TypeError(f"{base!r} is not a placement environment, as 'DevicePlacement-v0' is")
+        several = ": give the agent one environment" if hasattr(base, "num_envs") else ""
+        raise TypeError(
+            f"{base!r} is not a placement environment, as 'DevicePlacement-v0' is{several}"
+        )
     if base.decisions != PLACEMENT_ALONE and not joint:
         raise UserError(
             f"this places units and nothing else, but the environment decides {base.decisions}: "

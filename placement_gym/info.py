@@ -12,7 +12,11 @@ from placement_gym.problem import Problem, assignment_hash
 
 
 def make_info(
-    problem: Problem, assignment: IntArray, last: Measurement, best_speedups: tuple[float, float]
+    problem: Problem,
+    assignment: IntArray,
+    last: Measurement,
+    best_speedups: tuple[float, float],
+    doubt_of_singles: str = "",
 ) -> dict[str, Any]:
     """The keys that ``DevicePlacementEnv`` documents; arrays are fresh.
 
@@ -21,6 +25,7 @@ def make_info(
         assignment: (n_units,) the current placement.
         last: Its measurement.
         best_speedups: Of the fastest single device, within memory limits and without them.
+        doubt_of_singles: Why these are uncertain, or an empty string.
     """
     best, unlimited = best_speedups
     phases = {"prefill_ms": last.prefill_ms, "token_ms": last.token_ms}
@@ -29,6 +34,9 @@ def make_info(
         "requests": last.requests,
         "streams": last.streams,
     }
+    doubts = [last.doubt]
+    if doubt_of_singles and doubt_of_singles != last.doubt:
+        doubts.append(f"single devices: {doubt_of_singles}")
     return {
         "latency_ms": last.latency_ms,
         "reference_ms": last.reference_ms,
@@ -39,7 +47,7 @@ def make_info(
         "latency_p90_ms": last.latency_p90_ms,
         "noise": last.noise,
         "noise_floor": last.noise_floor,
-        "doubt": last.doubt,
+        "doubt": "; ".join(filter(None, doubts)),
         "n_submodels": last.n_submodels,
         "n_submodels_expected": last.n_submodels_expected,
         "n_transfers": last.n_transfers,

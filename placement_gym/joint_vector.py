@@ -41,10 +41,9 @@ class JointVectorEnv(PlacementVectorEnv):
         self.single_observation_space = spaces.Dict({**alone.spaces, **further})
         self.observation_space = batch_space(self.single_observation_space, num_envs)
 
-    def start_episodes(self) -> None:
-        """As ``PlacementVectorEnv.start_episodes``; all levels are 0, and nothing is fused."""
-        super().start_episodes()
-        self.assignments = self.env.layout.complete(self.assignments)
+    def complete(self, placements: IntArray) -> IntArray:
+        """As ``PlacementVectorEnv.complete``; all levels are 0, and nothing is fused."""
+        return self.env.layout.complete(placements)
 
     def parse_actions(self, actions: Any) -> IntArray:
         """Return a copy of (num_envs, width) actions, which are rows of decisions."""

@@ -18,6 +18,7 @@ from placement_gym.entry_points import SimulatedEnv
 from placement_gym.env import DevicePlacementEnv
 from placement_gym.errors import UserError
 from placement_gym.observation import Observation
+from placement_gym.reset_options import read_starts
 
 Info = dict[str, Any]
 
@@ -89,7 +90,8 @@ class PlacementVectorEnv(VectorEnv[Observation, IntArray, NDArray[Any]]):
     def start_episodes(self) -> None:
         """Place everything on the reference device, in every environment."""
         problem, reference = self.env.problem, self.env.reference
-        self.assignments = np.tile(problem.single(problem.reference_device), (self.num_envs, 1))
+        alone = np.tile(problem.single(problem.reference_device), (self.num_envs, 1))
+        self.assignments = self.complete(alone)
         self.steps = 0
         self.outcomes = Outcomes(
             np.full(self.num_envs, reference.latency_ms),
@@ -97,6 +99,10 @@ class PlacementVectorEnv(VectorEnv[Observation, IntArray, NDArray[Any]]):
             np.ones(self.num_envs, dtype=np.bool_),
             np.zeros(self.num_envs, dtype=np.bool_),
         )
+
+    def complete(self, placements: IntArray) -> IntArray:
+        """Rows of decisions that begin with (num_envs, n_units) placements."""
+        return placements
 
     def reset(
         self,
@@ -106,8 +112,13 @@ class PlacementVectorEnv(VectorEnv[Observation, IntArray, NDArray[Any]]):
     ) -> tuple[Observation, Info]:
         """Start all episodes; seeds go to the shared environment.
 
+        Args:
+            seed: A seed for each environment, or the first of consecutive ones.
+            options: ``{"placement": ...}`` as for ``DevicePlacementEnv``, for all environments or
+                a row of device indices for each. Later episodes begin with the reference device.
+
         Raises:
-            ValueError: ``options`` has a ``reset_mask``, or there is not one seed per environment.
+            ValueError: There is no such option, or not one seed or placement per environment.
         """
         if options and "reset_mask" in options:
             raise UserError("all environments are reset together: leave out 'reset_mask'")
@@ -116,7 +127,11 @@ class PlacementVectorEnv(VectorEnv[Observation, IntArray, NDArray[Any]]):
             if len(seeds) != self.num_envs:
                 raise UserError(f"seed must be a list of {self.num_envs} seeds, not {len(seeds)}")
             self.seed(seeds)
+        starts = read_starts(options, self.env.problem, self.num_envs)
         self.start_episodes()
+        if starts is not None:
+            self.assignments = self.complete(starts)
+            self.outcomes = self.evaluate()
         return self.observe(), self.get_info()
 
     def seed(self, seeds: Sequence[int | None]) -> None:

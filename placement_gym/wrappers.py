@@ -14,6 +14,7 @@ from placement_gym.backends.protocol import Measurement
 from placement_gym.env import placement_env
 from placement_gym.errors import UserError, unknown_name
 from placement_gym.observation import N_FEATURES, Observation
+from placement_gym.reset_options import PLACEMENT
 
 STARTS = ("first", "random", "best")
 PER_UNIT_REWARDS = ("improvement", "final")
@@ -72,17 +73,18 @@ class PerUnit(
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
-        """Start an episode at the first unit."""
+        """Start an episode at the first unit; the option ``placement`` goes before ``start``."""
         _, info = self.env.reset(seed=seed, options=options)
         if seed is not None:
             self.best = None
         self.current = 0
-        self.assignment = self.choose_start()
-        if self.start != "first" and not self.final_only:
+        given = (options or {}).get(PLACEMENT) is not None  # then it is evaluated
+        self.assignment = self.base.assignment if given else self.choose_start()
+        if not given and self.start != "first" and not self.final_only:
             self.base.evaluate(self.assignment)
             self.assignment = self.base.assignment
             info = self.base.get_info()
-        if self.start == "first" or not self.final_only:  # else the start was not evaluated
+        if given or self.start == "first" or not self.final_only:  # else it was not evaluated
             self.update_best(self.base.last_measurement)
         return self.observe(), info
 

@@ -50,7 +50,7 @@ LAYERS = (
     {"machine", "solvers", "observation", "device_table", "prepared"},
     {"pipeline"},
     {"backends"},
-    {"render", "deploy", "penalty", "info", "view"},
+    {"render", "deploy", "penalty", "info", "view", "reset_options"},
     {"env"},
     {"wrappers"},
     {"entry_points"},

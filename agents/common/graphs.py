@@ -14,6 +14,7 @@ from torch import Tensor
 from torch_geometric.nn import InstanceNorm
 from torch_geometric.utils import degree, to_dense_batch
 
+from agents.common.same_graphs import DEVICE_KEYS, SameGraphs
 from placement_gym.errors import UserError
 from placement_gym.observation import FEATURES
 
@@ -22,7 +23,6 @@ COST = FEATURES["cost"]
 MIN_COST = 1e-3
 """Added to times before their logarithm, in mean times."""
 GRAPH_KEYS = ("x", "edge_index", "edge_mask", "node_mask")
-DEVICE_KEYS = ("devices", "links", "unit_ms", "unit_bytes", "edge_attr")
 
 
 Key = TypeVar("Key")
@@ -235,6 +235,7 @@ class Graphs:
     def __init__(self, table: Mapping[int, Mapping[str, Any]] | None = None) -> None:
         self.table = table
         self.batches: Recent[tuple[int, ...], GraphBatch] = Recent()
+        self.same = SameGraphs(table)
 
     def batch(self, observation: TensorDict) -> tuple[GraphBatch, Tensor]:
         """The distinct graphs of (B, ...) observations, and the (B,) graph of each row.
@@ -243,11 +244,14 @@ class Graphs:
 
         Raises:
             MissingGraphError: Neither the table nor the observation holds the graph.
+            UserError: The observation of a graph has changed, as ``VecNormalize`` does.
         """
         ids, row_graph = torch.unique(observation["graph_id"].flatten(), return_inverse=True)
         key = tuple(ids.long().tolist())
+        first = find_first_rows(row_graph, len(ids))
+        self.same.check(observation, key, first)
         if self.table is None:
-            return make_batch(take_first_rows(observation, row_graph, len(ids)), key), row_graph
+            return make_batch(take_rows(observation, first), key), row_graph
         if key not in self.batches:
             self.batches[key] = make_batch(self.stack_table(key, row_graph.device), key)
         return self.batches[key], row_graph
@@ -267,8 +271,14 @@ class Graphs:
         }
 
 
-def take_first_rows(observation: TensorDict, row_graph: Tensor, n_graphs: int) -> dict[str, Tensor]:
-    """(n_graphs, ...) graph arrays, from the first row of each graph.
+def find_first_rows(row_graph: Tensor, n_graphs: int) -> Tensor:
+    """(n_graphs,) the first row of each graph."""
+    rows = torch.arange(len(row_graph), device=row_graph.device).flip(0)
+    return rows.new_empty(n_graphs).scatter_(0, row_graph.flip(0), rows)
+
+
+def take_rows(observation: TensorDict, rows: Tensor) -> dict[str, Tensor]:
+    """(G, ...) graph arrays, from (G,) rows, one of each graph.
 
     Where devices are observed, they tell which device supports which unit.
     """
@@ -277,12 +287,10 @@ def take_first_rows(observation: TensorDict, row_graph: Tensor, n_graphs: int) -
             "the observation carries no graph: make the environment with observe_graph=True, or "
             "pass policy_kwargs={'graphs': env.unwrapped.graph_table()}"
         )
-    rows = torch.arange(len(row_graph), device=row_graph.device).flip(0)
-    first = rows.new_empty(n_graphs).scatter_(0, row_graph.flip(0), rows)
     known = [key for key in DEVICE_KEYS if key in observation]
-    arrays = {key: observation[key][first] for key in (*GRAPH_KEYS, *known)}
+    arrays = {key: observation[key][rows] for key in (*GRAPH_KEYS, *known)}
     if "supported" in observation:
-        arrays["action_mask"] = observation["supported"][first]
+        arrays["action_mask"] = observation["supported"][rows]
     return arrays
 
 

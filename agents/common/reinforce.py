@@ -74,8 +74,8 @@ class REINFORCE(LoadsTrustedFiles, OnPolicyAlgorithm):
         _init_setup_model: As for SB3's algorithms.
 
     Raises:
-        ValueError: Unknown returns or baseline, a critic baseline without a critic, or elites with
-            a policy that cannot imitate.
+        ValueError: Unknown returns or baseline, a critic baseline without a critic, elites with
+            a policy that cannot imitate, or neither a gradient nor elites to learn from.
     """
 
     policy_aliases: ClassVar[dict[str, type[BasePolicy]]] = {
@@ -114,6 +114,12 @@ class REINFORCE(LoadsTrustedFiles, OnPolicyAlgorithm):
             raise unknown_name("returns", returns, RETURNS)
         if baseline not in BASELINES:
             raise unknown_name("baseline", baseline, BASELINES)
+        if not gradient and not (elites and imitation):
+            raise UserError(
+                f"gradient=0 with elites={elites} and imitation={imitation} learns nothing: give "
+                "gradient=1.0 to learn by the policy gradient, or elites=2, imitation=10.0 to "
+                "imitate the best placements"
+            )
         super().__init__(
             policy,
             env,  # type: ignore[arg-type]

@@ -84,7 +84,7 @@ class SampledProblemEnv(gym.Env[Observation, Any]):
             self.floor_ms = floor_ms(self.env)
             self.left = self.episodes
         self.left -= 1
-        observation, info = self.env.reset(seed=seed)
+        observation, info = self.env.reset(seed=seed, options=options)
         return observation, self.extend(info)
 
     def step(self, action: ArrayLike) -> tuple[Observation, float, bool, bool, dict[str, Any]]:

@@ -175,4 +175,6 @@ def start_at(env: gym.Env[Any, Any], start: str) -> PerUnit:
 def place_by_heft(env: DevicePlacementEnv) -> IntArray:
     """(n_units,) devices, repaired if the environment repairs."""
     placed = heft(env.problem, env.cost_table())
-    return env.repair_placements(placed[None])[0] if env.repair else placed
+    placed = env.repair_placements(placed[None])[0] if env.repair else placed
+    env.remember_starts({"heft": placed})
+    return placed

@@ -53,7 +53,9 @@ def propose_starts(env: gym.Env[Any, Any], start: str = HEURISTICS) -> IntArray 
         raise UserError(
             f"start must be 'heuristics', 'quick', 'random' or a placement file, not {start!r}"
         )
-    return saved(env, 0, start).assignment[None]
+    placement = saved(env, 0, start).assignment
+    placement_env(env, joint=True).remember_starts({Path(start).name: placement})
+    return placement[None]
 
 
 def propose_heuristics(env: DevicePlacementEnv, with_program: bool = True) -> IntArray:
@@ -63,43 +65,46 @@ def propose_heuristics(env: DevicePlacementEnv, with_program: bool = True) -> In
     single device, and, if ``with_program``, the serial program's placement at the root of its tree,
     which takes up to a few seconds. Nothing is evaluated, but a measured environment is profiled.
     """
-    proposed = np.stack(list(list_heuristics(env, with_program)))
+    names, placements = zip(*list_heuristics(env, with_program), strict=True)
+    proposed = np.stack(placements)
     if env.repair:
         proposed = env.repair_placements(proposed)
+    env.remember_starts(dict(zip(names, proposed, strict=True)))
     distinct = {one.tobytes(): one for one in proposed}
     return np.stack(list(distinct.values()))
 
 
-def list_heuristics(env: DevicePlacementEnv, with_program: bool) -> Iterator[IntArray]:
-    """The placements of ``propose_heuristics``."""
+def list_heuristics(env: DevicePlacementEnv, with_program: bool) -> Iterator[tuple[str, IntArray]]:
+    """The placements of ``propose_heuristics``, each with its name."""
     problem, costs = env.problem, env.cost_table()
     few, many = problem.n_units <= MANY_UNITS, problem.n_units > VERY_MANY_UNITS
     if not many:
-        yield heft(problem, costs)
-        yield critical_path(problem, costs)
+        yield "heft", heft(problem, costs)
+        yield "critical-path", critical_path(problem, costs)
     if few:
-        yield m_etf(problem, costs)
+        yield "m-etf", m_etf(problem, costs)
     yield from choose_patterns(env, RepairPrices.of(problem, costs), CELLS if few else FEW_CELLS)
     if few and with_program:
         yield from solve_serial_program(problem, costs)
-    for device in range(len(problem.devices)):
-        yield problem.where_supported(problem.single(device))
+    for device, name in enumerate(problem.device_names):
+        yield f"{name} alone", problem.where_supported(problem.single(device))
 
 
-def solve_serial_program(problem: Problem, costs: CostTable) -> Iterator[IntArray]:
+def solve_serial_program(problem: Problem, costs: CostTable) -> Iterator[tuple[str, IntArray]]:
     """The serial program's placement at the root of its tree, if there is one."""
     found = serial_program(problem, costs, PROGRAM_S, PROGRAM_GAP, PROGRAM_NODES).assignment
     if found is not None:
-        yield found
+        yield "milp", found
 
 
 def choose_patterns(
     env: DevicePlacementEnv, prices: RepairPrices, cells: int
-) -> Iterator[IntArray]:
+) -> Iterator[tuple[str, IntArray]]:
     """The cheapest prefix and the cheapest window, after repair if the environment repairs."""
     cuts = patterns.cut_grid(env.problem, cells)
-    for intervals in ([(0, cut) for cut in cuts[1:]], list(combinations(cuts[1:], 2))):
+    prefixes, windows = [(0, cut) for cut in cuts[1:]], list(combinations(cuts[1:], 2))
+    for name, intervals in (("prefix", prefixes), ("window", windows)):
         tried = patterns.windows_on_all_pairs(env.problem, intervals)
         if len(tried):
             tried = env.repair_placements(tried) if env.repair else tried
-            yield tried[prices.total_ms(tried).argmin()]
+            yield name, tried[prices.total_ms(tried).argmin()]

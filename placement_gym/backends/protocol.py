@@ -151,6 +151,11 @@ class Backend(Protocol):
     problem: Problem
 
     @property
+    def objective(self) -> str:
+        """``"latency"`` of one request, or ``"throughput"``: the time between two results."""
+        ...
+
+    @property
     def limits_weights(self) -> bool:
         """Whether weights that exceed a device's limit make a placement infeasible."""
         ...
@@ -196,7 +201,7 @@ class Backend(Protocol):
         """The assignment that the engine's ``"HETERO"`` or ``"AUTO"`` chooses by itself.
 
         Raises:
-            NotImplementedError: The backend is not an engine.
+            UserError: The backend is not an engine.
         """
         ...
 

@@ -55,6 +55,11 @@ class SingleDeviceResults:
             if m is not None and m.feasible and (self.feasible[device] or not limited)
         }
 
+    def explain_doubt(self) -> str:
+        """Why it is uncertain which device is the fastest and by how much, or an empty string."""
+        reasons = [m.doubt for m in self.measurements if m is not None and m.doubt]
+        return reasons[0] if reasons else ""
+
     def fastest(self, limited: bool = True) -> Measurement:
         """The measurement of ``best``, or a failed one where no device may run alone."""
         device = self.best(limited)

@@ -17,6 +17,11 @@ class BackendWrapper:
         self.problem = inner.problem
 
     @property
+    def objective(self) -> str:
+        """See ``Backend.objective``."""
+        return self.inner.objective
+
+    @property
     def limits_weights(self) -> bool:
         """See ``Backend.limits_weights``."""
         return self.inner.limits_weights

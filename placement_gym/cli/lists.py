@@ -183,7 +183,8 @@ def run_agents(options: argparse.Namespace) -> int:
 
     if options.name:
         found = describe_options(load_agent(options.name))
-        document = {"name": options.name, "options": found}
+        goal = describe_goal(options.name)
+        document = {"name": options.name, "goal": goal, "options": found}
         print_result(options, document, lambda: options_table(document))
         return 0
     about = load_bundled("agents.about:ABOUT")
@@ -220,6 +221,14 @@ def name_policies(rows: Sequence[Mapping[str, Any]]) -> list[str]:
         + "."
         for name in policies
     ]
+
+
+def describe_goal(name: str) -> str:
+    """A sentence on what an agent places for; an empty one for an agent of the user's own."""
+    from placement_gym.bench.run.agents import load_bundled
+
+    known = name in load_bundled("agents.about:ABOUT")
+    return str(load_bundled("agents.about:describe_goal")(name)) if known else ""
 
 
 def describe_options(factory: Any) -> dict[str, Any]:
@@ -270,4 +279,5 @@ def options_table(document: dict[str, Any]) -> Any:
         table.add_row(name, repr(one["default"]), one["meaning"])
     example = f"{{name: {document['name']}, kwargs: {{...}}}}"
     end = f"Options are given in a study or to placement_gym.compare, as in {example}."
-    return Group(table, FittedText(end, "dim"))
+    goal = [FittedText(document["goal"])] if document["goal"] else []
+    return Group(table, *goal, FittedText(end, "dim"))

@@ -45,6 +45,7 @@ class RowFields(Fields):
     seed: int
     budget: Count
     evaluations: Count
+    stopped: bool = False
     infeasible: Count | None = None
     repaired: Count | None = None
     costs_fingerprint: Name | None
@@ -62,6 +63,7 @@ class RowFields(Fields):
     curve: list[Annotated[list[FiniteFloat], Field(min_length=3)]]
     doubt: str = ""
     placement: dict[str, str] | None
+    start: str = ""
     error: str
     versions: dict[str, str]
     host: str

@@ -98,7 +98,7 @@ def test_an_unknown_single_device_is_refused() -> None:
 
 
 def test_openvinos_own_choice_needs_openvino() -> None:
-    with pytest.raises(NotImplementedError, match="measured"):
+    with pytest.raises(UserError, match="use the agent single-device"):
         static.openvino_hetero(simulated(), 0)
 
 

@@ -10,6 +10,7 @@ import pytest
 import torch
 from learned import simulated
 
+import agents
 from agents.common.checkpoint import restore, save
 from agents.gdp.agent import make as make_go
 from agents.placeto.agent import make as make_placeto
@@ -190,3 +191,12 @@ def test_a_start_may_be_a_file(tmp_path: Path) -> None:
     Placement.of(env.problem, np.zeros(env.problem.n_units, dtype=np.int64)).save(tmp_path / "p")
     agent = make("post", env, start=str(tmp_path / "p"))
     assert len(agent.policy.proposals) == 1
+
+
+@pytest.mark.parametrize("name", ["hsdag", "rnn", "hdp", "gdp"])
+@pytest.mark.parametrize("option", ["elites", "imitation"])
+def test_settings_that_learn_nothing_are_refused(name: str, option: str) -> None:
+    small: dict[str, Any] = SMALL.get(name, {"policy": {"hidden": 16}})
+    with pytest.raises(UserError, match=r"learns nothing: give gradient=1\.0"):
+        agents.make(name, limited(), **small, **{option: 0})
+    assert agents.make(name, limited(), **small, **{option: 0}, gradient=1.0).gradient == 1.0

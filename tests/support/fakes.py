@@ -113,6 +113,10 @@ class FakeBackend:
         return self.cost(self.problem.single(self.problem.reference_device))
 
     @property
+    def objective(self) -> str:
+        return "latency"
+
+    @property
     def limits_weights(self) -> bool:
         return self.problem.limited
 

@@ -21,7 +21,7 @@ class ScriptedEngine(MeasuringBackend):
 
     Args:
         answers: A measurement; an exception; or a number, the reference's latency in ms beside a
-            candidate of 5 ms.
+            candidate of 5 ms, or beside itself.
         reference: What the check of the reference raises, if anything.
     """
 
@@ -42,7 +42,8 @@ class ScriptedEngine(MeasuringBackend):
             raise answer
         if isinstance(answer, Measurement):
             return answer
-        return Measurement(5.0, answer, 5.0, noise=0.02)
+        latency_ms = 5.0 if (assignment != self.problem.reference_device).any() else answer
+        return Measurement(latency_ms, answer, latency_ms, noise=0.02)
 
     def check_reference(self) -> None:
         self.log.append("check")

@@ -17,7 +17,7 @@ from placement_gym.backends.measured.measuring import MeasuringBackend
 from placement_gym.backends.measured.store import MeasurementStore
 from placement_gym.backends.protocol import Measurement
 
-METHOD = 1
+METHOD = 2
 """Changes with what a measurement is or how it is kept, so that older ones are not read."""
 
 

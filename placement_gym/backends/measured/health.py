@@ -50,7 +50,7 @@ class Session:
 
     def find_doubt(self, measurement: Measurement) -> str:
         """Why a measurement is doubtful, or an empty string."""
-        moved = self.describe_move(measurement)
+        moved = measurement.doubt or self.describe_move(measurement)
         return "; ".join(filter(None, [moved, describe_tail(measurement), describe_load()]))
 
     def describe_move(self, measurement: Measurement) -> str:
@@ -62,7 +62,24 @@ class Session:
 
     def is_worth_repeating(self, measurement: Measurement) -> bool:
         """Whether the reference moved, on a machine that is not busy anyway."""
-        return bool(self.describe_move(measurement)) and not describe_load()
+        moved = measurement.doubt or self.describe_move(measurement)
+        return bool(moved) and not describe_load()
+
+
+def settle_reference(measurement: Measurement) -> Measurement:
+    """The measurement of the reference beside itself: its speed-up is 1 by definition.
+
+    What its two samples differ by is an error, and too large a one makes it doubtful.
+    """
+    off = measurement.latency_ms / measurement.reference_ms - 1.0
+    return replace(
+        measurement,
+        latency_ms=measurement.reference_ms,
+        latency_p90_ms=max(measurement.latency_p90_ms, measurement.reference_ms),
+        doubt=f"the reference beside itself differs by {off:+.0%}"
+        if abs(off) > max(MOVED, measurement.noise)
+        else "",
+    )
 
 
 def mark_busy(measurement: Measurement) -> Measurement:

@@ -14,7 +14,7 @@ import numpy as np
 
 from placement_gym.arrays import FloatArray, IntArray
 from placement_gym.backends.failures import EngineFailureError
-from placement_gym.backends.measured.health import Session
+from placement_gym.backends.measured.health import Session, settle_reference
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
 from placement_gym.backends.protocol import Batch, Measurement
 from placement_gym.costs.analytic import analytic
@@ -120,6 +120,11 @@ class MeasuringBackend(ABC):
         return self.session if protocol.objective == self.protocol.objective else Session()
 
     @property
+    def objective(self) -> str:
+        """See ``Backend.objective``."""
+        return self.protocol.objective
+
+    @property
     def limits_weights(self) -> bool:
         """See ``Backend.limits_weights``."""
         return self.problem.limited
@@ -164,15 +169,25 @@ class MeasuringBackend(ABC):
 
     def measure_and_recheck(self, assignment: IntArray) -> Measurement:
         """Measure; once more if the reference has moved, where the engine can."""
-        first = self.retry(lambda: self.measure_once(assignment))
+        first = self.measure(assignment)
         again = self.session.is_worth_repeating(first)
         kept = self.session.keep(first)
         if not again:
             return kept
         try:
-            return self.session.keep(self.retry(lambda: self.measure_once(assignment)))
+            return self.session.keep(self.measure(assignment))
         except EngineFailureError as error:
             return replace(kept, doubt=f"{kept.doubt}; measuring again failed: {error}")
+
+    def measure(self, assignment: IntArray) -> Measurement:
+        """Measure, and again as failures allow; the reference's speed-up is 1 by definition.
+
+        Raises:
+            EngineFailureError: Of the last attempt.
+        """
+        measured = self.retry(lambda: self.measure_once(assignment))
+        is_reference = bool((assignment == self.problem.reference_device).all())
+        return settle_reference(measured) if is_reference else measured
 
     def retry(self, attempt: Callable[[], T]) -> T:
         """Try, and again as the failure's policy says, which may restart the engine.

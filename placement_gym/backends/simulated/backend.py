@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from placement_gym.arguments import LATENCY, THROUGHPUT
 from placement_gym.arrays import BoolArray, FloatArray, IntArray, UInt8
 from placement_gym.backends.protocol import Batch, Measurement
 from placement_gym.backends.simulated.kernels.held_bytes import held_bytes
@@ -50,6 +51,11 @@ class SimulatedBackend:
         self.rng = np.random.default_rng()
         reference = self.check_and_convert(problem.single(problem.reference_device))
         self.reference_ms = self.simulator.latency_ms(reference)
+
+    @property
+    def objective(self) -> str:
+        """See ``Backend.objective``; the largest load is the time between two results."""
+        return THROUGHPUT if self.semantics.schedule == "load" else LATENCY
 
     @property
     def limits_weights(self) -> bool:
@@ -185,8 +191,15 @@ class SimulatedBackend:
         return self.costs
 
     def own_choice(self, plugin: str) -> IntArray:
-        """Not available; see ``Backend.own_choice``."""
-        raise NotImplementedError(f"{plugin} is OpenVINO's choice; only a measured env has it")
+        """Not available; see ``Backend.own_choice``.
+
+        Raises:
+            UserError: Always.
+        """
+        raise UserError(
+            f"{plugin}'s choice is OpenVINO's, which a simulation lacks: use the agent "
+            "single-device, or a measured environment, as DevicePlacement-v0"
+        )
 
     def close(self) -> None:
         """Do nothing: there are no resources to release."""

@@ -21,6 +21,7 @@ from placement_gym.bench.report.formats import (
     format_ratio,
 )
 from placement_gym.bench.report.known_latencies import KnownLatencies
+from placement_gym.bench.report.remarks import list_remarks, remark_on
 from placement_gym.bench.report.verdict import list_doubts
 from placement_gym.bench.run.environment import BenchEnv
 from placement_gym.bench.run.rows import Json
@@ -161,6 +162,7 @@ def describe_run(row: Json, one_device_holds_the_model: bool = True) -> str:
     return (
         f"{name}: {row['latency_ms']:.2f} ms, {gain}, "
         f"{row['evaluations']} evaluation{'s' * (row['evaluations'] != 1)} in {row['wall_s']:.1f} s"
+        f"{remark_on(row)}"
     )
 
 
@@ -185,6 +187,7 @@ def comparison_table(document: Document) -> Group:
         table,
         *(FittedText(line, style="red") for line in list_failures(document)),
         *(FittedText(line, style="yellow") for line in list_doubts(document["rows"])),
+        *(FittedText(line, style="yellow") for line in list_remarks(document["rows"])),
         FittedText(conclusion(document)),
     )
 
@@ -197,7 +200,8 @@ def format_markdown(document: Document) -> str:
     lines += [f"**{escape_markdown(note)}**\n" for note in document["notes"]]
     lines += [_markdown_line(COLUMNS), "|" + " --- |" * len(COLUMNS)]
     lines += [_markdown_line(cells) for cells in rows]
-    remarks = [*list_failures(document), *list_doubts(document["rows"])]
+    rows_of_runs = document["rows"]
+    remarks = [*list_failures(document), *list_doubts(rows_of_runs), *list_remarks(rows_of_runs)]
     lines += ["", LEGEND, "", *(f"- {escape_paragraph(line)}" for line in remarks)]
     return "\n".join([*lines, "", escape_paragraph(conclusion(document)), ""])
 

@@ -11,6 +11,7 @@ from placement_gym.arrays import FloatArray
 from placement_gym.bench.report.document import Block, Heading, Picture, Table, Text
 from placement_gym.bench.report.formats import format_gap, format_infeasible, format_ratio
 from placement_gym.bench.report.known_latencies import reopen_env
+from placement_gym.bench.report.remarks import list_remarks
 from placement_gym.bench.report.scores import StudyResults
 from placement_gym.bench.report.verdict import (
     count_doubtful,
@@ -75,7 +76,7 @@ def report_problem(
         *([Text(f"{TRIVIAL} It is in no average.")] if results.yardsticks[problem].trivial else []),
         Table(columns, cells),
         Text(state_verdict(rows, known.one_device_holds_the_model)),
-        *map(Text, list_doubts(rows)),
+        *map(Text, [*list_doubts(rows), *list_remarks(rows)]),
         *draw_best_placement(results, problem, task, envs, views),
     ]
 

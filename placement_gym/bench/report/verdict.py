@@ -29,7 +29,7 @@ def state_verdict(rows: Rows, one_device_holds_the_model: bool = True) -> str:
     fastest = max(splits, key=lambda row: row["speedup_vs_best_single"])
     if not one_device_holds_the_model:
         return f"No single device holds the model; {fastest['label']} is the fastest split."
-    gains = {label: _median_gain(mine) for label, mine in _by_label(rows).items()}
+    gains = {label: _median_gain(mine) for label, mine in group_by_label(rows).items()}
     winners = {label: gain for label, gain in gains.items() if gain is not None}
     if winners:
         best_first = sorted(winners, key=lambda label: -winners[label])
@@ -59,14 +59,15 @@ def count_doubtful(rows: Rows) -> int:
 def list_doubts(rows: Rows) -> list[str]:
     """A line for each agent with doubtful runs, with the first reason; 0.1.0 wrote no doubt."""
     lines = []
-    for label, mine in _by_label(rows).items():
+    for label, mine in group_by_label(rows).items():
         doubtful = [row["doubt"] for row in mine if row.get("doubt")]
         share = f" in {len(doubtful)} of {len(mine)} runs" if len(mine) > 1 else ""
         lines += [f"{label} is doubtful{share}: {doubtful[0]}"] if doubtful else []
     return lines
 
 
-def _by_label(rows: Rows) -> dict[str, list[Mapping[str, Any]]]:
+def group_by_label(rows: Rows) -> dict[str, list[Mapping[str, Any]]]:
+    """The rows of each agent."""
     groups: dict[str, list[Mapping[str, Any]]] = {}
     for row in rows:
         groups.setdefault(row["label"], []).append(row)

@@ -50,7 +50,7 @@ def run_agent(
     counted = BudgetedBackend(base.backend, budget, on_evaluation)
     row = start_row(bench_env, agent, seed, budget)
     repaired, before = decide_repair(bench_env, agent), (base.repair, base.on_repair)
-    base.backend = counted
+    base.backend, base.starts = counted, {}
     base.repair, base.on_repair = repaired, counted.note_repairs
     try:
         row, candidates = run_search(bench_env, agent, counted, row)
@@ -65,6 +65,7 @@ def run_agent(
         base.backend = counted.inner
         base.repair, base.on_repair = before
     placement = Placement.of(base.problem, finalist.assignment, base.graph)
+    row = replace(row, start=base.name_start(finalist.assignment))
     return complete_row(row, finalist, placement), placement
 
 
@@ -110,10 +111,12 @@ def run_search(
     candidate only of an agent that has evaluated nothing itself.
     """
     policy = agent.make(bench_env.env, row.seed)
+    stopped = False
     if agent.learns and hasattr(policy, "learn"):
         bench_env.env.reset(seed=row.seed)
         with suppress(BudgetReached):
             policy.learn(row.budget)
+            stopped = counted.evaluations < row.budget
     spent, best, curve = counted.evaluations, counted.best(N_FINALISTS), list(counted.curve)
     infeasible, repaired = counted.n_infeasible, counted.n_repaired
     counted.budget = max(row.budget, spent + bench_env.max_episode_evaluations)
@@ -121,6 +124,7 @@ def run_search(
     row = replace(
         row,
         evaluations=spent or counted.evaluations,
+        stopped=stopped,
         infeasible=infeasible if spent else counted.n_infeasible,
         repaired=repaired if spent else counted.n_repaired,
         wall_s=counted.wall_s,

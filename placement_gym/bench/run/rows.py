@@ -50,6 +50,7 @@ class Row:
         seed: Seed of the run.
         budget: Evaluations allowed.
         evaluations: Evaluations used.
+        stopped: Whether the search ended by itself before it had used its budget.
         infeasible: Those of them whose placement did not fit or run, after any repair; None in
             rows of earlier versions.
         repaired: Those of them whose placement did not fit as proposed and was repaired first.
@@ -67,6 +68,8 @@ class Row:
         curve: (evaluations, seconds, best speed-up) at each improvement.
         doubt: Why the finalist's measurement decides nothing, or an empty string.
         placement: Unit -> device of the finalist; of a run that failed, of the best evaluation.
+        start: Name of the start of the search, as of a heuristic, that the finalist is equal to;
+            empty if it is none.
         error: Why there is no latency, or an empty string.
     """
 
@@ -81,6 +84,7 @@ class Row:
     seed: int
     budget: int
     evaluations: int = 0
+    stopped: bool = False
     infeasible: int | None = None
     repaired: int | None = None
     costs_fingerprint: str | None = None
@@ -98,6 +102,7 @@ class Row:
     curve: list[tuple[int, float, float]] = field(default_factory=list)
     doubt: str = ""
     placement: Mapping[str, str] | None = None
+    start: str = ""
     error: str = ""
     versions: Mapping[str, str] = field(default_factory=versions)
     host: str = field(default_factory=host)

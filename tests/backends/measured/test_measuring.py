@@ -12,6 +12,7 @@ from scripted_engine import Answer, ScriptedEngine
 from placement_gym.backends.failures import EngineFailureError, Kind
 from placement_gym.backends.measured import health, measuring
 from placement_gym.backends.protocol import Measurement
+from placement_gym.env import DevicePlacementEnv
 from placement_gym.errors import EngineError
 
 MIXED, OTHER = assignment([0, 1, 1, 0]), assignment([1, 1, 0, 0])
@@ -133,3 +134,30 @@ def test_the_noise_floor_is_the_usual_noise_of_the_session_and_failures_know_it_
     assert [engine.evaluate(MIXED).noise_floor for _ in range(4)] == pytest.approx(
         [0.01, 0.03, 0.02, 0.02]
     )
+
+
+def test_the_reference_beside_itself_has_speed_up_one() -> None:
+    engine = ScriptedEngine([Measurement(223.1, 183.8, 230.0, noise=0.02), 10.0])
+    alone = assignment([0, 0, 0, 0])
+    measured = engine.measure(alone)
+    assert (measured.latency_ms, measured.speedup) == (183.8, 1.0)
+    assert measured.doubt == "the reference beside itself differs by +21%"
+    steady = ScriptedEngine([Measurement(10.2, 10.0, 10.3, noise=0.03)]).evaluate(alone)
+    assert (steady.speedup, steady.doubt) == (1.0, "")
+
+
+def test_a_reference_unlike_itself_is_measured_again() -> None:
+    samples = [Measurement(12.0, 10.0, 12.1, noise=0.02), Measurement(10.1, 10.0, 10.2, noise=0.02)]
+    engine = ScriptedEngine(samples)
+    assert engine.evaluate(assignment([0, 0, 0, 0])).doubt == ""
+    assert engine.log.count("measure") == 2
+
+
+def test_the_best_single_device_is_not_behind_the_reference() -> None:
+    """Both devices look slower than the reference beside them, as on a busy machine."""
+    slow = [Measurement(223.1, 183.8, 230.0, noise=0.02), Measurement(224.0, 184.0, 230.0)]
+    env = DevicePlacementEnv(ScriptedEngine([slow[0], slow[0], slow[1]]))
+    for info in (env.reset()[1], env.step(MIXED)[-1]):
+        assert info["best_single_ms"] <= info["reference_ms"]
+        assert info["speedup_vs_best_single"] <= info["speedup"]
+        assert "the reference beside itself differs by +21%" in info["doubt"]

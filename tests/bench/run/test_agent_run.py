@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from fakes import Greedy
 
 import placement_gym
+from agents.common.fixed import Fixed
 from placement_gym.bench.run.agent_run import run_agent
 from placement_gym.bench.run.agents import AgentSpec
 from placement_gym.bench.run.environment import BenchEnv
@@ -146,3 +148,51 @@ def test_a_comparison_reports_runs_that_failed_with_a_placement(tmp_path: Path) 
     assert document["rows"][-1]["placement"]
     assert document["verdict"] == "No split was measured."
     assert (tmp_path / "tiny-Torn-seed0.json").is_file()
+
+
+class EndsEarly(Fixed):
+    """Evaluates some placements, the best first, and predicts another one."""
+
+    def __init__(self, env: Any, seed: int, evaluations: int = 3, heuristic: str = "") -> None:
+        self.base, self.evaluations = env.unwrapped, evaluations
+        self.best = best_of_all(self.base)
+        super().__init__(self.base.problem.single(0))
+        if heuristic:
+            self.base.remember_starts({heuristic: self.best})
+
+    def learn(self, total_timesteps: int) -> None:
+        for number in range(min(self.evaluations, total_timesteps)):
+            self.base.evaluate(self.assignment if number else self.best)
+
+
+def best_of_all(base: Any) -> Any:
+    rows = np.array(list(product(range(2), repeat=base.problem.n_units)))
+    return rows[base.backend.inner.evaluate_batch(rows).speedup.argmax()]
+
+
+def test_a_search_that_ends_by_itself_is_marked(bench_env: BenchEnv) -> None:
+    early, _ = run_agent(bench_env, AgentSpec.of(EndsEarly), seed=0, budget=10)
+    assert (early.stopped, early.evaluations) == (True, 3)
+    full, _ = run_agent(bench_env, AgentSpec.of(EndsEarly), seed=0, budget=3)
+    assert (full.stopped, full.evaluations) == (False, 3)
+
+
+def test_a_larger_budget_never_makes_the_finalist_worse(bench_env: BenchEnv) -> None:
+    """The best placement is seen first; all later ones, and the prediction, are worse."""
+    rows = [run_agent(bench_env, AgentSpec.of(EndsEarly), 0, budget)[0] for budget in (1, 2, 9)]
+    assert len({row.latency_ms for row in rows}) == 1
+    assert rows[-1].latency_ms < (rows[-1].greedy_latency_ms or 0.0)
+
+
+def test_a_finalist_that_was_a_start_names_it(bench_env: BenchEnv) -> None:
+    spec = AgentSpec("early", {"heuristic": "milp"}, EndsEarly)
+    assert run_agent(bench_env, spec, seed=0, budget=5)[0].start == "milp"
+    after = run_agent(bench_env, AgentSpec.of(EndsEarly), seed=0, budget=5)[0]
+    assert after.start == "", "starts of another run do not count"
+
+
+@pytest.mark.parametrize("name", ["annealing", "genetic", "gdp", "post", "placeto"])
+def test_agents_that_begin_with_heuristics_say_so(name: str, bench_env: BenchEnv) -> None:
+    row, _ = run_agent(bench_env, AgentSpec(name, {"start": "quick"}), seed=0, budget=8)
+    assert row.start
+    assert run_agent(bench_env, AgentSpec("milp"), seed=0, budget=8)[0].start == ""

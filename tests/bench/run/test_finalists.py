@@ -100,6 +100,25 @@ def test_the_best_single_device_is_found_as_finalists_are_where_the_search_leave
     assert len(measured) == (1 + doubts if close else 0)
 
 
+def test_a_best_single_device_behind_the_reference_is_replaced(
+    bench_env: BenchEnv, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second device, taken for the best, takes 223 ms beside the reference's 184."""
+    problem, mixed = bench_env.base.problem, np.arange(bench_env.base.problem.n_units) % 2
+    ms = {0: 183.8, problem.n_units: 223.1}
+
+    def remeasure(assignments: list[Any]) -> list[Measurement]:
+        found = [ms.get(int(one.sum()), 150.0) for one in assignments]
+        return [Measurement(one, found[0], one, noise=0.01) for one in found]
+
+    assert bench_env.best_single == 1
+    monkeypatch.setattr(bench_env.base.backend, "remeasure", remeasure)
+    chosen = choose_finalist(bench_env, [mixed])
+    assert chosen.measurement.reference_ms == 183.8
+    assert chosen.speedup == chosen.speedup_vs_best_single == pytest.approx(183.8 / 150.0)
+    assert bench_env.best_single == problem.reference_device
+
+
 @pytest.mark.slow
 def test_measured_finalists_come_from_a_new_process(tmp_path: Path) -> None:
     kwargs = {"model": "tiny", "devices": "cpu-testbed", "repeats": 2, "warmup": 0}
