@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from concurrent.futures import CancelledError, ThreadPoolExecutor
+from textwrap import dedent
 from threading import Event, Semaphore
 from typing import Any
 
@@ -235,3 +238,44 @@ def test_an_error_of_a_sequence_is_its_own() -> None:
         with pytest.raises(KeyError, match="vocabulary"):
             running.submit_sequence(broken()).result(TIMEOUT_S)
         assert len(running.submit_sequence([1]).result(TIMEOUT_S)) == 1
+
+
+@pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, ValueError])
+def test_what_a_callback_raises_ends_no_thread(error: type[BaseException]) -> None:
+    def fail(future: Any) -> None:
+        raise error
+
+    with executor() as running:
+        running.submit(0.0).add_done_callback(fail)
+        assert running.submit(1.0).result(TIMEOUT_S) is not None
+
+
+def test_a_dropped_executor_ends_its_threads(gate: Semaphore) -> None:
+    running = executor(gates=(gate, None))
+    threads = running._threads._threads
+    future = running.submit(0.0)
+    del running
+    gate.release(100)
+    assert future.result(TIMEOUT_S) is not None
+    for thread in threads:
+        thread.join(TIMEOUT_S)
+    assert not any(thread.is_alive() for thread in threads)
+
+
+def test_a_program_may_end_with_requests_in_flight() -> None:
+    code = """
+        import numpy as np, openvino as ov, placement_gym
+        from placement_gym.models import load
+        import gymnasium as gym
+        env = gym.make("placement_gym:DevicePlacementSim-v0", model="tiny", devices="cpu-testbed")
+        problem = env.unwrapped.problem
+        placed = placement_gym.Placement.of(problem, np.arange(problem.n_units) % 2)
+        pipeline = placement_gym.Pipeline(ov.Core(), load("tiny"), placed)
+        shape = load("tiny").inputs[0].shape
+        futures = [pipeline.submit(np.zeros(list(shape), np.float32)) for _ in range(3)]
+        print("end")
+    """
+    ran = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", dedent(code)], capture_output=True, text=True
+    )
+    assert (ran.returncode, ran.stdout.strip()) == (0, "end"), ran.stderr
