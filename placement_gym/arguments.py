@@ -11,17 +11,35 @@ LATENCY, THROUGHPUT = "latency", "throughput"
 OBJECTIVES = (LATENCY, THROUGHPUT)
 
 
-def check_integer(name: str, value: Any, least: int) -> None:
-    """Raise unless the value is an integer of at least ``least``."""
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-        raise UserError(f"{name} must be an integer of at least {least}, not {value!r:.80}")
+MAX_INTEGER = 2**62
+MAX_HORIZON = 2**31 - 1
+MAX_NOISE = 10.0
+"""Of the logarithm of a latency."""
+MAX_NUMBER = 1e12
+"""Larger numbers mean nothing here, and arithmetic with them overflows."""
 
 
-def check_not_negative(name: str, value: Any) -> None:
-    """Raise unless the value is a finite number that is not negative."""
+def check_integer(name: str, value: Any, least: int, most: int = MAX_INTEGER) -> None:
+    """Raise unless the value is an integer from ``least`` to ``most``."""
+    integer = isinstance(value, Integral) and not isinstance(value, bool)
+    if not integer or not least <= value <= most:
+        bound = f"of at most {most}" if integer and value > most else f"of at least {least}"
+        raise UserError(f"{name} must be an integer {bound}, not {shown(value)}")
+
+
+def check_not_negative(name: str, value: Any, most: float = MAX_NUMBER) -> None:
+    """Raise unless the value is a number from 0 to ``most``."""
     number = isinstance(value, Real) and not isinstance(value, bool)
-    if not number or not 0.0 <= value < float("inf"):
-        raise UserError(f"{name} must be a number of at least 0, not {value!r:.80}")
+    if not number or not 0.0 <= value <= most:
+        bound = f"of at most {most:g}" if number and value > most else "of at least 0"
+        raise UserError(f"{name} must be a number {bound}, not {shown(value)}")
+
+
+def shown(value: Any) -> str:
+    """The value as a message shows it, cut off where it is long."""
+    if isinstance(value, Integral) and abs(value) >= MAX_INTEGER:
+        return "one that is out of range"
+    return f"{value!r:.80}"
 
 
 def check_positive(name: str, value: Any) -> None:

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from placement_gym.arguments import check_integer, check_not_negative
+from placement_gym.arguments import MAX_INTEGER, check_integer, check_not_negative
 from placement_gym.arrays import MAX_DEVICES
 from placement_gym.errors import UserError, suggest, unknown_name
 from placement_gym.files import FileError
@@ -78,7 +78,9 @@ class DeviceSpec:
             if self.threads > MAX_THREADS:
                 raise UserError(f"{self.name}: threads must be at most {MAX_THREADS}")
         if self.memory_bytes is not None:
-            check_not_negative(f"{self.name}: memory_bytes (None: no limit)", self.memory_bytes)
+            check_not_negative(
+                f"{self.name}: memory_bytes (None: no limit)", self.memory_bytes, MAX_INTEGER
+            )
         if self.weight_share is not None:
             check_not_negative(f"{self.name}: weight_share (None: no limit)", self.weight_share)
             if self.weight_share > 1.0:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from placement_gym.arguments import (
+    MAX_NOISE,
     check_cache,
     check_flag,
     check_integer,
@@ -279,7 +280,7 @@ class SimulatedEnv(DevicePlacementEnv):
         from placement_gym.backends.simulated.build import build_simulated_problem
         from placement_gym.costs.semantics import parse_schedule
 
-        check_not_negative("noise", noise)
+        check_not_negative("noise", noise, MAX_NOISE)
         twin = build_simulated_problem(
             model,
             devices,

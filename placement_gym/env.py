@@ -13,7 +13,7 @@ from gymnasium import spaces
 from numpy.typing import ArrayLike
 
 from placement_gym import rewards
-from placement_gym.arguments import check_flag, check_integer
+from placement_gym.arguments import MAX_HORIZON, check_flag, check_integer
 from placement_gym.arrays import BoolArray, FloatArray, IntArray, UInt8
 from placement_gym.backends.protocol import Backend, Batch, Measurement
 from placement_gym.backends.single_devices import SingleDeviceResults
@@ -162,7 +162,7 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         observe_devices: bool = False,
         penalty: str = "flat",
     ) -> None:
-        check_integer("horizon", horizon, 1)
+        check_integer("horizon", horizon, 1, MAX_HORIZON)
         check_flag("repair", repair)
         if penalty not in rewards.PENALTIES:
             raise unknown_name("penalty", penalty, rewards.PENALTIES)

@@ -118,7 +118,7 @@ def test_what_public_means(imported: str, public: bool) -> None:
 def test_the_code_of_the_readme_runs(
     index: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    saved = ROOT / "tests" / "data" / "0.1.0"
+    saved = ROOT / "tests" / "data" / "saved"
     for suffix in (".xml", ".bin"):
         shutil.copy(saved / f"small{suffix}", tmp_path / f"my_model{suffix}")
     (tmp_path / "results").mkdir()

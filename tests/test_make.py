@@ -10,6 +10,7 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
+import openvino as ov
 import pytest
 from fakes import (
     CPU_GPU,
@@ -40,6 +41,18 @@ from placement_gym.models import load
         ("DevicePlacementSim-v0", {"objective": "troughput"}, "did you mean 'throughput'"),
         ("DevicePlacementSim-v0", {"noise": "a lot"}, "noise must be a number.*'a lot'"),
         ("DevicePlacementSim-v0", {"noise": -0.1}, "noise must be a number of at least 0"),
+        ("DevicePlacementSim-v0", {"noise": 1e300}, "noise must be a number of at most 10"),
+        ("DevicePlacementSim-v0", {"horizon": 10**30}, "horizon must be .* at most 2147483647"),
+        (
+            "DevicePlacementSim-v0",
+            {"schedule": {"preset": "event", "op_gap_ms": 1e308}},
+            "op_gap_ms must be a number of at most",
+        ),
+        (
+            "DevicePlacementSim-v0",
+            {"devices": [{"name": "CPU", "memory_bytes": 10**400}]},
+            "memory_bytes .* at most .* out of range",
+        ),
         ("DevicePlacement-v0", {"split": "half"}, "alias"),
         ("DevicePlacement-v0", {"split": "heteros"}, "did you mean 'hetero'"),
         ("DevicePlacement-v0", {"repeats": 1}, "repeats must be an integer of at least 2"),
@@ -53,6 +66,27 @@ def test_make_refuses_an_argument_out_of_range(
 ) -> None:
     with pytest.raises(UserError, match=remedy):
         gym.make(env_id, model="tiny", **argument)
+
+
+@pytest.mark.parametrize("env_id", ["DevicePlacementSim-v0", "DevicePlacement-v0"])
+def test_a_model_without_operators_is_refused(env_id: str) -> None:
+    with pytest.raises(UserError, match="has no operators: nothing to place"):
+        gym.make(env_id, model=ov.Model([], [], "empty"), devices="cpu-testbed")
+
+
+def test_a_reference_that_takes_no_time_is_refused(tmp_path: Path) -> None:
+    node = {"supportedOnFpga": 1, "cpuLatency": 0, "fpgaLatency": 1, "isBackwardNode": 0, "size": 1}
+    workload = {
+        "maxSizePerFPGA": 9,
+        "maxFPGAs": 1,
+        "maxCPUs": 1,
+        "nodes": [{"id": i, **node} for i in range(2)],
+        "edges": [{"sourceId": 0, "destId": 1, "cost": 1}],
+    }
+    path = tmp_path / "free.json"
+    path.write_text(json.dumps(workload))
+    with pytest.raises(UserError, match="the model takes 0 ms on CPU"):
+        gym.make("DevicePlacementSim-v0", model=str(path), devices="1cpu+1acc")
 
 
 @pytest.mark.parametrize(

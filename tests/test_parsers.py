@@ -35,7 +35,7 @@ from placement_gym.devices import parse_devices
 from placement_gym.errors import UserError
 from placement_gym.placement import Placement
 
-SAVED = Path(__file__).parent / "data" / "0.1.0"
+SAVED = Path(__file__).parent / "data" / "saved"
 WORKLOAD = DATA / "latency-inputs" / "LayerGraphs" / "resnet50_inference.json"
 SPLIT = DATA / "human-experts" / "resnet50_inference_expert.json"
 DEVICES = [

@@ -26,7 +26,7 @@ from placement_gym.rewards import REWARDS
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
-SAVED = ROOT / "tests" / "data" / "0.1.0"
+SAVED = ROOT / "tests" / "data" / "saved"
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PAGES = {
     str(path.relative_to(DOCS).with_suffix("")): path

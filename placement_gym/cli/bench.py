@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from pathlib import Path
 from typing import Any, TextIO
 
 from placement_gym.cli.options import add_json, add_out, add_pictures, set_command
@@ -49,7 +50,7 @@ def add_run(command: Command) -> None:
         "FOLDER/results.jsonl.",
         "bench run paper --out results/paper --dry-run",
         "bench run my_study.yaml --out results/mine --workers 4",
-        failure="a run failed",
+        failure="a run failed, or a row was lost",
     )
     add_study(command)
     add_out(command, None)
@@ -181,6 +182,7 @@ def run_run(options: argparse.Namespace) -> int:
     from placement_gym.bench.study.runner import (
         check_names,
         choose_executor,
+        count_lost,
         describe_study,
         run_study,
     )
@@ -220,12 +222,16 @@ def run_run(options: argparse.Namespace) -> int:
         timeout_s=options.timeout,
     )
     failed, file = [row for row in rows if row["error"]], f"{options.out}/results.jsonl"
-    if not print_json(options, {"rows": len(rows), "failed": len(failed), "file": file}):
+    lost = count_lost(rows, Path(options.out))
+    kept = len(rows) - lost
+    counts = {"rows": kept, "lost": lost, "failed": len(failed), "file": file}
+    if not print_json(options, counts):
         remedy = ": --retry-failed runs them again" if failed else ""
-        print(f"{len(rows)} rows in {file}, {len(failed)} of them failed{remedy}")
+        missing = f"; {lost} could not be written: make room, and run this again" if lost else ""
+        print(f"{kept} rows in {file}, {len(failed)} of them failed{remedy}{missing}")
     for line in list_reasons(failed):
         print(make_lines_printable(line), file=sys.stderr)
-    return 1 if failed else 0
+    return 1 if failed or lost else 0
 
 
 def run_report(options: argparse.Namespace) -> int:

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from placement_gym.arguments import check_objective
+from placement_gym.arguments import check_not_negative, check_objective
 from placement_gym.errors import UserError, unknown_name
 
+GAPS = ("op_gap_ms", "link_gap_ms", "memory_penalty_ms_per_gb")
 CHOICES = {
     "schedule": ("serial", "event", "list", "calls", "load"),
     "transfer": ("dest", "edge", "output"),
@@ -68,8 +69,8 @@ class Semantics:
         if self.memory in ("lifetime", "outputs") and self.schedule not in ("event", "list"):
             raise UserError(f"memory={self.memory!r} needs schedule 'event' or 'list'")
         values = (self.op_gap_ms, self.link_gap_ms, self.memory_penalty_ms_per_gb or 0.0)
-        if not all(0.0 <= value < float("inf") for value in values):
-            raise UserError("gaps and penalties must not be negative or infinite")
+        for name, value in zip(GAPS, values, strict=True):
+            check_not_negative(name, value)
         timed = self.schedule in ("event", "list")
         axes = ("transfer", "contention", "order", "op_gap_ms", "link_gap_ms")
         changed = [name for name in axes if getattr(self, name) != getattr(Semantics, name)]

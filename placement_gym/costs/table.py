@@ -18,11 +18,12 @@ from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.units import Units
 
 FORMAT = 2
+LEAST_MS = 1e-250
+"""Smaller times lose digits, and what is computed from them proves nothing."""
 UNITS = ("MB", "ms")
 MAX_MEGABYTES = 1024
 MAX_SUM = float(2**62)
 """Of the bytes, the times or the sizes of a table, so that no sum of them overflows."""
-RENAMED = {"volume": "transfer_size", "link_ms_per_volume": "link_ms_per_size"}
 """Keys of format 1, and what they are called now."""
 
 
@@ -96,6 +97,8 @@ class CostTable:
             for array in numbers
         ):
             raise UserError(f"costs must not exceed {MAX_SUM:.3g}, in one entry or in their sum")
+        if any(((array > 0) & (array < LEAST_MS)).any() for array in numbers):
+            raise UserError(f"costs below {LEAST_MS:g} lose their digits: state them in ms")
         if np.diagonal(self.link_ms).any() or np.diagonal(self.link_ms_per_size).any():
             raise UserError("a transfer within a device costs nothing: the diagonal must be zero")
 
@@ -190,7 +193,7 @@ class CostTable:
 
     @classmethod
     def load(cls, path: str | Path) -> CostTable:
-        """Read a table that ``save`` wrote, in this version or in 0.1.0.
+        """Read a table that ``save`` wrote.
 
         Raises:
             FileError: The file cannot be read.
@@ -216,7 +219,7 @@ class CostTable:
         from placement_gym.schemas.files import CostFields
         from placement_gym.schemas.reading import check, check_format
 
-        values = upgrade(values) if check_format(values, FORMAT) == 1 else values
+        check_format(values, FORMAT, FORMAT)
         fields = check(CostFields, values)
         arrays: dict[str, Any] = {
             name: make_array(name, getattr(fields, name), kind) for name, kind in ARRAYS.items()
@@ -249,13 +252,6 @@ def make_array(name: str, values: list[Any], kind: type) -> Any:
         return np.array(values, dtype=kind)
     except ValueError:
         raise UserError(f"the rows of {name} differ in length") from None
-
-
-def upgrade(values: dict[str, Any]) -> dict[str, Any]:
-    """Convert a table of format 1, which did not state the unit: published times were in ms."""
-    renamed = {RENAMED.get(key, key): value for key, value in values.items()}
-    unit = "ms" if str(values.get("source")).startswith("published") else "MB"
-    return {**renamed, "format": 2, "transfer_unit": unit}
 
 
 ARRAYS: dict[str, type] = {

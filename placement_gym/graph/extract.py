@@ -51,6 +51,8 @@ def extract(
     """
     if view not in VIEWS:
         raise unknown_name("graph", view, VIEWS)
+    if not model.get_ordered_ops():
+        raise UserError(f"model {model.get_friendly_name()!r} has no operators: nothing to place")
     if is_stateful(model):
         return scenario_graph(model, view, Scenario.parse(scenario or "chat"))
     if scenario is not None:

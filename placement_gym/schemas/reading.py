@@ -75,8 +75,8 @@ def check(schema: type[Schema], values: Any) -> Schema:
         raise UserError("; ".join(lines) + more) from error
 
 
-def check_format(values: Any, newest: int) -> int:
-    """The number of a file's format, from 1 to ``newest``.
+def check_format(values: Any, newest: int, oldest: int = 1) -> int:
+    """The number of a file's format, from ``oldest`` to ``newest``.
 
     Raises:
         UserError: There is none, or this version does not read it.
@@ -84,8 +84,8 @@ def check_format(values: Any, newest: int) -> int:
     if not isinstance(values, Mapping) or "format" not in values:
         raise UserError("it needs an object with the key 'format'")
     number = values["format"]
-    if isinstance(number, bool) or number not in range(1, newest + 1):
-        readable = f"1 to {newest}" if newest > 1 else "1"
+    if isinstance(number, bool) or number not in range(oldest, newest + 1):
+        readable = f"{oldest} to {newest}" if newest > oldest else f"{newest}"
         raise UserError(f"its format is {shorten(number)}, this version reads {readable}")
     return int(number)
 

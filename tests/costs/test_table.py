@@ -15,10 +15,7 @@ from graphs import chain
 
 import placement_gym  # noqa: F401  registers the ids
 from placement_gym.backends.simulated.backend import SimulatedBackend
-from placement_gym.costs.analytic import analytic
 from placement_gym.costs.table import ARRAYS, CostMismatchError, CostTable
-from placement_gym.devices import PRESETS
-from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.units import Units, contract
 
 CPU_GPU = ("CPU", "GPU")
@@ -49,34 +46,6 @@ def test_a_saved_table_is_one_file_that_loads_exactly(tmp_path: Path) -> None:
         assert kept.dtype == expected.dtype
         np.testing.assert_array_equal(kept, expected)
     assert loaded.fingerprint == thirds.fingerprint
-
-
-OLD = Path(__file__).resolve().parents[1] / "data/0.1.0"
-
-
-@pytest.mark.parametrize(
-    ("name", "unit", "fingerprint"),
-    [("analytic", "MB", "62a69a9894ebf33a"), ("published", "ms", "d103e1f9f4091162")],
-)
-def test_a_table_of_version_0_1_0_loads_unchanged_and_states_its_unit(
-    name: str, unit: str, fingerprint: str, tmp_path: Path
-) -> None:
-    path = OLD / f"{name}-costs.json"
-    written, old = json.loads(path.read_text()), CostTable.load(path)
-    assert (written["format"], old.source, old.transfer_unit) == (1, name, unit)
-    assert old.transfer_size.tolist() == written["volume"]
-    assert old.link_ms_per_size.tolist() == written["link_ms_per_volume"]
-    assert old.fingerprint == fingerprint
-    old.save(tmp_path / "again.json")
-    again = CostTable.load(tmp_path / "again.json")
-    assert (again.fingerprint, again.transfer_unit) == (fingerprint, unit)
-
-
-def test_the_toys_analytic_costs_are_those_of_version_0_1_0(
-    graph_of: Callable[[str, str], OpGraph],
-) -> None:
-    costs = analytic(graph_of("tiny", "folded"), PRESETS["cpu+dgpu"])
-    assert costs.fingerprint == CostTable.load(OLD / "analytic-costs.json").fingerprint
 
 
 def test_an_unknown_unit_is_refused_with_those_there_are() -> None:

@@ -116,11 +116,21 @@ def test_colocated_keeps_branches_apart() -> None:
     }
 
 
-def test_unit_is_named_and_shaped_by_its_last_operator(units_of: UnitsOf) -> None:
+def test_unit_is_named_by_its_heaviest_operator(units_of: UnitsOf) -> None:
+    units = units_of("resnet", "colocated", "folded")
+    graph = units.graph
+    for unit, name in enumerate(units.names):
+        operators = np.flatnonzero(units.of_operator == unit)
+        assert graph.flops[graph.names.index(name)] == graph.flops[operators].max()
+    convolutions = {graph.types[graph.names.index(name)] for name in units.names}
+    assert "Convolution" in convolutions
+    assert len(set(units.names)) == len(units)
+
+
+def test_unit_has_type_and_shape_of_its_last_operator(units_of: UnitsOf) -> None:
     units = units_of("tiny", "colocated", "folded")
     last = {unit: op for op, unit in enumerate(units.of_operator.tolist())}
     for unit, operator in last.items():
-        assert units.names[unit] == units.graph.names[operator]
         assert units.quotient.types[unit] == units.graph.types[operator]
         assert units.quotient.shapes[unit] == units.graph.shapes[operator]
 

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from placement_gym.arguments import LATENCY, THROUGHPUT
+from placement_gym.arguments import LATENCY, MAX_NOISE, THROUGHPUT, check_not_negative
 from placement_gym.arrays import BoolArray, FloatArray, IntArray, UInt8
 from placement_gym.backends.protocol import Batch, Measurement
 from placement_gym.backends.simulated.kernels.held_bytes import held_bytes
 from placement_gym.backends.simulated.simulator import Simulator
 from placement_gym.costs.semantics import Semantics
-from placement_gym.costs.table import CostTable
+from placement_gym.costs.table import LEAST_MS, CostTable
 from placement_gym.errors import UserError
 from placement_gym.problem import Problem
 from placement_gym.rewards import PENALTY
@@ -40,8 +40,7 @@ class SimulatedBackend:
         semantics: Semantics | None = None,
         noise: float = 0.0,
     ) -> None:
-        if not 0.0 <= noise < np.inf:
-            raise UserError(f"noise must not be negative or infinite, not {noise}")
+        check_not_negative("noise", noise, MAX_NOISE)
         costs.check(problem.units.graph, problem.device_names)
         self.problem = problem
         self.costs = costs
@@ -51,6 +50,12 @@ class SimulatedBackend:
         self.rng = np.random.default_rng()
         reference = self.check_and_convert(problem.single(problem.reference_device))
         self.reference_ms = self.simulator.latency_ms(reference)
+        if self.reference_ms < LEAST_MS:
+            device = problem.device_names[problem.reference_device]
+            raise UserError(
+                f"the model takes {self.reference_ms:.3g} ms on {device}, to which speed-ups refer: "
+                "some operator must take time there; state its costs in ms"
+            )
 
     @property
     def objective(self) -> str:

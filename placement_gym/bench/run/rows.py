@@ -27,6 +27,8 @@ LOCK = ".lock"
 DAMAGED = "results.damaged.txt"
 """Beside the results: lines that were no rows, each under its number and its fault."""
 MAX_BYTES = 2**34
+MAX_DAMAGED = 1000
+"""Lines that may be damaged in a file whose other lines are still read."""
 MAX_UNPACKED_BYTES = 2**29
 """Of a compressed file, which may be small and hold much more."""
 MAX_UNPACKING_BYTES = 2**28
@@ -206,10 +208,17 @@ def read_lines(path: Path) -> tuple[list[Json], list[tuple[int, bytes, str]]]:
     rows, damaged = [], []
     lines = unpack(path).split(b"\n")
     for number, line in enumerate(lines[:-1], start=1):
+        if not line.strip():
+            continue
         try:
             rows.append(parse_row(line))
         except UserError as error:
             damaged.append((number, line, str(error)))
+        if len(damaged) > MAX_DAMAGED:
+            raise UserError(
+                f"{path} has more than {MAX_DAMAGED} damaged lines, up to line {number}: it is no "
+                f"file of results; {damaged[0][2]} in line {damaged[0][0]}"
+            )
     return rows, damaged
 
 

@@ -111,7 +111,7 @@ def run_tasks(
     """Run tasks and add each row to the folder's results as it ends.
 
     A row that cannot be written, as on a full disk, is a warning: it is among the rows returned,
-    and the next run is tried.
+    is written after the next run if there is room by then, and the next run is tried.
 
     Args:
         tasks: All tasks, for the progress.
@@ -140,13 +140,14 @@ def run_tasks(
         set_damaged_lines_aside(folder / ROWS)
         if not missing:
             return rows
-        n_evaluations = 0
+        n_evaluations, waiting = 0, list[Json]()
         executor = make(partial(count_evaluation, bar))
         try:
             for task, row in run_all(missing, executor):
                 rows.append(row)
+                waiting.append(row)
                 with keep_if_possible("a result"):
-                    append_row(folder / ROWS, row)
+                    append_rows(folder / ROWS, waiting)
                 n_done += 1
                 n_evaluations += row["evaluations"]
                 label = AgentSpec(task.agent, task.kwargs).label
@@ -165,6 +166,23 @@ def run_tasks(
         finally:
             executor.close()
     return rows
+
+
+def append_rows(path: Path, waiting: list[Json]) -> None:
+    """Add the rows that wait to a results file, and take those that are written off the list.
+
+    Raises:
+        FileError: One cannot be written; it and those after it still wait.
+    """
+    while waiting:
+        append_row(path, waiting[0])
+        del waiting[0]
+
+
+def count_lost(rows: Sequence[Json], folder: Path) -> int:
+    """Rows that a folder's results do not hold, because they could not be written."""
+    kept = {row["key"] for row in load_runs(folder)}
+    return sum(row["key"] not in kept for row in rows)
 
 
 def count_evaluation(bar: ProgressTask) -> None:
