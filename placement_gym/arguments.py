@@ -50,9 +50,12 @@ def check_positive(name: str, value: Any) -> None:
 
 
 def check_cache(value: Any) -> None:
-    """Raise unless the value is True, False or ``"disk"``."""
-    if not isinstance(value, bool) and value != "disk":
-        raise UserError(f"cache must be True, False or 'disk', not {value!r:.80}")
+    """Raise unless the value is True or False."""
+    if not isinstance(value, bool):
+        raise UserError(
+            f"cache must be True or False, not {value!r:.80}: measurements are remembered for one "
+            "session; profiles are kept on disk"
+        )
 
 
 def check_flag(name: str, value: Any) -> None:

@@ -62,10 +62,7 @@ class MeasuredEnv(DevicePlacementEnv):
         warmup: Inferences before the first counted one.
         repeats: Counted inferences of the candidate and of the reference, each; with objective
             ``"throughput"`` windows of eight or more results.
-        cache: Whether a repeated placement is answered from memory. ``"disk"`` also answers from
-            what this machine measured in earlier sessions, candidate and reference, as long as
-            model, devices and their properties, protocol and the version of OpenVINO are the
-            same: ``~/.cache/placement_gym/measurements-2.sqlite``. Finalists are measured anew.
+        cache: Whether a repeated placement is answered from memory. Finalists are measured again.
         isolate: Whether OpenVINO runs in a process of its own, which starts with the first
             measurement: a placement that crashes or hangs it is tried once more and then is
             infeasible, and the run goes on. False measures in this process.
@@ -138,7 +135,6 @@ class MeasuredEnv(DevicePlacementEnv):
     ) -> None:
         from placement_gym.backends.cached import CachedBackend
         from placement_gym.backends.measured.build import build_measured_backend
-        from placement_gym.backends.measured.disk_cache import DiskCachedBackend
         from placement_gym.backends.measured.timing_protocol import TimingProtocol
 
         check_integer("warmup", warmup, 0)
@@ -166,9 +162,8 @@ class MeasuredEnv(DevicePlacementEnv):
             scenario,
             data_shapes,
         )
-        remember = DiskCachedBackend if cache == "disk" else CachedBackend
         super().__init__(
-            remember(backend) if cache else backend,
+            CachedBackend(backend) if cache else backend,
             reward=reward,
             horizon=horizon,
             max_nodes=max_nodes,

@@ -66,10 +66,10 @@ def compare(
 ) -> Document:
     """Run agents under equal budgets, measure each finalist again and report.
 
-    Every device alone is always in the table. Runs with different seeds share no measurement,
-    unless ``env_kwargs`` has ``cache="disk"``. ``out`` gets
-    ``results.jsonl`` (one line per run, appended as it ends), ``comparison.json``, ``table.md``,
-    ``comparison.png``, ``best-so-far.png`` and for each run its placement as a file and a picture.
+    Every device alone is always in the table. Runs with different seeds share no measurement.
+    ``out`` gets ``results.jsonl`` (one line per run, appended as it ends), ``comparison.json``,
+    ``table.md``, ``comparison.png``, ``best-so-far.png`` and for each run its placement as a file
+    and a picture.
 
     A run that ``out`` already holds is not done again: an interrupted comparison continues. Failed
     runs, runs on a model or costs that have changed, runs that another machine or version of

@@ -11,8 +11,8 @@ import sys
 import tempfile
 import threading
 import weakref
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from typing import IO, Any
 
 from placement_gym.errors import EngineError, warn_user
@@ -78,8 +78,23 @@ class Child:
         self.on_steps = on_steps
         self.received = b""
         self.answer: Json | None = None
+        self._finalizer = weakref.finalize(self, lambda: None)
         try:
-            with ExitStack() as opened:
+            self.open(module, keep_log)
+            self.pulse.beat(STARTING)
+            self.send(start, START_S)
+        except BaseException:  # an interrupt too
+            self.end()
+            raise
+
+    def open(self, module: str, keep_log: bool) -> None:
+        """Start the process, with what ends it.
+
+        Raises:
+            ChildNotStartedError: The system cannot start a process now.
+        """
+        try:
+            with defer_interrupt(), ExitStack() as opened:
                 self.pulse = Pulse()
                 opened.callback(self.pulse.close)
                 self.log = open_unnamed_file() if keep_log else None
@@ -91,8 +106,6 @@ class Child:
         except OSError as error:
             raise ChildNotStartedError(f"it cannot start: {error.strerror or error}") from error
         os.set_blocking(self.pipe_in.fileno(), False)
-        self.pulse.beat(STARTING)
-        self.send(start, START_S)
 
     def start_process(self, module: str) -> subprocess.Popen[bytes]:
         paths = [str(IMPORT_ROOT), os.environ.get("PYTHONPATH", "")]
@@ -247,6 +260,23 @@ class Child:
     def end(self) -> None:
         """End the child, whatever it is doing; nothing happens if that is done."""
         self._finalizer()
+
+
+@contextmanager
+def defer_interrupt() -> Iterator[None]:
+    """Let Ctrl-C wait for the end of the block, so that no process is started and forgotten."""
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or before is None:
+        yield
+        return
+    seen: list[tuple[int, Any]] = []
+    signal.signal(signal.SIGINT, lambda number, frame: seen.append((number, frame)))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if seen and callable(before):
+            before(*seen[0])
 
 
 def open_unnamed_file() -> int:

@@ -259,3 +259,18 @@ def test_an_end_is_described_by_its_signal_or_status() -> None:
     assert describe_exit(-signal.SIGSEGV) == "killed by SIGSEGV"
     assert describe_exit(-250) == "killed by signal 250"
     assert describe_exit(2) == "exited with status 2"
+
+
+def test_an_interrupt_while_a_child_starts_leaves_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[subprocess.Popen[bytes]] = []
+    start = subprocess.Popen
+
+    def start_and_interrupt(*arguments: Any, **options: Any) -> subprocess.Popen[bytes]:
+        started.append(start(*arguments, **options))
+        signal.raise_signal(signal.SIGINT)
+        return started[0]
+
+    monkeypatch.setattr(subprocess, "Popen", start_and_interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        Child("child_module", {})
+    assert started[0].returncode is not None

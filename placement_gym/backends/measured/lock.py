@@ -6,7 +6,7 @@ import os
 import stat
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import monotonic
@@ -66,7 +66,7 @@ def measurement_lock(reporter: Reporter | None = None) -> Iterator[None]:
     held = identify(lock_path())
     try:
         if not nested:
-            write_note(f"{os.getpid()} {' '.join([Path(sys.argv[0]).name, *sys.argv[1:]])}")
+            write_note(f"{os.getpid()} {describe_command(sys.argv)}")
         yield
         if identify(lock_path()) != held:
             raise EngineFailureError(
@@ -78,13 +78,28 @@ def measurement_lock(reporter: Reporter | None = None) -> Iterator[None]:
         lock.release()
 
 
+def describe_command(arguments: Sequence[str]) -> str:
+    """A command line as its user typed it, without folders: ``"python -m package plan"``.
+
+    Programs that set their own title may have the whole line as their first argument.
+    """
+    program, *rest = " ".join(arguments).split(" ")
+    name = Path(program).name
+    if name == "__main__.py":
+        name = f"python -m {Path(program).parent.name}"
+    if name in ("", "-c"):
+        name = "python -c"
+    return " ".join([name, *rest])
+
+
 def wait_for(lock: FileLock, reporter: Reporter) -> None:
     """Acquire the lock, from a stopped holder too.
 
     Raises:
         EngineError: One holder did not free it in ``LONGEST_S``, or the file cannot be opened.
     """
-    turn, since, announced, stopped_since = "", monotonic(), False, float("inf")
+    began = since = monotonic()
+    turn, announced, stopped_since = "", False, float("inf")
     while True:
         reporter.beat("waiting for the lock")
         try:
@@ -97,6 +112,9 @@ def wait_for(lock: FileLock, reporter: Reporter) -> None:
                 f"({error.strerror}): set {PATH_VARIABLE} to a path where you may write"
             ) from error
         else:
+            if announced:
+                waited_s = monotonic() - began
+                reporter.print_message(f"measuring goes on after {waited_s:.0f} s of waiting")
             return
         if not announced:
             reporter.print_message(f"waiting for {describe_holder()} to finish measuring")

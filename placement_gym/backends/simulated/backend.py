@@ -53,8 +53,8 @@ class SimulatedBackend:
         if self.reference_ms < LEAST_MS:
             device = problem.device_names[problem.reference_device]
             raise UserError(
-                f"the model takes {self.reference_ms:.3g} ms on {device}, to which speed-ups refer: "
-                "some operator must take time there; state its costs in ms"
+                f"the model takes {self.reference_ms:.3g} ms on {device}, the reference of every "
+                "speed-up: some operator must take time there; state its costs in ms"
             )
 
     @property

@@ -118,14 +118,12 @@ def replay_row(row: Json, envs: BenchEnvs) -> str:
 def make_replay_kwargs(row: Json) -> Json:
     """Arguments of ``gym.make`` that replay a row.
 
-    Variables in the model's path, as published, are replaced, and no measurement of an earlier
-    session is used.
+    Variables in the model's path, as published, are replaced.
 
     Raises:
         UserError: Such a variable is not set.
     """
-    kwargs = {**row["env_kwargs"], "model": expand_variables(str(row["env_kwargs"]["model"]))}
-    return kwargs | ({"cache": True} if kwargs.get("cache") == "disk" else {})
+    return {**row["env_kwargs"], "model": expand_variables(str(row["env_kwargs"]["model"]))}
 
 
 def task_of(row: Json) -> Task:

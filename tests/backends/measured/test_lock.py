@@ -73,7 +73,21 @@ def test_a_second_process_waits_while_the_first_measures_and_says_for_whom() -> 
 def test_who_waits_for_a_child_reads_its_command(capfd: pytest.CaptureFixture[str]) -> None:
     with child() as holder:
         assert read_line(holder, "stdout") == "entered\n"
-        assert lock.describe_holder() == f"process {holder.pid} (-c)"
+        assert lock.describe_holder() == f"process {holder.pid} (python -c)"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "shown"),
+    [
+        (["/usr/bin/placement-gym", "plan", "--model", "/a/b.xml"], "plan --model /a/b.xml"),
+        (["/x/placement_gym/__main__.py", "plan"], "python -m placement_gym plan"),
+        (["/home/me/train.py --out /data/dep"], "train.py --out /data/dep"),
+        (["-c"], "python -c"),
+    ],
+)
+def test_the_holder_is_shown_as_its_command(arguments: list[str], shown: str) -> None:
+    assert lock.describe_command(arguments).endswith(shown)
+    assert not lock.describe_command(arguments).startswith("/")
 
 
 def test_the_lock_is_where_the_environment_variable_says(own_lock: Path) -> None:
@@ -205,7 +219,9 @@ def test_a_holder_that_never_ends_is_named_by_those_that_give_up(
     with child() as holder:
         assert read_line(holder, "stdout") == "entered\n"
         with (
-            pytest.raises(EngineError, match=rf"process {holder.pid} \(-c\) has been measuring"),
+            pytest.raises(
+                EngineError, match=rf"process {holder.pid} \(python -c\) has been measuring"
+            ),
             measurement_lock(),
         ):
             pytest.fail("it entered")

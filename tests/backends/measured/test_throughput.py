@@ -16,7 +16,6 @@ from placement_gym import DeviceSpec
 from placement_gym.backends.failures import EngineFailureError
 from placement_gym.backends.measured import throughput
 from placement_gym.backends.measured.backend import MeasuredBackend
-from placement_gym.backends.measured.disk_cache import DiskCachedBackend
 from placement_gym.backends.measured.throughput import InFlight, list_streams, time_windows
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
 from placement_gym.devices import usable_cores
@@ -216,17 +215,6 @@ def test_objectives_share_neither_references_nor_sessions() -> None:
     backend.protocol = latency.protocol  # as a worker does for each request
     assert backend.reference is not own
     assert backend.measure_once(SPLIT).requests is None
-
-
-def test_measurements_on_disk_are_those_of_the_objective(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Any
-) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    stores = [
-        DiskCachedBackend(build(**options)).store.conditions
-        for options in ({}, {"objective": "latency"}, {"requests": 4})
-    ]
-    assert len(set(stores)) == 3
 
 
 def test_info_tells_requests_and_results_a_second() -> None:

@@ -111,7 +111,7 @@ def test_bench_run_counts_what_is_on_disk(
         "agents: [random, single-device, prefix]\nseeds: 2\n"
     )
     command = ["bench", "run", str(path), "--out", str(tmp_path / "out"), "--executor", "serial"]
-    with full_disk(4000), pytest.warns(PlacementGymWarning, match="a result could not be kept"):
+    with full_disk(4000):
         status = main([*command, "--quiet"])
     kept = len(rows_file.load_runs(tmp_path / "out"))
     said = capsys.readouterr().out
