@@ -175,7 +175,7 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         self.graph = graph
         self.repair = repair
         self.penalty = penalty
-        self.on_repair: Callable[[BoolArray], None] = lambda repaired: None
+        self.on_repair: Callable[[BoolArray], None] = ignore_repairs
         self.starts: dict[bytes, str] = {}
         self.render_mode = render_mode
         self.observer = Observer(
@@ -462,3 +462,7 @@ def placement_env(env: gym.Env[Any, Any], joint: bool = False) -> DevicePlacemen
             "make it with decisions=('placement',), or use gdp, annealing, hill-climb or heft"
         )
     return base
+
+
+def ignore_repairs(repaired: BoolArray) -> None:
+    """Do nothing with (k,) bool, which placements were repaired."""

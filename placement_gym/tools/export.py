@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from pprint import pformat
@@ -24,6 +25,7 @@ from placement_gym.placement import Placement
 if TYPE_CHECKING:
     import openvino as ov
 
+CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 KEY = ["placement_gym", "affinities"]
 """Where the model's runtime info has the affinities: JSON, as nodes cannot keep their own."""
 PHASES = ("prefill", "decode")
@@ -75,6 +77,7 @@ def export_placement(
     )
     graph, partition = cut(loaded, chosen, split)
     set_affinities(loaded, graph, partition)
+    replace_control_characters(loaded)
     affinities = read_affinities(loaded)
     loaded.set_rt_info(json.dumps(affinities), KEY)
     save_model(loaded, folder / MODEL)
@@ -115,6 +118,20 @@ def export_phases(
     about = f"Run {safe_name(prefill.model)}: prompts as in prefill/, tokens as in decode/."
     write_text(folder / SCRIPT, PHASES_SOURCE.format(about=quote(about)))
     return [folder / SCRIPT, *files]
+
+
+def replace_control_characters(model: ov.Model) -> None:
+    """Rename nodes whose names a file would not hold as they are."""
+    nodes = model.get_ordered_ops()
+    taken = {node.get_friendly_name() for node in nodes}
+    for node in nodes:
+        name = CONTROL.sub("_", node.get_friendly_name())
+        if name == node.get_friendly_name():
+            continue
+        while name in taken:
+            name += "_"
+        taken.add(name)
+        node.set_friendly_name(name)
 
 
 def read_affinities(model: ov.Model) -> dict[str, str]:

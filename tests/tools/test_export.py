@@ -234,3 +234,16 @@ def test_a_placement_of_a_file_needs_the_file(tmp_path: Path) -> None:
     strange = replace(Placement.of(problem, problem.single(0)), model="mine")
     with pytest.raises(UserError, match="mine"):
         export_placement(strange, tmp_path)
+
+
+def test_names_that_no_file_can_hold_are_replaced(tmp_path: Path) -> None:
+    model = load("tiny")
+    for number, node in enumerate(model.get_ordered_ops()):
+        node.set_friendly_name(f"node\0{number}")
+    units = group(extract(model, "folded"), "op")
+    problem = Problem(units, parse_devices("cpu-testbed"), np.ones((len(units), 2), dtype=np.bool_))
+    placement = Placement.of(problem, np.arange(len(units)) % 2)
+    export_placement(placement, tmp_path, model)
+    submodels, error = run_alone(tmp_path, load("tiny"), "")
+    assert submodels > 1
+    assert error < 1e-4

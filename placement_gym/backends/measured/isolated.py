@@ -7,7 +7,6 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from placement_gym.backends.failures import EngineFailureError, Kind, check_valu
 from placement_gym.backends.measured.health import Session
 from placement_gym.backends.measured.hetero import uses_aliases
 from placement_gym.backends.measured.inspection import Inspection
+from placement_gym.backends.measured.lock import describe_command
 from placement_gym.backends.measured.measuring import MakeCosts, MeasuringBackend
 from placement_gym.backends.measured.recipe import ModelSource, Recipe
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
@@ -54,6 +54,10 @@ class Engine:
         self.source, self.recipe, self.timeout_s, self.module = source, recipe, timeout_s, module
         self.on_rounds: Callable[[int], object] | None = None
         self.child: Child | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All but the process: a copy starts one of its own."""
+        return self.__dict__ | {"child": None, "on_rounds": None}
 
     def fresh(self) -> Engine:
         """Another worker for the same problem."""
@@ -96,8 +100,7 @@ class Engine:
 
 def describe_worker() -> str:
     """What others that wait for the lock read of a worker of this process."""
-    command = " ".join([Path(sys.argv[0]).name, *sys.argv[1:]])
-    return f"worker of process {os.getpid()}: {command}"
+    return f"worker of process {os.getpid()}: {describe_command(sys.argv)}"
 
 
 @contextmanager

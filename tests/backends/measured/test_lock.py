@@ -83,6 +83,7 @@ def test_who_waits_for_a_child_reads_its_command(capfd: pytest.CaptureFixture[st
         (["/x/placement_gym/__main__.py", "plan"], "python -m placement_gym plan"),
         (["/home/me/train.py --out /data/dep"], "train.py --out /data/dep"),
         (["-c"], "python -c"),
+        (["worker of process 7: plan --model /data/dep"], "process 7: plan --model /data/dep"),
     ],
 )
 def test_the_holder_is_shown_as_its_command(arguments: list[str], shown: str) -> None:
