@@ -117,6 +117,8 @@ def evaluation_table(values: Document) -> Group:
         WITHIN_NOISE: "It equals the best single device within noise.",
         None: "No single device may run the model; the reference ran beyond its limit.",
     }[values["beats_best_single"]]
+    if values["alone"]:
+        verdict = "It is one device alone, so that there is no split to compare."
     lines = []
     if values.get("requests_per_s"):
         lines.append(describe_requests(values))
@@ -127,10 +129,11 @@ def evaluation_table(values: Document) -> Group:
         )
     if values["doubt"] and best_ms is None:
         lines.append(f"The measurement is doubtful: {values['doubt']}.")
-    elif values["doubt"]:
+    elif values["doubt"] and not values["alone"]:
         verdict = UNDECIDED.format("it beats the best single device", values["doubt"])
     notes = (FittedText(note, "yellow") for note in values["notes"])
-    return Group(*notes, table, *map(FittedText, [*lines, verdict]))
+    saved = FittedText(values["saved"], "bold")
+    return Group(saved, *notes, table, *map(FittedText, [*lines, verdict]))
 
 
 def plan_table(document: Document) -> Group:
@@ -155,7 +158,8 @@ def plan_table(document: Document) -> Group:
             "-" if measured is None else str(row["n_submodels"]),
             style="bold" if row["label"] == document["plan"] else "",
         )
-    lines = [FittedText(note, "yellow") for note in document["notes"]]
+    lines = [FittedText(document["saved"], "bold")]
+    lines += [FittedText(note, "yellow") for note in document["notes"]]
     failed = [row for row in document["rows"] if row["error"]]
     lines += [FittedText(f"{row['label']}: {row['error']}", "red") for row in failed]
     doubtful = [row for row in document["rows"] if row["doubt"]]
@@ -263,7 +267,12 @@ def place_table(document: Document) -> Group:
     costs = COSTS.get(document["costs"], f"costs {document['costs']!r}")
     source = f"Simulated with {costs}, schedule {document['schedule']}; nothing was measured. "
     end = f"Done in {document['wall_s']:.0f} s. The placement is {document['file']}"
-    return Group(table, FittedText(document["verdict"]), FittedText(source + end, "dim"))
+    return Group(
+        FittedText(document["saved"], "bold"),
+        table,
+        FittedText(document["verdict"]),
+        FittedText(source + end, "dim"),
+    )
 
 
 def describe_bound(document: Document) -> str:

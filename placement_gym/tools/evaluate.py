@@ -18,6 +18,7 @@ from placement_gym.files import make_temporary_folder
 from placement_gym.models.shapes import Shapes
 from placement_gym.placement import Placement
 from placement_gym.progress import progress_bar
+from placement_gym.tools.saved import describe_saved
 
 
 def evaluate_placement(
@@ -42,7 +43,8 @@ def evaluate_placement(
             results.
 
     Returns:
-        model, notes, latency_ms, latency_p90_ms, reference_ms, best_single_ms, speedup,
+        model, saved (what the file holds, in one line), alone (whether that is a single device),
+        notes, latency_ms, latency_p90_ms, reference_ms, best_single_ms, speedup,
         speedup_vs_best_single, noise, n_submodels, n_submodels_expected, beats_best_single, and
         doubt: why the measurement decides nothing, or an empty string. For a model with state also
         scenario, prefill_ms and token_ms, for throughput objective, requests_per_s, requests (in
@@ -77,10 +79,24 @@ def evaluate_placement(
         finalist = choose_finalist(bench_env, [assignment])
     return {
         "model": chosen.model,
+        "saved": describe_measured(chosen, finalist, name_best_single(bench_env)),
+        "alone": len(set(chosen.units.values())) == 1,
         "notes": collect_cautions(bench_env.base.problem.devices, bench_env.measured),
         **summarize(finalist),
         **describe_run(finalist.measurement, chosen.scenario),
     }
+
+
+def name_best_single(bench_env: BenchEnv) -> str:
+    """``"CPU alone"`` if that is the best single device; empty if none may run the model."""
+    best = bench_env.best_single
+    return "" if best is None else f"{bench_env.base.problem.device_names[best]} alone"
+
+
+def describe_measured(placement: Placement, finalist: Finalist, best_single: str) -> str:
+    """What the file holds, with the gain that was measured."""
+    speedup = finalist.speedup_vs_best_single if best_single else None
+    return describe_saved(placement, speedup, finalist.noise, best_single)
 
 
 def summarize(finalist: Finalist) -> dict[str, Any]:

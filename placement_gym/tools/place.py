@@ -18,6 +18,7 @@ from placement_gym.files import check_output_file
 from placement_gym.placement import Placement
 from placement_gym.progress import progress_bar
 from placement_gym.tools.granularity import DEFAULT_GRANULARITY
+from placement_gym.tools.saved import describe_saved
 from placement_gym.tools.twin import make_twin
 
 AGENT, HEFT = "sequential", "HEFT"
@@ -84,7 +85,7 @@ def place(
 
     Returns:
         ``model``, ``devices``, ``n_units``, ``costs`` (where they come from), ``schedule``,
-        ``placement`` (the label of the one in ``file``), ``verdict``, ``wall_s``, ``file`` and
+        ``saved`` (what ``file`` holds, in one line), ``placement`` (its label), ``verdict``, ``wall_s``, ``file`` and
         ``rows``: for every single device, HEFT, the zero-shot placement and each search ``label``,
         ``latency_ms`` (None if infeasible), ``error``, ``speedup`` over the best single device and
         ``vs_heft`` (None if unknown), ``evaluations`` and ``seconds``.
@@ -102,7 +103,9 @@ def place(
     options = {} if checkpoint is None else {"checkpoint": str(checkpoint)}
     found = [*place_by_rule(env), *place_by_agent(env, options, samples, fine_tune, seed, quiet)]
     chosen = choose(found)
-    Placement.of(env.problem, chosen.assignment, env.graph).save(file)
+    placement = Placement.of(env.problem, chosen.assignment, env.graph)
+    placement.save(file)
+    rows = make_rows(found)
     semantics: Any = getattr(env.backend, "semantics", None)
     document: Document = to_plain(
         {
@@ -111,14 +114,22 @@ def place(
             "n_units": env.problem.n_units,
             "costs": env.cost_table().source,
             "schedule": semantics.schedule,
+            "saved": describe_choice(placement, rows, chosen.label),
             "placement": chosen.label,
             "verdict": summarize(found, chosen),
             "wall_s": perf_counter() - started,
             "file": str(file),
-            "rows": make_rows(found),
+            "rows": rows,
         }
     )
     return document
+
+
+def describe_choice(placement: Placement, rows: Sequence[dict[str, Any]], label: str) -> str:
+    """What is saved, in one line."""
+    alone = [row for row in rows if row["speedup"] == 1.0 and row["label"].endswith(" alone")]
+    speedup = next(row["speedup"] for row in rows if row["label"] == label)
+    return describe_saved(placement, speedup, 0.0, alone[0]["label"] if alone else "")
 
 
 def place_by_rule(env: DevicePlacementEnv) -> list[Found]:

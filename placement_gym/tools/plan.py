@@ -30,6 +30,7 @@ from placement_gym.tools.interruption import explain_interrupt
 from placement_gym.tools.memory import check_room, describe_fit, report_memory
 from placement_gym.tools.phases import check_phases, report_phases
 from placement_gym.tools.plan_rows import summarize
+from placement_gym.tools.saved import describe_gain, describe_saved
 from placement_gym.tools.selection import Selection, select
 
 Document = dict[str, Any]
@@ -88,7 +89,8 @@ def plan(
         data_shapes: As for ``gym.make``.
 
     Returns:
-        ``model``, ``objective``, ``devices``, ``notes``, ``plan`` (the row's label), ``verdict``,
+        ``model``, ``objective``, ``devices``, ``notes``, ``saved`` (what the file holds, in one
+        line), ``plan`` (the row's label), ``verdict``,
         ``bound_ms`` of the profile's model, ``wall_s``, ``file`` and ``rows``: for each candidate
         ``label``, ``alone`` (a single device), ``also`` (other candidates that are the same
         placement), ``predicted_ms``, ``error`` (why it was not measured, or an empty string),
@@ -154,6 +156,7 @@ def make_document(
             "objective": objective,
             "devices": problem.device_names,
             "notes": [*collect_cautions(problem.devices), *describe_fit(problem), *notes],
+            "saved": describe_winner(problem, found),
             "plan": found.winner.label,
             "verdict": summarize(found.rows, found.chosen.label),
             "bound_ms": found.bound_ms,
@@ -166,6 +169,18 @@ def make_document(
         }
     )
     return document
+
+
+def describe_winner(problem: Problem, found: Selection) -> str:
+    """What is saved, in one line."""
+    alone = [row for row in found.rows if row["alone"] and row["speedup"] is not None]
+    best = max(alone, key=lambda row: row["speedup"])["label"] if alone else ""
+    if found.pair is not None and found.winner is not found.chosen:
+        gain = describe_gain(found.pair.row["speedup"], found.pair.row["noise"], best)
+        return f"Saved: two placements, one for prompts and one for tokens{gain}"
+    row = next(row for row in found.rows if row["label"] == found.chosen.label)
+    placement = Placement.of(problem, found.chosen.assignment)
+    return describe_saved(placement, row["speedup"], row["noise"], best)
 
 
 def make_placement(problem: Problem, chosen: Candidate, streams: int | None) -> Placement:
@@ -192,7 +207,11 @@ def write_files(
     phase_files = document.get("phases", {}).get("files", [])
     for placement, phase_file in zip(list_phases(problem, found), phase_files, strict=True):
         placement.save(phase_file, follow=False)
-    title = [f"{document['model']}: {document['verdict']}", *collect_cautions(problem.devices)]
+    title = [
+        document["saved"],
+        f"{document['model']}: {document['verdict']}",
+        *collect_cautions(problem.devices),
+    ]
     draw = partial(draw_placement, problem, found.chosen.assignment, "\n".join(title))
     if note := draw_if_possible(draw, file.with_suffix(f".{pictures}")):
         warn_user(note)
