@@ -97,7 +97,10 @@ def summarize(rows: Sequence[Mapping[str, Any]], label: str) -> str:
         doubtful = [row["doubt"] for row in splits if row["doubt"]]
         if doubtful:
             return UNDECIDED.format(f"a split beats {label}", doubtful[0])
-        close = [row["label"] for row in splits if judge(row) == WITHIN_NOISE]
-        equal = f"; {close[0]} equals it within noise" if close else ""
-        return f"No split beats {label}{equal}."
+        if not splits:
+            return f"No split beats {label}: none was found that differs from it."
+        best = max(splits, key=lambda row: row["speedup"])
+        if judge(best) == WITHIN_NOISE:
+            return f"No split beats {label}; {best['label']} equals it within noise."
+        return f"No split beats {label}: the best one, {best['label']}, is {best['speedup']:.2f} x."
     return f"{label} beats the best single device by {100 * (chosen['speedup'] - 1):.1f} %."

@@ -33,7 +33,12 @@ def test_the_environment_is_closed_when_measuring_fails(monkeypatch: pytest.Monk
 def test_where_no_device_holds_the_model_nothing_is_compared_with_one() -> None:
     measured = Measurement(240.0, 197.0, latency_p90_ms=250.0, doubt="the machine was busy")
     finalist = Finalist(np.zeros(1, np.int64), measured, speedup=0.8, handicap=PENALTY)
-    values = evaluate.summarize(finalist) | {"model": "large", "notes": []}
+    values = evaluate.summarize(finalist) | {
+        "model": "large",
+        "notes": [],
+        "alone": False,
+        "saved": "Saved: a split",
+    }
     assert values["best_single_ms"] is values["speedup_vs_best_single"] is None
     printed = io.StringIO()
     Console(file=printed, width=200).print(evaluation_table(values))

@@ -62,7 +62,7 @@ def rows(
     [
         (10.0, 8.0, 0.02, "milp", "milp beats the best single device by 25.0 %."),
         (10.0, 9.9, 0.02, "GPU alone", "No split beats GPU alone; milp equals it within noise."),
-        (10.0, 12.0, 0.02, "GPU alone", "No split beats GPU alone."),
+        (10.0, 12.0, 0.02, "GPU alone", "No split beats GPU alone: the best one, milp, is 0.83 x."),
         (None, 12.0, 0.02, "milp", "No single device holds the model; milp is the fastest split."),
     ],
 )
@@ -229,13 +229,15 @@ def test_the_command_prints_the_table_and_the_verdict(
     )
     document = {
         "model": "tiny", "devices": ["CPU", "CPU_FAST"], "notes": ["test bed"], "plan": "CPU alone",
-        "verdict": "No split beats CPU alone.", "bound_ms": 8.1, "wall_s": 3.0,
+        "saved": "Saved: CPU alone", "verdict": "No split beats CPU alone.", "bound_ms": 8.1,
+        "wall_s": 3.0,
         "file": "plan-tiny.json", "rows": rows,
     }  # fmt: skip
     monkeypatch.setattr("placement_gym.tools.plan.plan", lambda **_: document)
     words = ["plan", "--model", "tiny", "--devices", "cpu-testbed", "--out", str(tmp_path)]
     assert main(words) == 0
     printed = " ".join(capsys.readouterr().out.split())
+    assert printed.startswith("Saved: CPU alone")
     for said in (
         "predicted ms",
         "CPU alone",

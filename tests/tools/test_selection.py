@@ -38,7 +38,9 @@ def test_a_candidate_that_fails_to_run_is_left_out_and_named() -> None:
     assert errors == {"milp": "does not run: the device caught fire"}
     rows = make_rows(candidates, measured, errors)
     assert choose(rows) == "GPU alone"
-    assert summarize(rows, "GPU alone") == "No split beats GPU alone."
+    assert summarize(rows, "GPU alone") == (
+        "No split beats GPU alone: none was found that differs from it."
+    )
 
 
 def test_where_every_candidate_fails_none_is_measured() -> None:

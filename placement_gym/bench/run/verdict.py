@@ -4,6 +4,9 @@ from __future__ import annotations
 
 YES, NO, WITHIN_NOISE = "yes", "no", "within noise"
 
+LEAST_GAIN = 5e-4
+"""A gain that is written as 0.0 % is none."""
+
 UNDECIDED = (
     "Whether {} could not be decided: {}. Measure again while nothing else runs on this machine."
 )
@@ -17,7 +20,7 @@ def compare_with_best_single(ratio: float, noise: float, doubt: str = "") -> str
         noise: Half-width of the uncertainty of ``ratio``, as a fraction of it.
         doubt: Why the measurement decides nothing, or an empty string.
     """
-    if ratio == 1.0:
+    if abs(ratio - 1.0) < LEAST_GAIN:
         return NO
     if doubt:
         return WITHIN_NOISE

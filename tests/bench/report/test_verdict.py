@@ -50,6 +50,10 @@ FAILED = {"label": "window", "placement": None, "beats_best_single": None}
             "Faster than the best single device: window by 30.0 %.",
         ),
         (
+            [run("window", r, "yes") for r in (1.1, 1.3)] + [run("window", 0.9, "no")],
+            "Faster than the best single device: window by 10.0 %.",
+        ),
+        (
             [run("window", 1.2, "yes"), FAILED],
             "No agent beats the best single device in most of its runs.",
         ),
