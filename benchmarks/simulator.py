@@ -19,7 +19,7 @@ from rich.table import Table
 
 import placement_gym  # noqa: F401  registers the environments
 from placement_gym.backends.simulated.backend import uint8
-from placement_gym.backends.simulated.simulator import Simulator
+from placement_gym.schedules.simulator import Simulator
 from placement_gym.cli.tables import fidelity_table
 from placement_gym.costs.analytic import analytic
 from placement_gym.costs.semantics import PRESETS

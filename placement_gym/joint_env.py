@@ -31,7 +31,7 @@ class JointEnv(SimulatedEnv):
     which edges are fused. A device that is free starts the ready unit of the highest level, of
     equal ones the first in topological order. A fused edge saves the launch of its reader, and the
     writing and reading of the tensor, where both ends share a device and the graph stays acyclic;
-    see ``backends.simulated.kernels.fusion``. Fused operators start when all of their inputs are
+    see ``schedules.fusion``. Fused operators start when all of their inputs are
     there, and their outputs are there when all of them have finished.
 
     ## Action Space

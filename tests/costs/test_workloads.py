@@ -15,7 +15,7 @@ from published import DATA
 
 import placement_gym  # noqa: F401  registers the ids
 from placement_gym.arrays import IntArray
-from placement_gym.backends.simulated.simulator import Simulator
+from placement_gym.schedules.simulator import Simulator
 from placement_gym.costs.semantics import PRESETS
 from placement_gym.costs.workloads import Workload, WorkloadError, parse_counts
 from placement_gym.devices import DeviceSpec

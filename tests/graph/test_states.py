@@ -10,7 +10,7 @@ import openvino as ov
 import pytest
 from openvino import opset13 as ops
 
-from placement_gym.backends.simulated.simulator import Simulator
+from placement_gym.schedules.simulator import Simulator
 from placement_gym.costs.analytic import analytic, operator_times
 from placement_gym.costs.semantics import parse_schedule
 from placement_gym.devices import PRESETS

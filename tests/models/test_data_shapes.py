@@ -13,7 +13,7 @@ from openvino import opset13 as ops
 
 from placement_gym.backends.measured.outputs import sample_inputs
 from placement_gym.backends.simulated.build import build_simulated_problem
-from placement_gym.backends.simulated.simulator import Simulator
+from placement_gym.schedules.simulator import Simulator
 from placement_gym.cli.main import make_parser
 from placement_gym.costs.semantics import PRESETS
 from placement_gym.graph.extract import extract

@@ -10,8 +10,8 @@ import numpy as np
 from placement_gym.arguments import LATENCY, MAX_NOISE, THROUGHPUT, check_not_negative
 from placement_gym.arrays import BoolArray, FloatArray, IntArray, UInt8
 from placement_gym.backends.protocol import Batch, Measurement
-from placement_gym.backends.simulated.kernels.held_bytes import held_bytes
-from placement_gym.backends.simulated.simulator import Simulator
+from placement_gym.schedules.held_bytes import held_bytes
+from placement_gym.schedules.simulator import Simulator
 from placement_gym.costs.semantics import Semantics
 from placement_gym.costs.table import LEAST_MS, CostTable
 from placement_gym.errors import UserError

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from placement_gym.arrays import FloatArray, IntArray, UInt8
-from placement_gym.backends.simulated.simulator import Simulator
+from placement_gym.schedules.simulator import Simulator
 
 
 @dataclass(frozen=True)

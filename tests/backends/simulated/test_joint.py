@@ -17,7 +17,7 @@ from oracle import Oracle
 from placement_gym.arrays import FloatArray
 from placement_gym.backends.simulated.fused_program import Fusion
 from placement_gym.backends.simulated.joint import JointSimulator
-from placement_gym.backends.simulated.simulator import Simulator
+from placement_gym.schedules.simulator import Simulator
 from placement_gym.costs.fusion import FusionCosts
 from placement_gym.costs.semantics import Semantics
 from placement_gym.costs.table import CostTable

@@ -10,7 +10,7 @@ import pytest
 from by_hand import Made, cost_table, grouped, ints, made_graph
 from oracle import Oracle
 
-from placement_gym.backends.simulated.simulator import Simulator
+from placement_gym.schedules.simulator import Simulator
 from placement_gym.costs.semantics import CHOICES, Semantics
 from placement_gym.costs.table import CostTable
 

@@ -7,17 +7,17 @@ from functools import cached_property
 import numpy as np
 
 from placement_gym.arrays import FloatArray, IntArray, UInt8, UInt32
-from placement_gym.backends.simulated.kernels.calls import call_schedule
-from placement_gym.backends.simulated.kernels.channels import Channels
-from placement_gym.backends.simulated.kernels.event_fifo import event_fifo, event_fifo_batch
-from placement_gym.backends.simulated.kernels.event_heap import event_heap
-from placement_gym.backends.simulated.kernels.list import list_batch, list_makespan, list_schedule
-from placement_gym.backends.simulated.kernels.load import load_schedule
-from placement_gym.backends.simulated.kernels.peak_memory import peak_bytes
-from placement_gym.backends.simulated.kernels.program import Program, Readings, uint32
-from placement_gym.backends.simulated.kernels.serial import serial, serial_batch, serial_starts
-from placement_gym.backends.simulated.kernels.submodels import Flow, count_submodels
-from placement_gym.backends.simulated.kernels.traffic import traffic
+from placement_gym.schedules.calls import call_schedule
+from placement_gym.schedules.channels import Channels
+from placement_gym.schedules.event_fifo import event_fifo, event_fifo_batch
+from placement_gym.schedules.event_heap import event_heap
+from placement_gym.schedules.list import list_batch, list_makespan, list_schedule
+from placement_gym.schedules.load import load_schedule
+from placement_gym.schedules.peak_memory import peak_bytes
+from placement_gym.schedules.program import Program, Readings, uint32
+from placement_gym.schedules.serial import serial, serial_batch, serial_starts
+from placement_gym.schedules.submodels import Flow, count_submodels
+from placement_gym.schedules.traffic import traffic
 from placement_gym.costs.rank import upward_rank
 from placement_gym.costs.semantics import CHOICES, Semantics
 from placement_gym.costs.table import CostTable

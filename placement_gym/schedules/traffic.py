@@ -5,7 +5,7 @@ from __future__ import annotations
 from numba import njit
 
 from placement_gym.arrays import IntArray, UInt8
-from placement_gym.backends.simulated.kernels.program import Program
+from placement_gym.schedules.program import Program
 
 
 @njit(cache=True, nogil=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from placement_gym.arrays import FloatArray, IntArray, UInt8
-from placement_gym.backends.simulated.kernels.program import Program
+from placement_gym.schedules.program import Program
 
 
 def peak_bytes(

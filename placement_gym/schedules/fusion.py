@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 
 from placement_gym.arrays import FloatArray, Int32, UInt8
-from placement_gym.backends.simulated.kernels.program import Program, Readings
+from placement_gym.schedules.program import Program, Readings
 from placement_gym.costs.fusion import FusionCosts
 
 NOTHING = -1

@@ -6,8 +6,8 @@ import numpy as np
 from numba import njit
 
 from placement_gym.arrays import FloatArray, UInt8
-from placement_gym.backends.simulated.kernels.list import LANES
-from placement_gym.backends.simulated.kernels.program import Program
+from placement_gym.schedules.list import LANES
+from placement_gym.schedules.program import Program
 
 
 @njit(cache=True, nogil=True)

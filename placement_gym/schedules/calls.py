@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 
 from placement_gym.arrays import BoolArray, FloatArray, Int32, UInt8
-from placement_gym.backends.simulated.kernels.program import Program
+from placement_gym.schedules.program import Program
 
 
 @njit(cache=True, nogil=True)

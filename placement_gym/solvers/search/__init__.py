@@ -1,0 +1,1 @@
+"""One search for placements, under any schedule and any budget."""

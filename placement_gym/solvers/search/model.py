@@ -1,0 +1,236 @@
+"""What a search computes with: operators in the order of a schedule, and how units may move."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from placement_gym.arrays import BoolArray, FloatArray, Int32, IntArray, UInt8
+from placement_gym.problem import Problem
+from placement_gym.schedules.program import Program
+from placement_gym.schedules.simulator import Simulator
+
+LIST, SERIAL, LOAD, SIMULATED = range(4)
+"""How a placement is estimated: by a list schedule, a sum or loads, which are updated for every
+move; or by the simulator from the beginning."""
+
+
+class Model(NamedTuple):
+    """Operators by position: in the order in which a list schedule runs them, or topologically.
+
+    Attributes:
+        kind: ``LIST``, ``SERIAL``, ``LOAD`` or ``SIMULATED``.
+        unit: (n,) int32 unit of each operator.
+        ms: (n, n_devices) times.
+        first: (n + 1,) where each operator's readings begin.
+        maker: (n_readings,) the operator that makes the tensor.
+        tensor: (n_readings,).
+        first_made: (n + 1,) where each operator's tensors begin, in the order of programs.
+        source: (n_tensors,) the operator that makes each tensor.
+        first_reader: (n_tensors + 1,) where each tensor's readers begin.
+        reader: (n_readings,) operators.
+        transfer_ms: (n_tensors, n_devices, n_devices).
+        boundary_ms: (n_tensors, n_devices).
+        tail_ms: (n,) least time from an operator's finish to the end of the model.
+        gap_ms: Idle time of a device after an operator.
+    """
+
+    kind: int
+    unit: Int32
+    ms: FloatArray
+    first: Int32
+    maker: Int32
+    tensor: Int32
+    first_made: Int32
+    source: Int32
+    first_reader: Int32
+    reader: Int32
+    transfer_ms: FloatArray
+    boundary_ms: FloatArray
+    tail_ms: FloatArray
+    gap_ms: float
+
+    @classmethod
+    def of(cls, simulator: Simulator) -> Model:
+        """Make the model of what a simulator computes."""
+        kind, program = choose_kind(simulator), simulator.program
+        n = len(program.unit)
+        listed = simulator.semantics.schedule == "list"
+        order = simulator.sequence.astype(np.int64) if listed else np.arange(n)
+        position = np.argsort(order)
+        counts = np.diff(program.first_reader.astype(np.int64))
+        tensor, reader = np.repeat(np.arange(len(counts)), counts), position[program.readers]
+        source = position[program.source]
+        by_reader = np.argsort(reader, kind="stable")
+        ms = np.ascontiguousarray(program.ms[order])
+        first = np.searchsorted(reader[by_reader], np.arange(n + 1))
+        maker = source[tensor[by_reader]]
+        return cls(
+            kind=kind,
+            unit=int32(program.unit[order]),
+            ms=ms,
+            first=int32(first),
+            maker=int32(maker),
+            tensor=int32(tensor[by_reader]),
+            first_made=int32(program.first_tensor),
+            source=int32(source),
+            first_reader=int32(program.first_reader),
+            reader=int32(reader),
+            transfer_ms=program.transfer_ms,
+            boundary_ms=program.boundary_ms,
+            tail_ms=compute_tails(ms.min(axis=1), maker, np.repeat(np.arange(n), np.diff(first))),
+            gap_ms=simulator.gaps_ms[0],
+        )
+
+
+def choose_kind(simulator: Simulator) -> int:
+    """The estimate that is exact for a simulator's semantics and costs."""
+    axes = simulator.semantics
+    if axes.memory in ("lifetime", "outputs") or axes.memory_penalty_ms_per_gb is not None:
+        return SIMULATED
+    if simulator.is_uncontended_list:
+        return LIST
+    if simulator.counts_submodels:
+        return SIMULATED
+    return {"serial": SERIAL, "load": LOAD}.get(axes.schedule, SIMULATED)
+
+
+def compute_tails(least_ms: FloatArray, maker: IntArray, reader: IntArray) -> FloatArray:
+    """(n,) longest path of least times that begins after each operator, transfers ignored."""
+    times: list[float] = least_ms.tolist()
+    tails = [0.0] * len(times)
+    order = np.argsort(-reader, kind="stable")
+    for i, j in zip(maker[order].tolist(), reader[order].tolist(), strict=True):
+        tails[i] = max(tails[i], times[j] + tails[j])
+    return np.array(tails)
+
+
+class Layout(NamedTuple):
+    """How units are connected, and where they may be.
+
+    Attributes:
+        first_op: (n_units + 1,) where each unit's operators begin.
+        ops: (n,) positions of operators by unit, ascending.
+        order: (n_units,) units by their first operator.
+        rank: (n_units,) position of each unit in ``order``.
+        first_link: (n_units + 1,) where each unit's links begin.
+        link: (n_links,) the unit at the other end.
+        possible: (n_units, n_devices) bool.
+        size: (n_units,) bytes.
+        member: (n_groups, n_devices) bool, devices whose units count against each limit.
+        limit: (n_groups,) bytes.
+        gain: Typical ms that a byte saves on the right device, the scale of its price.
+    """
+
+    first_op: Int32
+    ops: Int32
+    order: Int32
+    rank: Int32
+    first_link: Int32
+    link: Int32
+    possible: BoolArray
+    size: FloatArray
+    member: BoolArray
+    limit: FloatArray
+    gain: float
+
+    @classmethod
+    def of(cls, problem: Problem, model: Model, limited: bool) -> Layout:
+        """Make the layout of a problem, with memory limits or without."""
+        n_units, n_devices = problem.supported.shape
+        ops = np.argsort(model.unit, kind="stable")
+        first_op = np.searchsorted(model.unit[ops], np.arange(n_units + 1))
+        order = np.argsort(ops[first_op[:-1]], kind="stable")
+        edges = problem.units.quotient.edge_index
+        own, other = np.concatenate([edges, edges[::-1]], axis=1)
+        by_own = np.argsort(own, kind="stable")
+        tight = np.isfinite(problem.limits_bytes) & limited
+        unit_ms = np.zeros((n_units, n_devices))
+        np.add.at(unit_ms, model.unit, model.ms)
+        size = problem.unit_bytes
+        return cls(
+            first_op=int32(first_op),
+            ops=int32(ops),
+            order=int32(order),
+            rank=int32(np.argsort(order)),
+            first_link=int32(np.searchsorted(own[by_own], np.arange(n_units + 1))),
+            link=int32(other[by_own]),
+            possible=np.ascontiguousarray(problem.possible if limited else problem.supported),
+            size=size,
+            member=np.ascontiguousarray(np.eye(n_devices, dtype=bool)[tight]),
+            limit=problem.limits_bytes[tight],
+            gain=float(np.ptp(unit_ms, axis=1).sum() / max(size.sum(), 1.0)),
+        )
+
+
+class State(NamedTuple):
+    """A placement in the course of a search, and what its estimate is made of.
+
+    Attributes:
+        place: (n_units,) uint8 device of each unit.
+        on: (n,) uint8 device of each operator.
+        used: (n_groups,) bytes that count against each limit.
+        moved: (n_units,) int32 units of the proposed move.
+        was: (n_units,) uint8 devices that they left.
+        marked: (n_units,) int32 the last move that each unit took part in.
+        finish: (n,) of a list schedule, in ms; likewise ``kept`` before the proposed move.
+        kept: (n,).
+        free: (n_blocks, n_devices) when devices are free before each block of operators, in ms.
+        kept_free: (n_blocks, n_devices).
+        load: (n_devices,) ms; in a serial schedule, times and transfers by their first device.
+        stamp: (n_tensors,) int32 the last update of the loads that each tensor took part in.
+        critical: (n_units,) int32 units of a longest chain of a list schedule.
+        best: (n_units,) uint8 the cheapest placement so far.
+        numbers: (6,) see the indices below.
+    """
+
+    place: UInt8
+    on: UInt8
+    used: FloatArray
+    moved: Int32
+    was: UInt8
+    marked: Int32
+    finish: FloatArray
+    kept: FloatArray
+    free: FloatArray
+    kept_free: FloatArray
+    load: FloatArray
+    stamp: Int32
+    critical: Int32
+    best: UInt8
+    numbers: FloatArray
+
+
+NOW, BEST, PRICE, MOVES, N_CRITICAL, UPDATES = range(6)
+"""In ``State.numbers``: cost now and of the best placement in ms, the price of memory as a multiple
+of ``Layout.gain``, moves that were proposed, units in ``critical``, and updates of the loads."""
+BLOCK = 32
+"""Operators between two positions from which a list schedule can go on."""
+
+
+def make_state(model: Model, layout: Layout, place: IntArray | UInt8, price: float = 0.0) -> State:
+    """A state at an (n_units,) placement, not estimated yet."""
+    (n, n_devices), n_units = model.ms.shape, len(layout.size)
+    blocks = n // BLOCK + 1
+    return State(
+        place=np.ascontiguousarray(place, dtype=np.uint8).copy(),
+        on=np.asarray(place, dtype=np.uint8)[model.unit],
+        used=np.zeros(len(layout.limit)),
+        moved=np.empty(n_units, np.int32),
+        was=np.empty(n_units, np.uint8),
+        marked=np.full(n_units, -1, np.int32),
+        finish=np.zeros(n),
+        kept=np.zeros(n),
+        free=np.zeros((blocks, n_devices)),
+        kept_free=np.zeros((blocks, n_devices)),
+        load=np.zeros(n_devices),
+        stamp=np.full(len(model.source), -1, np.int32),
+        critical=np.empty(n_units, np.int32),
+        best=np.ascontiguousarray(place, dtype=np.uint8).copy(),
+        numbers=np.array([np.inf, np.inf, price, 0.0, 0.0, 0.0]),
+    )
+
+
+def int32(values: IntArray) -> Int32:
+    return np.ascontiguousarray(values, dtype=np.int32)
