@@ -289,6 +289,7 @@ class SimulatedEnv(DevicePlacementEnv):
         )
         semantics = parse_schedule(twin.schedule if schedule is None else schedule, objective)
         self.simulated = SimulatedBackend(twin.problem, twin.costs, semantics, noise)
+        self.simulated.check_reference()
         super().__init__(
             self.simulated,
             reward=reward,

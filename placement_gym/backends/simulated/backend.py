@@ -50,12 +50,6 @@ class SimulatedBackend:
         self.rng = np.random.default_rng()
         reference = self.check_and_convert(problem.single(problem.reference_device))
         self.reference_ms = self.simulator.latency_ms(reference)
-        if self.reference_ms < LEAST_MS:
-            device = problem.device_names[problem.reference_device]
-            raise UserError(
-                f"the model takes {self.reference_ms:.3g} ms on {device}, the reference of every "
-                "speed-up: some operator must take time there; state its costs in ms"
-            )
 
     @property
     def objective(self) -> str:
@@ -205,6 +199,19 @@ class SimulatedBackend:
             f"{plugin}'s choice is OpenVINO's, which a simulation lacks: use the agent "
             "single-device, or a measured environment, as DevicePlacement-v0"
         )
+
+    def check_reference(self) -> None:
+        """Raise if the reference takes no time, so that no speed-up can be stated.
+
+        Raises:
+            UserError: It does.
+        """
+        if self.reference_ms < LEAST_MS:
+            device = self.problem.device_names[self.problem.reference_device]
+            raise UserError(
+                f"the model takes {self.reference_ms:.3g} ms on {device}, the reference of every "
+                "speed-up: some operator must take time there; state its costs in ms"
+            )
 
     def close(self) -> None:
         """Do nothing: there are no resources to release."""
