@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from torch_geometric.nn import GATConv, GCNConv, GINConv
 
 from agents.common import pairs
 from agents.common.graphs import Edges, GraphBatch
+from agents.common.pyg import GATConv, GCNConv, GINConv
 from placement_gym.errors import UserError, unknown_name
 from placement_gym.observation import FEATURES
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import gymnasium as gym
 
-from agents.common.group_moves import GroupMoves
 from agents.common.reinforce import REINFORCE
 from agents.common.starts import RANDOM, begin_with
 from agents.common.vec_env import vectorize
@@ -101,9 +100,8 @@ def make(
         **{"device": "cpu", **SETTINGS[preset], **settings},
     )
     begin_with(model.policy, env, STARTS[preset] if start is None else start)
-    if chosen.moves:
-        assert isinstance(model.policy, HSDAGPolicy)
-        model.policy.movement = GroupMoves(base)
+    assert isinstance(model.policy, HSDAGPolicy)
+    model.policy.attach(base)
     if weights is not None:
         load_weights(model, weights, Path(__file__).parent)
     return model

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from agents.common.graph_policy import check_options
 from placement_gym.errors import UserError, unknown_name
 from placement_gym.observation import FEATURES
 
@@ -113,15 +114,11 @@ def make_options(preset: str, changes: Mapping[str, Any]) -> Options:
     """Make the options of a preset, with changes.
 
     Raises:
-        UserError: Unknown preset, or edges are chosen without groups.
-        TypeError: Unknown option.
+        UserError: Unknown preset or option, or edges are chosen without groups.
     """
     if preset not in PRESETS:
         raise unknown_name("preset", preset, PRESETS)
-    known = {field.name for field in fields(Options)}
-    unknown = sorted(set(changes) - known)
-    if unknown:
-        raise TypeError(f"HSDAGPolicy has no option {unknown}; it has {sorted(known)}")
+    check_options("HSDAGPolicy", changes, [field.name for field in fields(Options)])
     options = replace(PRESETS[preset], **changes)
     if options.choose_edges and not options.grouping:
         raise UserError("grouping=False leaves no edges to choose: give choose_edges=False, too")

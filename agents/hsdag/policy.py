@@ -23,6 +23,7 @@ from agents.hsdag.networks import Groups, Networks, States
 from agents.hsdag.options import make_options
 from agents.hsdag.rollout import Key, Rollout
 from placement_gym.arrays import IntArray
+from placement_gym.env import DevicePlacementEnv
 
 MAX_VARIANTS = 16
 """Maximum number of groupings of a graph in a rollout."""
@@ -30,8 +31,8 @@ MAX_FLIP_SHARE = 0.5
 """Maximum weight of the uniform distribution in a group's probabilities."""
 
 
-class HSDAGActor(UnitPolicy):
-    """HSDAG's decisions, to be mixed into a policy class of SB3.
+class HSDAGPolicy(UnitPolicy, ActorCriticPolicy):
+    """Learns which units to place together, and where (HSDAG, Duan et al. 2024).
 
     Args:
         observation_space: See ``UnitPolicy``.
@@ -46,8 +47,7 @@ class HSDAGActor(UnitPolicy):
         changes: Attributes of ``Options`` that override the preset.
 
     Raises:
-        TypeError: Unknown option.
-        UserError: An option is out of range.
+        UserError: Unknown option, or one is out of range.
     """
 
     rollout: Rollout
@@ -82,6 +82,17 @@ class HSDAGActor(UnitPolicy):
             optimizer_class,
             optimizer_kwargs,
         )
+
+    def explain_trpo_refusal(self, distribution: Any) -> str:
+        """See ``GraphPolicy``."""
+        if self.options.choose_edges:
+            return "groups are chosen with each placement (choose_edges=False fixes them)"
+        return super().explain_trpo_refusal(distribution)
+
+    def attach(self, env: DevicePlacementEnv) -> None:
+        """See ``GraphPolicy``; groups of the best placement are moved there."""
+        if self.options.moves:
+            self.movement = GroupMoves(env)
 
     def build(self) -> None:
         """Make the networks."""
@@ -235,7 +246,3 @@ def mix_with_uniform(logits: Tensor, states: States, flips: float) -> Tensor:
     share = (flips / states.decides.sum(dim=1)).clamp(max=MAX_FLIP_SHARE)[:, None, None]
     mixed = (1.0 - share) * probabilities + share * uniform
     return torch.where(allowed, mixed, 1.0).log()
-
-
-class HSDAGPolicy(HSDAGActor, ActorCriticPolicy):
-    """HSDAG for PPO, A2C and REINFORCE; see ``HSDAGActor``."""
