@@ -119,11 +119,20 @@ class GraphPolicy:
         self.table = {**(self.table or {}), **graphs}
         self.graphs = Graphs(self.table)
 
-    def predict(self: Any, *args: Any, action_masks: Any = None, **kwargs: Any) -> tuple[Any, Any]:
+    def predict(
+        self: Any,
+        observation: Any,
+        state: Any = None,
+        episode_start: Any = None,
+        deterministic: bool = False,
+        action_masks: Any = None,
+    ) -> tuple[Any, Any]:
         """See SB3; ``action_masks`` as for MaskablePPO."""
         self.masks = action_masks
         try:
-            found: tuple[Any, Any] = super().predict(*args, **kwargs)  # type: ignore[misc]
+            found: tuple[Any, Any] = super().predict(  # type: ignore[misc]
+                observation, state, episode_start, deterministic
+            )
         finally:
             self.masks = None
         return found

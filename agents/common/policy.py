@@ -201,13 +201,20 @@ class UnitPolicy(GraphPolicy):
         return self.decide(obs).values
 
     def predict(
-        self, observation: Any, *args: Any, action_masks: Any = None, **kwargs: Any
+        self,
+        observation: Any,
+        state: Any = None,
+        episode_start: Any = None,
+        deterministic: bool = False,
+        action_masks: Any = None,
     ) -> tuple[Any, Any]:
         """See SB3; in an environment of one unit per step, the current unit's device."""
         current = observation.get("current_unit")
         if current is not None:
             observation = {**observation, "step": np.zeros_like(observation["step"])}
-        actions, state = super().predict(observation, *args, action_masks=action_masks, **kwargs)
+        actions, state = super().predict(
+            observation, state, episode_start, deterministic, action_masks
+        )
         if current is None:
             return actions, state
         return np.take_along_axis(actions, current, axis=-1)[..., 0], state

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from agents.common.encoder import Conv
 from agents.common.graph_policy import check_options
 from placement_gym.errors import UserError, unknown_name
 from placement_gym.observation import FEATURES
@@ -29,7 +30,7 @@ class Options:
         features: Names of blocks in ``placement_gym.observation.FEATURES`` for the encoder.
         hidden: Width of an embedding.
         layers: Number of graph convolutions; 0 ignores the edges.
-        conv: ``"gcn"``, ``"gat"`` or ``"gin"``.
+        conv: See ``agents.common.encoder.Encoder``: a name, or a class as ``SAGEConv``.
         directed: Whether messages from producers and from consumers have separate weights.
         dropout: Dropout while groups are made; likelihoods are computed without it.
         grouping: False makes every unit a group of its own.
@@ -64,7 +65,7 @@ class Options:
     features: tuple[str, ...] = tuple(FEATURES)
     hidden: int = 128
     layers: int = 2
-    conv: str = "gcn"
+    conv: Conv = "gcn"
     directed: bool = True
     dropout: float = 0.0
     grouping: bool = True

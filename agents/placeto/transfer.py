@@ -17,7 +17,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 from agents.common.fixed import Fixed
 from agents.common.threads import limit_threads
 from agents.placeto.policy import PlacetoPolicy
-from agents.placeto.unevaluated import play_unevaluated_episode
+from agents.placeto.rehearsal import Rehearsal
 from placement_gym.arrays import IntArray
 from placement_gym.env import DevicePlacementEnv, placement_env
 from placement_gym.errors import UserError, unknown_name
@@ -47,8 +47,8 @@ class ZeroShot:
     """
 
     def __init__(self, policy: PlacetoPolicy, env: DevicePlacementEnv, start: str) -> None:
-        self.policy, self.env = policy, env
-        self.start = place_by_heft(env) if start == "heft" else None
+        self.policy = policy
+        self.rehearsal = Rehearsal.of(env, place_by_heft(env) if start == "heft" else None)
         policy.add_graphs(env.graph_table(sees_devices(policy.switches)))
 
     def predict(
@@ -59,7 +59,7 @@ class ZeroShot:
         deterministic: bool = False,
     ) -> tuple[NDArray[Any], Any]:
         """The current unit's device, or all units' devices."""
-        assignment = play_unevaluated_episode(self.policy, self.env, deterministic, self.start)
+        assignment = self.rehearsal.play(self.policy, deterministic)
         return Fixed(assignment).predict(observation, state)
 
 
