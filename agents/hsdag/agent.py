@@ -7,6 +7,7 @@ from typing import Any
 
 import gymnasium as gym
 
+from agents.common.graph_policy import check_options
 from agents.common.reinforce import REINFORCE
 from agents.common.starts import RANDOM, begin_with
 from agents.common.vec_env import vectorize
@@ -88,6 +89,7 @@ def make(
         raise unknown_name("preset", preset, SETTINGS)
     base = placement_env(env)
     changes = ({"room": not base.repair} if preset == "hsdag" else {}) | (policy or {})
+    check_options("HSDAGPolicy", changes, HSDAGPolicy.list_options())
     chosen = make_options(preset, changes)
     sees = chosen.devices or chosen.room
     graphs = base.graph_table(devices=True if sees else None)

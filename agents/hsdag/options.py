@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from agents.common.encoder import Conv
-from agents.common.graph_policy import check_options
 from placement_gym.errors import UserError, unknown_name
 from placement_gym.observation import FEATURES
 
@@ -115,11 +114,10 @@ def make_options(preset: str, changes: Mapping[str, Any]) -> Options:
     """Make the options of a preset, with changes.
 
     Raises:
-        UserError: Unknown preset or option, or edges are chosen without groups.
+        UserError: Unknown preset, or edges are chosen without groups.
     """
     if preset not in PRESETS:
         raise unknown_name("preset", preset, PRESETS)
-    check_options("HSDAGPolicy", changes, [field.name for field in fields(Options)])
     options = replace(PRESETS[preset], **changes)
     if options.choose_edges and not options.grouping:
         raise UserError("grouping=False leaves no edges to choose: give choose_edges=False, too")

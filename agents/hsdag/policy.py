@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import Any
 
 import numpy as np
@@ -14,13 +14,14 @@ from torch import Tensor
 from torch.nn import functional
 
 from agents.common.distribution import FORBIDDEN, DeviceDistribution, UnitCategorical
+from agents.common.graph_policy import check_options
 from agents.common.graphs import GraphBatch, TensorDict
 from agents.common.group_moves import GroupMoves
 from agents.common.policy import Decision, UnitPolicy
 from agents.common.room import Room, RoomCategorical
 from agents.common.variants import VariantMemory
 from agents.hsdag.networks import Groups, Networks, States
-from agents.hsdag.options import make_options
+from agents.hsdag.options import Options, make_options
 from agents.hsdag.rollout import Key, Rollout
 from placement_gym.arrays import IntArray
 from placement_gym.env import DevicePlacementEnv
@@ -70,6 +71,7 @@ class HSDAGPolicy(UnitPolicy, ActorCriticPolicy):
         optimizer_kwargs: dict[str, Any] | None = None,
         **changes: Any,
     ) -> None:
+        check_options("HSDAGPolicy", changes, self.list_options())
         self.options = make_options(preset, changes)
         self.greedy_first = self.options.greedy_first
         super().__init__(
@@ -82,6 +84,11 @@ class HSDAGPolicy(UnitPolicy, ActorCriticPolicy):
             optimizer_class,
             optimizer_kwargs,
         )
+
+    @classmethod
+    def list_options(cls) -> set[str]:
+        """See ``GraphPolicy``; those of ``Options`` are among them."""
+        return super().list_options() | {field.name for field in fields(Options)}
 
     def explain_trpo_refusal(self, distribution: Any) -> str:
         """See ``GraphPolicy``."""

@@ -81,6 +81,12 @@ class Post(OnPolicyLearner):
         device: torch.device | str = "auto",
         _init_setup_model: bool = True,
     ) -> None:
+        if isinstance(policy, type) and not issubclass(policy, LogitsPolicy):
+            name = policy.__name__
+            raise UserError(
+                f"Post learns a table of logits, 'LogitsPolicy', not {name}: use REINFORCE or PPO "
+                f"for {name}"
+            )
         if variant not in VARIANTS:
             raise unknown_name("variant", variant, VARIANTS)
         if not 0.0 < elite <= 1.0 or not all(0.0 <= share < 1.0 for share in uniform):
@@ -119,13 +125,6 @@ class Post(OnPolicyLearner):
 
     def _setup_model(self) -> None:
         super()._setup_model()
-        made: Any = self.policy
-        if not isinstance(made, LogitsPolicy):
-            name = type(made).__name__
-            raise UserError(
-                f"Post learns a table of logits, 'LogitsPolicy', not {name}: use REINFORCE or PPO "
-                f"for {name}"
-            )
         rollout = self.n_steps * self.n_envs
         if self.population % rollout:
             raise UserError(
