@@ -21,6 +21,7 @@ from markdown_it import MarkdownIt
 from rich.console import Console
 
 import placement_gym
+from agents import load_weights
 from agents.common import REINFORCE
 from agents.common.archive import read_archive, write_archive
 from agents.common.checkpoint import restore, resume
@@ -85,7 +86,7 @@ def test_a_strangers_checkpoint_runs_no_code(tmp_path: Path, marker: Path) -> No
     path = pickled_model(tmp_path / "model.zip", marker)
     model = hsdag(vectorize_toy())
     for read in (restore, resume):
-        with pytest.raises(UserError, match="REINFORCE.load"):
+        with pytest.raises(UserError, match=r"REINFORCE\.load reads it, and runs"):
             read(model, path)
     with pytest.raises(UserError):
         load_weights(model, path)

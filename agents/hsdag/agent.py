@@ -78,7 +78,7 @@ def make(
         start: What is evaluated first, see ``agents.search.starts.propose_starts``; None takes
             the preset's.
         weights: What the policy begins with: ``"inception-hsdag-paper"``, trained on that problem
-            with the default preset, or a file of ``agents.common.weights.save_weights``; None is
+            with the default preset, or a file of ``agents.save_weights``; None is
             random.
         settings: Arguments of ``REINFORCE`` that override the preset.
 

@@ -159,7 +159,7 @@ def make(
             preset's. A start other than ``"first"`` is evaluated, too.
         policy: Arguments of ``PlacetoPolicy`` that override the preset.
         weights: What the policy begins with: ``"inception-hsdag-paper"``, trained on that problem
-            with ``preset="paper"``, or a file of ``agents.common.weights.save_weights``; None is
+            with ``preset="paper"``, or a file of ``agents.save_weights``; None is
             random.
         settings: Arguments of ``REINFORCE`` that override the preset.
 

@@ -15,6 +15,7 @@ from stable_baselines3 import PPO
 from stable_baselines3.common.vec_env import DummyVecEnv
 
 from agents.common.fixed import Fixed
+from agents.common.learner import make_logger
 from agents.common.threads import limit_threads
 from agents.placeto.policy import PlacetoPolicy
 from agents.placeto.rehearsal import Rehearsal
@@ -147,6 +148,7 @@ def train_policy(
             f"evaluations={evaluations} teach nothing: one rollout is {rollout}, n_steps="
             f"{model.n_steps} of {len(envs)} models"
         )
+    model.set_logger(make_logger())
     with limit_threads(model.observation_space):
         model.learn(evaluations - evaluations % rollout)
     policy = model.policy

@@ -278,7 +278,7 @@ def test_the_agent_of_the_benchmark_learns_within_its_budget(preset: str) -> Non
     ("options", "error"),
     [
         ({"preset": "best"}, ValueError),
-        ({"policy": {"colour": 3}}, UserError),
+        ({"policy": {"colour": 3}}, ValueError),
         ({"policy": {"conv": "cnn"}}, ValueError),
         ({"baseline": "luck"}, ValueError),
         ({"returns": "all"}, ValueError),
