@@ -1,4 +1,4 @@
-"""Agents by name: ``make`` imports a factory and calls it; ``save_weights`` keeps what one learned."""
+"""Agents by name: ``make`` imports a factory and calls it, ``save_weights`` keeps its weights."""
 
 from __future__ import annotations
 
