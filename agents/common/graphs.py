@@ -11,9 +11,8 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import torch
 from torch import Tensor
-from torch_geometric.nn import InstanceNorm
-from torch_geometric.utils import degree, to_dense_batch
 
+from agents.common.pyg import InstanceNorm, degree, to_dense_batch
 from agents.common.same_graphs import DEVICE_KEYS, SameGraphs
 from placement_gym.errors import UserError
 from placement_gym.observation import FEATURES

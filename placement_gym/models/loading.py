@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from placement_gym.errors import UserError, suggest
 from placement_gym.files import is_path, list_neighbours
 from placement_gym.models.data_shapes import drop_lower_bounds, find_data_shapes, shape_nodes
+from placement_gym.models.saving import make_models_picklable
 from placement_gym.models.scenario import is_stateful
 from placement_gym.models.shapes import (
     Shapes,
@@ -98,6 +99,7 @@ def load(
     if sequence_length is not None:
         raise UserError("sequence_length is an option of 'bert' alone; 'bert-8' says the same")
     if isinstance(model, ov.Model):
+        make_models_picklable()
         return prepare(model.clone(), shapes, data_shapes)
     if not is_path(model):
         raise ModelNotFoundError(explain_missing(str(model)))

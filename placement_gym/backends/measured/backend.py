@@ -102,6 +102,17 @@ class MeasuredBackend(MeasuringBackend):
         self.owner = os.getpid()
         register(core, problem.devices)
 
+    def __getstate__(self) -> Any:
+        """See ``pickle``.
+
+        Raises:
+            UserError: Always: OpenVINO runs in this process.
+        """
+        raise UserError(
+            "an environment made with isolate=False measures in this process and cannot be "
+            "pickled: make it with isolate=True, or anew in the other process"
+        )
+
     def lock(self) -> AbstractContextManager[None]:
         """The measurement lock.
 
