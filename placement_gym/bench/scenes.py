@@ -11,7 +11,7 @@ from placement_gym.bench.study.task import describe_devices, expand_variables
 from placement_gym.costs.table import costs_beside
 from placement_gym.errors import UserError
 from placement_gym.models.loading import ModelNotFoundError
-from placement_gym.models.shapes import Shapes
+from placement_gym.models.shapes import Shapes, shapes_of_placement
 from placement_gym.placement import Placement, parse_assignment
 from placement_gym.view.scene import Found, Scene, build_problem, make_scene
 
@@ -56,7 +56,8 @@ def open_scene(
         )
     ]
     try:
-        return make_scene(found)
+        with shapes_of_placement():
+            return make_scene(found)
     except ModelNotFoundError as error:
         raise UserError(f"{error}; --model names the model of {sources[0]}") from error
 
