@@ -13,6 +13,7 @@ from placement_gym.errors import UserError
 from placement_gym.models.loading import ModelNotFoundError
 from placement_gym.models.shapes import Shapes, shapes_of_placement
 from placement_gym.placement import Placement, parse_assignment
+from placement_gym.tools.saved import describe_saved
 from placement_gym.view.scene import Found, Scene, build_problem, make_scene
 
 MEASURED = "DevicePlacement-v0", "DevicePlacementPerUnit-v0"
@@ -89,7 +90,7 @@ def read_file(path: Path, changes: Mapping[str, Any]) -> list[Found]:
         "data_shapes": placement.data_shapes or None,
         **changes,
     }
-    return [Found(path.stem, placement, kwargs)]
+    return [Found(path.stem, placement, kwargs, saved=describe_saved(placement))]
 
 
 def read_folder(path: Path, changes: Mapping[str, Any], number: int | None) -> list[Found]:

@@ -42,6 +42,8 @@ def test_a_file_is_shown_beside_the_fastest_single_device(tmp_path: Path) -> Non
     scene = open_scene([save(tmp_path / "mine.json")])
     first, alone = scene.placements
     assert first.label == "mine"
+    assert first.saved == "Saved: a split, 15 of 30 units on GPU"
+    assert alone.saved == ""
     assert first.assignment.tolist() == [i % 2 for i in range(30)]
     problem = scene.backend.problem
     times = [scene.backend.evaluate(problem.single(d)).latency_ms for d in range(2)]
