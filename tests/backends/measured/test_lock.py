@@ -72,6 +72,7 @@ def test_a_second_process_waits_while_the_first_measures_and_says_for_whom() -> 
 
 def test_progress_says_for_whom_and_how_long_it_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lock, "SILENT_S", 0.1)
+    monkeypatch.setattr(lock, "LONGEST_S", 10.0)
     said: list[str] = []
 
     def wait(text: str) -> None:
