@@ -15,10 +15,11 @@ from placement_gym.models.saving import make_models_picklable
 from placement_gym.models.scenario import is_stateful
 from placement_gym.models.shapes import (
     Shapes,
+    SizesError,
     UnsupportedModelError,
-    advise_binding,
     bind_batch,
     bind_shapes,
+    explain_dynamic,
 )
 from placement_gym.texts import join_words
 
@@ -222,12 +223,13 @@ def check_no_data_shapes(data_shapes: Shapes | None) -> None:
     """Raise if a model with state is given data shapes.
 
     Raises:
-        UserError: It is.
+        SizesError: It is.
     """
     if data_shapes:
-        raise UserError(
+        raise SizesError(
             "the model keeps state, so a scenario says what it is measured with, as in "
-            "scenario='chat-128-32' (--scenario chat-128-32): leave data_shapes out"
+            "scenario='chat-128-32' (--scenario chat-128-32): leave data_shapes out",
+            "the model keeps state, and the placement was made for one without: name that model",
         )
 
 
@@ -244,9 +246,7 @@ def check_sizes(model: ov.Model, data_shapes: Shapes | None) -> None:
         return
     for node in model.get_ordered_ops():
         if any(output.get_partial_shape().is_dynamic for output in node.outputs()):
-            raise UnsupportedModelError(
-                f"{node.get_friendly_name()!r} has a dynamic shape: {advise_binding(model)}"
-            )
+            raise explain_dynamic(f"{node.get_friendly_name()!r} has a dynamic shape", model)
 
 
 def has_automatic_name(node: ov.Node) -> bool:

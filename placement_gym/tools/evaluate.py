@@ -15,7 +15,7 @@ from placement_gym.bench.run.finalists import choose_finalist
 from placement_gym.bench.run.rows import to_plain
 from placement_gym.devices import collect_cautions
 from placement_gym.files import make_temporary_folder
-from placement_gym.models.shapes import Shapes
+from placement_gym.models.shapes import Shapes, shapes_of_placement
 from placement_gym.placement import Placement
 from placement_gym.progress import progress_bar
 from placement_gym.tools.saved import describe_saved
@@ -70,6 +70,7 @@ def evaluate_placement(
     with (
         progress_bar(2, "steps", quiet, description="reading the model") as progress,
         make_temporary_folder() as folder,
+        shapes_of_placement(),
         closing(BenchEnv.make("DevicePlacement-v0", env_kwargs, folder)) as bench_env,
     ):
         units = bench_env.base.problem.units
