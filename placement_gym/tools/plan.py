@@ -51,6 +51,7 @@ def plan(
     pictures: str = "png",
     phases: bool = False,
     data_shapes: Shapes | None = None,
+    tolerance: float | None = None,
 ) -> Document:
     """Find the placement to deploy: solved on a profile, and measured before it is handed over.
 
@@ -87,6 +88,7 @@ def plan(
         phases: Of a model with state, also plan for a placement of prompts and one of tokens;
             ``compile_phases`` runs them.
         data_shapes: As for ``gym.make``.
+        tolerance: As for ``gym.make``.
 
     Returns:
         ``model``, ``objective``, ``devices``, ``notes``, ``saved`` (what the file holds, in one
@@ -122,6 +124,7 @@ def plan(
         shapes,
         scenario,
         data_shapes,
+        tolerance,
     )
     problem = backend.problem
     check_room(problem)

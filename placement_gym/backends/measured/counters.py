@@ -63,7 +63,7 @@ def measure_operator_times(
     times = np.zeros(len(graph))
     for primitive_name, ms_list in samples.items():
         names = [*fused.get(primitive_name, ()), primitive_name]
-        # A primitive also fuses what rounds its output, which belongs to the operator that reads it.
+        # A primitive also fuses what rounds its output, and that belongs to the next operator.
         owners = [operators[name] for name in names if name in operators]
         owners = owners or [owner[name] for name in names if name in owner]
         if owners:
