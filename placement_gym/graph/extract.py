@@ -12,7 +12,7 @@ from placement_gym.arrays import IntArray
 from placement_gym.errors import UserError, unknown_name
 from placement_gym.graph.flops import node_flops
 from placement_gym.graph.operators import OpGraph, Tensors, distinct_edges
-from placement_gym.graph.quantization import rounding_nodes, weight_bytes
+from placement_gym.graph.quantization import reads_rounded, rounding_nodes, weight_bytes
 from placement_gym.graph.states import find_states, held_bytes
 from placement_gym.graph.twin import static_twin
 from placement_gym.models.data_shapes import (
@@ -179,7 +179,8 @@ def fold(raw: OpGraph, dynamic: bool = False) -> OpGraph:
         dynamic: Whether dimensions are dynamic, so that each copy of a Parameter's shape reads it.
     """
     static = static_nodes(raw)
-    owners = operator_owners(raw, static)
+    rounds = rounding_nodes(raw, static)
+    owners = operator_owners(raw, static, rounds)
     kept = np.array([owner == (node,) for node, owner in enumerate(owners)])
     number = np.cumsum(kept) - 1
     label = np.array([number[owner[0]] for owner in owners], dtype=np.int64)
@@ -219,6 +220,7 @@ def fold(raw: OpGraph, dynamic: bool = False) -> OpGraph:
             for node, held in enumerate(raw.weight_bytes.tolist())
             if held and len(owners[node]) > 1
         ),
+        integers=reads_rounded(raw, static, rounds)[kept],
     )
 
 
@@ -231,9 +233,8 @@ def fan_out(
     return np.repeat(tensor, counts), np.array(targets, dtype=np.int64)
 
 
-def operator_owners(raw: OpGraph, static: list[bool]) -> list[tuple[int, ...]]:
+def operator_owners(raw: OpGraph, static: list[bool], rounds: list[bool]) -> list[tuple[int, ...]]:
     """For each IR node the operators that it belongs to, ascending; itself if it remains one."""
-    rounds = rounding_nodes(raw, static)
     readers: list[list[int]] = [[] for _ in range(len(raw))]
     for source, target in raw.edge_index.T.tolist():
         readers[source].append(target)

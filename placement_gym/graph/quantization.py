@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from placement_gym.arrays import BoolArray
 from placement_gym.graph.operators import OpGraph
 
 if TYPE_CHECKING:
@@ -92,3 +93,18 @@ def rounding_nodes(raw: OpGraph, static: list[bool]) -> list[bool]:
         else:
             rounds.append(kinds[node] == QUANTIZE)
     return rounds
+
+
+def reads_rounded(raw: OpGraph, static: list[bool], rounds: list[bool]) -> BoolArray:
+    """(n,) whether all that each node reads of data is rounded.
+
+    Args:
+        raw: Every IR node.
+        static: (n,) whether the value of each is known without data.
+        rounds: (n,) ``rounding_nodes``.
+    """
+    result = np.zeros(len(raw), dtype=np.bool_)
+    for node, sources in enumerate(raw.predecessors()):
+        data = [source for source in sources if not static[source]]
+        result[node] = bool(data) and all(rounds[source] for source in data)
+    return result
