@@ -95,8 +95,8 @@ def compare_outputs(
     passing = round_up(error)
     return (
         f"outputs differ from the reference by {error:.1e} relative, more than {limit:.1e}; if "
-        f"rounding alone costs this model that, tolerance={passing} (--tolerance {passing}) accepts "
-        "it"
+        "rounding alone costs this model that much, "
+        f"tolerance={passing} (--tolerance {passing}) accepts it"
     )
 
 
