@@ -8,7 +8,7 @@ import openvino as ov
 import pytest
 from openvino import opset13 as ops
 from quantized import CHANNELS, write_onnx
-from testbed import known_model, known_problem
+from testbed import known_model
 
 from placement_gym.backends.measured.hetero import Partition, compile_partition
 from placement_gym.backends.measured.outputs import sample_inputs
@@ -88,18 +88,19 @@ def test_arithmetic_behind_rounding_stays_an_operator() -> None:
     assert graph.types == ("Multiply", "Exp")
 
 
-@pytest.mark.parametrize("period", [2, 3])
-def test_a_split_computes_in_integers_what_the_whole_model_does(period: int) -> None:
-    model, problem, core = known_model("cnn-int8"), known_problem("cnn-int8"), ov.Core()
-    graph, config = problem.units.graph, {"PERF_COUNT": True}
-
-    def compile_on(devices: np.ndarray[Any, Any]) -> ov.CompiledModel:
+@pytest.mark.parametrize("source", ["built in", "onnx"])
+def test_a_split_computes_in_integers_what_the_whole_model_does(
+    source: str, from_onnx: ov.Model
+) -> None:
+    model = from_onnx if source == "onnx" else known_model("cnn-int8")
+    graph, core = extract(model), ov.Core()
+    whole, thirds = (np.arange(len(graph)) // period % 2 for period in (len(graph), 3))
+    kernels = []
+    for devices in (whole, thirds):
         partition = Partition.of(graph, devices, TESTBED, alias=True)
-        return compile_partition(core, model, graph, partition, config)
-
-    whole = integer_kernels(compile_on(np.zeros(len(graph), np.int64)), model)
-    split = integer_kernels(compile_on(np.arange(len(graph)) // period % 2), model)
-    assert split == whole == graph.types.count("Convolution")
+        compiled = compile_partition(core, model, graph, partition, {"PERF_COUNT": True})
+        kernels.append(integer_kernels(compiled, model))
+    assert kernels == [graph.types.count("Convolution")] * 2
 
 
 @pytest.mark.parametrize("half", [False, True])

@@ -78,7 +78,7 @@ def test_number_is_that_of_layers_of_gpt_2() -> None:
     ("name", "remedy"),
     [
         ("gpt-0", "1 to 96 layers"),
-        ("resnet-int8", "only cnn-int8, gpt-int8 and gpt-int4"),
+        ("resnet-int8", "only cnn-int8, gpt-int8"),
         ("tiny-8", "bert"),
     ],
 )

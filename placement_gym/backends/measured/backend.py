@@ -227,7 +227,7 @@ class MeasuredBackend(MeasuringBackend):
 
     @cached_property
     def tolerance(self) -> float:
-        """Largest relative error of outputs: the one that is stated, or see ``tolerance``."""
+        """See ``MeasuringBackend.tolerance``."""
         devices = self.problem.devices
         return self.stated_tolerance or find_tolerance(self.model, devices, self.measure_rounding)
 
