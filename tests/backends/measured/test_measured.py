@@ -290,3 +290,10 @@ def test_the_raw_graph_is_measured_too() -> None:
     env = make(granularity="op", graph="raw")
     info = step(env, (np.arange(env.problem.n_units) % 2).tolist())
     assert info["error"] == ""
+
+
+def test_a_primitive_counts_for_what_it_computes_not_for_what_reads_its_rounding() -> None:
+    tested = backend(ov.Core(), "cnn-int8", counter_inferences=2)
+    names = tested.problem.units.graph.names
+    sums = [names.index(f"stage{stage}/block{block}/sum") for stage in range(3) for block in (0, 1)]
+    assert (tested.measure_operators(0)[sums] > 0).all()
