@@ -52,7 +52,7 @@ NUMBERS = {
     "gnmt": "steps",
 }
 """What the number in a name means to the module that builds the model."""
-BUILT_IN = ("tiny", "cnn", "resnet", "inception", *NUMBERS)
+BUILT_IN = ("tiny", "resnet", "inception", "cnn", *NUMBERS)
 NAME = re.compile(r"(?P<base>[a-z]+)(-(?P<number>\d+))?(-(?P<weights>fp16|int8|int4))?")
 BITS = {"int8": 8, "int4": 4}
 """Of weights that are stored as integers, by the end of a model's name."""
