@@ -16,6 +16,7 @@ NOTHING_RUNS = "nothing was running"
 MEASURED, SIMULATED = "measured, simulated", "simulated only"
 BUILT_IN = {
     "tiny": "13 operators, whose best placement is known",
+    "cnn": "small residual CNN, 64 x 64; cnn-int8 is quantised",
     "resnet": "ResNet-50, 224 x 224",
     "inception": "Inception-v3, 299 x 299",
     "bert": "BERT-base, 128 tokens; bert-8 has 8",

@@ -54,12 +54,12 @@ NUMBERS = {
     "gnmt": "steps",
 }
 """What the number in a name means to the module that builds the model."""
-BUILT_IN = ("tiny", "resnet", "inception", *NUMBERS)
+BUILT_IN = ("tiny", "resnet", "inception", "cnn", *NUMBERS)
 NAME = re.compile(r"(?P<base>[a-z]+)(-(?P<number>\d+))?(-(?P<weights>fp16|int8|int4))?")
-
-
 BITS = {"int8": 8, "int4": 4}
 """Of weights that are stored as integers, by the end of a model's name."""
+INTEGERS = {"cnn": ("int8",), "gpt": ("int8", "int4")}
+"""Built-in models that have such weights. The activations of cnn-int8 are quantised, too."""
 
 
 class ModelNotFoundError(UserError, FileNotFoundError):
@@ -77,7 +77,8 @@ def load(
     Args:
         model: A built-in name, ``"resnet"``, ``"bert-8"`` (tokens), ``"bert-8-fp16"``
             (compressed weights), ``"gpt"`` (four small layers), ``"gpt-12"`` (as many of GPT-2's)
-            or ``"gpt-12-int8"``, ``"gpt-int4"``, ``"mobilenet-50"`` (width in percent),
+            or ``"gpt-12-int8"``, ``"gpt-int4"``, ``"cnn-int8"`` (quantised weights and
+            activations), ``"mobilenet-50"`` (width in percent),
             ``"densenet-169"``, ``"vit-12"``, ``"swin-18"`` or ``"wavenet-30"`` (layers),
             ``"gnmt-16"`` (steps); the path of any file that OpenVINO reads; or a model, which is
             cloned and left as it is.
@@ -174,9 +175,11 @@ def build(name: re.Match[str], sequence_length: int | None) -> ov.Model:
     if number or sequence_length is not None:
         options[NUMBERS[base]] = int(number or sequence_length or 0)
     if name["weights"] in BITS:
-        if base != "gpt":
+        if name["weights"] not in INTEGERS.get(base, ()):
+            known = [f"{one}-{weights}" for one, kinds in INTEGERS.items() for weights in kinds]
             raise UserError(
-                f"{base} has no {name['weights']} weights, only gpt has; '-fp16' compresses others"
+                f"{base} has no {name['weights']} weights, only {join_words(known)} are built in; "
+                "'-fp16' compresses others"
             )
         options["bits"] = BITS[name["weights"]]
     model: ov.Model = import_module(f"placement_gym.models.{base}").build(**options)

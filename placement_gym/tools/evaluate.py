@@ -28,6 +28,7 @@ def evaluate_placement(
     shapes: Shapes | None = None,
     quiet: bool = False,
     objective: str = "latency",
+    tolerance: float | None = None,
 ) -> dict[str, Any]:
     """Compile and measure a placement beside the fastest single device.
 
@@ -41,6 +42,7 @@ def evaluate_placement(
         quiet: Show no progress.
         objective: As for ``gym.make``; with ``"throughput"`` latencies are the times between two
             results.
+        tolerance: As for ``gym.make``.
 
     Returns:
         model, saved (what the file holds, in one line), alone (whether that is a single device),
@@ -64,6 +66,7 @@ def evaluate_placement(
         "split": split,
         "objective": objective,
         **({"shapes": dict(shapes)} if shapes else {}),
+        **({"tolerance": tolerance} if tolerance else {}),
         **({"scenario": chosen.scenario} if chosen.scenario else {}),
         **({"data_shapes": dict(chosen.data_shapes)} if chosen.data_shapes else {}),
     }

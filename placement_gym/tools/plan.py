@@ -14,6 +14,7 @@ from typing import Any
 from placement_gym.arguments import check_objective
 from placement_gym.backends.measured.stage_costs import load_or_measure_costs
 from placement_gym.backends.measured.timing_protocol import QUICK
+from placement_gym.backends.measured.tolerance import F32_TOLERANCE
 from placement_gym.bench.run.rows import to_plain
 from placement_gym.costs.table import CostTable, costs_beside
 from placement_gym.devices import collect_cautions
@@ -51,6 +52,7 @@ def plan(
     pictures: str = "png",
     phases: bool = False,
     data_shapes: Shapes | None = None,
+    tolerance: float | None = None,
 ) -> Document:
     """Find the placement to deploy: solved on a profile, and measured before it is handed over.
 
@@ -87,6 +89,7 @@ def plan(
         phases: Of a model with state, also plan for a placement of prompts and one of tokens;
             ``compile_phases`` runs them.
         data_shapes: As for ``gym.make``.
+        tolerance: As for ``gym.make``.
 
     Returns:
         ``model``, ``objective``, ``devices``, ``notes``, ``saved`` (what the file holds, in one
@@ -122,6 +125,7 @@ def plan(
         shapes,
         scenario,
         data_shapes,
+        tolerance,
     )
     problem = backend.problem
     check_room(problem)
@@ -130,6 +134,7 @@ def plan(
     with closing(backend), explain_interrupt(backend, quick=True):
         costs = load_or_measure_costs(backend, refresh, quiet, quick=True)
         found = select(backend, costs, time_limit_s, phases, quiet)
+        notes += describe_tolerance(problem, backend.tolerance)
     kind = "" if objective == "latency" else f"-{objective}"
     stem = folder / f"plan-{safe_name(problem.units.graph.model)}{kind}"
     document = make_document(problem, found, objective, notes, stem)
@@ -142,6 +147,14 @@ def plan(
         export_winner(problem, found, export, model, shapes)
         document["exported"] = str(export)
     return document
+
+
+def describe_tolerance(problem: Problem, tolerance: float) -> list[str]:
+    """How far outputs were allowed to differ, where that is not the little that f32 needs."""
+    if tolerance == F32_TOLERANCE:
+        return []
+    reference = problem.device_names[problem.reference_device]
+    return [f"outputs may differ from those of {reference} by {tolerance:.2g} relative"]
 
 
 def make_document(

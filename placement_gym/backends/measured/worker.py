@@ -56,6 +56,10 @@ class Worker:
     def reference_ms(self) -> float:
         return self.backend.reference_ms
 
+    def tolerance(self) -> float:
+        with self.backend.lock():
+            return self.backend.tolerance
+
     def check_reference(self) -> None:
         with self.backend.lock():
             self.backend.check_reference()
