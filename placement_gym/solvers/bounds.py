@@ -16,7 +16,7 @@ from placement_gym.solvers.cuts import minimum_cut
 from placement_gym.solvers.highs import GAP
 from placement_gym.solvers.kinds import interchangeable_devices
 from placement_gym.solvers.linear import Linear
-from placement_gym.solvers.milp import serial_program
+from placement_gym.solvers.milp import limit_memory, serial_program
 from placement_gym.solvers.minimize import minimize
 from placement_gym.solvers.programs import path_load
 from placement_gym.solvers.programs.grouped_load import grouped_load
@@ -111,7 +111,7 @@ def bound_loads(
 
 def solve_serial(problem: Problem, costs: CostTable, time_limit_s: float) -> Solution:
     """Solve by a minimum cut where it is exact, else by the mixed-integer program."""
-    two = len(problem.devices) == 2 and problem.supports_all and not problem.limited
+    two = len(problem.devices) == 2 and problem.supports_all and not problem.binding
     if two and not costs.submodel_ms.any():
         return minimum_cut(problem.units, costs)
     return serial_program(problem, costs, time_limit_s)
@@ -146,14 +146,12 @@ def load_ms(problem: Problem, costs: CostTable, time_limit_s: float = 60.0) -> f
     traits = np.column_stack([tasks.ms, problem.possible, problem.unit_bytes])
     _, first, count = np.unique(traits, axis=0, return_index=True, return_counts=True)
     ms, possible = tasks.ms[first], problem.possible[first]
-    sizes = problem.unit_bytes[first] / max(problem.unit_bytes.max(), 1.0)
-    limits = problem.limits_bytes / max(problem.unit_bytes.max(), 1.0)
-    limited, d = np.isfinite(limits), len(limits)
+    d = len(problem.devices)
     program = Linear(about_ms=mean_load_ms(problem, tasks))
     x = program.variables(*ms.shape, upper=count[:, None] * possible)
     largest = program.variables(1, cost=1.0, in_ms=True)
     program.require((x, 1.0), rows=len(first), low=count, high=count)
-    program.require((x.T[limited], sizes), rows=limited.sum(), high=limits[limited])
+    limit_memory(program, x, problem.unit_bytes[first], problem.memory)
     program.require((x.T, ms.T), (np.repeat(largest, d), -1.0), rows=d)
     return minimize(program, time_limit_s).bound
 

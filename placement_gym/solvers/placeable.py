@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from placement_gym.arrays import BoolArray, FloatArray
+from placement_gym.memory_groups import MemoryGroups
 
 
 class Placeable(Protocol):
@@ -22,5 +23,5 @@ class Placeable(Protocol):
         """(n_units,) memory of each unit."""
 
     @property
-    def limits_bytes(self) -> FloatArray:
-        """(n_devices,) bytes that fit, infinite without a limit."""
+    def memory(self) -> MemoryGroups:
+        """Which devices share memory, and the limits."""

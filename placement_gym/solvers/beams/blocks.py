@@ -39,9 +39,10 @@ class Block:
         return len(self.possible)
 
     @property
-    def limits_bytes(self) -> FloatArray:
-        """(n_devices,) infinite."""
-        return np.full(self.possible.shape[1], np.inf)
+    def memory(self) -> MemoryGroups:
+        """Without limits."""
+        n_devices = self.possible.shape[1]
+        return MemoryGroups(np.arange(n_devices), np.full(n_devices, np.inf))
 
     @cached_property
     def contents(self) -> bytes:
