@@ -113,10 +113,11 @@ class Problem:
         return bool((self.limits_bytes < self.unit_bytes.sum()).any())
 
     @cached_property
-    def pooled(self) -> bool:
-        """Whether several devices share memory that is too small for the whole model."""
-        shares = np.bincount(self.memory.of_device) > 1
-        return bool((shares & (self.memory.limits_bytes < self.unit_bytes.sum())).any())
+    def tight_pools(self) -> tuple[str, ...]:
+        """The memory pools of several devices that are too small for the whole model."""
+        shared = self.memory.shared.sum(axis=1) > 1
+        small = shared & (self.limits_bytes < self.unit_bytes.sum())
+        return tuple(dict.fromkeys(self.devices[i].memory_pool for i in np.flatnonzero(small)))
 
     @cached_property
     def possible(self) -> BoolArray:
