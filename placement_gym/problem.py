@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -129,6 +129,15 @@ class Problem:
     def supports_all(self) -> bool:
         """Whether every device runs every unit."""
         return bool(self.supported.all())
+
+    def with_limits(self, limits_bytes: FloatArray) -> Problem:
+        """The problem with other limits, (n_devices,) bytes, infinite for none, and without pools."""
+        limits = [int(limit) if np.isfinite(limit) else None for limit in limits_bytes.tolist()]
+        devices = tuple(
+            replace(device, memory_bytes=limit, weight_share=None, memory_pool="")
+            for device, limit in zip(self.devices, limits, strict=True)
+        )
+        return replace(self, devices=devices)
 
     def check(self, assignments: IntArray) -> None:
         """Raise if the length or a device index is invalid.

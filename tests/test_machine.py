@@ -5,9 +5,9 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Sequence
-from typing import Any
 
 import pytest
+from cliff import FakeCore
 
 from placement_gym.devices import (
     PRESETS,
@@ -15,28 +15,6 @@ from placement_gym.devices import (
 )
 from placement_gym.errors import PlacementGymWarning
 from placement_gym.machine import UnknownDeviceError, find_machine_devices, register
-
-
-class FakeCore:
-    """A machine with the devices it is told to have."""
-
-    def __init__(self, *devices: str, memory: int | None = None) -> None:
-        self.available_devices = list(devices)
-        self.memory = memory
-        self.registered: list[tuple[str, str]] = []
-
-    def get_property(self, device: str, key: str) -> Any:
-        if key == "SUPPORTED_PROPERTIES":
-            return ["GPU_DEVICE_TOTAL_MEM_SIZE"] if self.has_memory(device) else []
-        assert self.has_memory(device)
-        return self.memory
-
-    def has_memory(self, device: str) -> bool:
-        return self.memory is not None and device.startswith("GPU")
-
-    def register_plugin(self, plugin: str, name: str) -> None:
-        self.registered.append((plugin, name))
-        self.available_devices.append(name)
 
 
 def names(devices: Sequence[DeviceSpec]) -> list[str]:

@@ -24,7 +24,8 @@ class Room:
     Attributes:
         held: (B, N) float64 bytes that come with each decision; 0 where nothing is decided.
         limits: (B, D) float64.
-        pools: (B, D) int64, a number from 1 for devices that share a limit, else 0; None if none do.
+        pools: (B, D) int64, a number from 1 for devices that share a limit, else 0; None for
+            none.
     """
 
     held: Tensor

@@ -80,14 +80,15 @@ def bound_overlapping(
     """Bound an event or list schedule by narrow beams, blocks, the path-load program, and beams."""
     started = perf_counter()
     end = started + time_limit_s
-    beam = Beam(problem, costs, semantics, end, MERGED)
+    relaxed = without_pools(problem)
+    beam = Beam(relaxed, costs, semantics, end, MERGED)
     best = widen(beam, WIDTHS[:2], upper_ms, started + BEAM_SHARE * time_limit_s)
     for attempt in ("blocks", "program", "wide"):
         left_s = end - perf_counter()
         if best.bound_ms >= upper_ms * (1.0 - GAP) or left_s <= 0.0:
             break
         if attempt == "blocks":
-            found = bound_by_blocks(problem, costs, semantics, left_s / 3, upper_ms)
+            found = bound_by_blocks(relaxed, costs, semantics, left_s / 3, upper_ms)
         elif attempt == "program":
             found = path_load.solve(problem, costs, left_s / 2, upper_ms=upper_ms)
         else:
@@ -154,6 +155,13 @@ def load_ms(problem: Problem, costs: CostTable, time_limit_s: float = 60.0) -> f
     limit_memory(program, x, problem.unit_bytes[first], problem.memory)
     program.require((x.T, ms.T), (np.repeat(largest, d), -1.0), rows=d)
     return minimize(program, time_limit_s).bound
+
+
+def without_pools(problem: Problem) -> Problem:
+    """The same problem, or a relaxed one in which every device has all of its pool for itself."""
+    if not problem.tight_pools:
+        return problem
+    return problem.with_limits(problem.limits_bytes)
 
 
 def without_limits(problem: Problem) -> Problem:

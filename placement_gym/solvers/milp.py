@@ -131,8 +131,8 @@ def limit_memory(program: Linear, x: IntArray, held: FloatArray, memory: MemoryG
     own = memory.owner[(alone & limited)[memory.of_device]]
     limits = memory.limits_bytes[memory.of_device[own]]
     program.require((x.T[own], held / scale), rows=len(own), high=limits / scale)
-    for pool in np.flatnonzero(limited & ~alone):
-        together = x[:, memory.members(pool)].reshape(1, -1)
+    for pool in np.flatnonzero(limited & ~alone).tolist():
+        together = np.take(x, memory.members(pool), axis=1).reshape(1, -1)
         each = np.repeat(held / scale, together.size // len(held))
         program.require((together, each), rows=1, high=memory.limits_bytes[pool] / scale)
 

@@ -23,5 +23,9 @@ class Placeable(Protocol):
         """(n_units,) memory of each unit."""
 
     @property
+    def limits_bytes(self) -> FloatArray:
+        """(n_devices,) bytes that fit, infinite without a limit."""
+
+    @property
     def memory(self) -> MemoryGroups:
         """Which devices share memory, and the limits."""
