@@ -131,7 +131,7 @@ class Problem:
         return bool(self.supported.all())
 
     def with_limits(self, limits_bytes: FloatArray) -> Problem:
-        """The problem with other limits, (n_devices,) bytes, infinite for none, and without pools."""
+        """The problem with other limits and no pools: (n_devices,) bytes, infinite for none."""
         limits = [int(limit) if np.isfinite(limit) else None for limit in limits_bytes.tolist()]
         devices = tuple(
             replace(device, memory_bytes=limit, weight_share=None, memory_pool="")

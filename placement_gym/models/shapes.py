@@ -95,4 +95,11 @@ def advise_binding(model: ov.Model) -> str:
                 f"say what is measured, as in data_shapes={example}, "
                 f'--data-shape "{name}[{text}]"; they are {known}'
             )
+    unranked = [name for name, shape in inputs.items() if shape.rank.is_dynamic]
+    if unranked:
+        example = {unranked[0]: [1, 3, 224, 224]}
+        return (
+            f"its inputs are {known}: state all sizes of an input of unknown rank, as in "
+            f'shapes={example} or --shape "{unranked[0]}[1,3,224,224]", with those of your data'
+        )
     return f"its inputs are {known}, so it depends on the data: such a model cannot be placed"

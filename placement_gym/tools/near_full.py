@@ -32,15 +32,16 @@ def add_variants(twin: SimulatedBackend, candidates: Sequence[Candidate]) -> lis
     These are the fastest split that fits, and the fastest one within what devices report.
     """
     problem = twin.problem
-    splits = sorted(
+    fitting = sorted(
         (one for one in candidates if not one.alone and fits(problem, one.assignment)),
         key=lambda one: one.predicted_ms,
     )
     reported = within_reported(problem)
-    modest = [one for one in splits if fits(reported, one.assignment)]
-    best = {one.label: one for one in (*splits[:1], *modest[:1])}.values()
+    modest = [one for one in fitting if fits(reported, one.assignment)]
+    best = {one.label: one for one in (*fitting[:1], *modest[:1])}.values()
     variants = [variant for one in best for variant in vary(twin, one)]
-    return collect(twin, [one for one in variants if fits(problem, one[1])], candidates)
+    splits = [one for one in variants if np.ptp(one[1]) and fits(problem, one[1])]
+    return collect(twin, splits, candidates)
 
 
 def fits(problem: Problem, assignment: IntArray) -> bool:

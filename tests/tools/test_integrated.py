@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +13,7 @@ from placement_gym.backends.measured.profile import holds_model
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.cli.main import main
 from placement_gym.devices import DeviceSpec
+from placement_gym.errors import UserError
 from placement_gym.machine import find_machine_devices
 from placement_gym.problem import Problem
 from placement_gym.tools.candidates import Candidate, propose_candidates
@@ -53,7 +53,6 @@ def test_a_model_beyond_what_an_integrated_gpu_reports_runs_on_it_alone(
 ) -> None:
     problem = integrated()
     out, engine = plan_words(problem, 1.0, monkeypatch, capsys, tmp_path)
-    print(out)
     said = " ".join(out.split())
     assert said.startswith("Saved: GPU alone")
     assert "cannot hold" not in said
@@ -71,7 +70,54 @@ def test_beyond_a_cliff_the_split_within_what_is_reported_wins(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     out, _ = plan_words(integrated(), 6.0, monkeypatch, capsys, tmp_path)
-    print(out)
     said = " ".join(out.split())
     assert said.startswith("Saved: a split")
     assert "puts" not in said
+
+
+def test_an_integrated_gpu_is_profiled_alone_whatever_it_reports() -> None:
+    assert holds_model(integrated(), 1)
+    discrete = heavy_problem((DeviceSpec("CPU"), DeviceSpec("GPU", memory_bytes=8 * GIB)))
+    assert not holds_model(discrete, 1)
+    assert describe_fit(discrete)[0].startswith("GPU cannot hold the model: it needs 10737.4 MB")
+
+
+def test_the_memory_of_the_host_counts_once() -> None:
+    with pytest.raises(
+        UserError, match=r"\['CPU', 'GPU', 'NPU'\] hold 34359\.7 MB together: 8589\.9 MB too little"
+    ):
+        check_room(integrated("CPU", "GPU", "NPU", model_bytes=40 * GIB))
+    check_room(integrated("CPU", "GPU", "NPU", model_bytes=30 * GIB))
+
+
+def twin_of(problem: Problem) -> SimulatedBackend:
+    return SimulatedBackend(problem, CliffEngine(problem).costs)
+
+
+def split_at(problem: Problem, n_on_gpu: int) -> Candidate:
+    return Candidate("split", (np.arange(N_UNITS) < n_on_gpu).astype(np.int64), 1.0)
+
+
+@pytest.mark.parametrize(("reported", "n_on_gpu"), [(True, [15, 12, 19]), (False, [15, 12])])
+def test_a_split_that_nearly_fills_a_device_has_variants(
+    reported: bool, n_on_gpu: list[int]
+) -> None:
+    limit = {"reported_bytes" if reported else "memory_bytes": 18 * 250}
+    problem = heavy_problem((DeviceSpec("CPU"), DeviceSpec("GPU", **limit)), 20 * 250)
+    found = add_variants(twin_of(problem), [split_at(problem, 17)])[1:]
+    assert [int(one.assignment.sum()) for one in found] == n_on_gpu
+    assert all("on GPU" in one.label for one in found)
+
+
+def test_a_split_that_leaves_room_has_none() -> None:
+    problem = heavy_problem((DeviceSpec("CPU"), DeviceSpec("GPU", memory_bytes=5000)), 20 * 250)
+    one = split_at(problem, 17)  # 4250 of 5000 bytes
+    assert add_variants(twin_of(problem), [one]) == [one]
+
+
+def test_candidates_fill_an_integrated_gpu_to_what_it_reports() -> None:
+    problem = integrated()
+    found = {one.label: one for one in propose_candidates(twin_of(problem), 5.0)[0]}
+    modest = found["milp, within what is reported"].assignment
+    assert problem.memory_bytes(modest)[1] <= 8 * GIB
+    assert "GPU alone" in found
