@@ -68,6 +68,7 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
     | Key | Shape | Type | Meaning |
     |---|---|---|---|
     | device_mask | (D,) | int8 | 1 for a device |
+    | memory_pool | (D,) | int64 | a number from 1 for devices that share memory, else 0 |
     | devices | (D, 5) | float32 | bytes that fit (1: all), whether they are limited, whether it is
       the host, mean time of a unit, cost of a submodel |
     | links | (D, D, 2) | float32 | time of a transfer, and further time for a mean tensor |

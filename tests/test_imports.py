@@ -44,7 +44,7 @@ LAYERS = (
         "processes",
     },
     {"devices", "models", "rewards", "episode"},
-    {"graph"},
+    {"graph", "memory_groups"},
     {"problem"},
     {"costs", "placement", "patterns", "plots", "decisions"},
     {"machine", "solvers", "observation", "device_table", "prepared"},

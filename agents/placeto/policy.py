@@ -209,7 +209,7 @@ def leave(room: Room, placement: Tensor, current: Tensor) -> tuple[Tensor, Tenso
     held[rows, current] = 0.0
     used = torch.zeros(len(current), room.limits.shape[1], dtype=held.dtype, device=held.device)
     used.scatter_add_(1, placement[:, : held.shape[1]], held)
-    return room.limits - used, mine
+    return room.limits - room.share(used[None])[0], mine
 
 
 def make_inputs(

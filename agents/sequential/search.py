@@ -31,6 +31,8 @@ class Sequential(ListSearch):
         kwargs: As for ``ListSearch``.
     """
 
+    name = "sequential"
+
     def __init__(
         self, env: gym.Env[Any, Any], seed: int, network: Network, noise: float = 1.0, **kwargs: Any
     ) -> None:

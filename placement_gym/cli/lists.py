@@ -138,6 +138,12 @@ def describe_spec(spec: DeviceSpec) -> str:
         words.append("1 thread" if spec.threads == 1 else f"{spec.threads} threads")
     if spec.weight_share is not None:
         words.append(f"holds {spec.weight_share:.0%} of the weights")
+    if spec.memory_bytes is not None:
+        words.append(f"holds {spec.memory_bytes / 1e6:.1f} MB")
+    if spec.reported_bytes is not None:
+        words.append(f"reports {spec.reported_bytes / 1e6:.1f} MB")
+    if spec.memory_pool:
+        words.append(f"memory of the {spec.memory_pool}")
     words += [f"{key}={value}" for key, value in spec.properties.items()]
     if spec.roofline:
         words.append(f"as {spec.roofline}")

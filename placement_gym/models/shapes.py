@@ -123,6 +123,13 @@ def explain_dynamic(problem: str, model: ov.Model) -> UnsupportedModelError:
                 f"{problem}, and the placement was made with bound dimensions: bind them as then, "
                 f"as in --shape {text} (shapes={example}); the inputs are {known}",
             )
+    unranked = [name for name, shape in inputs.items() if shape.rank.is_dynamic]
+    if unranked:
+        example, text = {unranked[0]: [1, 3, 224, 224]}, f'"{unranked[0]}[1,3,224,224]"'
+        return UnsupportedModelError(
+            f"{problem}: its inputs are {known}: state all sizes of an input of unknown rank, as "
+            f"in shapes={example} or --shape {text}, with those of your data"
+        )
     return UnsupportedModelError(
         f"{problem}: its inputs are {known}, so it depends on the data: such a model cannot be "
         "placed"

@@ -28,7 +28,7 @@ from placement_gym.tools.candidates import Candidate
 from placement_gym.tools.export import export_phases, export_placement
 from placement_gym.tools.granularity import DEFAULT_GRANULARITY, build_backend_to_split
 from placement_gym.tools.interruption import explain_interrupt
-from placement_gym.tools.memory import check_room, describe_fit, report_memory
+from placement_gym.tools.memory import check_room, describe_fit, describe_use, report_memory
 from placement_gym.tools.phases import check_phases, report_phases
 from placement_gym.tools.plan_rows import summarize
 from placement_gym.tools.saved import describe_gain, describe_saved
@@ -58,7 +58,10 @@ def plan(
 
     Candidates are the solvers' placements, the best prefix and window by the twin, and every
     single device; where memory is limited also those that fill devices in order, as other tools
-    and HETERO's ``PIPELINE_PARALLEL`` do. All that fit are measured side by side. The plan is the
+    and HETERO's ``PIPELINE_PARALLEL`` do. A split that nearly fills a device comes with variants
+    that leave more of it free, see ``near_full``. What an integrated device reports as its memory
+    is no limit: placements within it and beyond it are candidates, that device alone among them.
+    All that fit are measured side by side. The plan is the
     fastest split if it beats every single device that may run the model by more than the noise,
     else the fastest single device.
     With objective ``"throughput"`` candidates are the best pipelines by the profile and single
@@ -168,7 +171,12 @@ def make_document(
             "model": problem.units.graph.model,
             "objective": objective,
             "devices": problem.device_names,
-            "notes": [*collect_cautions(problem.devices), *describe_fit(problem), *notes],
+            "notes": [
+                *collect_cautions(problem.devices),
+                *describe_fit(problem),
+                *describe_use(problem, found.winner.label, found.winner.assignment),
+                *notes,
+            ],
             "saved": describe_winner(problem, found),
             "plan": found.winner.label,
             "verdict": summarize(found.rows, found.chosen.label),

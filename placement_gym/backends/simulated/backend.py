@@ -104,7 +104,7 @@ class SimulatedBackend:
         price = self.semantics.memory_penalty_ms_per_gb
         if price is None:
             return self.problem.over_limit(used), 0.0
-        excess = np.maximum(used - self.problem.limits_bytes, 0.0)
+        excess = self.problem.memory.excess(used)
         return "", float(price * excess.sum() / 1e9)
 
     def infeasibility(self, assignment: IntArray) -> str:
@@ -162,7 +162,7 @@ class SimulatedBackend:
             used = held_bytes(placements, problem.unit_bytes, len(problem.devices))
         else:
             used = np.array([self.memory_bytes(one) for one in placements], dtype=np.float64)
-        excess = np.maximum(used.reshape(n, len(problem.devices)) - problem.limits_bytes, 0.0)
+        excess = problem.memory.excess(used.reshape(n, len(problem.devices)))
         if axes.memory_penalty_ms_per_gb is None:
             return feasible & ~excess.any(axis=1), penalty_ms
         return feasible, axes.memory_penalty_ms_per_gb * excess.sum(axis=1) / 1e9
