@@ -29,9 +29,9 @@ def check_integer(name: str, value: Any, least: int, most: int = MAX_INTEGER) ->
 
 def check_not_negative(name: str, value: Any, most: float = MAX_NUMBER) -> None:
     """Raise unless the value is a number from 0 to ``most``."""
-    number = isinstance(value, Real) and not isinstance(value, bool)
-    if not number or not 0.0 <= value <= most:
-        bound = f"of at most {most:g}" if number and value > most else "of at least 0"
+    number: Any = value if isinstance(value, Real) and not isinstance(value, bool) else -1.0
+    if not 0.0 <= number <= most:
+        bound = f"of at most {most:g}" if number > most else "of at least 0"
         raise UserError(f"{name} must be a number {bound}, not {shown(value)}")
 
 

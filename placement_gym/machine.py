@@ -15,6 +15,7 @@ from placement_gym.devices import (
     parse_devices,
 )
 from placement_gym.errors import UserError, suggest, warn_user
+from placement_gym.processes.signal_stack import keep_signal_stack
 
 if TYPE_CHECKING:
     import openvino as ov
@@ -124,3 +125,5 @@ def register(core: ov.Core, specs: Sequence[DeviceSpec]) -> None:
     for spec in specs:
         if spec.virtual and spec.name not in core.available_devices:
             core.register_plugin("openvino_intel_cpu_plugin", spec.name)
+            with keep_signal_stack():
+                core.get_property(spec.name, "FULL_DEVICE_NAME")  # loads the plugin

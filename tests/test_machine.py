@@ -136,3 +136,33 @@ def test_only_virtual_devices_are_registered_and_only_once() -> None:
     for _ in range(2):
         register(core, PRESETS["cpu-testbed"])
     assert [name for _, name in core.registered] == ["CPU_FAST"]
+
+
+INTERRUPTED = """
+import signal, sys
+import openvino as ov
+from openvino import opset13 as ops
+from placement_gym.devices import PRESETS
+from placement_gym.machine import register
+
+def infer():
+    core, specs = ov.Core(), PRESETS["cpu-testbed"]
+    register(core, specs)
+    parameter = ops.parameter([1, 4])
+    model = ov.Model([ops.relu(ops.relu(parameter))], [parameter])
+    for spec in specs:
+        core.compile_model(model, spec.name)([[1.0] * 4])
+
+infer()
+try:
+    signal.raise_signal(signal.SIGINT)
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
+def test_a_process_that_used_virtual_devices_can_be_interrupted() -> None:
+    # where the processor has AMX, the plugin once left a stack for signals that was freed
+    command = [sys.executable, "-X", "faulthandler", "-c", INTERRUPTED]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "interrupted\n"), done.stderr
