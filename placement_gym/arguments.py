@@ -29,15 +29,15 @@ def check_integer(name: str, value: Any, least: int, most: int = MAX_INTEGER) ->
 
 def check_not_negative(name: str, value: Any, most: float = MAX_NUMBER) -> None:
     """Raise unless the value is a number from 0 to ``most``."""
-    number: Any = value if isinstance(value, Real) and not isinstance(value, bool) else -1.0
-    if not 0.0 <= number <= most:
-        bound = f"of at most {most:g}" if number > most else "of at least 0"
+    number = isinstance(value, Real) and not isinstance(value, bool)
+    if not number or not 0.0 <= value <= most:
+        bound = f"of at most {most:g}" if number and value > most else "of at least 0"
         raise UserError(f"{name} must be a number {bound}, not {shown(value)}")
 
 
 def shown(value: Any) -> str:
     """The value as a message shows it, cut off where it is long."""
-    if isinstance(value, Integral) and abs(value) >= MAX_INTEGER:
+    if isinstance(value, Integral) and abs(int(value)) >= MAX_INTEGER:
         return "one that is out of range"
     return f"{value!r:.80}"
 

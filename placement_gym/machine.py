@@ -126,4 +126,4 @@ def register(core: ov.Core, specs: Sequence[DeviceSpec]) -> None:
         if spec.virtual and spec.name not in core.available_devices:
             core.register_plugin("openvino_intel_cpu_plugin", spec.name)
             with keep_signal_stack():
-                core.get_property(spec.name, "FULL_DEVICE_NAME")  # loads the plugin
+                core.get_property(spec.name, "SUPPORTED_PROPERTIES")  # loads the plugin

@@ -139,7 +139,8 @@ def test_only_virtual_devices_are_registered_and_only_once() -> None:
 
 
 INTERRUPTED = """
-import signal, sys
+import signal
+import numpy as np
 import openvino as ov
 from openvino import opset13 as ops
 from placement_gym.devices import PRESETS
@@ -151,7 +152,7 @@ def infer():
     parameter = ops.parameter([1, 4])
     model = ov.Model([ops.relu(ops.relu(parameter))], [parameter])
     for spec in specs:
-        core.compile_model(model, spec.name)([[1.0] * 4])
+        core.compile_model(model, spec.name)(np.ones((1, 4), np.float32))
 
 infer()
 try:
