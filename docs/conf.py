@@ -34,7 +34,7 @@ copybutton_exclude = ".linenos, .gp, .go"
 copybutton_selector = "div:not(.highlight-text) > div.highlight > pre"
 autodoc_mock_imports = [
     "highspy", "matplotlib", "networkx", "numba", "openvino", "pydantic", "rich", "safetensors",
-    "scipy", "stable_baselines3", "torch", "torch_geometric", "yaml",
+    "sb3_contrib", "scipy", "stable_baselines3", "torch", "torch_geometric", "yaml",
 ]  # fmt: skip
 """What is not needed to read docstrings: the build imports numpy and gymnasium alone."""
 
