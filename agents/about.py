@@ -8,10 +8,13 @@ heuristic, as HEFT does under a serial schedule.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from placement_gym.arguments import LATENCY, OBJECTIVES, THROUGHPUT
 from placement_gym.errors import UserError
+
+if TYPE_CHECKING:
+    from placement_gym.problem import Problem
 
 CHOICE, SEARCH, SOLVER, LEARNED = "fixed choice", "search", "solver", "learned"
 FORMS = ("default", "paper")
@@ -30,6 +33,7 @@ class About(NamedTuple):
         model: Schedules that its own model of a latency holds for; empty if it has none, so that
             it optimises what the environment evaluates, or nothing.
         optimum: For which problems it finds the optimum of that model; empty if it is approximate.
+        pools: Whether it places well where devices share memory that is too small for the model.
     """
 
     kind: str
@@ -38,6 +42,7 @@ class About(NamedTuple):
     trained: str = ""
     model: tuple[str, ...] = ()
     optimum: str = ""
+    pools: bool = True
 
     @property
     def objectives(self) -> tuple[str, ...]:
@@ -64,7 +69,7 @@ ABOUT: dict[str, About] = {
     "annealing": About(SEARCH, "the same, and sometimes accepts what is slower"),
     "cross-entropy": About(SEARCH, "samples devices from what was best so far"),
     "genetic": About(SEARCH, "crosses and mutates a population of placements"),
-    "list-sampling": About(SEARCH, "list schedules with noise and a price of memory"),
+    "list-sampling": About(SEARCH, "list schedules with noise and a price of memory", pools=False),
     "fill-in-order": About(CHOICE, "fills one device after another by weights"),
     "heft": About(SOLVER, "list scheduling: the earliest finish, by rank", model=("list",)),
     "critical-path": About(
@@ -77,6 +82,7 @@ ABOUT: dict[str, About] = {
         "the optimum of two devices without memory limits",
         model=("serial",),
         optimum="two devices without memory limits or costs of submodels",
+        pools=False,
     ),
     "milp": About(
         SOLVER,
@@ -85,17 +91,20 @@ ABOUT: dict[str, About] = {
         optimum="any devices and memory limits, within its time limit",
     ),
     "alpha-expansion": About(
-        SOLVER, "minimum cuts over many devices, approximate", model=("serial",)
+        SOLVER, "minimum cuts over many devices, approximate", model=("serial",), pools=False
     ),
-    "multilevel": About(SOLVER, "coarsens the graph, places it, refines every level"),
-    "neighbourhood": About(SOLVER, "frees a block of units and rebuilds it"),
+    "multilevel": About(SOLVER, "coarsens the graph, places it, refines every level", pools=False),
+    "neighbourhood": About(SOLVER, "frees a block of units and rebuilds it", pools=False),
     "dp": About(
         SOLVER,
         "the best contiguous pipeline, for throughput",
         model=("load",),
         optimum="stages that are contiguous",
+        pools=False,
     ),
-    "dpl": About(SOLVER, "the best pipeline along one order, for throughput", model=("load",)),
+    "dpl": About(
+        SOLVER, "the best pipeline along one order, for throughput", model=("load",), pools=False
+    ),
     "balance": About(SOLVER, "any split that balances loads, for throughput", model=("load",)),
     "greedy-fill": About(
         SOLVER, "for accelerators that are called like functions", model=("calls",)
@@ -111,7 +120,12 @@ ABOUT: dict[str, About] = {
         "a program of paths and loads, for event and list schedules",
         model=("event", "list"),
     ),
-    "beam": About(SOLVER, "keeps the best partial placements, for list schedules", model=("list",)),
+    "beam": About(
+        SOLVER,
+        "keeps the best partial placements, for list schedules",
+        model=("list",),
+        pools=False,
+    ),
     "hsdag": About(
         LEARNED,
         "learns which units to place together, and where",
@@ -130,7 +144,10 @@ ABOUT: dict[str, About] = {
         TRAINED,
     ),
     "sequential": About(
-        LEARNED, "list scheduling with learned preferences, trained", ("trained", "none")
+        LEARNED,
+        "list scheduling with learned preferences, trained",
+        ("trained", "none"),
+        pools=False,
     ),
     "doppler": About(
         LEARNED, "one policy chooses the next unit, another its device", FORMS, TRAINED
@@ -154,6 +171,25 @@ def check_objective(name: str, objective: str) -> None:
             f"{name} places for {accepted[0]}, and this environment asks for {objective}: use "
             f"{SUBSTITUTES[objective]}, or make the environment with objective={accepted[0]!r}"
         )
+
+
+def check_pools(name: str, problem: Problem, objective: str) -> None:
+    """Raise if an agent takes devices that share too little memory for ones that do not.
+
+    Args:
+        name: A registered agent.
+        problem: Units, devices and their memory.
+        objective: ``env.unwrapped.objective``.
+
+    Raises:
+        UserError: It does; the message names an agent that is accepted.
+    """
+    if ABOUT[name].pools or not problem.tight_pools:
+        return
+    raise UserError(
+        f"{name} does not keep the limit of memory that devices share, and pool "
+        f"{problem.tight_pools[0]!r} is smaller than the model: use {SUBSTITUTES[objective]}"
+    )
 
 
 def describe_goal(name: str) -> str:

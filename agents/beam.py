@@ -8,7 +8,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from agents.about import check_objective
+from agents.about import check_objective, check_pools
 from agents.search.annealing import Annealing, start_from
 from agents.search.starts import propose_heuristics
 from placement_gym.costs.semantics import Semantics
@@ -40,6 +40,7 @@ def make(
     """
     base = placement_env(env)
     check_objective("beam", base.objective)
+    check_pools("beam", base.problem, base.objective)
     end = perf_counter() + time_limit_s
     schedule = Semantics("list", contention="none", order=order)
     beam = Beam(base.problem, base.cost_table(), schedule, end, MERGED)

@@ -13,6 +13,8 @@ class Multilevel(ProposalSearch):
     Arguments are those of ``ProposalSearch``.
     """
 
+    name = "multilevel"
+
     def propose(self, horizon: int) -> Proposals:
         """Begin the solver's search."""
         return multilevel.search(self.problem, self.base.cost_table(), self.rng, horizon)

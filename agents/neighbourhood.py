@@ -21,6 +21,8 @@ class Neighbourhood(ProposalSearch):
         settings: Fields of ``solvers.neighbourhood.Settings``.
     """
 
+    name = "neighbourhood"
+
     def __init__(
         self,
         env: gym.Env[Any, Any],

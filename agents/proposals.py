@@ -8,6 +8,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
+from agents.about import check_pools
 from agents.search.search import UNFIT, Search
 from placement_gym.solvers.proposals import Proposals
 
@@ -23,6 +24,8 @@ class ProposalSearch(Search):
         time_limit_s: ``learn`` ends after this time, checked between batches; None: no limit.
     """
 
+    name: str
+
     def __init__(
         self,
         env: gym.Env[Any, Any],
@@ -31,6 +34,7 @@ class ProposalSearch(Search):
         time_limit_s: float | None = None,
     ) -> None:
         super().__init__(env, seed)
+        check_pools(self.name, self.problem, self.base.objective)
         self.horizon, self.time_limit_s = horizon, time_limit_s
         self.proposals: Proposals | None = None
         self.proposed = np.empty((0, self.problem.n_units), dtype=np.int64)

@@ -8,7 +8,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from agents.about import check_objective
+from agents.about import check_objective, check_pools
 from agents.common.fixed import Fixed
 from agents.common.further_decisions import extend_with_rank
 from placement_gym.arrays import IntArray
@@ -42,6 +42,7 @@ def solve(env: gym.Env[Any, Any], name: str, solver: Solver) -> Fixed:
     """
     base = placement_env(env, joint=name == "heft")
     check_objective(name, base.objective)
+    check_pools(name, base.problem, base.objective)
     placement = solver(base.problem, base.cost_table())
     if isinstance(base, JointEnv):
         placement = extend_with_rank(base, placement[None], fuse=False)[0]

@@ -19,7 +19,7 @@ project = "placement_gym"
 copyright = "2026, the placement_gym contributors"
 version = release = VERSION
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton"]
 exclude_patterns = ["_build"]
 
 myst_enable_extensions = ["deflist", "colon_fence"]
@@ -29,16 +29,19 @@ autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
 autodoc_default_options = {"show-inheritance": False}
 python_use_unqualified_type_names = True
+python_maximum_signature_line_length = 88
+copybutton_exclude = ".linenos, .gp, .go"
+copybutton_selector = "div:not(.highlight-text) > div.highlight > pre"
 autodoc_mock_imports = [
     "highspy", "matplotlib", "networkx", "numba", "openvino", "pydantic", "rich", "safetensors",
-    "scipy", "stable_baselines3", "torch", "torch_geometric", "yaml",
+    "sb3_contrib", "scipy", "stable_baselines3", "torch", "torch_geometric", "yaml",
 ]  # fmt: skip
 """What is not needed to read docstrings: the build imports numpy and gymnasium alone."""
 
 html_theme = "furo"
 html_title = f"placement_gym {VERSION}"
 html_static_path = ["_static"]
-html_css_files = ["tables.css"]
+html_css_files = ["site.css"]
 html_copy_source = False
 html_show_sphinx = False
 

@@ -57,7 +57,7 @@ def main() -> None:
         options.model, [make, "random-blocks", "window"], options.env,
         budget=options.budget, out=options.out,
     )  # fmt: skip
-    Console(width=110).print(placement_gym.comparison_table(document))
+    Console().print(placement_gym.comparison_table(document))
 
 
 if __name__ == "__main__":

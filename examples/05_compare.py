@@ -22,7 +22,7 @@ def main() -> None:
     document = placement_gym.compare(
         options.model, agents, devices=options.devices, budget=options.budget, out=options.out
     )
-    Console(width=110).print(placement_gym.comparison_table(document))
+    Console().print(placement_gym.comparison_table(document))
 
 
 if __name__ == "__main__":

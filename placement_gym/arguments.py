@@ -37,7 +37,7 @@ def check_not_negative(name: str, value: Any, most: float = MAX_NUMBER) -> None:
 
 def shown(value: Any) -> str:
     """The value as a message shows it, cut off where it is long."""
-    if isinstance(value, Integral) and abs(value) >= MAX_INTEGER:
+    if isinstance(value, Integral) and abs(int(value)) >= MAX_INTEGER:
         return "one that is out of range"
     return f"{value!r:.80}"
 

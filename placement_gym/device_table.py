@@ -35,6 +35,7 @@ def device_spaces(n_nodes: int, n_edges: int, n_devices: int) -> dict[str, space
 
     return {
         "device_mask": spaces.MultiBinary(n_devices),
+        "memory_pool": spaces.Box(0, n_devices, (n_devices,), np.int64),
         "devices": box(n_devices, len(DEVICE_FEATURES)),
         "links": box(n_devices, n_devices, len(LINK_FEATURES)),
         "unit_ms": box(n_nodes, n_devices),
@@ -67,13 +68,15 @@ def describe_devices(
         n_devices: Padded number D of devices.
 
     Returns:
-        ``device_mask`` (D,) and ``supported`` (N, D) int8; ``devices`` (D, 5), ``links``
+        ``device_mask`` (D,) and ``supported`` (N, D) int8; ``memory_pool`` (D,) int64, a
+        number from 1 for devices that share memory, else 0; ``devices`` (D, 5), ``links``
         (D, D, 2), ``unit_ms`` (N, D), ``unit_bytes`` (N,), ``edge_attr`` (E, 3) and ``scale_ms``
         (1,) float32. Multiply a time by ``scale_ms`` to get milliseconds.
     """
     present = len(problem.devices)
     arrays: dict[str, NDArray[Any]] = {
         "device_mask": np.ones(present, dtype=np.int8),
+        "memory_pool": number_pools(problem),
         "devices": np.zeros((present, len(DEVICE_FEATURES)), dtype=np.float32),
         "links": np.zeros((present, present, len(LINK_FEATURES)), dtype=np.float32),
         "unit_ms": np.zeros(problem.supported.shape, dtype=np.float32),
@@ -135,8 +138,14 @@ def limit_shares(problem: Problem) -> FloatArray:
     return np.minimum(problem.limits_bytes / total_bytes(problem), 1.0)
 
 
+def number_pools(problem: Problem) -> IntArray:
+    """(n_devices,) from 1, the pool that each device shares with others; 0 where it shares none."""
+    shared = problem.memory.shared.sum(axis=1) > 1
+    return np.where(shared, problem.memory.owner + 1, 0)
+
+
 def observe_room(problem: Problem, assignments: IntArray, n_devices: int) -> Float32Array:
-    """(k, D) room left on each device, as a share of the model's bytes.
+    """(k, D) room left on each device, or in its pool, as a share of the model's bytes.
 
     It is negative where a device holds more than its limit; a device without one could hold the
     whole model.
@@ -146,7 +155,8 @@ def observe_room(problem: Problem, assignments: IntArray, n_devices: int) -> Flo
         assignments: (k, n_units) placements.
         n_devices: Padded number D of devices.
     """
-    held = np.stack([problem.memory_bytes(one) for one in assignments]) / total_bytes(problem)
+    used = np.stack([problem.memory_bytes(one) for one in assignments])
+    held = problem.memory.held(used)[:, problem.memory.of_device] / total_bytes(problem)
     room = np.zeros((len(assignments), n_devices), dtype=np.float32)
     room[:, : held.shape[1]] = limit_shares(problem) - held
     return room

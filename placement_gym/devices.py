@@ -36,6 +36,10 @@ class DeviceSpec:
         threads: CPU threads; None means all cores this process may use.
         memory_bytes: Bytes of weights that the device holds; None means no limit.
         weight_share: The same limit as a share of the model's weights, between 0 and 1.
+        memory_pool: Name of memory that several devices share, as ``"host"``: the devices of a
+            pool hold together what one of them may hold. Empty for memory of its own.
+        reported_bytes: What an integrated device reports as its memory. It is no limit, as more
+            may run, if slowly: a plan says where it is exceeded, and measures around it.
         properties: Further OpenVINO compile properties, of ``properties.PROPERTIES``.
         roofline: Shipped constants that simulated environments use for the device, a key of
             ``costs.rooflines.ROOFLINES``; by default those of its kind. A simulated device may
@@ -52,11 +56,13 @@ class DeviceSpec:
     threads: int | None = None
     memory_bytes: int | None = None
     weight_share: float | None = None
+    memory_pool: str = ""
+    reported_bytes: int | None = None
     properties: Mapping[str, Any] = field(default_factory=dict, hash=False)
     roofline: str = ""
 
     def __post_init__(self) -> None:
-        for key in ("name", "plugin", "roofline"):
+        for key in ("name", "plugin", "roofline", "memory_pool"):
             if not isinstance(getattr(self, key), str):
                 raise UserError(f"a device's {key} must be text, not {getattr(self, key)!r:.60}")
             if len(getattr(self, key)) > MAX_NAME or not getattr(self, key).isprintable():
@@ -77,10 +83,11 @@ class DeviceSpec:
             check_integer(f"{self.name}: threads (None: all cores)", self.threads, 1)
             if self.threads > MAX_THREADS:
                 raise UserError(f"{self.name}: threads must be at most {MAX_THREADS}")
-        if self.memory_bytes is not None:
-            check_not_negative(
-                f"{self.name}: memory_bytes (None: no limit)", self.memory_bytes, MAX_INTEGER
-            )
+        for key in ("memory_bytes", "reported_bytes"):
+            if getattr(self, key) is not None:
+                check_not_negative(
+                    f"{self.name}: {key} (None: no limit)", getattr(self, key), MAX_INTEGER
+                )
         if self.weight_share is not None:
             check_not_negative(f"{self.name}: weight_share (None: no limit)", self.weight_share)
             if self.weight_share > 1.0:
@@ -246,7 +253,26 @@ def parse_list(items: Any) -> tuple[DeviceSpec, ...]:
         twice = sorted({name for name in names if name and names.count(name) > 1})
         why = f"{twice[0]!r} is named twice" if twice else "a name is empty"
         raise UserError(f"devices must be distinct names, as in CPU,GPU: {why} in {items!r:.200}")
+    check_pools(specs)
     return specs
+
+
+def check_pools(specs: Sequence[DeviceSpec]) -> None:
+    """Raise if devices of one memory pool state different limits of it.
+
+    Raises:
+        UserError: They do; the message names two of them.
+    """
+    first: dict[str, DeviceSpec] = {}
+    for spec in specs:
+        if not spec.memory_pool or (spec.memory_bytes, spec.weight_share) == (None, None):
+            continue
+        other = first.setdefault(spec.memory_pool, spec)
+        if (spec.memory_bytes, spec.weight_share) != (other.memory_bytes, other.weight_share):
+            raise UserError(
+                f"{other.name} and {spec.name} share the memory pool {spec.memory_pool!r} and "
+                "state different limits: a pool has one limit, state it once or alike"
+            )
 
 
 def parse_device(item: str | Mapping[str, Any] | DeviceSpec) -> DeviceSpec:

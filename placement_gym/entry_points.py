@@ -96,6 +96,10 @@ class MeasuredEnv(DevicePlacementEnv):
             flight and ``streams``. Of a model with state a request is the whole scenario.
         requests: With objective ``"throughput"``, requests in flight of a placement on several
             devices; None is one more than it has stages.
+        tolerance: Largest relative error of a placement's outputs, beyond which it is infeasible.
+            None is 1e-4 where all devices compute in f32, else 3e-2. Of a quantised model it is
+            three times what rounding was measured to cost it, but at most 0.1, and 3e-2 where that
+            cannot be measured: with state, or without an input of real numbers.
 
     Raises:
         UnknownDeviceError: The machine does not have a device.
@@ -132,6 +136,7 @@ class MeasuredEnv(DevicePlacementEnv):
         objective: str = "latency",
         requests: int | None = None,
         data_shapes: Shapes | None = None,
+        tolerance: float | None = None,
     ) -> None:
         from placement_gym.backends.cached import CachedBackend
         from placement_gym.backends.measured.build import build_measured_backend
@@ -161,6 +166,7 @@ class MeasuredEnv(DevicePlacementEnv):
             shapes,
             scenario,
             data_shapes,
+            tolerance,
         )
         super().__init__(
             CachedBackend(backend) if cache else backend,
@@ -289,6 +295,7 @@ class SimulatedEnv(DevicePlacementEnv):
         )
         semantics = parse_schedule(twin.schedule if schedule is None else schedule, objective)
         self.simulated = SimulatedBackend(twin.problem, twin.costs, semantics, noise)
+        self.simulated.check_reference()
         super().__init__(
             self.simulated,
             reward=reward,

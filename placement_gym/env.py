@@ -25,7 +25,7 @@ from placement_gym.observation import Observation, Observer
 from placement_gym.penalty import penalise_measurement, penalise_overflow
 from placement_gym.placement import Placement
 from placement_gym.problem import Problem
-from placement_gym.render import render_rgb, render_text
+from placement_gym.render import Painter, render_text
 from placement_gym.reset_options import read_start
 
 if TYPE_CHECKING:
@@ -68,6 +68,7 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
     | Key | Shape | Type | Meaning |
     |---|---|---|---|
     | device_mask | (D,) | int8 | 1 for a device |
+    | memory_pool | (D,) | int64 | a number from 1 for devices that share memory, else 0 |
     | devices | (D, 5) | float32 | bytes that fit (1: all), whether they are limited, whether it is
       the host, mean time of a unit, cost of a submodel |
     | links | (D, D, 2) | float32 | time of a transfer, and further time for a mean tensor |
@@ -178,6 +179,7 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         self.on_repair: Callable[[BoolArray], None] = ignore_repairs
         self.starts: dict[bytes, str] = {}
         self.render_mode = render_mode
+        self.painter = Painter()
         self.observer = Observer(
             self.problem,
             horizon,
@@ -427,7 +429,7 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
     def render(self) -> str | UInt8 | None:
         """The current placement as text (``"ansi"``, printed by ``"human"``) or as a picture."""
         if self.render_mode == "rgb_array":
-            return render_rgb(self.problem, self.assignment, self.last_measurement)
+            return self.painter.render_rgb(self.problem, self.assignment, self.last_measurement)
         description = render_text(self.problem, self.assignment, self.last_measurement)
         if self.render_mode == "ansi":
             return description

@@ -126,7 +126,7 @@ class FittedTable:
         table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
         for one in columns:
             table.add_column(
-                Text(fill(one.name, HEADER_WIDTH, break_long_words=False)),
+                Text(wrap_header(one.name)),
                 justify="left" if one.text else "right",
                 no_wrap=one.whole or not one.text,
                 overflow="fold",
@@ -144,5 +144,11 @@ class FittedTable:
         """
         longest = max(map(len, self.cells(column)), default=0)
         if column.whole or not column.text:
-            return longest
+            # rich breaks no header of such a column, and would cut its numbers for it
+            return max(longest, *map(len, wrap_header(column.name).split("\n")))
         return min(longest, MIN_WORDS if column.spare else MAX_WORDS) if wide_words else None
+
+
+def wrap_header(name: str) -> str:
+    """A column's name in short lines."""
+    return fill(name, HEADER_WIDTH, break_long_words=False)

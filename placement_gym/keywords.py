@@ -16,6 +16,7 @@ from placement_gym.entry_points import (
     measured_per_unit,
     simulated_per_unit,
 )
+from placement_gym.env import DevicePlacementEnv
 from placement_gym.errors import UserError, unknown_name
 from placement_gym.joint_env import simulated
 
@@ -30,19 +31,19 @@ MAKE_KEYWORDS = {"max_episode_steps", "disable_env_checker"}
 
 
 def check_kwargs(env_id: str, kwargs: Mapping[str, Any]) -> None:
-    """Raise if ``gym.make(env_id, **kwargs)`` would not accept a keyword.
+    """Raise if ``gym.make(env_id, **kwargs)`` would not accept a keyword, or make another thing.
 
     Args:
         env_id: Id of a registered environment, with or without ``"module:"`` before it.
         kwargs: Further arguments of ``gym.make``; their values are not checked.
 
     Raises:
-        UserError: The id or a keyword is unknown; the message suggests the nearest one.
+        UserError: The id or a keyword is unknown, and the message suggests the nearest one; or the
+            environment is none of placement.
     """
-    entry_point = find_env_spec(env_id).entry_point
-    if entry_point is None:
+    creator = find_creator(find_env_spec(env_id))
+    if creator is None:
         return
-    creator = load_env_creator(entry_point) if isinstance(entry_point, str) else entry_point
     known = accepted_keywords(creator)
     for key in kwargs:
         if known is not None and key not in known:
@@ -50,10 +51,11 @@ def check_kwargs(env_id: str, kwargs: Mapping[str, Any]) -> None:
 
 
 def find_env_spec(env_id: str) -> EnvSpec:
-    """The registered spec of an id, with or without ``"module:"`` before it.
+    """The registered spec of a placement environment, with or without ``"module:"`` before its id.
 
     Raises:
-        UserError: The id is unknown; the message suggests the nearest one.
+        UserError: The id is unknown, and the message suggests the nearest one; or the environment
+            is none of placement.
     """
     module, _, name = env_id.rpartition(":")
     if ":" in module:
@@ -61,12 +63,44 @@ def find_env_spec(env_id: str) -> EnvSpec:
     try:
         if module:
             import_module(module)
-        return gym.spec(name)
+        spec = gym.spec(name)
     except gym.error.Error:
-        ids = [known for known in gym.registry if known.startswith("DevicePlacement")]
-        raise unknown_name("env", name, ids) from None
+        raise unknown_name("env", name, placement_ids()) from None
     except ModuleNotFoundError as error:
         raise UserError(str(error)) from error
+    if not may_place(spec):
+        raise not_placement(name)
+    return spec
+
+
+def not_placement(name: str) -> UserError:
+    """The error for an environment of something else."""
+    *others, last = placement_ids()
+    return UserError(f"{name} is not a placement environment; use {', '.join(others)} or {last}")
+
+
+def placement_ids() -> list[str]:
+    """Ids of the registered environments of this package."""
+    return [known for known in gym.registry if known.startswith("DevicePlacement")]
+
+
+def find_creator(spec: EnvSpec) -> Callable[..., Any] | None:
+    """What ``gym.make`` calls for a spec; None if there is nothing, or it cannot be imported."""
+    entry_point = spec.entry_point
+    if not isinstance(entry_point, str):
+        return entry_point
+    try:
+        return load_env_creator(entry_point)
+    except (ImportError, AttributeError, gym.error.Error):
+        return None
+
+
+def may_place(spec: EnvSpec) -> bool:
+    """Whether a spec may make a placement environment: what a function makes is not known."""
+    creator = find_creator(spec)
+    if spec.id in placement_ids() or not isinstance(creator, type):
+        return spec.id in placement_ids() or creator is not None
+    return issubclass(creator, (DevicePlacementEnv, gym.Wrapper))
 
 
 def accepted_keywords(creator: Callable[..., Any]) -> set[str] | None:

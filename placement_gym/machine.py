@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -14,10 +15,13 @@ from placement_gym.devices import (
     parse_devices,
 )
 from placement_gym.errors import UserError, suggest, warn_user
+from placement_gym.processes.signal_stack import keep_signal_stack
 
 if TYPE_CHECKING:
     import openvino as ov
 
+HOST_POOL = "host"
+"""The memory pool of the CPU and of integrated devices."""
 MEMORY_PROPERTIES = ("GPU_DEVICE_TOTAL_MEM_SIZE", "NPU_DEVICE_TOTAL_MEM_SIZE")
 TESTBED_WARNING = (
     "this machine has one device, {}: taking 'cpu-testbed', two virtual devices of one CPU. "
@@ -54,18 +58,66 @@ def find_machine_devices(core: ov.Core, devices: DevicesArgument = None) -> tupl
                 f"device {spec.name!r} is not available; this machine has {', '.join(available)} "
                 f"and can split its CPU by the presets {', '.join(TESTBED_PRESETS)}{remedy}"
             )
-    return tuple(read_memory_limit(core, spec) for spec in specs)
+    return share_host_memory([read_memory(core, spec) for spec in specs])
 
 
-def read_memory_limit(core: ov.Core, spec: DeviceSpec) -> DeviceSpec:
-    """Return the specification, limited to the device's memory where OpenVINO reports it."""
+def read_memory(core: ov.Core, spec: DeviceSpec) -> DeviceSpec:
+    """Return the specification with what OpenVINO reports of the device's memory.
+
+    What a discrete device reports is its limit. An integrated GPU or NPU has no memory of its own:
+    it joins the host's pool, and what it reports is no limit. What the specification states stays.
+    """
     if spec.virtual or spec.memory_bytes is not None:
         return spec
     supported = core.get_property(spec.name, "SUPPORTED_PROPERTIES")
-    for key in MEMORY_PROPERTIES:
-        if key in supported:
-            return replace(spec, memory_bytes=int(core.get_property(spec.name, key)))
-    return spec
+    reported = [
+        int(core.get_property(spec.name, key)) for key in MEMORY_PROPERTIES if key in supported
+    ]
+    if not is_integrated(core, spec):
+        return replace(spec, memory_bytes=reported[0]) if reported else spec
+    if spec.host or (spec.weight_share is not None and not spec.memory_pool):
+        return spec
+    if reported and spec.reported_bytes is None:
+        spec = replace(spec, reported_bytes=reported[0])
+    return replace(spec, memory_pool=spec.memory_pool or HOST_POOL)
+
+
+def is_integrated(core: ov.Core, spec: DeviceSpec) -> bool:
+    """Whether a device computes in the host's memory; of those that do not tell, NPUs do."""
+    if "DEVICE_TYPE" not in core.get_property(spec.name, "SUPPORTED_PROPERTIES"):
+        return spec.kind in ("CPU", "NPU")
+    return str(core.get_property(spec.name, "DEVICE_TYPE")).lower().endswith("integrated")
+
+
+def share_host_memory(specs: Sequence[DeviceSpec]) -> tuple[DeviceSpec, ...]:
+    """Return devices of which those in the host's pool share the memory of this machine.
+
+    The CPU joins the pool where another device is in it. A limit that one of them states stays.
+    """
+    if not any(spec.memory_pool == HOST_POOL for spec in specs):
+        return tuple(specs)
+    free = [
+        spec.host and not spec.memory_pool and (spec.memory_bytes, spec.weight_share) == (None,) * 2
+        for spec in specs
+    ]
+    joined = [
+        replace(spec, memory_pool=HOST_POOL) if joins else spec
+        for spec, joins in zip(specs, free, strict=True)
+    ]
+    mine = [spec for spec in joined if spec.memory_pool == HOST_POOL]
+    total = count_host_bytes()
+    stated = any((spec.memory_bytes, spec.weight_share) != (None, None) for spec in mine)
+    if stated or total is None:
+        return tuple(joined)
+    return tuple(replace(spec, memory_bytes=total) if spec in mine else spec for spec in joined)
+
+
+def count_host_bytes() -> int | None:
+    """Bytes of this machine's memory; None where the system does not tell."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return None
 
 
 def register(core: ov.Core, specs: Sequence[DeviceSpec]) -> None:
@@ -73,3 +125,5 @@ def register(core: ov.Core, specs: Sequence[DeviceSpec]) -> None:
     for spec in specs:
         if spec.virtual and spec.name not in core.available_devices:
             core.register_plugin("openvino_intel_cpu_plugin", spec.name)
+            with keep_signal_stack():
+                core.get_property(spec.name, "SUPPORTED_PROPERTIES")  # loads the plugin

@@ -76,9 +76,10 @@ class Observer:
 
     With ``devices`` also ``room`` (D,) float32, what the placement leaves of each device's memory,
     and with ``graph`` the arrays of ``device_table.describe_devices``: ``device_mask`` (D,) int8,
-    ``devices`` (D, 5), ``links`` (D, D, 2), ``unit_ms`` (N, D), ``unit_bytes`` (N,), ``edge_attr``
-    (E, 3) and ``scale_ms`` (1,) float32, ``supported`` (N, D) int8. D is ``max_devices``. Times are
-    multiples of ``scale_ms``, the mean time of a unit on a device; bytes are shares of the model's.
+    ``memory_pool`` (D,) int64, ``devices`` (D, 5), ``links`` (D, D, 2), ``unit_ms`` (N, D),
+    ``unit_bytes`` (N,), ``edge_attr`` (E, 3) and ``scale_ms`` (1,) float32, ``supported`` (N, D)
+    int8. D is ``max_devices``. Times are multiples of ``scale_ms``, the mean time of a unit on a
+    device; bytes are shares of the model's.
 
     The masks are ``MultiBinary``, which SB3's ``VecNormalize`` refuses to normalise: use
     ``VecNormalize(env, norm_obs_keys=["x"])``, or ``norm_obs=False``.
@@ -153,6 +154,8 @@ class Observer:
             parts.append(self.unit_ms.tobytes())
         if self.devices:
             parts.append(self.problem.limits_bytes.tobytes())
+            if self.problem.tight_pools:
+                parts.append(self.problem.memory.owner.tobytes())
         if self.devices and self.costs is not None:
             parts.append(self.costs.fingerprint.encode())
         return int(hashlib.sha256(b"".join(parts)).hexdigest()[:6], 16)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -14,6 +14,8 @@ from placement_gym.arrays import BoolArray, FloatArray, IntArray
 from placement_gym.devices import DeviceSpec, is_testbed
 from placement_gym.errors import UserError
 from placement_gym.graph.units import Units
+from placement_gym.memory_groups import MemoryGroups
+from placement_gym.texts import join_words
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,15 +86,38 @@ class Problem:
         return np.bincount(self.units.of_operator, held, self.n_units).astype(np.float64)
 
     @cached_property
+    def memory(self) -> MemoryGroups:
+        """Which devices share memory, and the limits."""
+        return MemoryGroups.of(self.devices, int(self.unit_bytes.sum()))
+
+    @cached_property
     def limits_bytes(self) -> FloatArray:
-        """(n_devices,) bytes that fit, infinite without a limit."""
-        total = int(self.unit_bytes.sum())
-        return np.array([device.limit_bytes(total) for device in self.devices], dtype=np.float64)
+        """(n_devices,) bytes that fit, infinite without a limit; in a pool, if others are empty."""
+        limits: FloatArray = self.memory.limits_bytes[self.memory.of_device]
+        return limits
+
+    @cached_property
+    def reported_bytes(self) -> FloatArray:
+        """(n_devices,) what integrated devices report, which is no limit; infinite elsewhere."""
+        reported = [device.reported_bytes for device in self.devices]
+        return np.array([np.inf if one is None else one for one in reported], dtype=np.float64)
 
     @cached_property
     def limited(self) -> bool:
         """Whether any device has a memory limit."""
         return bool(np.isfinite(self.limits_bytes).any())
+
+    @cached_property
+    def binding(self) -> bool:
+        """Whether any device or pool is too small for the whole model."""
+        return bool((self.limits_bytes < self.unit_bytes.sum()).any())
+
+    @cached_property
+    def tight_pools(self) -> tuple[str, ...]:
+        """The memory pools of several devices that are too small for the whole model."""
+        shared = self.memory.shared.sum(axis=1) > 1
+        small = shared & (self.limits_bytes < self.unit_bytes.sum())
+        return tuple(dict.fromkeys(self.devices[i].memory_pool for i in np.flatnonzero(small)))
 
     @cached_property
     def possible(self) -> BoolArray:
@@ -104,6 +129,15 @@ class Problem:
     def supports_all(self) -> bool:
         """Whether every device runs every unit."""
         return bool(self.supported.all())
+
+    def with_limits(self, limits_bytes: FloatArray) -> Problem:
+        """The problem with other limits and no pools: (n_devices,) bytes, infinite for none."""
+        limits = [int(limit) if np.isfinite(limit) else None for limit in limits_bytes.tolist()]
+        devices = tuple(
+            replace(device, memory_bytes=limit, weight_share=None, memory_pool="")
+            for device, limit in zip(self.devices, limits, strict=True)
+        )
+        return replace(self, devices=devices)
 
     def check(self, assignments: IntArray) -> None:
         """Raise if the length or a device index is invalid.
@@ -129,7 +163,7 @@ class Problem:
 
     def overflow(self, assignment: IntArray) -> float:
         """Bytes of weights beyond the devices' limits, as a share of the model's."""
-        excess = np.maximum(self.memory_bytes(assignment) - self.limits_bytes, 0.0)
+        excess = self.memory.excess(self.memory_bytes(assignment))
         return float(excess.sum() / max(self.unit_bytes.sum(), 1.0))
 
     def infeasibility(self, assignment: IntArray) -> str:
@@ -151,16 +185,21 @@ class Problem:
         return f"{device} does not support unit {unit!r}"
 
     def over_limit(self, used: IntArray) -> str:
-        """Which device would hold more than its limit, or an empty string.
+        """Which device, or devices of a pool, would hold more than the limit, or an empty string.
 
         Args:
             used: (n_devices,) bytes held on each device.
         """
-        over = np.flatnonzero(used > self.limits_bytes)
+        held, limits = self.memory.held(used), self.memory.limits_bytes
+        over = np.flatnonzero(held > limits)
         if not len(over):
             return ""
-        name, limit = self.device_names[over[0]], self.limits_bytes[over[0]]
-        return f"{name} holds {limit / 1e6:.1f} MB, not {used[over[0]] / 1e6:.1f}"
+        limit = f"{limits[over[0]] / 1e6:.1f} MB, not {held[over[0]] / 1e6:.1f}"
+        names = [self.device_names[device] for device in self.memory.members(over[0])]
+        if len(names) == 1:
+            return f"{names[0]} holds {limit}"
+        pool = self.devices[self.memory.members(over[0])[0]].memory_pool
+        return f"{join_words(names)} hold {limit} (memory pool {pool!r})"
 
     def where_supported(self, assignment: IntArray) -> IntArray:
         """The assignment, with units that their device cannot run on the reference device."""

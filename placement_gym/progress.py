@@ -7,6 +7,7 @@ import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from datetime import timedelta
 
 from rich.console import Console
@@ -26,13 +27,20 @@ from placement_gym.texts import make_printable
 
 FIRST_LINE_S, NEXT_LINE_S = 2.0, 30.0
 """Seconds before the first line where there is no terminal, and between two lines."""
+LETTERS = 48
+"""Of what is waited for, that room is left for the bar."""
+SHOWN: ContextVar[Task | None] = ContextVar("SHOWN", default=None)
+"""The task of the bar that is shown, as what waits lies far below what shows it."""
 
 
 class Description(ProgressColumn):
     """What is done now, which may be the name of a model: brackets in it are no markup."""
 
     def render(self, task: Task) -> Text:
-        return Text(f"{make_printable(task.description):<24}")
+        text = make_printable(task.fields["waiting"])
+        if len(text) > LETTERS:
+            text = f"{text[: LETTERS - 1]}…"
+        return Text(f"{text or make_printable(task.description):<24}")
 
 
 class Count(MofNCompleteColumn):
@@ -69,11 +77,22 @@ def progress_bar(
     )
     lines = not quiet and not console.is_terminal
     with Progress(*columns, console=console, disable=quiet or lines) as progress:
-        progress.add_task(description, total=total, count=0)
+        progress.add_task(description, total=total, count=0, waiting="")
         task = progress.tasks[0]
-        with warnings.catch_warnings(), line_printer(task, unit, counted, lines):
-            warnings.simplefilter("once")
-            yield progress
+        before = SHOWN.set(task)
+        try:
+            with warnings.catch_warnings(), line_printer(task, unit, counted, lines):
+                warnings.simplefilter("once")
+                yield progress
+        finally:
+            SHOWN.reset(before)
+
+
+def show_waiting(text: str) -> None:
+    """Let the bar of this thread, if there is one, say what is waited for; nothing if empty."""
+    task = SHOWN.get()
+    if task is not None:
+        task.fields["waiting"] = text
 
 
 @contextmanager
@@ -104,4 +123,5 @@ def describe_task(task: Task, unit: str, counted: str) -> str:
     steps = "" if task.total is None else f"{task.completed:.0f} of {task.total:.0f} {unit}, "
     count = f"{task.fields['count']} {counted}, " if counted else ""
     elapsed = timedelta(seconds=round(task.elapsed or 0.0))
-    return f"{make_printable(task.description)}: {steps}{count}{elapsed}"
+    doing = make_printable(task.fields["waiting"] or task.description)
+    return f"{doing}: {steps}{count}{elapsed}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from string import ascii_lowercase, ascii_uppercase, digits
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -10,6 +11,9 @@ from placement_gym.arrays import IntArray, UInt8
 from placement_gym.backends.protocol import Measurement
 from placement_gym.problem import Problem
 from placement_gym.texts import make_printable
+
+if TYPE_CHECKING:
+    from placement_gym.plots.film import Film
 
 LINE = 72
 LETTERS = ascii_uppercase + ascii_lowercase + digits
@@ -38,13 +42,23 @@ def make_title(problem: Problem, measurement: Measurement) -> str:
     reference = problem.device_names[problem.reference_device]
     return (
         f"{name}: {measurement.latency_ms:.3f} ms, {measurement.speedup:.2f} x {reference}, "
-        f"{measurement.n_submodels} submodels{note}"
+        f"{measurement.n_submodels} submodel{'s' * (measurement.n_submodels != 1)}{note}"
     )
 
 
-def render_rgb(problem: Problem, assignment: IntArray, measurement: Measurement) -> UInt8:
-    """(height, width, 3) picture of the graph, coloured by device."""
-    from placement_gym.plots.placement import draw_placement
-    from placement_gym.plots.style import render_pixels
+class Painter:
+    """Draws placements as pixels; of a problem that it has drawn before, only what changes."""
 
-    return render_pixels(draw_placement(problem, assignment, make_title(problem, measurement)))
+    def __init__(self) -> None:
+        self.film: Film | None = None
+
+    def __getstate__(self) -> dict[str, None]:
+        return {"film": None}  # figures are laid out again where they are needed
+
+    def render_rgb(self, problem: Problem, assignment: IntArray, measurement: Measurement) -> UInt8:
+        """(height, width, 3) picture of the graph, coloured by device."""
+        from placement_gym.plots.film import Film
+
+        if self.film is None or self.film.problem is not problem:
+            self.film = Film(problem)
+        return self.film.render(assignment, make_title(problem, measurement))

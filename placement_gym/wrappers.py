@@ -9,11 +9,11 @@ import numpy as np
 from gymnasium import spaces
 
 from placement_gym import rewards
-from placement_gym.arrays import BoolArray, IntArray
+from placement_gym.arrays import BoolArray, FloatArray, IntArray
 from placement_gym.backends.protocol import Measurement
 from placement_gym.env import placement_env
 from placement_gym.errors import UserError, unknown_name
-from placement_gym.observation import N_FEATURES, Observation
+from placement_gym.observation import N_FEATURES, Observation, Observer
 from placement_gym.reset_options import PLACEMENT
 
 STARTS = ("first", "random", "best")
@@ -148,21 +148,35 @@ class PerUnit(
 
     def observe(self) -> Observation:
         """The observation before the current unit is placed."""
-        observation = self.base.observer.observe(self.assignment, self.current)
-        n_nodes, last_unit = self.base.observer.n_nodes, self.base.problem.n_units - 1
-        start_ms = np.zeros(n_nodes, dtype=np.float32)
-        start_ms[: last_unit + 1] = self.base.backend.start_ms(self.assignment)
-        return {
-            **observation,
-            "current_unit": np.array([min(self.current, last_unit)], dtype=np.int64),
-            "visited": (np.arange(n_nodes) < self.current).astype(np.int8),
-            "start_ms": start_ms,
-        }
+        start_ms = self.base.backend.start_ms(self.assignment)
+        return observe_unit(self.base.observer, self.assignment, self.current, start_ms)
 
     def action_masks(self) -> BoolArray:
         """(n_devices,) bool, the devices that run the current unit."""
         masks = self.base.action_masks().reshape(-1, self.base.observer.n_devices)
         return masks[min(self.current, self.base.problem.n_units - 1)].copy()
+
+
+def observe_unit(
+    observer: Observer, assignment: IntArray, current: int, start_ms: FloatArray | None
+) -> Observation:
+    """The observation of ``PerUnit`` before a unit is placed.
+
+    Args:
+        observer: That of the environment.
+        assignment: (n_units,) the placement so far.
+        current: The unit to place, or the number of units at the end.
+        start_ms: (n_units,) when each unit starts; None where no schedule is known.
+    """
+    n_units = observer.problem.n_units
+    starts = np.zeros(observer.n_nodes, dtype=np.float32)
+    starts[:n_units] = 0.0 if start_ms is None else start_ms
+    return {
+        **observer.observe(assignment, current),
+        "current_unit": np.array([min(current, n_units - 1)], dtype=np.int64),
+        "visited": (np.arange(observer.n_nodes) < current).astype(np.int8),
+        "start_ms": starts,
+    }
 
 
 class GraphObservation(

@@ -23,6 +23,7 @@ from placement_gym.observation import Observation
 
 STATIC = {
     "device_mask",
+    "memory_pool",
     "devices",
     "links",
     "unit_ms",

@@ -73,6 +73,18 @@ def test_text_keeps_a_number_and_its_unit_together(width: int) -> None:
     assert " ".join(lines) == "[b] annealing by 19.7 %; mine by 18.1 %; it took 12 ms"
 
 
+@pytest.mark.parametrize("width", range(30, 90))
+def test_a_header_that_is_wider_than_its_numbers_cuts_none(width: int) -> None:
+    columns = [*COLUMNS[:3], Column("wall s", spare=1)]
+    table = FittedTable(columns)
+    table.add_row("single-device CPU", "1234.57", "0.083", "0.03")
+    console = Console(width=width)
+    with console.capture() as captured:
+        console.print(table)
+    printed = captured.get()
+    assert ("wall s" in printed and "0.03" in printed) or "No room for wall s" in printed
+
+
 def test_a_name_to_be_typed_is_not_wrapped() -> None:
     columns = [Column("preset", text=True, whole=True), Column("what it is", text=True)]
     table = FittedTable(columns)

@@ -2,41 +2,23 @@
 
 from __future__ import annotations
 
+import ctypes
 import subprocess
 import sys
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from cliff import GIB, FakeCore, laptop
 
+from placement_gym import machine
 from placement_gym.devices import (
     PRESETS,
     DeviceSpec,
 )
 from placement_gym.errors import PlacementGymWarning
 from placement_gym.machine import UnknownDeviceError, find_machine_devices, register
-
-
-class FakeCore:
-    """A machine with the devices it is told to have."""
-
-    def __init__(self, *devices: str, memory: int | None = None) -> None:
-        self.available_devices = list(devices)
-        self.memory = memory
-        self.registered: list[tuple[str, str]] = []
-
-    def get_property(self, device: str, key: str) -> Any:
-        if key == "SUPPORTED_PROPERTIES":
-            return ["GPU_DEVICE_TOTAL_MEM_SIZE"] if self.has_memory(device) else []
-        assert self.has_memory(device)
-        return self.memory
-
-    def has_memory(self, device: str) -> bool:
-        return self.memory is not None and device.startswith("GPU")
-
-    def register_plugin(self, plugin: str, name: str) -> None:
-        self.registered.append((plugin, name))
-        self.available_devices.append(name)
+from placement_gym.processes.signal_stack import SignalStack
 
 
 def names(devices: Sequence[DeviceSpec]) -> list[str]:
@@ -100,6 +82,52 @@ def test_memory_of_a_device_is_asked_of_openvino() -> None:
     assert (cpu.memory_bytes, gpu.memory_bytes) == (None, 8 << 30)
 
 
+@pytest.fixture
+def host_bytes(monkeypatch: pytest.MonkeyPatch) -> int:
+    monkeypatch.setattr(machine, "count_host_bytes", lambda: 32 * GIB)
+    return 32 * GIB
+
+
+def test_integrated_devices_and_the_cpu_share_the_memory_of_the_host(host_bytes: int) -> None:
+    cpu, gpu, npu = find_machine_devices(laptop("CPU", "GPU", "NPU"))
+    assert {spec.memory_pool for spec in (cpu, gpu, npu)} == {"host"}
+    assert {spec.memory_bytes for spec in (cpu, gpu, npu)} == {host_bytes}
+    assert [spec.reported_bytes for spec in (cpu, gpu, npu)] == [None, 8 * GIB, 8 * GIB]
+
+
+def test_what_a_discrete_gpu_reports_is_its_limit_beside_the_pool(host_bytes: int) -> None:
+    types = {"CPU": "Type.INTEGRATED", "GPU.0": "Type.INTEGRATED", "GPU.1": "Type.DISCRETE"}
+    core = FakeCore(*types, memory=8 * GIB, types=types)
+    cpu, integrated, discrete = find_machine_devices(core)
+    assert (cpu.memory_pool, integrated.memory_pool, discrete.memory_pool) == ("host", "host", "")
+    assert (discrete.memory_bytes, discrete.reported_bytes) == (8 * GIB, None)
+    assert integrated.memory_bytes == host_bytes
+
+
+def test_an_npu_that_tells_no_type_is_integrated(host_bytes: int) -> None:
+    npu = find_machine_devices(FakeCore("CPU", "NPU", memory=4 * GIB))[1]
+    assert (npu.memory_pool, npu.reported_bytes) == ("host", 4 * GIB)
+
+
+def test_a_limit_of_the_pool_that_is_stated_stays(host_bytes: int) -> None:
+    stated = {"name": "CPU", "memory_pool": "host", "memory_bytes": 16 * GIB}
+    cpu, gpu = find_machine_devices(laptop(), [stated, "GPU"])
+    assert (cpu.memory_bytes, gpu.memory_bytes, gpu.memory_pool) == (16 * GIB, None, "host")
+
+
+def test_a_limit_that_is_stated_for_an_integrated_gpu_is_its_own() -> None:
+    own = {"name": "GPU", "memory_bytes": 1000}
+    cpu, gpu = find_machine_devices(laptop(), ["CPU", own])
+    assert (gpu.memory_bytes, gpu.memory_pool, gpu.reported_bytes) == (1000, "", None)
+    assert (cpu.memory_bytes, cpu.memory_pool) == (None, "")
+
+
+def test_a_machine_without_integrated_devices_has_no_pool() -> None:
+    cpu, gpu = find_machine_devices(FakeCore("CPU", "GPU", memory=8 * GIB))
+    assert (cpu.memory_pool, gpu.memory_pool) == ("", "")
+    assert machine.count_host_bytes() is None or machine.count_host_bytes() > GIB
+
+
 def test_given_memory_is_kept() -> None:
     core = FakeCore("CPU", "GPU", memory=8 << 30)
     gpu = find_machine_devices(core, [{"name": "GPU", "memory_bytes": 1000}])[0]
@@ -111,3 +139,27 @@ def test_only_virtual_devices_are_registered_and_only_once() -> None:
     for _ in range(2):
         register(core, PRESETS["cpu-testbed"])
     assert [name for _, name in core.registered] == ["CPU_FAST"]
+
+
+def read_signal_stack() -> int | None:
+    """Where this thread's stack of signal handlers is."""
+    stack = SignalStack()
+    ctypes.CDLL(None).sigaltstack(None, ctypes.byref(stack))
+    return stack.start
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the stack of signals is read as on Linux")
+def test_loading_a_plugin_leaves_the_stack_of_signal_handlers() -> None:
+    # OpenVINO's plugin changes it on processors with AMX, and may leave one that it has freed
+    memory = ctypes.create_string_buffer(1 << 18)
+
+    class LoadingCore(FakeCore):
+        def get_property(self, device: str, key: str) -> Any:
+            stack = SignalStack(ctypes.addressof(memory), 0, len(memory))
+            assert ctypes.CDLL(None).sigaltstack(ctypes.byref(stack), None) == 0
+            return super().get_property(device, key)
+
+    before, core = read_signal_stack(), LoadingCore("CPU")
+    register(core, PRESETS["cpu-testbed"])
+    assert len(core.available_devices) == 2
+    assert read_signal_stack() == before != ctypes.addressof(memory)

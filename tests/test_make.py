@@ -22,6 +22,8 @@ from stable_baselines3 import PPO
 from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
 import placement_gym  # noqa: F401  registers the ids
+from placement_gym.bench.run.environment import BenchEnv
+from placement_gym.cli.main import main
 from placement_gym.env import DevicePlacementEnv, placement_env
 from placement_gym.errors import UserError
 from placement_gym.graph.extract import extract
@@ -175,7 +177,6 @@ def test_an_unknown_keyword_is_refused_with_the_nearest(
         ("DevicePlacementSim-v0", {"model": "tiny", "noise": 0.1, "disable_env_checker": True}),
         ("DevicePlacement-v0", {"split": "auto", "max_episode_steps": 3}),
         ("DevicePlacementPerUnitSim-v0", {"start": "best", "schedule": "event", "noise": 0.0}),
-        ("CartPole-v1", {"sutton_barto_reward": True}),
     ],
 )
 def test_known_keywords_pass(env_id: str, kwargs: dict[str, Any]) -> None:
@@ -191,6 +192,34 @@ def test_an_environment_of_ones_own_with_any_keywords_passes() -> None:
         check_kwargs("TakesAnything-v0", {"anything": 1})
     finally:
         gym.registry.pop("TakesAnything-v0")
+
+
+@pytest.mark.parametrize("command", ["check", "compare", "study"])
+def test_an_environment_of_something_else_is_refused_with_the_ids(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plain = "CartPole-v1 is not a placement environment; use DevicePlacement-v0, "
+    if command == "check":
+        with pytest.raises(UserError, match=plain):
+            check_kwargs("CartPole-v1", {})
+        return
+    study = tmp_path / "study.yaml"
+    study.write_text("env: CartPole-v1\nmodels: [tiny]\nagents: [random]\nseeds: 1\nbudget: 3\n")
+    words = {
+        "compare": ["compare", "--env", "CartPole-v1", "--model", "tiny"],
+        "study": ["bench", "run", str(study), "--out", str(tmp_path / "out")],
+    }
+    assert main(words[command]) == 2
+    assert plain in capsys.readouterr().err
+
+
+def test_what_a_function_makes_is_seen_when_it_is_made() -> None:
+    gym.register("Disguised-v0", entry_point=lambda model: gym.make("CartPole-v1"))
+    try:
+        with pytest.raises(UserError, match="Disguised-v0 is not a placement environment"):
+            BenchEnv.make("Disguised-v0", {"model": "tiny"})
+    finally:
+        gym.registry.pop("Disguised-v0")
 
 
 @pytest.mark.parametrize("env_id", ["DevicePlacementSym-v0", "no_such_module:Env-v0"])

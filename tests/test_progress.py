@@ -7,7 +7,7 @@ from time import sleep
 import pytest
 
 from placement_gym import progress
-from placement_gym.progress import progress_bar
+from placement_gym.progress import progress_bar, show_waiting
 
 
 def run(quiet: bool) -> None:
@@ -47,3 +47,33 @@ def test_an_unknown_total_is_not_shown(
     with progress_bar(None, "", False, description="reading the model"):
         sleep(0.3)
     assert capsys.readouterr().err.startswith("reading the model: 0:00:0")
+
+
+def test_what_is_waited_for_stands_in_place_of_what_is_done(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(progress, "FIRST_LINE_S", 0.02)
+    monkeypatch.setattr(progress, "NEXT_LINE_S", 0.02)
+    show_waiting("nobody looks")
+    with progress_bar(11, "measurements", False, description="profiling") as bar:
+        bar.advance(bar.task_ids[0], 5)
+        show_waiting("waiting 3 s for process 7 (plan)")
+        sleep(0.2)
+        waiting = capsys.readouterr().err.splitlines()[-1]
+        show_waiting("")
+        sleep(0.2)
+    assert waiting.startswith("waiting 3 s for process 7 (plan): 5 of 11 measurements, ")
+    assert capsys.readouterr().err.splitlines()[-1].startswith("profiling: 5 of 11")
+
+
+def test_on_a_terminal_who_waits_keeps_room_for_the_bar(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "100")
+    with progress_bar(11, "measurements", False) as bar:
+        show_waiting(f"waiting 3 s for process 7 ({'plan ' * 30})")
+        bar.refresh()
+        printed = capsys.readouterr().err
+    assert "waiting 3 s for process 7 (plan " in printed
+    assert "0/11" in printed

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -14,7 +16,16 @@ from fakes import (
 )
 
 import placement_gym  # noqa: F401  registers the ids
+from placement_gym.arrays import IntArray, UInt8
+from placement_gym.backends.simulated.backend import SimulatedBackend
+from placement_gym.backends.simulated.build import build_simulated_problem
 from placement_gym.env import DevicePlacementEnv
+from placement_gym.plots import film, placement
+from placement_gym.plots.film import Film
+from placement_gym.plots.placement import draw_placement
+from placement_gym.plots.style import render_pixels
+from placement_gym.problem import Problem
+from placement_gym.render import Painter
 
 
 def test_ansi_shows_the_latency_the_devices_and_a_letter_for_each_unit() -> None:
@@ -64,3 +75,68 @@ def test_rgb_array_is_a_picture_that_shows_the_placement() -> None:
         assert frame.ndim == 3
         assert frame.shape[2] == 3
     assert not np.array_equal(frames[0], frames[1])
+
+
+@pytest.fixture(scope="module")
+def problem() -> Problem:
+    return build_simulated_problem("tiny", "cpu+igpu+npu", "op").problem
+
+
+def random_assignments(problem: Problem, n: int) -> list[IntArray]:
+    rng = np.random.default_rng(0)
+    return [rng.integers(0, len(problem.devices), problem.n_units) for _ in range(n)]
+
+
+def redraw(problem: Problem, assignment: IntArray, title: str) -> UInt8:
+    return render_pixels(draw_placement(problem, assignment, title))
+
+
+def test_a_frame_that_is_updated_is_that_which_is_drawn_afresh(problem: Problem) -> None:
+    updated = Film(problem)
+    for number, assignment in enumerate(random_assignments(problem, 3)):
+        title = f"frame {number}, $x$"
+        frame, whole = updated.render(assignment, title), redraw(problem, assignment, title)
+        assert frame.shape == whole.shape
+        assert np.abs(frame.astype(int) - whole).max() <= 4  # of 255: two layers are rounded
+
+
+def test_a_graph_is_laid_out_for_the_first_frame_alone(
+    problem: Problem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arrange, calls = placement.arrange, []
+    monkeypatch.setattr(placement, "arrange", lambda graph: calls.append(graph) or arrange(graph))
+    measurement = diamond_backend().evaluate(np.array([0, 1, 1, 0]))
+    painter = Painter()
+    for assignment in random_assignments(problem, 3):
+        painter.render_rgb(problem, assignment, measurement)
+    assert len(calls) == 1
+    painter.render_rgb(diamond_problem(), np.array([0, 1, 1, 0]), measurement)
+    assert len(calls) == 2
+
+
+def test_a_large_graph_is_drawn_in_groups_in_every_frame(
+    problem: Problem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (film, placement):
+        monkeypatch.setattr(module, "MAX_EDGES", 3)
+    first, second = random_assignments(problem, 2)
+    updated = Film(problem)
+    updated.render(first, "first")
+    np.testing.assert_array_equal(updated.render(second, "x"), redraw(problem, second, "x"))
+
+
+def test_an_env_that_has_drawn_can_be_copied(problem: Problem) -> None:
+    simulated = build_simulated_problem("tiny", None, "op")
+    backend = SimulatedBackend(simulated.problem, simulated.costs)
+    env = DevicePlacementEnv(backend, render_mode="rgb_array")
+    env.reset()
+    frame = env.render()
+    copy = pickle.loads(pickle.dumps(env))
+    assert copy.painter.film is None
+    np.testing.assert_array_equal(copy.render(), frame)
+
+
+def test_the_title_counts_one_submodel() -> None:
+    env = diamond_env(render_mode="ansi")
+    play_actions(env, [0, 0, 0, 0])
+    assert "1 submodel\n" in str(env.render())

@@ -17,6 +17,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
+from browsing import browse
 
 import placement_gym
 from placement_gym.backends.protocol import Measurement
@@ -34,6 +35,7 @@ PAGES = {
     for path in sorted((DOCS / folder).glob("*.md"))
 }
 QUICK = {
+    "index",
     "environment",
     "tutorial/first_placement",
     "how_to/devices",
@@ -185,6 +187,55 @@ def test_the_page_of_agents_names_every_agent() -> None:
 def test_the_reference_has_every_public_name() -> None:
     text = "".join(path.read_text() for path in (DOCS / "api").glob("*.md"))
     assert not [name for name in placement_gym.__all__ if f":: {name}\n" not in text]
+
+
+def test_the_home_page_has_code_to_copy() -> None:
+    assert {"python", "sh"} <= {language for language, _ in blocks("index")}
+
+
+@pytest.mark.parametrize("page", sorted((DOCS / "api").glob("*.md")), ids=lambda path: path.stem)
+def test_a_page_of_the_api_begins_with_what_to_use_for_what(page: Path) -> None:
+    begin, _, _ = page.read_text().partition("```{")
+    assert len(begin.split()) > 15
+    if page.stem != "solvers":
+        assert "{py:" in begin
+
+
+def test_the_index_of_results_shows_numbers_of_the_study_and_pictures() -> None:
+    results = DOCS / "results"
+    shown, _, _ = (results / "index.md").read_text().partition("## All pages")
+    report = (results / "paper" / "report.md").read_text()
+    names = {"hill climbing": "hill-climb", "best prefix": "prefix", "random placements": "random"}
+    rows = dict(re.findall(r"^\| ([a-z ]+) \| (\d[^a-z]*) \|$", shown, re.MULTILINE))
+    assert {"placeto", "rnn", "hsdag", *names} <= set(rows)
+    for label, cells in rows.items():
+        for ms in cells.split(" | "):
+            assert f"| {names.get(label, label)} | {ms} |" in report
+    for picture in re.findall(r"!\[.+\]\((.+)\)", shown):
+        assert (results / picture).exists()
+    assert shown.count("![") >= 2
+
+
+@pytest.mark.slow
+def test_code_is_not_clipped_can_be_copied_and_pictures_are_dark_in_the_dark_theme(
+    tmp_path: Path,
+) -> None:
+    pytest.importorskip("sphinx_copybutton")
+    build = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-b", "html"]
+    subprocess.run([*build, str(DOCS), str(tmp_path)], check=True)
+    size = {"width": 1366, "height": 900}
+    with browse(tmp_path / "index.html", ready=False, viewport=size, color_scheme="dark") as page:
+        for name in ("index", "studies", "tutorial/first_agent", "results/index"):
+            page.goto((tmp_path / f"{name}.html").as_uri())
+            clipped = "all => all.filter(one => one.scrollWidth > one.clientWidth + 1).length"
+            assert page.eval_on_selector_all(".content pre", clipped) == 0
+        filters = page.eval_on_selector_all(
+            ".content img", "all => all.map(one => getComputedStyle(one).filter)"
+        )
+        assert filters
+        assert all(one.startswith("invert") for one in filters)
+        page.goto((tmp_path / "index.html").as_uri())
+        assert page.locator("button.copybtn").count() == 2
 
 
 def test_the_page_of_commands_names_every_command() -> None:

@@ -1,21 +1,23 @@
 """Shared by learned agents: graph batches, per-unit policies, REINFORCE, callbacks.
 
-``REINFORCE`` is imported when it is first used: agents that do not learn need no torch.
+``REINFORCE`` and ``to_data`` are imported when they are first used: agents that do not learn need
+no torch.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from agents.common.graph_data import to_data
     from agents.common.reinforce import REINFORCE
 
-__all__ = ["REINFORCE"]
+__all__ = ["REINFORCE", "to_data"]
+HOMES = {"REINFORCE": "agents.common.reinforce", "to_data": "agents.common.graph_data"}
 
 
 def __getattr__(name: str) -> Any:
-    if name in __all__:
-        from agents.common import reinforce
-
-        return getattr(reinforce, name)
+    if name in HOMES:
+        return getattr(import_module(HOMES[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

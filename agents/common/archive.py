@@ -45,15 +45,6 @@ class ContentFields(Fields):
     arrays: list[ArrayFields]
 
 
-def is_archive(path: Path) -> bool:
-    """Whether a file is one that ``write_archive`` wrote."""
-    try:
-        with zipfile.ZipFile(path) as opened:
-            return CONTENTS in opened.namelist()
-    except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError):
-        return False
-
-
 def write_archive(path: str | Path, values: Mapping[str, Any]) -> None:
     """Write nested plain values, arrays and tensors among them.
 

@@ -10,9 +10,7 @@ from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.utils import set_random_seed
 
-from agents.common.archive import is_archive
 from agents.common.saving import Algorithm, restore, save
-from agents.common.trust import LoadsTrustedFiles, check_trust
 
 __all__ = ["Checkpoint", "restore", "resume", "save"]
 
@@ -84,25 +82,18 @@ def restart(model: BaseAlgorithm) -> None:
     model._last_episode_starts = np.ones(env.num_envs, dtype=np.bool_)
 
 
-def resume(model: Algorithm, path: str | Path, trust: bool = False) -> Algorithm:
+def resume(model: Algorithm, path: str | Path) -> Algorithm:
     """Continue from a checkpoint with the environment of ``model``.
 
     Args:
         model: Made as the one that was saved.
         path: A file of ``Checkpoint`` or ``save``; if there is none, ``model`` is returned.
-        trust: Whether a file of SB3's ``save``, as version 0.1.0 wrote checkpoints, may run the
-            code that it holds.
 
     Raises:
         FileError: The file cannot be read.
-        UntrustedFileError: SB3 wrote the file, and ``trust`` is not True.
         UserError: It is damaged, or was saved from another kind of model.
     """
     file = with_zip_suffix(path)
     if not file.is_file():
         return model
-    if is_archive(file):
-        return restore(model, file)
-    check_trust(file, trust)
-    ours: dict[str, Any] = {"trust": True} if isinstance(model, LoadsTrustedFiles) else {}
-    return type(model).load(file, env=model.get_env(), device=model.device, **ours)
+    return restore(model, file)

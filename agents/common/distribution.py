@@ -7,6 +7,7 @@ from typing import Protocol, runtime_checkable
 import torch
 from stable_baselines3.common.distributions import Distribution
 from torch import Tensor
+from torch.distributions import Categorical, Independent
 
 FORBIDDEN = -1e9
 
@@ -79,6 +80,14 @@ class UnitCategorical(Distribution):
         self.leader = None if leader is None else leader[self.row]
         self.state_weight = weight
         self.groups = groups
+
+    @property
+    def distribution(self) -> Independent[Categorical]:  # type: ignore[override]
+        """PyTorch's form, from which SB3 computes divergences; units without weight add nothing."""
+        logits = self.log_probs
+        if self.weight is not None:
+            logits = logits.masked_fill(~self.weight[..., None], 0.0)
+        return Independent(Categorical(logits=logits), 1)
 
     @property
     def log_probs(self) -> Tensor:

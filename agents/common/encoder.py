@@ -7,15 +7,18 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from torch_geometric.nn import GATConv, GCNConv, GINConv
 
 from agents.common import pairs
+from agents.common.graph_data import read_data
 from agents.common.graphs import Edges, GraphBatch
+from agents.common.pyg import Data, GATConv, GCNConv, GINConv
 from placement_gym.errors import UserError, unknown_name
 from placement_gym.observation import FEATURES
 
 CONVOLUTIONS = ("gcn", "gat", "gin")
 HEADS = 4
+Conv = str | type[nn.Module]
+"""One of ``CONVOLUTIONS``, or a class; see ``Encoder``."""
 
 
 class Encoder(nn.Module):
@@ -25,7 +28,9 @@ class Encoder(nn.Module):
         features: Names of blocks in ``placement_gym.observation.FEATURES``.
         hidden: Width of an embedding, divisible by four for ``"gat"``.
         layers: Number of graph convolutions; 0 ignores the edges.
-        conv: ``"gcn"``, ``"gat"`` or ``"gin"``.
+        conv: ``"gcn"``, ``"gat"``, ``"gin"``; or a class of PyTorch Geometric as ``SAGEConv``,
+            which is made as ``conv(in_channels, out_channels)`` and called as ``layer(x,
+            edge_index)``.
         directed: Whether messages from producers and from consumers have separate weights; False
             makes the edges undirected.
         dropout: Share of hidden values that a noisy pass drops.
@@ -45,7 +50,7 @@ class Encoder(nn.Module):
         features: Sequence[str] = tuple(FEATURES),
         hidden: int = 128,
         layers: int = 2,
-        conv: str = "gcn",
+        conv: Conv = "gcn",
         directed: bool = True,
         dropout: float = 0.0,
         joint_costs: bool = False,
@@ -63,13 +68,15 @@ class Encoder(nn.Module):
         )
         self.norms = nn.ModuleList(nn.LayerNorm(hidden) for _ in range(layers))
 
-    def forward(self, graphs: GraphBatch, noisy: bool = False) -> Tensor:
+    def forward(self, graphs: GraphBatch | Data, noisy: bool = False) -> Tensor:
         """(n, hidden) embeddings of a batch of graphs; features are scaled within each.
 
         Args:
-            graphs: ``x`` (n, N_FEATURES), ``edge_index`` (2, e), ``batch`` (n,).
+            graphs: A batch; or what ``to_data`` returns, or a ``Batch`` of several of these.
             noisy: Whether dropout is applied.
         """
+        if isinstance(graphs, Data):
+            graphs = read_data(graphs)
         scaled = graphs.jointly_scaled if self.joint_costs else graphs.scaled
         h = scaled[:, self.columns]
         if self.n_devices:
@@ -85,18 +92,16 @@ class Convolution(nn.Module):
     """One round of messages along the edges and against them.
 
     Args:
-        kind: One of ``CONVOLUTIONS``.
+        kind: One of ``CONVOLUTIONS``, or a class; see ``Encoder``.
         width: Width of inputs and outputs.
         directed: See ``Encoder``.
 
     Raises:
-        ValueError: Unknown kind.
+        UserError: Unknown kind, or a class that cannot be used.
     """
 
-    def __init__(self, kind: str, width: int, directed: bool) -> None:
+    def __init__(self, kind: Conv, width: int, directed: bool) -> None:
         super().__init__()
-        if kind not in CONVOLUTIONS:
-            raise unknown_name("conv", kind, CONVOLUTIONS)
         self.weighted = kind == "gcn"
         self.own = nn.Linear(width, width)
         self.along = make_message_layer(kind, width)
@@ -114,13 +119,43 @@ class Convolution(nn.Module):
         return sent
 
 
-def make_message_layer(kind: str, width: int) -> nn.Module:
-    """Make the layer that aggregates the messages of neighbours."""
+def make_message_layer(kind: Conv, width: int) -> nn.Module:
+    """Make the layer that aggregates the messages of neighbours.
+
+    Raises:
+        UserError: Unknown kind, or a class that cannot be used.
+    """
+    if isinstance(kind, type):
+        return make_layer_of_class(kind, width)
+    if kind not in CONVOLUTIONS:
+        raise UserError(f"{unknown_name('conv', kind, CONVOLUTIONS)}; or give a class as SAGEConv")
     if kind == "gcn":
         return GCNConv(width, width, normalize=False, bias=False)
     if kind == "gat":
         return GATConv(width, width // HEADS, HEADS, add_self_loops=False)
     return GINConv(nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, width)))
+
+
+def make_layer_of_class(conv: type[nn.Module], width: int) -> nn.Module:
+    """Make a layer of a class, and try it on two nodes and an edge.
+
+    Raises:
+        UserError: It cannot be made or called, or returns another shape.
+    """
+    x, edge_index = torch.zeros(2, width), torch.tensor([[0], [1]])
+    try:
+        layer = conv(width, width).eval()
+        with torch.no_grad():
+            shape = tuple(layer(x, edge_index).shape)
+        if shape != x.shape:
+            raise ValueError(f"it returned {shape} for {tuple(x.shape)}")
+    except Exception as error:
+        raise UserError(
+            f"conv={getattr(conv, '__name__', conv)} cannot pass messages here: a class is made as "
+            "conv(in_channels, out_channels) and called as layer(x, edge_index), and returns "
+            f"(n, out_channels), as SAGEConv does; here: {type(error).__name__}: {error}"
+        ) from error
+    return layer.train()
 
 
 def make_dense(width: int, hidden: int) -> nn.Sequential:

@@ -2,26 +2,42 @@
 
 from __future__ import annotations
 
+import inspect
 from abc import abstractmethod
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from typing import Any, Self
 
 import torch
 from gymnasium import spaces
 from stable_baselines3.common.type_aliases import Schedule
 from torch import Tensor, nn
 
+from agents.common.distribution import UnitCategorical
 from agents.common.graphs import Graphs
-from agents.common.trust import LoadsTrustedFiles
-from placement_gym.errors import UserError
+from agents.common.loading import explain_mismatch
+from placement_gym.env import DevicePlacementEnv
+from placement_gym.errors import UserError, unknown_name
 
 GraphTable = Mapping[int, Mapping[str, Any]]
+GIVEN_BY_ALGORITHMS = ("self", "observation_space", "action_space", "lr_schedule", "use_sde")
+OF_MULTI_INPUT_POLICY = {
+    "net_arch": "its sizes are options of their own",
+    "activation_fn": "its layers are fixed",
+    "ortho_init": "its layers have initial weights of their own",
+    "features_extractor_class": "it reads graphs by itself",
+    "features_extractor_kwargs": "it reads graphs by itself",
+    "share_features_extractor": "it reads graphs by itself",
+    "normalize_images": "it sees no images",
+}
+"""``policy_kwargs`` of SB3's policies, and why a policy that reads graphs has no use for them."""
 
 
-class GraphPolicy(LoadsTrustedFiles):
-    """A mixin for ``ActorCriticPolicy`` and its variants.
+class GraphPolicy:
+    """A mixin for ``ActorCriticPolicy``.
 
-    Subclasses make their networks in ``build``.
+    Subclasses make their networks in ``build``. They take ``action_masks``, so sb3-contrib's
+    MaskablePPO accepts them, too.
 
     Args:
         observation_space: Observation space of the environment.
@@ -33,10 +49,16 @@ class GraphPolicy(LoadsTrustedFiles):
         critic: Whether to build a critic; REINFORCE needs one for ``baseline="critic"`` only.
         optimizer_class: As for SB3's policies.
         optimizer_kwargs: As for SB3's policies.
+        unknown: None; other names are an error that says which options there are.
+
+    Raises:
+        UserError: There is no such option.
     """
 
     graphs: Graphs
     optimizer: torch.optim.Optimizer
+    masks: Any = None
+    """``action_masks`` of the prediction that is being made."""
 
     def __init__(
         self,
@@ -47,7 +69,9 @@ class GraphPolicy(LoadsTrustedFiles):
         critic: bool = True,
         optimizer_class: type[torch.optim.Optimizer] = torch.optim.Adam,
         optimizer_kwargs: dict[str, Any] | None = None,
+        **unknown: Any,
     ) -> None:
+        check_options(type(self).__name__, unknown, self.list_options())
         self.table, self.has_critic = graphs, critic
         super().__init__(  # type: ignore[call-arg]
             observation_space,
@@ -57,9 +81,31 @@ class GraphPolicy(LoadsTrustedFiles):
             optimizer_kwargs=optimizer_kwargs,
         )
 
+    @classmethod
+    def list_options(cls) -> set[str]:
+        """The names that ``policy_kwargs`` may have."""
+        own = [kind for kind in cls.__mro__ if issubclass(kind, GraphPolicy)]
+        named = [one for kind in own for one in inspect.signature(kind).parameters.values()]
+        given = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+        return {one.name for one in named if one.kind not in given} - set(GIVEN_BY_ALGORITHMS)
+
+    @classmethod
+    def load(cls, path: Any, *args: Any, **kwargs: Any) -> Self:
+        """See SB3; load your own files alone, as they are pickled.
+
+        Raises:
+            UserError: Its weights do not fit, as after a change of features.
+        """
+        with explain_mismatch(path):
+            model: Self = super().load(path, *args, **kwargs)  # type: ignore[misc]
+        return model
+
     @abstractmethod
     def build(self) -> None:
         """Make the networks."""
+
+    def attach(self, env: DevicePlacementEnv) -> None:
+        """Take what learning needs of the environment itself, which no file keeps."""
 
     def _build(self: Any, lr_schedule: Schedule) -> None:
         self.graphs = Graphs(self.table)
@@ -72,6 +118,24 @@ class GraphPolicy(LoadsTrustedFiles):
         """Add graphs, so that the policy can be used in environments of these."""
         self.table = {**(self.table or {}), **graphs}
         self.graphs = Graphs(self.table)
+
+    def predict(
+        self: Any,
+        observation: Any,
+        state: Any = None,
+        episode_start: Any = None,
+        deterministic: bool = False,
+        action_masks: Any = None,
+    ) -> tuple[Any, Any]:
+        """See SB3; ``action_masks`` as for MaskablePPO."""
+        self.masks = action_masks
+        try:
+            found: tuple[Any, Any] = super().predict(  # type: ignore[misc]
+                observation, state, episode_start, deterministic
+            )
+        finally:
+            self.masks = None
+        return found
 
     def obs_to_tensor(self: Any, observation: Any) -> tuple[dict[str, Tensor], bool]:
         """See SB3; keys that are not in the policy's observation space are ignored.
@@ -89,6 +153,27 @@ class GraphPolicy(LoadsTrustedFiles):
         known = {key: observation[key] for key in self.observation_space.spaces}
         return super().obs_to_tensor(known)  # type: ignore[misc]
 
+    def explain_trpo_refusal(self, distribution: Any) -> str:
+        """Why TRPO, which compares distributions, cannot train the policy; empty if it can."""
+        if not isinstance(distribution, UnitCategorical):
+            return "each choice depends on those before it"
+        return "" if self.has_critic else "it has no critic"
+
+    def check_distribution(self, distribution: Any) -> UnitCategorical:
+        """The distribution of a policy that TRPO can train: by likelihood, divergence and critic.
+
+        Raises:
+            UserError: TRPO cannot; the message says why, and what can.
+        """
+        reason = self.explain_trpo_refusal(distribution)
+        if reason:
+            raise UserError(
+                f"TRPO cannot train this {type(self).__name__}: {reason}; use PPO, A2C, "
+                "MaskablePPO or REINFORCE, or give TRPO HSDAGPolicy or GCNPolicy"
+            )
+        assert isinstance(distribution, UnitCategorical)
+        return distribution
+
     def _get_constructor_parameters(self: Any) -> dict[str, Any]:
         return {
             "observation_space": self.observation_space,
@@ -99,6 +184,28 @@ class GraphPolicy(LoadsTrustedFiles):
             "optimizer_class": self.optimizer_class,
             "optimizer_kwargs": self.optimizer_kwargs,
         }
+
+
+with suppress(ImportError):  # an extra; its check is by class, and ours take its masks
+    from sb3_contrib.common.maskable.policies import MaskableActorCriticPolicy
+
+    MaskableActorCriticPolicy.register(GraphPolicy)
+
+
+def check_options(policy: str, given: Iterable[str], known: Iterable[str]) -> None:
+    """Raise unless a policy has all options that are given.
+
+    Raises:
+        UserError: It lacks one; the message names those that it has.
+    """
+    names = sorted(known)
+    for name in sorted(set(given) - set(names)):
+        if name in OF_MULTI_INPUT_POLICY:
+            raise UserError(
+                f"{policy} has no {name}: {OF_MULTI_INPUT_POLICY[name]}; it has "
+                f"{', '.join(names)}. 'MultiInputPolicy' takes {name}"
+            )
+        raise unknown_name(f"an option of {policy}", name, names)
 
 
 def make_perceptron(width: int, hidden: int, out: int, gain: float = 1.0) -> nn.Sequential:

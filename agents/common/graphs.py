@@ -11,9 +11,8 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import torch
 from torch import Tensor
-from torch_geometric.nn import InstanceNorm
-from torch_geometric.utils import degree, to_dense_batch
 
+from agents.common.pyg import InstanceNorm, degree, to_dense_batch
 from agents.common.same_graphs import DEVICE_KEYS, SameGraphs
 from placement_gym.errors import UserError
 from placement_gym.observation import FEATURES
@@ -104,6 +103,7 @@ class DeviceTables:
         unit_ms: (n, D) times of units, in mean times.
         unit_bytes: (n,) float64 shares of the model's bytes.
         edge_attr: (e, 3) transfers of edges.
+        memory_pool: (G, D) int64, a number from 1 for devices that share memory, else 0.
     """
 
     devices: Tensor
@@ -111,6 +111,7 @@ class DeviceTables:
     unit_ms: Tensor
     unit_bytes: Tensor
     edge_attr: Tensor
+    memory_pool: Tensor
 
     @property
     def limits(self) -> Tensor:
@@ -289,6 +290,8 @@ def take_rows(observation: TensorDict, rows: Tensor) -> dict[str, Tensor]:
         )
     known = [key for key in DEVICE_KEYS if key in observation]
     arrays = {key: observation[key][rows] for key in (*GRAPH_KEYS, *known)}
+    if "memory_pool" in observation:
+        arrays["memory_pool"] = observation["memory_pool"][rows]
     if "supported" in observation:
         arrays["action_mask"] = observation["supported"][rows]
     return arrays
@@ -329,4 +332,5 @@ def make_tables(padded: TensorDict, mask: Tensor, edge_mask: Tensor) -> DeviceTa
         unit_ms=padded["unit_ms"][mask].float(),
         unit_bytes=padded["unit_bytes"][mask].double(),
         edge_attr=padded["edge_attr"][edge_mask].float(),
+        memory_pool=padded["memory_pool"].long(),
     )

@@ -35,9 +35,10 @@ class Decision(NamedTuple):
 
 
 class UnitPolicy(GraphPolicy):
-    """A mixin for ``ActorCriticPolicy`` and its maskable variant.
+    """A mixin for ``ActorCriticPolicy``.
 
-    It works with PPO, A2C and REINFORCE; with sb3-contrib's base class also with MaskablePPO.
+    It works with PPO, A2C, REINFORCE and sb3-contrib's MaskablePPO; with TRPO where units choose
+    independently of each other.
     Subclasses make their networks in ``build`` and their decisions in ``decide``.
 
     Args:
@@ -50,9 +51,11 @@ class UnitPolicy(GraphPolicy):
         use_sde: Must be False: actions are discrete.
         optimizer_class: As for SB3's policies.
         optimizer_kwargs: As for SB3's policies.
+        unknown: See ``GraphPolicy``.
 
     Raises:
-        ValueError: The environment does not place all units at once, or ``use_sde`` is set.
+        UserError: There is no such option; or the environment does not place all units at once,
+            or ``use_sde`` is set.
     """
 
     greedy_first: bool = False
@@ -74,6 +77,7 @@ class UnitPolicy(GraphPolicy):
         use_sde: bool = False,
         optimizer_class: type[torch.optim.Optimizer] = torch.optim.Adam,
         optimizer_kwargs: dict[str, Any] | None = None,
+        **unknown: Any,
     ) -> None:
         parts = read_parts(observation_space, action_space)
         if parts is None or use_sde or (parts.decisions != PLACEMENT_ALONE and not self.joint):
@@ -92,6 +96,7 @@ class UnitPolicy(GraphPolicy):
             critic,
             optimizer_class=optimizer_class,
             optimizer_kwargs=optimizer_kwargs,
+            **unknown,
         )
 
     @abstractmethod
@@ -177,10 +182,17 @@ class UnitPolicy(GraphPolicy):
         counted = pad(mask, (0, chosen.shape[1] - mask.shape[1]), value=True)
         return (chosen * counted).sum(dim=1) / mask.sum(dim=1)
 
-    def get_distribution(self, obs: Any, action_masks: Any = None) -> Any:
-        """The distribution of devices for (B, ...) observations."""
-        self.clear_stale_caches()
-        return self.apply_masks(self.decide(obs), action_masks).distribution
+    def get_distribution(self: Any, obs: Any, action_masks: Any = None) -> Any:
+        """The distribution of devices for (B, ...) observations, as TRPO needs it.
+
+        Raises:
+            UserError: There is none that states the likelihood of all that is chosen.
+        """
+        if not self.training:  # an update goes on with what the rollout has drawn
+            self.clear_stale_caches()
+        return self.check_distribution(
+            self.apply_masks(self.decide(obs), action_masks).distribution
+        )
 
     def predict_values(self, obs: Any) -> Tensor:
         """(B, 1) expected returns; zeros at once without a critic."""
@@ -189,19 +201,19 @@ class UnitPolicy(GraphPolicy):
         return self.decide(obs).values
 
     def predict(
-        self: Any,
+        self,
         observation: Any,
         state: Any = None,
         episode_start: Any = None,
         deterministic: bool = False,
-        **masks: Any,
+        action_masks: Any = None,
     ) -> tuple[Any, Any]:
         """See SB3; in an environment of one unit per step, the current unit's device."""
         current = observation.get("current_unit")
         if current is not None:
             observation = {**observation, "step": np.zeros_like(observation["step"])}
-        actions, state = super().predict(  # type: ignore[misc]
-            observation, state, episode_start, deterministic, **masks
+        actions, state = super().predict(
+            observation, state, episode_start, deterministic, action_masks
         )
         if current is None:
             return actions, state
@@ -211,7 +223,8 @@ class UnitPolicy(GraphPolicy):
         self, observation: Any, deterministic: bool = False, action_masks: Any = None
     ) -> Tensor:
         self.clear_stale_caches()
-        decision = self.apply_masks(self.decide(observation, deterministic), action_masks)
+        masks = self.masks if action_masks is None else action_masks
+        decision = self.apply_masks(self.decide(observation, deterministic), masks)
         return decision.distribution.get_actions(deterministic)
 
     def apply_masks(self, decision: Decision, action_masks: Any) -> Decision:

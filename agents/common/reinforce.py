@@ -8,7 +8,6 @@ import numpy as np
 import torch
 from gymnasium import spaces
 from stable_baselines3.common.buffers import DictRolloutBuffer
-from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 from stable_baselines3.common.policies import (
     ActorCriticPolicy,
     BasePolicy,
@@ -17,7 +16,6 @@ from stable_baselines3.common.policies import (
 from stable_baselines3.common.type_aliases import (
     DictRolloutBufferSamples,
     GymEnv,
-    MaybeCallback,
     RolloutBufferSamples,
     Schedule,
 )
@@ -27,9 +25,8 @@ from torch.nn import functional
 from agents.common.baselines import BASELINES, MovingAverages, leave_one_out, read_averages
 from agents.common.elites import Elites
 from agents.common.graph_policy import GraphPolicy
+from agents.common.learner import OnPolicyLearner
 from agents.common.policy import UnitPolicy
-from agents.common.threads import limit_threads
-from agents.common.trust import LoadsTrustedFiles
 from placement_gym.arrays import FloatArray, IntArray
 from placement_gym.errors import UserError, unknown_name
 
@@ -38,7 +35,7 @@ RETURNS = ("to_go", "immediate")
 LOSSES = ("policy_loss", "entropy_loss", "value_loss")
 
 
-class REINFORCE(LoadsTrustedFiles, OnPolicyAlgorithm):
+class REINFORCE(OnPolicyLearner):
     """Policy gradient with a choice of returns and baselines (Williams 1992).
 
     Args:
@@ -319,23 +316,3 @@ class REINFORCE(LoadsTrustedFiles, OnPolicyAlgorithm):
         for step in reversed(range(len(returns) - 1)):
             returns[step] += self.gamma * returns[step + 1]
         return returns
-
-    def learn(
-        self,
-        total_timesteps: int,
-        callback: MaybeCallback = None,
-        log_interval: int = 10,
-        tb_log_name: str = "REINFORCE",
-        reset_num_timesteps: bool = True,
-        progress_bar: bool = False,
-    ) -> REINFORCE:
-        """See ``OnPolicyAlgorithm.learn``; small graphs are trained on with one torch thread."""
-        with limit_threads(self.observation_space):
-            return super().learn(
-                total_timesteps,
-                callback,
-                log_interval,
-                tb_log_name,
-                reset_num_timesteps,
-                progress_bar,
-            )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -24,10 +24,13 @@ class Room:
     Attributes:
         held: (B, N) float64 bytes that come with each decision; 0 where nothing is decided.
         limits: (B, D) float64.
+        pools: (B, D) int64, a number from 1 for devices that share a limit, else 0; None for
+            none.
     """
 
     held: Tensor
     limits: Tensor
+    pools: Tensor | None = None
 
     @classmethod
     def of(cls, graphs: GraphBatch) -> Room | None:
@@ -39,22 +42,37 @@ class Room:
         tables = graphs.device_tables
         if not bool((tables.devices[..., 1] > 0).any()):
             return None
-        return cls(graphs.pad(tables.unit_bytes[:, None])[..., 0], tables.limits)
+        held = graphs.pad(tables.unit_bytes[:, None])[..., 0]
+        return cls(held, tables.limits, tables.memory_pool if tables.memory_pool.any() else None)
 
     def take(self, row: Tensor) -> Room:
         """The memory of (B,) rows of this one."""
-        return Room(self.held[row], self.limits[row])
+        pools = None if self.pools is None else self.pools[row]
+        return Room(self.held[row], self.limits[row], pools)
 
     def gather(self, place: Tensor, n_places: int) -> Room:
         """The memory of units that are decided together; ``place``: (B, N), where each belongs."""
         summed = self.held.new_zeros(len(self.held), n_places)
-        return Room(summed.scatter_add_(1, place, self.held), self.limits)
+        return replace(self, held=summed.scatter_add_(1, place, self.held))
+
+    def share(self, used: Tensor) -> Tensor:
+        """(B, M, D) bytes that count against each device's limit, of (B, M, D) bytes on devices."""
+        return used if self.pools is None else used @ self.shared.to(used.dtype)
+
+    @property
+    def shared(self) -> Tensor:
+        """(B, D, D) bool, devices that share a limit; each with itself."""
+        same = torch.eye(self.limits.shape[1], dtype=torch.bool, device=self.limits.device)
+        same = same.expand(len(self.limits), -1, -1)
+        if self.pools is None:
+            return same
+        return same | ((self.pools[:, :, None] == self.pools[:, None]) & (self.pools[:, None] > 0))
 
     def before(self, devices: Tensor) -> Tensor:
         """(B, N, D) float64 room before each of (B, N) decisions, in their order."""
         chosen = torch.nn.functional.one_hot(devices.long(), self.limits.shape[1])
         used = chosen * self.held[..., None]
-        return self.limits[:, None] - (used.cumsum(dim=1) - used)
+        return self.limits[:, None] - self.share(used.cumsum(dim=1) - used)
 
     def restrict(self, allowed: Tensor | None, room: Tensor, held: Tensor) -> Tensor:
         """(..., D) bool, allowed devices with room; if none has, the one with the most.
@@ -116,6 +134,7 @@ class RoomCategorical:
             self.weight.cpu().numpy()[row],
             room.held.cpu().numpy()[row],
             room.limits.cpu().numpy()[row],
+            room.shared.cpu().numpy()[row],
         )
         found = torch.from_numpy(chosen).to(self.row.device)
         return found if self.leader is None else found.gather(1, self.leader[self.row])
@@ -147,7 +166,12 @@ class RoomCategorical:
 
 @njit(cache=True, nogil=True)
 def choose(
-    scores: FloatArray, allowed: BoolArray, weight: BoolArray, held: FloatArray, limits: FloatArray
+    scores: FloatArray,
+    allowed: BoolArray,
+    weight: BoolArray,
+    held: FloatArray,
+    limits: FloatArray,
+    shared: BoolArray,
 ) -> IntArray:
     """(B, N) devices of highest score among those with room, or the one with the most room.
 
@@ -157,6 +181,7 @@ def choose(
         weight: (B, N), the units that decide; the others get device 0.
         held: (B, N) bytes that come with each decision.
         limits: (B, D).
+        shared: (B, D, D), devices that share a limit; each with itself.
     """
     n_rows, n_units, n_devices = scores.shape
     found = np.zeros((n_rows, n_units), np.int64)
@@ -176,5 +201,7 @@ def choose(
                 if best < 0 or scores[b, i, d] > scores[b, i, best]:
                     best = d
             found[b, i] = max(best, 0) if best >= 0 else max(widest, 0)
-            room[found[b, i]] -= held[b, i]
+            for d in range(n_devices):
+                if shared[b, d, found[b, i]]:
+                    room[d] -= held[b, i]
     return found

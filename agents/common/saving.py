@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Mapping
 from copy import deepcopy
 from pathlib import Path
@@ -116,6 +117,7 @@ def restore(model: Algorithm, path: str | Path) -> Algorithm:
     policy: Any = model.policy
     algorithm: Any = model
     try:
+        check_is_no_pickle(model, path)
         fields = check(CheckpointFields, read_archive(path))
         names = type(model).__name__, type(policy).__name__
         if (fields.algorithm, fields.policy) != names:
@@ -138,6 +140,24 @@ def restore(model: Algorithm, path: str | Path) -> Algorithm:
     if best is not None:
         model.best_placement = best  # type: ignore[attr-defined]
     return model
+
+
+def check_is_no_pickle(model: BaseAlgorithm, path: str | Path) -> None:
+    """Raise if a file is one of SB3's ``save``, which is pickled.
+
+    Raises:
+        UserError: It is; the message says what loads it.
+    """
+    try:
+        with zipfile.ZipFile(path) as opened:
+            pickled = "policy.pth" in opened.namelist()
+    except (OSError, ValueError, NotImplementedError, zipfile.BadZipFile):
+        return  # read_archive says why
+    if pickled:
+        raise UserError(
+            f"it is a file of SB3's save, not of a checkpoint: {type(model).__name__}.load reads "
+            "it, and runs what it holds"
+        )
 
 
 def to_tensors(given: dict[str, Any], like: Mapping[str, Tensor]) -> dict[str, Tensor]:

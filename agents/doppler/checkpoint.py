@@ -1,23 +1,22 @@
-"""Both policies in a safetensors file, which holds no code."""
+"""Both policies from a file of ``agents.save_weights``."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
+from typing import Any
 
 from pydantic import Field
 
-from agents.common.safetensors import read_safetensors, write_safetensors
 from agents.common.saving import to_tensors
+from agents.common.weights import read_weights
 from agents.doppler.graph import NODE_FEATURES
 from agents.doppler.networks import DualPolicy
 from agents.doppler.schedule import DEVICE_FEATURES, OWN_FEATURES
 from placement_gym.errors import UserError
 from placement_gym.files import FileError
-from placement_gym.schemas.reading import Fields, check, parse_json
+from placement_gym.schemas.reading import Fields, check
 
 KIND = "doppler"
-ABOUT = "placement_gym"
 
 
 class Sizes(Fields):
@@ -36,18 +35,13 @@ class PolicyFields(Fields):
     settings: Sizes
 
 
-def save_policy(policy: DualPolicy, path: str | Path) -> None:
-    """Write the weights.
-
-    Raises:
-        FileError: It cannot be written; the file that was there is unchanged.
-    """
-    about = {"kind": KIND, "features": known_features(), "settings": policy.settings}
-    write_safetensors(path, policy.state_dict(), {ABOUT: json.dumps(about)})
+def describe(policy: DualPolicy) -> dict[str, Any]:
+    """What a file says of the weights of a policy."""
+    return {"kind": KIND, "features": known_features(), "settings": policy.settings}
 
 
 def load_policy(path: str | Path, n_features: int) -> DualPolicy:
-    """Read what ``save_policy`` wrote, by anyone: nothing in it is run.
+    """Read what ``save_weights`` wrote of DOPPLER, by anyone: nothing in it is run.
 
     Args:
         path: The file.
@@ -58,8 +52,8 @@ def load_policy(path: str | Path, n_features: int) -> DualPolicy:
         UserError: It is damaged, or the policy sees other features.
     """
     try:
-        weights, metadata = read_safetensors(path)
-        fields = check(PolicyFields, parse_json(metadata.get(ABOUT, "{}")))
+        weights, about = read_weights(path)
+        fields = check(PolicyFields, about)
         if fields.kind != KIND:
             raise UserError(f"it is of {fields.kind!r:.60}")
         if fields.features != known_features() or fields.settings.n_features != n_features:

@@ -11,7 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from agents.doppler.checkpoint import save_policy
+from agents.common.weights import save_weights
+from agents.doppler.checkpoint import describe
 from agents.doppler.episodes import (
     Rules,
     Trace,
@@ -237,8 +238,12 @@ class Doppler(Search):
         optimizer.step()
 
     def save(self, path: str | Path) -> None:
-        """Write the weights of both policies; see ``checkpoint.save_policy``."""
-        save_policy(self.policy, path)
+        """Write the weights of both policies; see ``agents.save_weights``."""
+        save_weights(self, path)
+
+    def describe_weights(self) -> dict[str, Any]:
+        """See ``agents.common.weights``."""
+        return describe(self.policy)
 
     def place(self) -> IntArray:
         """(n_units,) the placement of the most likely decisions."""

@@ -39,6 +39,7 @@ class TaskGraph:
         supported: (n_units, D) bool.
         held: (n_units,) bytes.
         limits: (D,) bytes.
+        shared: (D, D) bool, devices that share a limit; each with itself.
         down: (n,) longest path to an end at mean costs, the node included.
         x: (n, 5) float32, ``NODE_FEATURES``.
         edges: (2, e) nodes at both ends of every reading, in both directions.
@@ -57,6 +58,7 @@ class TaskGraph:
     supported: BoolArray
     held: FloatArray
     limits: FloatArray
+    shared: BoolArray
     down: FloatArray
     x: Tensor
     edges: Tensor
@@ -92,6 +94,7 @@ class TaskGraph:
             supported=problem.supported,
             held=problem.unit_bytes.astype(np.float64),
             limits=problem.limits_bytes,
+            shared=problem.memory.shared,
             down=down,
             x=standardise(torch.from_numpy(x).float(), 0),
             edges=torch.from_numpy(ends),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
-from torch_geometric.nn import NNConv
 
+from agents.common.pyg import NNConv
 from agents.doppler.graph import NODE_FEATURES, TaskGraph, standardise
 
 HEAD = 64

@@ -89,7 +89,9 @@ class Schedules:
         unit = graph.unit[node]
         limited = np.isfinite(graph.limits)
         new = self.device[rows, unit] == NOBODY
-        left = graph.limits - self.used - np.where(new, graph.held[unit], 0.0)[:, None]
+        left = (
+            graph.limits - self.used @ graph.shared - np.where(new, graph.held[unit], 0.0)[:, None]
+        )
         share = np.where(limited, left / np.where(limited, np.maximum(graph.limits, 1), 1), 1.0)
         scaled = (self.load, makers_ms, np.where(np.isfinite(first), first, 0.0), last, start)
         own = (start + ms, ms)

@@ -79,7 +79,7 @@ def make(
         start: What is evaluated first, see ``agents.search.starts.propose_starts``; None takes
             the preset's.
         weights: What the policy begins with: ``"inception-hsdag-paper"``, trained on that problem
-            with ``preset="gcn"``, or a file of ``agents.common.weights.save_weights``; None is
+            with ``preset="gcn"``, or a file of ``agents.save_weights``; None is
             random.
         policy: Arguments of ``GOPolicy`` or ``GCNPolicy`` that override the preset.
         envs: Arguments of ``PlacementVectorEnv`` that override the preset.

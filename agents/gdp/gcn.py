@@ -7,13 +7,13 @@ from typing import Any
 
 from stable_baselines3.common.policies import ActorCriticPolicy
 from torch import nn
-from torch_geometric.nn import global_mean_pool
 
 from agents.common.distribution import UnitCategorical
 from agents.common.encoder import Encoder
 from agents.common.graph_policy import make_perceptron
 from agents.common.graphs import TensorDict
 from agents.common.policy import Decision, UnitPolicy
+from agents.common.pyg import global_mean_pool
 from placement_gym.observation import FEATURES
 
 CRITIC_HIDDEN = 64

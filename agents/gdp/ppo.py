@@ -47,6 +47,11 @@ class UnitPPO(REINFORCE):
         self.before: dict[tuple[int, bytes], Tensor] = {}
         super().__init__(policy, env, n_epochs=n_epochs, **settings)
 
+    def _setup_model(self) -> None:
+        super()._setup_model()
+        if not isinstance(self.policy, UnitPolicy):
+            raise units_depend(self.policy)
+
     def train(self) -> None:
         """Update the policy on the rollout."""
         self.before = {}
@@ -62,7 +67,7 @@ class UnitPPO(REINFORCE):
         if not isinstance(likelihood, StagedLikelihood | UnitCategorical) or (
             isinstance(likelihood, UnitCategorical) and likelihood.leader is not None
         ):
-            raise UserError("UnitPPO needs a policy whose units choose independently: use PPO")
+            raise units_depend(self.policy)
         now = likelihood.unit_log_prob(batch.actions)
         before = self.remember(now, observations["graph_id"], batch.actions)
         ratio = (now - before).exp()
@@ -84,3 +89,12 @@ class UnitPPO(REINFORCE):
         for key, log_probs in zip(keys, now.detach(), strict=True):
             self.before.setdefault(key, log_probs)
         return torch.stack([self.before[key] for key in keys])
+
+
+def units_depend(policy: Any) -> UserError:
+    """The error for a policy without a likelihood ratio for each unit."""
+    name = type(policy).__name__
+    return UserError(
+        f"UnitPPO needs a policy whose units choose independently, as GOPolicy or GCNPolicy, not "
+        f"{name}: use REINFORCE or PPO for {name}"
+    )

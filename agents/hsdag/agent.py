@@ -7,7 +7,7 @@ from typing import Any
 
 import gymnasium as gym
 
-from agents.common.group_moves import GroupMoves
+from agents.common.graph_policy import check_options
 from agents.common.reinforce import REINFORCE
 from agents.common.starts import RANDOM, begin_with
 from agents.common.vec_env import vectorize
@@ -78,7 +78,7 @@ def make(
         start: What is evaluated first, see ``agents.search.starts.propose_starts``; None takes
             the preset's.
         weights: What the policy begins with: ``"inception-hsdag-paper"``, trained on that problem
-            with the default preset, or a file of ``agents.common.weights.save_weights``; None is
+            with the default preset, or a file of ``agents.save_weights``; None is
             random.
         settings: Arguments of ``REINFORCE`` that override the preset.
 
@@ -89,6 +89,7 @@ def make(
         raise unknown_name("preset", preset, SETTINGS)
     base = placement_env(env)
     changes = ({"room": not base.repair} if preset == "hsdag" else {}) | (policy or {})
+    check_options("HSDAGPolicy", changes, HSDAGPolicy.list_options())
     chosen = make_options(preset, changes)
     sees = chosen.devices or chosen.room
     graphs = base.graph_table(devices=True if sees else None)
@@ -101,9 +102,8 @@ def make(
         **{"device": "cpu", **SETTINGS[preset], **settings},
     )
     begin_with(model.policy, env, STARTS[preset] if start is None else start)
-    if chosen.moves:
-        assert isinstance(model.policy, HSDAGPolicy)
-        model.policy.movement = GroupMoves(base)
+    assert isinstance(model.policy, HSDAGPolicy)
+    model.policy.attach(base)
     if weights is not None:
         load_weights(model, weights, Path(__file__).parent)
     return model

@@ -8,12 +8,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from torch_geometric.utils import scatter
 
 from agents.common.encoder import Encoder
 from agents.common.graph_policy import make_perceptron
 from agents.common.graphs import MIN_COST, GraphBatch
 from agents.common.pairs import PairScorer, describe_pairs
+from agents.common.pyg import scatter
 from agents.hsdag.edges import FIRST_SCORE
 from agents.hsdag.options import Options
 from placement_gym.observation import FEATURES

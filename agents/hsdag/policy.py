@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import Any
 
 import numpy as np
@@ -14,15 +14,17 @@ from torch import Tensor
 from torch.nn import functional
 
 from agents.common.distribution import FORBIDDEN, DeviceDistribution, UnitCategorical
+from agents.common.graph_policy import check_options
 from agents.common.graphs import GraphBatch, TensorDict
 from agents.common.group_moves import GroupMoves
 from agents.common.policy import Decision, UnitPolicy
 from agents.common.room import Room, RoomCategorical
 from agents.common.variants import VariantMemory
 from agents.hsdag.networks import Groups, Networks, States
-from agents.hsdag.options import make_options
+from agents.hsdag.options import Options, make_options
 from agents.hsdag.rollout import Key, Rollout
 from placement_gym.arrays import IntArray
+from placement_gym.env import DevicePlacementEnv
 
 MAX_VARIANTS = 16
 """Maximum number of groupings of a graph in a rollout."""
@@ -30,8 +32,8 @@ MAX_FLIP_SHARE = 0.5
 """Maximum weight of the uniform distribution in a group's probabilities."""
 
 
-class HSDAGActor(UnitPolicy):
-    """HSDAG's decisions, to be mixed into a policy class of SB3.
+class HSDAGPolicy(UnitPolicy, ActorCriticPolicy):
+    """Learns which units to place together, and where (HSDAG, Duan et al. 2024).
 
     Args:
         observation_space: See ``UnitPolicy``.
@@ -46,8 +48,7 @@ class HSDAGActor(UnitPolicy):
         changes: Attributes of ``Options`` that override the preset.
 
     Raises:
-        TypeError: Unknown option.
-        UserError: An option is out of range.
+        UserError: Unknown option, or one is out of range.
     """
 
     rollout: Rollout
@@ -70,6 +71,7 @@ class HSDAGActor(UnitPolicy):
         optimizer_kwargs: dict[str, Any] | None = None,
         **changes: Any,
     ) -> None:
+        check_options("HSDAGPolicy", changes, self.list_options())
         self.options = make_options(preset, changes)
         self.greedy_first = self.options.greedy_first
         super().__init__(
@@ -82,6 +84,22 @@ class HSDAGActor(UnitPolicy):
             optimizer_class,
             optimizer_kwargs,
         )
+
+    @classmethod
+    def list_options(cls) -> set[str]:
+        """See ``GraphPolicy``; those of ``Options`` are among them."""
+        return super().list_options() | {field.name for field in fields(Options)}
+
+    def explain_trpo_refusal(self, distribution: Any) -> str:
+        """See ``GraphPolicy``."""
+        if self.options.choose_edges:
+            return "groups are chosen with each placement (choose_edges=False fixes them)"
+        return super().explain_trpo_refusal(distribution)
+
+    def attach(self, env: DevicePlacementEnv) -> None:
+        """See ``GraphPolicy``; groups of the best placement are moved there."""
+        if self.options.moves:
+            self.movement = GroupMoves(env)
 
     def build(self) -> None:
         """Make the networks."""
@@ -235,7 +253,3 @@ def mix_with_uniform(logits: Tensor, states: States, flips: float) -> Tensor:
     share = (flips / states.decides.sum(dim=1)).clamp(max=MAX_FLIP_SHARE)[:, None, None]
     mixed = (1.0 - share) * probabilities + share * uniform
     return torch.where(allowed, mixed, 1.0).log()
-
-
-class HSDAGPolicy(HSDAGActor, ActorCriticPolicy):
-    """HSDAG for PPO, A2C and REINFORCE; see ``HSDAGActor``."""

@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 from agents.common.reinforce import REINFORCE
 from agents.common.weights import load_weights
 from agents.placeto.policy import PlacetoPolicy
+from agents.placeto.rehearsal import Rehearsal
 from agents.placeto.starts import FromHeuristics
-from agents.placeto.unevaluated import play_unevaluated_episode
 from agents.search.starts import HEURISTICS, QUICK
-from placement_gym.arrays import IntArray
 from placement_gym.env import DevicePlacementEnv, placement_env
 from placement_gym.errors import UserError, unknown_name
 from placement_gym.wrappers import PerUnit
@@ -34,6 +33,9 @@ class Placeto(REINFORCE):
     placement of the training if its episodes did.
     """
 
+    rehearsal: Rehearsal | None = None
+    start: str = "first"
+
     def predict(
         self,
         observation: Any,
@@ -44,33 +46,55 @@ class Placeto(REINFORCE):
         """The current unit's device, or the devices of (N,) or (B, N) units."""
         if "current_unit" in observation:
             return super().predict(observation, state, episode_start, deterministic)
+        rehearsal = self.find_rehearsal(observation["graph_id"])
         actions = np.zeros(observation["placement"].shape, dtype=np.int64)
-        env = self.training_env(observation["graph_id"])
-        start = self.find_start()
         for row in actions.reshape(-1, actions.shape[-1]):
-            row[: env.problem.n_units] = play_unevaluated_episode(self, env, deterministic, start)
+            row[: rehearsal.observer.problem.n_units] = rehearsal.play(self, deterministic)
         return actions, state
 
-    def find_start(self) -> IntArray | None:
-        """The best placement of the training, if its episodes start from there."""
-        if self.env is None or self.env.get_attr("start")[0] != "best":
-            return None
-        best = self.env.get_attr("best")[0]
-        return None if best is None else best[1]
-
-    def training_env(self, graph_id: NDArray[Any]) -> DevicePlacementEnv:
-        """The environment of the training.
+    def find_rehearsal(self, graph_id: NDArray[Any]) -> Rehearsal:
+        """What an episode of a graph needs.
 
         Raises:
-            ValueError: There is none, or it has another graph.
+            UserError: It is not the graph of the training.
         """
-        env = None if self.env is None else self.env.get_attr("base")[0]
-        if env is None or (graph_id != env.observer.graph_id).any():
+        self.remember_env()
+        known = self.rehearsal
+        if known is None or (graph_id != known.observer.graph_id).any():
             raise UserError(
                 "Placeto predicts all units at once for the graph it was trained on; for another, "
                 "play an episode in DevicePlacementPerUnit-v0 or DevicePlacementPerUnitSim-v0"
             )
-        return env
+        return known
+
+    def remember_env(self) -> None:
+        """Keep what predictions need of the environment, if there is one.
+
+        That is also its best placement so far, if its episodes start from there.
+        """
+        base = self.find_base()
+        if base is None or self.env is None:
+            return
+        before, best = self.rehearsal, self.env.get_attr("best")[0]
+        if before is None or before.observer.graph_id != base.observer.graph_id:
+            self.rehearsal = before = Rehearsal.of(base)
+        if self.env.get_attr("start")[0] == "best" and best is not None:
+            self.rehearsal = replace(before, start=best[1])
+
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        """See SB3; the file also holds what predictions need of the environment."""
+        self.remember_env()
+        super().save(*args, **kwargs)
+
+    @classmethod
+    def fit_env(cls, env: Any, known: dict[str, Any]) -> Any:
+        """See ``OnPolicyLearner``; one unit is placed per step."""
+        if isinstance(env, str):
+            env = gym.make(env)
+        start = known["start"]
+        if env.has_wrapper_attr("place"):
+            start = env.get_wrapper_attr("start")
+        return start_from(without_graph(placement_env(env)), start)
 
 
 def rate(remaining: float) -> float:
@@ -135,7 +159,7 @@ def make(
             preset's. A start other than ``"first"`` is evaluated, too.
         policy: Arguments of ``PlacetoPolicy`` that override the preset.
         weights: What the policy begins with: ``"inception-hsdag-paper"``, trained on that problem
-            with ``preset="paper"``, or a file of ``agents.common.weights.save_weights``; None is
+            with ``preset="paper"``, or a file of ``agents.save_weights``; None is
             random.
         settings: Arguments of ``REINFORCE`` that override the preset.
 
@@ -146,22 +170,30 @@ def make(
         raise unknown_name("preset", preset, SETTINGS)
     original = placement_env(env)
     _ = original.singles  # measured once for both
-    base = copy(original)
-    base.observer = replace(base.observer, graph=False)
-    base.observation_space = base.observer.space()
+    base = without_graph(original)
     room = {"room": not base.repair} if preset != PAPER else {}
+    begin = STARTS[preset] if start is None else start
     chosen = room | POLICIES[preset] | (policy or {})
     sees = chosen.get("devices", False) or chosen.get("room", False)
     model = Placeto(
         PlacetoPolicy,
-        start_from(base, STARTS[preset] if start is None else start),
+        start_from(base, begin),
         policy_kwargs={"graphs": base.graph_table(devices=True if sees else None), **chosen},
         seed=seed,
         **{"n_steps": base.problem.n_units, **SETTINGS[preset], **settings},
     )
+    model.start = begin
     if weights is not None:
         load_weights(model, weights, Path(__file__).parent)
     return model
+
+
+def without_graph(env: DevicePlacementEnv) -> DevicePlacementEnv:
+    """The same environment, its observations without the graph."""
+    base = copy(env)
+    base.observer = replace(base.observer, graph=False)
+    base.observation_space = base.observer.space()
+    return base
 
 
 def start_from(env: gym.Env[Any, Any], start: str) -> PerUnit:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from gymnasium import spaces
+from stable_baselines3.common.distributions import CategoricalDistribution
 from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.type_aliases import Schedule
 from torch import Tensor, nn
@@ -54,9 +56,11 @@ class PlacetoPolicy(GraphPolicy, ActorCriticPolicy):
         use_sde: Must be False: actions are discrete.
         optimizer_class: As for SB3's policies.
         optimizer_kwargs: As for SB3's policies.
+        unknown: See ``GraphPolicy``.
 
     Raises:
-        ValueError: The environment places all units at once, or ``use_sde`` is set.
+        UserError: There is no such option; or the environment places all units at once, or
+            ``use_sde`` is set.
     """
 
     def __init__(
@@ -74,6 +78,7 @@ class PlacetoPolicy(GraphPolicy, ActorCriticPolicy):
         use_sde: bool = False,
         optimizer_class: type[torch.optim.Optimizer] = torch.optim.Adam,
         optimizer_kwargs: dict[str, Any] | None = None,
+        **unknown: Any,
     ) -> None:
         if not set(STATE_KEYS) <= set(observation_space.spaces) or use_sde:
             raise UserError(
@@ -91,6 +96,7 @@ class PlacetoPolicy(GraphPolicy, ActorCriticPolicy):
             critic,
             optimizer_class=optimizer_class,
             optimizer_kwargs=optimizer_kwargs,
+            **unknown,
         )
 
     def build(self) -> None:
@@ -106,27 +112,42 @@ class PlacetoPolicy(GraphPolicy, ActorCriticPolicy):
         self.networks = Networks(n_static, self.n_devices, **self.sizes, critic=self.has_critic)
         self.structures: Recent[int, Structure] = Recent()
 
-    def forward(self, obs: Any, deterministic: bool = False) -> tuple[Tensor, Tensor, Tensor]:
+    def forward(
+        self, obs: Any, deterministic: bool = False, action_masks: Any = None
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """(B,) actions, (B, 1) values and (B,) log-probabilities."""
-        distribution, values = self.decide(obs)
+        distribution, values = self.apply_masks(self.decide(obs), action_masks)
         actions = distribution.get_actions(deterministic)
         return actions[:, 0], values, distribution.log_prob(actions)
 
-    def evaluate_actions(self, obs: Any, actions: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def evaluate_actions(
+        self, obs: Any, actions: Tensor, action_masks: Any = None
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """(B, 1) values, (B,) log-probabilities and (B,) entropies of (B,) actions."""
-        distribution, values = self.decide(obs)
+        distribution, values = self.apply_masks(self.decide(obs), action_masks)
         return values, distribution.log_prob(actions[:, None]), distribution.entropy()
 
-    def get_distribution(self, obs: Any) -> Any:
+    def get_distribution(self, obs: Any, action_masks: Any = None) -> Any:
         """The distribution of the current unit's device for (B, ...) observations."""
-        return self.decide(obs).distribution
+        units = self.apply_masks(self.decide(obs), action_masks).distribution
+        log_probs = self.check_distribution(units).log_probs[:, 0]
+        return CategoricalDistribution(self.n_devices).proba_distribution(log_probs)
 
     def predict_values(self, obs: Any) -> Tensor:
         """(B, 1) expected returns."""
         return self.decide(obs).values
 
     def _predict(self, observation: Any, deterministic: bool = False) -> Tensor:
-        return self.decide(observation).distribution.get_actions(deterministic)[:, 0]
+        decision = self.apply_masks(self.decide(observation), self.masks)
+        return decision.distribution.get_actions(deterministic)[:, 0]
+
+    def apply_masks(self, choice: Choice, action_masks: Any) -> Choice:
+        """Restrict the choice to the devices that (B, D) masks of the environment allow."""
+        if action_masks is None:
+            return choice
+        distribution, values = choice
+        masks = torch.as_tensor(np.asarray(action_masks), device=values.device).bool()
+        return Choice(distribution.restricted_to(masks.reshape(len(values), 1, -1)), values)
 
     def decide(self, observation: TensorDict) -> Choice:
         """Decide on the current units of (B, ...) observations."""
@@ -188,7 +209,7 @@ def leave(room: Room, placement: Tensor, current: Tensor) -> tuple[Tensor, Tenso
     held[rows, current] = 0.0
     used = torch.zeros(len(current), room.limits.shape[1], dtype=held.dtype, device=held.device)
     used.scatter_add_(1, placement[:, : held.shape[1]], held)
-    return room.limits - used, mine
+    return room.limits - room.share(used[None])[0], mine
 
 
 def make_inputs(

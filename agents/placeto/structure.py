@@ -86,7 +86,9 @@ class Structure:
 def find_room(graphs: GraphBatch, graph: int) -> Room:
     """Bytes of the units and limits of the devices of one graph, one row."""
     tables = graphs.device_tables
-    return Room(tables.unit_bytes[graphs.nodes_of(graph)][None], tables.limits[graph][None])
+    one = torch.tensor([graph], device=tables.limits.device)
+    held = tables.unit_bytes[graphs.nodes_of(graph)][None]
+    return Room(held, tables.limits[one], tables.memory_pool[one])
 
 
 def find_relations(edges: IntArray, n: int) -> NDArray[np.float32]:

@@ -15,9 +15,10 @@ from stable_baselines3 import PPO
 from stable_baselines3.common.vec_env import DummyVecEnv
 
 from agents.common.fixed import Fixed
+from agents.common.learner import make_logger
 from agents.common.threads import limit_threads
 from agents.placeto.policy import PlacetoPolicy
-from agents.placeto.unevaluated import play_unevaluated_episode
+from agents.placeto.rehearsal import Rehearsal
 from placement_gym.arrays import IntArray
 from placement_gym.env import DevicePlacementEnv, placement_env
 from placement_gym.errors import UserError, unknown_name
@@ -47,8 +48,8 @@ class ZeroShot:
     """
 
     def __init__(self, policy: PlacetoPolicy, env: DevicePlacementEnv, start: str) -> None:
-        self.policy, self.env = policy, env
-        self.start = place_by_heft(env) if start == "heft" else None
+        self.policy = policy
+        self.rehearsal = Rehearsal.of(env, place_by_heft(env) if start == "heft" else None)
         policy.add_graphs(env.graph_table(sees_devices(policy.switches)))
 
     def predict(
@@ -59,7 +60,7 @@ class ZeroShot:
         deterministic: bool = False,
     ) -> tuple[NDArray[Any], Any]:
         """The current unit's device, or all units' devices."""
-        assignment = play_unevaluated_episode(self.policy, self.env, deterministic, self.start)
+        assignment = self.rehearsal.play(self.policy, deterministic)
         return Fixed(assignment).predict(observation, state)
 
 
@@ -147,6 +148,7 @@ def train_policy(
             f"evaluations={evaluations} teach nothing: one rollout is {rollout}, n_steps="
             f"{model.n_steps} of {len(envs)} models"
         )
+    model.set_logger(make_logger())
     with limit_threads(model.observation_space):
         model.learn(evaluations - evaluations % rollout)
     policy = model.policy

@@ -50,7 +50,7 @@ def make(
         start: What is evaluated first, see ``agents.search.starts.propose_starts``; None takes
             the preset's.
         weights: What the policy begins with: ``"inception-hsdag-paper"``, which fits that problem
-            alone, or a file of ``agents.common.weights.save_weights``; None is untrained.
+            alone, or a file of ``agents.save_weights``; None is untrained.
         settings: Arguments of ``Post`` that override the preset.
 
     Raises:

@@ -69,6 +69,12 @@ class LogitsPolicy(UnitPolicy, ActorCriticPolicy):
         times = torch.as_tensor(tables[0]["unit_ms"])
         return -self.cost_weight * (times + MIN_COST).log()
 
+    def explain_trpo_refusal(self, distribution: Any) -> str:
+        """See ``GraphPolicy``."""
+        if self.draws_runs:
+            return "runs of units are drawn with each placement"
+        return super().explain_trpo_refusal(distribution)
+
     def clear_caches(self) -> None:
         """Forget the runs of sampled placements; a new rollout begins."""
         self.leaders: list[Tensor] = []

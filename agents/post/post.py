@@ -7,14 +7,13 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 from gymnasium import spaces
-from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
+from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.policies import ActorCriticPolicy, BasePolicy
 from stable_baselines3.common.type_aliases import GymEnv, MaybeCallback, Schedule
 from stable_baselines3.common.utils import obs_as_tensor
 from torch import Tensor
 
-from agents.common.threads import limit_threads
-from agents.common.trust import LoadsTrustedFiles
+from agents.common.learner import OnPolicyLearner
 from agents.post.policy import LogitsPolicy
 from placement_gym.arrays import IntArray
 from placement_gym.errors import UserError, unknown_name
@@ -22,7 +21,7 @@ from placement_gym.errors import UserError, unknown_name
 VARIANTS = ("joint", "cross_entropy", "ppo")
 
 
-class Post(LoadsTrustedFiles, OnPolicyAlgorithm):
+class Post(OnPolicyLearner):
     """Cross-entropy minimisation and PPO together (Gao, Chen and Li 2018, Algorithm 1).
 
     Every ``n_steps`` placements of each environment are followed by clipped-PPO steps on them.
@@ -82,6 +81,12 @@ class Post(LoadsTrustedFiles, OnPolicyAlgorithm):
         device: torch.device | str = "auto",
         _init_setup_model: bool = True,
     ) -> None:
+        if isinstance(policy, type) and not issubclass(policy, LogitsPolicy):
+            name = policy.__name__
+            raise UserError(
+                f"Post learns a table of logits, 'LogitsPolicy', not {name}: use REINFORCE or PPO "
+                f"for {name}"
+            )
         if variant not in VARIANTS:
             raise unknown_name("variant", variant, VARIANTS)
         if not 0.0 < elite <= 1.0 or not all(0.0 <= share < 1.0 for share in uniform):
@@ -198,27 +203,20 @@ class Post(LoadsTrustedFiles, OnPolicyAlgorithm):
         mixed: Tensor = (1.0 - share) * frequency + share * self.policy.uniform_probabilities(seen)
         self.policy.logits.copy_(mixed.log())
 
-    def learn(
+    def _setup_learn(
         self,
         total_timesteps: int,
         callback: MaybeCallback = None,
-        log_interval: int = 10,
-        tb_log_name: str = "Post",
         reset_num_timesteps: bool = True,
+        tb_log_name: str = "run",
         progress_bar: bool = False,
-    ) -> Post:
-        """See ``OnPolicyAlgorithm.learn``; small graphs are trained on with one torch thread."""
+    ) -> tuple[int, BaseCallback]:
+        """See SB3; a training that begins has no population."""
         if reset_num_timesteps:
             self.actions, self.returns, self.kept = [], [], []
-        with limit_threads(self.observation_space):
-            return super().learn(
-                total_timesteps,
-                callback,
-                log_interval,
-                tb_log_name,
-                reset_num_timesteps,
-                progress_bar,
-            )
+        return super()._setup_learn(
+            total_timesteps, callback, reset_num_timesteps, tb_log_name, progress_bar
+        )
 
 
 def read_kept(values: Any, shape: Any) -> tuple[float, IntArray]:

@@ -84,7 +84,7 @@ def make(
         start: What is evaluated first, see ``agents.search.starts.propose_starts``; None takes
             the preset's.
         hierarchical: Whether units are grouped first.
-        weights: What the policy begins with: a file of ``agents.common.weights.save_weights``;
+        weights: What the policy begins with: a file of ``agents.save_weights``;
             None is random. None comes with the package: they take two megabytes.
         settings: Arguments of ``REINFORCE`` that override the preset.
 

@@ -154,7 +154,9 @@ class Seq2Seq(nn.Module):
                     logits = logits.masked_fill(~able, FORBIDDEN)
                 last = choose_device(logits, greedy)
                 if room is not None:
-                    left[torch.arange(len(last)), last] -= room.held[:, place]
+                    taken = torch.nn.functional.one_hot(last, self.n_devices)
+                    taken = taken * room.held[:, place, None]
+                    left -= room.share(taken[:, None])[:, 0]
                 found.append(last)
         return torch.stack(found, dim=1)
 

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
-from torch_geometric.utils import scatter
 
 from agents.common import pairs
 from agents.common.encoder import select_columns
 from agents.common.graphs import GraphBatch
+from agents.common.pyg import scatter
 
 
 class UnitFeatures(nn.Module):

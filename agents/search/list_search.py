@@ -7,6 +7,7 @@ from typing import Any, Self
 import gymnasium as gym
 import numpy as np
 
+from agents.about import check_pools
 from agents.search.search import UNFIT, Search
 from placement_gym.arrays import FloatArray, IntArray
 from placement_gym.problem import assignment_hash
@@ -41,6 +42,8 @@ class ListSearch(Search):
         parents: Number of fastest placements that are changed.
     """
 
+    name = "list-sampling"
+
     def __init__(
         self,
         env: gym.Env[Any, Any],
@@ -50,6 +53,7 @@ class ListSearch(Search):
         parents: int = 4,
     ) -> None:
         super().__init__(env, seed)
+        check_pools(self.name, self.problem, self.base.objective)
         self.batch, self.changes, self.n_parents = batch, changes, parents
         self.decoder = Decoder.of(self.problem, self.base.cost_table())
         self.tried: set[str] = set()

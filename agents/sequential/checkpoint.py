@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 from pydantic import Field
 
-from agents.common.safetensors import read_safetensors, write_safetensors
 from agents.common.saving import to_tensors
+from agents.common.weights import read_weights, save_weights
 from agents.sequential import features, outlook, steps
 from agents.sequential.network import Network
 from placement_gym.errors import UserError
 from placement_gym.files import FileError
-from placement_gym.schemas.reading import Fields, check, parse_json
+from placement_gym.schemas.reading import Fields, check
 
 KIND = "sequential placer"
-ABOUT = "placement_gym"
-"""Key of the file's metadata whose value is the JSON of ``NetworkFields``."""
 
 
 class Settings(Fields):
@@ -48,13 +45,13 @@ def save_network(network: Network, path: str | Path, training: dict[str, Any]) -
     Raises:
         FileError: It cannot be written; the file that was there is unchanged.
     """
-    about = {
-        "kind": KIND,
-        "features": known_features(),
-        "settings": network.settings,
-        "training": training,
-    }
-    write_safetensors(path, network.state_dict(), {ABOUT: json.dumps(about, allow_nan=False)})
+    save_weights(network, path, {**describe(network), "training": training})
+
+
+def describe(network: Network) -> dict[str, Any]:
+    """What a file says of the weights of a network."""
+    about = {"kind": KIND, "features": known_features(), "settings": network.settings}
+    return {**about, "training": {}}
 
 
 def load_network(path: str | Path) -> Network:
@@ -65,8 +62,8 @@ def load_network(path: str | Path) -> Network:
         UserError: It is damaged, or the network sees other features.
     """
     try:
-        weights, metadata = read_safetensors(path)
-        fields = check(NetworkFields, parse_json(metadata.get(ABOUT, "{}")))
+        weights, about = read_weights(path)
+        fields = check(NetworkFields, about)
         if fields.kind != KIND:
             raise UserError(f"it is of {fields.kind!r:.60}")
         if fields.features != known_features():

@@ -8,6 +8,7 @@ import gymnasium as gym
 import numpy as np
 
 from agents.search.list_search import ListSearch
+from agents.sequential.checkpoint import describe
 from agents.sequential.network import Network
 from agents.sequential.placer import Placer
 from placement_gym.arrays import IntArray
@@ -30,6 +31,8 @@ class Sequential(ListSearch):
         kwargs: As for ``ListSearch``.
     """
 
+    name = "sequential"
+
     def __init__(
         self, env: gym.Env[Any, Any], seed: int, network: Network, noise: float = 1.0, **kwargs: Any
     ) -> None:
@@ -38,6 +41,15 @@ class Sequential(ListSearch):
         self.placer = Placer(network, self.base)
         self.devices = np.arange(len(self.problem.devices))
         self.assignment = self.repair(self.placer.place()[None])[0]
+
+    @property
+    def network(self) -> Network:
+        """The network as it is now."""
+        return self.placer.network
+
+    def describe_weights(self) -> dict[str, Any]:
+        """See ``agents.common.weights``."""
+        return describe(self.network)
 
     def decode(self, noise: Noise) -> IntArray:
         """(k, n_units) the placements that noise decodes to."""

@@ -10,12 +10,13 @@ from typing import Any
 import gymnasium as gym
 import matplotlib as mpl
 import numpy as np
+from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
 import placement_gym
 from placement_gym.bench.run.rows import load_rows
-from placement_gym.plots.placement import compute_depth, draw_edges, spread_levels
-from placement_gym.plots.style import COLOURS
+from placement_gym.graph.layout import assign_layers
+from placement_gym.plots.style import COLOURS, CROSSING, WITHIN
 
 FOLDER = Path(__file__).parent
 PAPER = FOLDER.parent / "results" / "paper" / "results.jsonl.xz"
@@ -60,8 +61,8 @@ def draw_overview() -> None:
 
 def draw_graph(axes: Any, problem: Any, assignment: Any) -> None:
     units = problem.units.quotient
-    depth = compute_depth(units)
-    across, down = depth.astype(float), spread_levels(depth)
+    across = assign_layers(units)
+    down = spread_layers(across)
     axes.add_collection(draw_edges(units.edge_index, across, down, assignment))
     area = 12 + 90 * np.sqrt(units.flops / units.flops.max())
     for index, name in enumerate(problem.device_names):
@@ -72,6 +73,30 @@ def draw_graph(axes: Any, problem: Any, assignment: Any) -> None:
                    loc="left", fontsize=10)  # fmt: skip
     axes.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), frameon=False, ncols=2)
     axes.set_axis_off()
+
+
+def spread_layers(layer: Any) -> Any:
+    """(n,) position among the units of the same layer, centred on zero."""
+    position = np.zeros(len(layer))
+    for number in np.unique(layer):
+        here = np.flatnonzero(layer == number)
+        position[here] = np.arange(len(here)) - (len(here) - 1) / 2
+    return position
+
+
+def draw_edges(edges: Any, across: Any, down: Any, assignment: Any) -> LineCollection:
+    """Lines to the next unit, and arcs past units in between; those that cross on top."""
+    edges = edges[:, np.argsort(assignment[edges[0]] != assignment[edges[1]], kind="stable")]
+    source, target = edges
+    steps = (across[target] - across[source])[:, None]
+    along = np.linspace(0.0, 1.0, 15)
+    sag = np.where(steps > 1, np.minimum(0.15 * steps, 0.6), 0.0)
+    x = across[source][:, None] + steps * along
+    y = down[source][:, None] + (down[target] - down[source])[:, None] * along
+    y -= 4.0 * sag * along * (1.0 - along)
+    crossing = assignment[source] != assignment[target]
+    colours = np.where(crossing, CROSSING, WITHIN).tolist()
+    return LineCollection(list(np.stack([x, y], axis=2)), colors=colours, linewidths=0.8, zorder=1)
 
 
 def draw_bars(axes: Any, latencies: dict[str, float]) -> None:
@@ -136,7 +161,7 @@ def draw_schedules() -> None:
         base: Any = placement_gym.placement_env(env)
         problem = base.problem
         graph = problem.units.quotient
-        assignment = 1 + (spread_levels(compute_depth(graph)) > 0).astype(np.int64)
+        assignment = 1 + (spread_layers(assign_layers(graph)) > 0).astype(np.int64)
         latency_ms, start, finish = base.backend.schedule(assignment)
         device = assignment[problem.units.of_operator]
         for index, name in ((1, "GPU.0"), (2, "GPU.1")):

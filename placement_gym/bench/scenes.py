@@ -11,8 +11,9 @@ from placement_gym.bench.study.task import describe_devices, expand_variables
 from placement_gym.costs.table import costs_beside
 from placement_gym.errors import UserError
 from placement_gym.models.loading import ModelNotFoundError
-from placement_gym.models.shapes import Shapes
+from placement_gym.models.shapes import Shapes, shapes_of_placement
 from placement_gym.placement import Placement, parse_assignment
+from placement_gym.tools.saved import describe_saved
 from placement_gym.view.scene import Found, Scene, build_problem, make_scene
 
 MEASURED = "DevicePlacement-v0", "DevicePlacementPerUnit-v0"
@@ -56,7 +57,8 @@ def open_scene(
         )
     ]
     try:
-        return make_scene(found)
+        with shapes_of_placement():
+            return make_scene(found)
     except ModelNotFoundError as error:
         raise UserError(f"{error}; --model names the model of {sources[0]}") from error
 
@@ -88,7 +90,7 @@ def read_file(path: Path, changes: Mapping[str, Any]) -> list[Found]:
         "data_shapes": placement.data_shapes or None,
         **changes,
     }
-    return [Found(path.stem, placement, kwargs)]
+    return [Found(path.stem, placement, kwargs, saved=describe_saved(placement))]
 
 
 def read_folder(path: Path, changes: Mapping[str, Any], number: int | None) -> list[Found]:

@@ -16,6 +16,7 @@ NOTHING_RUNS = "nothing was running"
 MEASURED, SIMULATED = "measured, simulated", "simulated only"
 BUILT_IN = {
     "tiny": "13 operators, whose best placement is known",
+    "cnn": "small residual CNN, 64 x 64; cnn-int8 is quantised",
     "resnet": "ResNet-50, 224 x 224",
     "inception": "Inception-v3, 299 x 299",
     "bert": "BERT-base, 128 tokens; bert-8 has 8",
@@ -137,6 +138,12 @@ def describe_spec(spec: DeviceSpec) -> str:
         words.append("1 thread" if spec.threads == 1 else f"{spec.threads} threads")
     if spec.weight_share is not None:
         words.append(f"holds {spec.weight_share:.0%} of the weights")
+    if spec.memory_bytes is not None:
+        words.append(f"holds {spec.memory_bytes / 1e6:.1f} MB")
+    if spec.reported_bytes is not None:
+        words.append(f"reports {spec.reported_bytes / 1e6:.1f} MB")
+    if spec.memory_pool:
+        words.append(f"memory of the {spec.memory_pool}")
     words += [f"{key}={value}" for key, value in spec.properties.items()]
     if spec.roofline:
         words.append(f"as {spec.roofline}")

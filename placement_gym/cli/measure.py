@@ -17,6 +17,7 @@ from placement_gym.cli.options import (
     add_scenario,
     add_shapes,
     add_split,
+    add_tolerance,
     set_command,
 )
 from placement_gym.cli.parser import Command, describe
@@ -47,6 +48,7 @@ def add_evaluate(command: Command) -> None:
     )
     command.add_argument("--placement", metavar="FILE", help="the same")
     add_split(command)
+    add_tolerance(command)
     add_objective(command)
     add_json(command)
     set_command(command, run_evaluate, REPEAT)
@@ -70,6 +72,7 @@ def add_plan(command: Command) -> None:
     add_scenario(command)
     add_devices(command)
     add_granularity(command)
+    add_tolerance(command)
     command.add_argument(
         "--time-limit",
         type=positive_seconds,
@@ -110,6 +113,7 @@ def add_profile(command: Command) -> None:
     add_scenario(command)
     add_devices(command)
     add_granularity(command)
+    add_tolerance(command)
     command.add_argument("--refresh", action="store_true", help=REFRESH)
     command.add_argument(
         "--out", metavar="PATH", help="also write the cost table: its file, or a folder for it"
@@ -133,6 +137,7 @@ def add_fidelity(command: Command) -> None:
     add_scenario(command)
     add_devices(command)
     add_granularity(command)
+    add_tolerance(command)
     command.add_argument(
         "--placements",
         type=positive_integer,
@@ -161,6 +166,7 @@ def run_evaluate(options: argparse.Namespace) -> int:
         options.shape,
         options.quiet,
         options.objective,
+        options.tolerance,
     )
     print_result(options, values, lambda: evaluation_table(values))
     return 0
@@ -181,6 +187,7 @@ def run_plan(options: argparse.Namespace) -> int:
         shapes=options.shape,
         data_shapes=options.data_shape,
         scenario=options.scenario,
+        tolerance=options.tolerance,
         export=options.export,
         objective=options.objective,
         pictures=options.pictures,
@@ -208,6 +215,7 @@ def run_profile(options: argparse.Namespace) -> int:
         shapes=options.shape,
         data_shapes=options.data_shape,
         scenario=options.scenario,
+        tolerance=options.tolerance,
     )
     with closing(backend), explain_interrupt(backend):
         costs = load_or_measure(backend, options.refresh, options.quiet)
@@ -233,6 +241,7 @@ def run_fidelity(options: argparse.Namespace) -> int:
         shapes=options.shape,
         data_shapes=options.data_shape,
         scenario=options.scenario,
+        tolerance=options.tolerance,
         quiet=options.quiet,
         pictures=options.pictures,
     )

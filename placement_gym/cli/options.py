@@ -8,7 +8,13 @@ from typing import Any
 
 from placement_gym.arguments import OBJECTIVES
 from placement_gym.cli.parser import Command
-from placement_gym.cli.values import one_of, output_folder, parse_setting, parse_shapes
+from placement_gym.cli.values import (
+    one_of,
+    output_folder,
+    parse_setting,
+    parse_shapes,
+    positive_number,
+)
 from placement_gym.errors import UserError
 
 SPLITS = ("auto", "alias", "hetero")
@@ -55,6 +61,16 @@ def add_data_shapes(command: Command) -> None:
         metavar="NAME[SIZES]",
         help='sizes to measure with where inputs stay dynamic, as in "input_ids[1,64]", of a model '
         "without state (default: the upper bounds of dimensions that have them)",
+    )
+
+
+def add_tolerance(command: Command) -> None:
+    command.add_argument(
+        "--tolerance",
+        type=positive_number,
+        metavar="ERROR",
+        help="largest relative error of a placement's outputs (default: 1e-4 where all devices "
+        "compute in f32, else 3e-2; of a quantised model what its rounding was measured to cost)",
     )
 
 

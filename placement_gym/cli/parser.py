@@ -48,8 +48,14 @@ class Command(argparse.ArgumentParser):
         return add
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
-        """As in the base class; unknown words are errors that come before all others."""
+        """As in the base class; unknown words are errors that come before all others.
+
+        Without words, a command that has sub-commands prints its help.
+        """
         words = sys.argv[1:] if args is None else list(args)
+        if self.commands and not words:  # as gh does, and git, though that ends with 1
+            self.print_help()
+            self.exit()
         self.check_words(words)
         found, unknown = super().parse_known_args(words, namespace)
         if unknown:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -199,7 +199,8 @@ def plan_table(document: Document) -> Group:
 def memory_tables(document: Document) -> list[FittedTable]:
     """What each device holds under the plan and before it; no table without memory limits."""
     memory = document.get("memory", {"devices": []})
-    if all(device["limit_bytes"] is None for device in memory["devices"]):
+    known = [device["limit_bytes"] or device["reported_bytes"] for device in memory["devices"]]
+    if not any(known):
         return []
     states = any(held["state"] for one in memory["placements"].values() for held in one)
     unit = "MB of weights + cache" if states else "MB of weights"
@@ -208,14 +209,24 @@ def memory_tables(document: Document) -> list[FittedTable]:
     columns = [Column("device", text=True), Column("limit"), *(Column(label) for label in labels)]
     table = FittedTable(columns, unit)
     for position, device in enumerate(memory["devices"]):
-        limit = device["limit_bytes"]
-        held = [memory["placements"][label][position] for label in labels]
+        held = [memory["placements"][label] for label in labels]
         table.add_row(
             device["name"],
-            "none" if limit is None else f"{limit / 1e6:.1f}",
-            *(show_held(one["weights"], one["state"], limit, states) for one in held),
+            show_limit(device),
+            *(show_held(one, memory["devices"], position, states) for one in held),
         )
     return [table]
+
+
+def show_limit(device: Document) -> str:
+    """What fits on a device, or on all of its pool, and what an integrated device reports."""
+    limit, reported = device["limit_bytes"], device["reported_bytes"]
+    words = [] if limit is None else [f"{limit / 1e6:.1f}"]
+    if limit is not None and device["pool"]:
+        words[0] += f" in {device['pool']}"
+    if reported is not None:
+        words.append(f"{reported / 1e6:.1f} reported")
+    return ", ".join(words) or "none"
 
 
 def describe_scenario(row: Document) -> str:
@@ -226,10 +237,21 @@ def describe_scenario(row: Document) -> str:
     return f"{said}, {row['handover_ms']:.2f} ms to hand the state over"
 
 
-def show_held(weights: int, state: int, limit: float | None, states: bool) -> str:
+def show_held(
+    held: Sequence[Document], devices: Sequence[Document], position: int, states: bool
+) -> str:
     """Megabytes of weights and, where any device has it, of state; marked beyond the limit."""
-    text = f"{weights / 1e6:.1f} + {state / 1e6:.1f}" if states else f"{weights / 1e6:.1f}"
-    return f"{text} (!)" if limit is not None and weights + state > limit else text
+    mine, device = held[position], devices[position]
+    text = f"{mine['weights'] / 1e6:.1f}"
+    if states:
+        text += f" + {mine['state'] / 1e6:.1f}"
+    sharing = [
+        one["weights"] + one["state"]
+        for one, other in zip(held, devices, strict=True)
+        if other is device or (device["pool"] and other["pool"] == device["pool"])
+    ]
+    limit = device["limit_bytes"]
+    return f"{text} (!)" if limit is not None and sum(sharing) > limit else text
 
 
 def describe_requests(values: Document) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 
 from placement_gym.arrays import BoolArray, FloatArray
 from placement_gym.costs.paper import is_calibrated, paper_factors
-from placement_gym.costs.rooflines import FREE, roofline, share_of_cores
+from placement_gym.costs.rooflines import CLASSES, FREE, roofline, share_of_cores
 from placement_gym.costs.table import CostTable
 from placement_gym.devices import DeviceSpec
 from placement_gym.graph.operators import OpGraph
@@ -65,7 +65,8 @@ def operator_times(graph: OpGraph, device: DeviceSpec) -> FloatArray:
 def time_parts(graph: OpGraph, device: DeviceSpec) -> tuple[BoolArray, FloatArray, FloatArray]:
     """(n_operators,) each: whether a type is launched at all, ms of arithmetic and of traffic."""
     line = roofline(device)
-    rate = np.array([line.rate(kind, device.precision) for kind in graph.types])
+    computed = zip(graph.types, precisions(graph, device), strict=True)
+    rate = np.array([line.rate(kind, precision) for kind, precision in computed])
     outputs = np.array([np.prod(shape, dtype=float) for shape in graph.shapes])
     filled = (
         np.clip(outputs, 1.0, line.fill_elements) / line.fill_elements
@@ -76,6 +77,15 @@ def time_parts(graph: OpGraph, device: DeviceSpec) -> tuple[BoolArray, FloatArra
     traffic_ms = traffic_bytes(graph) / (line.gbytes_per_s * 1e6)
     busy = np.array([kind not in FREE for kind in graph.types])
     return busy, arithmetic_ms, traffic_ms
+
+
+def precisions(graph: OpGraph, device: DeviceSpec) -> list[str]:
+    """(n_operators,) what a device computes each operator in: a quantised one in integers."""
+    rounded = np.zeros(len(graph), dtype=np.bool_) if graph.integers is None else graph.integers
+    return [
+        "i8" if integers and kind in CLASSES else device.precision
+        for kind, integers in zip(graph.types, rounded.tolist(), strict=True)
+    ]
 
 
 def traffic_bytes(graph: OpGraph) -> FloatArray:

@@ -40,7 +40,8 @@ class Roofline:
         launch_ms: Fixed time of an operator.
         link_ms: Fixed time of a transfer between the device and the host's memory.
         link_gbytes_per_s: Its bandwidth; infinite for the host itself.
-        precision: Factor of ``gflops`` in other precisions than f32.
+        precision: Factor of ``gflops`` in other precisions than f32; ``"i8"`` is that of
+            convolutions and products of a quantised model.
     """
 
     gflops: Mapping[str, float]
@@ -49,7 +50,9 @@ class Roofline:
     fill_elements: float = 0.0
     link_ms: float = 0.0
     link_gbytes_per_s: float = float("inf")
-    precision: Mapping[str, float] = field(default_factory=lambda: {"f16": 2.0, "bf16": 2.0})
+    precision: Mapping[str, float] = field(
+        default_factory=lambda: {"f16": 2.0, "bf16": 2.0, "i8": 4.0}
+    )
 
     def rate(self, operator_type: str, precision: str) -> float:
         """GFLOP/s for an operator type."""
@@ -97,7 +100,7 @@ ROOFLINES = {
         launch_ms=0.010,
         link_ms=0.020,
         link_gbytes_per_s=10.0,
-        precision={"f32": 0.5},
+        precision={"f32": 0.5, "i8": 2.0},
     ),
     "HSDAG-CPU": Roofline(rates(200.0, 100.0, 462.0, 38.3), gbytes_per_s=22.2, launch_ms=0.00176),
     "HSDAG-GPU": Roofline(

@@ -12,6 +12,7 @@ from placement_gym.arrays import IntArray
 from placement_gym.errors import UserError, unknown_name
 from placement_gym.graph.flops import node_flops
 from placement_gym.graph.operators import OpGraph, Tensors, distinct_edges
+from placement_gym.graph.quantization import reads_rounded, rounding_nodes, weight_bytes
 from placement_gym.graph.states import find_states, held_bytes
 from placement_gym.graph.twin import static_twin
 from placement_gym.models.data_shapes import (
@@ -42,7 +43,8 @@ def extract(
         model: A model as ``models.load`` returns it.
         view: ``"raw"`` keeps every IR node. ``"folded"`` assigns constants, weight converts and
             shape chains to the operator that reads them first, each Parameter to its first
-            reader and each Result to its producer.
+            reader, each Result to its producer, and nodes that only round an activation, as
+            ``FakeQuantize``, to all operators that read it.
         scenario: Of a model with state; None is ``"chat"``. See ``Scenario.parse``.
         data_shapes: Of a model without state; see ``find_data_shapes``.
 
@@ -165,27 +167,27 @@ def raw_graph(model: ov.Model, twin: Mapping[str, ov.Node] | None = None) -> OpG
     )
 
 
-def weight_bytes(node: ov.Node) -> int:
-    if node.get_type_name() != "Constant":
-        return 0
-    return int(node.get_byte_size())
-
-
 def fold(raw: OpGraph, dynamic: bool = False) -> OpGraph:
-    """Fold static values, Parameters and Results into the operators that compute on data.
+    """Fold static values, Parameters, Results and rounding into the operators that compute.
 
     A static value with several readers counts as a member of the first one. It makes no edge, as
-    each reader gets its own copy when a placement is applied.
+    each reader gets its own copy when a placement is applied. So does one that rounds an
+    activation, and all readers of what it rounds then read the activation itself.
 
     Args:
         raw: Every IR node.
         dynamic: Whether dimensions are dynamic, so that each copy of a Parameter's shape reads it.
     """
-    owners = operator_owners(raw)
+    static = static_nodes(raw)
+    rounds = rounding_nodes(raw, static)
+    owners = operator_owners(raw, static, rounds)
     kept = np.array([owner == (node,) for node, owner in enumerate(owners)])
     number = np.cumsum(kept) - 1
     label = np.array([number[owner[0]] for owner in owners], dtype=np.int64)
-    reading = [number[list(owner if dynamic else owner[:1])].tolist() for owner in owners]
+    reading = [
+        number[list(owner[:1] if known and not dynamic else owner)].tolist()
+        for owner, known in zip(owners, static, strict=True)
+    ]
     kept_nodes = np.flatnonzero(kept).tolist()
     members: list[list[str]] = [[] for _ in kept_nodes]
     for node, name in enumerate(raw.names):
@@ -218,6 +220,7 @@ def fold(raw: OpGraph, dynamic: bool = False) -> OpGraph:
             for node, held in enumerate(raw.weight_bytes.tolist())
             if held and len(owners[node]) > 1
         ),
+        integers=reads_rounded(raw, static, rounds)[kept],
     )
 
 
@@ -230,16 +233,15 @@ def fan_out(
     return np.repeat(tensor, counts), np.array(targets, dtype=np.int64)
 
 
-def operator_owners(raw: OpGraph) -> list[tuple[int, ...]]:
+def operator_owners(raw: OpGraph, static: list[bool], rounds: list[bool]) -> list[tuple[int, ...]]:
     """For each IR node the operators that it belongs to, ascending; itself if it remains one."""
-    static = static_nodes(raw)
     readers: list[list[int]] = [[] for _ in range(len(raw))]
     for source, target in raw.edge_index.T.tolist():
         readers[source].append(target)
     owners: list[tuple[int, ...]] = [(node,) for node in range(len(raw))]
     for node in reversed(range(len(raw))):
         real = [target for target in readers[node] if raw.types[target] != "Result"]
-        if real and (static[node] or raw.types[node] == "Parameter"):
+        if real and (static[node] or rounds[node] or raw.types[node] == "Parameter"):
             owners[node] = tuple(sorted({owner for target in real for owner in owners[target]}))
     for source, target in raw.edge_index.T.tolist():
         if raw.types[target] == "Result":

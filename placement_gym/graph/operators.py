@@ -93,6 +93,8 @@ class OpGraph:
         data_shapes: Input name -> the sizes that it is measured with, of inputs with dynamic
             dimensions of a model without state. Shapes, ``flops`` and the sizes of tensors are
             those that follow.
+        integers: (n,) whether each operator reads rounded activations alone, so that devices
+            compute it in integers of eight bits; None where that is not known.
     """
 
     model: str
@@ -112,6 +114,7 @@ class OpGraph:
     state_bytes: IntArray | None = None
     copied: tuple[tuple[tuple[int, ...], int], ...] = ()
     data_shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    integers: BoolArray | None = None
 
     def __len__(self) -> int:
         return len(self.names)

@@ -1,7 +1,8 @@
-"""Values that are known without data: each submodel gets copies of its own.
+"""Nodes that belong to their readers: each submodel gets copies of its own.
 
 A constant, or a chain of operators on constants, that two submodels share would tie them
-together: HETERO then moves it as data, or over-splits.
+together: HETERO then moves it as data, or over-splits. Rounding that two submodels share would
+leave one of them without, so that it computes in real numbers instead of integers.
 """
 
 from __future__ import annotations
@@ -17,15 +18,15 @@ if TYPE_CHECKING:
 def separate_static_values(
     model: ov.Model, operators: frozenset[str], owner: dict[str, int]
 ) -> None:
-    """Give every reader static values of its own submodel, in place.
+    """Give every reader static values and rounding of its own submodel, in place.
 
     Shape arithmetic is replaced by its result, as a pattern that arrives as data makes HETERO's
     requests fail; on dynamic shapes it is copied. Chains on weights are copied too, so that
-    compressed weights stay compressed.
+    compressed weights stay compressed, and so is what rounds an activation.
 
     Args:
         model: A model that is about to be compiled.
-        operators: Names of the nodes that compute on data.
+        operators: Names of the nodes that are placed; all others belong to these.
         owner: Submodel by node name; new nodes are added.
     """
     Separator(operators, owner).apply(model)
@@ -60,9 +61,17 @@ class Separator:
         if not self.is_static(node):
             return output
         integral = output.get_element_type().is_integral_number()
-        if node.get_type_name() != "Constant" and integral and is_known(node):
+        if node.get_type_name() != "Constant" and integral and self.is_known(node):
             return self.fold(output, submodel)
         return self.copy(node, submodel).output(output.get_index())
+
+    def is_known(self, node: ov.Node) -> bool:
+        """Whether a node has one value, whatever the data and lengths of dynamic dimensions."""
+        if not self.is_static(node):
+            return False
+        if node.get_type_name() == "ShapeOf":
+            return bool(node.input(0).get_partial_shape().is_static)
+        return all(self.is_known(port.get_source_output().get_node()) for port in node.inputs())
 
     def copy(self, node: ov.Node, submodel: int) -> ov.Node:
         key = (node.get_friendly_name(), submodel)
@@ -88,13 +97,6 @@ class Separator:
         node.set_friendly_name(f"{name}/submodel{submodel}")
         self.owner[node.get_friendly_name()] = submodel
         self.copies[key] = node
-
-
-def is_known(node: ov.Node) -> bool:
-    """Whether a static node has one value, whatever the lengths of dynamic dimensions."""
-    if node.get_type_name() == "ShapeOf":
-        return bool(node.input(0).get_partial_shape().is_static)
-    return all(is_known(port.get_source_output().get_node()) for port in node.inputs())
 
 
 def duplicate(node: ov.Node, inputs: list[ov.Output]) -> ov.Node:

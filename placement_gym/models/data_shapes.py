@@ -9,7 +9,7 @@ from placement_gym.errors import UserError, unknown_name
 from placement_gym.models.shapes import (
     Shapes,
     UnsupportedModelError,
-    advise_binding,
+    explain_dynamic,
     input_names,
     to_text,
 )
@@ -43,7 +43,7 @@ def find_data_shapes(model: ov.Model, given: Shapes | None = None) -> DataShapes
         sizes = stated.get(index) or read_bounds(shape)
         if sizes is None:
             name = input_names(port)[0]
-            raise UnsupportedModelError(f"{name!r} has the shape {shape}: {advise_binding(model)}")
+            raise explain_dynamic(f"{name!r} has the shape {shape}", model)
         found[input_names(port)[0]] = sizes
     return found
 

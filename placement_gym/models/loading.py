@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING
 from placement_gym.errors import UserError, suggest
 from placement_gym.files import is_path, list_neighbours
 from placement_gym.models.data_shapes import drop_lower_bounds, find_data_shapes, shape_nodes
+from placement_gym.models.saving import make_models_picklable
 from placement_gym.models.scenario import is_stateful
 from placement_gym.models.shapes import (
     Shapes,
+    SizesError,
     UnsupportedModelError,
-    advise_binding,
     bind_batch,
     bind_shapes,
+    explain_dynamic,
 )
 from placement_gym.texts import join_words
 
@@ -52,12 +54,12 @@ NUMBERS = {
     "gnmt": "steps",
 }
 """What the number in a name means to the module that builds the model."""
-BUILT_IN = ("tiny", "resnet", "inception", *NUMBERS)
+BUILT_IN = ("tiny", "resnet", "inception", "cnn", *NUMBERS)
 NAME = re.compile(r"(?P<base>[a-z]+)(-(?P<number>\d+))?(-(?P<weights>fp16|int8|int4))?")
-
-
 BITS = {"int8": 8, "int4": 4}
 """Of weights that are stored as integers, by the end of a model's name."""
+INTEGERS = {"cnn": ("int8",), "gpt": ("int8", "int4")}
+"""Built-in models that have such weights. The activations of cnn-int8 are quantised, too."""
 
 
 class ModelNotFoundError(UserError, FileNotFoundError):
@@ -75,7 +77,8 @@ def load(
     Args:
         model: A built-in name, ``"resnet"``, ``"bert-8"`` (tokens), ``"bert-8-fp16"``
             (compressed weights), ``"gpt"`` (four small layers), ``"gpt-12"`` (as many of GPT-2's)
-            or ``"gpt-12-int8"``, ``"gpt-int4"``, ``"mobilenet-50"`` (width in percent),
+            or ``"gpt-12-int8"``, ``"gpt-int4"``, ``"cnn-int8"`` (quantised weights and
+            activations), ``"mobilenet-50"`` (width in percent),
             ``"densenet-169"``, ``"vit-12"``, ``"swin-18"`` or ``"wavenet-30"`` (layers),
             ``"gnmt-16"`` (steps); the path of any file that OpenVINO reads; or a model, which is
             cloned and left as it is.
@@ -98,6 +101,7 @@ def load(
     if sequence_length is not None:
         raise UserError("sequence_length is an option of 'bert' alone; 'bert-8' says the same")
     if isinstance(model, ov.Model):
+        make_models_picklable()
         return prepare(model.clone(), shapes, data_shapes)
     if not is_path(model):
         raise ModelNotFoundError(explain_missing(str(model)))
@@ -171,9 +175,11 @@ def build(name: re.Match[str], sequence_length: int | None) -> ov.Model:
     if number or sequence_length is not None:
         options[NUMBERS[base]] = int(number or sequence_length or 0)
     if name["weights"] in BITS:
-        if base != "gpt":
+        if name["weights"] not in INTEGERS.get(base, ()):
+            known = [f"{one}-{weights}" for one, kinds in INTEGERS.items() for weights in kinds]
             raise UserError(
-                f"{base} has no {name['weights']} weights, only gpt has; '-fp16' compresses others"
+                f"{base} has no {name['weights']} weights, only {join_words(known)} are built in; "
+                "'-fp16' compresses others"
             )
         options["bits"] = BITS[name["weights"]]
     model: ov.Model = import_module(f"placement_gym.models.{base}").build(**options)
@@ -220,12 +226,13 @@ def check_no_data_shapes(data_shapes: Shapes | None) -> None:
     """Raise if a model with state is given data shapes.
 
     Raises:
-        UserError: It is.
+        SizesError: It is.
     """
     if data_shapes:
-        raise UserError(
+        raise SizesError(
             "the model keeps state, so a scenario says what it is measured with, as in "
-            "scenario='chat-128-32' (--scenario chat-128-32): leave data_shapes out"
+            "scenario='chat-128-32' (--scenario chat-128-32): leave data_shapes out",
+            "the model keeps state, and the placement was made for one without: name that model",
         )
 
 
@@ -242,9 +249,7 @@ def check_sizes(model: ov.Model, data_shapes: Shapes | None) -> None:
         return
     for node in model.get_ordered_ops():
         if any(output.get_partial_shape().is_dynamic for output in node.outputs()):
-            raise UnsupportedModelError(
-                f"{node.get_friendly_name()!r} has a dynamic shape: {advise_binding(model)}"
-            )
+            raise explain_dynamic(f"{node.get_friendly_name()!r} has a dynamic shape", model)
 
 
 def has_automatic_name(node: ov.Node) -> bool:

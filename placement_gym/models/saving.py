@@ -1,11 +1,12 @@
-"""Saving of models as OpenVINO's files, without compression."""
+"""Saving of models as OpenVINO's files, without compression, and pickling by way of them."""
 
 from __future__ import annotations
 
+import copyreg
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from placement_gym.files import FileError, replace_file
+from placement_gym.files import FileError, make_temporary_folder, replace_file
 
 if TYPE_CHECKING:
     import openvino as ov
@@ -45,3 +46,30 @@ def write_model(model: ov.Model, path: Path, name: str = "") -> None:
         raise FileError(
             f"cannot write {name or str(path)!r}: its disk is full or read-only ({error})"
         ) from error
+
+
+def make_models_picklable() -> None:
+    """Let ``pickle`` take an ``ov.Model``, which an environment of a model in memory keeps."""
+    import openvino as ov
+
+    copyreg.pickle(ov.Model, reduce_model)
+
+
+def reduce_model(model: ov.Model) -> tuple[Any, tuple[bytes, bytes]]:
+    """A model as ``pickle`` writes it: OpenVINO's files, as bytes.
+
+    Raises:
+        FileError: They cannot be written to a temporary folder.
+    """
+    with make_temporary_folder() as folder:
+        path = folder / "model.xml"
+        write_model(model, path)
+        return read_model, (path.read_bytes(), path.with_suffix(".bin").read_bytes())
+
+
+def read_model(network: bytes, weights: bytes) -> ov.Model:
+    """The model of OpenVINO's files, as bytes. Pickled models name this function."""
+    import openvino as ov
+
+    make_models_picklable()
+    return ov.Core().read_model(network, weights)

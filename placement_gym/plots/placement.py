@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
@@ -42,34 +43,76 @@ def draw_placement(problem: Problem, assignment: IntArray, title: str) -> Figure
         assignment: (n_units,) device of each unit.
         title: Heading of the figure.
     """
-    graph = problem.units.quotient
-    if graph.n_edges > MAX_EDGES:
+    if problem.units.quotient.n_edges > MAX_EDGES:
         return draw_large_placement(problem, assignment, title)
-    arrangement, size_bytes = arrange(graph), edge_bytes(graph)
-    points = arrangement.points
-    lines = draw_edges(graph, arrangement, assignment, size_bytes)
-    drawn = np.concatenate([points, *lines.get_segments()])
-    (left, bottom), (right, top) = drawn.min(axis=0) - MARGIN_IN, drawn.max(axis=0) + MARGIN_IN
-    aside = max(0.0, PAGE_WIDTH_IN - (right - left)) / 2
-    figure = Figure(figsize=(PAGE_WIDTH_IN, max(1.9, top - bottom + 0.8)), layout="constrained")
-    axes = figure.add_subplot(xlim=(left - aside, right + aside), ylim=(bottom, top))
-    axes.set_axis_off()
-    axes.set_title(escape_figure_text(title), fontsize=10)
-    axes.add_collection(lines)
-    share = np.sqrt(graph.flops / max(graph.flops.max(), 1.0))
-    areas = arrangement.scale**2 * np.array([SMALLEST_AREA, LARGEST_AREA])
-    area = areas[0] + (areas[1] - areas[0]) * share
-    for index in np.unique(assignment).tolist():
-        here = assignment == index
-        x, y = points[here].T
-        axes.scatter(x, y, area[here], COLOURS[index % len(COLOURS)], zorder=2)
-    for row, start in enumerate(arrangement.starts if len(arrangement.starts) > 1 else ()):
-        x = start[0] + (MARGIN_IN if row % 2 else -MARGIN_IN) / 2
-        axes.plot(x, start[1], "<" if row % 2 else ">", color=CROSSING, ms=4, zorder=3)
-    add_names(axes, graph, points, area, arrangement.scale * COLUMN_IN)
-    widest = float(np.max(lines.get_linewidth(), initial=0.0))
-    add_key(figure, problem, (graph.flops, areas), (size_bytes, widest))
-    return figure
+    picture = PlacementPicture(problem)
+    picture.show(assignment, title)
+    return picture.figure
+
+
+class PlacementPicture:
+    """The units of a graph, laid out once, to be coloured by one placement after another.
+
+    Args:
+        problem: Units and devices, with ``MAX_EDGES`` edges at most.
+
+    Attributes:
+        figure: The picture.
+        axes: Where units and edges are, in inches.
+        lines: The edges, those whose device changes on top.
+        circles: The units of each device.
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        self.graph = graph = problem.units.quotient
+        arrangement, size_bytes = arrange(graph), edge_bytes(graph)
+        self.points = arrangement.points
+        self.curves = draw_curves(graph, arrangement)
+        self.widths = find_widths(size_bytes, arrangement.scale)
+        areas = arrangement.scale**2 * np.array([SMALLEST_AREA, LARGEST_AREA])
+        share = np.sqrt(graph.flops / max(graph.flops.max(), 1.0))
+        self.area = areas[0] + (areas[1] - areas[0]) * share
+        self.figure, self.axes = self.make_figure()
+        self.lines = LineCollection([], zorder=1)
+        self.axes.add_collection(self.lines, autolim=False)
+        self.circles = [
+            self.axes.scatter([], [], color=COLOURS[index % len(COLOURS)], zorder=2)
+            for index in range(len(problem.devices))
+        ]
+        self.mark_rows(arrangement)
+        add_names(self.axes, graph, self.points, self.area, arrangement.scale * COLUMN_IN)
+        widest = float(np.max(self.widths, initial=0.0))
+        add_key(self.figure, problem, (graph.flops, areas), (size_bytes, widest))
+
+    def make_figure(self) -> tuple[Figure, Axes]:
+        """An empty picture with room for all units and edges."""
+        drawn = np.concatenate([self.points, *self.curves])
+        (left, bottom), (right, top) = drawn.min(axis=0) - MARGIN_IN, drawn.max(axis=0) + MARGIN_IN
+        aside = max(0.0, PAGE_WIDTH_IN - (right - left)) / 2
+        figure = Figure(figsize=(PAGE_WIDTH_IN, max(1.9, top - bottom + 0.8)), layout="constrained")
+        axes = figure.add_subplot(xlim=(left - aside, right + aside), ylim=(bottom, top))
+        axes.set_axis_off()
+        return figure, axes
+
+    def mark_rows(self, arrangement: Arrangement) -> None:
+        """Point an arrow to the right or left where each of several rows begins."""
+        for row, start in enumerate(arrangement.starts if len(arrangement.starts) > 1 else ()):
+            x = start[0] + (MARGIN_IN if row % 2 else -MARGIN_IN) / 2
+            self.axes.plot(x, start[1], "<" if row % 2 else ">", color=CROSSING, ms=4, zorder=3)
+
+    def show(self, assignment: IntArray, title: str) -> None:
+        """Colour the units and edges by an (n_units,) assignment, and write its title."""
+        self.axes.set_title(escape_figure_text(title), fontsize=10)
+        source, target = self.graph.edge_index
+        crossing = assignment[source] != assignment[target]
+        order = np.argsort(crossing, kind="stable")
+        self.lines.set_segments([self.curves[edge] for edge in order.tolist()])
+        self.lines.set_color(np.where(crossing[order], CROSSING, WITHIN).tolist())
+        self.lines.set_linewidth(self.widths[order].tolist())
+        for index, circles in enumerate(self.circles):
+            here = assignment == index
+            circles.set_offsets(self.points[here])
+            circles.set_sizes(self.area[here])
 
 
 def edge_bytes(graph: OpGraph) -> IntArray:
@@ -83,36 +126,23 @@ def edge_bytes(graph: OpGraph) -> IntArray:
     return total.astype(np.int64)
 
 
-def draw_edges(
-    graph: OpGraph, arrangement: Arrangement, assignment: IntArray, size_bytes: IntArray
-) -> LineCollection:
-    """Lines from unit to unit around the units of layers in between; those that cross on top.
-
-    Args:
-        graph: The units.
-        arrangement: Where they are, and where the edges bend.
-        assignment: (n_units,) device of each unit.
-        size_bytes: (n_edges,) bytes of each edge.
-    """
-    source, target = graph.edge_index
-    crossing = assignment[source] != assignment[target]
-    order = np.argsort(crossing, kind="stable")
-    points, rows, lines = arrangement.points, arrangement.row, []
-    for edge in order.tolist():
-        ends = [int(source[edge]), int(target[edge])]
+def draw_curves(graph: OpGraph, arrangement: Arrangement) -> list[FloatArray]:
+    """(k, 2) points of each edge's line, around the units of layers in between."""
+    points, rows, curves = arrangement.points, arrangement.row, []
+    for edge, ends in enumerate(graph.edge_index.T.tolist()):
         stops = np.insert(points[ends], 1, arrangement.bends[edge], axis=0)
         passed = np.insert(rows[ends], 1, arrangement.bend_rows[edge])
         legs = pairwise(zip(stops, passed.tolist(), strict=True))
-        lines.append(np.concatenate([join(begin, end) for begin, end in legs]))
-    share = np.sqrt(size_bytes[order] / max(size_bytes.max(initial=0), 1))
-    thinner = arrangement.scale * min(1.0, np.sqrt(MANY_EDGES / max(len(lines), 1)))
-    widths = thinner * (THINNEST_LINE + (WIDEST_LINE - THINNEST_LINE) * share)
-    return LineCollection(
-        lines,
-        colors=np.where(crossing[order], CROSSING, WITHIN).tolist(),
-        linewidths=np.maximum(widths, 0.35),
-        zorder=1,
-    )
+        curves.append(np.concatenate([join(begin, end) for begin, end in legs]))
+    return curves
+
+
+def find_widths(size_bytes: IntArray, scale: float) -> FloatArray:
+    """(n_edges,) widths of lines in points, wider for more bytes."""
+    share = np.sqrt(size_bytes / max(size_bytes.max(initial=0), 1))
+    thinner = scale * min(1.0, np.sqrt(MANY_EDGES / max(len(size_bytes), 1)))
+    widths: FloatArray = thinner * (THINNEST_LINE + (WIDEST_LINE - THINNEST_LINE) * share)
+    return np.maximum(widths, 0.35)
 
 
 def join(begin: tuple[FloatArray, int], end: tuple[FloatArray, int]) -> FloatArray:

@@ -18,6 +18,7 @@ from typing import IO, Any
 from placement_gym.errors import EngineError, warn_user
 from placement_gym.files import IMPORT_ROOT
 from placement_gym.processes.pulse import Pulse
+from placement_gym.progress import show_waiting
 
 Json = dict[str, Any]
 START_S = 120.0
@@ -156,6 +157,7 @@ class Child:
                 pass
         except BaseException:  # an interrupt too, or the next request would get this answer
             self.end()
+            show_waiting("")
             raise
         return self.take()
 
@@ -194,19 +196,22 @@ class Child:
         return self.answer is not None
 
     def handle_message(self, line: bytes) -> None:
-        """Print what the child says, raise its warning, count its steps, or keep its answer.
+        """Show what the child says or waits for, raise its warning, count steps, keep its answer.
 
         Raises:
             ChildLostError: The message is invalid; the child is terminated.
         """
         try:
             message = json.loads(line)
-            says, warning, steps = (message.get(key) for key in ("say", "warn", "steps"))
+            kinds = ("say", "wait", "warn", "steps")
+            says, waits, warning, steps = (message.get(key) for key in kinds)
         except (ValueError, AttributeError):
             self.end()
             raise ChildLostError(f"it sent an invalid message: {line[:80]!r}") from None
         if says is not None:
             print(says, file=sys.stderr, flush=True)
+        elif waits is not None:
+            show_waiting(waits)
         elif warning is not None:
             warn_user(warning)
         elif steps is not None:

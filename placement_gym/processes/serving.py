@@ -52,6 +52,10 @@ class Parent:
         """Let the parent print a text at once."""
         self.tell(say=text)
 
+    def show_waiting(self, text: str) -> None:
+        """Let the parent's progress show what is waited for; nothing if the text is empty."""
+        self.tell(wait=text)
+
 
 def serve(make_handle: Callable[[Json, Parent], Handle]) -> None:
     """Answer the requests of the parent that started this process as a ``Child``.

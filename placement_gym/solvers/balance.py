@@ -49,14 +49,14 @@ def find_start(problem: Problem, costs: CostTable) -> IntArray:
         UserError: Neither is feasible.
     """
     try:
-        return linear_pipeline(problem, costs)
+        start = linear_pipeline(problem, costs)
     except UserError:
-        filled = fill_in_order(problem, costs)[None]
-        prices = RepairPrices.of(problem, costs)
-        start = repair(problem, filled, prices.unit_ms, prices.links)[0]
-        if problem.infeasibility(start):
-            raise
-        return start
+        start = fill_in_order(problem, costs)
+    prices = RepairPrices.of(problem, costs)
+    start = repair(problem, start[None], prices.unit_ms, prices.links)[0]
+    if error := problem.infeasibility(start):
+        raise UserError(f"no split that fits the devices' memory and support was found: {error}")
+    return start
 
 
 def make_terms(problem: Problem, costs: CostTable) -> Terms:
@@ -71,6 +71,7 @@ def make_terms(problem: Problem, costs: CostTable) -> Terms:
         possible=problem.possible,
         held=problem.unit_bytes.astype(np.float64),
         limit=problem.limits_bytes.astype(np.float64),
+        owner=problem.memory.owner,
         begin=np.searchsorted(unit[by_unit], np.arange(n + 1)),
         touched=tensor[by_unit],
         first=np.searchsorted(tensor, np.arange(len(border_ms) + 1)),

@@ -24,7 +24,8 @@ class Terms(NamedTuple):
         ms: (n_units, n_devices) times.
         possible: (n_units, n_devices) bool, support, and units that fit alone.
         held: (n_units,) bytes.
-        limit: (n_devices,) bytes.
+        limit: (n_devices,) bytes; those of its pool if a device shares one.
+        owner: (n_devices,) the first device of those that share its memory, mostly itself.
         begin: (n_units + 1,) where each unit's tensors begin in ``touched``.
         touched: (n_touches,) tensors that each unit makes or reads.
         first: (n_tensors + 1,) where each tensor's units begin in ``toucher``.
@@ -36,6 +37,7 @@ class Terms(NamedTuple):
     possible: BoolArray
     held: FloatArray
     limit: FloatArray
+    owner: IntArray
     begin: IntArray
     touched: IntArray
     first: IntArray
@@ -49,7 +51,7 @@ class State(NamedTuple):
     Attributes:
         device: (n_units,) device of each unit.
         load_ms: (n_devices,) times and borders.
-        room: (n_devices,) bytes left.
+        room: (n_devices,) bytes left, kept by owners.
         present: (n_tensors, n_devices) how many units that touch a tensor are on a device.
     """
 
@@ -79,7 +81,7 @@ def make_state(terms: Terms, device: IntArray) -> State:
     state = State(device.copy(), np.zeros(n_devices), terms.limit.copy(), present)
     for u in range(len(device)):
         state.load_ms[device[u]] += terms.ms[u, device[u]]
-        state.room[device[u]] -= terms.held[u]
+        state.room[terms.owner[device[u]]] -= terms.held[u]
         for e in range(terms.begin[u], terms.begin[u + 1]):
             present[terms.touched[e], device[u]] += 1
     for t in range(len(present)):
@@ -101,8 +103,8 @@ def move(terms: Terms, state: State, u: int, there: int) -> None:
     """Move a unit to a device, full or not."""
     here = state.device[u]
     state.device[u] = there
-    state.room[here] += terms.held[u]
-    state.room[there] -= terms.held[u]
+    state.room[terms.owner[here]] += terms.held[u]
+    state.room[terms.owner[there]] -= terms.held[u]
     state.load_ms[here] -= terms.ms[u, here]
     state.load_ms[there] += terms.ms[u, there]
     for e in range(terms.begin[u], terms.begin[u + 1]):
@@ -143,7 +145,7 @@ def anneal(
         here, there, count = try_move(terms, state, moved, left)
         if count == 0:
             continue
-        accepted = min(state.room[here], state.room[there]) >= 0.0
+        accepted = min(state.room[terms.owner[here]], state.room[terms.owner[there]]) >= 0.0
         if accepted:
             energy = log_energy(state.load_ms, usual_ms, power)
             heat = cooling.heat[0] * (cooling.heat[1] / cooling.heat[0]) ** passed

@@ -16,7 +16,7 @@ from placement_gym.solvers.cuts import minimum_cut
 from placement_gym.solvers.highs import GAP
 from placement_gym.solvers.kinds import interchangeable_devices
 from placement_gym.solvers.linear import Linear
-from placement_gym.solvers.milp import serial_program
+from placement_gym.solvers.milp import limit_memory, serial_program
 from placement_gym.solvers.minimize import minimize
 from placement_gym.solvers.programs import path_load
 from placement_gym.solvers.programs.grouped_load import grouped_load
@@ -80,14 +80,15 @@ def bound_overlapping(
     """Bound an event or list schedule by narrow beams, blocks, the path-load program, and beams."""
     started = perf_counter()
     end = started + time_limit_s
-    beam = Beam(problem, costs, semantics, end, MERGED)
+    relaxed = without_pools(problem)
+    beam = Beam(relaxed, costs, semantics, end, MERGED)
     best = widen(beam, WIDTHS[:2], upper_ms, started + BEAM_SHARE * time_limit_s)
     for attempt in ("blocks", "program", "wide"):
         left_s = end - perf_counter()
         if best.bound_ms >= upper_ms * (1.0 - GAP) or left_s <= 0.0:
             break
         if attempt == "blocks":
-            found = bound_by_blocks(problem, costs, semantics, left_s / 3, upper_ms)
+            found = bound_by_blocks(relaxed, costs, semantics, left_s / 3, upper_ms)
         elif attempt == "program":
             found = path_load.solve(problem, costs, left_s / 2, upper_ms=upper_ms)
         else:
@@ -111,7 +112,7 @@ def bound_loads(
 
 def solve_serial(problem: Problem, costs: CostTable, time_limit_s: float) -> Solution:
     """Solve by a minimum cut where it is exact, else by the mixed-integer program."""
-    two = len(problem.devices) == 2 and problem.supports_all and not problem.limited
+    two = len(problem.devices) == 2 and problem.supports_all and not problem.binding
     if two and not costs.submodel_ms.any():
         return minimum_cut(problem.units, costs)
     return serial_program(problem, costs, time_limit_s)
@@ -146,16 +147,21 @@ def load_ms(problem: Problem, costs: CostTable, time_limit_s: float = 60.0) -> f
     traits = np.column_stack([tasks.ms, problem.possible, problem.unit_bytes])
     _, first, count = np.unique(traits, axis=0, return_index=True, return_counts=True)
     ms, possible = tasks.ms[first], problem.possible[first]
-    sizes = problem.unit_bytes[first] / max(problem.unit_bytes.max(), 1.0)
-    limits = problem.limits_bytes / max(problem.unit_bytes.max(), 1.0)
-    limited, d = np.isfinite(limits), len(limits)
+    d = len(problem.devices)
     program = Linear(about_ms=mean_load_ms(problem, tasks))
     x = program.variables(*ms.shape, upper=count[:, None] * possible)
     largest = program.variables(1, cost=1.0, in_ms=True)
     program.require((x, 1.0), rows=len(first), low=count, high=count)
-    program.require((x.T[limited], sizes), rows=limited.sum(), high=limits[limited])
+    limit_memory(program, x, problem.unit_bytes[first], problem.memory)
     program.require((x.T, ms.T), (np.repeat(largest, d), -1.0), rows=d)
     return minimize(program, time_limit_s).bound
+
+
+def without_pools(problem: Problem) -> Problem:
+    """The same problem, or a relaxed one in which every device has all of its pool for itself."""
+    if not problem.tight_pools:
+        return problem
+    return problem.with_limits(problem.limits_bytes)
 
 
 def without_limits(problem: Problem) -> Problem:

@@ -42,7 +42,7 @@ def greedy_fill(problem: Problem, costs: CostTable, order: IntArray | None = Non
     Returns:
         (n_units,) device of each unit.
     """
-    room = problem.limits_bytes.copy()
+    room, shared = problem.limits_bytes.copy(), problem.memory.shared
     hosts, accelerators = np.flatnonzero(costs.host), np.flatnonzero(~costs.host)
     device = np.zeros(problem.n_units, dtype=np.int64)
     at = 0
@@ -56,7 +56,7 @@ def greedy_fill(problem: Problem, costs: CostTable, order: IntArray | None = Non
             device[unit] = choices[fits.argmax()]
         else:
             device[unit] = np.where(problem.supported[unit], room, -np.inf).argmax()
-        room[device[unit]] -= held
+        room[shared[device[unit]]] -= held
     return device
 
 

@@ -43,14 +43,15 @@ def fill_in_order(problem: Problem, costs: CostTable, shares: str = "full") -> I
     if shares not in SHARES:
         raise unknown_name("shares", shares, SHARES)
     order = np.lexsort([costs.operator_ms.sum(axis=0), costs.host])
-    room = share_out(problem, costs, order, shares)
+    share, left = share_out(problem, costs, order, shares), problem.limits_bytes.copy()
     device = np.full(problem.n_units, order[-1])
     begin = 0
     for here in order[:-1]:
-        held = problem.unit_bytes[begin:] * problem.supported[begin:, here]
-        end = begin + int(np.searchsorted(np.cumsum(held), room[here], side="right"))
-        device[begin:end] = here
-        begin = end
+        held = np.cumsum(problem.unit_bytes[begin:] * problem.supported[begin:, here])
+        taken = int(np.searchsorted(held, min(share[here], left[here]), side="right"))
+        device[begin : begin + taken] = here
+        left[problem.memory.shared[here]] -= held[taken - 1] if taken else 0.0
+        begin += taken
     return problem.where_supported(device)
 
 
@@ -74,7 +75,7 @@ def pipeline_parallel(problem: Problem, weights: IntArray) -> IntArray:
     Each device in the order of the problem takes a run of units, the last one what is left. One
     that holds 1.2 times the rest, or has no limit, takes all of it, and the devices after it
     get nothing. Else it fills by its limit, or, where the devices together are too small, by its
-    share of their memory.
+    share of their memory. Pools are unknown to it: each device counts as if it had all of one.
 
     Args:
         problem: Units, devices, support and limits, which stand for the devices' memory.

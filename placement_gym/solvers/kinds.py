@@ -14,7 +14,7 @@ from placement_gym.problem import Problem
 def interchangeable_devices(
     problem: Problem, costs: CostTable, transfer_ms: FloatArray | None = None
 ) -> list[list[int]]:
-    """Group devices of equal costs, support and memory.
+    """Group devices of equal costs, support and memory; of those in pools, ones that share it.
 
     Args:
         problem: Support and memory limits.
@@ -27,6 +27,8 @@ def interchangeable_devices(
         columns = costs.operator_ms, costs.boundary_ms, problem.supported
         key = b"".join(column[:, device].tobytes() for column in columns)
         key += costs.submodel_ms[device].tobytes() + problem.limits_bytes[device].tobytes()
+        if problem.memory.shared[device].sum() > 1:
+            key += problem.memory.owner[device].tobytes()
         groups.setdefault(key, []).append(device)
     if transfer_ms is None:
         return list(groups.values())

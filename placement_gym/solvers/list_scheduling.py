@@ -31,7 +31,7 @@ class Board:
     def __init__(self, problem: Problem, tasks: Tasks) -> None:
         self.problem, self.tasks = problem, tasks
         self.device = np.full(problem.n_units, -1, dtype=np.int64)
-        self.room = problem.limits_bytes.copy()
+        self.room = problem.limits_bytes.copy()  # the same of all devices that share memory
         self.finish = np.zeros(len(tasks))
         self.busy: list[list[tuple[float, float]]] = [[] for _ in problem.devices]
         self.blocks: list[list[tuple[float, float]]] = [[] for _ in problem.devices]
@@ -83,7 +83,7 @@ class Board:
         unit = self.tasks.unit[task]
         if self.device[unit] < 0:
             self.device[unit] = device
-            self.room[device] -= self.problem.unit_bytes[unit]
+            self.room[self.problem.memory.shared[device]] -= self.problem.unit_bytes[unit]
         self.finish[task] = start_ms + self.tasks.ms[task, device]
         if self.tasks.ms[task, device] > 0.0:
             finish_ms = float(self.finish[task])
@@ -171,16 +171,18 @@ def m_topo(problem: Problem, costs: CostTable) -> IntArray:
     """
     held = problem.unit_bytes
     share = held.sum() / len(problem.devices) + held.max()
-    room = np.minimum(problem.limits_bytes, share)
+    room, left = np.full(len(problem.devices), share), problem.limits_bytes.copy()
     order = np.argsort(costs.operator_ms.sum(axis=0), kind="stable")
     device = np.empty(problem.n_units, dtype=np.int64)
     at = 0
     for unit in range(problem.n_units):
-        while at < len(order) - 1 and held[unit] > room[order[at]]:
+        free = np.minimum(room, left)
+        while at < len(order) - 1 and held[unit] > free[order[at]]:
             at += 1
         wanted = order[at]
         if not problem.supported[unit, wanted]:
-            wanted = int(np.where(problem.supported[unit], room, -np.inf).argmax())
+            wanted = int(np.where(problem.supported[unit], free, -np.inf).argmax())
         device[unit] = wanted
         room[wanted] -= held[unit]
+        left[problem.memory.shared[wanted]] -= held[unit]
     return device

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from placement_gym.arrays import FloatArray, IntArray
 from placement_gym.costs.table import CostTable
 from placement_gym.graph.submodels import acyclic_submodels, submodel_devices
+from placement_gym.memory_groups import MemoryGroups
 from placement_gym.problem import Problem
 from placement_gym.solvers.highs import GAP
 from placement_gym.solvers.linear import Linear
@@ -111,14 +112,29 @@ def add_placement(
     n, d = problem.possible.shape
     x = program.variables(n, d, cost=cost, upper=problem.possible, whole=whole)
     program.require((x, 1.0), rows=n, low=1.0, high=1.0)
-    limited = np.flatnonzero(np.isfinite(problem.limits_bytes))
-    scale = max(problem.unit_bytes.max(), 1.0)
-    program.require(
-        (x.T[limited], problem.unit_bytes / scale),
-        rows=len(limited),
-        high=problem.limits_bytes[limited] / scale,
-    )
+    limit_memory(program, x, problem.unit_bytes, problem.memory)
     return x
+
+
+def limit_memory(program: Linear, x: IntArray, held: FloatArray, memory: MemoryGroups) -> None:
+    """Keep what is placed on each device, or on the devices of a pool, within its limit.
+
+    Args:
+        program: What rows are added to.
+        x: (n, n_devices) columns that place something.
+        held: (n,) its bytes.
+        memory: Which devices share memory, and the limits.
+    """
+    scale = max(held.max(), 1.0)
+    alone = np.bincount(memory.of_device) == 1
+    limited = np.isfinite(memory.limits_bytes)
+    own = memory.owner[(alone & limited)[memory.of_device]]
+    limits = memory.limits_bytes[memory.of_device[own]]
+    program.require((x.T[own], held / scale), rows=len(own), high=limits / scale)
+    for pool in np.flatnonzero(limited & ~alone).tolist():
+        together = np.take(x, memory.members(pool), axis=1).reshape(1, -1)
+        each = np.repeat(held / scale, together.size // len(held))
+        program.require((together, each), rows=1, high=memory.limits_bytes[pool] / scale)
 
 
 def exclude(program: Linear, x: IntArray, assignment: IntArray) -> None:

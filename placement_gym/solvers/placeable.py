@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from placement_gym.arrays import BoolArray, FloatArray
+from placement_gym.memory_groups import MemoryGroups
 
 
 class Placeable(Protocol):
@@ -24,3 +25,7 @@ class Placeable(Protocol):
     @property
     def limits_bytes(self) -> FloatArray:
         """(n_devices,) bytes that fit, infinite without a limit."""
+
+    @property
+    def memory(self) -> MemoryGroups:
+        """Which devices share memory, and the limits."""

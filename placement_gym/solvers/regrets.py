@@ -1,6 +1,7 @@
 """Kernels of a repair: what it costs to move a unit or a run, and which move is cheapest.
 
-``place`` is (n_units,) devices and ``room`` (n_devices,) bytes that are left; the other arrays are
+``place`` is (n_units,) devices and ``room`` (n_devices,) bytes that are left, the same for all
+devices that share memory; the other arrays are
 those of ``repair_kernel.RepairTerms``.
 """
 

@@ -133,6 +133,7 @@ def repair(
     terms = RepairTerms(
         problem.unit_bytes,
         problem.limits_bytes,
+        problem.memory.owner,
         np.ascontiguousarray(np.where(problem.supported, price, np.inf)),
         links.first,
         links.other,

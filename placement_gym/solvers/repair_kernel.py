@@ -17,7 +17,8 @@ class RepairTerms(NamedTuple):
 
     Attributes:
         size: (n_units,) bytes.
-        limit: (n_devices,) bytes, infinite without a limit.
+        limit: (n_devices,) bytes, infinite without a limit; that of its pool if it shares one.
+        owner: (n_devices,) the first device of those that share its memory, mostly itself.
         price: (n_units, n_devices) ms, infinite where the device does not run the unit.
         first: (n_units + 1,) where each unit's links begin.
         other: (n_links,) the unit at the other end.
@@ -27,6 +28,7 @@ class RepairTerms(NamedTuple):
 
     size: FloatArray
     limit: FloatArray
+    owner: IntArray
     price: FloatArray
     first: IntArray
     other: IntArray
@@ -60,15 +62,27 @@ def repair_one(terms: RepairTerms, place: IntArray, keep: BoolArray) -> None:
         other = place.copy()
         other_room = refill(terms, other)
         empty_full_devices(terms, other, other_room, keep)
-        if overload(other_room) >= overload(room):
+        if overload(other_room, terms.owner) >= overload(room, terms.owner):
             return
         place[:], room[:] = other, other_room
 
 
 @njit(cache=True, nogil=True)
-def overload(room: FloatArray) -> float:
-    """Bytes that devices hold beyond their limits."""
-    return -np.minimum(room, 0.0).sum()
+def overload(room: FloatArray, owner: IntArray) -> float:
+    """Bytes that devices hold beyond their limits, those of a pool counted once."""
+    total = 0.0
+    for d in range(len(room)):
+        if owner[d] == d:
+            total -= min(room[d], 0.0)
+    return total
+
+
+@njit(cache=True, nogil=True)
+def take_room(room: FloatArray, owner: IntArray, device: int, size: float) -> None:
+    """Put bytes on a device: every device that shares its memory has so much less room."""
+    for d in range(len(room)):
+        if owner[d] == owner[device]:
+            room[d] -= size
 
 
 @njit(cache=True, nogil=True)
@@ -78,11 +92,11 @@ def move_to_supported(terms: RepairTerms, place: IntArray) -> FloatArray:
     n = len(place)
     for u in range(n):
         if np.isfinite(terms.price[u, place[u]]):
-            room[place[u]] -= terms.size[u]
+            take_room(room, terms.owner, place[u], terms.size[u])
     for u in range(n):
         if not np.isfinite(terms.price[u, place[u]]):
             place[u] = choose_device(terms, u, room)
-            room[place[u]] -= terms.size[u]
+            take_room(room, terms.owner, place[u], terms.size[u])
     return room
 
 
@@ -106,7 +120,7 @@ def refill(terms: RepairTerms, place: IntArray) -> FloatArray:
     for u in terms.by_size:
         if terms.size[u] > 0.0 and terms.size[u] > room[place[u]]:
             place[u] = choose_device(terms, u, room)
-        room[place[u]] -= terms.size[u]
+        take_room(room, terms.owner, place[u], terms.size[u])
     return room
 
 
@@ -120,7 +134,8 @@ def empty_full_devices(
     moved or a device has become feasible, units at every move.
     """
     # single arrays: a tuple of them would be counted as referenced at every call
-    size, price, first, other, link_ms = (
+    owner, size, price, first, other, link_ms = (
+        terms.owner,
         terms.size,
         terms.price,
         terms.first,
@@ -136,9 +151,11 @@ def empty_full_devices(
             )
             if there >= 0 and rank <= waiting[0][0]:
                 for u in range(begin, end):
-                    move(u, there, place, room, size)
+                    move(u, there, place, room, owner, size)
             else:
-                move_units(waiting, place, room, may_leave, size, price, first, other, link_ms)
+                move_units(
+                    waiting, place, room, owner, may_leave, size, price, first, other, link_ms
+                )
             waiting = list_units(place, room, may_leave, size, price, first, other, link_ms)
 
 
@@ -168,6 +185,7 @@ def move_units(
     waiting: list[tuple[float, int]],
     place: IntArray,
     room: FloatArray,
+    owner: IntArray,
     may_leave: BoolArray,
     size: FloatArray,
     price: FloatArray,
@@ -189,7 +207,7 @@ def move_units(
             heappush(waiting, (now, u))
             continue
         here = place[u]
-        move(u, there, place, room, size)
+        move(u, there, place, room, owner, size)
         if room[here] >= 0.0:
             return
         for link in range(first[u], first[u + 1]):
@@ -201,7 +219,9 @@ def move_units(
 
 
 @njit(cache=True, nogil=True)
-def move(u: int, there: int, place: IntArray, room: FloatArray, size: FloatArray) -> None:
-    room[place[u]] += size[u]
-    room[there] -= size[u]
+def move(
+    u: int, there: int, place: IntArray, room: FloatArray, owner: IntArray, size: FloatArray
+) -> None:
+    take_room(room, owner, place[u], -size[u])
+    take_room(room, owner, there, size[u])
     place[u] = there

@@ -15,7 +15,7 @@ from placement_gym.solvers.bounds import lower_bound
 from placement_gym.solvers.cuts import minimum_cut
 from placement_gym.solvers.fill import fill_in_order, pipeline_parallel
 from placement_gym.solvers.milp import serial_program
-from placement_gym.tools.memory import charge_copies, explain_excess, weigh_units
+from placement_gym.tools.memory import charge_copies, explain_excess, weigh_units, within_reported
 from placement_gym.tools.pipelines import find_pipelines
 
 
@@ -51,22 +51,26 @@ def propose_candidates(
         for device, name in enumerate(problem.device_names)
         if problem.runs_all[device]
     ]
+    reported = within_reported(problem)
     solved = serial_program(problem, costs, time_limit_s)
     if solved.assignment is not None:
         named.append(("milp", solved.assignment))
         if explain_excess(problem, solved.assignment):
             counted = serial_program(charge_copies(problem), costs, time_limit_s).assignment
             named += [] if counted is None else [("milp, copies counted", counted)]
-    if problem.limited:
-        named.append(("fill-in-order", fill_in_order(problem, costs)))
-        named.append(("PIPELINE_PARALLEL", pipeline_parallel(problem, weigh_units(problem))))
-    if len(problem.devices) == 2 and problem.supports_all and not problem.limited:
+    if reported is not problem and reported.binding:
+        modest = serial_program(reported, costs, time_limit_s).assignment
+        named += [] if modest is None else [("milp, within what is reported", modest)]
+    if reported.binding:
+        named.append(("fill-in-order", fill_in_order(reported, costs)))
+        named.append(("PIPELINE_PARALLEL", pipeline_parallel(reported, weigh_units(problem))))
+    if len(problem.devices) == 2 and problem.supports_all and not problem.binding:
         cut = minimum_cut(problem.units, costs).assignment
         assert cut is not None  # there always is one
         named.append(("min-cut", cut))
     for label, placements in (("prefix", prefixes(problem)), ("window", windows(problem))):
         latency_ms, feasible = twin.evaluate_batch_exactly(placements)
-        order = np.argsort(latency_ms, kind="stable")[: len(latency_ms) if problem.limited else 1]
+        order = np.argsort(latency_ms, kind="stable")[: len(latency_ms) if problem.binding else 1]
         fit = (i for i in order if feasible[i] and not explain_excess(problem, placements[i]))
         named += [(label, placements[i]) for i in islice(fit, 1)]
     return collect(twin, named), solved.bound_ms

@@ -15,7 +15,7 @@ from placement_gym.bench.run.finalists import choose_finalist
 from placement_gym.bench.run.rows import to_plain
 from placement_gym.devices import collect_cautions
 from placement_gym.files import make_temporary_folder
-from placement_gym.models.shapes import Shapes
+from placement_gym.models.shapes import Shapes, shapes_of_placement
 from placement_gym.placement import Placement
 from placement_gym.progress import progress_bar
 from placement_gym.tools.saved import describe_saved
@@ -28,6 +28,7 @@ def evaluate_placement(
     shapes: Shapes | None = None,
     quiet: bool = False,
     objective: str = "latency",
+    tolerance: float | None = None,
 ) -> dict[str, Any]:
     """Compile and measure a placement beside the fastest single device.
 
@@ -41,6 +42,7 @@ def evaluate_placement(
         quiet: Show no progress.
         objective: As for ``gym.make``; with ``"throughput"`` latencies are the times between two
             results.
+        tolerance: As for ``gym.make``.
 
     Returns:
         model, saved (what the file holds, in one line), alone (whether that is a single device),
@@ -64,12 +66,14 @@ def evaluate_placement(
         "split": split,
         "objective": objective,
         **({"shapes": dict(shapes)} if shapes else {}),
+        **({"tolerance": tolerance} if tolerance else {}),
         **({"scenario": chosen.scenario} if chosen.scenario else {}),
         **({"data_shapes": dict(chosen.data_shapes)} if chosen.data_shapes else {}),
     }
     with (
         progress_bar(2, "steps", quiet, description="reading the model") as progress,
         make_temporary_folder() as folder,
+        shapes_of_placement(),
         closing(BenchEnv.make("DevicePlacement-v0", env_kwargs, folder)) as bench_env,
     ):
         units = bench_env.base.problem.units

@@ -19,7 +19,7 @@ from placement_gym.models import load
 from placement_gym.models.loading import match_built_in
 from placement_gym.models.saving import save_model
 from placement_gym.models.scenario import is_stateful
-from placement_gym.models.shapes import Shapes
+from placement_gym.models.shapes import Shapes, shapes_of_placement
 from placement_gym.placement import Placement
 
 if TYPE_CHECKING:
@@ -70,11 +70,12 @@ def export_placement(
     folder = make_output_folder(out)
     if model is None and match_built_in(chosen.model):
         model = chosen.model
-    loaded = load(
-        chosen.model if model is None else model,
-        shapes=shapes,
-        data_shapes=chosen.data_shapes,
-    )
+    with shapes_of_placement():
+        loaded = load(
+            chosen.model if model is None else model,
+            shapes=shapes,
+            data_shapes=chosen.data_shapes,
+        )
     graph, partition = cut(loaded, chosen, split)
     set_affinities(loaded, graph, partition)
     replace_control_characters(loaded)

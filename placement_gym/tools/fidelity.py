@@ -48,6 +48,7 @@ def fidelity(
     scenario: str | None = None,
     data_shapes: Shapes | None = None,
     pictures: str = "png",
+    tolerance: float | None = None,
 ) -> Document:
     """Measure a spread of placements with OpenVINO, predict them with the profiled twin, compare.
 
@@ -69,6 +70,7 @@ def fidelity(
         scenario: As for ``gym.make``.
         data_shapes: As for ``gym.make``.
         pictures: Kind of the scatter plot: ``"png"``, ``"svg"`` or ``"pdf"``.
+        tolerance: As for ``gym.make``.
 
     Returns:
         ``model``, ``devices``, ``notes``, ``costs`` (fingerprint), ``reference_ms``,
@@ -95,6 +97,7 @@ def fidelity(
         shapes=shapes,
         scenario=scenario,
         data_shapes=data_shapes,
+        tolerance=tolerance,
     )
     problem = backend.problem
     placements = sample_held_out(problem, n_placements)

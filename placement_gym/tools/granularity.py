@@ -30,6 +30,7 @@ def build_backend_to_split(
     shapes: Shapes | None = None,
     scenario: str | None = None,
     data_shapes: Shapes | None = None,
+    tolerance: float | None = None,
 ) -> tuple[MeasuringBackend, list[str]]:
     """A measured backend with at least four units, where a finer granularity can make them.
 
@@ -45,6 +46,7 @@ def build_backend_to_split(
         shapes: As for ``gym.make``.
         scenario: As for ``gym.make``.
         data_shapes: As for ``gym.make``.
+        tolerance: As for ``gym.make``.
 
     Returns:
         The backend; and notes on how many units there are, and why they are finer than asked for.
@@ -65,6 +67,7 @@ def build_backend_to_split(
         shapes=shapes,
         scenario=scenario,
         data_shapes=data_shapes,
+        tolerance=tolerance,
     )
     backend = build(granularity=granularity)
     notes = []

@@ -12,6 +12,7 @@ from placement_gym.arrays import IntArray
 from placement_gym.errors import UserError
 from placement_gym.graph.submodels import acyclic_submodels
 from placement_gym.problem import Problem
+from placement_gym.texts import join_words
 
 
 class Held(NamedTuple):
@@ -95,8 +96,8 @@ def check_room(problem: Problem) -> None:
     Raises:
         UserError: The message says by how much.
     """
-    needed, limits = float(problem.unit_bytes.sum()), problem.limits_bytes
-    room = float(limits.sum())
+    needed = float(problem.unit_bytes.sum())
+    room = float(problem.memory.limits_bytes.sum())
     if needed > room:
         raise UserError(
             f"the model needs {describe_need(problem)}, and {list(problem.device_names)} hold "
@@ -121,29 +122,70 @@ def describe_need(problem: Problem) -> str:
 
 
 def describe_fit(problem: Problem) -> list[str]:
-    """What does not fit on which device, and by how much; empty where the model fits each."""
-    need = float(problem.unit_bytes.sum())
-    return [
-        f"{name} cannot hold the model: it needs {describe_need(problem)}, the limit is "
-        f"{megabytes(limit)}: {megabytes(need - limit)} too much"
-        for name, limit in zip(problem.device_names, problem.limits_bytes.tolist(), strict=True)
+    """What does not fit on which device or pool, and by how much; empty where the model fits each.
+
+    What an integrated device reports is no limit, and said so.
+    """
+    need, names = float(problem.unit_bytes.sum()), problem.device_names
+    groups = enumerate(problem.memory.limits_bytes.tolist())
+    limits = [
+        f"{join_words([names[device] for device in problem.memory.members(group)])} cannot hold "
+        f"the model: it needs {describe_need(problem)}, the limit is {megabytes(limit)}: "
+        f"{megabytes(need - limit)} too much"
+        for group, limit in groups
         if need > limit
     ]
+    reported = zip(names, problem.reported_bytes.tolist(), strict=True)
+    return limits + [
+        f"the model needs {describe_need(problem)}, and {name} reports {megabytes(one)}: "
+        f"{megabytes(need - one)} more. As {name} uses the host's memory this is no limit, and "
+        f"{name} alone is measured too"
+        for name, one in reported
+        if need > one
+    ]
+
+
+def describe_use(problem: Problem, label: str, assignment: IntArray) -> list[str]:
+    """Where a placement puts more on an integrated device than this reports, and how much more."""
+    held = count_held(problem, assignment).total.tolist()
+    return [
+        f"{label} puts {megabytes(used)} on {name}, which exceeds what it reports by "
+        f"{megabytes(used - one)}"
+        for name, used, one in zip(
+            problem.device_names, held, problem.reported_bytes.tolist(), strict=True
+        )
+        if used > one
+    ]
+
+
+def within_reported(problem: Problem) -> Problem:
+    """The problem in which integrated devices hold no more than they report.
+
+    They do not share a pool then, as that is larger; where nothing is reported it is the same one.
+    """
+    if np.isinf(problem.reported_bytes).all():
+        return problem
+    return problem.with_limits(np.minimum(problem.limits_bytes, problem.reported_bytes))
 
 
 def report_memory(problem: Problem, placements: Mapping[str, IntArray]) -> dict[str, Any]:
     """Bytes per device under each of some placements, by their labels, as JSON holds them.
 
     Returns:
-        ``devices``: for each its ``name`` and ``limit_bytes`` (None without a limit); and
-        ``placements``: label -> for each device ``weights`` and ``state``.
+        ``devices``: for each its ``name``, ``limit_bytes`` (None without a limit), ``pool`` (of
+        all devices that share the limit, empty for none) and ``reported_bytes`` (by an integrated
+        device, else None); and ``placements``: label -> for each device ``weights`` and ``state``.
     """
-    limits = [limit if np.isfinite(limit) else None for limit in problem.limits_bytes.tolist()]
     held = {label: count_held(problem, placement) for label, placement in placements.items()}
     return {
         "devices": [
-            {"name": name, "limit_bytes": limit}
-            for name, limit in zip(problem.device_names, limits, strict=True)
+            {
+                "name": device.name,
+                "limit_bytes": limit if np.isfinite(limit) else None,
+                "reported_bytes": device.reported_bytes,
+                "pool": device.memory_pool,
+            }
+            for device, limit in zip(problem.devices, problem.limits_bytes.tolist(), strict=True)
         ],
         "placements": {
             label: [

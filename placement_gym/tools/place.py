@@ -85,10 +85,10 @@ def place(
 
     Returns:
         ``model``, ``devices``, ``n_units``, ``costs`` (where they come from), ``schedule``,
-        ``saved`` (what ``file`` holds, in one line), ``placement`` (its label), ``verdict``, ``wall_s``, ``file`` and
-        ``rows``: for every single device, HEFT, the zero-shot placement and each search ``label``,
-        ``latency_ms`` (None if infeasible), ``error``, ``speedup`` over the best single device and
-        ``vs_heft`` (None if unknown), ``evaluations`` and ``seconds``.
+        ``saved`` (what ``file`` holds, in one line), ``placement`` (its label), ``verdict``,
+        ``wall_s``, ``file`` and ``rows``: for every single device, HEFT, the zero-shot placement
+        and each search ``label``, ``latency_ms`` (None if infeasible), ``error``, ``speedup`` over
+        the best single device and ``vs_heft`` (None if unknown), ``evaluations`` and ``seconds``.
 
     Raises:
         UserError: An argument is wrong, or ``out`` cannot be written.

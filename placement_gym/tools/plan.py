@@ -14,6 +14,7 @@ from typing import Any
 from placement_gym.arguments import check_objective
 from placement_gym.backends.measured.stage_costs import load_or_measure_costs
 from placement_gym.backends.measured.timing_protocol import QUICK
+from placement_gym.backends.measured.tolerance import F32_TOLERANCE
 from placement_gym.bench.run.rows import to_plain
 from placement_gym.costs.table import CostTable, costs_beside
 from placement_gym.devices import collect_cautions
@@ -27,7 +28,7 @@ from placement_gym.tools.candidates import Candidate
 from placement_gym.tools.export import export_phases, export_placement
 from placement_gym.tools.granularity import DEFAULT_GRANULARITY, build_backend_to_split
 from placement_gym.tools.interruption import explain_interrupt
-from placement_gym.tools.memory import check_room, describe_fit, report_memory
+from placement_gym.tools.memory import check_room, describe_fit, describe_use, report_memory
 from placement_gym.tools.phases import check_phases, report_phases
 from placement_gym.tools.plan_rows import summarize
 from placement_gym.tools.saved import describe_gain, describe_saved
@@ -51,12 +52,16 @@ def plan(
     pictures: str = "png",
     phases: bool = False,
     data_shapes: Shapes | None = None,
+    tolerance: float | None = None,
 ) -> Document:
     """Find the placement to deploy: solved on a profile, and measured before it is handed over.
 
     Candidates are the solvers' placements, the best prefix and window by the twin, and every
     single device; where memory is limited also those that fill devices in order, as other tools
-    and HETERO's ``PIPELINE_PARALLEL`` do. All that fit are measured side by side. The plan is the
+    and HETERO's ``PIPELINE_PARALLEL`` do. A split that nearly fills a device comes with variants
+    that leave more of it free, see ``near_full``. What an integrated device reports as its memory
+    is no limit: placements within it and beyond it are candidates, that device alone among them.
+    All that fit are measured side by side. The plan is the
     fastest split if it beats every single device that may run the model by more than the noise,
     else the fastest single device.
     With objective ``"throughput"`` candidates are the best pipelines by the profile and single
@@ -87,6 +92,7 @@ def plan(
         phases: Of a model with state, also plan for a placement of prompts and one of tokens;
             ``compile_phases`` runs them.
         data_shapes: As for ``gym.make``.
+        tolerance: As for ``gym.make``.
 
     Returns:
         ``model``, ``objective``, ``devices``, ``notes``, ``saved`` (what the file holds, in one
@@ -122,6 +128,7 @@ def plan(
         shapes,
         scenario,
         data_shapes,
+        tolerance,
     )
     problem = backend.problem
     check_room(problem)
@@ -130,6 +137,7 @@ def plan(
     with closing(backend), explain_interrupt(backend, quick=True):
         costs = load_or_measure_costs(backend, refresh, quiet, quick=True)
         found = select(backend, costs, time_limit_s, phases, quiet)
+        notes += describe_tolerance(problem, backend.tolerance)
     kind = "" if objective == "latency" else f"-{objective}"
     stem = folder / f"plan-{safe_name(problem.units.graph.model)}{kind}"
     document = make_document(problem, found, objective, notes, stem)
@@ -144,6 +152,14 @@ def plan(
     return document
 
 
+def describe_tolerance(problem: Problem, tolerance: float) -> list[str]:
+    """How far outputs were allowed to differ, where that is not the little that f32 needs."""
+    if tolerance == F32_TOLERANCE:
+        return []
+    reference = problem.device_names[problem.reference_device]
+    return [f"outputs may differ from those of {reference} by {tolerance:.2g} relative"]
+
+
 def make_document(
     problem: Problem, found: Selection, objective: str, notes: Sequence[str], stem: Path
 ) -> Document:
@@ -155,7 +171,12 @@ def make_document(
             "model": problem.units.graph.model,
             "objective": objective,
             "devices": problem.device_names,
-            "notes": [*collect_cautions(problem.devices), *describe_fit(problem), *notes],
+            "notes": [
+                *collect_cautions(problem.devices),
+                *describe_fit(problem),
+                *describe_use(problem, found.winner.label, found.winner.assignment),
+                *notes,
+            ],
             "saved": describe_winner(problem, found),
             "plan": found.winner.label,
             "verdict": summarize(found.rows, found.chosen.label),

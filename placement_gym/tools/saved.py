@@ -11,7 +11,9 @@ from placement_gym.texts import join_words
 def describe_saved(
     placement: Placement, speedup: float | None = None, noise: float = 0.0, best_single: str = ""
 ) -> str:
-    """``"Saved: CPU alone"``, or ``"Saved: a split, 17 of 57 units on GPU, 1.21 ±.03 x CPU alone"``.
+    """Say what a file holds: ``"Saved: CPU alone"``, or which units of a split are elsewhere.
+
+    As ``"Saved: a split, 17 of 57 units on GPU, 1.21 ±.03 x CPU alone"``.
 
     Args:
         placement: What the file holds.

@@ -18,6 +18,7 @@ from placement_gym.costs.table import CostTable
 from placement_gym.progress import progress_bar
 from placement_gym.tools.candidates import Candidate, propose_candidates, propose_pipelines
 from placement_gym.tools.memory import explain_excess
+from placement_gym.tools.near_full import add_variants
 from placement_gym.tools.phases import Phased, add_phase_candidates, measure_phases
 from placement_gym.tools.plan_rows import choose, make_rows
 
@@ -76,6 +77,7 @@ def select(
     propose = propose_pipelines if objective == "throughput" else propose_candidates
     with progress_bar(None, "", quiet, description=f"solving, at most {time_limit_s:.0f} s"):
         candidates, bound_ms = propose(twin, time_limit_s)
+        candidates = add_variants(twin, candidates)
     if phases:
         candidates = add_phase_candidates(backend, twin, candidates, time_limit_s)
     with closing(with_enough_repeats(backend, candidates)) as thorough:

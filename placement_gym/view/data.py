@@ -67,21 +67,37 @@ def describe_devices(backend: SimulatedBackend) -> list[Values]:
 
 
 def describe_units(backend: SimulatedBackend) -> Values:
-    """Columns of the units: names, types, shapes, weights, times by device, operators."""
+    """Columns of the units: names, types, shapes, weights, times by device, operators.
+
+    The type is that of the operator that a unit is named after, the shape that of its output.
+    """
     units = backend.problem.units
     graph = units.quotient
+    type_of = dict(zip(units.graph.names, units.graph.types, strict=True))
     shapes = [
         f"{kind} [{', '.join(map(str, shape))}]"
         for kind, shape in zip(graph.element_types, graph.shapes, strict=True)
     ]
     return {
         "name": [make_printable(name) for name in graph.names],
-        "type": number_texts(graph.types),
+        "type": number_texts(type_of[name] for name in graph.names),
         "shape": number_texts(shapes),
         "weights": graph.weight_bytes.tolist(),
         "ms": [shorten(column) for column in backend.costs.unit_ms(units).T],
         "runs_on": [column.astype(int).tolist() for column in backend.problem.supported.T],
-        "operators": np.bincount(units.of_operator, minlength=len(units)).tolist(),
+        "operators": describe_operators(units),
+    }
+
+
+def describe_operators(units: Units) -> Values:
+    """Columns of the operators of units that have several, in topological order."""
+    several = np.bincount(units.of_operator, minlength=len(units)) > 1
+    listed = np.flatnonzero(several[units.of_operator]).tolist()
+    graph = units.graph
+    return {
+        "unit": units.of_operator[listed].tolist(),
+        "name": [make_printable(graph.names[operator]) for operator in listed],
+        "type": number_texts(graph.types[operator] for operator in listed),
     }
 
 
@@ -138,6 +154,7 @@ def describe_placement(backend: SimulatedBackend, shown: Shown) -> Values:
     )
     return {
         "label": make_printable(shown.label),
+        "saved": make_printable(shown.saved),
         "result": make_printable(shown.result),
         "error": make_printable(backend.infeasibility(shown.assignment)),
         "latency_ms": latency_ms,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from placement_gym.devices import collect_cautions
 from placement_gym.errors import UserError
 from placement_gym.view.scene import Scene
 
@@ -35,9 +36,11 @@ def draw_shown(scene: Scene, path: str | Path) -> None:
 
 
 def make_title(scene: Scene) -> str:
-    """Model, placement and latency, as the page has them; and why the placement is infeasible."""
+    """What is saved; then model, placement, latency and why it is infeasible, as on the page."""
     shown, backend = scene.placements[0], scene.backend
     latency_ms = backend.evaluate_ignoring_limits(shown.assignment).latency_ms
     title = f"{backend.problem.units.graph.model}, {shown.label}: {latency_ms:.4g} ms (simulated)"
     error = backend.infeasibility(shown.assignment)
-    return f"{title}, but {error}" if error else title
+    cautions = collect_cautions(backend.problem.devices)
+    lines = [shown.saved, f"{title}, but {error}" if error else title, *cautions]
+    return "\n".join(line for line in lines if line)

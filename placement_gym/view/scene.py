@@ -21,7 +21,8 @@ from placement_gym.graph.units import Units, contract, sort_labels
 from placement_gym.placement import Placement, PlacementMismatchError
 
 BUILD = (
-    "model", "devices", "granularity", "graph", "costs", "sequence_length", "shapes", "scenario"
+    "model", "devices", "granularity", "graph", "costs", "sequence_length", "shapes", "scenario",
+    "data_shapes",
 )  # fmt: skip
 """Arguments of ``gym.make`` that decide the simulated problem."""
 MAX_SHOWN = 400_000
@@ -38,12 +39,14 @@ class Shown:
         assignment: (n_units,) device indices.
         result: What is known of it besides the simulation, as a sentence, or an empty string.
         measured_ms: Its latency as it was measured; None if it was not.
+        saved: What its file holds, in one line; empty if it is not from a file.
     """
 
     label: str
     assignment: IntArray
     result: str = ""
     measured_ms: float | None = None
+    saved: str = ""
 
 
 @dataclass(frozen=True)
@@ -72,6 +75,7 @@ class Found:
     measured_ms: float | None = None
     speedup: float | None = None
     """Over the best single device, as the source states it; None if it does not."""
+    saved: str = ""
 
 
 def make_scene(found: Sequence[Found]) -> Scene:
@@ -92,6 +96,7 @@ def make_scene(found: Sequence[Found]) -> Scene:
             assign_units(backend, one.placement),
             state_result(one, bool(alone)),
             one.measured_ms,
+            one.saved,
         )
         for one in found[:most]
     ]

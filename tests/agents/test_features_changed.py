@@ -28,7 +28,7 @@ def test_a_saved_model_of_other_features_is_refused(
     hsdag(vectorize_toy()).save(tmp_path / "model.zip")
     fewer_features.undo()
     with pytest.raises(UserError, match="train it again"):
-        REINFORCE.load(tmp_path / "model.zip", trust=True)
+        REINFORCE.load(tmp_path / "model.zip")
 
 
 def test_a_checkpoint_of_other_features_is_refused(

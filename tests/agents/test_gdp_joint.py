@@ -139,7 +139,7 @@ def test_it_is_saved_and_loaded(tmp_path: Path) -> None:
     model = agent(env)
     model.learn(20)
     model.save(tmp_path / "go.zip")
-    loaded = UnitPPO.load(tmp_path / "go.zip", trust=True)
+    loaded = UnitPPO.load(tmp_path / "go.zip")
     observation = env.reset()[0]
     expected, found = (one.predict(observation, deterministic=True)[0] for one in (model, loaded))
     np.testing.assert_array_equal(found, expected)

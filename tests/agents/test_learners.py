@@ -11,7 +11,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch
-from learned import TWO_MODELS, load_trusted, several, simulated, weights
+from learned import TWO_MODELS, several, simulated, weights
 from stable_baselines3 import PPO
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.callbacks import ConvertCallback
@@ -218,9 +218,9 @@ def test_saving_keeps_weights_and_predictions(
 ) -> None:
     model = trained_a_while(name, algorithm).model
     model.save(tmp_path / "model.zip")
-    loaded = load_trusted(algorithm, tmp_path / "model.zip", env=toy(name))
+    loaded = algorithm.load(tmp_path / "model.zip", env=toy(name))
     model.policy.save(tmp_path / "policy.pt")
-    alone = load_trusted(type(model.policy), tmp_path / "policy.pt")
+    alone = type(model.policy).load(tmp_path / "policy.pt")
     observation, _ = env_for(name).reset()
     expected, _ = model.predict(observation, deterministic=True)
     for other in (loaded, alone):

@@ -14,6 +14,7 @@ import pytest
 
 from agents import AGENTS, make
 from agents.about import ABOUT, LEARNED, SEARCH, describe_goal
+from placement_gym.arguments import LATENCY, THROUGHPUT
 from placement_gym.arrays import BoolArray, IntArray
 from placement_gym.bench.run.agent_run import run_agent
 from placement_gym.bench.run.agents import AgentSpec
@@ -150,6 +151,44 @@ def test_one_unit_a_step_is_for_the_same_goal(name: str, goal: str) -> None:
     assert bool(row.error) == (env.base.objective not in ABOUT[name].objectives)
     if row.error:
         check_that_the_named_agent_is_accepted(row.error, env.env)
+
+
+SHARING: dict[str, Any] = {
+    "model": "tiny",
+    "devices": [
+        {"name": "CPU", "memory_pool": "host", "weight_share": 0.7},
+        {"name": "GPU", "roofline": "iGPU", "memory_pool": "host"},
+        {"name": "GPU.1"},
+    ],
+}
+"""Two devices hold no more together than either of them alone."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.slow] if ABOUT[name].kind == LEARNED else [])
+        for name in AGENTS
+        if name not in ("saved", "openvino-hetero", "openvino-auto")
+    ],
+)
+@pytest.mark.filterwarnings("ignore:.*factor of.*n_steps")
+def test_agents_keep_the_limit_of_a_pool_or_name_one_that_does(name: str) -> None:
+    goal = {} if LATENCY in ABOUT[name].objectives else {"objective": THROUGHPUT}
+    env = BenchEnv.make("DevicePlacementSim-v0", SHARING | goal)
+    row = run_agent(env, AgentSpec(name, OPTIONS.get(name, {})), 0, BUDGET)[0]
+    if not ABOUT[name].pools:
+        refused = re.fullmatch(r"UserError: (.*)", row.error)
+        assert refused is not None
+        assert "memory that devices share, and pool 'host'" in refused[1]
+        check_that_the_named_agent_is_accepted(refused[1], env.env)
+        return
+    assert row.error == ""
+    problem = env.base.problem
+    used = problem.memory_bytes(
+        np.array([problem.device_names.index(d) for d in row.placement.values()])
+    )
+    assert used[0] + used[1] <= 0.7 * problem.unit_bytes.sum()
 
 
 def test_a_vector_of_environments_is_refused() -> None:

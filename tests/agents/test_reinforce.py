@@ -196,7 +196,7 @@ def test_sb3s_own_policy_works(env_id: str, tmp_path: Path) -> None:
     model.learn(56)
     assert not torch.equal(weights(model), before)
     model.save(tmp_path / "model.zip")
-    loaded = REINFORCE.load(tmp_path / "model.zip", env=envs, trust=True)
+    loaded = REINFORCE.load(tmp_path / "model.zip", env=envs)
     assert torch.equal(weights(loaded), weights(model))
     loaded.learn(28, reset_num_timesteps=False)
     assert loaded.num_timesteps == 84

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 
+import numpy as np
 import pytest
 import torch
+from fakes import diamond_costs, diamond_problem
 from learned import simulated
 from torch import Tensor
 
 from agents.common import pairs
 from agents.common.graphs import Graphs
 from agents.common.room import Room, RoomCategorical
+from agents.doppler.graph import TaskGraph
+from agents.doppler.schedule import Schedules
+from agents.placeto.policy import leave
+from placement_gym.devices import DeviceSpec
 from placement_gym.errors import UserError
 
 HELD, LIMITS = (0.3, 0.2, 0.25, 0.25), (0.5, 0.5, 1.0)
@@ -61,6 +68,48 @@ def test_followers_bring_their_bytes_with_their_leader() -> None:
     assert (sampled[:, 0] == sampled[:, 1]).all()
     assert (used(sampled) <= torch.tensor(LIMITS) + 1e-9).all()
     assert distribution.conditioned_on(sampled).permits(sampled).all()
+
+
+def pooled(n_rows: int) -> RoomCategorical:
+    """The first two devices hold half of the model together."""
+    distribution = choices(n_rows)
+    pools = torch.tensor([[1, 1, 0]])
+    return replace(distribution, room=replace(distribution.room, pools=pools))
+
+
+def test_devices_of_a_pool_share_their_room() -> None:
+    sampled = pooled(5_000).get_actions()
+    assert (used(sampled)[:, :2].sum(dim=1) <= 0.5 + 1e-9).all()
+    assert {0, 1} <= set(sampled.unique().tolist())
+    every = torch.tensor(list(product(range(3), repeat=4)))
+    held = used(every)
+    fitting = every[(held[:, :2].sum(dim=1) <= 0.5 - 1e-5) & (held[:, 2] <= 1.0 - 1e-5)]
+    total = pooled(len(fitting)).conditioned_on(fitting).log_prob(fitting).exp().sum()
+    assert total.item() == pytest.approx(1.0, abs=1e-5)
+
+
+def test_room_of_policies_that_place_one_unit_a_step_counts_a_pool() -> None:
+    left, mine = leave(pooled(1).room, torch.tensor([[0, 1, 2, 0]]), torch.tensor([3]))
+    assert left[0].tolist() == pytest.approx([0.0, 0.0, 0.75], abs=1e-6)
+    assert mine.item() == pytest.approx(0.25)
+
+
+def test_schedules_offer_what_is_left_of_a_pool() -> None:
+    problem = diamond_problem(POOL)  # 500 bytes together; units hold 100, 200, 300 and 400
+    graph = TaskGraph.of(problem, diamond_costs(problem))
+    schedules = Schedules(graph, 1, room=True)
+    for node, device in ((0, 0), (1, 1)):
+        offer = schedules.offer(np.array([node]))
+        assert offer.allowed[0].tolist() == [True, True, True]
+        schedules.add(np.array([node]), np.array([device]), offer.start)
+    assert schedules.offer(np.array([2])).allowed[0].tolist() == [False, False, True]
+
+
+POOL = (
+    DeviceSpec("CPU", memory_pool="host", memory_bytes=500),
+    DeviceSpec("GPU", memory_pool="host"),
+    DeviceSpec("GPU.1"),
+)
 
 
 def test_what_fits_nowhere_goes_where_most_room_is_left() -> None:

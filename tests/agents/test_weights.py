@@ -8,10 +8,12 @@ from typing import Any
 import gymnasium as gym
 import pytest
 import torch
+from stable_baselines3 import PPO
 
 import agents
 from agents.about import ABOUT
-from agents.common.weights import save_weights, shipped_names
+from agents.common.weights import find_network, save_weights, shipped_names
+from agents.hsdag import HSDAGPolicy
 from placement_gym import play_episode
 from placement_gym.errors import UserError
 
@@ -57,6 +59,26 @@ def test_weights_are_saved_and_loaded_from_a_file(tmp_path: Path) -> None:
         model = agents.make(name, env, 3)
         save_weights(model, file, {"evaluations": 0})
         assert torch.equal(weights_of(agents.make(name, env, weights=file)), weights_of(model))
+
+
+def test_weights_of_a_policy_are_saved_and_loaded_alone(tmp_path: Path) -> None:
+    env, file = toy(), tmp_path / "mine.safetensors"
+    first, other = (PPO(HSDAGPolicy, env, seed=seed, device="cpu") for seed in (0, 1))
+    agents.save_weights(first.policy, file)
+    agents.load_weights(other, file)
+    assert torch.equal(weights_of(first), weights_of(other))
+
+
+@pytest.mark.parametrize("name", ["doppler", "sequential"])
+def test_agents_with_networks_of_their_own_are_saved_by_the_same_function(
+    name: str, tmp_path: Path
+) -> None:
+    env, file = toy(), tmp_path / "mine.safetensors"
+    agent = agents.make(name, env, 3)
+    agents.save_weights(agent, file)
+    again = agents.make(name, env, 4, checkpoint=file)
+    first, second = (find_network(one).state_dict() for one in (agent, again))
+    assert all(torch.equal(first[key], second[key]) for key in first)
 
 
 def test_wrong_weights_are_refused_with_the_remedy(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from placement_gym.backends.simulated.build import build_simulated_problem
 from placement_gym.bench.run.rows import load_runs
 from placement_gym.bench.scenes import open_scene
 from placement_gym.bench.study.runner import run_study
-from placement_gym.cli.main import main
+from placement_gym.cli.main import main, make_parser
 from placement_gym.errors import UserError
 from placement_gym.placement import Placement, PlacementMismatchError
 
@@ -41,6 +42,8 @@ def test_a_file_is_shown_beside_the_fastest_single_device(tmp_path: Path) -> Non
     scene = open_scene([save(tmp_path / "mine.json")])
     first, alone = scene.placements
     assert first.label == "mine"
+    assert first.saved == "Saved: a split, 15 of 30 units on GPU"
+    assert alone.saved == ""
     assert first.assignment.tolist() == [i % 2 for i in range(30)]
     problem = scene.backend.problem
     times = [scene.backend.evaluate(problem.single(d)).latency_ms for d in range(2)]
@@ -150,14 +153,47 @@ def test_an_empty_folder_is_a_users_error(tmp_path: Path) -> None:
         open_scene([tmp_path])
 
 
+def save_made_with(folder: Path, **shapes: Any) -> list[str]:
+    """A placement of a model that was given shapes; returns the words that name both files."""
+    words = [str(folder / "a.json"), "-m", str(folder / "x.xml")]
+    save_dynamic(folder / "x.xml")
+    problem = build_simulated_problem(words[-1], "cpu-testbed", "op", **shapes).problem
+    Placement.of(problem, problem.single(0)).save(words[0])
+    return words
+
+
+def test_the_view_has_the_data_shapes_of_its_placement(tmp_path: Path) -> None:
+    words = save_made_with(tmp_path, data_shapes={"x": [3, 8]})
+    assert main(["view", *words, "--out", str(tmp_path / "page.html")]) == 0
+    (parameter, *_), *_ = open_scene(words[:1], words[-1]).backend.problem.units.graph.shapes
+    assert parameter == 3
+
+
+@pytest.mark.parametrize("command", ["view", "evaluate", "export"])
+def test_commands_that_read_a_placement_advise_only_options_that_they_have(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [command, *save_made_with(tmp_path, shapes={"x": [1, 8]})]
+    known = make_parser().commands[command]._option_string_actions
+    assert main(words) == 2
+    advised = re.findall(r"--[a-z-]+", capsys.readouterr().err)
+    assert advised == ["--shape"]
+    assert set(advised) <= set(known)
+
+
+def test_a_placement_of_a_model_without_state_advises_no_scenario_for_one_with(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, *_ = save_made_with(tmp_path, data_shapes={"x": [3, 8]})
+    assert main(["view", file, "-m", "gpt"]) == 2
+    assert capsys.readouterr().err.endswith("made for one without: name that model\n")
+
+
 def test_the_command_takes_the_shapes_that_a_message_advises(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    save_dynamic(tmp_path / "x.xml")
-    model = ["-m", str(tmp_path / "x.xml")]
-    problem = build_simulated_problem(model[1], None, "op", shapes={"x": [1, 8]}).problem
-    Placement.of(problem, problem.single(0)).save(tmp_path / "a.json")
-    words = ["view", str(tmp_path / "a.json"), *model, "--out", str(tmp_path / "page.html")]
+    words = ["view", *save_made_with(tmp_path, shapes={"x": [1, 8]})]
+    words += ["--out", str(tmp_path / "page.html")]
     assert main(words) == 2
     assert '--shape "x[1,8]"' in capsys.readouterr().err
     assert main([*words, "--shape", "x[1,8]"]) == 0

@@ -76,7 +76,11 @@ def test_number_is_that_of_layers_of_gpt_2() -> None:
 
 @pytest.mark.parametrize(
     ("name", "remedy"),
-    [("gpt-0", "1 to 96 layers"), ("resnet-int8", "only gpt"), ("tiny-8", "bert")],
+    [
+        ("gpt-0", "1 to 96 layers"),
+        ("resnet-int8", "only cnn-int8, gpt-int8"),
+        ("tiny-8", "bert"),
+    ],
 )
 def test_name_that_no_model_has_is_refused(name: str, remedy: str) -> None:
     with pytest.raises(ValueError, match=remedy):

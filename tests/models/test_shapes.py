@@ -34,6 +34,20 @@ def test_remedy_of_the_error_helps() -> None:
     assert load(dynamic(), shapes={"x": [1, 4]}).output().shape == [1, 4]
 
 
+def test_an_input_of_unknown_rank_is_an_error_with_a_remedy_that_helps() -> None:
+    def model() -> ov.Model:
+        x = ops.parameter(ov.PartialShape.dynamic(), np.float32, name="x")
+        x.output(0).get_tensor().set_names({"x"})
+        return ov.Model([ops.result(ops.relu(x, name="relu"))], [x], "unranked")
+
+    with pytest.raises(UnsupportedModelError, match="unknown rank") as error:
+        load(model())
+    assert '--shape "x[1,3,224,224]"' in str(error.value)
+    assert "cannot be placed" not in str(error.value)
+    shapes = parse_shapes("x[1,3,224,224]")
+    assert load(model(), shapes=shapes).output().shape == [1, 3, 224, 224]
+
+
 def test_dimension_that_depends_on_the_data_has_no_remedy() -> None:
     x = ops.parameter([4], np.float32, name="x")
     model = ov.Model([ops.result(ops.non_zero(x))], [x], "data")

@@ -27,6 +27,7 @@ from placement_gym.processes.child import (
     describe_exit,
 )
 from placement_gym.processes.pulse import Pulse
+from placement_gym.progress import progress_bar
 
 SUPPORT = Path(__file__).parent.parent / "support"
 LONG = "x" * 300_000
@@ -88,6 +89,16 @@ def test_warnings_and_messages_of_a_child_reach_the_user(
         ask(child, "warn", "it is late")
     ask(child, "say", "waiting for somebody")
     assert capsys.readouterr().err == "waiting for somebody\n"
+
+
+def test_a_bar_shows_what_a_child_waits_for_until_the_child_is_lost(child: Child) -> None:
+    with progress_bar(11, "measurements", True) as progress:
+        shown = progress.tasks[0].fields
+        ask(child, "wait", "waiting 3 s for somebody")
+        assert shown["waiting"] == "waiting 3 s for somebody"
+        with pytest.raises(ChildLostError):
+            ask(child, "die", "SIGKILL")
+        assert shown["waiting"] == ""
 
 
 def test_a_child_tells_how_many_steps_are_done(child: Child) -> None:

@@ -76,6 +76,9 @@ class Obedient:
     def say(self, text: str) -> None:
         self.parent.print_message(text)
 
+    def wait(self, text: str) -> None:
+        self.parent.show_waiting(text)
+
     def take_steps(self, steps: int) -> None:
         for done in range(steps):
             self.parent.count(done + 1)

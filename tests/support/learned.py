@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -11,7 +10,6 @@ from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.vec_env import DummyVecEnv
 
 from agents.common import REINFORCE
-from agents.common.trust import LoadsTrustedFiles
 from agents.common.vec_env import PlacementVecEnv
 from agents.hsdag import HSDAGPolicy
 from placement_gym.env import DevicePlacementEnv, placement_env
@@ -46,9 +44,3 @@ def hsdag(env: PlacementVecEnv, **kwargs: Any) -> REINFORCE:
     policy = {"graphs": env.get_attr("graph_table")[0](), "hidden": 16, "cost_weight": 0.0}
     settings = {"n_steps": 1, "seed": 0, "device": "cpu", **kwargs}
     return REINFORCE(HSDAGPolicy, env, policy_kwargs=policy, **settings)
-
-
-def load_trusted(kind: type[Any], path: Path, **kwargs: Any) -> Any:
-    """What SB3 saved, of an algorithm or a policy of ours or of SB3's."""
-    trusted = {"trust": True} if issubclass(kind, LoadsTrustedFiles) else {}
-    return kind.load(path, **trusted, **kwargs)

@@ -35,6 +35,10 @@ class ScriptedEngine(MeasuringBackend):
     def reference_ms(self) -> float:
         return 10.0
 
+    @property
+    def tolerance(self) -> float:
+        return 1e-4
+
     def measure_once(self, assignment: IntArray) -> Measurement:
         self.log.append("measure")
         answer = self.answers[0] if len(self.answers) == 1 else self.answers.popleft()

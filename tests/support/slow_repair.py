@@ -40,11 +40,16 @@ class SlowRepair:
 
     def room(self, place: IntArray) -> FloatArray:
         """(n_devices,) bytes that are left."""
-        return self.limit - np.bincount(place, self.size, len(self.limit))
+        return self.free(np.bincount(place, self.size, len(self.limit)))
+
+    def free(self, used: FloatArray) -> FloatArray:
+        """(n_devices,) bytes that are left; those of a pool to each of its devices."""
+        return self.limit - used @ self.problem.memory.shared
 
     def overload(self, place: IntArray) -> float:
-        """Bytes beyond the limits."""
-        return float(-np.minimum(self.room(place), 0.0).sum())
+        """Bytes beyond the limits, those of a pool once."""
+        one_each = np.unique(self.problem.memory.of_device, return_index=True)[1]
+        return float(-np.minimum(self.room(place)[one_each], 0.0).sum())
 
     def support(self, assignment: IntArray) -> IntArray:
         """Move units that are not supported where they are, in order."""
@@ -53,7 +58,7 @@ class SlowRepair:
         settled = ~lost
         for unit in np.flatnonzero(lost):
             held = np.bincount(place[settled], self.size[settled], len(self.limit))
-            place[unit] = self.choose_device(int(unit), self.limit - held)
+            place[unit] = self.choose_device(int(unit), self.free(held))
             settled[unit] = True
         return place
 
@@ -71,7 +76,7 @@ class SlowRepair:
         for unit in np.argsort(-self.size, kind="stable").tolist():
             if self.size[unit] and self.size[unit] > room[place[unit]]:
                 place[unit] = self.choose_device(unit, room)
-            room[place[unit]] -= self.size[unit]
+            room[self.problem.memory.shared[place[unit]]] -= self.size[unit]
         return place
 
     def move_first(self, place: IntArray, leaving: BoolArray) -> IntArray | None:

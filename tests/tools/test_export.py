@@ -74,9 +74,10 @@ def run_alone(
     return int(done.stdout), worst
 
 
-def test_the_script_runs_the_placement_without_this_package(tmp_path: Path) -> None:
-    export_placement(thirds("tiny"), tmp_path)
-    n_submodels, error = run_alone(tmp_path, load("tiny"), "")
+@pytest.mark.parametrize("model", ["tiny", "cnn-int8"])
+def test_the_script_runs_the_placement_without_this_package(model: str, tmp_path: Path) -> None:
+    export_placement(thirds(model), tmp_path)
+    n_submodels, error = run_alone(tmp_path, load(model), "")
     assert n_submodels >= 3
     assert error < 1e-5
 

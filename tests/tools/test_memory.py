@@ -206,7 +206,12 @@ def test_bytes_before_and_after_are_printed_only_where_memory_is_limited() -> No
     assert memory["placements"]["milp"] == [
         {"weights": 26, "state": 0}, {"weights": 20, "state": 0},
     ]  # fmt: skip
-    assert memory["devices"][0] == {"name": "device0", "limit_bytes": None}
+    assert memory["devices"][0] == {
+        "name": "device0",
+        "limit_bytes": None,
+        "reported_bytes": None,
+        "pool": "",
+    }
     document = {"plan": "milp", "memory": memory}
     assert "device limit PIPELINE_PARALLEL milp" in printed(document)
     free = shared_problem()

@@ -6,11 +6,20 @@ import html
 import re
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import urlencode
 
+import numpy as np
 import pytest
 from pages import EVIL, make_large_page, make_page
+
+from placement_gym.arrays import IntArray
+from placement_gym.backends.simulated.backend import SimulatedBackend
+from placement_gym.backends.simulated.build import build_simulated_problem
+from placement_gym.view.data import make_view_data
+from placement_gym.view.page import render_page
+from placement_gym.view.scene import Scene, Shown
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 pytestmark = [
@@ -50,8 +59,36 @@ def read_details(document: str) -> str:
 
 def test_a_selected_unit_shows_its_costs(tmp_path: Path) -> None:
     details = read_details(open_page(make_large_page("synthetic-layered-40"), tmp_path, unit="op9"))
-    for word in ("op9", "submodel", "CPU", "GPU", "Reads", "runs from"):
+    for word in ("op9", "submodel", "CPU", "GPU", "Reads", "starts at", "1 operator "):
         assert word in details
+
+
+def make_tiny_page(granularity: str, assignment: Callable[[int], IntArray]) -> str:
+    simulated = build_simulated_problem("tiny", None, granularity)
+    backend = SimulatedBackend(simulated.problem, simulated.costs)
+    shown = Shown("mine", assignment(simulated.problem.n_units), saved="Saved: a split")
+    return render_page(make_view_data(Scene(backend, (shown,))))
+
+
+def test_a_selected_unit_lists_its_operators_with_types(tmp_path: Path) -> None:
+    simulated = build_simulated_problem("tiny", None, "colocated")
+    units = simulated.problem.units
+    unit = int(np.bincount(units.of_operator).argmax())
+    page = make_tiny_page("colocated", lambda n: np.zeros(n, dtype=np.int64))
+    details = read_details(open_page(page, tmp_path, unit=units.names[unit]))
+    inside = np.flatnonzero(units.of_operator == unit).tolist()
+    assert f"{len(inside)} operators" in details
+    for operator in inside:
+        assert f"{units.graph.types[operator]}  {units.graph.names[operator]} " in details
+
+
+def test_the_panel_begins_with_what_was_saved_and_counts_one_transfer(tmp_path: Path) -> None:
+    details = read_details(
+        open_page(make_tiny_page("op", lambda n: np.arange(n) // (n - 1)), tmp_path)
+    )
+    assert details.split("  ")[1].strip() == "Saved: a split"
+    assert "2 submodels, 1 transfer of" in details
+    assert re.search(r"mine: \d\.\d{3} [mµ]s ", details)
 
 
 def test_two_placements_are_compared(tmp_path: Path) -> None:

@@ -34,11 +34,32 @@ def test_units_have_names_types_shapes_and_times_on_each_device(diamond: dict) -
     backend, units = diamond_backend(), diamond["units"]
     assert units["name"] == list(backend.problem.units.names)
     kinds = [units["type"]["texts"][index] for index in units["type"]["index"]]
-    assert kinds == list(backend.problem.units.quotient.types)
+    assert kinds == list(backend.problem.units.graph.types)
     shape = units["shape"]["texts"][units["shape"]["index"][0]]
     assert shape.startswith("f32 [")
     expected = backend.costs.unit_ms(backend.problem.units).T
     assert units["ms"] == [pytest.approx(column, rel=1e-3) for column in expected.tolist()]
+
+
+def test_a_unit_of_several_operators_lists_each_with_its_type() -> None:
+    simulated = build_simulated_problem("tiny", None, "colocated")
+    problem, units = simulated.problem, simulated.problem.units
+    backend = SimulatedBackend(problem, simulated.costs)
+    shown = make_view_data(Scene(backend, (Shown("one", problem.single(0)),)))["units"]
+    listed = shown["operators"]
+    found = dict(zip(listed["name"], listed["unit"], strict=True))
+    counts = np.bincount(units.of_operator)
+    assert counts.max() > 1
+    assert found == {
+        name: unit
+        for name, unit in zip(units.graph.names, units.of_operator.tolist(), strict=True)
+        if counts[unit] > 1
+    }
+    type_of = dict(zip(units.graph.names, units.graph.types, strict=True))
+    kinds = [listed["type"]["texts"][index] for index in listed["type"]["index"]]
+    assert kinds == [type_of[name] for name in listed["name"]]
+    named = [shown["type"]["texts"][index] for index in shown["type"]["index"]]
+    assert named == [type_of[name] for name in shown["name"]]
 
 
 def test_the_timeline_ends_at_the_latency(diamond: dict) -> None:

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from fakes import LIMITED, diamond_backend, diamond_problem
 
+from placement_gym.backends.simulated.backend import SimulatedBackend
+from placement_gym.backends.simulated.build import build_simulated_problem
 from placement_gym.view.data import make_view_data
 from placement_gym.view.picture import make_title
 from placement_gym.view.scene import Scene, Shown
@@ -22,3 +24,12 @@ def test_the_title_has_the_latency_of_the_page_and_says_what_does_not_fit(
     expected = f"diamond, mine: {shown['latency_ms']:.4g} ms (simulated)"
     assert make_title(scene) == expected + (f", but {shown['error']}" if shown["error"] else "")
     assert bool(shown["error"]) == all(placed)
+
+
+def test_the_title_begins_with_what_was_saved_and_ends_with_cautions() -> None:
+    simulated = build_simulated_problem("tiny", "cpu-testbed", "op")
+    backend = SimulatedBackend(simulated.problem, simulated.costs)
+    shown = Shown("mine", simulated.problem.single(0), saved="Saved: CPU alone")
+    first, _, last = make_title(Scene(backend, (shown,))).splitlines()
+    assert first == "Saved: CPU alone"
+    assert "test bed" in last

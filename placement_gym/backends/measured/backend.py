@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property, partial
@@ -22,16 +21,11 @@ from placement_gym.backends.measured.candidate import (
     join_rounds,
     summarize,
 )
-from placement_gym.backends.measured.compiling import compile_candidate
+from placement_gym.backends.measured.compiling import compile_candidate, compile_placement
 from placement_gym.backends.measured.health import Session, mark_busy
 from placement_gym.backends.measured.lock import measurement_lock
 from placement_gym.backends.measured.measuring import MakeCosts, MeasuringBackend
-from placement_gym.backends.measured.outputs import (
-    all_finite,
-    compare_outputs,
-    sample_steps,
-    tolerance,
-)
+from placement_gym.backends.measured.outputs import check_expected, compare_outputs, sample_steps
 from placement_gym.backends.measured.reporter import Reporter
 from placement_gym.backends.measured.throughput import (
     InFlight,
@@ -40,6 +34,7 @@ from placement_gym.backends.measured.throughput import (
     time_windows,
 )
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
+from placement_gym.backends.measured.tolerance import find_tolerance, measure_rounding
 from placement_gym.backends.protocol import Measurement
 from placement_gym.errors import EngineError, UserError
 from placement_gym.machine import register
@@ -69,6 +64,7 @@ class MeasuredBackend(MeasuringBackend):
         remeasure_elsewhere: Measures finalists in a new process; None measures them in this one.
         session: What earlier measurements have shown.
         reporter: Is told of every step.
+        tolerance: See ``MeasuredEnv``.
 
     Raises:
         UserError: Unknown split, or one that the devices do not allow.
@@ -85,6 +81,7 @@ class MeasuredBackend(MeasuringBackend):
         remeasure_elsewhere: Remeasure | None = None,
         session: Session | None = None,
         reporter: Reporter | None = None,
+        tolerance: float | None = None,
     ) -> None:
         alias = hetero.uses_aliases(split, problem.devices)
         super().__init__(problem, alias, protocol or TimingProtocol(), make_costs, session)
@@ -93,7 +90,7 @@ class MeasuredBackend(MeasuringBackend):
         self.split = split
         self.remeasure_elsewhere = remeasure_elsewhere
         self.reporter = reporter or Reporter()
-        self.tolerance = tolerance(problem.devices)
+        self.stated_tolerance = tolerance
         self.stateful = bool(problem.units.graph.scenario)
         graph = problem.units.graph
         self.steps = sample_steps(model, graph.scenario, graph.data_shapes)
@@ -101,6 +98,17 @@ class MeasuredBackend(MeasuringBackend):
         self.reference_times_ms: dict[str, float] = {}
         self.owner = os.getpid()
         register(core, problem.devices)
+
+    def __getstate__(self) -> Any:
+        """See ``pickle``.
+
+        Raises:
+            UserError: Always: OpenVINO runs in this process.
+        """
+        raise UserError(
+            "an environment made with isolate=False measures in this process and cannot be "
+            "pickled: make it with isolate=True, or anew in the other process"
+        )
 
     def lock(self) -> AbstractContextManager[None]:
         """The measurement lock.
@@ -229,6 +237,21 @@ class MeasuredBackend(MeasuringBackend):
         )
 
     @cached_property
+    def tolerance(self) -> float:
+        """See ``MeasuringBackend.tolerance``."""
+        devices = self.problem.devices
+        return self.stated_tolerance or find_tolerance(self.model, devices, self.measure_rounding)
+
+    def measure_rounding(self) -> float | None:
+        """What rounding costs the model on the reference device; None for one with state."""
+        if self.stateful:
+            return None
+        self.reporter.beat("measuring what rounding costs")
+        alone = self.problem.single(self.problem.reference_device)
+        compiled, _ = compile_placement(self.core, self.model, self.problem, alone, self.alias)
+        return measure_rounding(compiled.create_infer_request(), self.steps[0])
+
+    @cached_property
     def pipelines(self) -> PipelineCompiler:
         """Compiles what runs with several requests in flight."""
         return PipelineCompiler(
@@ -258,19 +281,7 @@ class MeasuredBackend(MeasuringBackend):
             UserError: They are not finite, so that nothing can be compared with them.
         """
         outputs = self.reference.outputs()
-        if not all_finite(outputs):
-            raise UserError(
-                "on the reference device the model computes NaN or infinite outputs, so no "
-                "placement of it can be checked. Floating-point inputs are drawn from [0, 1), "
-                "integers are 0 or 1, and inputs with 'mask' in their name are all ones: give an "
-                "attention mask such a name, or repair the model"
-            )
-        if not any(output.any() for output in outputs):
-            warnings.warn(
-                "the model's outputs are all zero on the sample inputs: comparing the outputs of "
-                "placements proves nothing",
-                stacklevel=2,
-            )
+        check_expected(outputs)
         return outputs
 
     def check_reference(self) -> None:
@@ -338,6 +349,7 @@ class MeasuredBackend(MeasuringBackend):
             self.remeasure_elsewhere,
             self.session_for(protocol),
             self.reporter,
+            self.stated_tolerance,
         )
 
     def close(self) -> None:

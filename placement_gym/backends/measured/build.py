@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from placement_gym.arguments import check_positive
 from placement_gym.backends.measured.backend import MeasuredBackend
 from placement_gym.backends.measured.inspection import Inspection, inspect
 from placement_gym.backends.measured.isolated import (
@@ -47,10 +48,13 @@ def build_measured_backend(
     shapes: Shapes | None = None,
     scenario: str | None = None,
     data_shapes: Shapes | None = None,
+    tolerance: float | None = None,
 ) -> MeasuringBackend:
     """The backend of ``MeasuredEnv``; see there for the arguments and errors."""
     import openvino as ov
 
+    if tolerance is not None:
+        check_positive("tolerance", tolerance)
     specs = find_machine_devices(ov.Core(), devices)
     fused = granularity == "fused"
     source = ModelSource(model, sequence_length, shapes=shapes, data_shapes=data_shapes)
@@ -61,12 +65,22 @@ def build_measured_backend(
         found = inspect(loaded, specs, fused)
     units = group(extract(loaded, graph, scenario, data_shapes), granularity, found.primitives)
     problem = Problem(units, specs, find_supported(units, found.operators))
-    engine = Engine(source.holding(loaded), Recipe.of(problem, graph, split), timeout_s)
+    recipe = Recipe.of(problem, graph, split, tolerance)
+    engine = Engine(source.holding(loaded), recipe, timeout_s)
     if isolate:
         return IsolatedBackend(engine, problem, protocol, load_or_measure_costs)
     elsewhere = partial(remeasure_in_new_process, engine, problem)
     core = ov.Core()
-    return MeasuredBackend(core, loaded, problem, split, protocol, load_or_measure_costs, elsewhere)
+    return MeasuredBackend(
+        core,
+        loaded,
+        problem,
+        split,
+        protocol,
+        load_or_measure_costs,
+        elsewhere,
+        tolerance=tolerance,
+    )
 
 
 def load_and_inspect(

@@ -31,8 +31,9 @@ def measure_operator_times(
 ) -> FloatArray:
     """(n_operators,) median ms of the primitive that executes each operator.
 
-    The time of a primitive goes to the operator with the most FLOPs among those that it fuses.
-    Primitives of no operator, such as reorders that the device inserted, are left out.
+    The time of a primitive goes to the operator with the most FLOPs among those that it fuses;
+    of a primitive that fuses none, as one that only rounds, to the operator that its nodes belong
+    to. Primitives of no operator, such as reorders that the device inserted, are left out.
 
     Args:
         core: Where ``device`` is registered.
@@ -56,12 +57,15 @@ def measure_operator_times(
         for name, ms in run_with_counters(request, steps if stateful else [[]], beat).items():
             if run >= WARMUP:
                 samples.setdefault(name, []).append(ms)
+    operators = {name: i for i, name in enumerate(graph.names)}
     owner = {name: i for i, names in enumerate(graph.members) for name in names}
     fused = members_of_primitives(compiled)
     times = np.zeros(len(graph))
     for primitive_name, ms_list in samples.items():
         names = [*fused.get(primitive_name, ()), primitive_name]
-        owners = [owner[name] for name in names if name in owner]
+        # A primitive also fuses what rounds its output, and that belongs to the next operator.
+        owners = [operators[name] for name in names if name in operators]
+        owners = owners or [owner[name] for name in names if name in owner]
         if owners:
             times[max(owners, key=lambda i: (graph.flops[i], -i))] += float(np.median(ms_list))
     return times

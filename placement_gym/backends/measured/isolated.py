@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -202,6 +203,11 @@ class IsolatedBackend(MeasuringBackend):
         if self._reference_ms is None:
             self._reference_ms = float(self.retry_request("reference_ms"))
         return self._reference_ms
+
+    @cached_property
+    def tolerance(self) -> float:
+        """See ``MeasuringBackend.tolerance``."""
+        return float(self.retry_request("tolerance"))
 
     def check_reference(self) -> None:
         """See ``MeasuringBackend.check_reference``."""

@@ -114,11 +114,13 @@ def wait_for(lock: FileLock, reporter: Reporter) -> None:
         else:
             if announced:
                 waited_s = monotonic() - began
+                reporter.wait("")
                 reporter.print_message(f"measuring goes on after {waited_s:.0f} s of waiting")
             return
         if not announced:
             reporter.print_message(f"waiting for {describe_holder()} to finish measuring")
             announced = True
+        reporter.wait(f"waiting {monotonic() - began:.0f} s for {describe_holder()}")
         if turn != (turn := identify_turn()):
             since = monotonic()
         stopped_since = min(stopped_since, monotonic()) if is_stopped(holder()) else float("inf")
@@ -128,6 +130,7 @@ def wait_for(lock: FileLock, reporter: Reporter) -> None:
             )
             take_over()
         if monotonic() - since > LONGEST_S:
+            reporter.wait("")
             raise EngineError(
                 f"{describe_holder()} has been measuring for {LONGEST_S:.0f} s: end it, or set "
                 f"{PATH_VARIABLE} to another path if it does not share this machine's cores"

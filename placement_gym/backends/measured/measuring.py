@@ -62,6 +62,11 @@ class MeasuringBackend(ABC):
     def reference_ms(self) -> float:
         """Median latency of the reference device, timed alone when first needed."""
 
+    @property
+    @abstractmethod
+    def tolerance(self) -> float:
+        """Largest relative error of outputs beyond which a placement is infeasible."""
+
     @abstractmethod
     def measure_once(self, assignment: IntArray) -> Measurement:
         """Compile, check and time a placement beside the reference; limits are ignored.

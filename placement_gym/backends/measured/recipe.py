@@ -99,6 +99,7 @@ class Recipe:
         operators: What identifies the operators, whatever their order.
         scenario: Of a model with state, else None.
         data_shapes: Sizes that inputs with dynamic dimensions are measured with.
+        tolerance: See ``MeasuredEnv``.
     """
 
     name: str
@@ -111,9 +112,10 @@ class Recipe:
     operators: str
     scenario: str | None = None
     data_shapes: dict[str, list[int]] = field(default_factory=dict)
+    tolerance: float | None = None
 
     @classmethod
-    def of(cls, problem: Problem, view: str, split: str) -> Recipe:
+    def of(cls, problem: Problem, view: str, split: str, tolerance: float | None = None) -> Recipe:
         units = problem.units
         return cls(
             units.graph.model,
@@ -126,6 +128,7 @@ class Recipe:
             units.graph.fingerprint(),
             units.graph.scenario or None,
             {name: list(sizes) for name, sizes in units.graph.data_shapes.items()},
+            tolerance,
         )
 
     def to_json(self) -> Json:
@@ -149,7 +152,15 @@ class Recipe:
         labels = np.array([self.unit_of[name] for name in graph.names], dtype=np.int64)
         units = Units(self.granularity, graph, labels, contract(graph, labels))
         problem = Problem(units, devices, np.array(self.supported, dtype=np.bool_))
-        return MeasuredBackend(core, model, problem, self.split, session=session, reporter=reporter)
+        return MeasuredBackend(
+            core,
+            model,
+            problem,
+            self.split,
+            session=session,
+            reporter=reporter,
+            tolerance=self.tolerance,
+        )
 
     def check(self, graph: OpGraph) -> None:
         """Raise if a graph has other operators than the problem.

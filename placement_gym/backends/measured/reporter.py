@@ -6,6 +6,8 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from placement_gym.progress import show_waiting
+
 
 def print_to_stderr(message: str) -> None:
     print(message, file=sys.stderr, flush=True)
@@ -19,8 +21,10 @@ class Reporter:
         beat: Called with the name of each step as it begins.
         print_message: Called with a message for the user.
         count: Called with the number of rounds done, as each round of several placements ends.
+        wait: Called every second with what is waited for, and with an empty text afterwards.
     """
 
     beat: Callable[[str], object] = lambda stage: None
     print_message: Callable[[str], object] = print_to_stderr
     count: Callable[[int], object] = lambda rounds: None
+    wait: Callable[[str], object] = show_waiting

@@ -29,7 +29,9 @@ class Worker:
 
     def __init__(self, start: Json, parent: Parent) -> None:
         sys.argv[:] = [start["command"]]
-        reporter = Reporter(parent.pulse.beat, parent.print_message, parent.count)
+        reporter = Reporter(
+            parent.pulse.beat, parent.print_message, parent.count, parent.show_waiting
+        )
         recipe = Recipe(**start["recipe"])
         self.backend: MeasuredBackend = recipe.build(start["source"], Session(), reporter)
 
@@ -53,6 +55,10 @@ class Worker:
 
     def reference_ms(self) -> float:
         return self.backend.reference_ms
+
+    def tolerance(self) -> float:
+        with self.backend.lock():
+            return self.backend.tolerance
 
     def check_reference(self) -> None:
         with self.backend.lock():

@@ -50,12 +50,6 @@ class SimulatedBackend:
         self.rng = np.random.default_rng()
         reference = self.check_and_convert(problem.single(problem.reference_device))
         self.reference_ms = self.simulator.latency_ms(reference)
-        if self.reference_ms < LEAST_MS:
-            device = problem.device_names[problem.reference_device]
-            raise UserError(
-                f"the model takes {self.reference_ms:.3g} ms on {device}, the reference of every "
-                "speed-up: some operator must take time there; state its costs in ms"
-            )
 
     @property
     def objective(self) -> str:
@@ -110,7 +104,7 @@ class SimulatedBackend:
         price = self.semantics.memory_penalty_ms_per_gb
         if price is None:
             return self.problem.over_limit(used), 0.0
-        excess = np.maximum(used - self.problem.limits_bytes, 0.0)
+        excess = self.problem.memory.excess(used)
         return "", float(price * excess.sum() / 1e9)
 
     def infeasibility(self, assignment: IntArray) -> str:
@@ -168,7 +162,7 @@ class SimulatedBackend:
             used = held_bytes(placements, problem.unit_bytes, len(problem.devices))
         else:
             used = np.array([self.memory_bytes(one) for one in placements], dtype=np.float64)
-        excess = np.maximum(used.reshape(n, len(problem.devices)) - problem.limits_bytes, 0.0)
+        excess = problem.memory.excess(used.reshape(n, len(problem.devices)))
         if axes.memory_penalty_ms_per_gb is None:
             return feasible & ~excess.any(axis=1), penalty_ms
         return feasible, axes.memory_penalty_ms_per_gb * excess.sum(axis=1) / 1e9
@@ -205,6 +199,19 @@ class SimulatedBackend:
             f"{plugin}'s choice is OpenVINO's, which a simulation lacks: use the agent "
             "single-device, or a measured environment, as DevicePlacement-v0"
         )
+
+    def check_reference(self) -> None:
+        """Raise if the reference takes no time, so that no speed-up can be stated.
+
+        Raises:
+            UserError: It does.
+        """
+        if self.reference_ms < LEAST_MS:
+            device = self.problem.device_names[self.problem.reference_device]
+            raise UserError(
+                f"the model takes {self.reference_ms:.3g} ms on {device}, the reference of every "
+                "speed-up: some operator must take time there; state its costs in ms"
+            )
 
     def close(self) -> None:
         """Do nothing: there are no resources to release."""

@@ -27,7 +27,7 @@ class ProblemIdentity:
         model_fingerprint: ``OpGraph.fingerprint()`` of its operators.
         costs_fingerprint: ``CostTable.fingerprint``.
         units: Sixteen hex digits of the units' names in their order, so of the granularity.
-        devices: Name and memory limit of each device.
+        devices: Name and memory limit of each device, and its pool where that has a limit.
         schedule: Axes of the semantics that differ from the defaults.
     """
 
@@ -86,8 +86,15 @@ def identify_row(row: Json, score_on: Mapping[str, Any] | None = None) -> Proble
 
 
 def _describe_limits(devices: Iterable[Mapping[str, Any]]) -> tuple[dict[str, Any], ...]:
+    listed = list(devices)
+    # a pool without a limit changes nothing
+    limited = {d.get("memory_pool") for d in listed if any(key in d for key in LIMITS)}
     kept = ("name", *LIMITS)
-    return tuple({key: device[key] for key in kept if key in device} for device in devices)
+    return tuple(
+        {key: device[key] for key in kept if key in device}
+        | ({"memory_pool": pool} if (pool := device.get("memory_pool")) in limited and pool else {})
+        for device in listed
+    )
 
 
 def _changed_axes(semantics: Semantics) -> dict[str, Any]:

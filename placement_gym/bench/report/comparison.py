@@ -85,7 +85,7 @@ LEGEND = "; ".join(f"{name}: {meaning}" for name, meaning in MEANINGS.items())
 def format_row(row: Json, known: KnownLatencies) -> list[str]:
     """A result row as the columns of the table."""
     agent = [row["label"], str(row["seed"])]
-    spent = [str(row["evaluations"]), format_infeasible([row]), f"{row['wall_s']:.1f}"]
+    spent = [str(row["evaluations"]), format_infeasible([row]), f"{row['wall_s']:.2f}"]
     if row["latency_ms"] is None:
         return [*agent, *["-"] * 5, "failed", "-", *spent]
     expected, made = row["n_submodels_expected"], row["n_submodels"]
@@ -161,7 +161,7 @@ def describe_run(row: Json, one_device_holds_the_model: bool = True) -> str:
         gain = f"{ratio} x the best single device"
     return (
         f"{name}: {row['latency_ms']:.2f} ms, {gain}, "
-        f"{row['evaluations']} evaluation{'s' * (row['evaluations'] != 1)} in {row['wall_s']:.1f} s"
+        f"{row['evaluations']} evaluation{'s' * (row['evaluations'] != 1)} in {row['wall_s']:.2f} s"
         f"{remark_on(row)}"
     )
 

@@ -21,7 +21,7 @@ from placement_gym.devices import DeviceSpec
 from placement_gym.env import DevicePlacementEnv, placement_env
 from placement_gym.errors import UserError
 from placement_gym.files import safe_name
-from placement_gym.keywords import check_kwargs
+from placement_gym.keywords import check_kwargs, not_placement
 from placement_gym.models.saving import save_model
 
 
@@ -61,6 +61,8 @@ class BenchEnv:
         env_name = f"placement_gym:{env_id}"
         check_kwargs(env_name, kwargs)
         env = gym.make(env_name, **kwargs)
+        if not isinstance(env.unwrapped, DevicePlacementEnv):
+            raise not_placement(env_id)
         check_decisions(env)
         kwargs["devices"] = [device.to_json() for device in placement_env(env).problem.devices]
         return cls(env, env_id, kwargs)

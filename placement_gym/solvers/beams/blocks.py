@@ -11,6 +11,7 @@ import numpy as np
 
 from placement_gym.arrays import BoolArray, FloatArray, IntArray
 from placement_gym.graph.operators import Tensors
+from placement_gym.memory_groups import MemoryGroups
 from placement_gym.problem import Problem
 from placement_gym.solvers.beams.frontier import find_tiny
 from placement_gym.solvers.tasks import Tasks
@@ -42,6 +43,12 @@ class Block:
     def limits_bytes(self) -> FloatArray:
         """(n_devices,) infinite."""
         return np.full(self.possible.shape[1], np.inf)
+
+    @property
+    def memory(self) -> MemoryGroups:
+        """Without limits."""
+        limits = self.limits_bytes
+        return MemoryGroups(np.arange(len(limits)), limits)
 
     @cached_property
     def contents(self) -> bytes:

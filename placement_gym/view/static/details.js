@@ -2,6 +2,7 @@
 const details = (() => {
   const panel = document.getElementById("details");
   const LETTERS = 36; // of a name in a table
+  const FEW_OPERATORS = 12;
 
   function make(tag, text, className) {
     const element = document.createElement(tag);
@@ -65,14 +66,14 @@ const details = (() => {
     const { submodel, runs } = current();
     add(make("h2", units.name[unit]));
     if (graph.isGrouped()) add(layersButton(graph.groupOf(unit)));
-    add(make("p", `${typeOf(unit)}, ${shapeOf(unit)}`));
+    add(make("p", `${typeOf(unit)}, output ${shapeOf(unit)}`));
     const held = units.weights[unit] ? `, weights ${formatBytes(units.weights[unit])}` : "";
-    const n = units.operators[unit];
-    add(make("p", `${n} operator${n === 1 ? "" : "s"}${held}; submodel ${submodel[unit] + 1}`));
+    add(make("p", `submodel ${submodel[unit] + 1}${held}`));
     const mine = d3.range(runs.unit.length).filter((i) => runs.unit[i] === unit);
     const start = d3.min(mine, (i) => runs.start[i]);
     const finish = d3.max(mine, (i) => runs.finish[i]);
-    add(make("p", `runs from ${formatMoment(start)} to ${formatMoment(finish)}`));
+    add(make("p", `starts at ${formatMs(start)}, ends ${formatMs(finish - start)} later`));
+    showOperators(unit);
     const other = compared();
     const rows = devices.map((device, d) => {
       const uses = other === null ? [deviceOf(unit) === d ? "runs here" : ""] : [deviceOf(unit) === d ? "this" : "", other?.device[unit] === d ? "other" : ""];
@@ -82,6 +83,28 @@ const details = (() => {
     add(table(["device", "time", other ? "placement" : ""], rows));
     showTensors("Reads", neighbours.in[unit], (e) => edges.source[e]);
     showTensors("Is read by", neighbours.out[unit], (e) => edges.target[e]);
+  }
+
+  // A list of many is closed at first, and made when it is opened.
+  function showOperators(unit) {
+    const mine = operatorsOf(unit);
+    if (mine.length === 0) {
+      add(make("p", "1 operator"));
+      return;
+    }
+    const list = make("details");
+    list.append(make("summary", formatCount(mine.length, "operator")));
+    const fill = () => {
+      if (list.children.length > 1) return;
+      const { name, type } = operators;
+      const box = make("div", undefined, "operators");
+      box.append(table(["type", "name"], mine.map((o) => [type.texts[type.index[o]], name[o]])));
+      list.append(box);
+    };
+    list.ontoggle = fill;
+    list.open = mine.length <= FEW_OPERATORS;
+    if (list.open) fill();
+    add(list);
   }
 
   function showTensors(title, list, end) {
@@ -99,8 +122,7 @@ const details = (() => {
 
   function showGroup(members) {
     const [first, last] = d3.extent(members, (u) => units.layer[u]);
-    const number = d3.format(",");
-    add(make("h2", `${number(members.length)} units, layers ${first} to ${last}`));
+    add(make("h2", `${formatCount(members.length, "unit")}, layers ${first} to ${last}`));
     add(layersButton(members));
     add(make("h2", "If all ran on one device"));
     add(table(["device", "time"], devices.map((_, d) => [deviceCell(d), formatMs(d3.sum(members, (u) => units.ms[d][u]))])));
@@ -120,7 +142,8 @@ const details = (() => {
   }
 
   function showPlacement(placement) {
-    add(make("h2", `${placement.label}: ${formatMs(placement.latency_ms)}`));
+    if (placement.saved) add(make("h2", placement.saved));
+    add(make(placement.saved ? "p" : "h2", `${placement.label}: ${formatMs(placement.latency_ms)}`));
     if (placement.result) add(make("p", placement.result));
     if (placement.error) add(make("p", `infeasible: ${placement.error}`, "bad"));
     for (const caution of data.cautions) add(make("p", caution, "bad"));
@@ -136,9 +159,9 @@ const details = (() => {
     add(table(["device", "units", "busy", "memory"], rows));
     const costs = costsOf(placement);
     add(make("h2", "Between devices"));
-    const parts = placement.submodels === 1 ? "1 submodel" : `${d3.format(",")(placement.submodels)} submodels`;
+    const parts = formatCount(placement.submodels, "submodel");
     const moved = costs.count
-      ? `${d3.format(",")(costs.count)} transfers of ${formatBytes(costs.bytes)}, ${formatMs(costs.transfer)}`
+      ? `${formatCount(costs.count, "transfer")} of ${formatBytes(costs.bytes)}, ${formatMs(costs.transfer)}`
       : "no transfers";
     add(make("p", `${parts}, ${moved}`));
     const { transfers } = placement;
@@ -179,7 +202,7 @@ const details = (() => {
       line("submodels", placement.submodels, other.submodels, d3.format(",")),
     ]));
     const moved = d3.range(nUnits).filter((u) => placement.device[u] !== other.device[u]);
-    add(make("h2", `${d3.format(",")(moved.length)} of ${d3.format(",")(nUnits)} units moved`));
+    add(make("h2", `${d3.format(",")(moved.length)} of ${formatCount(nUnits, "unit")} moved`));
     if (moved.length === 0) return;
     const gainOf = (u) => unitMs(u, placement) - unitMs(u, other);
     const change = (ms) => (ms > 0 ? "+" : ms < 0 ? "−" : "") + formatMs(Math.abs(ms));

@@ -204,7 +204,7 @@ const graph = (() => {
 
   function describeLink(link) {
     const [a, b] = [scene.nodes[link.source], scene.nodes[link.target]];
-    if (link.edge < 0) return `${d3.format(",")(link.count)} edges, ${formatBytes(link.bytes)}`;
+    if (link.edge < 0) return `${formatCount(link.count, "edge")}, ${formatBytes(link.bytes)}`;
     const path = `${units.name[a.unit]} → ${units.name[b.unit]}`;
     const how = link.crossing
       ? `${devices[a.device].name} → ${devices[b.device].name}: ${formatMs(transferMs(link.edge, a.device, b.device))}`

@@ -82,7 +82,7 @@ function sceneOfGroups(inside, width, height) {
     ...place(...points[node]),
     ...group,
     unit: -1,
-    label: `${d3.format(",")(group.members.length)} units`,
+    label: formatCount(group.members.length, "unit"),
     load: work[node] / most,
     ms: work[node],
   }));

@@ -78,7 +78,7 @@ function writeAddress() {
 
 const given = readAddress();
 document.getElementById("model").textContent =
-  `${data.model}: ${d3.format(",")(nUnits)} unit${nUnits === 1 ? "" : "s"}`;
+  `${data.model}: ${formatCount(nUnits, "unit")}`;
 setUpTheme(given.theme === "dark" || given.theme === "light" ? given.theme : undefined);
 fillChoices();
 listeners.push((values) => {

@@ -1,6 +1,7 @@
 // The page's data, what is selected and what is derived from it.
 const data = await readData();
 const { units, edges, devices, placements } = data;
+const { operators } = units;
 const nUnits = units.name.length;
 const lastLayer = d3.max(units.layer) ?? 0;
 for (const { runs, transfers } of placements) {
@@ -27,6 +28,11 @@ function listEdges(ends) {
   const lists = Array.from({ length: nUnits }, () => []);
   ends.forEach((unit, edge) => lists[unit].push(edge));
   return lists;
+}
+
+// The operators of a unit; none where it is a single one, which has the unit's name and type.
+function operatorsOf(unit) {
+  return d3.range(operators.unit.length).filter((operator) => operators.unit[operator] === unit);
 }
 
 function typeOf(unit) {

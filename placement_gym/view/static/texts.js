@@ -3,16 +3,15 @@ const FONT = "system-ui, 'DejaVu Sans', sans-serif";
 
 function formatMs(ms) {
   if (ms === 0) return "0 ms";
-  return Math.abs(ms) < 0.01 ? `${formatNumber(ms * 1000)} µs` : `${formatNumber(ms)} ms`;
+  return Math.abs(ms) < 0.01 ? `${formatNumber(ms * 1000, 4)} µs` : `${formatNumber(ms, 4)} ms`;
 }
 
-// A moment, with the digits that tell it from its neighbours.
-function formatMoment(ms) {
-  return `${d3.format(",.8~g")(ms)} ms`;
+function formatNumber(value, digits = 3) {
+  return Math.abs(value) >= 10 ** digits ? d3.format(",.0f")(value) : d3.format(`.${digits}r`)(value);
 }
 
-function formatNumber(value) {
-  return Math.abs(value) >= 1000 ? d3.format(",.0f")(value) : d3.format(".3r")(value);
+function formatCount(count, word) {
+  return `${d3.format(",")(count)} ${word}${count === 1 ? "" : "s"}`;
 }
 
 function formatBytes(bytes) {

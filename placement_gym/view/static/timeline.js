@@ -205,8 +205,7 @@ const timeline = (() => {
   }
 
   function describe({ lane, bar }) {
-    const [start, finish] = [lane.of.start[bar], lane.of.finish[bar]];
-    const when = `${formatMoment(start)} to ${formatMoment(finish)}: ${formatMs(lane.of.ms[bar])}`;
+    const when = `starts at ${formatMs(lane.of.start[bar])}, takes ${formatMs(lane.of.ms[bar])}`;
     const unit = units.name[lane.of.unit[bar]];
     if (lane.colour !== null) return `${unit}\n${lane.name}, ${when}`;
     return `output of ${unit}\n${lane.name}, ${formatBytes(lane.of.bytes[bar])}, ${when}`;

@@ -70,6 +70,26 @@ def test_a_second_process_waits_while_the_first_measures_and_says_for_whom() -> 
         assert read_line(waiting, "stdout") == "entered\n"
 
 
+def test_progress_says_for_whom_and_how_long_it_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lock, "SILENT_S", 0.1)
+    monkeypatch.setattr(lock, "LONGEST_S", 10.0)
+    said: list[str] = []
+
+    def wait(text: str) -> None:
+        said.append(text)
+        if len(said) == 12:
+            holder.kill()
+            holder.wait()
+
+    with child() as holder:
+        assert read_line(holder, "stdout") == "entered\n"
+        with measurement_lock(Reporter(wait=wait)):
+            pass
+    assert said[0] == f"waiting 0 s for process {holder.pid} (python -c)"
+    assert said[11] == f"waiting 1 s for process {holder.pid} (python -c)"
+    assert said[-1] == ""
+
+
 def test_who_waits_for_a_child_reads_its_command(capfd: pytest.CaptureFixture[str]) -> None:
     with child() as holder:
         assert read_line(holder, "stdout") == "entered\n"

@@ -22,11 +22,11 @@ from testbed import (
 
 from placement_gym.arrays import IntArray
 from placement_gym.backends.measured import counters, profile, timing
+from placement_gym.backends.measured.backend import MeasuredBackend
 from placement_gym.backends.measured.build import build_measured_backend
 from placement_gym.backends.measured.candidate import Candidate, Compilation
-from placement_gym.backends.measured.outputs import tolerance
 from placement_gym.backends.measured.reporter import Reporter
-from placement_gym.devices import PRESETS, TESTBED
+from placement_gym.devices import TESTBED
 from placement_gym.env import DevicePlacementEnv
 from placement_gym.errors import EngineError, UserError
 from placement_gym.machine import UnknownDeviceError
@@ -38,9 +38,10 @@ needs_one_device = pytest.mark.skipif(
 
 @needs_bf16
 def test_a_low_precision_device_is_held_to_the_wider_tolerance() -> None:
-    assert tolerance(PRESETS["cpu-testbed"]) == 1e-4
-    assert tolerance(PRESETS["cpu-testbed-bf16"]) == 3e-2
-    assert step(make(devices="cpu-testbed-bf16"), [0, 1, 1, 1, 0, 0, 0])["feasible"]
+    env = make(devices="cpu-testbed-bf16", cache=False)
+    assert isinstance(env.backend, MeasuredBackend)
+    assert env.backend.tolerance == 3e-2
+    assert step(env, [0, 1, 1, 1, 0, 0, 0])["feasible"]
 
 
 class WatchedCore(ov.Core):
@@ -289,3 +290,16 @@ def test_the_raw_graph_is_measured_too() -> None:
     env = make(granularity="op", graph="raw")
     info = step(env, (np.arange(env.problem.n_units) % 2).tolist())
     assert info["error"] == ""
+
+
+def test_a_primitive_counts_for_what_it_computes_not_for_what_reads_its_rounding(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tested, fused = backend(ov.Core(), "cnn-int8", counter_inferences=1), "stage0/block0/sum"
+    names = [fused, "stage0/block0/relu2/quantized"]
+    monkeypatch.setattr(counters, "members_of_primitives", lambda _: {"primitive": names})
+    monkeypatch.setattr(counters, "run_with_counters", lambda *_: {"primitive": 1.0})
+    times = dict(
+        zip(tested.problem.units.graph.names, tested.measure_operators(0).tolist(), strict=True)
+    )
+    assert {name: ms for name, ms in times.items() if ms} == {fused: 1.0}

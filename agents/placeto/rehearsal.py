@@ -1,0 +1,54 @@
+"""Episodes of a policy in which no placement is evaluated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Self
+
+from placement_gym.arrays import FloatArray, IntArray
+from placement_gym.entry_points import MeasuredEnv
+from placement_gym.env import DevicePlacementEnv
+from placement_gym.episode import Policy
+from placement_gym.observation import Observer
+from placement_gym.wrappers import observe_unit
+
+
+@dataclass(frozen=True, eq=False)
+class Rehearsal:
+    """What such an episode needs of an environment: it is saved with a model.
+
+    Attributes:
+        observer: Makes the observations.
+        start_ms: (n_units,) start of each unit in the schedule of an (n_units,) placement; None
+            where none is known, as measured environments have no schedule.
+        start: (n_units,) placement that episodes start from; None puts all on the reference device.
+    """
+
+    observer: Observer
+    start_ms: Callable[[IntArray], FloatArray] | None
+    start: IntArray | None = None
+
+    @classmethod
+    def of(cls, env: DevicePlacementEnv, start: IntArray | None = None) -> Self:
+        """Of an environment, which is not changed."""
+        known = None if isinstance(env, MeasuredEnv) else env.backend.start_ms
+        return cls(env.observer, known, start)
+
+    def play(self, policy: Policy, deterministic: bool) -> IntArray:
+        """(n_units,) final devices of an episode.
+
+        Args:
+            policy: A policy for observations of ``PerUnit``.
+            deterministic: Passed to the policy.
+        """
+        problem = self.observer.problem
+        start = problem.single(problem.reference_device) if self.start is None else self.start
+        placed = start.copy()
+        for unit in range(problem.n_units):
+            known = None if self.start_ms is None else self.start_ms(placed)
+            observation = observe_unit(self.observer, placed, unit, known)
+            device: Any = policy.predict(observation, deterministic=deterministic)[0]
+            present = int(device) < len(problem.devices)
+            placed[unit] = device if present else problem.reference_device
+        return placed

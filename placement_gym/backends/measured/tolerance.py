@@ -1,0 +1,86 @@
+"""How far the outputs of a placement may be from those of the reference device.
+
+A split that computes in f32 adds next to nothing. A device of lower precision, and a quantised
+model, in which a difference of any size may round an activation to the next level, add more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from placement_gym.backends.measured.inferences import Inputs
+from placement_gym.backends.measured.outputs import relative_error
+from placement_gym.devices import DeviceSpec
+from placement_gym.graph.quantization import is_quantized
+
+if TYPE_CHECKING:
+    import openvino as ov
+
+F32_TOLERANCE = 1e-4
+LOW_PRECISION_TOLERANCE = 3e-2
+"""Of devices in lower precision, and of quantised models whose rounding cannot be measured."""
+DRAWS = 5
+MARGIN = 3.0
+"""Of the largest error in few draws: a placement rounds elsewhere than they do."""
+MOST = 0.1
+"""More would accept any outputs: whoever wants that has to say so."""
+
+
+def find_tolerance(
+    model: ov.Model, devices: Sequence[DeviceSpec], measure: Callable[[], float | None]
+) -> float:
+    """Largest relative error that a placement may add, where the user states none.
+
+    Args:
+        model: The model that is placed.
+        devices: What it is placed on.
+        measure: Finds what rounding costs a quantised model, as ``measure_rounding`` does.
+    """
+    exact = all(device.precision == "f32" for device in devices)
+    least = F32_TOLERANCE if exact else LOW_PRECISION_TOLERANCE
+    if not is_quantized(model):
+        return least
+    rounding = measure()
+    if rounding is None:
+        return LOW_PRECISION_TOLERANCE
+    return max(least, min(MARGIN * rounding, MOST))
+
+
+def measure_rounding(request: ov.InferRequest, inputs: Inputs) -> float | None:
+    """Largest relative change of a model's outputs as its inputs change by up to 1e-4.
+
+    That is as much as the outputs of a split in f32 may be off, and far less than a level of
+    quantisation: what more it makes of the outputs is the model's own rounding.
+
+    Args:
+        request: Of the whole model, without state, on one device.
+        inputs: One array per input.
+
+    Returns:
+        The error; None where no input is a real number.
+    """
+    if not any(np.issubdtype(values.dtype, np.floating) for values in inputs):
+        return None
+    expected = infer(request, inputs)
+    rng = np.random.default_rng(0)
+    return max(
+        relative_error(infer(request, [disturb(values, rng) for values in inputs]), expected)
+        for _ in range(DRAWS)
+    )
+
+
+def infer(request: ov.InferRequest, inputs: Inputs) -> list[NDArray[Any]]:
+    request.infer(dict(enumerate(inputs)))
+    return [tensor.data.copy() for tensor in request.output_tensors]
+
+
+def disturb(values: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
+    """Real numbers that are off by up to ``F32_TOLERANCE`` of themselves; others as they are."""
+    if not np.issubdtype(values.dtype, np.floating):
+        return values
+    factors = 1.0 + F32_TOLERANCE * rng.uniform(-1.0, 1.0, values.shape)
+    return (values * factors).astype(values.dtype)

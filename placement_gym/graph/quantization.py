@@ -1,0 +1,110 @@
+"""Quantised models: which nodes round activations, and what weights take in memory.
+
+A device runs an operator in integers only where it finds the rounding of its inputs in the same
+submodel, as ``FakeQuantize``, or as the chain that readers of ONNX make of ``QuantizeLinear`` and
+``DequantizeLinear``. Such nodes therefore belong to the operators that read them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from placement_gym.arrays import BoolArray
+from placement_gym.graph.operators import OpGraph
+
+if TYPE_CHECKING:
+    import openvino as ov
+
+QUANTIZE = "FakeQuantize"
+RESTORE = ("Subtract", "Multiply")
+"""Types that follow a ``Convert`` where integers become real numbers again."""
+BYTE = 8
+"""Bits of the widest integers that models are quantised to."""
+
+
+def is_quantized(model: ov.Model) -> bool:
+    """Whether a model rounds activations, or has weights that are stored in eight bits or fewer."""
+    return any(
+        node.get_type_name() == QUANTIZE or is_compressed_weight(node)
+        for node in model.get_ordered_ops()
+    )
+
+
+def is_compressed_weight(node: ov.Node) -> bool:
+    """Whether a node is a constant in few bits that is read as real numbers."""
+    if node.get_type_name() != "Constant" or node.get_element_type().bitwidth > BYTE:
+        return False
+    return any(
+        reader.get_type_name() == "Convert" and reader.get_element_type().is_real()
+        for reader in readers(node)
+    )
+
+
+def weight_bytes(node: ov.Node) -> int:
+    """Bytes that a device holds of a node: those of a constant, else none.
+
+    Weights behind a ``FakeQuantize`` of at most 256 levels take one byte each, as a device rounds
+    them when it compiles the model.
+    """
+    if node.get_type_name() != "Constant":
+        return 0
+    if all(is_rounded(node, reader) for reader in readers(node)):
+        return int(np.prod(node.get_shape()))
+    return int(node.get_byte_size())
+
+
+def is_rounded(node: ov.Node, reader: ov.Node) -> bool:
+    """Whether a reader of a constant rounds it to eight bits, maybe after a ``Convert``."""
+    if reader.get_type_name() == "Convert":
+        return all(is_rounded(reader, one) for one in readers(reader))
+    if reader.get_type_name() != QUANTIZE or reader.get_attributes()["levels"] > 2**BYTE:
+        return False
+    rounded: ov.Node = reader.input(0).get_source_output().get_node()
+    return bool(rounded.get_friendly_name() == node.get_friendly_name())
+
+
+def readers(node: ov.Node) -> list[ov.Node]:
+    return [port.get_node() for output in node.outputs() for port in output.get_target_inputs()]
+
+
+def rounding_nodes(raw: OpGraph, static: list[bool]) -> list[bool]:
+    """(n,) whether each node only rounds an activation, on ranges that are known without data.
+
+    That is each ``FakeQuantize``, and what follows of a chain of ONNX: a ``Convert`` to integers,
+    one back, a ``Subtract`` and a ``Multiply``.
+
+    Args:
+        raw: Every IR node.
+        static: (n,) whether the value of each is known without data.
+    """
+    rounds: list[bool] = []
+    kinds = raw.types
+    for node, sources in enumerate(raw.predecessors()):
+        data = [source for source in sources if not static[source]]
+        source = data[0] if len(data) == 1 else None
+        if static[node] or source is None:
+            rounds.append(False)
+        elif kinds[node] == "Convert":
+            rounds.append(rounds[source] and kinds[source] in (QUANTIZE, "Convert"))
+        elif kinds[node] in RESTORE:
+            rounds.append(rounds[source] and kinds[source] in ("Convert", "Subtract"))
+        else:
+            rounds.append(kinds[node] == QUANTIZE)
+    return rounds
+
+
+def reads_rounded(raw: OpGraph, static: list[bool], rounds: list[bool]) -> BoolArray:
+    """(n,) whether all that each node reads of data is rounded.
+
+    Args:
+        raw: Every IR node.
+        static: (n,) whether the value of each is known without data.
+        rounds: (n,) ``rounding_nodes``.
+    """
+    result = np.zeros(len(raw), dtype=np.bool_)
+    for node, sources in enumerate(raw.predecessors()):
+        data = [source for source in sources if not static[source]]
+        result[node] = bool(data) and all(rounds[source] for source in data)
+    return result

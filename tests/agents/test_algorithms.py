@@ -1,0 +1,198 @@
+"""Which algorithm trains which policy: the table of docs/ecosystem.md."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+from learned import simulated, weights
+from sb3_contrib import TRPO, MaskablePPO
+from stable_baselines3 import A2C, PPO
+from stable_baselines3.common.distributions import CategoricalDistribution, kl_divergence
+from torch_geometric.nn import SAGEConv
+
+from agents.common import REINFORCE
+from agents.common.distribution import UnitCategorical
+from agents.gdp import GCNPolicy, GOPolicy, UnitPPO
+from agents.hsdag import HSDAGPolicy
+from agents.placeto import PlacetoPolicy
+from agents.post import Post
+from agents.post.policy import LogitsPolicy
+from agents.rnn import HDPPolicy, RNNPolicy
+from placement_gym.errors import UserError
+
+ALGORITHMS = (PPO, A2C, MaskablePPO, TRPO, REINFORCE, UnitPPO, Post)
+RECURRENT = {"hidden": 8, "decoder": 8, "attention": 4}
+POLICIES: dict[Any, dict[str, Any]] = {
+    HSDAGPolicy: {"hidden": 16},
+    PlacetoPolicy: {"rounds": 2},
+    RNNPolicy: RECURRENT,
+    HDPPolicy: RECURRENT,
+    GOPolicy: {"hidden": 16, "layers": 1, "devices": False},
+    GCNPolicy: {"hidden": 16},
+    LogitsPolicy: {},
+}
+REFUSED = {
+    (TRPO, RNNPolicy): "each choice depends on those before it; use PPO",
+    (TRPO, HDPPolicy): "each choice depends on those before it; use PPO",
+    (TRPO, GOPolicy): "no second derivative; use PPO",
+    (TRPO, LogitsPolicy): "it has no critic; use PPO",
+    (UnitPPO, HSDAGPolicy): "use REINFORCE or PPO for HSDAGPolicy",
+    (UnitPPO, HDPPolicy): "use REINFORCE or PPO for HDPPolicy",
+    (UnitPPO, PlacetoPolicy): "use REINFORCE or PPO for PlacetoPolicy",
+    **{
+        (Post, policy): f"use REINFORCE or PPO for {policy.__name__}"
+        for policy in POLICIES
+        if policy is not LogitsPolicy
+    },
+}
+"""Pairs that do not work, and what their error says."""
+PAGE = Path(__file__).parents[2] / "docs/ecosystem.md"
+
+
+def env_of(policy: type[Any], **kwargs: Any) -> gym.Env[Any, Any]:
+    name = "PerUnitSim" if policy is PlacetoPolicy else "Sim"
+    return gym.make(f"placement_gym:DevicePlacement{name}-v0", model="tiny", **kwargs)
+
+
+def train(algorithm: type[Any], policy: type[Any], **options: Any) -> bool:
+    """Train for two rollouts; returns whether weights have changed."""
+    settings: dict[str, Any] = {"n_steps": 10} if algorithm is Post else {"n_steps": 16}
+    if algorithm in (PPO, MaskablePPO, TRPO):
+        settings["batch_size"] = 16
+    kwargs = {**POLICIES[policy], **options}
+    env = env_of(policy)
+    model = algorithm(policy, env, policy_kwargs=kwargs, seed=0, device="cpu", **settings)
+    before = weights(model)
+    model.learn(50 if algorithm is Post else 32)
+    assert torch.isfinite(weights(model)).all()
+    return not torch.equal(weights(model), before)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_an_algorithm_trains_a_policy_or_names_one_that_does(
+    algorithm: type[Any], policy: type[Any]
+) -> None:
+    if (algorithm, policy) not in REFUSED:
+        assert train(algorithm, policy)
+        return
+    with pytest.raises(UserError, match=REFUSED[algorithm, policy]):
+        train(algorithm, policy)
+
+
+def test_the_page_has_the_same_table() -> None:
+    rows = [line.strip("| ").split("|") for line in PAGE.read_text().splitlines() if "|" in line]
+    table = {(re.findall(r"\w+", name) or [""])[0]: cells for name, *cells in rows}
+    header = [cell.strip() for cell in table["policy"]]
+    assert header == [algorithm.__name__ for algorithm in ALGORITHMS]
+    for policy in POLICIES:
+        cells = dict(zip(ALGORITHMS, table[policy.__name__], strict=True))
+        said = {algorithm: cell.strip().startswith("yes") for algorithm, cell in cells.items()}
+        assert said == {algorithm: (algorithm, policy) not in REFUSED for algorithm in ALGORITHMS}
+
+
+@pytest.mark.parametrize(
+    ("policy", "options", "reason"),
+    [
+        (HSDAGPolicy, {"choose_edges": True}, "choose_edges=False"),
+        (LogitsPolicy, {"runs": True}, "runs of units"),
+    ],
+)
+def test_what_trpo_would_train_wrongly_is_refused(
+    policy: type[Any], options: dict[str, Any], reason: str
+) -> None:
+    with pytest.raises(UserError, match=reason):
+        train(TRPO, policy, **options)
+
+
+def test_divergence_is_that_of_independent_units_which_decide() -> None:
+    one, other = torch.randn(2, 3, 4, 2).unbind()
+    mask = torch.tensor([[True, True, False, True]] * 3)
+    found = kl_divergence(UnitCategorical(one, mask), UnitCategorical(other, mask))
+    by_hand = torch.zeros(3)
+    for unit in (0, 1, 3):
+        p, q = (logits[:, unit].softmax(dim=-1) for logits in (one, other))
+        by_hand += (p * (p / q).log()).sum(dim=-1)
+    torch.testing.assert_close(found, by_hand)
+
+
+def test_groups_stay_while_trpo_compares_weights() -> None:
+    env = env_of(HSDAGPolicy)
+    policy = TRPO(HSDAGPolicy, env, device="cpu").policy
+    seen = policy.obs_to_tensor(env.reset()[0])[0]
+    policy.set_training_mode(False)
+    first = policy.get_distribution(seen)
+    policy.set_training_mode(True)
+    for parameter in policy.parameters():
+        parameter.data = parameter.data + 1e-3
+    assert torch.equal(policy.get_distribution(seen).leader, first.leader)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_masks_of_the_environment_hold_under_maskable_ppo(policy: type[Any]) -> None:
+    env = env_of(policy)
+    model = MaskablePPO(policy, env, policy_kwargs=POLICIES[policy], device="cpu", seed=0)
+    seen, _ = env.reset()
+    masks = np.ones(env.get_wrapper_attr("action_masks")().shape, dtype=bool)
+    masks.reshape(-1, 2)[:, 0] = False
+    for deterministic in (True, False, False):
+        action, _ = model.predict(seen, deterministic=deterministic, action_masks=masks)
+        assert (np.asarray(action) == 1).all()
+    tensors = model.policy.obs_to_tensor(seen)[0]
+    actions, _, log_prob = model.policy(tensors, action_masks=masks)
+    assert (actions == 1).all()
+    _, again, _ = model.policy.evaluate_actions(tensors, actions, action_masks=masks)
+    torch.testing.assert_close(again, log_prob)
+    if policy is not HDPPolicy:  # groups count there, too
+        torch.testing.assert_close(log_prob, torch.zeros(1))
+
+
+def test_placeto_states_its_distribution_as_sb3_does() -> None:
+    env = env_of(PlacetoPolicy)
+    policy = PPO(PlacetoPolicy, env, device="cpu").policy
+    found = policy.get_distribution(policy.obs_to_tensor(env.reset()[0])[0])
+    assert isinstance(found, CategoricalDistribution)
+    assert found.log_prob(torch.tensor([1])).shape == (1,)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("option", ["net_arch", "features_extractor_class", "activation_fn"])
+def test_options_of_multi_input_policy_are_refused_with_those_that_there_are(
+    policy: type[Any], option: str
+) -> None:
+    with pytest.raises(UserError, match=rf"{policy.__name__} has no {option}: ") as refusal:
+        PPO(policy, env_of(policy), policy_kwargs={option: [64]})
+    for name in POLICIES[policy]:
+        assert name in str(refusal.value)
+    assert "'MultiInputPolicy' takes" in str(refusal.value)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_misspelt_option_is_refused_with_the_nearest(policy: type[Any]) -> None:
+    with pytest.raises(UserError, match=rf"an option of {policy.__name__} .*'optimizer_clas'"):
+        PPO(policy, env_of(policy), policy_kwargs={"optimizer_clas": torch.optim.SGD})
+
+
+def test_multi_input_policy_takes_them_under_reinforce() -> None:
+    kwargs = {"net_arch": [8]}
+    REINFORCE("MultiInputPolicy", simulated(), policy_kwargs=kwargs, n_steps=4).learn(4)
+
+
+def test_unit_ppo_refuses_a_policy_that_knows_no_units() -> None:
+    with pytest.raises(UserError, match="use REINFORCE or PPO"):
+        UnitPPO("MultiInputPolicy", simulated())
+
+
+def test_hsdag_takes_a_convolution_of_pytorch_geometric(tmp_path: Path) -> None:
+    kwargs = {"conv": SAGEConv, "hidden": 16}
+    model = PPO(HSDAGPolicy, simulated(), policy_kwargs=kwargs, n_steps=16, batch_size=16)
+    model.learn(16)
+    model.save(tmp_path / "model.zip")
+    loaded = PPO.load(tmp_path / "model.zip")
+    assert torch.equal(weights(loaded), weights(model))

@@ -1,0 +1,152 @@
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import openvino as ov
+import pytest
+from openvino import opset13 as ops
+from testbed import backend, known_model, make
+
+from placement_gym.backends.measured.backend import MeasuredBackend
+from placement_gym.backends.measured.build import build_measured_backend
+from placement_gym.backends.measured.health import Session
+from placement_gym.backends.measured.isolated import IsolatedBackend
+from placement_gym.backends.measured.outputs import compare_outputs
+from placement_gym.backends.measured.profile import measure_profile
+from placement_gym.backends.measured.reporter import Reporter
+from placement_gym.backends.measured.timing_protocol import QUICK as QUICK_PROFILE
+from placement_gym.backends.measured.tolerance import find_tolerance, measure_rounding
+from placement_gym.devices import PRESETS, TESTBED
+from placement_gym.errors import UserError
+from placement_gym.models import load
+
+Measure = Callable[[], float | None]
+
+
+def never() -> float:
+    raise AssertionError("nothing is to be measured")
+
+
+def part(tolerance: float | None) -> tuple[MeasuredBackend, Any]:
+    """A backend of single nodes, and a placement that parts convolutions from their rounding."""
+    env = make("cnn-int8", graph="raw", granularity="op", tolerance=tolerance, cache=False)
+    tested = env.backend
+    assert isinstance(tested, MeasuredBackend)
+    names = tested.problem.units.names
+    return tested, np.array([int("conv1" in name or "project" in name) for name in names])
+
+
+@pytest.mark.parametrize(
+    ("model", "devices", "measure", "expected"),
+    [
+        ("tiny", "cpu-testbed", never, 1e-4),
+        ("tiny", "cpu-testbed-bf16", never, 3e-2),
+        ("cnn-int8", "cpu-testbed", lambda: 5e-3, 1.5e-2),
+        ("cnn-int8", "cpu-testbed", lambda: 0.0, 1e-4),
+        ("cnn-int8", "cpu-testbed", lambda: float("inf"), 0.1),
+        ("cnn-int8", "cpu-testbed-bf16", lambda: 5e-3, 3e-2),
+        ("gpt-int8", "cpu-testbed", lambda: None, 3e-2),
+    ],
+)
+def test_tolerance_follows_from_devices_and_rounding(
+    model: str, devices: str, measure: Measure, expected: float
+) -> None:
+    found = find_tolerance(known_model(model), PRESETS[devices], measure)
+    assert found == pytest.approx(expected)
+
+
+def test_rounding_costs_a_quantised_model_more_than_splits_of_f32_may() -> None:
+    measured = {}
+    for name in ("cnn", "cnn-int8"):
+        compiled = ov.Core().compile_model(
+            known_model(name), "CPU", {"INFERENCE_PRECISION_HINT": "f32"}
+        )
+        image = np.random.default_rng(1).random((1, 3, 64, 64), dtype=np.float32)
+        measured[name] = measure_rounding(compiled.create_infer_request(), [image])
+    assert measured["cnn"] is not None
+    assert measured["cnn"] < 1e-4 < (measured["cnn-int8"] or 0.0) < 0.1 / 3
+
+
+def test_rounding_is_not_measured_without_real_inputs() -> None:
+    ids = ops.parameter([4], np.int64, name="ids")
+    model = ov.Model([ops.result(ops.relu(ops.convert(ids, "f32")))], [ids], "integers")
+    request = ov.Core().compile_model(model, "CPU").create_infer_request()
+    assert measure_rounding(request, [np.arange(4)]) is None
+
+
+def test_a_backend_measures_the_tolerance_of_a_quantised_model() -> None:
+    assert 1e-4 < backend(ov.Core(), "cnn-int8").tolerance <= 0.1
+    assert backend(ov.Core(), "tiny").tolerance == 1e-4
+
+
+def test_a_failed_comparison_names_the_option_and_a_value_that_passes() -> None:
+    tested, assignment = part(tolerance=1e-9)
+    error = tested.evaluate(assignment).error
+    assert re.search(r"outputs differ .* more than 1\.0e-09; if rounding alone costs", error)
+    stated = re.search(r"tolerance=(\S+) \(--tolerance (\S+)\) accepts it", error)
+    assert stated is not None
+    assert stated[1] == stated[2]
+    tested, assignment = part(tolerance=float(stated[1]))
+    assert tested.evaluate(assignment).error == ""
+
+
+def test_a_placement_that_rounds_elsewhere_passes_at_the_measured_tolerance() -> None:
+    tested, assignment = part(tolerance=None)
+    assert tested.evaluate(assignment).error == ""
+
+
+@pytest.mark.parametrize("error", [1.61e-2, 0.4, 3.0, 9.99e-5])
+def test_the_value_that_passes_is_rounded_up(error: float) -> None:
+    expected = [np.ones(4, np.float64)]
+    message = compare_outputs([expected[0] + error], expected, 1e-6)
+    passing = float(message.split("tolerance=")[1].split(" ")[0])
+    assert error * (1 - 1e-9) <= passing <= 1.1 * error
+    assert compare_outputs([expected[0] + error], expected, passing) == ""
+
+
+def test_a_worker_gets_the_stated_tolerance() -> None:
+    isolated = build_measured_backend("tiny", "cpu-testbed", tolerance=0.25)
+    assert isinstance(isolated, IsolatedBackend)
+    source = {"model": "tiny", "sequence_length": None}
+    built = isolated.engine.recipe.build(source, Session(), Reporter())
+    assert built.tolerance == built.with_protocol(built.protocol).tolerance == 0.25
+
+
+@pytest.mark.parametrize("tolerance", [0.0, -1.0, float("nan"), "much"])
+def test_a_tolerance_is_above_zero(tolerance: Any) -> None:
+    with pytest.raises(UserError, match="tolerance must be"):
+        gym.make("DevicePlacement-v0", model="tiny", devices="cpu-testbed", tolerance=tolerance)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("granularity", ["fused", "op"])
+def test_a_quantised_model_is_profiled_on_devices_in_f32(granularity: str) -> None:
+    tested = build_measured_backend(
+        "cnn-int8", TESTBED, granularity, protocol=QUICK_PROFILE, isolate=False
+    )
+    table = measure_profile(tested)
+    assert not tested.session.failures
+    assert table.operator_ms.sum(axis=0).min() > 0
+
+
+def test_every_split_of_a_quantised_model_in_f32_is_feasible() -> None:
+    env = make("cnn-int8")
+    n, rng = env.problem.n_units, np.random.default_rng(0)
+    for _ in range(3):
+        env.reset()
+        info = env.step(rng.integers(0, 2, n))[4]
+        assert info["error"] == ""
+        assert info["n_submodels"] > 1
+
+
+def test_the_built_in_quantised_network_is_the_float_one_rounded() -> None:
+    image = np.random.default_rng(2).random((1, 3, 64, 64), dtype=np.float32)
+    config = {"INFERENCE_PRECISION_HINT": "f32"}
+    plain, rounded = (
+        ov.Core().compile_model(load(name), "CPU", config)(image)[0] for name in ("cnn", "cnn-int8")
+    )
+    assert 1e-4 < np.abs(plain - rounded).max() / np.abs(plain).max() < 0.1

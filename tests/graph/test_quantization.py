@@ -1,0 +1,139 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import openvino as ov
+import pytest
+from openvino import opset13 as ops
+from quantized import CHANNELS, write_onnx
+from testbed import known_model
+
+from placement_gym.backends.measured.hetero import Partition, compile_partition
+from placement_gym.backends.measured.outputs import sample_inputs
+from placement_gym.costs.analytic import analytic
+from placement_gym.devices import PRESETS, TESTBED
+from placement_gym.graph.extract import extract
+from placement_gym.graph.operators import OpGraph
+from placement_gym.graph.quantization import is_quantized
+from placement_gym.models import load
+
+
+@pytest.fixture(scope="module")
+def cnn() -> OpGraph:
+    return extract(known_model("cnn-int8"))
+
+
+@pytest.fixture(scope="module")
+def from_onnx(tmp_path_factory: pytest.TempPathFactory) -> ov.Model:
+    file = tmp_path_factory.mktemp("onnx") / "quantized.onnx"
+    write_onnx(file)
+    return load(file)
+
+
+def convert(value: np.ndarray[Any, Any]) -> ov.Model:
+    x = ops.parameter([4], np.float32, name="x")
+    weight = ops.convert(ops.constant(value), "f32")
+    return load(ov.Model([ops.result(ops.multiply(x, weight))], [x], "converted"))
+
+
+def integer_kernels(compiled: ov.CompiledModel, model: ov.Model) -> int:
+    """Convolutions that are computed in eight bits."""
+    request = compiled.create_infer_request()
+    request.infer(dict(enumerate(sample_inputs(model))))
+    ran = [one.exec_type for one in request.profiling_info if one.node_type == "Convolution"]
+    return sum("I8" in kernel for kernel in ran)
+
+
+def edges(graph: OpGraph) -> set[tuple[str, str]]:
+    return {(graph.names[a], graph.names[b]) for a, b in graph.edge_index.T.tolist()}
+
+
+def test_rounding_is_placed_with_the_operators_that_read_it(cnn: OpGraph) -> None:
+    assert "FakeQuantize" not in cnn.types
+    listed = [name for names in cnn.members for name in names]
+    raw = extract(known_model("cnn-int8"), "raw")
+    assert sorted(listed) == sorted(raw.names)
+
+
+def test_all_operators_that_read_rounding_read_what_it_rounds(cnn: OpGraph) -> None:
+    shared = "stage0/block0/relu2"
+    readers = {target for source, target in edges(cnn) if source == shared}
+    assert readers == {"stage0/block1/conv1/conv", "stage0/block1/sum"}
+
+
+def test_an_input_that_is_rounded_goes_to_all_that_read_the_rounding() -> None:
+    x = ops.parameter([1, 8], np.float32, name="x")
+    ends = [ops.constant(np.float32(end)) for end in (0.0, 1.0)]
+    rounded = ops.fake_quantize(x, *ends, *ends, 256)
+    left, right = ops.exp(rounded), ops.sqrt(rounded)
+    graph = extract(load(ov.Model([ops.result(left), ops.result(right)], [x], "two")))
+    assert [len(readers) for readers in graph.inputs] == [2]
+
+
+def test_the_chain_that_onnx_makes_of_rounding_is_placed_as_a_whole(from_onnx: ov.Model) -> None:
+    graph = extract(from_onnx)
+    assert sorted(set(graph.types)) == ["Add", "Convolution", "ReduceMean", "Relu"]
+    owner = {name: i for i, names in enumerate(graph.members) for name in names}
+    product = graph.types[owner["relu0/dequantize"]], owner["relu0/dequantize"]
+    assert product == ("Convolution", owner["relu0/quantize"])
+
+
+def test_arithmetic_behind_rounding_stays_an_operator() -> None:
+    x = ops.parameter([1, 8], np.float32, name="x")
+    ends = [ops.constant(np.float32(end)) for end in (0.0, 1.0)]
+    scaled = ops.multiply(ops.fake_quantize(x, *ends, *ends, 256), np.float32(3.0))
+    graph = extract(load(ov.Model([ops.result(ops.exp(scaled))], [x], "scaled")))
+    assert graph.types == ("Multiply", "Exp")
+
+
+@pytest.mark.parametrize("source", ["built in", "onnx"])
+def test_a_split_computes_in_integers_what_the_whole_model_does(
+    source: str, from_onnx: ov.Model
+) -> None:
+    model = from_onnx if source == "onnx" else known_model("cnn-int8")
+    graph, core = extract(model), ov.Core()
+    whole, thirds = (np.arange(len(graph)) // period % 2 for period in (len(graph), 3))
+    kernels = []
+    for devices in (whole, thirds):
+        partition = Partition.of(graph, devices, TESTBED, alias=True)
+        compiled = compile_partition(core, model, graph, partition, {"PERF_COUNT": True})
+        kernels.append(integer_kernels(compiled, model))
+    assert kernels == [graph.types.count("Convolution")] * 2
+
+
+@pytest.mark.parametrize("half", [False, True])
+def test_weights_that_are_rounded_to_eight_bits_take_one_byte(half: bool, tmp_path: Path) -> None:
+    file = tmp_path / "saved.xml"
+    ov.save_model(known_model("cnn-int8"), file, compress_to_fp16=half)
+    rounded = extract(load(file)).weight_bytes.sum()
+    assert rounded == pytest.approx(extract(load("cnn")).weight_bytes.sum() / 4, rel=0.02)
+
+
+def test_stored_integers_take_one_byte(from_onnx: ov.Model) -> None:
+    weights = sum(9 * a * b for a, b in zip((3, *CHANNELS), CHANNELS, strict=False))
+    assert weights < extract(from_onnx).weight_bytes.sum() < 1.1 * weights
+
+
+def test_analytic_costs_compute_quantised_convolutions_in_integers(cnn: OpGraph) -> None:
+    devices, plain = PRESETS["cpu+dgpu"], extract(load("cnn"))
+    ratio = analytic(cnn, devices).operator_ms.sum(0) / analytic(plain, devices).operator_ms.sum(0)
+    assert ratio[0] < 0.5
+    assert cnn.integers is not None
+    assert {"Convolution", "MatMul"} <= {
+        kind for kind, rounded in zip(cnn.types, cnn.integers, strict=True) if rounded
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "quantized"),
+    [("cnn", False), ("cnn-fp16", False), ("cnn-int8", True), ("gpt", False), ("gpt-int4", True)],
+)
+def test_a_quantised_model_is_known_by_its_nodes(name: str, quantized: bool) -> None:
+    assert is_quantized(load(name)) is quantized
+
+
+@pytest.mark.parametrize(("dtype", "quantized"), [(np.int8, True), (np.float16, False)])
+def test_weights_in_eight_bits_make_a_model_quantised(dtype: type, quantized: bool) -> None:
+    assert is_quantized(convert(np.arange(4, dtype=dtype))) is quantized
