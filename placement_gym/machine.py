@@ -84,7 +84,7 @@ def read_memory(core: ov.Core, spec: DeviceSpec) -> DeviceSpec:
 
 def is_integrated(core: ov.Core, spec: DeviceSpec) -> bool:
     """Whether a device computes in the host's memory; of those that do not tell, NPUs do."""
-    if "DEVICE_TYPE" not in core.get_property(spec.name, "SUPPORTED_PROPERTIES"):
+    if "DEVICE_TYPE" not in load_plugin(core, spec.name):
         return spec.kind in ("CPU", "NPU")
     return str(core.get_property(spec.name, "DEVICE_TYPE")).lower().endswith("integrated")
 
