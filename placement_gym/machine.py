@@ -69,7 +69,7 @@ def read_memory(core: ov.Core, spec: DeviceSpec) -> DeviceSpec:
     """
     if spec.virtual or spec.memory_bytes is not None:
         return spec
-    supported = core.get_property(spec.name, "SUPPORTED_PROPERTIES")
+    supported = load_plugin(core, spec.name)
     reported = [
         int(core.get_property(spec.name, key)) for key in MEMORY_PROPERTIES if key in supported
     ]
@@ -84,7 +84,7 @@ def read_memory(core: ov.Core, spec: DeviceSpec) -> DeviceSpec:
 
 def is_integrated(core: ov.Core, spec: DeviceSpec) -> bool:
     """Whether a device computes in the host's memory; of those that do not tell, NPUs do."""
-    if "DEVICE_TYPE" not in core.get_property(spec.name, "SUPPORTED_PROPERTIES"):
+    if "DEVICE_TYPE" not in load_plugin(core, spec.name):
         return spec.kind in ("CPU", "NPU")
     return str(core.get_property(spec.name, "DEVICE_TYPE")).lower().endswith("integrated")
 
@@ -121,9 +121,18 @@ def count_host_bytes() -> int | None:
 
 
 def register(core: ov.Core, specs: Sequence[DeviceSpec]) -> None:
-    """Register virtual devices with a Core, unless it already knows them."""
+    """Register virtual devices with a Core, unless it already knows them, and load all plugins."""
     for spec in specs:
         if spec.virtual and spec.name not in core.available_devices:
             core.register_plugin("openvino_intel_cpu_plugin", spec.name)
-            with keep_signal_stack():
-                core.get_property(spec.name, "SUPPORTED_PROPERTIES")  # loads the plugin
+        load_plugin(core, spec.name)
+
+
+def load_plugin(core: ov.Core, device: str) -> list[str]:
+    """Load the plugin of a device, which may change the stack of signal handlers.
+
+    Returns:
+        The properties that it supports.
+    """
+    with keep_signal_stack():
+        return list(core.get_property(device, "SUPPORTED_PROPERTIES"))

@@ -4,6 +4,7 @@ import os
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch, which small graphs slow down else
 
+import ctypes
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -22,6 +23,7 @@ from placement_gym.costs.table import CostTable
 from placement_gym.graph.extract import extract
 from placement_gym.graph.operators import OpGraph
 from placement_gym.models import load
+from placement_gym.processes.signal_stack import SignalStack
 
 LONGEST_FILES = ("test_examples.py", "test_learners.py", "test_executors.py")
 """They begin first."""
@@ -54,6 +56,16 @@ def pytest_configure(config: pytest.Config) -> None:
 
 settings.register_profile("tests", deadline=None, max_examples=100)
 settings.load_profile("tests")
+
+
+@pytest.fixture
+def signals_on_the_main_stack() -> None:
+    """For tests that interrupt this process, in which others have used OpenVINO.
+
+    Its plugins may have left a stack for signals that is freed (see ``keep_signal_stack``).
+    """
+    disabled = SignalStack(None, 2, 0)
+    assert ctypes.CDLL(None).sigaltstack(ctypes.byref(disabled), None) == 0
 
 
 @pytest.fixture(scope="session", autouse=True)

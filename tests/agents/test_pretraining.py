@@ -51,6 +51,7 @@ def test_a_training_leaves_a_network_metrics_and_its_state(whole: Path) -> None:
     assert list(whole.glob("events.out.tfevents.*"))
 
 
+@pytest.mark.usefixtures("signals_on_the_main_stack")
 def test_an_interrupted_training_goes_on_as_if_nothing_had_happened(
     whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -143,6 +144,7 @@ def test_the_network_of_the_best_validation_stays(
     assert folder.best == 0.3
 
 
+@pytest.mark.usefixtures("signals_on_the_main_stack")
 def test_the_second_interrupt_is_not_deferred(request: pytest.FixtureRequest) -> None:
     """Also where the tests run in the background, which makes shells ignore the signal."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -272,6 +272,7 @@ def test_an_end_is_described_by_its_signal_or_status() -> None:
     assert describe_exit(2) == "exited with status 2"
 
 
+@pytest.mark.usefixtures("signals_on_the_main_stack")
 def test_an_interrupt_while_a_child_starts_leaves_none(monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[subprocess.Popen[bytes]] = []
     start = subprocess.Popen

@@ -67,7 +67,7 @@ def inspect(
         with measurement_lock(reporter) if alone else nullcontext():
             reporter.beat("compiling for primitives")
             precision = {"INFERENCE_PRECISION_HINT": "f32"}
-            primitives = query_primitives(ov.Core(), model, "CPU", precision)
+            primitives = query_primitives(core, model, "CPU", precision)
     return Inspection(operators, primitives)
 
 
