@@ -19,7 +19,6 @@ from rich.table import Table
 
 import placement_gym  # noqa: F401  registers the environments
 from placement_gym.backends.simulated.backend import uint8
-from placement_gym.schedules.simulator import Simulator
 from placement_gym.cli.tables import fidelity_table
 from placement_gym.costs.analytic import analytic
 from placement_gym.costs.semantics import PRESETS
@@ -31,6 +30,7 @@ from placement_gym.graph.synthetic import synthetic
 from placement_gym.graph.units import group
 from placement_gym.observation import compute_node_features
 from placement_gym.problem import Problem
+from placement_gym.schedules.simulator import Simulator
 from placement_gym.tools.fidelity import fidelity
 
 PUBLISHED = {

@@ -47,6 +47,7 @@ LAYERS = (
     {"graph", "memory_groups"},
     {"problem"},
     {"costs", "placement", "patterns", "plots", "decisions"},
+    {"schedules"},
     {"machine", "solvers", "observation", "device_table", "prepared"},
     {"pipeline"},
     {"backends"},

@@ -6,8 +6,8 @@ import numpy as np
 from numba import njit
 
 from placement_gym.arrays import FloatArray, Int32, UInt8
-from placement_gym.schedules.program import Program, Readings
 from placement_gym.costs.fusion import FusionCosts
+from placement_gym.schedules.program import Program, Readings
 
 NOTHING = -1
 

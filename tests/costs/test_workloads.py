@@ -15,10 +15,10 @@ from published import DATA
 
 import placement_gym  # noqa: F401  registers the ids
 from placement_gym.arrays import IntArray
-from placement_gym.schedules.simulator import Simulator
 from placement_gym.costs.semantics import PRESETS
 from placement_gym.costs.workloads import Workload, WorkloadError, parse_counts
 from placement_gym.devices import DeviceSpec
+from placement_gym.schedules.simulator import Simulator
 
 SIX_DIGITS = 5e-6
 ACC, ACCS = DeviceSpec("ACC"), (DeviceSpec("ACC.0"), DeviceSpec("ACC.1"))

@@ -10,7 +10,6 @@ import openvino as ov
 import pytest
 from openvino import opset13 as ops
 
-from placement_gym.schedules.simulator import Simulator
 from placement_gym.costs.analytic import analytic, operator_times
 from placement_gym.costs.semantics import parse_schedule
 from placement_gym.devices import PRESETS
@@ -21,6 +20,7 @@ from placement_gym.graph.submodels import acyclic_submodels
 from placement_gym.graph.units import group
 from placement_gym.models import load
 from placement_gym.models.scenario import Scenario
+from placement_gym.schedules.simulator import Simulator
 
 
 @cache

@@ -10,13 +10,14 @@ import numpy as np
 from placement_gym.arguments import LATENCY, MAX_NOISE, THROUGHPUT, check_not_negative
 from placement_gym.arrays import BoolArray, FloatArray, IntArray, UInt8
 from placement_gym.backends.protocol import Batch, Measurement
-from placement_gym.schedules.held_bytes import held_bytes
-from placement_gym.schedules.simulator import Simulator
 from placement_gym.costs.semantics import Semantics
 from placement_gym.costs.table import LEAST_MS, CostTable
 from placement_gym.errors import UserError
 from placement_gym.problem import Problem
 from placement_gym.rewards import PENALTY
+from placement_gym.schedules.held_bytes import held_bytes
+from placement_gym.schedules.limits import check_limits, count_bytes
+from placement_gym.schedules.simulator import Simulator
 
 QUANTILE = 1.96
 """Of the normal distribution, for the half-width of a 95 % interval."""
@@ -89,23 +90,8 @@ class SimulatedBackend:
         return self.evaluate_exactly(placement, self.memory_bytes(placement))
 
     def check_limits(self, placement: UInt8, used: IntArray) -> tuple[str, float]:
-        """Return why the placement is infeasible, or the penalty of its memory in ms.
-
-        Args:
-            placement: (n_units,) uint8.
-            used: (n_devices,) bytes that it holds on each device.
-
-        Returns:
-            An empty string if it is feasible; and the penalty, 0 without a soft limit.
-        """
-        error = self.problem.unsupported(placement)
-        if error or self.semantics.memory == "off" or not self.problem.limited:
-            return error, 0.0
-        price = self.semantics.memory_penalty_ms_per_gb
-        if price is None:
-            return self.problem.over_limit(used), 0.0
-        excess = self.problem.memory.excess(used)
-        return "", float(price * excess.sum() / 1e9)
+        """See ``schedules.limits.check_limits``."""
+        return check_limits(self.problem, self.simulator, placement, used)
 
     def infeasibility(self, assignment: IntArray) -> str:
         """By the memory that the semantics count; see ``Backend.infeasibility``."""
@@ -113,12 +99,8 @@ class SimulatedBackend:
         return self.check_limits(placement, self.memory_bytes(placement))[0]
 
     def memory_bytes(self, placement: UInt8) -> IntArray:
-        """(n_devices,) bytes that the semantics count; weights if they count nothing."""
-        weights = self.problem.memory_bytes(placement)
-        if self.semantics.memory in ("off", "static"):
-            return weights
-        outputs = self.simulator.output_bytes(placement)
-        return outputs if self.semantics.memory == "outputs" else weights + outputs
+        """See ``schedules.limits.count_bytes``."""
+        return count_bytes(self.problem, self.simulator, placement)
 
     def evaluate_exactly(
         self, placement: UInt8, used: IntArray, penalty_ms: float = 0.0

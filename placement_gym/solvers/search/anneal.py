@@ -1,4 +1,9 @@
-"""Annealing: moves that cost less are accepted, others with a probability that falls."""
+"""Annealing: random moves, accepted if they cost less, or with a probability that falls.
+
+The kernel is one function with inner functions on purpose, as ``schedules.event_fifo`` is: those
+are inlined, while numba counts references to every array passed between compiled functions, which
+made a move three times slower.
+"""
 
 from __future__ import annotations
 
@@ -6,30 +11,47 @@ import numpy as np
 from numba import njit
 
 from placement_gym.arrays import FloatArray
-from placement_gym.solvers.search.estimate import (
-    estimate_all,
-    estimate_move,
-    keep_estimate,
-    undo_estimate,
+from placement_gym.solvers.search.model import (
+    BEST,
+    BLOCK,
+    LIST,
+    LOAD,
+    MOVES,
+    N_CRITICAL,
+    NOW,
+    SERIAL,
+    SIMULATED,
+    UPDATES,
+    Layout,
+    Model,
+    State,
 )
-from placement_gym.solvers.search.model import BEST, NOW, Layout, Model, State
-from placement_gym.solvers.search.moves import N_KINDS, propose, undo
+from placement_gym.solvers.search.rebuild import rebuild
 
+UNIT, RUN, STRETCH, REGION, SWAP, REBUILD = range(6)
+"""Kinds of move: a unit; a run of consecutive units of one device, or one end of it; a stretch of
+the order; a unit and linked units around it; two units that change places; a stretch that is
+placed again, one unit after another."""
+N_KINDS = 6
+TRIES, GAIN = range(2)
+"""Columns of what is counted for each kind."""
+CRITICAL = 0.5
+"""Share of moves whose first unit is on a longest chain of the schedule."""
+REFRESH = 64
+"""Moves after which that chain is found again."""
+ADOPT = 0.5
+"""Share of moves to the device of a linked unit, where that is another one."""
+RETURN = 0.7
+"""Share of ejections to where the moved units came from, which has room now."""
+BORDER = 0.5
+"""Share of ejections that begin where a run ends."""
+EJECTIONS = 12
+"""Attempts to make room on a full device."""
+LARGEST_REGION = 512
 POWER = 8
-TRIES, WORK, GAIN = range(3)
-"""Columns of what is counted for each kind of move."""
 
 
-@njit(cache=True, nogil=True)
-def draw_allowance(rng: np.random.Generator) -> float:
-    """How much worse a move may be, in temperatures: a loss x passes in (1 + x / 8)^-8 of all draws.
-
-    That is nearly exp(-x), by square roots alone, which are the same on every processor.
-    """
-    return POWER * (1.0 / np.sqrt(np.sqrt(np.sqrt(1.0 - rng.random()))) - 1.0)
-
-
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def anneal(
     model: Model,
     layout: Layout,
@@ -39,49 +61,345 @@ def anneal(
     heat: tuple[float, float],
     shares: FloatArray,
     counts: FloatArray,
-) -> None:
-    """Make moves under the model; the state ends at the last placement and knows the best one.
+) -> int:
+    """Make moves; the state ends at the last placement and keeps the cheapest one.
 
     Args:
-        model: Its kind is not ``SIMULATED``.
+        model: Operators. If its kind is ``SIMULATED``, one possible move is made and not judged:
+            see ``undo`` and ``keep``.
         layout: Units.
-        state: Changes; ``numbers[NOW]`` is finite once it has been estimated.
+        state: Has been estimated.
         rng: Source of random numbers.
         n_moves: Number of moves.
         heat: First and last temperature, as a share of the cost.
         shares: (n_kinds,) cumulative probabilities of kinds.
-        counts: (n_kinds, 3) gets tries, work and gains of each kind.
+        counts: (n_kinds, 2) gets tries and gains of each kind.
+
+    Returns:
+        Units of the last move: ``moved`` and ``was`` list them.
     """
-    if not np.isfinite(state.numbers[NOW]):
-        state.numbers[NOW] = estimate_all(model, layout, state)
-        note_best(state)
+    kind_of_model, gap_ms = model.kind, model.gap_ms
+    unit, ms, transfer_ms, tail_ms = model.unit, model.ms, model.transfer_ms, model.tail_ms
+    first, maker, tensor, first_made = model.first, model.maker, model.tensor, model.first_made
+    source, first_reader, reader = model.source, model.first_reader, model.reader
+    boundary_ms = model.boundary_ms
+    first_op, ops, order, rank = layout.first_op, layout.ops, layout.order, layout.rank
+    first_link, link, possible = layout.first_link, layout.link, layout.possible
+    size, member, limit = layout.size, layout.member, layout.limit
+    place, on, used, moved, was = state.place, state.on, state.used, state.moved, state.was
+    marked, critical, best, numbers = state.marked, state.critical, state.best, state.numbers
+    finish, kept, free, kept_free = state.finish, state.kept, state.free, state.kept_free
+    load, stamp = state.load, state.stamp
+    n, n_units, n_devices, n_groups = len(unit), len(place), ms.shape[1], len(limit)
+    device_free = np.empty(n_devices)
+
+    def draw(below: int) -> int:
+        return int(rng.random() * below)
+
+    def draw_length(most: int) -> int:
+        """A power of two, times a random factor from one to two."""
+        exponents = 1
+        while 1 << exponents <= most:
+            exponents += 1
+        length = 1 << draw(exponents)
+        return min(length + draw(length), most)
+
+    def move(n_moved: int, u: int, there: int) -> int:
+        """Move a unit, unless it has moved before or may not be there."""
+        here = place[u]
+        if here == there or marked[u] == np.int32(numbers[MOVES]) or not possible[u, there]:
+            return n_moved
+        marked[u] = np.int32(numbers[MOVES])
+        moved[n_moved], was[n_moved], place[u] = u, here, there
+        for g in range(n_groups):
+            used[g] += size[u] * (member[g, there] - member[g, here])
+        return n_moved + 1
+
+    def put_back(n_moved: int) -> None:
+        for k in range(n_moved):
+            u, here, there = moved[k], was[k], place[moved[k]]
+            for g in range(n_groups):
+                used[g] += size[u] * (member[g, here] - member[g, there])
+            place[u] = here
+
+    def set_operators(n_moved: int) -> int:
+        """Write the devices of moved units to their operators; returns the first of these."""
+        lowest = n
+        for k in range(n_moved):
+            u = moved[k]
+            lowest = min(lowest, np.int64(ops[first_op[u]]))
+            for at in range(first_op[u], first_op[u + 1]):
+                on[ops[at]] = place[u]
+        return lowest
+
+    def add_tensor(t: int, sign: float) -> None:
+        here, reached = on[source[t]], np.int64(0)
+        for r in range(first_reader[t], first_reader[t + 1]):
+            reached |= np.int64(1) << on[reader[r]]
+        if reached & ~(np.int64(1) << here):
+            for d in range(n_devices):
+                if kind_of_model == SERIAL:
+                    load[here] += sign * transfer_ms[t, here, d] * float(reached >> d & 1)
+                elif d == here or reached >> d & 1:
+                    load[d] += sign * boundary_ms[t, d]
+
+    def add_loads(n_moved: int, sign: float) -> None:
+        """Add what moved units and their tensors cost, or take it away."""
+        numbers[UPDATES] += 1.0
+        now = np.int32(numbers[UPDATES])
+        for k in range(n_moved):
+            u = moved[k]
+            for at in range(first_op[u], first_op[u + 1]):
+                i = ops[at]
+                load[on[i]] += sign * ms[i, on[i]]
+                for t in range(first_made[i], first_made[i + 1]):
+                    if stamp[t] != now:
+                        stamp[t] = now
+                        add_tensor(t, sign)
+                for r in range(first[i], first[i + 1]):
+                    if stamp[tensor[r]] != now:
+                        stamp[tensor[r]] = now
+                        add_tensor(tensor[r], sign)
+
     hot, cold = heat
-    for k in range(n_moves):
-        left = 1.0 - k / n_moves
-        temperature = cold + (hot - cold) * left * left
-        draw, kind = rng.random(), 0
-        while kind < N_KINDS - 1 and draw >= shares[kind]:
+    n_moved = 0
+    for step in range(n_moves):
+        numbers[MOVES] += 1.0
+        chance, kind = rng.random(), 0
+        while kind < N_KINDS - 1 and chance >= shares[kind]:
             kind += 1
         counts[kind, TRIES] += 1.0
-        n_moved = propose(model, layout, state, rng, kind)
+        n_moved = 0
+
+        # the units of a longest chain of the schedule, followed from its last operator back
+        if kind_of_model == LIST and (step % REFRESH == 0):
+            i, count = 0, 0
+            for j in range(n):
+                if kept[j] > kept[i]:
+                    i = j
+            while i >= 0 and count < n_units:
+                if count == 0 or critical[count - 1] != unit[i]:
+                    critical[count] = unit[i]
+                    count += 1
+                here, latest, before = on[i], 0.0, -1
+                for r in range(first[i], first[i + 1]):
+                    m = np.int64(maker[r])
+                    arrival = kept[m] + transfer_ms[tensor[r], on[m], here]
+                    if arrival >= latest:
+                        latest, before = arrival, m
+                j = i - 1
+                while j >= 0 and on[j] != here:
+                    j -= 1
+                i = j if j >= 0 and kept[j] + gap_ms >= latest else before
+            numbers[N_CRITICAL] = count
+
+        # a unit, and another device for it, often that of a linked unit
+        u = draw(n_units)
+        if kind_of_model == LIST and rng.random() < CRITICAL:
+            u = np.int64(critical[draw(int(numbers[N_CRITICAL]))])
+        here = np.int64(place[u])
+        there = (here + 1 + draw(n_devices - 1)) % n_devices
+        n_links = np.int64(first_link[u + 1]) - np.int64(first_link[u])
+        if n_links > 0 and rng.random() < ADOPT:
+            linked = np.int64(place[link[first_link[u] + draw(n_links)]])
+            there = there if linked == here else linked
+        if kind != REBUILD and (n_devices == 1 or not possible[u, there]):
+            continue
+
+        # the units that move there: an interval of the order, then linked units or one in return
+        at = np.int64(rank[u])
+        begin, end = at, at + 1
+        if kind == RUN:
+            side = draw(3)
+            while side != 0 and end < n_units and place[order[end]] == here:
+                end += 1
+            while side != 1 and begin > 0 and place[order[begin - 1]] == here:
+                begin -= 1
+        elif kind == STRETCH or kind == REBUILD:
+            length = draw_length(n_units)
+            begin = min(max(at - draw(length), 0), n_units - length)
+            end = begin + length
+        if kind == REBUILD:
+            n_moved = rebuild(model, layout, state, rng, begin, end - begin)
+        else:
+            for k in range(begin, end):
+                n_moved = move(n_moved, order[k], there)
+        if kind == REGION:
+            wanted, done = draw_length(min(n_units, LARGEST_REGION)), 0
+            while done < n_moved and n_moved < wanted:
+                v = moved[done]
+                for k in range(first_link[v], first_link[v + 1]):
+                    if n_moved < wanted and place[link[k]] == here:
+                        n_moved = move(n_moved, link[k], there)
+                done += 1
+        elif kind == SWAP:
+            at, forward = at if rng.random() < 0.5 else draw(n_units), rng.random() < 0.5
+            for _ in range(min(n_units, 256)):
+                at = at + 1 if forward else at - 1
+                at = 0 if at == n_units else n_units - 1 if at < 0 else at
+                if place[order[at]] == there and order[at] != u:
+                    n_moved = move(n_moved, order[at], here)
+                    break
+
+        # where a limit is exceeded, consecutive units leave for a device with room
+        for g in range(n_groups):
+            attempts = 0
+            while used[g] > limit[g] and attempts < EJECTIONS:
+                attempts += 1
+                target = here if rng.random() < RETURN else draw(n_devices)
+                if member[g, target] > 0.0:
+                    continue
+                at, border = draw(n_units), rng.random() < BORDER
+                leaving = False
+                for _ in range(min(n_units, 1024)):
+                    at = at + 1 if at + 1 < n_units else 0
+                    v = order[at]
+                    if member[g, place[v]] == 0.0:
+                        leaving = leaving or place[v] == target
+                        continue
+                    if (border and not leaving) or size[v] == 0.0:
+                        continue
+                    fits = True
+                    for h in range(n_groups):
+                        if member[h, target] > 0.0 and used[h] + size[v] > limit[h]:
+                            fits = False
+                    if not fits or used[g] <= limit[g]:
+                        break
+                    n_moved = move(n_moved, v, target)
+            if used[g] > limit[g]:
+                break
+        exceeds = False
+        for g in range(n_groups):
+            exceeds = exceeds or used[g] > limit[g]
+        if exceeds:
+            put_back(n_moved)
+            if kind == REBUILD and kind_of_model == LIST:
+                finish[:] = kept
+            n_moved = 0
         if n_moved == 0:
             continue
-        now = state.numbers[NOW]
-        limit = now * (1.0 + temperature * draw_allowance(rng))
-        cost = estimate_move(model, layout, state, n_moved, limit)
-        if cost <= limit:
-            keep_estimate(model, layout, state, n_moved)
-            state.numbers[NOW] = cost
-            counts[kind, GAIN] += max(state.numbers[BEST] - cost, 0.0)
-            note_best(state)
+        if kind_of_model == SIMULATED:
+            return n_moved
+
+        # how much worse it may be: a loss of x temperatures passes in (1 + x / 8)^-8 of all draws,
+        # nearly exp(-x), by square roots alone, which are the same on every processor
+        left = 1.0 - step / n_moves
+        temperature = cold + (hot - cold) * left * left
+        allowance = POWER * (1.0 / np.sqrt(np.sqrt(np.sqrt(1.0 - rng.random()))) - 1.0)
+        limit_ms = numbers[NOW] * (1.0 + temperature * allowance)
+
+        # what it costs now: sums are updated, a list schedule is run from the first change on and
+        # given up once it must end too late
+        begin = 0
+        if kind_of_model == LIST:
+            begin = set_operators(n_moved) // BLOCK
+            for d in range(n_devices):
+                device_free[d] = free[begin, d]
+            cost = 0.0
+            for i in range(begin * BLOCK, n):
+                if i % BLOCK == 0:
+                    for d in range(n_devices):
+                        free[i // BLOCK, d] = device_free[d]
+                here = on[i]
+                ready = device_free[here]
+                for r in range(first[i], first[i + 1]):
+                    m = maker[r]
+                    ready = max(ready, finish[m] + transfer_ms[tensor[r], on[m], here])
+                ready += ms[i, here]
+                finish[i] = ready
+                device_free[here] = ready + gap_ms
+                if ready + tail_ms[i] > limit_ms:
+                    cost = np.inf
+                    break
+            if cost == 0.0:
+                cost = device_free.max()
         else:
-            undo(layout, state, n_moved)
-            undo_estimate(model, layout, state, n_moved)
+            add_loads(n_moved, -1.0)
+            set_operators(n_moved)
+            add_loads(n_moved, 1.0)
+            cost = load.sum() if kind_of_model == SERIAL else load.max()
+
+        if cost <= limit_ms:
+            if kind_of_model == LIST:
+                kept[begin * BLOCK :] = finish[begin * BLOCK :]
+                kept_free[begin:] = free[begin:]
+            numbers[NOW] = cost
+            if cost < numbers[BEST]:
+                counts[kind, GAIN] += numbers[BEST] - cost
+                numbers[BEST] = cost
+                best[:] = place
+        elif kind_of_model == LIST:
+            put_back(n_moved)
+            set_operators(n_moved)
+            finish[begin * BLOCK :] = kept[begin * BLOCK :]
+            free[begin:] = kept_free[begin:]
+        else:
+            add_loads(n_moved, -1.0)
+            put_back(n_moved)
+            set_operators(n_moved)
+            add_loads(n_moved, 1.0)
+    return n_moved
 
 
 @njit(cache=True, nogil=True)
-def note_best(state: State) -> None:
-    """Keep the placement if it is the cheapest so far."""
-    if state.numbers[NOW] < state.numbers[BEST]:
-        state.numbers[BEST] = state.numbers[NOW]
+def estimate(model: Model, layout: Layout, state: State) -> float:
+    """What the state's placement costs in ms, computed from the beginning; limits are ignored."""
+    ms, on, finish, load = model.ms, state.on, state.finish, state.load
+    n, n_devices = ms.shape
+    state.used[:] = 0.0
+    for g in range(len(layout.limit)):
+        for u in range(len(state.place)):
+            state.used[g] += layout.size[u] * layout.member[g, state.place[u]]
+    for i in range(n):
+        on[i] = state.place[model.unit[i]]
+    if model.kind == SIMULATED:
+        return np.inf
+    load[:] = 0.0
+    if model.kind == LIST:
+        for i in range(n):
+            if i % BLOCK == 0:
+                state.free[i // BLOCK] = load
+            ready = load[on[i]]
+            for r in range(model.first[i], model.first[i + 1]):
+                m = model.maker[r]
+                ready = max(ready, finish[m] + model.transfer_ms[model.tensor[r], on[m], on[i]])
+            finish[i] = ready + ms[i, on[i]]
+            load[on[i]] = finish[i] + model.gap_ms
+        state.kept[:] = finish
+        state.kept_free[:] = state.free
+        return load.max()
+    for i in range(n):
+        load[on[i]] += ms[i, on[i]]
+    for t in range(len(model.source)):
+        here, reached = on[model.source[t]], np.int64(0)
+        for r in range(model.first_reader[t], model.first_reader[t + 1]):
+            reached |= np.int64(1) << on[model.reader[r]]
+        if reached & ~(np.int64(1) << here):
+            for d in range(n_devices):
+                if model.kind == SERIAL and reached >> d & 1:
+                    load[here] += model.transfer_ms[t, here, d]
+                elif model.kind == LOAD and (d == here or reached >> d & 1):
+                    load[d] += model.boundary_ms[t, d]
+    return load.sum() if model.kind == SERIAL else load.max()
+
+
+@njit(cache=True, nogil=True)
+def undo(layout: Layout, state: State, n_moved: int) -> None:
+    """Put units of a move that was not judged back."""
+    for k in range(n_moved):
+        u, here, there = state.moved[k], state.was[k], state.place[state.moved[k]]
+        for g in range(len(layout.limit)):
+            gained = layout.member[g, here] - layout.member[g, there]
+            state.used[g] += layout.size[u] * gained
+        state.place[u] = here
+
+
+@njit(cache=True, nogil=True)
+def keep(model: Model, state: State, cost_ms: float) -> None:
+    """Accept a move that was not judged."""
+    for i in range(len(state.on)):
+        state.on[i] = state.place[model.unit[i]]
+    state.numbers[NOW] = cost_ms
+    if cost_ms < state.numbers[BEST]:
+        state.numbers[BEST] = cost_ms
         state.best[:] = state.place

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from placement_gym.arrays import BoolArray, FloatArray, Int32, IntArray, UInt8
+from placement_gym.arrays import BoolArray, FloatArray, Int32, IntArray, UInt8, UInt32
 from placement_gym.problem import Problem
-from placement_gym.schedules.program import Program
+from placement_gym.schedules.program import uint32
 from placement_gym.schedules.simulator import Simulator
 
 LIST, SERIAL, LOAD, SIMULATED = range(4)
@@ -21,7 +21,8 @@ class Model(NamedTuple):
 
     Attributes:
         kind: ``LIST``, ``SERIAL``, ``LOAD`` or ``SIMULATED``.
-        unit: (n,) int32 unit of each operator.
+        overlaps: Whether devices work at the same time, and a latency is asked for.
+        unit: (n,) uint32 unit of each operator.
         ms: (n, n_devices) times.
         first: (n + 1,) where each operator's readings begin.
         maker: (n_readings,) the operator that makes the tensor.
@@ -37,15 +38,16 @@ class Model(NamedTuple):
     """
 
     kind: int
-    unit: Int32
+    overlaps: bool
+    unit: UInt32
     ms: FloatArray
-    first: Int32
-    maker: Int32
-    tensor: Int32
-    first_made: Int32
-    source: Int32
-    first_reader: Int32
-    reader: Int32
+    first: UInt32
+    maker: UInt32
+    tensor: UInt32
+    first_made: UInt32
+    source: UInt32
+    first_reader: UInt32
+    reader: UInt32
     transfer_ms: FloatArray
     boundary_ms: FloatArray
     tail_ms: FloatArray
@@ -68,15 +70,16 @@ class Model(NamedTuple):
         maker = source[tensor[by_reader]]
         return cls(
             kind=kind,
-            unit=int32(program.unit[order]),
+            overlaps=simulator.semantics.schedule in ("list", "event", "calls"),
+            unit=uint32(program.unit[order]),
             ms=ms,
-            first=int32(first),
-            maker=int32(maker),
-            tensor=int32(tensor[by_reader]),
-            first_made=int32(program.first_tensor),
-            source=int32(source),
-            first_reader=int32(program.first_reader),
-            reader=int32(reader),
+            first=uint32(first),
+            maker=uint32(maker),
+            tensor=uint32(tensor[by_reader]),
+            first_made=uint32(program.first_tensor),
+            source=uint32(source),
+            first_reader=uint32(program.first_reader),
+            reader=uint32(reader),
             transfer_ms=program.transfer_ms,
             boundary_ms=program.boundary_ms,
             tail_ms=compute_tails(ms.min(axis=1), maker, np.repeat(np.arange(n), np.diff(first))),
@@ -118,20 +121,20 @@ class Layout(NamedTuple):
         link: (n_links,) the unit at the other end.
         possible: (n_units, n_devices) bool.
         size: (n_units,) bytes.
-        member: (n_groups, n_devices) bool, devices whose units count against each limit.
+        member: (n_groups, n_devices) float64, 1 for devices whose units count against each limit.
         limit: (n_groups,) bytes.
         gain: Typical ms that a byte saves on the right device, the scale of its price.
     """
 
-    first_op: Int32
-    ops: Int32
-    order: Int32
-    rank: Int32
-    first_link: Int32
-    link: Int32
+    first_op: UInt32
+    ops: UInt32
+    order: UInt32
+    rank: UInt32
+    first_link: UInt32
+    link: UInt32
     possible: BoolArray
     size: FloatArray
-    member: BoolArray
+    member: FloatArray
     limit: FloatArray
     gain: float
 
@@ -145,21 +148,22 @@ class Layout(NamedTuple):
         edges = problem.units.quotient.edge_index
         own, other = np.concatenate([edges, edges[::-1]], axis=1)
         by_own = np.argsort(own, kind="stable")
-        tight = np.isfinite(problem.limits_bytes) & limited
+        limits = problem.memory.limits_bytes
+        tight = np.flatnonzero(np.isfinite(limits) & limited)
         unit_ms = np.zeros((n_units, n_devices))
         np.add.at(unit_ms, model.unit, model.ms)
         size = problem.unit_bytes
         return cls(
-            first_op=int32(first_op),
-            ops=int32(ops),
-            order=int32(order),
-            rank=int32(np.argsort(order)),
-            first_link=int32(np.searchsorted(own[by_own], np.arange(n_units + 1))),
-            link=int32(other[by_own]),
+            first_op=uint32(first_op),
+            ops=uint32(ops),
+            order=uint32(order),
+            rank=uint32(np.argsort(order)),
+            first_link=uint32(np.searchsorted(own[by_own], np.arange(n_units + 1))),
+            link=uint32(other[by_own]),
             possible=np.ascontiguousarray(problem.possible if limited else problem.supported),
             size=size,
-            member=np.ascontiguousarray(np.eye(n_devices, dtype=bool)[tight]),
-            limit=problem.limits_bytes[tight],
+            member=(problem.memory.of_device == tight[:, None]).astype(np.float64),
+            limit=limits[tight],
             gain=float(np.ptp(unit_ms, axis=1).sum() / max(size.sum(), 1.0)),
         )
 
@@ -174,10 +178,10 @@ class State(NamedTuple):
         moved: (n_units,) int32 units of the proposed move.
         was: (n_units,) uint8 devices that they left.
         marked: (n_units,) int32 the last move that each unit took part in.
-        finish: (n,) of a list schedule, in ms; likewise ``kept`` before the proposed move.
-        kept: (n,).
+        finish: (n,) of a list schedule, in ms.
+        kept: (n,) the same before the proposed move.
         free: (n_blocks, n_devices) when devices are free before each block of operators, in ms.
-        kept_free: (n_blocks, n_devices).
+        kept_free: (n_blocks, n_devices) the same before the proposed move.
         load: (n_devices,) ms; in a serial schedule, times and transfers by their first device.
         stamp: (n_tensors,) int32 the last update of the loads that each tensor took part in.
         critical: (n_units,) int32 units of a longest chain of a list schedule.
@@ -230,7 +234,3 @@ def make_state(model: Model, layout: Layout, place: IntArray | UInt8, price: flo
         best=np.ascontiguousarray(place, dtype=np.uint8).copy(),
         numbers=np.array([np.inf, np.inf, price, 0.0, 0.0, 0.0]),
     )
-
-
-def int32(values: IntArray) -> Int32:
-    return np.ascontiguousarray(values, dtype=np.int32)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from placement_gym.arrays import FloatArray
 from placement_gym.solvers.search.model import (
     BLOCK,
     LIST,
@@ -42,142 +41,114 @@ def rebuild(
         length: Number of units.
 
     Returns:
-        How many units are elsewhere now, 0 if some unit found no room; see ``moves.propose``.
+        How many units are elsewhere now: ``moved`` and ``was`` list them. 0 if some unit found no
+        room; then nothing has changed.
     """
-    n_devices = layout.possible.shape[1]
-    release(layout, state, begin, length)
-    low = layout.ops[layout.first_op[layout.order[begin]]]
-    i = low // BLOCK * BLOCK if model.kind == LIST else low
-    free = np.zeros(n_devices)
+    # unpacked once: numba counts references to a tuple's arrays at every call
+    unit, ms, first, maker, tensor = model.unit, model.ms, model.first, model.maker, model.tensor
+    transfer_ms, gap_ms, overlaps = model.transfer_ms, model.gap_ms, model.overlaps
+    first_op, ops, order, rank = layout.first_op, layout.ops, layout.order, layout.rank
+    possible, size, member, limit = layout.possible, layout.size, layout.member, layout.limit
+    place, on, used, finish = state.place, state.on, state.used, state.finish
+    moved, was, numbers = state.moved, state.was, state.numbers
+    n_groups, n_devices = member.shape
+
+    def hold(u: int, here: int, sign: float) -> None:
+        for g in range(n_groups):
+            used[g] += sign * size[u] * member[g, here]
+
+    # the units leave their devices
+    for k in range(length):
+        u = order[begin + k]
+        moved[k], was[k], state.marked[u] = u, place[u], np.int32(numbers[MOVES])
+        hold(u, place[u], -1.0)
+
+    # a price of memory, near that of the placement or any; and how strong and lasting tastes are
+    if numbers[PRICE] > 0.0 and rng.random() < INHERIT:
+        numbers[PRICE] *= 0.7 + 0.7 * rng.random()
+    else:
+        numbers[PRICE] = (0.5 + rng.random()) * (1 << int(rng.random() * 12)) / 256.0
+    price = layout.gain * numbers[PRICE]
+    lasting, strength = 1.0 / (1 << int(rng.random() * 9)), 0.0
+    if rng.random() < NOISY:
+        strength = rng.random() * (1 << int(rng.random() * 6)) * ms.mean()
+    taste = np.zeros(n_devices)
+
+    # where the schedule stands before the first operator; loads are those of all other units
+    low = ops[first_op[order[begin]]]
+    i, free = np.int64(low), np.zeros(n_devices)
     if model.kind == LIST:
+        i = np.int64(low // BLOCK * BLOCK)
         free[:] = state.kept_free[i // BLOCK]
     elif model.kind == LOAD:
         free[:] = state.load
-    price = layout.gain * draw_price(rng, state)
-    lasting = 1.0 / (1 << rng.integers(0, 9))
-    strength = 0.0
-    if rng.random() < NOISY:
-        strength = rng.random() * (1 << rng.integers(0, 6)) * model.ms.mean()
-    taste, left, found = np.zeros(n_devices), length, True
+    elif overlaps:
+        i = 0
+
+    left, found = length, True
     while left > 0 and found:
-        v = model.unit[i]
-        chooses = begin <= layout.rank[v] < begin + length
-        if chooses and layout.ops[layout.first_op[v]] == i:
+        u = unit[i]
+        chooses = begin <= rank[u] < begin + length
+        if chooses and ops[first_op[u]] == i:
             left -= 1
             if rng.random() < lasting:
                 for d in range(n_devices):
                     taste[d] = strength * rng.random()
-            found = choose_first(model, layout, state, free, taste, price, i)
-        here = state.place[v]
-        state.on[i] = here
-        if model.kind == LIST:
-            end = finish_on(model, state, free[here], i, here)
-            state.finish[i], free[here] = end, end + model.gap_ms
+            cheapest, least = -1, np.inf
+            for d in range(n_devices):
+                if not possible[u, d]:
+                    continue
+                score, fits = taste[d], True
+                for g in range(n_groups):
+                    if member[g, d] > 0.0:
+                        fits = fits and used[g] + size[u] <= limit[g]
+                        score += price * size[u]
+                if not fits:
+                    continue
+                if overlaps:
+                    ready = free[d]
+                    for r in range(first[i], first[i + 1]):
+                        m = maker[r]
+                        ready = max(ready, finish[m] + transfer_ms[tensor[r], on[m], d])
+                    score += ready
+                else:
+                    score += free[d]
+                    for r in range(first[i], first[i + 1]):
+                        score += transfer_ms[tensor[r], on[maker[r]], d]
+                score += ms[i, d]
+                if score < least:
+                    cheapest, least = d, score
+            found = cheapest >= 0
+            if found:
+                place[u] = cheapest
+                hold(u, cheapest, 1.0)
+        here = place[u]
+        on[i] = here
+        if overlaps:
+            ready = free[here]
+            for r in range(first[i], first[i + 1]):
+                m = maker[r]
+                ready = max(ready, finish[m] + transfer_ms[tensor[r], on[m], here])
+            finish[i] = ready + ms[i, here]
+            free[here] = finish[i] + gap_ms
         elif model.kind == LOAD and chooses:
-            free[here] += model.ms[i, here]
+            free[here] += ms[i, here]
         i += 1
-    return settle(model, layout, state, low, length, found)
 
-
-@njit(cache=True, nogil=True)
-def release(layout: Layout, state: State, begin: int, length: int) -> None:
-    """List units as moved, and take their bytes from their devices."""
-    for k in range(length):
-        v = layout.order[begin + k]
-        state.moved[k], state.was[k] = v, state.place[v]
-        state.marked[v] = np.int32(state.numbers[MOVES])
-        for g in range(len(layout.limit)):
-            if layout.member[g, state.place[v]]:
-                state.used[g] -= layout.size[v]
-
-
-@njit(cache=True, nogil=True)
-def draw_price(rng: np.random.Generator, state: State) -> float:
-    """A price of memory, near that of the placement or any; the placement takes it over."""
-    if state.numbers[PRICE] > 0.0 and rng.random() < INHERIT:
-        state.numbers[PRICE] *= 0.7 + 0.7 * rng.random()
-    else:
-        state.numbers[PRICE] = (0.5 + rng.random()) * (1 << rng.integers(0, 12)) / 256.0
-    return state.numbers[PRICE]
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def finish_on(model: Model, state: State, free_ms: float, i: int, here: int) -> float:
-    """When an operator finishes on a device in a list schedule."""
-    ready = free_ms
-    for r in range(model.first[i], model.first[i + 1]):
-        m = model.maker[r]
-        arrival = state.finish[m] + model.transfer_ms[model.tensor[r], state.on[m], here]
-        ready = max(ready, arrival)
-    return ready + model.ms[i, here]
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def choose_first(
-    model: Model,
-    layout: Layout,
-    state: State,
-    free: FloatArray,
-    taste: FloatArray,
-    price: float,
-    i: int,
-) -> bool:
-    """Place the unit of its first operator; returns whether a device has room for it."""
-    v, cheapest, least = model.unit[i], -1, np.inf
-    for d in range(len(free)):
-        if not layout.possible[v, d]:
-            continue
-        score, fits = taste[d], True
-        for g in range(len(layout.limit)):
-            if layout.member[g, d]:
-                fits = fits and state.used[g] + layout.size[v] <= layout.limit[g]
-                score += price * layout.size[v]
-        if model.kind == LIST:
-            score += finish_on(model, state, free[d], i, d)
-        else:
-            score += model.ms[i, d] + free[d]
-            for r in range(model.first[i], model.first[i + 1]):
-                score += model.transfer_ms[model.tensor[r], state.on[model.maker[r]], d]
-        if fits and score < least:
-            cheapest, least = d, score
-    if cheapest < 0:
-        return False
-    state.place[v] = cheapest
-    for g in range(len(layout.limit)):
-        if layout.member[g, cheapest]:
-            state.used[g] += layout.size[v]
-    return True
-
-
-@njit(cache=True, nogil=True)
-def settle(
-    model: Model, layout: Layout, state: State, low: int, length: int, found: bool
-) -> int:
-    """List the units that are elsewhere, or undo everything; operators return to where they were.
-
-    A unit of which only later operators were reached keeps them where the estimate expects them.
-    """
+    # operators return to where the estimate expects them; units that stay are not listed
     n_moved = 0
     for k in range(length):
-        v, was = state.moved[k], state.was[k]
-        for at in range(layout.first_op[v], layout.first_op[v + 1]):
-            state.on[layout.ops[at]] = was
+        u, before = moved[k], was[k]
+        for at in range(first_op[u], first_op[u + 1]):
+            on[ops[at]] = before
         if not found:
-            state.place[v] = was
-        elif state.place[v] != was:
-            state.moved[n_moved], state.was[n_moved] = v, was
+            place[u] = before
+        elif place[u] != before:
+            moved[n_moved], was[n_moved] = u, before
             n_moved += 1
     if not found:
-        count(layout, state)
-        state.finish[low:] = state.kept[low:]
+        finish[low:] = state.kept[low:]
+        used[:] = 0.0
+        for u in range(len(place)):
+            hold(u, place[u], 1.0)
     return n_moved
-
-
-@njit(cache=True, nogil=True)
-def count(layout: Layout, state: State) -> None:
-    """Count the bytes on limited devices."""
-    state.used[:] = 0.0
-    for g in range(len(layout.limit)):
-        for u in range(len(state.place)):
-            if layout.member[g, state.place[u]]:
-                state.used[g] += layout.size[u]

@@ -1,4 +1,4 @@
-"""Search: chains of moves from many starts, of which the better ones go on."""
+"""The search: chains of moves from many starts, of which the better ones go on."""
 
 from __future__ import annotations
 
@@ -8,141 +8,220 @@ from time import perf_counter
 
 import numpy as np
 
-from placement_gym.arrays import FloatArray, IntArray, UInt8
-from placement_gym.costs.semantics import Semantics
+from placement_gym.arrays import IntArray
+from placement_gym.costs.semantics import Semantics, parse_schedule
 from placement_gym.costs.table import CostTable
-from placement_gym.problem import Problem
+from placement_gym.errors import UserError
+from placement_gym.problem import Problem, assignment_hash
 from placement_gym.schedules.simulator import Simulator
-from placement_gym.solvers.search.anneal import GAIN, TRIES, anneal
-from placement_gym.solvers.search.model import (
-    BEST,
-    PRICE,
-    Layout,
-    Model,
-    State,
-    make_state,
-)
-from placement_gym.solvers.search.moves import N_KINDS, REBUILD
+from placement_gym.solvers.fill import fill_in_order
+from placement_gym.solvers.search.chains import Chains, Elite
+from placement_gym.solvers.search.model import BEST, LIST, PRICE, SIMULATED, State
 
 CHAINS = 8
-"""Chains of a bracket; after each of its rungs the better half goes on."""
+"""Chains of a bracket; after each of its rungs the better half goes on (successive halving)."""
 FIRST_MOVES = 50
 """Moves of each chain on the first rung of the first bracket; every bracket has twice as many."""
 HEATS = (0.008, 0.004, 0.002, 0.0008, 0.0002)
-"""Temperatures, as a share of the cost, between which the rungs of a bracket cool."""
+"""Temperatures between which the rungs of a bracket cool, as a share of the cost."""
 SAMPLES = 16
 """Placements that are built one unit after another before the first bracket."""
-WORK = 400_000
-"""Operators that are scheduled between two looks at the clock, about."""
-MOVE_COSTS = np.array([1.0, 1.0, 1.0, 1.0, 1.0, 3.0])
-"""Relative time of each kind of move."""
-LEAST_SHARE = 0.05
-FADING = 0.7
+RETURNING = 2
+"""Chains of a bracket that start from the best placements so far."""
+ELITES = 8
+"""Placements to which the search may return."""
+STEP = 200_000
+"""Operators that are scheduled between two looks at the clock, about a millisecond."""
+WORK = 4_000_000
+"""Operators that are scheduled for each evaluation, about 20 ms; fewer in small problems."""
+MOVES_PER_UNIT = 50
+"""Most moves for each evaluation, for each unit."""
+UPDATED = 30
+"""Operators that a move looks at where estimates are sums."""
+SIMULATIONS = 20
+"""What the simulation of an operator takes beside a list schedule of it, about."""
+PATIENCE = 20
+"""Evaluations' work without any placement that is new, after which the search ends."""
 
 
-@dataclass
-class Chain:
-    state: State
+@dataclass(frozen=True)
+class SearchResult:
+    """What a search found.
 
-    @property
-    def best_ms(self) -> float:
-        return float(self.state.numbers[BEST])
+    Attributes:
+        assignment: (n_units,) devices.
+        latency_ms: What it costs under the schedule; infinite if no feasible placement was found.
+        evaluations: Placements that it proposed.
+        seconds: Wall time.
+    """
+
+    assignment: IntArray
+    latency_ms: float
+    evaluations: int
+    seconds: float
 
 
-class Search:
-    def __init__(
-        self, problem: Problem, simulator: Simulator, rng: np.random.Generator, limited: bool = True
-    ) -> None:
-        self.problem, self.simulator, self.rng = problem, simulator, rng
-        self.model = Model.of(simulator)
-        self.layout = Layout.of(problem, self.model, limited)
-        self.best = np.zeros(problem.n_units, np.uint8)
-        self.best_ms = np.inf
-        self.elite: list[tuple[float, UInt8, float]] = []
-        self.gains = np.ones(N_KINDS)
-        self.tries = np.ones(N_KINDS)
-        self.shares = np.cumsum(np.full(N_KINDS, 1.0 / N_KINDS))
-        self.log: list = []
+def search(
+    problem: Problem,
+    costs: CostTable,
+    schedule: str | Semantics = "serial",
+    *,
+    seconds: float | None = None,
+    evaluations: int | None = None,
+    rng: np.random.Generator | None = None,
+) -> SearchResult:
+    """Search for a fast placement until a budget is spent, or nothing new is found.
 
-    def run(self) -> Iterator[State]:
-        yield from self.sample()
+    More of a budget is never worse: what the search does next does not depend on it. With a budget
+    of evaluations, equal seeds find equal placements on every machine.
+
+    Args:
+        problem: Units, devices and limits.
+        costs: Times of operators and transfers.
+        schedule: What a latency means: a preset's name, or semantics. ``"tarnawski-throughput"``
+            minimises the largest load.
+        seconds: Wall time, also of the preparation; kept to some milliseconds, or to one
+            estimate of a very large problem.
+        evaluations: Placements to propose, each the result of the same amount of work.
+        rng: Source of all random numbers; None takes seed 0.
+
+    Raises:
+        UserError: Neither budget is given.
+    """
+    began = perf_counter()
+    if seconds is None and evaluations is None:
+        raise UserError("search needs a budget: seconds=1.0, evaluations=100, or both")
+    semantics = schedule if isinstance(schedule, Semantics) else parse_schedule(schedule, "latency")
+    rng = np.random.default_rng(0) if rng is None else rng
+    found = AnytimeSearch(problem, Simulator(problem.units, costs, semantics), rng)
+    end = np.inf if seconds is None else began + seconds
+    for _ in found.propose(end):
+        if found.proposed == evaluations:
+            break
+    best = found.best
+    return SearchResult(
+        best.place.astype(np.int64), best.ms, found.proposed, perf_counter() - began
+    )
+
+
+class AnytimeSearch:
+    """Proposes placements, better ones as time goes on.
+
+    Placements are built one unit after another, with random tastes and prices of memory. Chains of
+    moves start from what was built and from the best so far, in brackets: after each rung the
+    better half of the chains goes on, colder and for longer. Each bracket is twice as long as the
+    one before, so that whatever the budget, a fair share of it went to one long chain.
+
+    Args:
+        problem: Units, devices and limits.
+        simulator: What a placement costs.
+        rng: Source of all random numbers.
+
+    Attributes:
+        best: The cheapest placement so far.
+        proposed: How many placements it has proposed.
+    """
+
+    def __init__(self, problem: Problem, simulator: Simulator, rng: np.random.Generator) -> None:
+        self.problem, self.rng = problem, rng
+        self.chains = Chains(problem, simulator, rng)
+        reference = problem.single(problem.reference_device).astype(np.uint8)
+        self.best = Elite(np.inf, reference, 0.0)
+        self.elites: list[Elite] = []
+        self.proposed = 0
+        self.seen: set[str] = set()
+        n, kind = len(self.chains.model.unit), self.chains.model.kind
+        self.move_work = n if kind == LIST else min(n, UPDATED)
+        if kind == SIMULATED:
+            self.move_work = SIMULATIONS * n
+
+    def propose(self, end: float = np.inf) -> Iterator[IntArray]:
+        """Yield (n_units,) placements that differ from each other, each after some work.
+
+        It ends at ``end``, a value of ``perf_counter``, or when nothing new is found.
+        """
+        most = MOVES_PER_UNIT * self.problem.n_units * self.move_work
+        quantum, done, fruitless = min(WORK, most), 0, 0
+        for state, work in self.run():
+            self.note(state)
+            done += work
+            if perf_counter() >= end or fruitless > PATIENCE:
+                break
+            if done >= quantum:
+                done, new = 0, self.find_new(state)
+                fruitless = 0 if new is not None else fruitless + 1
+                if new is not None:
+                    self.proposed += 1
+                    yield new
+
+    def find_new(self, state: State) -> IntArray | None:
+        """The best placement that has not been proposed, of all or of a chain."""
+        for place in (self.best.place, state.best, state.place):
+            key = assignment_hash(place)
+            if key not in self.seen:
+                self.seen.add(key)
+                return place.astype(np.int64)
+        return None
+
+    def run(self) -> Iterator[tuple[State, int]]:
+        """Yield chains that have gone on, and how much work that was, for ever."""
+        for place in self.propose_simple():
+            yield self.chains.start(place), self.move_work
+        for _ in range(SAMPLES):
+            yield self.build(), 3 * self.move_work
         length = FIRST_MOVES
         while True:
-            chains = [self.start_chain(k) for k in range(CHAINS)]
-            for rung in range(len(HEATS) - 1):
-                for state in chains:
-                    yield from self.anneal(state, length << rung, HEATS[rung : rung + 2])
-                chains.sort(key=lambda s: s.numbers[BEST])
-                chains = chains[: max(len(chains) // 2, 1)]
+            yield from self.run_bracket(length)
             length *= 2
-            self.log.append((length, self.best_ms, chains[0].numbers[BEST], np.diff(self.shares, prepend=0).round(2)))
 
-    def sample(self) -> Iterator[State]:
-        for state in self.singles():
-            self.note(state)
-        yield state
-        for k in range(SAMPLES):
-            yield self.build()
-
-    def singles(self):
-        out = []
-        for d in range(len(self.problem.devices)):
-            if not self.problem.infeasibility(self.problem.single(d)):
-                s = make_state(self.model, self.layout, self.problem.single(d))
-                anneal(self.model, self.layout, s, self.rng, 0, (0.0, 0.0), self.shares, np.zeros((N_KINDS, 3)))
-                out.append(s)
-        return out
+    def propose_simple(self) -> Iterator[IntArray]:
+        """Every device alone, and devices filled in order."""
+        for device in range(len(self.problem.devices)):
+            alone = self.problem.single(device)
+            if not self.problem.infeasibility(alone):
+                yield alone
+        filled = fill_in_order(self.problem, self.chains.simulator.costs)
+        if not self.problem.infeasibility(filled):
+            yield filled
 
     def build(self) -> State:
-        """A placement built in one pass."""
-        from placement_gym.solvers.search.rebuild import rebuild
+        """A chain at a placement that is built from nothing, near an elite's price of memory."""
+        if not self.elites:
+            return self.chains.build(self.best.place)
+        elite = self.elites[int(self.rng.integers(len(self.elites)))]
+        return self.chains.build(elite.place, elite.price)
 
-        base = self.best if len(self.elite) == 0 else self.elite[0][1]
-        state = make_state(self.model, self.layout, base, self.draw_price())
-        anneal(self.model, self.layout, state, self.rng, 0, (0.0, 0.0), self.shares, np.zeros((N_KINDS, 3)))
-        n_moved = rebuild(self.model, self.layout, state, self.rng, 0, self.problem.n_units)
-        if n_moved:
-            state = make_state(self.model, self.layout, state.place, state.numbers[PRICE])
-            anneal(self.model, self.layout, state, self.rng, 0, (0.0, 0.0), self.shares, np.zeros((N_KINDS, 3)))
-        self.note(state)
-        return state
+    def run_bracket(self, length: int) -> Iterator[tuple[State, int]]:
+        """Yield chains while they go on; see the class."""
+        returning = self.elites[:RETURNING]
+        states = [self.chains.start(elite.place, elite.price) for elite in returning]
+        while len(states) < CHAINS:
+            states.append(self.build())
+            yield states[-1], 3 * self.move_work
+        for rung, (hot, cold) in enumerate(zip(HEATS, HEATS[1:], strict=False)):
+            for state in states:
+                yield from self.continue_chain(state, length << rung, hot, cold)
+            states.sort(key=lambda state: float(state.numbers[BEST]))
+            states = states[: max(len(states) // 2, 1)]
 
-    def draw_price(self) -> float:
-        return self.elite[int(self.rng.integers(len(self.elite)))][2] if self.elite else 0.0
-
-    def start_chain(self, k: int) -> State:
-        if k < 2:
-            best = self.elite[k % len(self.elite)]
-            return make_state(self.model, self.layout, best[1], best[2])
-        return self.build()
-
-    def anneal(self, state: State, n_moves: int, heat: FloatArray) -> Iterator[State]:
-        per_chunk = max(WORK // len(self.model.unit), 4)
-        done = 0
-        while done < n_moves:
-            chunk = min(per_chunk, n_moves - done)
-            hot, cold = heat
-            a = hot + (cold - hot) * done / n_moves
-            b = hot + (cold - hot) * (done + chunk) / n_moves
-            counts = np.zeros((N_KINDS, 3))
-            anneal(self.model, self.layout, state, self.rng, chunk, (a, b), self.shares, counts)
-            self.gains += counts[:, GAIN] / state.numbers[BEST]
-            self.tries += counts[:, TRIES] * MOVE_COSTS
-            done += chunk
-            self.note(state)
-            yield state
-        rate = self.gains / self.tries
-        share = rate / rate.sum()
-        share = LEAST_SHARE + (1 - LEAST_SHARE * N_KINDS) * share
-        self.shares = np.cumsum(share / share.sum())
-        self.gains *= FADING
-        self.tries *= FADING
+    def continue_chain(
+        self, state: State, n_moves: int, hot: float, cold: float
+    ) -> Iterator[tuple[State, int]]:
+        """Yield a chain after every few moves, while it cools."""
+        step = max(STEP // self.move_work, 1)
+        for done in range(0, n_moves, step):
+            n = min(step, n_moves - done)
+            first, last = (hot + (cold - hot) * at / n_moves for at in (done, done + n))
+            self.chains.anneal(state, n, (first, last))
+            yield state, n * self.move_work
 
     def note(self, state: State) -> None:
+        """Keep a chain's best placement if it is among the best."""
         ms = float(state.numbers[BEST])
-        if ms < self.best_ms:
-            self.best_ms, self.best = ms, state.best.copy()
-        if all((state.best != other).any() for _, other, _ in self.elite):
-            self.elite.append((ms, state.best.copy(), float(state.numbers[PRICE])))
-            self.elite.sort(key=lambda one: one[0])
-            del self.elite[8:]
+        if len(self.elites) == ELITES and ms >= self.elites[-1].ms:
+            return
+        if ms < np.inf and all((state.best != elite.place).any() for elite in self.elites):
+            self.elites.append(Elite(ms, state.best.copy(), float(state.numbers[PRICE])))
+            self.elites.sort(key=lambda elite: elite.ms)
+            del self.elites[ELITES:]
+            self.best = self.elites[0]

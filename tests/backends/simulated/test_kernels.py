@@ -15,11 +15,11 @@ from drawn_cases import (
 )
 from oracle import Oracle
 
+from placement_gym.costs.semantics import CHOICES, Semantics
+from placement_gym.graph.submodels import acyclic_submodels, submodel_devices
 from placement_gym.schedules.event_fifo import event_fifo
 from placement_gym.schedules.list import list_schedule
 from placement_gym.schedules.simulator import Simulator
-from placement_gym.costs.semantics import CHOICES, Semantics
-from placement_gym.graph.submodels import acyclic_submodels, submodel_devices
 
 
 def kernel_and_oracle(case: Case) -> tuple[Simulator, Oracle]:

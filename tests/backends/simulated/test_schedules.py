@@ -10,9 +10,9 @@ import pytest
 from by_hand import Made, cost_table, grouped, ints, made_graph
 from oracle import Oracle
 
-from placement_gym.schedules.simulator import Simulator
 from placement_gym.costs.semantics import CHOICES, Semantics
 from placement_gym.costs.table import CostTable
+from placement_gym.schedules.simulator import Simulator
 
 Simulate = type[Oracle] | type[Simulator]
 Times = list[float]

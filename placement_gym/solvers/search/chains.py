@@ -1,0 +1,148 @@
+"""Chains of moves under the model of a schedule."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from placement_gym.arrays import FloatArray, IntArray, UInt8
+from placement_gym.problem import Problem
+from placement_gym.schedules.limits import cost_ms
+from placement_gym.schedules.simulator import Simulator
+from placement_gym.solvers.search.anneal import (
+    GAIN,
+    N_KINDS,
+    TRIES,
+    anneal,
+    estimate,
+    keep,
+    undo,
+)
+from placement_gym.solvers.search.model import (
+    BEST,
+    NOW,
+    PRICE,
+    SIMULATED,
+    Layout,
+    Model,
+    State,
+    make_state,
+)
+from placement_gym.solvers.search.rebuild import rebuild
+
+COSTS = np.array([1.0, 1.0, 1.0, 1.0, 1.0, 3.0])
+"""Relative time of each kind of move."""
+LEAST_SHARE = 0.05
+"""Of each kind among all moves."""
+FADING = 0.98
+"""Weight of what was gained before, at every look."""
+
+
+class Kinds:
+    """Shares of the kinds of move: those that gain more in their time are tried more often."""
+
+    def __init__(self) -> None:
+        self.gains, self.times = np.ones(N_KINDS), np.ones(N_KINDS)
+        self.cumulative = np.cumsum(np.full(N_KINDS, 1.0 / N_KINDS))
+
+    def learn(self, counts: FloatArray) -> None:
+        """Take in what (n_kinds, 2) tries and gains were."""
+        self.gains = FADING * self.gains + counts[:, GAIN]
+        self.times = FADING * self.times + counts[:, TRIES] * COSTS
+        rate = self.gains / self.times
+        shares = LEAST_SHARE + (1.0 - LEAST_SHARE * N_KINDS) * rate / rate.sum()
+        self.cumulative = np.cumsum(shares)
+
+
+class Chains:
+    """Makes chains of moves, and continues them.
+
+    Args:
+        problem: Units, devices and limits.
+        simulator: What a placement costs.
+        rng: Source of all random numbers.
+    """
+
+    def __init__(self, problem: Problem, simulator: Simulator, rng: np.random.Generator) -> None:
+        self.problem, self.simulator, self.rng = problem, simulator, rng
+        axes = simulator.semantics
+        counted = axes.memory in ("static", "lifetime") and axes.memory_penalty_ms_per_gb is None
+        self.model = Model.of(simulator)
+        self.layout = Layout.of(problem, self.model, counted)
+        self.kinds = Kinds()
+
+    def start(self, place: IntArray | UInt8, price: float = 0.0) -> State:
+        """A chain at an (n_units,) placement that holds all limits.
+
+        Args:
+            place: Devices.
+            price: Of memory, as in ``State``.
+        """
+        state = make_state(self.model, self.layout, place, price)
+        cost = estimate(self.model, self.layout, state)
+        if self.model.kind == SIMULATED:
+            cost = cost_ms(self.problem, self.simulator, state.place)
+        state.numbers[NOW] = state.numbers[BEST] = cost
+        return state
+
+    def build(self, place: UInt8, price: float = 0.0) -> State:
+        """A chain at a placement that is built one unit after another, or at the given one."""
+        state = self.start(place, price)
+        if rebuild(self.model, self.layout, state, self.rng, 0, len(state.place)) == 0:
+            return self.start(place, price)
+        return self.start(state.place, float(state.numbers[PRICE]))
+
+    def anneal(self, state: State, n_moves: int, heat: tuple[float, float]) -> None:
+        """Continue a chain; see ``anneal.anneal``."""
+        counts = np.zeros((N_KINDS, 2))
+        if self.model.kind == SIMULATED:
+            self.anneal_simulated(state, n_moves, heat, counts)
+        else:
+            self.make_moves(state, n_moves, heat, counts)
+        counts[:, GAIN] /= max(float(state.numbers[BEST]), 1e-300)
+        self.kinds.learn(counts)
+
+    def make_moves(
+        self, state: State, n_moves: int, heat: tuple[float, float], counts: FloatArray
+    ) -> int:
+        """Call the kernel; returns how many units the last move moved."""
+        model, layout, shares = self.model, self.layout, self.kinds.cumulative
+        moved: int = anneal(model, layout, state, self.rng, n_moves, heat, shares, counts)
+        return moved
+
+    def anneal_simulated(
+        self, state: State, n_moves: int, heat: tuple[float, float], counts: FloatArray
+    ) -> None:
+        """The same where each move is simulated from the beginning."""
+        hot, cold = heat
+        for k in range(n_moves):
+            tried = counts[:, TRIES].copy()
+            n_moved = self.make_moves(state, 1, heat, counts)
+            if not n_moved:
+                continue
+            temperature = cold + (hot - cold) * (1.0 - k / n_moves) ** 2
+            allowance = 8.0 * ((1.0 - self.rng.random()) ** -0.125 - 1.0)
+            now, best = float(state.numbers[NOW]), float(state.numbers[BEST])
+            cost = cost_ms(self.problem, self.simulator, state.place)
+            if cost < np.inf and (now == np.inf or cost <= now * (1.0 + temperature * allowance)):
+                keep(self.model, state, cost)
+                counts[counts[:, TRIES] > tried, GAIN] += (
+                    max(best - cost, 0.0) if best < np.inf else 0.0
+                )
+            else:
+                undo(self.layout, state, n_moved)
+
+
+class Elite(NamedTuple):
+    """A placement to which the search may return.
+
+    Attributes:
+        ms: What it costs.
+        place: (n_units,) uint8 devices.
+        price: Of memory, with which it was built.
+    """
+
+    ms: float
+    place: UInt8
+    price: float
