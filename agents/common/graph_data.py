@@ -12,11 +12,20 @@ from agents.common.graphs import GRAPH_KEYS, DeviceTables, GraphBatch, MissingGr
 from agents.common.pyg import Data
 from agents.common.same_graphs import DEVICE_KEYS
 
-STATE_KEYS = ("step", "graph_id", "current_unit", "devices", "links", "room", "scale_ms")
+STATE_KEYS = (
+    "step",
+    "graph_id",
+    "current_unit",
+    "devices",
+    "links",
+    "room",
+    "memory_pool",
+    "scale_ms",
+)
 """Keys of an observation that are of the graph as a whole: they get a leading axis of one."""
 NODE_KEYS = ("x", "placement", "visited", "start_ms", "unit_ms", "unit_bytes", "supported")
 """Keys with a row for each unit."""
-TABLE_KEYS = (*DEVICE_KEYS, "supported")
+TABLE_KEYS = (*DEVICE_KEYS, "memory_pool", "supported")
 
 
 def to_data(observation: Mapping[str, Any]) -> Data:
@@ -32,7 +41,7 @@ def to_data(observation: Mapping[str, Any]) -> Data:
         ``step`` and ``graph_id`` (1, 1); of one unit per step also ``current_unit`` (1, 1),
         ``visited`` and ``start_ms`` (n,); with ``observe_devices=True`` also ``unit_ms`` (n, D),
         ``unit_bytes`` (n,), ``supported`` (n, D), ``edge_attr`` (e, 3), ``devices`` (1, D, 5),
-        ``links`` (1, D, D, 2), ``room`` (1, D) and ``scale_ms`` (1, 1).
+        ``links`` (1, D, D, 2), ``room`` and ``memory_pool`` (1, D) and ``scale_ms`` (1, 1).
 
     Raises:
         MissingGraphError: The observation carries no graph.
@@ -77,5 +86,5 @@ def read_data(data: Data) -> GraphBatch:
         node_mask=slots < sizes[:, None],
         action_mask=None if supported is None else supported.bool(),
         ids=tuple(range(len(sizes))),
-        tables=DeviceTables(**known) if len(known) == len(DEVICE_KEYS) else None,
+        tables=DeviceTables(**known) if len(known) == len(TABLE_KEYS) - 1 else None,
     )

@@ -97,6 +97,10 @@ class CliffEngine(MeasuringBackend):
         )
         self.costs = replace(self.costs, devices=problem.device_names)
 
+    @property
+    def tolerance(self) -> float:
+        return 1e-4
+
     def factors(self, assignment: IntArray) -> FloatArray:
         over = self.problem.memory_bytes(assignment) > self.problem.reported_bytes
         return np.where(over, self.cliff, 1.0)
