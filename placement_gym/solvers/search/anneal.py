@@ -43,8 +43,10 @@ ADOPT = 0.5
 """Share of moves to the device of a linked unit, where that is another one."""
 RETURN = 0.7
 """Share of ejections to where the moved units came from, which has room now."""
-BORDER = 0.5
-"""Share of ejections that begin where a run ends."""
+CANDIDATES = 16
+"""Units of which the one to eject is chosen."""
+NEAR = 64
+"""Units that are looked at for a candidate."""
 EJECTIONS = 12
 """Attempts to make room on a full device."""
 LARGEST_REGION = 512
@@ -86,6 +88,7 @@ def anneal(
     first_op, ops, order, rank = layout.first_op, layout.ops, layout.order, layout.rank
     first_link, link, possible = layout.first_link, layout.link, layout.possible
     size, member, limit = layout.size, layout.member, layout.limit
+    unit_ms, link_ms = layout.unit_ms, layout.link_ms
     place, on, used, moved, was = state.place, state.on, state.used, state.moved, state.was
     marked, critical, best, numbers = state.marked, state.critical, state.best, state.numbers
     finish, kept, free, kept_free = state.finish, state.kept, state.free, state.kept_free
@@ -215,7 +218,7 @@ def anneal(
                 end += 1
             while side != 1 and begin > 0 and place[order[begin - 1]] == here:
                 begin -= 1
-        elif kind == STRETCH or kind == REBUILD:
+        elif kind in (STRETCH, REBUILD):
             length = draw_length(n_units)
             begin = min(max(at - draw(length), 0), n_units - length)
             end = begin + length
@@ -241,7 +244,8 @@ def anneal(
                     n_moved = move(n_moved, order[at], here)
                     break
 
-        # where a limit is exceeded, consecutive units leave for a device with room
+        # where a limit is exceeded, units leave for a device with room: of a few, the one that loses
+        # least for each of its bytes, and perhaps its neighbours in the order
         for g in range(n_groups):
             attempts = 0
             while used[g] > limit[g] and attempts < EJECTIONS:
@@ -249,21 +253,41 @@ def anneal(
                 target = here if rng.random() < RETURN else draw(n_devices)
                 if member[g, target] > 0.0:
                     continue
-                at, border = draw(n_units), rng.random() < BORDER
-                leaving = False
-                for _ in range(min(n_units, 1024)):
-                    at = at + 1 if at + 1 < n_units else 0
+                leaves, least, now = -1, np.inf, np.int32(numbers[MOVES])
+                for _ in range(CANDIDATES):
+                    at, tries = draw(n_units), 0
                     v = order[at]
-                    if member[g, place[v]] == 0.0:
-                        leaving = leaving or place[v] == target
+                    while tries < NEAR and (
+                        member[g, place[v]] == 0.0 or size[v] == 0.0 or marked[v] == now
+                    ):
+                        at, tries = at + 1 if at + 1 < n_units else 0, tries + 1
+                        v = order[at]
+                    if tries == NEAR or not possible[v, target]:
                         continue
-                    if (border and not leaving) or size[v] == 0.0:
-                        continue
+                    lost = unit_ms[v, target] - unit_ms[v, place[v]]
+                    for k in range(first_link[v], first_link[v + 1]):
+                        if place[link[k]] == place[v]:
+                            lost += link_ms[k]
+                        elif place[link[k]] == target:
+                            lost -= link_ms[k]
                     fits = True
                     for h in range(n_groups):
                         if member[h, target] > 0.0 and used[h] + size[v] > limit[h]:
                             fits = False
-                    if not fits or used[g] <= limit[g]:
+                    if fits and lost / size[v] < least:
+                        leaves, least = at, lost / size[v]
+                if leaves < 0:
+                    continue
+                origin, at = place[order[leaves]], leaves
+                run = rng.random() < 0.5
+                n_moved = move(n_moved, order[at], target)
+                while run and used[g] > limit[g] and at + 1 < n_units:
+                    at += 1
+                    v, fits = order[at], place[order[at]] == origin
+                    for h in range(n_groups):
+                        if member[h, target] > 0.0 and used[h] + size[v] > limit[h]:
+                            fits = False
+                    if not fits:
                         break
                     n_moved = move(n_moved, v, target)
             if used[g] > limit[g]:

@@ -119,6 +119,8 @@ class Layout(NamedTuple):
         rank: (n_units,) position of each unit in ``order``.
         first_link: (n_units + 1,) where each unit's links begin.
         link: (n_links,) the unit at the other end.
+        link_ms: (n_links,) mean time of the transfer, shared by its readers.
+        unit_ms: (n_units, n_devices) times.
         possible: (n_units, n_devices) bool.
         size: (n_units,) bytes.
         member: (n_groups, n_devices) float64, 1 for devices whose units count against each limit.
@@ -132,6 +134,8 @@ class Layout(NamedTuple):
     rank: UInt32
     first_link: UInt32
     link: UInt32
+    link_ms: FloatArray
+    unit_ms: FloatArray
     possible: BoolArray
     size: FloatArray
     member: FloatArray
@@ -145,8 +149,13 @@ class Layout(NamedTuple):
         ops = np.argsort(model.unit, kind="stable")
         first_op = np.searchsorted(model.unit[ops], np.arange(n_units + 1))
         order = np.argsort(ops[first_op[:-1]], kind="stable")
-        edges = problem.units.quotient.edge_index
-        own, other = np.concatenate([edges, edges[::-1]], axis=1)
+        reader = np.repeat(np.arange(len(model.unit)), np.diff(model.first.astype(np.int64)))
+        ends = np.stack([model.unit[model.maker], model.unit[reader]]).astype(np.int64)
+        apart = ends[0] != ends[1]
+        own, other = np.concatenate([ends[:, apart], ends[::-1, apart]], axis=1)
+        pairs = max(n_devices * (n_devices - 1), 1)
+        moved_ms = model.transfer_ms.sum(axis=(1, 2)) / pairs
+        shared_ms = (moved_ms / np.diff(model.first_reader.astype(np.int64)))[model.tensor][apart]
         by_own = np.argsort(own, kind="stable")
         limits = problem.memory.limits_bytes
         tight = np.flatnonzero(np.isfinite(limits) & limited)
@@ -160,6 +169,8 @@ class Layout(NamedTuple):
             rank=uint32(np.argsort(order)),
             first_link=uint32(np.searchsorted(own[by_own], np.arange(n_units + 1))),
             link=uint32(other[by_own]),
+            link_ms=np.concatenate([shared_ms, shared_ms])[by_own],
+            unit_ms=unit_ms,
             possible=np.ascontiguousarray(problem.possible if limited else problem.supported),
             size=size,
             member=(problem.memory.of_device == tight[:, None]).astype(np.float64),

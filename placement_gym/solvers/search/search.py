@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from time import perf_counter
 
 import numpy as np
@@ -22,7 +23,7 @@ CHAINS = 8
 """Chains of a bracket; after each of its rungs the better half goes on (successive halving)."""
 FIRST_MOVES = 50
 """Moves of each chain on the first rung of the first bracket; every bracket has twice as many."""
-HEATS = (0.008, 0.004, 0.002, 0.0008, 0.0002)
+HEATS = (0.003, 0.0015, 0.0007, 0.0003, 0.0001)
 """Temperatures between which the rungs of a bracket cool, as a share of the cost."""
 SAMPLES = 16
 """Placements that are built one unit after another before the first bracket."""
@@ -198,7 +199,7 @@ class AnytimeSearch:
         while len(states) < CHAINS:
             states.append(self.build())
             yield states[-1], 3 * self.move_work
-        for rung, (hot, cold) in enumerate(zip(HEATS, HEATS[1:], strict=False)):
+        for rung, (hot, cold) in enumerate(pairwise(HEATS)):
             for state in states:
                 yield from self.continue_chain(state, length << rung, hot, cold)
             states.sort(key=lambda state: float(state.numbers[BEST]))
