@@ -228,6 +228,6 @@ class Problem:
         return hashlib.sha256(parts).hexdigest()[:16]
 
 
-def assignment_hash(assignment: IntArray) -> str:
+def assignment_hash(assignment: NDArray[np.integer[Any]]) -> str:
     """Sixteen hex digits that change with the device of any unit."""
     return hashlib.blake2b(assignment.astype(np.uint8).tobytes(), digest_size=8).hexdigest()

@@ -83,7 +83,7 @@ class Readings(NamedTuple):
         return cls(offsets(program.inputs), tensor, program.source[tensor])
 
 
-def uint32(values: IntArray) -> UInt32:
+def uint32(values: IntArray | UInt32) -> UInt32:
     return np.ascontiguousarray(values, dtype=np.uint32)
 
 

@@ -7,6 +7,8 @@ made a move three times slower.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numba import njit
 
@@ -51,6 +53,8 @@ EJECTIONS = 12
 """Attempts to make room on a full device."""
 LARGEST_REGION = 512
 POWER = 8
+signed: Any = np.int64
+"""Makes an index of an unsigned number: numba takes the sum of both kinds for a float."""
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -130,16 +134,16 @@ def anneal(
         lowest = n
         for k in range(n_moved):
             u = moved[k]
-            lowest = min(lowest, np.int64(ops[first_op[u]]))
+            lowest = min(lowest, signed(ops[first_op[u]]))
             for at in range(first_op[u], first_op[u + 1]):
                 on[ops[at]] = place[u]
         return lowest
 
     def add_tensor(t: int, sign: float) -> None:
-        here, reached = on[source[t]], np.int64(0)
+        here, reached = on[source[t]], signed(0)
         for r in range(first_reader[t], first_reader[t + 1]):
-            reached |= np.int64(1) << on[reader[r]]
-        if reached & ~(np.int64(1) << here):
+            reached |= signed(1) << on[reader[r]]
+        if reached & ~(signed(1) << here):
             for d in range(n_devices):
                 if kind_of_model == SERIAL:
                     load[here] += sign * transfer_ms[t, here, d] * float(reached >> d & 1)
@@ -186,7 +190,7 @@ def anneal(
                     count += 1
                 here, latest, before = on[i], 0.0, -1
                 for r in range(first[i], first[i + 1]):
-                    m = np.int64(maker[r])
+                    m = signed(maker[r])
                     arrival = kept[m] + transfer_ms[tensor[r], on[m], here]
                     if arrival >= latest:
                         latest, before = arrival, m
@@ -199,18 +203,18 @@ def anneal(
         # a unit, and another device for it, often that of a linked unit
         u = draw(n_units)
         if kind_of_model == LIST and rng.random() < CRITICAL:
-            u = np.int64(critical[draw(int(numbers[N_CRITICAL]))])
-        here = np.int64(place[u])
+            u = signed(critical[draw(int(numbers[N_CRITICAL]))])
+        here = signed(place[u])
         there = (here + 1 + draw(n_devices - 1)) % n_devices
-        n_links = np.int64(first_link[u + 1]) - np.int64(first_link[u])
+        n_links = signed(first_link[u + 1]) - signed(first_link[u])
         if n_links > 0 and rng.random() < ADOPT:
-            linked = np.int64(place[link[first_link[u] + draw(n_links)]])
+            linked = signed(place[link[first_link[u] + draw(n_links)]])
             there = there if linked == here else linked
         if kind != REBUILD and (n_devices == 1 or not possible[u, there]):
             continue
 
         # the units that move there: an interval of the order, then linked units or one in return
-        at = np.int64(rank[u])
+        at = signed(rank[u])
         begin, end = at, at + 1
         if kind == RUN:
             side = draw(3)
@@ -244,7 +248,7 @@ def anneal(
                     n_moved = move(n_moved, order[at], here)
                     break
 
-        # where a limit is exceeded, units leave for a device with room: of a few, the one that loses
+        # where a limit is exceeded, units leave for a device with room: of some, the one that loses
         # least for each of its bytes, and perhaps its neighbours in the order
         for g in range(n_groups):
             attempts = 0
@@ -395,10 +399,10 @@ def estimate(model: Model, layout: Layout, state: State) -> float:
     for i in range(n):
         load[on[i]] += ms[i, on[i]]
     for t in range(len(model.source)):
-        here, reached = on[model.source[t]], np.int64(0)
+        here, reached = on[model.source[t]], signed(0)
         for r in range(model.first_reader[t], model.first_reader[t + 1]):
-            reached |= np.int64(1) << on[model.reader[r]]
-        if reached & ~(np.int64(1) << here):
+            reached |= signed(1) << on[model.reader[r]]
+        if reached & ~(signed(1) << here):
             for d in range(n_devices):
                 if model.kind == SERIAL and reached >> d & 1:
                     load[here] += model.transfer_ms[t, here, d]

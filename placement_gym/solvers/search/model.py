@@ -61,7 +61,7 @@ class Model(NamedTuple):
         listed = simulator.semantics.schedule == "list"
         order = simulator.sequence.astype(np.int64) if listed else np.arange(n)
         position = np.argsort(order)
-        counts = np.diff(program.first_reader.astype(np.int64))
+        counts = np.diff(program.first_reader)
         tensor, reader = np.repeat(np.arange(len(counts)), counts), position[program.readers]
         source = position[program.source]
         by_reader = np.argsort(reader, kind="stable")
@@ -149,13 +149,14 @@ class Layout(NamedTuple):
         ops = np.argsort(model.unit, kind="stable")
         first_op = np.searchsorted(model.unit[ops], np.arange(n_units + 1))
         order = np.argsort(ops[first_op[:-1]], kind="stable")
-        reader = np.repeat(np.arange(len(model.unit)), np.diff(model.first.astype(np.int64)))
+        counts = np.diff(model.first)
+        reader = np.repeat(np.arange(len(model.unit)), counts)
         ends = np.stack([model.unit[model.maker], model.unit[reader]]).astype(np.int64)
         apart = ends[0] != ends[1]
         own, other = np.concatenate([ends[:, apart], ends[::-1, apart]], axis=1)
         pairs = max(n_devices * (n_devices - 1), 1)
         moved_ms = model.transfer_ms.sum(axis=(1, 2)) / pairs
-        shared_ms = (moved_ms / np.diff(model.first_reader.astype(np.int64)))[model.tensor][apart]
+        shared_ms = (moved_ms / np.diff(model.first_reader))[model.tensor][apart]
         by_own = np.argsort(own, kind="stable")
         limits = problem.memory.limits_bytes
         tight = np.flatnonzero(np.isfinite(limits) & limited)

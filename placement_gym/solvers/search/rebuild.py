@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numba import njit
 
@@ -16,6 +18,7 @@ from placement_gym.solvers.search.model import (
     State,
 )
 
+signed: Any = np.int64
 INHERIT = 0.8
 """Share of rebuilds whose price of memory is near that of the placement."""
 NOISY = 0.7
@@ -76,9 +79,9 @@ def rebuild(
 
     # where the schedule stands before the first operator; loads are those of all other units
     low = ops[first_op[order[begin]]]
-    i, free = np.int64(low), np.zeros(n_devices)
+    i, free = signed(low), np.zeros(n_devices)
     if model.kind == LIST:
-        i = np.int64(low // BLOCK * BLOCK)
+        i = signed(low // BLOCK * BLOCK)
         free[:] = state.kept_free[i // BLOCK]
     elif model.kind == LOAD:
         free[:] = state.load
