@@ -237,7 +237,7 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["doppler", "gdp", "hsdag", "placeto", "post", "rnn", "sequential"]
+    "name", ["doppler", "gdp", "hsdag", "placeto", "post", "rnn"]
 )
 def test_agents_do_not_import_each_other(name: str) -> None:
     folder = ROOT.parent / "agents" / name

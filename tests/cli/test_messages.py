@@ -75,7 +75,6 @@ REMEDIES = [
     ("bench run paper --out o --workers 0", "--workers: must be a whole number of at least 1"),
     ("bench run paper --out o --timeout 0", "seconds above 0, not '0'"),
     ("bench run study.yaml --out o --executor serial --workers 2", "for executor 'processes', not"),
-    ("pretrain --out o --minutes 0", "a number above 0, not '0'"),
     ("place -m tiny --samples -1", "at least 0, not '-1'"),
     ("compare SIM --agents nobody", "random-blocks"),
     (
@@ -110,7 +109,6 @@ REMEDIES = [
     ("plan -m my_model.xml -d cpu-testbed", "OpenVINO cannot read my_model.xml: Unable to read"),
 ]
 SLOW = [
-    ("pretrain --out o --set learning_rat=1", "did you mean 'learning_rate'?"),
     ("plan -m tiny -d CPU", "name two or more, as in 'CPU,GPU', or take the test bed"),
 ]
 """What is typed, and the heart of what is printed; these load torch or start a process."""

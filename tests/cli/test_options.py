@@ -43,8 +43,6 @@ def test_the_commands_are_those_that_the_documents_name() -> None:
         "profile",
         "fidelity",
         "bench",
-        "pretrain",
-        "place",
         "devices",
         "models",
         "agents",

@@ -6,6 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 from by_hand import cost_table, made_graph
+from placement_gym.solvers.levels.levels import Level
+from placement_gym.solvers.levels.refine import make_state
+from placement_gym.solvers.proposals import Proposals
 
 from placement_gym.arrays import FloatArray, IntArray
 from placement_gym.backends.simulated.backend import SimulatedBackend
@@ -13,9 +16,6 @@ from placement_gym.costs.semantics import parse_schedule
 from placement_gym.devices import DeviceSpec
 from placement_gym.graph.units import group
 from placement_gym.problem import Problem
-from placement_gym.solvers.levels.levels import Level
-from placement_gym.solvers.levels.refine import make_state
-from placement_gym.solvers.proposals import Proposals
 
 
 def random_problem(
