@@ -178,10 +178,13 @@ def list_specs(agents: Sequence[Any]) -> list[AgentSpec]:
         UserError: A mapping has other keys, or an agent that was replaced has options.
     """
     specs: list[AgentSpec] = []
+    forwarded: list[AgentSpec] = []
     for given in map(AgentSpec.of, agents):
         spec = given.forward()
-        if spec is given or spec not in specs:
-            specs.append(spec)
+        if spec in forwarded or (spec is not given and spec in specs):
+            continue
+        specs.append(spec)
+        forwarded += [] if spec is given else [spec]
     return specs
 
 
