@@ -75,7 +75,6 @@ REMEDIES = [
     ("bench run paper --out o --workers 0", "--workers: must be a whole number of at least 1"),
     ("bench run paper --out o --timeout 0", "seconds above 0, not '0'"),
     ("bench run study.yaml --out o --executor serial --workers 2", "for executor 'processes', not"),
-    ("place -m tiny --samples -1", "at least 0, not '-1'"),
     ("compare SIM --agents nobody", "random-blocks"),
     (
         "compare -m tiny --env placement_gym:DevicePlacementSim-v0",

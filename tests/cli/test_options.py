@@ -80,7 +80,7 @@ def test_options_are_spelt_the_same_everywhere(command: Command) -> None:
     assert not [option for option in EVERYWHERE if option not in spellings]
 
 
-@pytest.mark.parametrize("name", ["plan", "profile", "fidelity", "place", "compare"])
+@pytest.mark.parametrize("name", ["plan", "profile", "fidelity", "compare"])
 def test_a_model_is_named(name: str) -> None:
     (model,) = [one for one in make_parser().commands[name]._actions if one.dest == "model"]
     assert model.required
