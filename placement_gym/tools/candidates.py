@@ -85,8 +85,8 @@ def propose_by_search(twin: SimulatedBackend) -> list[tuple[str, IntArray]]:
     """The placement of ``solvers.search``, if memory allows it; a second or two of work."""
     problem = twin.problem
     found = search(problem, twin.costs, twin.semantics, evaluations=SEARCHED)
-    fits = np.isfinite(found.latency_ms) and not explain_excess(problem, found.assignment)
-    return [("search", found.assignment)] if fits else []
+    excess = twin.infeasibility(found.assignment) or explain_excess(problem, found.assignment)
+    return [] if excess else [("search", found.assignment)]
 
 
 def collect(
