@@ -43,7 +43,10 @@ NEAR = [
     ("plan -m resnt -d cpu-testbed", "no model 'resnt'; did you mean 'resnet'?"),
     ("plan -m my_modl.xml -d cpu-testbed", "did you mean 'my_model.xml'?"),
     ("compare -m synthetic-layerd-500", "did you mean 'synthetic-layered-1000'?"),
-    ("compare --env DevicePlacementSim-v0 -m family-atention-120-seed7", "did you mean 'family-attention-120-seed7'?"),
+    (
+        "compare --env DevicePlacementSim-v0 -m family-atention-120-seed7",
+        "did you mean 'family-attention-120-seed7'?",
+    ),
     ("view my_placment.json", "No such file or directory; did you mean 'my_placement.json'?"),
     ("agents hsdg", "did you mean 'hsdag'?"),
 ]
