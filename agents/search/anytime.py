@@ -21,7 +21,7 @@ from placement_gym.solvers.search.search import AnytimeSearch
 
 TRUSTED = 20
 """Measured evaluations of what the profile says is fast, before moves are measured as well."""
-ATTEMPTS = 5
+ATTEMPTS = 20
 """Moves that are tried for one that has not been evaluated."""
 
 
@@ -53,7 +53,7 @@ class SearchAgent(Search):
         self.tried: set[str] = set()
 
     def learn(self, total_timesteps: int) -> Self:
-        """Evaluate ``total_timesteps`` more placements, or fewer if it finds or has time for."""
+        """Evaluate ``total_timesteps`` more placements, or as many as it finds and has time for."""
         last = self.evaluations + total_timesteps
         end = np.inf if self.seconds is None else perf_counter() + self.seconds
         if self.proposals is None or self.seconds is not None:
