@@ -7,7 +7,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from placement_gym.errors import unknown_name
+from placement_gym.errors import UserError, unknown_name, warn_user
 
 AGENTS: dict[str, str] = {
     "single-device": "agents.static:single_device",
@@ -22,7 +22,7 @@ AGENTS: dict[str, str] = {
     "annealing": "agents.search.annealing:annealing",
     "cross-entropy": "agents.search.cross_entropy:CrossEntropy",
     "genetic": "agents.search.genetic:genetic",
-    "list-sampling": "agents.list_sampling:ListSampling",
+    "search": "agents.search.anytime:SearchAgent",
     "fill-in-order": "agents.solvers:fill_in_order",
     "heft": "agents.solvers:heft",
     "critical-path": "agents.solvers:critical_path",
@@ -31,15 +31,11 @@ AGENTS: dict[str, str] = {
     "min-cut": "agents.solvers:min_cut",
     "milp": "agents.solvers:milp",
     "alpha-expansion": "agents.solvers:alpha_expansion",
-    "multilevel": "agents.multilevel:Multilevel",
-    "neighbourhood": "agents.neighbourhood:Neighbourhood",
     "dp": "agents.solvers:dp",
     "dpl": "agents.solvers:dpl",
     "balance": "agents.solvers:balance",
     "greedy-fill": "agents.solvers:greedy_fill",
     "call-milp": "agents.solvers:call_milp",
-    "path-load": "agents.path_load:make",
-    "beam": "agents.beam:make",
     "hsdag": "agents.hsdag.agent:make",
     "placeto": "agents.placeto.agent:make",
     "placeto-transfer": "agents.placeto.transfer:make",
@@ -47,9 +43,10 @@ AGENTS: dict[str, str] = {
     "hdp": "agents.rnn.agent:make_hierarchical",
     "post": "agents.post.agent:make",
     "gdp": "agents.gdp.agent:make",
-    "sequential": "agents.sequential.agent:make",
     "doppler": "agents.doppler.agent:make",
 }
+FORMER = dict.fromkeys(("list-sampling", "multilevel", "neighbourhood", "sequential"), "search")
+"""Names of version 0.1.0 that make another agent for one release."""
 
 
 def save_weights(model: Any, path: str | Path, about: Mapping[str, Any] | None = None) -> None:
@@ -97,7 +94,6 @@ def make(name: str, env: Any, seed: int = 0, **options: Any) -> Any:
 
         agent = agents.make("hsdag", env)                   # tuned settings
         agent = agents.make("hsdag", env, preset="paper")   # those of its publication
-        agent = agents.make("sequential", env)              # the network of this package
 
     Args:
         name: A key of ``AGENTS``.
@@ -111,7 +107,29 @@ def make(name: str, env: Any, seed: int = 0, **options: Any) -> Any:
     Raises:
         UserError: There is no such agent; the message suggests the nearest name.
     """
+    name = forward(name, options)
     if name not in AGENTS:
         raise unknown_name("agent", name, AGENTS)
     module, _, attribute = AGENTS[name].partition(":")
     return getattr(import_module(module), attribute)(env, seed, **options)
+
+
+def forward(name: str, options: Mapping[str, Any]) -> str:
+    """The name that an agent has now; warns if that is another one.
+
+    Args:
+        name: Any name.
+        options: Those that are given to the agent.
+
+    Raises:
+        UserError: Options are given to an agent that has been replaced.
+    """
+    if name not in FORMER:
+        return name
+    if options:
+        raise UserError(
+            f"agent {name!r} is now {FORMER[name]!r}, and takes no options by its old name, as "
+            f"{next(iter(options))!r}: `placement-gym agents {FORMER[name]}` lists its options now"
+        )
+    warn_user(f"agent {name!r} is now {FORMER[name]!r}: use that name, the old one will go")
+    return FORMER[name]

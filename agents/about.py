@@ -28,7 +28,7 @@ class About(NamedTuple):
     Attributes:
         kind: ``CHOICE``, ``SEARCH``, ``SOLVER`` (needs a cost table) or ``LEARNED``.
         line: What it does.
-        settings: What its option ``preset``, or ``checkpoint`` of ``sequential``, may name.
+        settings: What its option ``preset`` may name.
         trained: What its option ``weights`` or ``checkpoint`` may name, a policy of its own.
         model: Schedules that its own model of a latency holds for; empty if it has none, so that
             it optimises what the environment evaluates, or nothing.
@@ -69,7 +69,7 @@ ABOUT: dict[str, About] = {
     "annealing": About(SEARCH, "the same, and sometimes accepts what is slower"),
     "cross-entropy": About(SEARCH, "samples devices from what was best so far"),
     "genetic": About(SEARCH, "crosses and mutates a population of placements"),
-    "list-sampling": About(SEARCH, "list schedules with noise and a price of memory", pools=False),
+    "search": About(SEARCH, "chains of moves from many starts, in a model of the schedule"),
     "fill-in-order": About(CHOICE, "fills one device after another by weights"),
     "heft": About(SOLVER, "list scheduling: the earliest finish, by rank", model=("list",)),
     "critical-path": About(
@@ -93,8 +93,6 @@ ABOUT: dict[str, About] = {
     "alpha-expansion": About(
         SOLVER, "minimum cuts over many devices, approximate", model=("serial",), pools=False
     ),
-    "multilevel": About(SOLVER, "coarsens the graph, places it, refines every level", pools=False),
-    "neighbourhood": About(SOLVER, "frees a block of units and rebuilds it", pools=False),
     "dp": About(
         SOLVER,
         "the best contiguous pipeline, for throughput",
@@ -115,17 +113,6 @@ ABOUT: dict[str, About] = {
         model=("calls",),
         optimum="one call of each accelerator, within its time limit",
     ),
-    "path-load": About(
-        SOLVER,
-        "a program of paths and loads, for event and list schedules",
-        model=("event", "list"),
-    ),
-    "beam": About(
-        SOLVER,
-        "keeps the best partial placements, for list schedules",
-        model=("list",),
-        pools=False,
-    ),
     "hsdag": About(
         LEARNED,
         "learns which units to place together, and where",
@@ -142,12 +129,6 @@ ABOUT: dict[str, About] = {
         "GO: GraphSAGE and segments of attention for graphs of any size",
         ("default", "search", "paper", "gcn"),
         TRAINED,
-    ),
-    "sequential": About(
-        LEARNED,
-        "list scheduling with learned preferences, trained",
-        ("trained", "none"),
-        pools=False,
     ),
     "doppler": About(
         LEARNED, "one policy chooses the next unit, another its device", FORMS, TRAINED

@@ -21,6 +21,12 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from agents.multilevel import Multilevel
+from agents.sequential import Network, Sequential
+from agents.sequential.active_search import ActiveSearch
+from agents.sequential.checkpoint import load_network, save_network
+from agents.sequential.evolution import evolve
+from agents.sequential.imitation import imitate
 from scipy.stats import sem
 from sequential_problems import (
     Problems,
@@ -29,12 +35,6 @@ from sequential_problems import (
     validation_problems,
 )
 
-from agents.multilevel import Multilevel
-from agents.sequential import Network, Sequential
-from agents.sequential.active_search import ActiveSearch
-from agents.sequential.checkpoint import load_network, save_network
-from agents.sequential.evolution import evolve
-from agents.sequential.imitation import imitate
 from placement_gym.arrays import FloatArray
 
 BUDGETS = (1, 100, 500)

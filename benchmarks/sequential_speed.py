@@ -14,14 +14,14 @@ from time import process_time
 
 import numpy as np
 import torch
-
 from agents.sequential import Network
 from agents.sequential.placer import Placer
+from placement_gym.solvers.list_sampling import draw_noise, draw_prices
+
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.backends.simulated.build import build_simulated_problem
 from placement_gym.costs.semantics import parse_schedule
 from placement_gym.env import DevicePlacementEnv
-from placement_gym.solvers.list_sampling import draw_noise, draw_prices
 
 SAMPLES, REPETITIONS = 32, 30
 BY_RANK = {"preset": "list", "order": "priority"}

@@ -21,15 +21,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from sequential_problems import LIMITED, TESTED, TRAINED, VALIDATED, load_workloads
-from zero_shot_tables import Row, key, load_rows, print_tables
-
 from agents.sequential import Network
 from agents.sequential.agent import TRAINED_NOISE, WEIGHTS
 from agents.sequential.checkpoint import load_network
 from agents.sequential.plans import make_plans
 from agents.sequential.refined import MOVES, Refined
 from agents.sequential.search import Sequential
+from sequential_problems import LIMITED, TESTED, TRAINED, VALIDATED, load_workloads
+from zero_shot_tables import Row, key, load_rows, print_tables
+
 from placement_gym.arrays import IntArray
 from placement_gym.bench.run.agents import AgentSpec
 from placement_gym.entry_points import SimulatedEnv

@@ -35,8 +35,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 SCHEDULES = (
-    ("hill-climb", "list-sampling", "multilevel", "dp", "serial", "list", "exprimo", "placeto"),
-    ("event", "giph", "tarnawski-latency", "tarnawski-throughput", "beam", "balance", "sequential"),
+    ("search", "dp", "serial", "list", "exprimo", "placeto"),
+    ("hill-climb", "event", "giph", "tarnawski-latency", "tarnawski-throughput", "balance"),
 )
 """Schedules, and agents whose solvers are compiled, for each of two processes.
 

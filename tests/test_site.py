@@ -46,7 +46,7 @@ QUICK = {
 """Pages whose code runs in every run of the tests; that of the others takes longer."""
 SMALLER = {"learn(5_000": "learn(256", "learn(2_000": "learn(256", "learn(1_000)": "learn(256)"}
 FILE_NAME = re.compile(r"Save this as\s+`([\w.]+)`")
-SKIPPED = {"pretrain", "profile", "--checkpoint", "GPU,CPU", "ray", "--update", "memory-limited"}
+SKIPPED = {"profile", "GPU,CPU", "ray", "--update", "memory-limited"}
 """Words of commands that need hours, a device, a cluster or files that are not here."""
 
 

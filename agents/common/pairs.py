@@ -1,7 +1,6 @@
 """What policies see of units on devices: times, transfers and memory on one scale.
 
-The numbers have no unit and lie in [0, 1], so that weights fit any model and any devices. They are
-those of the sequential placer that need no schedule.
+The numbers have no unit and lie in [0, 1], so that weights fit any model and any devices.
 """
 
 from __future__ import annotations

@@ -118,7 +118,7 @@ class Doppler(Search):
         if len(self.graph) > MAX_NODES:
             raise UserError(
                 f"DOPPLER places up to {MAX_NODES} nodes one by one, not {len(self.graph)}: use "
-                "granularity='colocated' or 'fused', or the agent 'multilevel'"
+                "granularity='colocated' or 'fused', or the agent 'search'"
             )
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)

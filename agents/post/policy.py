@@ -158,7 +158,7 @@ class LogitsPolicy(UnitPolicy, ActorCriticPolicy):
 def draw_runs(mask: Tensor) -> Tensor:
     """(1, N) first unit of each unit's run, of (1, N) masks; padded units stay by themselves.
 
-    The number of runs is log-uniform, as in ``solvers.list_sampling``.
+    The logarithm of the number of runs is uniform.
     """
     units = torch.arange(mask.shape[1], device=mask.device)[None]
     cut = torch.rand(mask.shape, device=mask.device) < float(mask.sum()) ** -float(torch.rand(()))

@@ -136,28 +136,6 @@ def annealing(
     return Annealing(env, seed, starts=propose_starts(env, start), **kwargs)
 
 
-def start_from(
-    env: gym.Env[Any, Any],
-    seed: int,
-    placement: IntArray | None,
-    heuristics: IntArray,
-    **kwargs: Any,
-) -> Annealing:
-    """Make a search that starts from a solver's placement and predicts it without evaluations.
-
-    Args:
-        env: As for ``Search``.
-        seed: As for ``Search``.
-        placement: (n_units,) devices; None if the solver found nothing.
-        heuristics: (k, n_units) placements that are evaluated after it.
-        kwargs: Arguments of ``Annealing``.
-    """
-    starts = heuristics if placement is None else np.concatenate([placement[None], heuristics])
-    search = Annealing(env, seed, starts=starts, **kwargs)
-    search.assignment = starts[0]
-    return search
-
-
 def hill_climb(
     env: gym.Env[Any, Any], seed: int, start: str = HEURISTICS, **kwargs: Any
 ) -> Annealing:

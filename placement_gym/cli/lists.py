@@ -67,7 +67,7 @@ def add_agents(command: Command) -> None:
     describe(
         command,
         "List the agents that --agents takes, or show the options of one. Settings are what "
-        "an agent's option preset may name, or checkpoint of sequential.",
+        "an agent's option preset may name.",
         "agents",
         "agents hsdag",
     )
@@ -184,14 +184,14 @@ def run_models(options: argparse.Namespace) -> int:
 def run_agents(options: argparse.Namespace) -> int:
     from rich.console import Group
 
-    from placement_gym.bench.run.agents import load_agent, load_bundled
+    from placement_gym.bench.run.agents import forward_name, load_agent, load_bundled
     from placement_gym.cli.tables import print_result
     from placement_gym.fitted_table import Column, FittedTable, FittedText
 
     if options.name:
-        found = describe_options(load_agent(options.name))
-        goal = describe_goal(options.name)
-        document = {"name": options.name, "goal": goal, "options": found}
+        name = forward_name(options.name, {})
+        found = describe_options(load_agent(name))
+        document = {"name": name, "goal": describe_goal(name), "options": found}
         print_result(options, document, lambda: options_table(document))
         return 0
     about = load_bundled("agents.about:ABOUT")

@@ -17,7 +17,6 @@ from placement_gym.cli.export import add_export
 from placement_gym.cli.lists import add_agents, add_list_devices, add_models
 from placement_gym.cli.measure import add_evaluate, add_fidelity, add_plan, add_profile
 from placement_gym.cli.parser import PROGRAM, Command, describe
-from placement_gym.cli.sequential import add_place, add_pretrain
 from placement_gym.cli.view import add_view
 from placement_gym.errors import PlacementGymError, PlacementGymWarning, raise_interrupt
 from placement_gym.texts import make_lines_printable, make_printable
@@ -90,8 +89,6 @@ def make_parser() -> Command:
     add_profile(add("profile", "measure this machine's costs of a model"))
     add_fidelity(add("fidelity", "compare the simulator with measurements"))
     add_bench(add("bench", "run, report and validate studies"))
-    add_pretrain(add("pretrain", "train the sequential placer"))
-    add_place(add("place", "place a model without measuring anything"))
     add_list_devices(add("devices", "list this machine's devices and the presets"))
     add_models(add("models", "list the models that come with the package"))
     add_agents(add("agents", "list the agents, or the options of one"))

@@ -20,11 +20,6 @@ from placement_gym.texts import join_words
 Document = Mapping[str, Any]
 WIDE = 240
 """Characters of a line with `--verbose`, so that every column is shown."""
-COSTS = {
-    "profiled": "this machine's profile of it",
-    "analytic": "analytic costs, which were not measured (`placement-gym profile` measures them)",
-}
-"""Where simulated costs come from."""
 BEFORE = ("PIPELINE_PARALLEL", "fill-in-order")
 """Candidates that show what devices would hold without a plan."""
 
@@ -259,41 +254,6 @@ def describe_requests(values: Document) -> str:
     return (
         f"{values['requests_per_s']:.1f} requests a second; {values['requests']} in flight, "
         f"NUM_STREAMS {values['streams']}"
-    )
-
-
-def place_table(document: Document) -> Group:
-    """Simulated latencies of the placements, and which one was saved."""
-    table = FittedTable(
-        [
-            Column("placement", text=True),
-            Column("ms"),
-            Column("x best single"),
-            Column("x HEFT", spare=3),
-            Column("evaluations", spare=1),
-            Column("seconds", spare=2),
-        ],
-        f"{document['model']}, {document['n_units']} units on {', '.join(document['devices'])}",
-    )
-    for row in document["rows"]:
-        ratios = ("-" if row[key] is None else f"{row[key]:.3f}" for key in ("speedup", "vs_heft"))
-        latency_ms = row["latency_ms"]
-        table.add_row(
-            row["label"],
-            "infeasible" if latency_ms is None else f"{latency_ms:.3f}",
-            *ratios,
-            str(row["evaluations"] or "-"),
-            f"{row['seconds']:.2f}",
-            style="bold" if row["label"] == document["placement"] else "",
-        )
-    costs = COSTS.get(document["costs"], f"costs {document['costs']!r}")
-    source = f"Simulated with {costs}, schedule {document['schedule']}; nothing was measured. "
-    end = f"Done in {document['wall_s']:.0f} s. The placement is {document['file']}"
-    return Group(
-        FittedText(document["saved"], "bold"),
-        table,
-        FittedText(document["verdict"]),
-        FittedText(source + end, "dim"),
     )
 
 

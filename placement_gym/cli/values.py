@@ -109,13 +109,6 @@ def positive_integer(text: str) -> int:
     return int(text)
 
 
-def natural_number(text: str) -> int:
-    """Read a whole number of at least 0."""
-    if not WHOLE.fullmatch(text):
-        raise argparse.ArgumentTypeError(f"must be a whole number of at least 0, not {text!r:.80}")
-    return int(text)
-
-
 def positive_seconds(text: str) -> float:
     """Read a time limit: a number above 0."""
     return positive_number(text, "number of seconds")

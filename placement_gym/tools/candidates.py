@@ -15,8 +15,12 @@ from placement_gym.solvers.bounds import lower_bound
 from placement_gym.solvers.cuts import minimum_cut
 from placement_gym.solvers.fill import fill_in_order, pipeline_parallel
 from placement_gym.solvers.milp import serial_program
+from placement_gym.solvers.search.search import search
 from placement_gym.tools.memory import charge_copies, explain_excess, weigh_units, within_reported
 from placement_gym.tools.pipelines import find_pipelines
+
+SEARCHED = 100
+"""Placements that the search proposes, so that equal profiles make equal plans."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +62,7 @@ def propose_candidates(
         if explain_excess(problem, solved.assignment):
             counted = serial_program(charge_copies(problem), costs, time_limit_s).assignment
             named += [] if counted is None else [("milp, copies counted", counted)]
+    named += propose_by_search(twin)
     if reported is not problem and reported.binding:
         modest = serial_program(reported, costs, time_limit_s).assignment
         named += [] if modest is None else [("milp, within what is reported", modest)]
@@ -74,6 +79,14 @@ def propose_candidates(
         fit = (i for i in order if feasible[i] and not explain_excess(problem, placements[i]))
         named += [(label, placements[i]) for i in islice(fit, 1)]
     return collect(twin, named), solved.bound_ms
+
+
+def propose_by_search(twin: SimulatedBackend) -> list[tuple[str, IntArray]]:
+    """The placement of ``solvers.search``, if memory allows it; a second or two of work."""
+    problem = twin.problem
+    found = search(problem, twin.costs, twin.semantics, evaluations=SEARCHED)
+    excess = twin.infeasibility(found.assignment) or explain_excess(problem, found.assignment)
+    return [] if excess else [("search", found.assignment)]
 
 
 def collect(
@@ -101,7 +114,7 @@ def propose_pipelines(twin: SimulatedBackend, time_limit_s: float) -> tuple[list
         if problem.runs_all[device]
     ]
     distinct: dict[bytes, Candidate] = {}
-    for label, assignment in [*named, *find_pipelines(problem, costs)]:
+    for label, assignment in [*named, *find_pipelines(problem, costs), *propose_by_search(twin)]:
         predicted_ms = twin.evaluate_ignoring_limits(assignment).latency_ms
         distinct.setdefault(assignment.tobytes(), Candidate(label, assignment, predicted_ms))
     bound_ms = lower_bound(problem, costs, twin.semantics, time_limit_s).bound_ms

@@ -12,7 +12,6 @@ from stable_baselines3.common.monitor import Monitor
 
 import agents
 from agents import AGENTS, static
-from agents.sequential.agent import TRAINED_NOISE
 from placement_gym import patterns
 from placement_gym.bench.run.agents import load_agent
 from placement_gym.devices import DeviceSpec
@@ -137,7 +136,6 @@ def test_unsupported_units_go_to_the_reference_device() -> None:
 def test_agents_are_made_by_name_with_their_options() -> None:
     env = simulated()
     assert agents.make("prefix", env).predict(env.reset(seed=0)[0])[0].shape == (7,)
-    assert agents.make("sequential", env, checkpoint="none").noise == 1.0
-    assert agents.make("sequential", env).noise == TRAINED_NOISE
+    assert agents.make("search", env, seconds=2.0).seconds == 2.0
     with pytest.raises(UserError, match="did you mean 'annealing'"):
         agents.make("anealing", env)

@@ -39,7 +39,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "balance": {"n_moves": 20_000},
 }
 BUDGET = 40
-SLOW = ("hdp", "doppler", "placeto", "placeto-transfer", "sequential", "rnn", "multilevel")
+SLOW = ("hdp", "doppler", "placeto", "placeto-transfer", "rnn")
 OTHER_ONE = re.compile(r"\buse (?:the agent )?([a-z][a-z-]+)")
 
 

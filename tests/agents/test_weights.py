@@ -69,14 +69,11 @@ def test_weights_of_a_policy_are_saved_and_loaded_alone(tmp_path: Path) -> None:
     assert torch.equal(weights_of(first), weights_of(other))
 
 
-@pytest.mark.parametrize("name", ["doppler", "sequential"])
-def test_agents_with_networks_of_their_own_are_saved_by_the_same_function(
-    name: str, tmp_path: Path
-) -> None:
+def test_an_agent_with_networks_of_its_own_is_saved_by_the_same_function(tmp_path: Path) -> None:
     env, file = toy(), tmp_path / "mine.safetensors"
-    agent = agents.make(name, env, 3)
+    agent = agents.make("doppler", env, 3)
     agents.save_weights(agent, file)
-    again = agents.make(name, env, 4, checkpoint=file)
+    again = agents.make("doppler", env, 4, checkpoint=file)
     first, second = (find_network(one).state_dict() for one in (agent, again))
     assert all(torch.equal(first[key], second[key]) for key in first)
 

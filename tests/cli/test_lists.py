@@ -58,7 +58,11 @@ def test_every_agent_is_described(capsys: pytest.CaptureFixture[str]) -> None:
 def test_an_agents_options_have_defaults_and_meanings() -> None:
     options = describe_options(load_agent("prefix"))
     assert not {"env", "seed", "self"} & set(options)
-    options = describe_options(load_agent("sequential"))
-    assert options["checkpoint"]["default"] == "trained"
-    assert "a network that prefers nothing" in options["checkpoint"]["meaning"]
-    assert "kwargs" in options
+    options = describe_options(load_agent("search"))
+    assert options == {
+        "seconds": {
+            "default": None,
+            "meaning": "learn ends after this wall time; None: no limit.",
+        }
+    }
+    assert "kwargs" in describe_options(load_agent("annealing"))

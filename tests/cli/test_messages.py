@@ -32,7 +32,7 @@ NEAR = [
     ("bench run stdy.yaml --out o", "did you mean 'study.yaml'?"),
     ("compare SIM --set costs=analytc", "did you mean 'analytic'?"),
     ("compare -m tiny --env DevicePlacementSim", "did you mean 'DevicePlacementSim-v0'?"),
-    ("place -m synthetic-layered--500", "did you mean 'synthetic-layered-1000'?"),
+    ("compare -m synthetic-layered--500", "did you mean 'synthetic-layered-1000'?"),
     ("plan -m models -d cpu-testbed", "'models' is a folder: name a file in it; did you mean"),
     ("bench run misspelt_model.yaml --out o", "no model 'tinny'; did you mean 'tiny'?"),
     ("bench run misspelt_key.yaml --out o", "'bugdet' is not known among"),
@@ -42,8 +42,11 @@ NEAR = [
     ("plan -m tiny -d cpu-testbd", "did you mean 'cpu-testbed'?"),
     ("plan -m resnt -d cpu-testbed", "no model 'resnt'; did you mean 'resnet'?"),
     ("plan -m my_modl.xml -d cpu-testbed", "did you mean 'my_model.xml'?"),
-    ("place -m synthetic-layerd-500", "did you mean 'synthetic-layered-1000'?"),
-    ("place -m family-atention-120-seed7", "did you mean 'family-attention-120-seed7'?"),
+    ("compare -m synthetic-layerd-500", "did you mean 'synthetic-layered-1000'?"),
+    (
+        "compare --env DevicePlacementSim-v0 -m family-atention-120-seed7",
+        "did you mean 'family-attention-120-seed7'?",
+    ),
     ("view my_placment.json", "No such file or directory; did you mean 'my_placement.json'?"),
     ("agents hsdg", "did you mean 'hsdag'?"),
 ]
@@ -75,8 +78,6 @@ REMEDIES = [
     ("bench run paper --out o --workers 0", "--workers: must be a whole number of at least 1"),
     ("bench run paper --out o --timeout 0", "seconds above 0, not '0'"),
     ("bench run study.yaml --out o --executor serial --workers 2", "for executor 'processes', not"),
-    ("pretrain --out o --minutes 0", "a number above 0, not '0'"),
-    ("place -m tiny --samples -1", "at least 0, not '-1'"),
     ("compare SIM --agents nobody", "random-blocks"),
     (
         "compare -m tiny --env placement_gym:DevicePlacementSim-v0",
@@ -110,7 +111,6 @@ REMEDIES = [
     ("plan -m my_model.xml -d cpu-testbed", "OpenVINO cannot read my_model.xml: Unable to read"),
 ]
 SLOW = [
-    ("pretrain --out o --set learning_rat=1", "did you mean 'learning_rate'?"),
     ("plan -m tiny -d CPU", "name two or more, as in 'CPU,GPU', or take the test bed"),
 ]
 """What is typed, and the heart of what is printed; these load torch or start a process."""

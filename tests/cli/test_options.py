@@ -43,8 +43,6 @@ def test_the_commands_are_those_that_the_documents_name() -> None:
         "profile",
         "fidelity",
         "bench",
-        "pretrain",
-        "place",
         "devices",
         "models",
         "agents",
@@ -82,7 +80,7 @@ def test_options_are_spelt_the_same_everywhere(command: Command) -> None:
     assert not [option for option in EVERYWHERE if option not in spellings]
 
 
-@pytest.mark.parametrize("name", ["plan", "profile", "fidelity", "place", "compare"])
+@pytest.mark.parametrize("name", ["plan", "profile", "fidelity", "compare"])
 def test_a_model_is_named(name: str) -> None:
     (model,) = [one for one in make_parser().commands[name]._actions if one.dest == "model"]
     assert model.required

@@ -7,7 +7,7 @@ import sys
 import gymnasium as gym
 import numpy as np
 
-SEARCHES = ("multilevel", "list-sampling", "sequential", "hill-climb", "beam", "dp", "balance")
+SEARCHES = ("search", "hill-climb", "dp", "balance")
 LIMITED = ("CPU", {"name": "GPU", "weight_share": 0.5})
 BY_RANK = {"preset": "list", "order": "priority"}
 

@@ -114,7 +114,7 @@ def test_candidates_are_single_devices_solutions_prefixes_and_windows_without_re
     twin = SimulatedBackend(diamond_problem(), diamond_costs(diamond_problem()))
     found, bound_ms = propose_candidates(twin, 5.0)
     assert {"CPU alone", "GPU alone"} <= labels(found) <= {
-        "CPU alone", "GPU alone", "milp", "prefix", "window",
+        "CPU alone", "GPU alone", "milp", "search", "prefix", "window",
     }  # fmt: skip
     assert len({candidate.assignment.tobytes() for candidate in found}) == len(found)
     for candidate in found:

@@ -91,11 +91,6 @@ def check_work(units: Units, table: CostTable) -> None:
         )
 
 
-def is_generated(model: object) -> bool:
-    """Whether a model argument is meant to name a generated graph, which OpenVINO cannot run."""
-    return any(names(model) for names, _ in GENERATED)
-
-
 def default_schedule(model: object) -> str:
     """The preset that a simulated environment of this model takes if none is named."""
     return "list" if is_workload(model) else "serial"

@@ -12,7 +12,7 @@ from placement_gym.bench.report.formats import format_infeasible
 from placement_gym.bench.report.scores import StudyResults
 from placement_gym.bench.report.stats import Estimate, bootstrap, probability_of_improvement
 
-FLOORS = ("random-blocks", "hill-climb", "annealing", "list-sampling")
+FLOORS = ("random-blocks", "hill-climb", "annealing", "search")
 """Agents that need no learning; the best of them is what learning has to beat."""
 
 

@@ -9,7 +9,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from placement_gym.bench.run.agents import AgentSpec, check_labels
+from placement_gym.bench.run.agents import AgentSpec, check_labels, list_specs
 from placement_gym.bench.study.roles import assign_roles
 from placement_gym.bench.study.shipped import find_study
 from placement_gym.bench.study.task import VARIABLE, Task
@@ -125,7 +125,7 @@ class Study:
             raise UserError(
                 f"a study names its agents, as in 'module:attribute', not {objects[0]!r:.200}"
             )
-        return [AgentSpec.of(agent) for agent in self.agents]
+        return list_specs(self.agents)
 
     @property
     def variables(self) -> dict[str, str]:

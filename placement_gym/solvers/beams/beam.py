@@ -17,11 +17,11 @@ from placement_gym.arrays import IntArray
 from placement_gym.costs.semantics import Semantics
 from placement_gym.costs.table import CostTable
 from placement_gym.problem import Problem
+from placement_gym.schedules.simulator import Simulator
 from placement_gym.solvers.beams.expansion import Layer
 from placement_gym.solvers.beams.growth import Grower
 from placement_gym.solvers.beams.pieces import Joined, PieceSearch, Step
 from placement_gym.solvers.highs import GAP
-from placement_gym.solvers.levels.models import BY_NUMBER, BY_RANK, Operators, estimate_ms
 from placement_gym.solvers.programs.paths import longest_path_or_load_ms
 from placement_gym.solvers.solution import Solution, reaches
 from placement_gym.solvers.tasks import Tasks
@@ -83,8 +83,9 @@ class Beam(Grower):
         if not self.ordered:
             tasks = Tasks.of_operators(self.problem.units, self.costs)
             return longest_path_or_load_ms(tasks, assignment)
-        model = BY_NUMBER if self.order == "fifo" else BY_RANK
-        return estimate_ms(Operators.of(self.problem, self.costs), model, assignment)
+        semantics = Semantics("list", contention="none", order=self.order)
+        simulator = Simulator(self.problem.units, self.costs, semantics)
+        return simulator.latency_ms(assignment.astype(np.uint8))
 
     def read(self, moves: list[Step | Joined], best: int) -> IntArray:
         """(n_units,) the assignment of a partial placement of the last layer."""

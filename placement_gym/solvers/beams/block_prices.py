@@ -44,18 +44,6 @@ class Tangent(NamedTuple):
     slope_ms: float
 
 
-class BlockPlan(NamedTuple):
-    """A bound, and the placements of blocks that it comes from.
-
-    Attributes:
-        tangent: The bound.
-        choices: For each block, by the first device of the kind on which it is entered.
-    """
-
-    tangent: Tangent
-    choices: list[dict[int, Cost]]
-
-
 class PricedBlocks:
     """Bounds all placements for given prices of memory.
 
@@ -103,7 +91,7 @@ class PricedBlocks:
             memory[kind] = sets[0].memory[kind].mean()
         return memory, bound_ms
 
-    def solve(self, scale: float) -> BlockPlan | None:
+    def solve(self, scale: float) -> Tangent | None:
         """Bound the latency at a multiple of the first prices of memory.
 
         Returns:
@@ -111,9 +99,7 @@ class PricedBlocks:
         """
         memory, n_devices = scale * self.memory, len(self.memory)
         beyond, spent, total = np.zeros(n_devices), np.zeros(n_devices), 0.0
-        choices: list[dict[int, Cost]] = []
         for number in range(len(self.blocks.blocks) - 1, -1, -1):
-            choices.append({})
             block = self.blocks.blocks[number]
             least, price = np.full(n_devices, np.inf), np.zeros(n_devices)
             for kind in self.kinds if number else self.kinds[:1]:
@@ -122,7 +108,6 @@ class PricedBlocks:
                 found = self.search(block, kind[0], scale, beyond)
                 if found is None:
                     return None
-                choices[-1][kind[0]] = found
                 least[kind], price[kind] = found.least, found.price + spent[found.exit]
             total += least.min()
             beyond = np.where(np.isfinite(least), least - least.min(), 0.0)
@@ -132,8 +117,7 @@ class PricedBlocks:
         loose = self.blocks.loose_bytes.sum() * memory.min()
         free = memory @ limits
         slope_ms = (spent[first] + loose - free) / max(scale, GAP)
-        tangent = Tangent(scale, float(total + loose - free), float(slope_ms))
-        return BlockPlan(tangent, choices[::-1])
+        return Tangent(scale, float(total + loose - free), float(slope_ms))
 
     def search(self, block: Block, device: int, scale: float, beyond: FloatArray) -> Cost | None:
         """The least cost of a block that is entered on a device, and of all that follows it."""
@@ -173,11 +157,11 @@ def bound_by_blocks(
     priced = PricedBlocks(problem, costs, semantics, end)
     if priced.blocks.largest > MAX_TASKS:
         return Solution(None, priced.bound_ms, proven=False)
-    best_ms = max([priced.bound_ms, *(plan.tangent.bound_ms for plan in vary(priced, upper_ms))])
+    best_ms = max([priced.bound_ms, *(found.bound_ms for found in vary(priced, upper_ms))])
     return Solution(None, min(best_ms, upper_ms), proven=False)
 
 
-def vary(priced: PricedBlocks, upper_ms: float = np.inf) -> Iterator[BlockPlan]:
+def vary(priced: PricedBlocks, upper_ms: float = np.inf) -> Iterator[Tangent]:
     """Solve at one scale of the prices after another, until the bound hardly rises any more.
 
     Args:
@@ -188,11 +172,10 @@ def vary(priced: PricedBlocks, upper_ms: float = np.inf) -> Iterator[BlockPlan]:
     high: Tangent | None = None
     best_ms, scale = priced.bound_ms, 1.0
     for _ in range(MAX_PRICES):
-        plan = priced.solve(scale)
-        if plan is None:
+        found = priced.solve(scale)
+        if found is None:
             return
-        yield plan
-        found = plan.tangent
+        yield found
         best_ms = max(best_ms, found.bound_ms)
         if best_ms >= upper_ms * (1.0 - GAP) or not priced.memory.any() or found.slope_ms == 0.0:
             return

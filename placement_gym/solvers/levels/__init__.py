@@ -1,1 +1,0 @@
-"""The multilevel placer: coarsen, place, refine."""

@@ -1,0 +1,206 @@
+"""The agent ``search``: seeds, budgets, schedules, former names, and where it ends."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+import agents
+from agents.search.anytime import TRUSTED, SearchAgent
+from placement_gym.arrays import IntArray
+from placement_gym.bench.compare import compare
+from placement_gym.bench.run.agent_run import run_agent
+from placement_gym.bench.run.agents import AgentSpec
+from placement_gym.bench.run.budget import BudgetedBackend
+from placement_gym.bench.run.environment import BenchEnv
+from placement_gym.bench.study.spec import Study
+from placement_gym.costs.semantics import PRESETS
+from placement_gym.env import placement_env
+from placement_gym.errors import PlacementGymWarning, UserError
+
+LIMITED = ["CPU", {"name": "GPU", "weight_share": 0.4}]
+FORMER = ("list-sampling", "multilevel", "neighbourhood", "sequential")
+
+
+def environment(model: str = "synthetic-layered-60", **kwargs: Any) -> gym.Env[Any, Any]:
+    kwargs = {"devices": LIMITED, "schedule": "list", **kwargs}
+    return gym.make("placement_gym:DevicePlacementSim-v0", model=model, **kwargs)
+
+
+def evaluated(env: gym.Env[Any, Any], budget: int, seed: int = 0) -> list[list[int]]:
+    """What an agent evaluates within a budget."""
+    base = placement_env(env)
+    counted = BudgetedBackend(base.backend, budget)
+    base.backend = counted
+    try:
+        SearchAgent(env, seed).learn(budget)
+    finally:
+        base.backend = counted.inner
+    return [one.assignment.tolist() for one in counted.history]
+
+
+def test_equal_seeds_evaluate_the_same_placements() -> None:
+    env = environment()
+    assert evaluated(env, 30) == evaluated(env, 30) != evaluated(env, 30, seed=1)
+
+
+def test_a_larger_budget_continues_a_smaller_one() -> None:
+    env = environment()
+    tried = {budget: evaluated(env, budget) for budget in (20, 50, 100)}
+    assert tried[100][:20] == tried[20]
+    assert tried[100][:50] == tried[50]
+
+
+def test_learning_in_parts_is_learning_at_once_and_never_worse() -> None:
+    env = environment()
+    whole, parts = SearchAgent(env, 0).learn(60), SearchAgent(env, 0)
+    reached = [parts.learn(part).best_speedup for part in (7, 30, 23)]
+    assert reached == sorted(reached)
+    assert parts.evaluations == whole.evaluations == 60
+    assert (parts.assignment == whole.assignment).all()
+
+
+def test_a_run_evaluates_as_many_placements_as_it_may(tmp_path: Path) -> None:
+    kwargs = {"model": "synthetic-layered-60", "devices": LIMITED, "schedule": "list"}
+    bench_env = BenchEnv.make("DevicePlacementSim-v0", kwargs, tmp_path)
+    row, _ = run_agent(bench_env, AgentSpec("search"), seed=0, budget=61)
+    assert (row.error, row.evaluations, row.stopped) == ("", 61, False)
+
+
+def test_no_placement_is_evaluated_twice_and_none_is_infeasible() -> None:
+    env = environment()
+    tried = evaluated(env, 100)
+    assert len({tuple(one) for one in tried}) == 100
+    problem = placement_env(env).problem
+    assert not any(problem.infeasibility(np.array(one)) for one in tried)
+
+
+def test_it_ends_and_says_so_when_it_finds_nothing_new(bench_env: BenchEnv) -> None:
+    row, _ = run_agent(bench_env, AgentSpec("search"), seed=0, budget=10_000)
+    assert row.error == ""
+    assert row.stopped
+    assert row.evaluations < 2**7
+    search = SearchAgent(bench_env.env, 0).learn(10_000)
+    assert search.learn(100).evaluations == search.evaluations
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_under_every_schedule_its_model_is_the_backends(preset: str) -> None:
+    objective = "throughput" if preset == "tarnawski-throughput" else "latency"
+    env = environment("synthetic-layered-24", schedule=preset, objective=objective)
+    agent = SearchAgent(env, 0).learn(20)
+    found = placement_env(env).backend.evaluate(agent.assignment)
+    assert found.feasible
+    assert found.latency_ms == pytest.approx(agent.search.best.ms, rel=1e-9)
+    assert found.speedup == pytest.approx(agent.best_speedup, rel=1e-9)
+
+
+def test_time_may_be_limited() -> None:
+    env = environment()
+    assert SearchAgent(env, 0, seconds=0.0).learn(100).evaluations == 0
+    limited = SearchAgent(env, 0, seconds=0.2).learn(10**6)
+    before = limited.evaluations
+    assert 0 < before < limited.learn(10**6).evaluations
+    with pytest.raises(UserError, match="seconds must be a number of at least 0"):
+        SearchAgent(env, 0, seconds=-1.0)
+
+
+@pytest.mark.parametrize("devices", [["CPU"], ["CPU", "GPU"]])
+def test_few_units_and_one_device_are_no_trouble(devices: list[str]) -> None:
+    agent = SearchAgent(environment("synthetic-layered-16", devices=devices), 0).learn(40)
+    assert 1 <= agent.evaluations <= 40
+
+
+def test_other_decisions_are_refused() -> None:
+    env = environment(schedule="event", decisions=("placement", "priority"))
+    with pytest.raises(UserError, match=r"or use gdp, annealing"):
+        SearchAgent(env, 0)
+
+
+class WrongProfile:
+    """A backend that measures: its latencies are not those of its cost table."""
+
+    def __init__(self, true: Any, costs: Any) -> None:
+        self.true, self.costs = true, costs
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("semantics", "inner", "true"):
+            raise AttributeError(name)
+        return getattr(self.true, name)
+
+    def cost_table(self) -> Any:
+        return self.costs
+
+
+def misled(seed: int) -> gym.Env[Any, Any]:
+    """A profile whose times are wrong by a random factor for each operator and device."""
+    env = environment("inception", devices="hsdag-paper", schedule="serial")
+    base = placement_env(env)
+    true = base.backend
+    costs = true.cost_table()
+    wrong = np.exp(np.random.default_rng(seed).normal(0.0, 0.7, costs.operator_ms.shape))
+    profile = replace(costs, operator_ms=costs.operator_ms * wrong)
+    base.backend = WrongProfile(true, profile)  # type: ignore[assignment]
+    return env
+
+
+def test_where_latencies_are_measured_moves_correct_a_wrong_profile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def reach(trusted: int) -> list[float]:
+        monkeypatch.setattr("agents.search.anytime.TRUSTED", trusted)
+        return [SearchAgent(misled(seed), seed).learn(60).best_speedup for seed in range(2)]
+
+    corrected, trusting = reach(TRUSTED), reach(10**9)
+    assert np.mean(corrected) > 1.02 * np.mean(trusting)
+
+
+def test_where_latencies_are_measured_every_second_placement_is_a_move(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    agent, moved = SearchAgent(misled(0), 0), []
+
+    def move(moves: Any) -> IntArray:
+        moved.append(agent.evaluations)
+        return SearchAgent.move(agent, moves)
+
+    monkeypatch.setattr(agent, "move", move)
+    agent.learn(60)
+    assert moved == list(range(TRUSTED + 1, 60, 2))
+
+
+@pytest.mark.parametrize("name", FORMER)
+def test_a_former_name_makes_it_with_a_warning(name: str) -> None:
+    env = environment("tiny", devices="cpu+igpu")
+    with pytest.warns(PlacementGymWarning, match=f"agent '{name}' is now 'search'"):
+        assert isinstance(agents.make(name, env), SearchAgent)
+    with pytest.raises(UserError, match=f"agent '{name}' is now 'search', and takes no options"):
+        agents.make(name, env, horizon=10)
+
+
+def test_former_names_are_one_agent_in_studies() -> None:
+    study = {"env": "DevicePlacementSim-v0", "models": ["tiny"], "budget": 2}
+    with pytest.warns(PlacementGymWarning, match="is now 'search'"):
+        specs = Study.of({**study, "agents": ["random", *FORMER, "search"]}).specs
+    assert [spec.name for spec in specs] == ["random", "search"]
+    with pytest.raises(UserError, match="takes no options by its old name, as 'checkpoint'"):
+        Study.of({**study, "agents": [{"name": "sequential", "kwargs": {"checkpoint": "none"}}]})
+
+
+def test_a_former_name_is_compared_as_search(tmp_path: Path) -> None:
+    with pytest.warns(PlacementGymWarning, match="agent 'multilevel' is now 'search'"):
+        document = compare(
+            env_id="DevicePlacementSim-v0",
+            model="tiny",
+            agents=["multilevel"],
+            budget=5,
+            seeds=[0],
+            out=tmp_path,
+            quiet=True,
+        )
+    assert {row["agent"] for row in document["rows"]} == {"single-device", "search"}
