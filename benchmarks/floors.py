@@ -52,12 +52,7 @@ PLACERS = (
     Placer("heft"),
     Placer("m-etf"),
     Placer("milp", kind=TIMED),
-    Placer("list-sampling", {"changes": 0.0}, label="list-sampling, samples alone"),
-    Placer("list-sampling"),
-    Placer("multilevel", kind=PLANNED),
-    Placer("neighbourhood"),
-    Placer("path-load", kind=TIMED),
-    Placer("beam", kind=TIMED),
+    Placer("search"),
 )
 
 

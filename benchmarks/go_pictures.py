@@ -24,6 +24,7 @@ SCALE = {
     "gdp, gcn": "two graph convolutions",
     "annealing, seconds": "annealing",
     "multilevel": "multilevel",
+    "search": "search",
 }
 LEVELS = {
     "single-device": "fastest single device",
@@ -40,8 +41,9 @@ PLANTED = {
     "sequential": "sequential placer",
     "annealing": "annealing",
     "multilevel": "multilevel",
+    "search": "search",
 }
-"""Names in the pictures."""
+"""Names in the pictures; rows of ``sequential`` and ``multilevel`` are from before ``search``."""
 LEAST = 0.1
 """Per cent that stands for the optimum on a logarithmic axis."""
 
@@ -105,7 +107,8 @@ def draw_planted(rows: list[Row]) -> Figure:
                 for size in sizes
             )
             away = [max(100 * (np.mean(of_size) - 1), LEAST) for of_size in ratios]
-            axes.plot(sizes, away, color=colour, label=name, marker="o", markersize=4)
+            label = name if sizes else None
+            axes.plot(sizes, away, color=colour, label=label, marker="o", markersize=4)
         axes.set(xscale="log", yscale="log", xlabel="operators", title=f"{devices} equal devices")
         write_numbers(axes, "xaxis", sorted({row["operators"] for row in here}))
         write_numbers(axes, "yaxis", (LEAST, 1, 3, 10, 30, 100))

@@ -55,7 +55,7 @@ TRAINED: dict[str, dict[str, Any]] = {
 SEARCHES: dict[str, tuple[str, bool]] = {
     "annealing": ("annealing", False),
     "annealing, seconds": ("annealing", True),
-    "multilevel": ("multilevel", False),
+    "search": ("search", False),
 }
 """Name of a search, and whether seconds end it, not evaluations."""
 HEURISTICS = ("single-device", "heft")

@@ -5,9 +5,8 @@ python benchmarks/go_transfer.py --folder FOLDER --families translation,dilated,
 
 Trains from several seeds, then places held-out test problems: at once (zero-shot), by the best of
 several samples, after a short fine-tuning, and by training from scratch at equal evaluations.
-Beside it the sequential placer of the package, which was trained once, and searches, each with as
-many seeds. All placements are repaired. A second call goes on with what the folder holds; its table
-is of all rows.
+Searches are run with as many seeds. All placements are repaired. A second call goes on with what
+the folder holds; its table is of all rows.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ SAMPLES = 64
 """Of a trained policy, whose best is taken."""
 TRIVIAL = 1.01
 """Of the best latency: where a device alone comes so near, nothing is to be shown."""
-SEARCHES = ("random-blocks", "hill-climb", "annealing", "multilevel", "sequential")
+SEARCHES = ("random-blocks", "hill-climb", "annealing", "search")
 
 
 def main() -> None:

@@ -103,7 +103,7 @@ def place(
     arms: list[Arm] = [
         ("HEFT", 0, lambda env: env.evaluate(heft(env.problem, env.cost_table()))),
         search("random-blocks", seed, budget),
-        search("multilevel", 0, budget),
+        search("search", 0, budget),
         ("zero-shot", seed, lambda env: answer(env, seed, weights)),
         ("fine-tuned", seed, lambda env: tune(env, seed, weights, budget)),
         (SCRATCH, seed, lambda env: tune(env, seed, None, budget)),

@@ -30,10 +30,9 @@ Row = dict[str, Any]
 ENV = "DevicePlacementSim-v0"
 AGENTS: dict[str, tuple[str, dict[str, Any]]] = {
     "heft": ("heft", {}),
-    "multilevel": ("multilevel", {}),
+    "search": ("search", {}),
     "annealing": ("annealing", {}),
     "random-blocks": ("random-blocks", {}),
-    "sequential": ("sequential", {}),
     "hsdag": ("hsdag", {}),
     "gdp": ("gdp", {"preset": "search"}),
     "gdp, heuristics": ("gdp", {}),
@@ -97,7 +96,7 @@ def place(model: str, agent: str, budget: int) -> Row:
 
 def tabulate(rows: list[Row]) -> Table:
     """How often each agent finds the optimum, and its mean distance to it."""
-    agents = [name for name in AGENTS if any(row["agent"] == name for row in rows)]
+    agents = list(dict.fromkeys(row["agent"] for row in rows))
     table = Table("graph", "budget", *agents)
     sizes = dict.fromkeys((row["model"].rpartition("-")[0], row["budget"]) for row in rows)
     for size, budget in sizes:

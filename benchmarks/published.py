@@ -37,10 +37,8 @@ ENTROPY = 0.01
 """Weight of the entropy where HSDAG follows the policy gradient."""
 ALONE = {"elites": 0}
 PROGRAMS = Programs(starts.serial_program)
-PLANNED = ("multilevel",)
-"""Agents whose search is shaped by the evaluations that it is told."""
 TRIAL, ENDLESS = 100, 10**9
-"""Evaluations of a trial that tells an agent's speed, and of a run that ends by its seconds."""
+"""Evaluations of a run that only compiles what it needs, and of one that ends by its seconds."""
 
 
 class Arm(NamedTuple):
@@ -119,8 +117,7 @@ CLASSIC = (
     "heft",
     "random-blocks",
     "hill-climb",
-    "list-sampling",
-    "multilevel",
+    "search",
     "critical-path",
 )
 BLIND = {
@@ -199,7 +196,7 @@ def run(
     evaluations = options.budget
     meter = BudgetedBackend(env.backend, evaluations)
     if options.each is not None:
-        evaluations = plan_evaluations(options, env, arm, seed)
+        evaluations = ENDLESS
         meter = TimedBackend(env.backend, options.each, PROGRAMS.time_with_s)
     started = PROGRAMS.time_without_s()
     policy, error = search(env, meter, arm, seed, evaluations)
@@ -226,17 +223,6 @@ def run(
         "cpu_s": PROGRAMS.time_without_s() - started,
         "error": error,
     }
-
-
-def plan_evaluations(
-    options: argparse.Namespace, env: DevicePlacementEnv, arm: Arm, seed: int
-) -> int:
-    """What an agent is told that its seconds suffice for, by its speed in a trial if it matters."""
-    if arm.name not in PLANNED:
-        return ENDLESS
-    started = PROGRAMS.time_with_s()
-    search(env, BudgetedBackend(env.backend, TRIAL), arm, seed, TRIAL)
-    return max(round(TRIAL * options.each / (PROGRAMS.time_with_s() - started)), 1)
 
 
 def search(

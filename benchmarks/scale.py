@@ -1,4 +1,4 @@
-"""The multilevel placer on 80,000 operators with memory limits, beside HEFT and annealing."""
+"""The search on 80,000 operators with memory limits, compared with HEFT and annealing."""
 
 from __future__ import annotations
 
@@ -20,14 +20,13 @@ MODELS = "synthetic-layered-80000,stacked-bert-80000"
 CHUNK = 4
 """Evaluations between two looks at the clock."""
 HORIZON = 2_000
-HORIZONS = {"multilevel": 200, "neighbourhood": 200}
-"""About as many evaluations as a minute allows."""
+"""About as many evaluations of annealing as a minute allows."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--models", default=MODELS, help="%(default)s")
-    parser.add_argument("--agents", default="heft,annealing,multilevel", help="%(default)s")
+    parser.add_argument("--agents", default="heft,annealing,search", help="%(default)s")
     parser.add_argument("--schedules", default="list,serial", help="%(default)s")
     parser.add_argument("--seconds", type=float, default=60.0, help="CPU time (%(default)s)")
     options = parser.parse_args()
@@ -64,7 +63,7 @@ def place(env: DevicePlacementEnv, spec: AgentSpec, seconds: float) -> tuple[str
     started = process_time()
     agent: Any = spec.make(env, 0)
     if hasattr(agent, "learn"):
-        agent.horizon = HORIZONS.get(spec.name, HORIZON)
+        agent.horizon = HORIZON
         while process_time() - started < seconds:
             agent.learn(CHUNK)
     spent = process_time() - started

@@ -48,7 +48,6 @@ html_show_sphinx = False
 COPIES = {
     "changelog": "CHANGELOG.md",
     "contributing": "CONTRIBUTING.md",
-    "agents/sequential_weights": "agents/sequential/weights/README.md",
     **{f"agents/{path.parent.name}": f"agents/{path.parent.name}/README.md"
        for path in sorted(ROOT.glob("agents/*/README.md"))},
 }  # fmt: skip

@@ -353,7 +353,8 @@ def anneal(
                 kept_free[begin:] = free[begin:]
             numbers[NOW] = cost
             if cost < numbers[BEST]:
-                counts[kind, GAIN] += numbers[BEST] - cost
+                if numbers[BEST] < np.inf:
+                    counts[kind, GAIN] += numbers[BEST] - cost
                 numbers[BEST] = cost
                 best[:] = place
         elif kind_of_model == LIST:

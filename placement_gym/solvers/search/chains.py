@@ -67,13 +67,14 @@ class Chains:
     def __init__(self, problem: Problem, simulator: Simulator, rng: np.random.Generator) -> None:
         self.problem, self.simulator, self.rng = problem, simulator, rng
         axes = simulator.semantics
-        counted = axes.memory in ("static", "lifetime") and axes.memory_penalty_ms_per_gb is None
+        hard = axes.memory in ("static", "lifetime") and axes.memory_penalty_ms_per_gb is None
+        self.limited = hard and problem.limited
         self.model = Model.of(simulator)
-        self.layout = Layout.of(problem, self.model, counted)
+        self.layout = Layout.of(problem, self.model, self.limited)
         self.kinds = Kinds()
 
     def start(self, place: IntArray | UInt8, price: float = 0.0) -> State:
-        """A chain at an (n_units,) placement that holds all limits.
+        """A chain at an (n_units,) placement; its cost is infinite if it exceeds a limit.
 
         Args:
             place: Devices.
@@ -83,6 +84,8 @@ class Chains:
         cost = estimate(self.model, self.layout, state)
         if self.model.kind == SIMULATED:
             cost = cost_ms(self.problem, self.simulator, state.place)
+        if (state.used > self.layout.limit).any():
+            cost = np.inf
         state.numbers[NOW] = state.numbers[BEST] = cost
         return state
 

@@ -16,6 +16,7 @@ from placement_gym.errors import UserError
 from placement_gym.problem import Problem, assignment_hash
 from placement_gym.schedules.simulator import Simulator
 from placement_gym.solvers.fill import fill_in_order
+from placement_gym.solvers.repair import RepairPrices, repair
 from placement_gym.solvers.search.chains import Chains, Elite
 from placement_gym.solvers.search.model import BEST, LIST, PRICE, SIMULATED, State
 
@@ -39,8 +40,8 @@ MOVES_PER_UNIT = 50
 """Most moves for each evaluation, for each unit."""
 UPDATED = 30
 """Operators that a move looks at where estimates are sums."""
-SIMULATIONS = 20
-"""What the simulation of an operator takes beside a list schedule of it, about."""
+SIMULATED_WORK = 20, 20_000
+"""What a simulated move takes for each operator and at least, in operators of a list schedule."""
 PATIENCE = 20
 """Evaluations' work without any placement that is new, after which the search ends."""
 
@@ -134,7 +135,7 @@ class AnytimeSearch:
         n, kind = len(self.chains.model.unit), self.chains.model.kind
         self.move_work = n if kind == LIST else min(n, UPDATED)
         if kind == SIMULATED:
-            self.move_work = SIMULATIONS * n
+            self.move_work = SIMULATED_WORK[0] * n + SIMULATED_WORK[1]
 
     def propose(self, end: float = np.inf) -> Iterator[IntArray]:
         """Yield (n_units,) placements that differ from each other, each after some work.
@@ -176,14 +177,16 @@ class AnytimeSearch:
             length *= 2
 
     def propose_simple(self) -> Iterator[IntArray]:
-        """Every device alone, and devices filled in order."""
-        for device in range(len(self.problem.devices)):
-            alone = self.problem.single(device)
-            if not self.problem.infeasibility(alone):
-                yield alone
-        filled = fill_in_order(self.problem, self.chains.simulator.costs)
-        if not self.problem.infeasibility(filled):
-            yield filled
+        """Every device alone, and devices filled in order; what does not fit moves elsewhere."""
+        problem, costs = self.problem, self.chains.simulator.costs
+        alone = [problem.single(device) for device in range(len(problem.devices))]
+        simple = np.stack([*alone, fill_in_order(problem, costs)])
+        if self.chains.limited:
+            prices = RepairPrices.of(problem, costs)
+            simple = repair(problem, simple, prices.unit_ms, prices.links)
+        else:
+            simple = np.stack([problem.where_supported(one) for one in simple])
+        yield from np.unique(simple, axis=0)
 
     def build(self) -> State:
         """A chain at a placement that is built from nothing, near an elite's price of memory."""
