@@ -60,13 +60,15 @@ def single_device(env: gym.Env[Any, Any], seed: int, device: str | None = None) 
     return Fixed(base.problem.single(fallback if device is None else names.index(device)))
 
 
-def saved(env: gym.Env[Any, Any], seed: int, file: str) -> Fixed:
+def saved(env: gym.Env[Any, Any], seed: int, file: str | None = None) -> Fixed:
     """A placement from a file, as ``placement-gym plan`` writes it.
 
     Raises:
-        ValueError: There is no such file, or it is not a placement file.
+        ValueError: No file is given, there is none, or it is not a placement file.
         PlacementMismatchError: The placement was made for something else.
     """
+    if file is None:
+        raise UserError("saved needs a placement file: file='plan.json'")
     if not is_path(file):
         raise UserError(f"no placement file {file!r}; placement-gym plan writes one")
     return Fixed(Placement.load(file).assignment(placement_env(env).problem))

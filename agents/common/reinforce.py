@@ -27,6 +27,7 @@ from agents.common.elites import Elites
 from agents.common.graph_policy import GraphPolicy
 from agents.common.learner import OnPolicyLearner
 from agents.common.policy import UnitPolicy
+from placement_gym.arguments import check_integer, check_not_negative
 from placement_gym.arrays import FloatArray, IntArray
 from placement_gym.errors import UserError, unknown_name
 
@@ -111,6 +112,9 @@ class REINFORCE(OnPolicyLearner):
             raise unknown_name("returns", returns, RETURNS)
         if baseline not in BASELINES:
             raise unknown_name("baseline", baseline, BASELINES)
+        check_integer("elites", elites, 0)
+        check_not_negative("imitation", imitation)
+        check_not_negative("gradient", gradient)
         if not gradient and not (elites and imitation):
             raise UserError(
                 f"gradient=0 with elites={elites} and imitation={imitation} learns nothing: give "

@@ -67,7 +67,7 @@ class ZeroShot:
 def make(
     env: gym.Env[Any, Any],
     seed: int,
-    train_on: Sequence[str],
+    train_on: Sequence[str] = (),
     evaluations: int = 20_000,
     max_nodes: int = 128,
     max_edges: int = 256,
@@ -93,10 +93,13 @@ def make(
         settings: Arguments of PPO that override ``SETTINGS``.
 
     Raises:
-        UserError: Unknown start, or the model of ``env`` is one that it is to be trained on, or
-            has too many units; or ``evaluations`` are fewer than one rollout.
+        UserError: No models to train on, an unknown start, or the model of ``env`` is one that it
+            is to be trained on, or has too many units; or ``evaluations`` are fewer than one
+            rollout.
     """
     assert env.spec is not None
+    if not train_on:
+        raise UserError("placeto-transfer needs models to train on: train_on=['resnet', 'bert']")
     kwargs = {key: value for key, value in env.spec.kwargs.items() if key != "render_mode"}
     model = kwargs.pop("model")
     if model in train_on:

@@ -201,7 +201,11 @@ def memory_tables(document: Document) -> list[FittedTable]:
     unit = "MB of weights + cache" if states else "MB of weights"
     shown = [label for label in BEFORE if label in memory["placements"]]
     labels = list(dict.fromkeys([*shown, document["plan"]]))
-    columns = [Column("device", text=True), Column("limit"), *(Column(label) for label in labels)]
+    columns = [
+        Column("device", text=True, whole=True),
+        Column("limit", text=True),
+        *(Column(label, spare=len(labels) - 1 - at) for at, label in enumerate(labels)),
+    ]
     table = FittedTable(columns, unit)
     for position, device in enumerate(memory["devices"]):
         held = [memory["placements"][label] for label in labels]

@@ -106,7 +106,7 @@ class Layers:
         product = b.name(ops.matmul(x.node, matrix, False, True), f"{name}/matmul")
         bias = b.uniform((1, CLASSES), -0.1, 0.1)
         node = b.name(ops.add(product, b.weight(f"{name}/bias", bias)), f"{name}/add")
-        return Activation(node, x.sample @ weights.T + bias)
+        return Activation(node, np.einsum("ni,oi->no", x.sample, weights) + bias)
 
     def weight(self, name: str, value: NDArray[Any]) -> ov.Node:
         """Weights, quantised with a range for each output channel."""
@@ -142,7 +142,8 @@ def convolve(x: NDArray[Any], weights: NDArray[Any], stride: int) -> NDArray[Any
     half = kernel // 2
     padded = np.pad(x, ((0, 0), (0, 0), (half, half), (half, half)))
     windows = sliding_window_view(padded, (kernel, kernel), axis=(2, 3))[:, :, ::stride, ::stride]
-    return np.tensordot(windows, weights, axes=((1, 4, 5), (1, 2, 3))).transpose(0, 3, 1, 2)
+    # no BLAS: its threads may wait for ever in the first call of a process on a busy machine
+    return np.einsum("nirckl,oikl->norc", windows, weights)
 
 
 def round_up(value: float) -> float:

@@ -69,6 +69,11 @@ def read_sizes(model: ov.Model, given: Shapes) -> dict[int, tuple[int, ...]]:
         if not all(isinstance(size, int) and size > 0 for size in sizes):
             raise UserError(f"data_shapes gives {name!r} the sizes {text}: all have to be numbers")
         shape = model.inputs[index[name]].get_partial_shape()
+        if shape.rank.is_dynamic:
+            raise UserError(
+                f"{name!r} has an unknown rank, which data cannot leave open: bind it, as in "
+                f'shapes={{{name!r}: {list(sizes)}}} or --shape "{name}{text}"'
+            )
         if not shape.compatible(ov.PartialShape(text)):
             raise UserError(f"{name!r} has the shape {shape}, which data of {text} does not fit")
         found[index[name]] = tuple(int(size) for size in sizes)

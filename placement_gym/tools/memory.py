@@ -100,9 +100,9 @@ def check_room(problem: Problem) -> None:
     room = float(problem.memory.limits_bytes.sum())
     if needed > room:
         raise UserError(
-            f"the model needs {describe_need(problem)}, and {list(problem.device_names)} hold "
-            f"{megabytes(room)} together: {megabytes(needed - room)} too little. Add a device, "
-            "raise memory_bytes, compress the weights (int8) or shorten the scenario"
+            f"the model needs {describe_need(problem)}, and {join_words(problem.device_names)} "
+            f"hold {megabytes(room)} together: {megabytes(needed - room)} too little. Add a "
+            "device, raise memory_bytes, compress the weights (int8) or shorten the scenario"
         )
     unplaced = np.flatnonzero(~problem.possible.any(axis=1))
     if len(unplaced):

@@ -1,4 +1,4 @@
-"""Variants of a split that nearly fills a device: a profile cannot show what that costs.
+"""Variants of a placement that nearly fills a device: a profile cannot show what that costs.
 
 Near a full device times rise suddenly, as memory is moved or shared. Stages that are profiled alone
 never fill it, so placements with less on the device, and where it may hold more also with more on
@@ -27,21 +27,24 @@ OTHERS = "others"
 
 
 def add_variants(twin: SimulatedBackend, candidates: Sequence[Candidate]) -> list[Candidate]:
-    """The candidates, and variants of the best splits by the twin that nearly fill a device.
+    """The candidates, and variants of the best ones by the twin that nearly fill a device.
 
-    These are the fastest split that fits, and the fastest one within what devices report.
+    These are the fastest device alone and the fastest split that fit, and the fastest split within
+    what devices report.
     """
     problem = twin.problem
     fitting = sorted(
-        (one for one in candidates if not one.alone and fits(problem, one.assignment)),
+        (one for one in candidates if fits(problem, one.assignment)),
         key=lambda one: one.predicted_ms,
     )
+    alone = [one for one in fitting if one.alone]
+    splits = [one for one in fitting if not one.alone]
     reported = within_reported(problem)
-    modest = [one for one in fitting if fits(reported, one.assignment)]
-    best = {one.label: one for one in (*fitting[:1], *modest[:1])}.values()
+    modest = [one for one in splits if fits(reported, one.assignment)]
+    best = {one.label: one for one in (*alone[:1], *splits[:1], *modest[:1])}.values()
     variants = [variant for one in best for variant in vary(twin, one)]
-    splits = [one for one in variants if np.ptp(one[1]) and fits(problem, one[1])]
-    return collect(twin, splits, candidates)
+    fitting_splits = [one for one in variants if np.ptp(one[1]) and fits(problem, one[1])]
+    return collect(twin, fitting_splits, candidates)
 
 
 def fits(problem: Problem, assignment: IntArray) -> bool:

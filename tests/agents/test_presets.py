@@ -200,3 +200,21 @@ def test_settings_that_learn_nothing_are_refused(name: str, option: str) -> None
     with pytest.raises(UserError, match=r"learns nothing: give gradient=1\.0"):
         agents.make(name, limited(), **small, **{option: 0})
     assert agents.make(name, limited(), **small, **{option: 0}, gradient=1.0).gradient == 1.0
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("elites", -1), ("elites", 1.5), ("imitation", -5.0), ("gradient", float("nan"))],
+)
+def test_a_setting_out_of_range_is_refused(option: str, value: float) -> None:
+    with pytest.raises(UserError, match=f"{option} must be"):
+        agents.make("hsdag", limited(), policy={"hidden": 16}, **{option: value})
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("saved", "needs a placement file"), ("placeto-transfer", "needs models to train on")],
+)
+def test_an_agent_says_what_it_needs(name: str, said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        agents.make(name, limited())

@@ -11,6 +11,7 @@ from openvino import opset13 as ops
 
 from placement_gym.backends.simulated.build import build_simulated_problem
 from placement_gym.cli.values import parse_shapes
+from placement_gym.errors import UserError
 from placement_gym.models import UnsupportedModelError, load
 from placement_gym.models.scenario import Step, input_shape
 
@@ -44,6 +45,8 @@ def test_an_input_of_unknown_rank_is_an_error_with_a_remedy_that_helps() -> None
         load(model())
     assert '--shape "x[1,3,224,224]"' in str(error.value)
     assert "cannot be placed" not in str(error.value)
+    with pytest.raises(UserError, match="bind it, as in shapes="):
+        load(model(), data_shapes={"x": [1, 64]})
     shapes = parse_shapes("x[1,3,224,224]")
     assert load(model(), shapes=shapes).output().shape == [1, 3, 224, 224]
 

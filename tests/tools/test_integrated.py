@@ -84,7 +84,7 @@ def test_an_integrated_gpu_is_profiled_alone_whatever_it_reports() -> None:
 
 def test_the_memory_of_the_host_counts_once() -> None:
     with pytest.raises(
-        UserError, match=r"\['CPU', 'GPU', 'NPU'\] hold 34359\.7 MB together: 8589\.9 MB too little"
+        UserError, match=r"CPU, GPU and NPU hold 34359\.7 MB together: 8589\.9 MB too little"
     ):
         check_room(integrated("CPU", "GPU", "NPU", model_bytes=40 * GIB))
     check_room(integrated("CPU", "GPU", "NPU", model_bytes=30 * GIB))
@@ -107,6 +107,17 @@ def test_a_split_that_nearly_fills_a_device_has_variants(
     found = add_variants(twin_of(problem), [split_at(problem, 17)])[1:]
     assert [int(one.assignment.sum()) for one in found] == n_on_gpu
     assert all("on GPU" in one.label for one in found)
+
+
+def test_a_device_that_a_model_nearly_fills_alone_has_variants() -> None:
+    problem = heavy_problem((DeviceSpec("CPU"), DeviceSpec("GPU", memory_bytes=5000)), 20 * 249)
+    alone = Candidate("GPU alone", problem.single(1), 1.0)
+    variants = add_variants(twin_of(problem), [alone])[1:]
+    assert [one.label for one in variants] == [
+        "GPU alone, 10 % less on GPU",
+        "GPU alone, 25 % less on GPU",
+    ]
+    assert [int(one.assignment.sum()) for one in variants] == [18, 15]
 
 
 def test_a_split_that_leaves_room_has_none() -> None:

@@ -76,6 +76,8 @@ def load_or_measure(
     path = cache_path(backend, quick)
     with keep_if_possible("the profile"):
         path.parent.mkdir(parents=True, exist_ok=True)
+        if path.exists() and not path.is_file():
+            raise OSError(f"{path} is no file")
         table.save(path)
     return table
 
