@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from time import perf_counter
 
 import numpy as np
@@ -42,8 +42,9 @@ UPDATED = 30
 """Operators that a move looks at where estimates are sums."""
 SIMULATED_WORK = 20, 20_000
 """What a simulated move takes for each operator and at least, in operators of a list schedule."""
-PATIENCE = 20
-"""Evaluations' work without any placement that is new, after which the search ends."""
+PATIENCE, ATTEMPTS = 5, 10
+"""Evaluations' work without any placement that is new, after which the search ends; and placements
+that are built in vain before one of them counts as such."""
 
 
 @dataclass(frozen=True)
@@ -157,8 +158,10 @@ class AnytimeSearch:
                     yield new
 
     def find_new(self, state: State) -> IntArray | None:
-        """The best placement that has not been proposed, of all or of a chain."""
-        for place in (self.best.place, state.best, state.place):
+        """The best placement that has not been proposed, of all, of a chain, or a built one."""
+        elites = (elite.place for elite in self.elites)
+        built = (self.build().place for _ in range(ATTEMPTS))
+        for place in chain(elites, (state.best, state.place), built):
             key = assignment_hash(place)
             if key not in self.seen:
                 self.seen.add(key)

@@ -230,19 +230,12 @@ def test_limits_that_only_a_full_packing_holds_are_kept() -> None:
     assert latency_ms == pytest.approx(8.0)
 
 
-INFEASIBLE = pytest.mark.xfail(
-    strict=True, reason="chains start at a reference that does not fit, with a finite cost"
-)
-
-
-@INFEASIBLE
 def test_where_nothing_fits_the_latency_is_infinite() -> None:
     backend = chain(4, 2, shares=[0.25, 0.25])
     _, latency_ms = find(backend, evaluations=50)
     assert latency_ms == np.inf
 
 
-@INFEASIBLE
 @pytest.mark.parametrize("seed", [72, 77, 81, 137])
 def test_where_hardly_anything_fits_what_fits_is_found(seed: int) -> None:
     rng = np.random.default_rng(seed)
