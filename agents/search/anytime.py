@@ -17,7 +17,7 @@ from placement_gym.costs.semantics import Semantics, parse_schedule
 from placement_gym.env import DevicePlacementEnv
 from placement_gym.problem import assignment_hash
 from placement_gym.schedules.simulator import Simulator
-from placement_gym.solvers.search.search import AnytimeSearch
+from placement_gym.solvers.search import AnytimeSearch
 
 TRUSTED = 20
 """Measured evaluations of what the profile says is fast, before moves are measured as well."""

@@ -15,7 +15,7 @@ from placement_gym.solvers.bounds import lower_bound
 from placement_gym.solvers.cuts import minimum_cut
 from placement_gym.solvers.fill import fill_in_order, pipeline_parallel
 from placement_gym.solvers.milp import serial_program
-from placement_gym.solvers.search.search import search
+from placement_gym.solvers.search import search
 from placement_gym.tools.memory import charge_copies, explain_excess, weigh_units, within_reported
 from placement_gym.tools.pipelines import find_pipelines
 

@@ -20,7 +20,7 @@ from placement_gym.env import placement_env
 from placement_gym.errors import UserError
 from placement_gym.graph.units import group
 from placement_gym.problem import Problem
-from placement_gym.solvers.search.search import AnytimeSearch, search
+from placement_gym.solvers.search import AnytimeSearch, search
 
 SCHEDULES = {
     "serial": Semantics(),
