@@ -33,7 +33,7 @@ SCHEDULES = {
 SIMULATED = ("event", "calls")
 """Every move is simulated from the beginning, which takes a while."""
 CASES = [
-    pytest.param(name, seed, marks=[pytest.mark.slow] if name in SIMULATED and seed > 1 else [])
+    pytest.param(name, seed, marks=[pytest.mark.slow] if seed > (name not in SIMULATED) else [])
     for name in SCHEDULES
     for seed in range(12)
 ]
@@ -146,6 +146,7 @@ def test_a_budget_of_evaluations_is_kept(evaluations: int) -> None:
     assert found.evaluations == evaluations
 
 
+@pytest.mark.slow  # it reads a clock
 @EVERY
 def test_a_budget_of_seconds_is_kept_within_20_ms(schedule: str) -> None:
     backend = large(schedule)
