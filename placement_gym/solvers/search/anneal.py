@@ -57,6 +57,15 @@ signed: Any = np.int64
 """Makes an index of an unsigned number: numba takes the sum of both kinds for a float."""
 
 
+@njit(cache=True, nogil=True)
+def draw_allowance(rng: np.random.Generator) -> float:
+    """How much more a move may cost, in temperatures: x passes in (1 + x / 8)^-8 of all draws.
+
+    That is nearly exp(-x), by square roots alone, which are the same on every processor.
+    """
+    return POWER * (1.0 / np.sqrt(np.sqrt(np.sqrt(1.0 - rng.random()))) - 1.0)
+
+
 @njit(cache=True, nogil=True, error_model="numpy")
 def anneal(
     model: Model,
@@ -309,12 +318,10 @@ def anneal(
         if kind_of_model == SIMULATED:
             return n_moved
 
-        # how much worse it may be: a loss of x temperatures passes in (1 + x / 8)^-8 of all draws,
-        # nearly exp(-x), by square roots alone, which are the same on every processor
+        # how much worse it may be
         left = 1.0 - step / n_moves
         temperature = cold + (hot - cold) * left * left
-        allowance = POWER * (1.0 / np.sqrt(np.sqrt(np.sqrt(1.0 - rng.random()))) - 1.0)
-        limit_ms = numbers[NOW] * (1.0 + temperature * allowance)
+        limit_ms = numbers[NOW] * (1.0 + temperature * draw_allowance(rng))
 
         # what it costs now: sums are updated, a list schedule is run from the first change on and
         # given up once it must end too late

@@ -15,6 +15,7 @@ from placement_gym.solvers.search.anneal import (
     N_KINDS,
     TRIES,
     anneal,
+    draw_allowance,
     estimate,
     keep,
     undo,
@@ -125,7 +126,7 @@ class Chains:
             if not n_moved:
                 continue
             temperature = cold + (hot - cold) * (1.0 - k / n_moves) ** 2
-            allowance = 8.0 * ((1.0 - self.rng.random()) ** -0.125 - 1.0)
+            allowance = draw_allowance(self.rng)
             now, best = float(state.numbers[NOW]), float(state.numbers[BEST])
             cost = cost_ms(self.problem, self.simulator, state.place)
             if cost < np.inf and (now == np.inf or cost <= now * (1.0 + temperature * allowance)):
