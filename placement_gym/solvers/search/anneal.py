@@ -13,6 +13,7 @@ import numpy as np
 from numba import njit
 
 from placement_gym.arrays import FloatArray
+from placement_gym.solvers.search.list_schedule import measure_tails, run_on
 from placement_gym.solvers.search.model import (
     BEST,
     BLOCK,
@@ -40,7 +41,9 @@ TRIES, GAIN = range(2)
 CRITICAL = 0.5
 """Share of moves whose first unit is on a longest chain of the schedule."""
 REFRESH = 64
-"""Moves after which that chain is found again."""
+"""Moves after which these chains are found again."""
+ROUNDING = 1.0 + 1e-9
+"""Of sums that were added up in another order."""
 ADOPT = 0.5
 """Share of moves to the device of a linked unit, where that is another one."""
 RETURN = 0.7
@@ -97,7 +100,7 @@ def anneal(
     unit, ms, transfer_ms, tail_ms = model.unit, model.ms, model.transfer_ms, model.tail_ms
     first, maker, tensor, first_made = model.first, model.maker, model.tensor, model.first_made
     source, first_reader, reader = model.source, model.first_reader, model.reader
-    boundary_ms = model.boundary_ms
+    boundary_ms, last_reader = model.boundary_ms, model.last_reader
     first_op, ops, order, rank = layout.first_op, layout.ops, layout.order, layout.rank
     first_link, link, possible = layout.first_link, layout.link, layout.possible
     size, member, limit = layout.size, layout.member, layout.limit
@@ -105,9 +108,10 @@ def anneal(
     place, on, used, moved, was = state.place, state.on, state.used, state.moved, state.was
     marked, critical, best, numbers = state.marked, state.critical, state.best, state.numbers
     finish, kept, free, kept_free = state.finish, state.kept, state.free, state.kept_free
+    tail, after = state.tail, state.after
     load, stamp = state.load, state.stamp
     n, n_units, n_devices, n_groups = len(unit), len(place), ms.shape[1], len(limit)
-    device_free = np.empty(n_devices)
+    device_free, final = np.empty(n_devices), len(free) - 1
 
     def draw(below: int) -> int:
         return int(rng.random() * below)
@@ -138,15 +142,67 @@ def anneal(
                 used[g] += size[u] * (member[g, here] - member[g, there])
             place[u] = here
 
-    def set_operators(n_moved: int) -> int:
-        """Write the devices of moved units to their operators; returns the first of these."""
-        lowest = n
+    def set_operators(n_moved: int) -> tuple[int, int]:
+        """Write the devices of moved units to their operators; returns the first and the last."""
+        lowest, last = n, -1
         for k in range(n_moved):
             u = moved[k]
             lowest = min(lowest, signed(ops[first_op[u]]))
+            last = max(last, signed(ops[first_op[u + 1] - 1]))
             for at in range(first_op[u], first_op[u + 1]):
                 on[ops[at]] = place[u]
-        return lowest
+        return lowest, last
+
+    def run_span(lowest: int, last: int, limit_ms: float) -> tuple[bool, int, int]:
+        """Run the operators from the first to the last that moved.
+
+        Returns:
+            Whether the schedule may end within the limit; the first operator that was not run; and
+            the last reader of what changes.
+        """
+        # devices are free where they were before the first change
+        for d in range(n_devices):
+            device_free[d] = kept_free[lowest // BLOCK, d]
+        for i in range(lowest // BLOCK * BLOCK, lowest):
+            device_free[on[i]] = kept[i] + gap_ms
+
+        # the span, given up once it must end too late
+        reach, now = signed(-1), np.int32(numbers[MOVES])
+        for i in range(lowest, last + 1):
+            if i % BLOCK == 0:
+                for d in range(n_devices):
+                    free[i // BLOCK, d] = device_free[d]
+            here = on[i]
+            ready = device_free[here]
+            for r in range(first[i], first[i + 1]):
+                m = maker[r]
+                ready = max(ready, finish[m] + transfer_ms[tensor[r], on[m], here])
+            ready += ms[i, here]
+            finish[i] = ready
+            device_free[here] = ready + gap_ms
+            if ready + tail_ms[i] > limit_ms:
+                return False, i + 1, reach
+            if finish[i] != kept[i] or marked[unit[i]] == now:
+                reach = max(reach, signed(last_reader[i]))
+
+        # what follows takes as long as before: each device's next operator, and readers
+        limit_ms *= ROUNDING
+        following = last // BLOCK + 1
+        for d in range(n_devices):
+            j = last + 1
+            while j < min(following * BLOCK, n) and on[j] != d:
+                j += 1
+            j = j if j < min(following * BLOCK, n) else signed(after[following, d])
+            if device_free[d] + tail[j] > limit_ms:
+                return False, last + 1, reach
+        for i in range(lowest, last + 1):
+            if last_reader[i] > last:
+                for t in range(first_made[i], first_made[i + 1]):
+                    for r in range(first_reader[t], first_reader[t + 1]):
+                        j = reader[r]
+                        if j > last and finish[i] + transfer_ms[t, on[i], on[j]] + tail[j] > limit_ms:
+                            return False, last + 1, reach
+        return True, last + 1, reach
 
     def add_tensor(t: int, sign: float) -> None:
         here, reached = on[source[t]], signed(0)
@@ -187,27 +243,15 @@ def anneal(
         counts[kind, TRIES] += 1.0
         n_moved = 0
 
-        # the units of a longest chain of the schedule, followed from its last operator back
-        if kind_of_model == LIST and (step % REFRESH == 0):
-            i, count = 0, 0
-            for j in range(n):
-                if kept[j] > kept[i]:
-                    i = j
-            while i >= 0 and count < n_units:
-                if count == 0 or critical[count - 1] != unit[i]:
-                    critical[count] = unit[i]
+        # the units of longest chains of the schedule
+        if kind_of_model == LIST and step % REFRESH == 0:
+            count, total_ms = 0, kept_free[final].max()
+            for i in range(n):
+                length = kept[i] - ms[i, on[i]] + tail[i]
+                if length * ROUNDING >= total_ms and (count == 0 or critical[count - 1] != unit[i]):
+                    critical[count % n_units] = unit[i]
                     count += 1
-                here, latest, before = on[i], 0.0, -1
-                for r in range(first[i], first[i + 1]):
-                    m = signed(maker[r])
-                    arrival = kept[m] + transfer_ms[tensor[r], on[m], here]
-                    if arrival >= latest:
-                        latest, before = arrival, m
-                j = i - 1
-                while j >= 0 and on[j] != here:
-                    j -= 1
-                i = j if j >= 0 and kept[j] + gap_ms >= latest else before
-            numbers[N_CRITICAL] = count
+            numbers[N_CRITICAL] = min(count, n_units)
 
         # a unit, and another device for it, often that of a linked unit
         u = draw(n_units)
@@ -310,8 +354,6 @@ def anneal(
             exceeds = exceeds or used[g] > limit[g]
         if exceeds:
             put_back(n_moved)
-            if kind == REBUILD and kind_of_model == LIST:
-                finish[:] = kept
             n_moved = 0
         if n_moved == 0:
             continue
@@ -323,41 +365,35 @@ def anneal(
         temperature = cold + (hot - cold) * left * left
         limit_ms = numbers[NOW] * (1.0 + temperature * draw_allowance(rng))
 
-        # what it costs now: sums are updated, a list schedule is run from the first change on and
-        # given up once it must end too late
-        begin = 0
+        # what it costs now: of a list schedule, what the change reaches is run again; sums are
+        # updated
+        lowest = reached = 0
         if kind_of_model == LIST:
-            begin = set_operators(n_moved) // BLOCK
-            for d in range(n_devices):
-                device_free[d] = free[begin, d]
-            cost = 0.0
-            for i in range(begin * BLOCK, n):
-                if i % BLOCK == 0:
-                    for d in range(n_devices):
-                        free[i // BLOCK, d] = device_free[d]
-                here = on[i]
-                ready = device_free[here]
-                for r in range(first[i], first[i + 1]):
-                    m = maker[r]
-                    ready = max(ready, finish[m] + transfer_ms[tensor[r], on[m], here])
-                ready += ms[i, here]
-                finish[i] = ready
-                device_free[here] = ready + gap_ms
-                if ready + tail_ms[i] > limit_ms:
-                    cost = np.inf
-                    break
-            if cost == 0.0:
-                cost = device_free.max()
+            lowest, last = set_operators(n_moved)
+            passes, reached, reach = run_span(lowest, last, limit_ms)
+            cost = np.inf
+            if passes:
+                reached = run_on(model, state, last + 1, reach, device_free)
+                cost = free[final].max()
         else:
             add_loads(n_moved, -1.0)
             set_operators(n_moved)
             add_loads(n_moved, 1.0)
             cost = load.sum() if kind_of_model == SERIAL else load.max()
 
+        # keep it, or go back
         if cost <= limit_ms:
             if kind_of_model == LIST:
-                kept[begin * BLOCK :] = finish[begin * BLOCK :]
-                kept_free[begin:] = free[begin:]
+                kept[lowest:reached] = finish[lowest:reached]
+                rows = slice(lowest // BLOCK, reached // BLOCK + 2)
+                kept_free[rows] = free[rows]
+                reach = lowest
+                for k in range(n_moved):
+                    for at in range(first_op[moved[k]], first_op[moved[k] + 1]):
+                        i = signed(ops[at])
+                        for r in range(first[i], first[i + 1]):
+                            reach = min(reach, signed(maker[r]))
+                measure_tails(model, state, last, reach)
             numbers[NOW] = cost
             if cost < numbers[BEST]:
                 if numbers[BEST] < np.inf:
@@ -367,8 +403,9 @@ def anneal(
         elif kind_of_model == LIST:
             put_back(n_moved)
             set_operators(n_moved)
-            finish[begin * BLOCK :] = kept[begin * BLOCK :]
-            free[begin:] = kept_free[begin:]
+            finish[lowest:reached] = kept[lowest:reached]
+            rows = slice(lowest // BLOCK, reached // BLOCK + 2)
+            free[rows] = kept_free[rows]
         else:
             add_loads(n_moved, -1.0)
             put_back(n_moved)
@@ -380,7 +417,7 @@ def anneal(
 @njit(cache=True, nogil=True)
 def estimate(model: Model, layout: Layout, state: State) -> float:
     """What the state's placement costs in ms, computed from the beginning; limits are ignored."""
-    ms, on, finish, load = model.ms, state.on, state.finish, state.load
+    ms, on, load = model.ms, state.on, state.load
     n, n_devices = ms.shape
     state.used[:] = 0.0
     for g in range(len(layout.limit)):
@@ -392,17 +429,10 @@ def estimate(model: Model, layout: Layout, state: State) -> float:
         return np.inf
     load[:] = 0.0
     if model.kind == LIST:
-        for i in range(n):
-            if i % BLOCK == 0:
-                state.free[i // BLOCK] = load
-            ready = load[on[i]]
-            for r in range(model.first[i], model.first[i + 1]):
-                m = model.maker[r]
-                ready = max(ready, finish[m] + model.transfer_ms[model.tensor[r], on[m], on[i]])
-            finish[i] = ready + ms[i, on[i]]
-            load[on[i]] = finish[i] + model.gap_ms
-        state.kept[:] = finish
+        run_on(model, state, 0, n, load)
+        state.kept[:] = state.finish
         state.kept_free[:] = state.free
+        measure_tails(model, state, n - 1, -1)
         return load.max()
     for i in range(n):
         load[on[i]] += ms[i, on[i]]

@@ -32,7 +32,7 @@ from placement_gym.solvers.search.model import (
 )
 from placement_gym.solvers.search.rebuild import rebuild
 
-COSTS = np.array([1.0, 1.0, 1.0, 1.0, 1.0, 3.0])
+COSTS = np.array([0.4, 1.0, 1.5, 1.0, 0.5, 2.0])
 """Relative time of each kind of move."""
 LEAST_SHARE = 0.05
 """Of each kind among all moves."""

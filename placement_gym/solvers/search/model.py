@@ -27,12 +27,13 @@ class Model(NamedTuple):
         first: (n + 1,) where each operator's readings begin.
         maker: (n_readings,) the operator that makes the tensor.
         tensor: (n_readings,).
-        first_made: (n + 1,) where each operator's tensors begin, in the order of programs.
+        first_made: (n + 1,) where each operator's tensors begin.
         source: (n_tensors,) the operator that makes each tensor.
         first_reader: (n_tensors + 1,) where each tensor's readers begin.
         reader: (n_readings,) operators.
         transfer_ms: (n_tensors, n_devices, n_devices).
         boundary_ms: (n_tensors, n_devices).
+        last_reader: (n,) the last operator that reads one of an operator's tensors; 0 if none.
         tail_ms: (n,) least time from an operator's finish to the end of the model.
         gap_ms: Idle time of a device after an operator.
     """
@@ -50,6 +51,7 @@ class Model(NamedTuple):
     reader: UInt32
     transfer_ms: FloatArray
     boundary_ms: FloatArray
+    last_reader: UInt32
     tail_ms: FloatArray
     gap_ms: float
 
@@ -61,13 +63,17 @@ class Model(NamedTuple):
         listed = simulator.semantics.schedule == "list"
         order = simulator.sequence.astype(np.int64) if listed else np.arange(n)
         position = np.argsort(order)
-        counts = np.diff(program.first_reader)
-        tensor, reader = np.repeat(np.arange(len(counts)), counts), position[program.readers]
-        source = position[program.source]
+        tensors = np.argsort(position[program.source], kind="stable")
+        source, counts = position[program.source][tensors], np.diff(program.first_reader)
+        moved = np.argsort(np.argsort(tensors)[np.repeat(np.arange(len(counts)), counts)], kind="stable")
+        reader, counts = position[program.readers][moved], counts[tensors]
+        tensor = np.repeat(np.arange(len(counts)), counts)
         by_reader = np.argsort(reader, kind="stable")
         ms = np.ascontiguousarray(program.ms[order])
         first = np.searchsorted(reader[by_reader], np.arange(n + 1))
         maker = source[tensor[by_reader]]
+        last_reader = np.zeros(n, np.int64)
+        np.maximum.at(last_reader, source[tensor], reader)
         return cls(
             kind=kind,
             overlaps=simulator.semantics.schedule in ("list", "event", "calls"),
@@ -76,12 +82,13 @@ class Model(NamedTuple):
             first=uint32(first),
             maker=uint32(maker),
             tensor=uint32(tensor[by_reader]),
-            first_made=uint32(program.first_tensor),
+            first_made=uint32(np.searchsorted(source, np.arange(n + 1))),
             source=uint32(source),
-            first_reader=uint32(program.first_reader),
+            first_reader=uint32(np.concatenate([[0], np.cumsum(counts)])),
             reader=uint32(reader),
-            transfer_ms=program.transfer_ms,
-            boundary_ms=program.boundary_ms,
+            transfer_ms=program.transfer_ms[tensors],
+            boundary_ms=program.boundary_ms[tensors],
+            last_reader=uint32(last_reader),
             tail_ms=compute_tails(ms.min(axis=1), maker, np.repeat(np.arange(n), np.diff(first))),
             gap_ms=simulator.gaps_ms[0],
         )
@@ -192,11 +199,16 @@ class State(NamedTuple):
         marked: (n_units,) int32 the last move that each unit took part in.
         finish: (n,) of a list schedule, in ms.
         kept: (n,) the same before the proposed move.
-        free: (n_blocks, n_devices) when devices are free before each block of operators, in ms.
-        kept_free: (n_blocks, n_devices) the same before the proposed move.
+        free: (n_blocks + 1, n_devices) when devices are free before each block of operators, and
+            at the end, in ms.
+        kept_free: (n_blocks + 1, n_devices) the same before the proposed move.
+        tail: (n + 1,) longest time from an operator's start to the end, before the proposed move;
+            the last one is 0.
+        after: (n_blocks + 1, n_devices) int32 the first operator of each device from each block
+            on, before the proposed move; n if there is none.
         load: (n_devices,) ms; in a serial schedule, times and transfers by their first device.
         stamp: (n_tensors,) int32 the last update of the loads that each tensor took part in.
-        critical: (n_units,) int32 units of a longest chain of a list schedule.
+        critical: (n_units,) int32 units of longest chains of a list schedule.
         best: (n_units,) uint8 the cheapest placement so far.
         numbers: (6,) see the indices below.
     """
@@ -211,6 +223,8 @@ class State(NamedTuple):
     kept: FloatArray
     free: FloatArray
     kept_free: FloatArray
+    tail: FloatArray
+    after: Int32
     load: FloatArray
     stamp: Int32
     critical: Int32
@@ -228,7 +242,7 @@ BLOCK = 32
 def make_state(model: Model, layout: Layout, place: IntArray | UInt8, price: float = 0.0) -> State:
     """A state at an (n_units,) placement, not estimated yet."""
     (n, n_devices), n_units = model.ms.shape, len(layout.size)
-    blocks = n // BLOCK + 1
+    ends = n // BLOCK + 2
     return State(
         place=np.ascontiguousarray(place, dtype=np.uint8).copy(),
         on=np.asarray(place, dtype=np.uint8)[model.unit],
@@ -238,8 +252,10 @@ def make_state(model: Model, layout: Layout, place: IntArray | UInt8, price: flo
         marked=np.full(n_units, -1, np.int32),
         finish=np.zeros(n),
         kept=np.zeros(n),
-        free=np.zeros((blocks, n_devices)),
-        kept_free=np.zeros((blocks, n_devices)),
+        free=np.zeros((ends, n_devices)),
+        kept_free=np.zeros((ends, n_devices)),
+        tail=np.zeros(n + 1),
+        after=np.full((ends, n_devices), n, np.int32),
         load=np.zeros(n_devices),
         stamp=np.full(len(model.source), -1, np.int32),
         critical=np.empty(n_units, np.int32),

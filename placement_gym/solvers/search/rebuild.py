@@ -81,7 +81,8 @@ def rebuild(
     low = ops[first_op[order[begin]]]
     i, free = signed(low), np.zeros(n_devices)
     if model.kind == LIST:
-        i = signed(low // BLOCK * BLOCK)
+        low = low // BLOCK * BLOCK
+        i = signed(low)
         free[:] = state.kept_free[i // BLOCK]
     elif model.kind == LOAD:
         free[:] = state.load
@@ -138,7 +139,7 @@ def rebuild(
             free[here] += ms[i, here]
         i += 1
 
-    # operators return to where the estimate expects them; units that stay are not listed
+    # operators and finish times return to what the estimate expects; units that stay are not listed
     n_moved = 0
     for k in range(length):
         u, before = moved[k], was[k]
@@ -149,8 +150,9 @@ def rebuild(
         elif place[u] != before:
             moved[n_moved], was[n_moved] = u, before
             n_moved += 1
+    if model.kind == LIST:
+        finish[low:i] = state.kept[low:i]
     if not found:
-        finish[low:] = state.kept[low:]
         used[:] = 0.0
         for u in range(len(place)):
             hold(u, place[u], 1.0)
