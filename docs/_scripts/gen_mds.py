@@ -35,9 +35,9 @@ REFERENCE = re.compile(r"^(?:See|As for) ``(\w+)``")
 def write_pages() -> None:
     """Write every generated page whose text has changed, and remove those without a source."""
     pages = {DOCS / f"{name}.md": text for name, text in generate_pages()}
-    for page in (page for folder in {page.parent for page in pages} for page in folder.glob("*.md")):
-        if page not in pages:
-            page.unlink()
+    written = {page for folder in {page.parent for page in pages} for page in folder.glob("*.md")}
+    for page in written - pages.keys():
+        page.unlink()
     for page, text in pages.items():
         page.parent.mkdir(exist_ok=True)
         if not page.exists() or page.read_text() != text:
@@ -71,13 +71,17 @@ def lead_links(text: str, source: Path, page: str) -> str:
 
 def generate_manual() -> str:
     """The page of what all environments share: the docstring of ``DevicePlacementEnv``."""
-    rows = [
-        f"| [`{env['id']}`](/environments/{env['id']}.md) | {first_line(load(env['entry_point']))} |"
-        for env in ENVS
-    ]
-    table = table_of("| id | |", *rows)
-    names = "\n".join(env["id"] for env in ENVS)
-    toctree = f"```{{toctree}}\n:hidden:\n\n{names}\n```"
+    names = [env["id"] for env in ENVS]
+    lines = [first_line(load(env["entry_point"])) for env in ENVS]
+    table = table_of(
+        "| id | |",
+        *(
+            f"| [`{name}`](/environments/{name}.md) | {line} |"
+            for name, line in zip(names, lines, strict=True)
+        ),
+    )
+    listed = "\n".join(names)
+    toctree = f"```{{toctree}}\n:hidden:\n\n{listed}\n```"
     intro = "The page of an id has its arguments; this one describes what all ids share."
     sections = sections_of(DevicePlacementEnv)
     return "\n\n".join(["# The environment", table, intro, toctree, sections, ""])
@@ -146,7 +150,8 @@ def arguments_of(target: Callable[..., Any]) -> Iterator[tuple[str, str, str]]:
 def described_arguments(target: Callable[..., Any]) -> dict[str, str]:
     """Name -> meaning of the ``Args`` of a docstring, references to another class resolved."""
     begun = re.search(r"^Args:\n((?: {4}.*\n?|\n)*)", inspect.getdoc(target) or "", re.M)
-    texts = {name: " ".join(text.split()) for name, text in ENTRY.findall(begun[1] if begun else "")}
+    entries = ENTRY.findall(begun[1]) if begun else []
+    texts = {name: " ".join(text.split()) for name, text in entries}
     for name, text in texts.items():
         referred = REFERENCE.match(text)
         if referred and name != "kwargs":
