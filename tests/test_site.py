@@ -226,7 +226,7 @@ def test_a_page_of_the_api_begins_with_what_to_use_for_what(page: Path) -> None:
         assert "{py:" in begin
 
 
-def test_the_index_of_results_shows_numbers_of_the_study_and_pictures() -> None:
+def test_results_index_shows_numbers_of_the_study_and_pictures() -> None:
     results = DOCS / "results"
     shown, _, _ = (results / "index.md").read_text().partition("## All pages")
     report = (results / "paper" / "report.md").read_text()
@@ -242,7 +242,7 @@ def test_the_index_of_results_shows_numbers_of_the_study_and_pictures() -> None:
 
 
 @pytest.mark.slow
-def test_code_is_not_clipped_can_be_copied_and_pictures_are_dark_in_the_dark_theme(
+def test_site_code_is_copied_unclipped_and_pictures_turn_dark(
     tmp_path: Path,
 ) -> None:
     pytest.importorskip("sphinx_copybutton")
