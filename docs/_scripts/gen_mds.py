@@ -213,9 +213,11 @@ def code_of(names: tuple[str, ...]) -> str:
 
 
 def interface_of(page: str) -> str:
-    """The classes that the package of a learned agent exports."""
-    package = page.replace("/", ".")
-    return f"\n## Interface\n\n```{{eval-rst}}\n.. automodule:: {package}\n   :members:\n```\n"
+    """The classes that the package of a learned agent exports, which is not imported here."""
+    init = (ROOT / page / "__init__.py").read_text()
+    exported = re.findall(r'"(\w+)"', init.partition("__all__")[2])
+    classes = "\n".join(f".. autoclass:: {page.replace('/', '.')}.{name}" for name in exported)
+    return f"\n## Interface\n\n```{{eval-rst}}\n{classes}\n```\n"
 
 
 def table_of(header: str, *rows: str) -> str:
