@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import re
 import sys
 from pathlib import Path
 
@@ -11,7 +9,9 @@ from sphinx.application import Sphinx
 
 DOCS = Path(__file__).parent
 ROOT = DOCS.parent
-sys.path.insert(0, str(ROOT))
+sys.path[:0] = [str(ROOT), str(DOCS / "_scripts")]
+
+import gen_mds  # noqa: E402
 
 from placement_gym.version import VERSION  # noqa: E402
 
@@ -45,31 +45,12 @@ html_css_files = ["site.css"]
 html_copy_source = False
 html_show_sphinx = False
 
-COPIES = {
-    "changelog": "CHANGELOG.md",
-    "contributing": "CONTRIBUTING.md",
-    **{f"agents/{path.parent.name}": f"agents/{path.parent.name}/README.md"
-       for path in sorted(ROOT.glob("agents/*/README.md"))},
-}  # fmt: skip
-"""Page -> file beside the code whose text it shows."""
-PAGE_OF = {
-    ROOT / file: f"/{page}.md" for page, file in COPIES.items() if (DOCS / f"{page}.md").exists()
-}
-LINK = re.compile(r"(?<=\]\()(?![a-z]+:|#)([^)#\s]+)")
+gen_mds.write_pages()
 
 
 def read_source(app: Sphinx, page: str, source: list[str]) -> None:
-    """Show copied files in place of their pages, and lead links between them to pages."""
-    file = ROOT / COPIES[page] if page in COPIES else Path(app.env.doc2path(page))
-    text = file.read_text() if page in COPIES else source[0]
-
-    def lead_to_page(link: re.Match[str]) -> str:
-        target = (file.parent / link[1]).resolve()
-        if target in PAGE_OF:
-            return PAGE_OF[target]
-        return os.path.relpath(target, (DOCS / page).parent)
-
-    source[0] = LINK.sub(lead_to_page, text)
+    """Lead links to the files that generated pages show to these pages."""
+    source[0] = gen_mds.lead_links(source[0], Path(app.env.doc2path(page)), page)
 
 
 def leave_out_manual(
@@ -79,7 +60,7 @@ def leave_out_manual(
     headings = [index for index, line in enumerate(lines) if line.startswith("## ")]
     if headings:
         end = lines.index("Args:")
-        lines[headings[0] : end] = ["The page *The environment* is its manual.", ""]
+        lines[headings[0] : end] = ["The pages of environments are its manual.", ""]
     fenced = False
     for index, line in enumerate(lines):
         if line.startswith("```"):

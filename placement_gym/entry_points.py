@@ -33,22 +33,19 @@ class MeasuredEnv(DevicePlacementEnv):
 
     ## Description
     Placements run on the devices of this machine, interleaved with the reference device so that
-    slow drift cancels. Spaces, rewards, episodes and info are those of ``DevicePlacementEnv``.
+    slow drift cancels; see [measurement](../docs/explanation/measurement.md). Spaces, rewards and
+    episodes are those of [all environments](env.py).
 
-    ## Arguments
     ```python
     import gymnasium as gym
     import placement_gym
 
-    env = gym.make("DevicePlacement-v0", model="resnet", devices="cpu-testbed", horizon=1)
+    env = gym.make("DevicePlacement-v0", model="resnet", devices="cpu-testbed")
     ```
 
     ## References
-    OpenVINO's heterogeneous execution, https://docs.openvino.ai; HSDAG (Duan et al. 2024), whose
-    problem this is.
-
-    ## Version History
-    * v0: Initial version.
+    * OpenVINO's [heterogeneous execution](https://docs.openvino.ai).
+    * HSDAG (Duan et al. 2024), whose problem this is.
 
     Args:
         model: Built-in name, path of a file that OpenVINO reads, or ``ov.Model``.
@@ -62,12 +59,12 @@ class MeasuredEnv(DevicePlacementEnv):
         warmup: Inferences before the first counted one.
         repeats: Counted inferences of the candidate and of the reference, each; with objective
             ``"throughput"`` windows of eight or more results.
-        cache: Whether a repeated placement is answered from memory. Finalists are measured again.
-        isolate: Whether OpenVINO runs in a process of its own, which starts with the first
-            measurement: a placement that crashes or hangs it is tried once more and then is
-            infeasible, and the run goes on. False measures in this process.
-        timeout_s: Seconds that one step of that process, as a compilation or an inference, may
-            take before it counts as hung.
+        cache: Answer a repeated placement from memory. Finalists are measured again.
+        isolate: Run OpenVINO in a process of its own, which starts with the first measurement: a
+            placement that crashes it or hangs is tried once more and then is infeasible, and the
+            run goes on. False measures in this process.
+        timeout_s: Seconds that one step of that process, such as a compilation or an inference,
+            may take before it counts as hung.
         max_nodes: See ``DevicePlacementEnv``.
         max_edges: See ``DevicePlacementEnv``.
         observe_graph: See ``DevicePlacementEnv``.
@@ -185,27 +182,7 @@ class MeasuredEnv(DevicePlacementEnv):
 
 
 class SimulatedEnv(DevicePlacementEnv):
-    """``DevicePlacementSim-v0``: latencies from a cost table; deterministic without ``noise``.
-
-    ## Description
-    The simulated twin of ``DevicePlacement-v0``: spaces, rewards, episodes and info are the same,
-    and the machine need not have the devices. It also takes synthetic graphs and published
-    workloads.
-
-    ## Arguments
-    ```python
-    import gymnasium as gym
-    import placement_gym
-
-    env = gym.make("DevicePlacementSim-v0", model="inception", devices="cpu+igpu", noise=0.0)
-    ```
-
-    ## References
-    Schedules follow OpenVINO HETERO, Placeto (Addanki et al. 2019), GiPH (Hu et al. 2023), Baechi
-    (Jeon et al. 2020) and Tarnawski et al. (2020); see ``placement_gym.costs.semantics``.
-
-    ## Version History
-    * v0: Initial version.
+    """``DevicePlacementSim-v0`` where an action decides the placement alone.
 
     Args:
         model: As for ``MeasuredEnv``; or a published workload's ``.json``; or a synthetic graph
@@ -327,9 +304,13 @@ def measured_per_unit(
     final_reward: str = "log_speedup",
     **kwargs: Any,
 ) -> PerUnit:
-    """``DevicePlacementPerUnit-v0``: ``PerUnit`` around ``MeasuredEnv(**kwargs)``.
+    """``DevicePlacementPerUnit-v0``: places one unit per step, measured with OpenVINO.
 
-    ``final_reward`` is the inner environment's reward, which ``reward="final"`` uses.
+    Args:
+        start: See ``PerUnit``.
+        reward: See ``PerUnit``.
+        final_reward: The reward of all environments that ``reward="final"`` pays.
+        kwargs: As for ``MeasuredEnv``.
     """
     return PerUnit(MeasuredEnv(reward=final_reward, **kwargs), start=start, reward=reward)
 
@@ -340,5 +321,12 @@ def simulated_per_unit(
     final_reward: str = "log_speedup",
     **kwargs: Any,
 ) -> PerUnit:
-    """``DevicePlacementPerUnitSim-v0``: as ``measured_per_unit``, around ``SimulatedEnv``."""
+    """``DevicePlacementPerUnitSim-v0``: places one unit per step, simulated.
+
+    Args:
+        start: See ``PerUnit``.
+        reward: See ``PerUnit``.
+        final_reward: The reward of all environments that ``reward="final"`` pays.
+        kwargs: As for ``SimulatedEnv``.
+    """
     return PerUnit(SimulatedEnv(reward=final_reward, **kwargs), start=start, reward=reward)

@@ -37,103 +37,146 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
 
     ## Description
     A model is a graph of operators, grouped into units. A placement assigns every unit to a
-    device. Its latency is what the agent should reduce: work on the right device costs less, and
-    every tensor that changes device costs a transfer. This class takes any backend;
-    ``placement_gym.entry_points`` has the registered environments, which build theirs.
+    device. A unit takes longer on some devices than on others, and every tensor that moves to
+    another device costs a transfer. The goal is to minimise the latency of one inference.
+
+    `granularity` decides what a unit is: with `"op"` a single operator; with `"colocated"` an only
+    child also joins its only parent; with `"fused"` what the CPU executes as one primitive. By
+    default constants, conversions and the computation of shapes belong to the operators that read
+    them; `graph="raw"` keeps every node of OpenVINO's model.
 
     ## Action Space
-    ``MultiDiscrete([n_devices] * N)``: one device for each unit, in topological order. Devices
-    that cannot run a unit are masked in ``action_masks()``. With ``max_nodes``, N is that number
-    and actions of padded units are ignored. With ``max_devices``, n_devices is that number; padded
-    devices are masked and mean the reference device.
+    `MultiDiscrete([n_devices] * N)`: the index of a device for each unit, in topological order.
+    `info["devices"]` lists the devices. `env.unwrapped.action_masks()` masks devices that cannot
+    run a unit, as MaskablePPO needs it.
+
+    With `max_nodes`, N is that number and actions of padded units are ignored. With
+    `max_devices`, `n_devices` is that number; padded devices are masked, and choosing one means
+    the reference device.
 
     ## Observation Space
-    A flat ``Dict`` of padded arrays: the static graph, the last placement, the step. N units, E
-    edges and D devices are the problem's, or ``max_nodes``, ``max_edges`` and ``max_devices``.
+    A flat `Dict` of padded arrays, as Stable-Baselines3 expects it. N units, E edges and D
+    devices are those of the problem, or `max_nodes`, `max_edges` and `max_devices`.
 
-    | Key | Shape | Type | Meaning |
-    |---|---|---|---|
-    | node_mask | (N,) | int8 | 1 for a unit, 0 for padding |
-    | placement | (N,) | int64 | device of each unit |
-    | step | (1,) | int64 | placements so far |
-    | graph_id | (1,) | int64 | identifies graph, costs and devices |
-    | x | (N, N_FEATURES) | float32 | blocks of ``observation.FEATURES`` |
-    | edge_index | (2, E) | int64 | producer and consumer of each edge |
-    | edge_mask | (E,) | int8 | 1 for an edge |
+    | key | shape | type | meaning |
+    | --- | --- | --- | --- |
+    | `node_mask` | (N,) | int8 | 1 for a unit, 0 for padding |
+    | `placement` | (N,) | int64 | device of each unit |
+    | `step` | (1,) | int64 | placements so far |
+    | `graph_id` | (1,) | int64 | identifies graph, costs and devices |
+    | `x` | (N, F) | float32 | features; `placement_gym.observation.FEATURES` names the blocks |
+    | `edge_index` | (2, E) | int64 | producer and consumer of each edge |
+    | `edge_mask` | (E,) | int8 | 1 for an edge, 0 for padding |
 
-    The last three need ``observe_graph``. With ``observe_devices`` there are further keys, all of
-    them but ``room`` with ``observe_graph`` only. Times are in units of ``scale_ms``, bytes are
-    shares of the model's; times are zero if the backend knows no costs without measuring.
+    `observe_graph=False` leaves out the last three, for graphs of many thousand units.
+    `observe_devices=True` adds the keys below, all but `room` only where the graph is observed.
+    Times are in units of `scale_ms`, and zero if the backend knows no costs without measuring;
+    bytes are shares of the model's.
 
-    | Key | Shape | Type | Meaning |
-    |---|---|---|---|
-    | device_mask | (D,) | int8 | 1 for a device |
-    | memory_pool | (D,) | int64 | a number from 1 for devices that share memory, else 0 |
-    | devices | (D, 5) | float32 | bytes that fit (1: all), whether they are limited, whether it is
-      the host, mean time of a unit, cost of a submodel |
-    | links | (D, D, 2) | float32 | time of a transfer, and further time for a mean tensor |
-    | unit_ms | (N, D) | float32 | time of each unit on each device, all on one scale |
-    | unit_bytes | (N,) | float32 | bytes that each unit holds |
-    | supported | (N, D) | int8 | whether the device runs the unit |
-    | edge_attr | (E, 3) | float32 | mean time of the transfers, number of tensors, their size in
-      mean tensors |
-    | scale_ms | (1,) | float32 | mean time of a unit on a device, in ms |
-    | room | (D,) | float32 | bytes left by the placement, negative beyond a limit |
+    | key | shape | type | meaning |
+    | --- | --- | --- | --- |
+    | `device_mask` | (D,) | int8 | 1 for a device, 0 for padding |
+    | `memory_pool` | (D,) | int64 | a number from 1 for devices that share memory, else 0 |
+    | `devices` | (D, 5) | float32 | see below |
+    | `links` | (D, D, 2) | float32 | time of a transfer, and extra time for a mean tensor |
+    | `unit_ms` | (N, D) | float32 | time of each unit on each device |
+    | `unit_bytes` | (N,) | float32 | bytes that each unit holds |
+    | `supported` | (N, D) | int8 | 1 if the device runs the unit |
+    | `edge_attr` | (E, 3) | float32 | mean transfer time, number of tensors, their relative size |
+    | `scale_ms` | (1,) | float32 | mean time of a unit on a device, in ms |
+    | `room` | (D,) | float32 | free memory under the placement, negative beyond a limit |
+
+    The columns of `devices` are the bytes that fit (1: the whole model), 1 if they are limited,
+    1 for the host, the mean time of a unit, and the cost of a submodel. The size in `edge_attr`
+    is in mean tensors.
+
+    The wrapper `placement_gym.wrappers.GraphObservation` returns a `spaces.Graph` instead.
 
     ## Rewards
-    ``log_speedup`` against the reference device by default; see ``placement_gym.rewards``.
+
+    | `reward` | value | source |
+    | --- | --- | --- |
+    | `"log_speedup"` | log(reference latency / latency), the default | |
+    | `"speedup"` | reference latency / latency | |
+    | `"inverse_latency"` | inferences per second | HSDAG |
+    | `"neg_sqrt_latency"` | -sqrt(latency in seconds) | Mirhoseini et al. 2017 |
+    | `"improvement"` | latency saved by this step, in reference latencies | Placeto |
+
+    A placement that does not fit or does not run is infeasible. It counts as ten reference
+    latencies and never raises an exception. With `penalty="overflow"` a placement that exceeds
+    memory limits counts as two to ten, in proportion to the bytes beyond them. With `repair`
+    the nearest placement that fits is evaluated in its place.
+
+    Any other reward [is a wrapper](../docs/how_to/reward.md).
 
     ## Starting State
-    Everything on the reference device: the first that runs the whole model. With
-    ``reset(options={"placement": ...})`` the episode begins with that placement instead, which is
-    evaluated: a ``Placement``, the name of each unit's device by unit, or device indices. Another
-    option is an error.
+    All units on the reference device: the first that runs the whole model.
+
+    `reset(options={"placement": ...})` starts this one episode from a placement of your own: a
+    `Placement`, a dictionary from unit to device name, or device indices (with `gym.make_vec` also
+    one row for each environment). It is evaluated first. Any other option is an error.
 
     ## Episode End
-    Terminates after ``horizon`` placements. An infeasible placement costs ten reference
-    latencies and does not end the episode; with ``penalty="overflow"`` one that exceeds memory
-    limits costs two, and eight more in proportion to the bytes beyond them, ten for the whole
-    model. With ``repair`` the nearest one that fits is evaluated in its place.
+    The episode terminates after `horizon` placements. An infeasible placement does not end it.
+    It is never truncated, unless `gym.make` is given `max_episode_steps`.
 
     ## Information
-    The same keys after ``reset`` and every ``step``: latency_ms, reference_ms, best_single_ms,
-    best_single_unlimited_ms, speedup, speedup_vs_best_single, latency_p90_ms, noise, noise_floor,
-    doubt, n_submodels, n_submodels_expected, n_transfers, transfer_bytes, memory_bytes, compile_s,
-    measure_s, cached, feasible, repaired, error, placement_hash, devices, testbed. The latencies
-    of single devices are relative to the reference latency of the same moment, so that slow drift
-    of the machine does not enter a comparison, and the best one is not slower than the reference
-    where that may run alone. ``noise_floor`` is the usual noise of the session, and ``doubt`` says
-    why a sample, or that of a single device, should decide nothing. A measured model with state
-    adds ``prefill_ms`` and ``token_ms``, NaN for a placement that failed. Where throughput is
-    measured latencies are the times between two results, and ``requests_per_s``, ``requests`` in
-    flight and ``streams`` are added, the latter two 0 for a placement that failed.
+    `reset` and `step` return the same keys.
 
-    ## Arguments
-    ```python
-    env = DevicePlacementEnv(backend, reward="log_speedup", horizon=1, max_nodes=None)
-    ```
+    | key | meaning |
+    | --- | --- |
+    | `latency_ms`, `latency_p90_ms` | median and 90th percentile of the placement's latency |
+    | `reference_ms` | latency of the reference device |
+    | `best_single_ms` | latency of the fastest single device within memory limits |
+    | `best_single_unlimited_ms` | the same without limits |
+    | `speedup`, `speedup_vs_best_single` | over the reference and over the best single device |
+    | `noise` | half-width of the speed-up's 95 % interval, as a fraction |
+    | `noise_floor` | typical noise of this session |
+    | `doubt` | why no verdict should rest on this sample; `""` if nothing speaks against it |
+    | `n_submodels`, `n_submodels_expected` | submodels that were made, and that are needed |
+    | `n_transfers`, `transfer_bytes` | tensors that change device, for each destination; bytes |
+    | `memory_bytes` | bytes on each device that count against its limit |
+    | `compile_s`, `measure_s` | seconds to compile, and to warm up, check and time |
+    | `cached` | True if the measurement was made earlier |
+    | `feasible`, `error` | True if the placement fits and runs, else why not |
+    | `repaired` | True if the placement was changed so that it fits |
+    | `placement_hash` | identifies the placement |
+    | `devices` | names of the devices, in the order of action values |
+    | `testbed` | True if two devices are one physical device |
+
+    Latencies of single devices are relative to the reference latency of the same moment, so that
+    slow drift of the machine cancels. `best_single_ms` is at most `reference_ms` where the
+    reference device may run alone, and ten reference latencies if no device holds the model.
+    `doubt` covers single devices too: the reference moved or differs from itself, a long tail, a
+    busy machine.
+
+    A measured model with state adds `prefill_ms` and `token_ms`, NaN if the placement failed.
+    Measured throughput adds `requests_per_s`, `requests` in flight and `streams`; latencies are
+    then the times between two results.
 
     ## References
-    Rewards, masks and the per-unit variant follow HSDAG (Duan et al. 2024), Placeto (Addanki et
-    al. 2019) and the hierarchical placer (Mirhoseini et al. 2017, 2018).
+    Rewards, masks and the per-unit form follow HSDAG (Duan et al. 2024), Placeto (Addanki et al.
+    2019) and the hierarchical placer (Mirhoseini et al. 2017, 2018).
 
     ## Version History
-    * v0: Initial version.
+    * v0: Initial version, 0.1.0 of the package. Version 0.2.0 adds arguments, info keys and
+      optional observation keys.
 
     Args:
         backend: Evaluates placements of its problem.
-        reward: Name of a reward.
+        reward: ``"log_speedup"``, ``"speedup"``, ``"inverse_latency"``, ``"neg_sqrt_latency"`` or
+            ``"improvement"``.
         horizon: Placements per episode.
         max_nodes: Number of units to pad to, for transfer between models.
         max_edges: Number of edges to pad to.
-        observe_graph: False leaves the static graph out of the observation.
+        observe_graph: Include the graph in observations.
         unit_ms: (n_units, n_devices) times for the feature block ``cost``.
         max_devices: Number of devices to pad to, for transfer between sets of devices.
-        observe_devices: Whether observations tell limits, room, times and links.
+        observe_devices: Include limits, free memory, times and links in observations.
         penalty: What an infeasible placement costs, ``"flat"`` or ``"overflow"``.
         graph: View of the problem's operators, kept in saved placements.
-        repair: Whether a placement that support or weights forbid is repaired before it is
-            evaluated, see ``solvers.repair``; the observed placement is the repaired one.
+        repair: Repair a placement that support or weights forbid before it is evaluated, see
+            ``solvers.repair``; the observed placement is the repaired one.
         render_mode: None, ``"ansi"``, ``"human"`` or ``"rgb_array"``.
 
     Raises:

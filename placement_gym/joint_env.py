@@ -24,44 +24,11 @@ PADDING = ("max_nodes", "max_edges", "max_devices")
 
 
 class JointEnv(SimulatedEnv):
-    """``DevicePlacementSim-v0`` with ``decisions=("placement", "priority", "fusion")``.
-
-    ## Description
-    As ``SimulatedEnv`` under an event schedule, but an action also tells each unit's priority or
-    which edges are fused. A device that is free starts the ready unit of the highest level, of
-    equal ones the first in topological order. A fused edge saves the launch of its reader, and the
-    writing and reading of the tensor, where both ends share a device and the graph stays acyclic;
-    see ``schedules.fusion``. Fused operators start when all of their inputs are
-    there, and their outputs are there when all of them have finished.
-
-    ## Action Space
-    ``MultiDiscrete``: a device for each unit, then a level below 8 for each unit if priority is
-    decided, then a bit for each edge of ``edge_index`` if fusion is.
-
-    ## Observation Space
-    That of ``DevicePlacementEnv``, and the decisions so far: ``priority`` (N,) int64 and ``fused``
-    (E,) int8.
-
-    ## Arguments
-    ```python
-    import gymnasium as gym
-    import placement_gym
-
-    decisions = ("placement", "priority", "fusion")
-    env = gym.make(
-        "DevicePlacementSim-v0", model="inception", schedule="event", decisions=decisions
-    )
-    ```
-
-    ## References
-    Zhou et al. 2020, "Transferable Graph Optimizers for ML Compilers", decide the same three.
-
-    ## Version History
-    * v0: Initial version.
+    """``DevicePlacementSim-v0`` where an action also decides priority or fusion.
 
     Args:
         decisions: ``"placement"``, and then ``"priority"``, ``"fusion"`` or both.
-        kwargs: As for ``SimulatedEnv``, without padding; fusion needs analytic costs.
+        kwargs: Those of ``SimulatedEnv``, without padding; fusion needs analytic costs.
 
     Raises:
         UserError: The decisions, or an argument that they exclude.
@@ -171,10 +138,67 @@ class JointEnv(SimulatedEnv):
 
 
 def simulated(decisions: Sequence[str] = PLACEMENT_ALONE, **kwargs: Any) -> DevicePlacementEnv:
-    """``DevicePlacementSim-v0``: ``SimulatedEnv``, or ``JointEnv`` if actions decide more.
+    """``DevicePlacementSim-v0``: latencies computed from a cost table.
+
+    ## Description
+    The [simulated twin](../docs/explanation/simulator.md) of `DevicePlacement-v0`. Spaces,
+    rewards, episodes and info are those of [all environments](env.py), and the machine need not
+    have the devices. It also takes synthetic graphs and published workloads. Without `noise` it
+    is deterministic.
+
+    ```python
+    import gymnasium as gym
+    import placement_gym
+
+    env = gym.make("DevicePlacementSim-v0", model="inception", devices="cpu+igpu")
+    ```
+
+    `gym.make_vec("DevicePlacementSim-v0", num_envs=256)` evaluates all placements of a step
+    together.
+
+    ## Priority and Fusion
+    With `schedule="event"` an action can decide more than the placement.
+
+    ```python
+    env = gym.make(
+        "DevicePlacementSim-v0",
+        model="inception",
+        devices="cpu+2dgpu",
+        schedule="event",
+        decisions=("placement", "priority", "fusion"),
+    )
+    ```
+
+    The action space is then a `MultiDiscrete` of a device for each unit, a level from 0 to 7 for
+    each unit if `"priority"` is decided, and a bit for each edge of `edge_index` if `"fusion"` is.
+    The observation gains the decisions so far.
+
+    | key | shape | type | meaning |
+    | --- | --- | --- | --- |
+    | `priority` | (N,) | int64 | level of each unit |
+    | `fused` | (E,) | int8 | 1 for edges that are to be fused |
+
+    A free device starts the ready unit of the highest level; among equals, the first in
+    topological order. A fused edge saves the launch of its reader, and the writing and reading
+    of the tensor, where both ends share a device and the graph stays acyclic. Fused operators
+    start when all of their inputs have arrived, and their outputs are available when all of them
+    have finished. Fusion needs the analytic costs of a model without state.
+
+    `gdp`, `annealing` and `hill-climb` decide all three, and `heft` uses its rank as priority.
+    Other agents and solvers, `compare` and studies refuse such an environment.
+    [GO's page](../docs/results/go.md) shows what the further decisions are worth.
+
+    ## References
+    * Schedules follow OpenVINO's HETERO, Placeto (Addanki et al. 2019), GiPH (Hu et al. 2023),
+      Baechi (Jeon et al. 2020) and Tarnawski et al. (2020); see `placement_gym.costs.semantics`.
+    * Priority and fusion follow Zhou et al. (2020), "Transferable Graph Optimizers for ML
+      Compilers".
+
+    ## Version History
+    * v0: Initial version.
 
     Args:
-        decisions: ``("placement",)``, or see ``JointEnv``.
+        decisions: ``"placement"``, and then ``"priority"``, ``"fusion"`` or both.
         kwargs: As for ``SimulatedEnv``.
 
     Raises:

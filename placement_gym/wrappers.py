@@ -26,12 +26,45 @@ class PerUnit(
 ):
     """Place one unit per step, in topological order (Placeto, section 3).
 
-    An episode visits every unit once; an action is the device of the current unit, and the whole
-    placement is evaluated after each. The observation gains ``current_unit`` (1,) int64,
-    ``visited`` (N,) int8 and ``start_ms`` (N,) float32, when each unit starts in the schedule of
-    a simulated backend; zeros where none is known. ``horizon`` of the inner env has no meaning;
-    info describes the placement that was evaluated last. If the inner env repairs placements, the
-    unit just placed stays, and the episode goes on from the repaired placement.
+    ## Description
+    An episode visits every unit once, and the whole placement is evaluated after each step.
+    Everything else is as in [all environments](env.py).
+
+    ## Action Space
+    `Discrete(n_devices)`: the device of the current unit. `action_masks()` masks devices that
+    cannot run it.
+
+    ## Observation Space
+    That of all environments, with three more keys for N units.
+
+    | key | shape | type | meaning |
+    | --- | --- | --- | --- |
+    | `current_unit` | (1,) | int64 | the unit that the next action places |
+    | `visited` | (N,) | int8 | 1 for units that have been placed |
+    | `start_ms` | (N,) | float32 | start of each unit in the simulated schedule; 0 if measured |
+
+    ## Rewards
+    `"improvement"`, the default: the latency that each step saved, in reference latencies.
+    `"final"`: 0 until the last unit is placed, then `final_reward`; no other placement is
+    evaluated.
+
+    ## Starting State
+    `start="first"` puts all units on the reference device, `"random"` draws a device for each, and
+    `"best"` takes the fastest placement since the last seed was set. The option `placement` of
+    `reset` takes precedence.
+
+    ## Episode End
+    The episode terminates after the last unit; `horizon` has no meaning here.
+
+    ## Information
+    The keys describe the placement that was evaluated last. With `repair` the unit just placed
+    stays where it is, and the episode continues from the repaired placement.
+
+    ## References
+    Placeto (Addanki et al. 2019).
+
+    ## Version History
+    * v0: Initial version.
 
     Args:
         env: The environment to place in.

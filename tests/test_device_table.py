@@ -76,7 +76,7 @@ def test_limits_and_bytes_are_shares_of_the_model() -> None:
     assert observation["unit_bytes"].tolist() == pytest.approx([0.1, 0.2, 0.3, 0.4])
 
 
-def test_the_room_follows_the_placement_and_is_negative_beyond_a_limit() -> None:
+def test_room_follows_the_placement_and_may_be_negative() -> None:
     env = limited_env(horizon=2)
     assert env.reset()[0]["room"].tolist() == pytest.approx([0.0, 0.5])
     assert env.step([0, 1, 0, 0])[0]["room"].tolist() == pytest.approx([0.2, 0.3])
@@ -97,7 +97,7 @@ def test_transfers_follow_from_edges_and_links() -> None:
     np.testing.assert_allclose(mean, of_edge, rtol=1e-6)
 
 
-def test_every_edge_of_a_real_model_has_the_transfers_of_its_costs() -> None:
+def test_edges_of_a_real_model_have_the_transfers_of_its_costs() -> None:
     env = SimulatedEnv("tiny", "cpu+igpu+npu", "op", observe_devices=True)
     observation, _ = env.reset()
     costs, tensors = env.cost_table(), env.problem.units.graph.tensors
@@ -144,7 +144,7 @@ def test_the_spaces_are_valid(options: dict[str, int]) -> None:
 
 
 @pytest.mark.parametrize("env_id", ["DevicePlacementSim-v0", "DevicePlacementPerUnitSim-v0"])
-def test_sets_of_devices_that_are_padded_alike_share_their_spaces(env_id: str) -> None:
+def test_sets_of_devices_padded_alike_share_their_spaces(env_id: str) -> None:
     one, two = (
         gym.make(env_id, model="tiny", devices=devices, observe_devices=True, max_devices=4)
         for devices in ("cpu+dgpu", "cpu+igpu+npu")
@@ -153,7 +153,7 @@ def test_sets_of_devices_that_are_padded_alike_share_their_spaces(env_id: str) -
     assert one.action_space == two.action_space
 
 
-def test_a_padded_device_is_masked_and_means_the_reference_device() -> None:
+def test_padded_device_is_masked_and_means_the_reference() -> None:
     env = limited_env(max_devices=3)
     env.reset()
     assert env.action_masks().reshape(4, 3).tolist() == [[True, True, False]] * 4
@@ -178,7 +178,7 @@ def test_too_few_or_too_many_devices_to_pad_to_are_refused(number: int) -> None:
         limited_env(max_devices=number)
 
 
-def test_the_graph_table_tells_devices_if_they_are_observed_or_asked_for() -> None:
+def test_graph_table_has_devices_if_observed_or_requested() -> None:
     (known,) = limited_env().graph_table().values()
     env = limited_env(observe_devices=False)
     (plain,), (asked,) = env.graph_table().values(), env.graph_table(devices=True).values()
@@ -187,7 +187,7 @@ def test_the_graph_table_tells_devices_if_they_are_observed_or_asked_for() -> No
         np.testing.assert_array_equal(asked[key], known[key])
 
 
-def test_the_graph_table_takes_costs_that_the_backend_does_not_know() -> None:
+def test_graph_table_takes_costs_unknown_to_the_backend() -> None:
     env = DevicePlacementEnv(FakeBackend(problem=problem_on(LIMITED)))
     (table,) = env.graph_table(devices=True, costs=env.cost_table()).values()
     np.testing.assert_allclose(table["unit_ms"] * table["scale_ms"], UNIT_MS, rtol=1e-6)

@@ -198,7 +198,7 @@ def test_test_bed_has_as_many_devices_as_its_name_says() -> None:
     assert is_testbed(devices)
 
 
-def test_devices_of_a_tight_test_bed_hold_the_model_only_together() -> None:
+def test_devices_of_a_tight_test_bed_hold_the_model_together() -> None:
     limits = [device.limit_bytes(1000) for device in parse_devices("cpu-testbed-4-tight")]
     assert limits == [375.0] * 4
 
@@ -226,7 +226,7 @@ def test_caches_are_as_exact_as_an_f32_device() -> None:
         [DeviceSpec("CPU"), "GPU.0"],
     ],
 )
-def test_devices_are_parsed_from_names_dictionaries_and_specifications(
+def test_devices_are_parsed_from_names_dictionaries_and_specs(
     devices: str | list[Any],
 ) -> None:
     assert parse_devices(devices) == (DeviceSpec("CPU"), DeviceSpec("GPU.0"))

@@ -19,16 +19,21 @@ from placement_gym.cli.main import make_parser
 
 ROOT = Path(__file__).parent.parent
 FOLDERS = ("agents", "docs", "placement_gym")
+GENERATED = {ROOT / "docs" / name for name in ("agents", "environments", "project")}
+"""Folders that the build of the site fills from docstrings and READMEs."""
 DOCUMENTS = [
     *ROOT.glob("*.md"),
-    *(path for name in FOLDERS for path in (ROOT / name).rglob("*.md")),
-]
+    *(path for name in FOLDERS for path in (ROOT / name).rglob("*.md")
+      if path.parent not in GENERATED),
+]  # fmt: skip
 README = ROOT / "README.md"
 OWN_AGENT = ROOT / "docs" / "your_own_agent.md"
 WITH_CODE = [
     README,
-    *(path for path in sorted((ROOT / "docs").rglob("*.md")) if "results" not in path.parts),
-]
+    ROOT / "agents" / "README.md",
+    *(path for path in sorted((ROOT / "docs").rglob("*.md"))
+      if "results" not in path.parts and path in DOCUMENTS),
+]  # fmt: skip
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 LINK = re.compile(r"!?\[[^]]*\]\(([^)#]+)\)")
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -51,7 +51,7 @@ INFO_KEYS = {
 }
 
 
-def test_simulated_latency_adds_unit_times_and_one_transfer_a_tensor_and_destination() -> None:
+def test_simulated_latency_adds_units_and_transfers() -> None:
     _, (_, info) = play_actions(diamond_env(), [0, 1, 1, 0])
     assert info["latency_ms"] == pytest.approx(4.0 + 2.0 + 3.0 + 1.0 + sum(TRANSFER_MS))
     assert info["n_transfers"] == 3
@@ -77,7 +77,7 @@ def test_the_best_single_device_is_the_fastest_not_the_first() -> None:
     assert start["speedup_vs_best_single"] == pytest.approx(0.8)
 
 
-def test_reset_places_everything_on_the_first_device_that_runs_the_whole_model() -> None:
+def test_reset_places_all_on_the_first_device_that_runs_it_all() -> None:
     problem = diamond_problem(refused=[(2, 0)])
     observation, info = DevicePlacementEnv(FakeBackend(problem=problem)).reset()
     assert observation["placement"].tolist() == [1, 1, 1, 1]
@@ -164,9 +164,7 @@ def test_masks_show_which_device_runs_which_unit() -> None:
     ],
     ids=["memory", "operator"],
 )
-def test_an_infeasible_placement_costs_ten_references_and_ends_nothing(
-    problem: Any, reason: str
-) -> None:
+def test_infeasible_placement_costs_ten_references(problem: Any, reason: str) -> None:
     env = DevicePlacementEnv(diamond_backend(problem), horizon=3)
     env.reset()
     observation, reward, terminated, truncated, info = env.step([1, 1, 1, 1])
@@ -250,7 +248,7 @@ def test_the_placement_of_the_env_is_the_last_one_tried() -> None:
     assert placement.units == {"a": "CPU", "b": "GPU", "c": "GPU", "d": "CPU"}
 
 
-def test_what_a_caller_does_to_an_action_later_changes_no_placement() -> None:
+def test_changing_an_action_later_changes_no_placement() -> None:
     env = diamond_env(max_nodes=4)
     env.reset()
     action = assignment([0, 1, 1, 0])

@@ -23,7 +23,7 @@ from placement_gym.files import (
 )
 
 
-def test_an_output_folder_is_made_with_its_parents_and_left_empty(tmp_path: Path) -> None:
+def test_output_folder_is_made_with_parents_and_left_empty(tmp_path: Path) -> None:
     folder = make_output_folder(tmp_path / "a" / "b")
     assert folder == tmp_path / "a" / "b"
     assert list(folder.iterdir()) == []

@@ -64,7 +64,7 @@ def read_only(folder: Path) -> Iterator[None]:
     "write", [write_placement, write_costs, write_model, write_temporary_model]
 )
 @pytest.mark.parametrize("disk", [limited, full, read_only])
-def test_a_disk_that_cannot_be_written_is_one_error_and_leaves_the_earlier_file(
+def test_unwritable_disk_is_one_error_and_keeps_the_old_file(
     disk: Callable[[Path], AbstractContextManager[None]],
     write: Callable[[Path], None],
     tmp_path: Path,
@@ -80,7 +80,7 @@ def test_a_disk_that_cannot_be_written_is_one_error_and_leaves_the_earlier_file(
         assert now == before
 
 
-def test_a_disk_that_fills_up_while_a_model_is_written_leaves_the_earlier_one(
+def test_full_disk_leaves_the_earlier_model(
     tmp_path: Path,
 ) -> None:
     with mounted(tmp_path, 2 * SIZE):
@@ -109,7 +109,7 @@ except ChildNotStartedError as error:
 """
 
 
-def test_a_full_temporary_folder_does_not_end_the_process_that_starts_a_child(
+def test_full_temporary_folder_does_not_end_the_parent_process(
     tmp_path: Path,
 ) -> None:
     """Shared memory in a file with a hole would: the system sends SIGBUS."""

@@ -63,7 +63,7 @@ def test_an_action_has_a_part_for_each_decision(further: tuple[str, ...]) -> Non
     assert env.evaluate_batch(action[None])[1].speedup[0] == info["speedup"]
 
 
-def test_a_placement_alone_is_evaluated_at_level_zero_without_fusion() -> None:
+def test_placement_alone_is_evaluated_at_level_zero_unfused() -> None:
     env = joint("resnet")
     rng = np.random.default_rng(0)
     placement = rng.integers(0, 2, env.problem.n_units)
@@ -73,7 +73,7 @@ def test_a_placement_alone_is_evaluated_at_level_zero_without_fusion() -> None:
     assert not rows[0, env.problem.n_units :].any()
 
 
-def test_fusing_everything_on_one_device_costs_its_work_without_launches() -> None:
+def test_fusing_all_on_one_device_costs_work_without_launches() -> None:
     env = joint(granularity="op")
     single = env.problem.single(1)
     row = env.layout.complete(single[None])[0]

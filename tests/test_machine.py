@@ -51,13 +51,13 @@ def test_virtual_device_of_an_absent_plugin_is_refused() -> None:
         find_machine_devices(FakeCore("GPU"), [{"name": "CPU_FAST", "plugin": "CPU"}])
 
 
-def test_machine_with_one_device_warns_that_it_measures_on_a_test_bed() -> None:
+def test_machine_with_one_device_warns_of_the_test_bed() -> None:
     with pytest.warns(PlacementGymWarning, match=r"cpu-testbed.*never a claim about a GPU"):
         devices = find_machine_devices(FakeCore("CPU"))
     assert devices == PRESETS["cpu-testbed"]
 
 
-def test_the_warning_is_one_line_without_a_path_and_is_shown_once() -> None:
+def test_warning_is_one_line_without_a_path_shown_once() -> None:
     code = (
         "from placement_gym.errors import warn_user\n"
         "for _ in range(3):\n"
@@ -88,14 +88,14 @@ def host_bytes(monkeypatch: pytest.MonkeyPatch) -> int:
     return 32 * GIB
 
 
-def test_integrated_devices_and_the_cpu_share_the_memory_of_the_host(host_bytes: int) -> None:
+def test_integrated_devices_share_the_memory_of_the_host(host_bytes: int) -> None:
     cpu, gpu, npu = find_machine_devices(laptop("CPU", "GPU", "NPU"))
     assert {spec.memory_pool for spec in (cpu, gpu, npu)} == {"host"}
     assert {spec.memory_bytes for spec in (cpu, gpu, npu)} == {host_bytes}
     assert [spec.reported_bytes for spec in (cpu, gpu, npu)] == [None, 8 * GIB, 8 * GIB]
 
 
-def test_what_a_discrete_gpu_reports_is_its_limit_beside_the_pool(host_bytes: int) -> None:
+def test_discrete_gpus_reported_memory_is_its_limit(host_bytes: int) -> None:
     types = {"CPU": "Type.INTEGRATED", "GPU.0": "Type.INTEGRATED", "GPU.1": "Type.DISCRETE"}
     core = FakeCore(*types, memory=8 * GIB, types=types)
     cpu, integrated, discrete = find_machine_devices(core)

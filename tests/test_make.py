@@ -103,9 +103,7 @@ def test_a_reference_that_takes_no_time_is_refused(tmp_path: Path) -> None:
         ("hsdag-papr", "hsdag-paper"),
     ],
 )
-def test_a_simulated_device_of_an_unknown_kind_is_refused_with_the_remedy(
-    device: str, nearest: str
-) -> None:
+def test_simulated_device_of_an_unknown_kind_is_refused(device: str, nearest: str) -> None:
     with pytest.raises(UserError, match=f"{device!r}.*'roofline'.*costs=.*{nearest}"):
         gym.make("DevicePlacementSim-v0", model="tiny", devices=["CPU", device])
 
@@ -195,7 +193,7 @@ def test_an_environment_of_ones_own_with_any_keywords_passes() -> None:
 
 
 @pytest.mark.parametrize("command", ["check", "compare", "study"])
-def test_an_environment_of_something_else_is_refused_with_the_ids(
+def test_foreign_environment_is_refused_with_the_ids(
     command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     plain = "CartPole-v1 is not a placement environment; use DevicePlacement-v0, "
@@ -291,9 +289,7 @@ def test_the_reference_is_the_first_device_listed() -> None:
 
 @pytest.mark.parametrize("view", ["folded", "raw"])
 @pytest.mark.parametrize("env_id", ["DevicePlacementSim-v0", "DevicePlacement-v0"])
-def test_a_placement_states_the_view_that_its_environment_was_made_with(
-    env_id: str, view: str
-) -> None:
+def test_placement_states_the_view_of_its_environment(env_id: str, view: str) -> None:
     env = placement_env(gym.make(env_id, model="tiny", devices="cpu-testbed", graph=view))
     placement = env.placement()
     assert placement.graph == view

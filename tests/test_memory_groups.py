@@ -169,7 +169,7 @@ def test_a_pool_that_holds_the_model_is_not_tight() -> None:
     assert diamond_problem((HOST[0], HOST[2])).tight_pools == ()  # a pool of one device
 
 
-def test_devices_of_a_pool_that_state_different_limits_are_refused() -> None:
+def test_devices_of_a_pool_with_different_limits_are_refused() -> None:
     devices = [
         {"name": "CPU", "memory_pool": "host", "memory_bytes": 10},
         {"name": "GPU", "memory_pool": "host", "memory_bytes": 20},
@@ -227,7 +227,7 @@ def key_of(devices: tuple[DeviceSpec, ...]) -> Any:
     return found.key
 
 
-def test_a_pool_with_a_limit_is_another_problem_and_one_without_is_not() -> None:
+def test_only_a_limited_pool_makes_another_problem() -> None:
     apart = tuple(replace(device, memory_pool="") for device in HOST)
     assert key_of(HOST) != key_of(apart)
     unlimited = tuple(replace(device, memory_bytes=None) for device in HOST)

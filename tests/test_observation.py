@@ -84,7 +84,7 @@ def test_without_the_graph_only_the_small_keys_remain() -> None:
     assert set(observed(graph=False)) == {"node_mask", "placement", "step", "graph_id"}
 
 
-def test_observations_share_no_memory_with_each_other_or_with_the_arguments() -> None:
+def test_observations_share_no_memory() -> None:
     watcher = observer()
     placed = assignment([0, 1, 1, 0])
     first, second = watcher.observe(placed, 0), watcher.observe(placed, 1)
@@ -113,7 +113,7 @@ def test_features_are_finite_and_tell_the_units_apart() -> None:
     assert len(np.unique(x, axis=0)) == 4
 
 
-def test_costs_fill_one_column_a_device_in_proportion_to_the_times() -> None:
+def test_costs_fill_a_column_per_device_in_proportion_to_times() -> None:
     block = observed(unit_ms=np.array(UNIT_MS))["x"][:, FEATURES["cost"]]
     assert not block[:, 2:].any()
     np.testing.assert_allclose(block[:, :2] / block[0, 0], np.array(UNIT_MS) / 4.0, rtol=1e-6)

@@ -46,7 +46,7 @@ def test_no_placement_leaves_everything_on_one_device(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_half_of_the_placements_are_a_few_runs_and_half_are_random_units(seed: int) -> None:
+def test_half_of_the_placements_are_runs_and_half_are_random(seed: int) -> None:
     placements = sample_placements(long_problem(), 40, np.random.default_rng(seed))
     few = sum(n_runs(placement) <= MAX_RUNS for placement in placements)
     assert 18 <= few <= 22
@@ -90,7 +90,7 @@ def test_no_placement_where_only_one_device_runs_anything() -> None:
     assert sample_placements(problem, 5, np.random.default_rng(0)) == []
 
 
-def test_equal_generators_make_equal_placements_and_others_make_others() -> None:
+def test_equal_generators_make_equal_placements() -> None:
     problem = long_problem()
     first, again, other = (
         sample_placements(problem, 12, np.random.default_rng(s)) for s in (4, 4, 5)

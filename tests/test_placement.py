@@ -106,7 +106,7 @@ def test_loaded_placement_gives_the_assignment_back(
     assert loaded.assignment(tiny).tolist() == alternating(tiny).tolist()
 
 
-def test_assignment_follows_the_order_of_the_devices_it_is_asked_for(
+def test_assignment_follows_the_given_order_of_devices(
     graph_of: GraphOf, tiny: Problem, mixed: Placement
 ) -> None:
     swapped = problem_on(graph_of("tiny", "folded"), TWO_DEVICES[::-1], "colocated")
@@ -270,7 +270,7 @@ def test_branch_moved_away_is_one_further_submodel(core: ov.Core, pattern: str) 
 
 @pytest.mark.parametrize("moved", ["Relu", "Tanh", "Exp"])
 @pytest.mark.parametrize("split", ["alias", "hetero"])
-def test_expected_submodels_are_made_where_devices_share_an_input(
+def test_expected_submodels_are_made_with_a_shared_input(
     core: ov.Core, split: str, moved: str
 ) -> None:
     model = load(shared_values("constant"))

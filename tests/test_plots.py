@@ -64,7 +64,7 @@ def draw_on_first_device(graph: OpGraph) -> Figure:
     return draw_placement(problem_on(graph), np.zeros(len(graph), dtype=np.int64), "")
 
 
-def test_every_unit_is_a_circle_and_every_edge_a_line_coloured_by_device() -> None:
+def test_view_draws_units_as_circles_and_edges_as_lines() -> None:
     figure = draw_placement(diamond_problem(), np.array([0, 0, 1, 1]), "diamond")
     first, second = (circles(figure)[colour] for colour in COLOURS[:2])
     x, y = np.concatenate([first, second]).T
@@ -106,7 +106,7 @@ def test_an_edge_that_skips_a_layer_passes_beside_its_unit() -> None:
     assert np.hypot(*(long - skipped).T).min() > LANE_IN / 2
 
 
-def test_a_long_chain_runs_to_the_right_and_back_without_losing_an_edge() -> None:
+def test_long_chain_runs_right_and_back_without_losing_an_edge() -> None:
     figure = draw_on_first_device(chain(300))
     points = circles(figure)[COLOURS[0]]
     for (x, y), (next_x, next_y) in pairwise(points.tolist()):
@@ -161,7 +161,7 @@ def test_a_large_graph_is_drawn_as_groups_in_a_lane_per_device() -> None:
     assert labels == ["CPU: 50% of units", "CPU_FAST: 50% of units"]
 
 
-def test_the_size_of_a_large_picture_does_not_grow_with_the_graph() -> None:
+def test_size_of_a_large_picture_does_not_grow_with_the_graph() -> None:
     rng = np.random.default_rng(0)
     n_lines = []
     for n in (2 * MAX_EDGES, 8 * MAX_EDGES):
@@ -186,7 +186,7 @@ def test_a_large_graph_of_few_levels_fills_several_columns() -> None:
     assert 10 < column.max() < COLUMNS
 
 
-def test_a_comparison_shows_the_fastest_first_and_leaves_failed_runs_out() -> None:
+def test_comparison_shows_the_fastest_first_and_no_failed_runs() -> None:
     rows = [
         {"label": label, "latency_ms": ms, "speedup_vs_best_single": speedup, "noise": 0.1}
         | {"beats_best_single": wins}

@@ -60,7 +60,7 @@ def save_flattened(path: Path) -> Path:
     return path
 
 
-def test_a_model_that_the_program_has_reshaped_fits_a_placement_with_these_shapes(
+def test_reshaped_model_fits_a_placement_with_these_shapes(
     tmp_path: Path,
 ) -> None:
     file = save_flattened(tmp_path / "flattened.xml")

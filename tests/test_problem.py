@@ -123,7 +123,7 @@ def test_fingerprint_changes_with_the_grouping(graph_of: Callable[[str, str], Op
     assert by_op.fingerprint() == problem_on(graph).fingerprint() != colocated.fingerprint()
 
 
-def test_assignment_hash_depends_on_values_not_on_the_integer_type() -> None:
+def test_assignment_hash_depends_on_values_not_on_integer_type() -> None:
     assignment = np.array([0, 1, 1])
     assert assignment_hash(assignment) == assignment_hash(assignment.astype(np.int32))
     assert assignment_hash(assignment) != assignment_hash(np.array([1, 1, 0]))

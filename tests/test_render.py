@@ -28,7 +28,7 @@ from placement_gym.problem import Problem
 from placement_gym.render import Painter
 
 
-def test_ansi_shows_the_latency_the_devices_and_a_letter_for_each_unit() -> None:
+def test_ansi_shows_latency_devices_and_a_letter_for_each_unit() -> None:
     env = diamond_env(render_mode="ansi")
     play_actions(env, [0, 1, 1, 0])
     text = env.render()

@@ -5,11 +5,13 @@ from __future__ import annotations
 import inspect
 import os
 import re
+import runpy
 import shlex
 import shutil
 import subprocess
 import sys
 from contextlib import redirect_stdout
+from importlib import import_module
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,7 @@ import pytest
 from browsing import browse
 
 import placement_gym
+from envs_registry import ENVS
 from placement_gym.backends.protocol import Measurement
 from placement_gym.devices import PRESETS
 from placement_gym.entry_points import MeasuredEnv, SimulatedEnv
@@ -29,14 +32,17 @@ ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 SAVED = ROOT / "tests" / "data" / "saved"
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+GENERATED = dict(runpy.run_path(str(DOCS / "_scripts" / "gen_mds.py"))["generate_pages"]())
+"""Text of the pages that come from docstrings and READMEs."""
 PAGES = {
-    str(path.relative_to(DOCS).with_suffix("")): path
+    str(path.relative_to(DOCS).with_suffix("")): path.read_text()
     for folder in ("tutorial", "how_to", "explanation", "reference", ".")
     for path in sorted((DOCS / folder).glob("*.md"))
-}
+} | {page: text for page, text in GENERATED.items() if page.startswith("environments/")}
+PAGES["agents/index"] = GENERATED["agents/index"]
 QUICK = {
     "index",
-    "environment",
+    "environments/DevicePlacementSim-v0",
     "tutorial/first_placement",
     "how_to/devices",
     "how_to/reward",
@@ -52,7 +58,7 @@ SKIPPED = {"profile", "GPU,CPU", "ray", "--update", "memory-limited"}
 
 def blocks(page: str) -> list[tuple[str, str]]:
     """Language and code of each block of a page."""
-    return BLOCK.findall(PAGES[page].read_text())
+    return BLOCK.findall(PAGES[page])
 
 
 def with_code(language: str) -> list[str]:
@@ -73,7 +79,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def save_files(page: str, folder: Path) -> None:
     """Save the blocks that the page asks its reader to save."""
-    text = PAGES[page].read_text()
+    text = PAGES[page]
     for name in FILE_NAME.finditer(text):
         block = BLOCK.search(text, name.end())
         assert block is not None
@@ -155,23 +161,42 @@ def test_the_command_of_the_readme_prints_its_sample(folder: Path) -> None:
 
 def first_cells(page: str) -> set[str]:
     """What stands between backticks in the first cells of the tables of a page."""
-    rows = re.findall(r"^\|([^|]*)\|", PAGES[page].read_text(), re.MULTILINE)
+    rows = re.findall(r"^\|([^|]*)\|", PAGES[page], re.MULTILINE)
     return {word for row in rows for word in re.findall(r"`([^`]*)`", row)}
 
 
-def test_the_environment_page_names_every_key_and_argument() -> None:
-    env = gym.make("DevicePlacementPerUnitSim-v0", model="tiny", observe_devices=True)
+def test_the_manual_names_every_reward_and_key_of_info() -> None:
+    env = gym.make("DevicePlacementSim-v0", model="tiny", observe_devices=True)
     _, info = env.reset()
     assert isinstance(env.observation_space, gym.spaces.Dict)
-    arguments = {
-        name for made in (MeasuredEnv, SimulatedEnv) for name in inspect.signature(made).parameters
-    }
-    named = first_cells("environment") | {"prefill_ms", "token_ms"}
+    named = first_cells("environments/index")
     assert not set(env.observation_space.keys()) - named
     assert not set(info) - named
-    assert not arguments - named
     assert not {f'"{reward}"' for reward in REWARDS} - named
     assert {"prefill_ms", "token_ms"} <= set(Measurement.__annotations__)
+
+
+def test_the_page_of_an_environment_names_the_keys_it_adds() -> None:
+    shared = gym.make("DevicePlacementSim-v0", model="tiny").observation_space
+    for env_id, options in {
+        "DevicePlacementPerUnitSim-v0": {},
+        "DevicePlacementSim-v0": {"schedule": "event", "decisions": ("placement", "priority")},
+    }.items():
+        space = gym.make(env_id, model="tiny", **options).observation_space
+        assert isinstance(space, gym.spaces.Dict)
+        assert isinstance(shared, gym.spaces.Dict)
+        added = set(space.keys()) - set(shared.keys())
+        assert added
+        assert not added - first_cells(f"environments/{env_id}")
+
+
+@pytest.mark.parametrize("env", ENVS, ids=lambda env: str(env["id"]))
+def test_the_page_of_an_environment_names_every_argument(env: dict[str, Any]) -> None:
+    module, _, entry = env["entry_point"].partition(":")
+    made = SimulatedEnv if "Sim" in env["id"] else MeasuredEnv
+    own = inspect.signature(getattr(import_module(module), entry)).parameters
+    arguments = {*own, *inspect.signature(made).parameters} - {"kwargs"}
+    assert not arguments - first_cells(f"environments/{env['id']}")
 
 
 def test_the_page_of_devices_names_every_preset() -> None:
@@ -181,7 +206,7 @@ def test_the_page_of_devices_names_every_preset() -> None:
 def test_the_page_of_agents_names_every_agent() -> None:
     from agents import AGENTS
 
-    assert not set(AGENTS) - first_cells("reference/agents")
+    assert not set(AGENTS) - first_cells("agents/index")
 
 
 def test_the_reference_has_every_public_name() -> None:
@@ -201,7 +226,7 @@ def test_a_page_of_the_api_begins_with_what_to_use_for_what(page: Path) -> None:
         assert "{py:" in begin
 
 
-def test_the_index_of_results_shows_numbers_of_the_study_and_pictures() -> None:
+def test_results_index_shows_numbers_of_the_study_and_pictures() -> None:
     results = DOCS / "results"
     shown, _, _ = (results / "index.md").read_text().partition("## All pages")
     report = (results / "paper" / "report.md").read_text()
@@ -217,7 +242,7 @@ def test_the_index_of_results_shows_numbers_of_the_study_and_pictures() -> None:
 
 
 @pytest.mark.slow
-def test_code_is_not_clipped_can_be_copied_and_pictures_are_dark_in_the_dark_theme(
+def test_site_code_is_copied_unclipped_and_pictures_turn_dark(
     tmp_path: Path,
 ) -> None:
     pytest.importorskip("sphinx_copybutton")

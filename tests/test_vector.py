@@ -76,7 +76,7 @@ def test_any_number_of_environments_plays_as_single_ones_do(k: int) -> None:
     same_play(batched(k, **options), side_by_side(k, **options), 5, seed=0)
 
 
-def test_a_workload_with_limits_and_refused_nodes_plays_as_single_ones_do(tmp_path: Path) -> None:
+def test_workload_with_limits_plays_as_single_ones_do(tmp_path: Path) -> None:
     nodes = [
         {"id": i, "cpuLatency": 9.0, "fpgaLatency": 1.0 + i, "size": 10 * i, "isBackwardNode": 0}
         for i in range(6)
@@ -91,7 +91,7 @@ def test_a_workload_with_limits_and_refused_nodes_plays_as_single_ones_do(tmp_pa
     same_play(ours, theirs, 6, seed=5)
 
 
-def test_a_batch_holds_feasible_and_infeasible_placements_side_by_side() -> None:
+def test_batch_holds_feasible_and_infeasible_placements() -> None:
     envs = batched(2, devices=LIMITED, horizon=2)
     _, start = envs.reset()
     n_units = envs.single_action_space.shape[0]
@@ -101,7 +101,7 @@ def test_a_batch_holds_feasible_and_infeasible_placements_side_by_side() -> None
     np.testing.assert_allclose(info["latency_ms"], expected)
 
 
-def test_environments_end_together_and_begin_anew_in_the_same_step() -> None:
+def test_environments_end_and_restart_in_the_same_step() -> None:
     envs = batched(2, horizon=3)
     _, start = envs.reset()
     ones = np.ones_like(envs.action_space.sample())
@@ -221,7 +221,7 @@ def test_a_horizon_of_the_batch_must_be_a_positive_integer(horizon: Any) -> None
         PlacementVectorEnv(diamond_env(), 2, horizon=horizon)
 
 
-def test_unknown_arguments_are_refused_as_by_a_single_environment() -> None:
+def test_unknown_arguments_are_refused_as_by_one_environment() -> None:
     with pytest.raises(TypeError, match="colour"):
         batched(2, colour="blue")
     with pytest.raises(ValueError, match="log_speedup"):

@@ -89,7 +89,7 @@ def test_the_info_describes_the_placement_observed() -> None:
         ]
 
 
-def test_an_infeasible_step_costs_ten_references_and_ends_nothing() -> None:
+def test_infeasible_step_costs_ten_references_and_ends_nothing() -> None:
     env = per_unit(diamond_backend(diamond_problem(refused=[(1, 1)])))
     env.reset()
     env.step(0)
@@ -149,7 +149,7 @@ def test_start_best_ignores_infeasible_placements() -> None:
     assert env.reset()[0]["placement"].tolist() == [1, 1, 1, 0]
 
 
-def test_start_best_with_the_final_reward_forgets_no_later_improvement() -> None:
+def test_start_best_with_the_final_reward_keeps_improvements() -> None:
     """A start that was not evaluated is not taken for as fast as the reference."""
     env = per_unit(FakeBackend(), start="best", reward="final")
     for devices in ([1, 1, 1, 1], [1, 0, 0, 0]):
@@ -292,7 +292,7 @@ def test_edges_say_whether_they_change_device() -> None:
 
 
 @pytest.mark.parametrize("env_id", ["DevicePlacementSim-v0", "DevicePlacementPerUnitSim-v0"])
-def test_graph_observations_go_with_every_id_and_survive_its_spec(env_id: str) -> None:
+def test_graph_observations_work_with_every_id_and_its_spec(env_id: str) -> None:
     env = GraphObservation(gym.make(env_id, model="tiny"))
     assert env.spec is not None
     again = gym.make(EnvSpec.from_json(env.spec.to_json()))

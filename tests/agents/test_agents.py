@@ -52,7 +52,7 @@ def test_equal_seeds_try_equal_placements(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["prefix", "window"])
-def test_structured_searches_stay_within_the_budget_and_mix_devices(name: str) -> None:
+def test_structured_searches_keep_the_budget_and_mix_devices(name: str) -> None:
     agent = load_agent(name)(simulated(), seed=0)
     for budget in (2, 5, 12):
         tried = [tuple(p) for p in agent.proposals(budget)]
@@ -75,7 +75,7 @@ def test_a_window_does_not_try_what_memory_forbids() -> None:
     assert not any(problem.infeasibility(placement) for placement in tried)
 
 
-def test_a_window_leaves_the_rest_on_a_device_that_holds_the_model() -> None:
+def test_window_leaves_the_rest_on_a_device_that_holds_the_model() -> None:
     devices = ["CPU", "GPU.0", {"name": "GPU.1", "weight_share": 0.3}]
     env = gym.make("placement_gym:DevicePlacementSim-v0", model="resnet", devices=devices)
     tried = np.stack(list(load_agent("window")(env, seed=0).proposals(15)))

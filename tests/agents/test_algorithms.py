@@ -163,7 +163,7 @@ def test_placeto_states_its_distribution_as_sb3_does() -> None:
 
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("option", ["net_arch", "features_extractor_class", "activation_fn"])
-def test_options_of_multi_input_policy_are_refused_with_those_that_there_are(
+def test_unknown_multi_input_options_are_refused_with_the_known(
     policy: type[Any], option: str
 ) -> None:
     with pytest.raises(UserError, match=rf"{policy.__name__} has no {option}: ") as refusal:

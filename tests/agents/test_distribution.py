@@ -16,7 +16,7 @@ def logits(seed: int = 0) -> Tensor:
     return torch.randn(B, N, D, generator=torch.Generator().manual_seed(seed))
 
 
-def test_log_probabilities_and_entropies_are_those_of_independent_categoricals() -> None:
+def test_log_probabilities_are_of_independent_categoricals() -> None:
     actions = torch.randint(D, (B, N))
     expected = Categorical(logits=logits())
     distribution = UnitCategorical(logits())

@@ -43,7 +43,7 @@ def test_a_checkpoint_of_other_features_is_refused(
     assert torch.equal(before, torch.nn.utils.parameters_to_vector(model.policy.parameters()))
 
 
-def test_an_observation_that_lacks_what_a_policy_was_made_for_is_refused() -> None:
+def test_observation_without_a_policys_keys_is_refused() -> None:
     env = simulated(observe_devices=True)
     policy = HSDAGPolicy(env.observation_space, env.action_space, lambda _: 1e-3, hidden=16)
     policy.predict(env.reset()[0], deterministic=True)

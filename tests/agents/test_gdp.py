@@ -42,7 +42,7 @@ def test_a_unit_gets_the_largest_message_of_its_neighbours() -> None:
     torch.testing.assert_close(largest, torch.tensor([[0.5], [0.5], [0.9]]))
 
 
-def test_a_segment_reads_the_units_before_it_as_far_as_its_memory() -> None:
+def test_segment_reads_earlier_units_as_far_as_its_memory() -> None:
     network, context = segments(False), torch.zeros(8)
     x = torch.randn(12, 8)
     expected = network(x, context)
@@ -55,7 +55,7 @@ def test_a_segment_reads_the_units_before_it_as_far_as_its_memory() -> None:
         assert same.all()
 
 
-def test_gradients_stay_in_a_segment_and_are_the_same_if_it_is_computed_again() -> None:
+def test_gradients_stay_in_a_segment_and_survive_recomputation() -> None:
     gradients = []
     for recompute in (False, True):
         network, x = segments(recompute), torch.ones(12, 8, requires_grad=True)

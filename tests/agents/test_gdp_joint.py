@@ -150,7 +150,7 @@ def test_the_convolutions_place_units_alone() -> None:
         make(joint(), 0, "gcn")
 
 
-def test_heuristics_are_tried_with_their_rank_and_with_fused_chains() -> None:
+def test_heuristics_are_tried_with_rank_and_fused_chains() -> None:
     env = joint()
     model, seen, evaluate = agent(env, preset="default"), [], env.backend.evaluate_batch
     env.backend.evaluate_batch = lambda rows: (seen.append(rows), evaluate(rows))[1]

@@ -71,7 +71,7 @@ def test_another_class_is_refused_with_what_it_must_accept(conv: type[Any]) -> N
         Encoder(conv=conv)
 
 
-def test_an_unknown_name_of_a_convolution_says_that_a_class_will_do() -> None:
+def test_unknown_convolution_name_says_that_a_class_will_do() -> None:
     with pytest.raises(UserError, match=r"gat, gcn, gin.*SAGEConv"):
         Encoder(conv="sage")
 
@@ -83,7 +83,7 @@ def test_pytorch_geometric_is_imported_in_one_place() -> None:
 
 
 @pytest.mark.slow
-def test_its_import_warns_of_no_deprecation_and_warnings_still_show() -> None:
+def test_import_hides_deprecations_and_keeps_warnings() -> None:
     code = "import warnings, agents.common.pyg\nwarnings.warn('seen', DeprecationWarning)"
     command = [sys.executable, "-W", "error::DeprecationWarning", "-c", code]
     run = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)

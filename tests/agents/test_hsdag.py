@@ -77,7 +77,7 @@ def rewards_of(model: Any) -> float:
 
 
 @pytest.mark.parametrize("algorithm", [PPO, A2C, REINFORCE, MaskablePPO])
-def test_rough_costs_lead_to_the_toys_optimum_and_learning_keeps_it(
+def test_rough_costs_lead_to_the_toys_optimum_and_learning_stays(
     algorithm: type[BaseAlgorithm],
 ) -> None:
     model = learner(algorithm)
@@ -145,7 +145,7 @@ def test_the_likelihood_of_a_rollout_can_be_recomputed(
         observation, *_ = envs.step(actions.numpy())
 
 
-def test_groups_stay_while_weights_change_and_are_drawn_anew_for_the_next_rollout() -> None:
+def test_groups_stay_for_a_rollout_and_are_redrawn_for_the_next() -> None:
     envs = several("resnet")
     policy = PPO(HSDAGPolicy, envs, seed=0, device="cpu").policy
     policy.set_training_mode(False)
@@ -301,7 +301,7 @@ def one_embedding(z: Tensor, shift: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def test_an_embedding_moves_by_its_groups_mean_times_the_mean_score_of_kept_edges() -> None:
+def test_embedding_moves_by_group_mean_times_mean_kept_score() -> None:
     torch.manual_seed(0)
     networks = Networks(Options(hidden=6), 2, critic=False)
     rollout = Rollout(networks, Options(), sampling=False)

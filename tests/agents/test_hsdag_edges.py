@@ -76,7 +76,7 @@ def sampled(agent: REINFORCE) -> tuple[dict[str, torch.Tensor], torch.Tensor, to
     return observation, actions, log_prob
 
 
-def test_every_placement_of_a_rollout_has_groups_of_its_own_that_are_remembered() -> None:
+def test_every_placement_of_a_rollout_keeps_its_own_groups() -> None:
     agent = make(limited(), 0, start="random", **SMALL)
     observation, actions, log_prob = sampled(agent)
     order = torch.randperm(len(actions))
@@ -90,7 +90,7 @@ def test_every_placement_of_a_rollout_has_groups_of_its_own_that_are_remembered(
     assert len(groupings) > 3
 
 
-def test_placements_that_are_sampled_one_by_one_have_groups_of_their_own_too() -> None:
+def test_placements_sampled_one_by_one_have_their_own_groups() -> None:
     env = limited()
     options = {"preset": "hsdag", "graphs": env.graph_table(devices=True), "hidden": 16}
     model = PPO(HSDAGPolicy, env, n_steps=20, batch_size=5, policy_kwargs=options, seed=0)
@@ -149,7 +149,7 @@ def test_samples_and_prediction_fit() -> None:
     assert play_episode(env, agent)["feasible"]
 
 
-def test_the_groups_likelihood_is_that_of_every_kept_and_cut_edge() -> None:
+def test_groups_likelihood_covers_every_kept_and_cut_edge() -> None:
     agent = make(limited(), 0, start="random", **SMALL)
     policy = agent.policy
     with torch.no_grad():

@@ -120,7 +120,7 @@ def test_a_group_that_no_device_supports_loses_its_lowest_edge() -> None:
     assert group.tolist() == [0, 1, 1]
 
 
-def test_alike_groups_lie_on_the_same_side_of_the_mean_of_all_groups() -> None:
+def test_alike_groups_are_on_one_side_of_the_mean() -> None:
     group = np.array([0, 0, 0, 0, 0, 1, 2])
     features = np.array([[10, 10, 10, 10, 10, 11, 15]], dtype=np.float32).T
     plane = np.ones((1, 1), dtype=np.float32)
@@ -128,7 +128,7 @@ def test_alike_groups_lie_on_the_same_side_of_the_mean_of_all_groups() -> None:
     assert merged.group.tolist() == [0, 0, 0, 0, 0, 0, 1]
 
 
-def test_what_a_unit_is_like_depends_on_everything_but_its_position() -> None:
+def test_likeness_of_a_unit_ignores_only_its_position() -> None:
     x = torch.ones(3, N_FEATURES)
     x[:, FEATURES["position"]] = torch.eye(3, POSITIONS)
     x[:, FEATURES["cost"].start] = torch.tensor([1.0, 2.0, 3.0])

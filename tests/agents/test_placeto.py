@@ -99,7 +99,7 @@ def test_messages_go_up_and_down_as_in_the_paper() -> None:
             torch.testing.assert_close(together[:, state], expected)
 
 
-def test_the_current_unit_reads_itself_ancestors_descendants_and_parallel_units() -> None:
+def test_current_unit_reads_ancestors_descendants_and_parallels() -> None:
     env = DummyVecEnv([lambda: environment("inception")])
     model = policy(env, hidden=4, rounds=2)
     model.decide(seen(env))
@@ -210,7 +210,7 @@ def test_episodes_may_start_at_the_best_placement_so_far() -> None:
     assert evaluated.speedup == pytest.approx(best.best.speedup)
 
 
-def test_the_learning_rate_and_the_weight_of_the_entropy_fall_linearly() -> None:
+def test_learning_rate_and_entropy_weight_fall_linearly() -> None:
     assert [rate(remaining) for remaining in (1.0, 0.5, 0.0)] == [1e-3, 5.5e-4, 1e-4]
     assert [entropy(remaining) for remaining in (1.0, 0.5, 0.0)] == [1.0, 0.5, 0.0]
     agent, rates = make(simulated(), 0, preset="paper"), []

@@ -58,7 +58,7 @@ def test_a_uniform_share_keeps_every_device_possible() -> None:
     torch.testing.assert_close(least, torch.full((7,), 0.05))
 
 
-def test_the_uniform_share_falls_from_its_first_to_its_last_value() -> None:
+def test_uniform_share_falls_from_its_first_to_its_last_value() -> None:
     model = post(elite=0.02, variant="cross_entropy", uniform=(0.4, 0.1))
     least: dict[int, float] = {}
 
@@ -71,7 +71,7 @@ def test_the_uniform_share_falls_from_its_first_to_its_last_value() -> None:
     assert float(probabilities(model).min()) == pytest.approx(0.1 / 2)
 
 
-def test_ppo_raises_what_was_better_than_the_mean_within_its_clip() -> None:
+def test_ppo_raises_what_beat_the_mean_within_its_clip() -> None:
     model = post(variant="ppo", n_epochs=100, learning_rate=0.1)
     model.learn(10)
     (batch,) = model.rollout_buffer.get(batch_size=None)
@@ -93,7 +93,7 @@ def test_a_variant_does_without_the_other_step(
     post(variant=variant).learn(50)
 
 
-def test_a_placement_is_judged_by_its_own_reward_whatever_the_horizon() -> None:
+def test_placement_is_judged_by_its_own_reward() -> None:
     env = vectorize(simulated(), num_envs=2, horizon=5)
     model = Post("LogitsPolicy", env, n_steps=5, seed=0, device="cpu")
     rewards: list[np.ndarray] = []

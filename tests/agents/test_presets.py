@@ -112,7 +112,7 @@ def test_the_papers_form_sees_neither_times_nor_limits() -> None:
     assert not go.policy.proposals
 
 
-def test_a_checkpoint_of_another_preset_is_refused_with_the_remedy(tmp_path: Path) -> None:
+def test_checkpoint_of_another_preset_is_refused(tmp_path: Path) -> None:
     save(
         make("rnn", limited(), preset="paper", policy={"hidden": 16, "decoder": 16}), tmp_path / "m"
     )

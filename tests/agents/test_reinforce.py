@@ -24,7 +24,7 @@ from agents.hsdag import HSDAGPolicy
 PER_UNIT = "placement_gym:DevicePlacementPerUnitSim-v0"
 
 
-def test_leave_one_out_is_the_mean_of_the_others_with_the_same_key() -> None:
+def test_leave_one_out_is_the_mean_of_others_with_the_same_key() -> None:
     returns, keys = np.array([[1.0, 2.0], [6.0, 5.0]]), np.array([[0, 0], [0, 1]])
     otherwise = np.full((2, 2), 7.0)
     np.testing.assert_allclose(leave_one_out(returns, keys, otherwise), [[4.0, 3.5], [1.5, 7.0]])
@@ -39,9 +39,7 @@ def test_moving_averages_forget() -> None:
 
 @pytest.mark.parametrize("baseline", BASELINES)
 @pytest.mark.parametrize("returns", ["to_go", "immediate"])
-def test_every_baseline_learns_over_episodes_of_several_placements(
-    baseline: str, returns: str
-) -> None:
+def test_every_baseline_learns_over_longer_episodes(baseline: str, returns: str) -> None:
     model = hsdag(
         vectorize_toy(horizon=3), n_steps=6, baseline=baseline, returns=returns, gamma=0.9
     )
@@ -51,7 +49,7 @@ def test_every_baseline_learns_over_episodes_of_several_placements(
     assert not torch.equal(before, weights(model))
 
 
-def test_credits_are_discounted_rewards_from_each_step_on_or_of_the_step() -> None:
+def test_credits_are_discounted_rewards_from_each_step() -> None:
     rewards = {}
     for returns in ("to_go", "immediate"):
         model = hsdag(vectorize_toy(2, horizon=3), n_steps=6, returns=returns, gamma=0.5)
@@ -99,7 +97,7 @@ def test_greedy_returns_are_discounted_like_those_of_the_rollout(returns: str) -
     np.testing.assert_allclose(found, expected[returns], rtol=1e-6)
 
 
-def test_advantages_are_returns_above_the_baseline_with_a_mean_square_of_one() -> None:
+def test_advantages_above_the_baseline_have_unit_mean_square() -> None:
     model = hsdag(vectorize_toy(), baseline="moving_average", decay=0.5)
     model.averages(np.array([[1.0]]), np.array([[0]]))
     returns, keys = np.array([[2.0, 6.0]]), np.zeros((1, 2), dtype=np.int64)
@@ -124,7 +122,7 @@ def test_the_self_critical_baseline_needs_whole_episodes() -> None:
         model.learn(8)
 
 
-def test_the_self_critical_baseline_refuses_episodes_of_different_lengths() -> None:
+def test_self_critical_baseline_refuses_unequal_episodes() -> None:
     envs = DummyVecEnv([lambda h=h: simulated(horizon=h) for h in (2, 4)])
     model = REINFORCE(HSDAGPolicy, envs, n_steps=4, baseline="self_critical", device="cpu")
     with pytest.raises(ValueError, match="same length"):

@@ -57,7 +57,7 @@ def test_the_likelihoods_of_all_placements_sum_to_one() -> None:
 
 @pytest.mark.parametrize("segment", [2, 128])
 @torch.no_grad()
-def test_placements_are_sampled_as_often_as_their_likelihood_says(segment: int) -> None:
+def test_placements_are_sampled_as_often_as_their_likelihood(segment: int) -> None:
     net, n = network(segment), 20_000
     net.place.weight.mul_(4.0)  # far from uniform
     drawn = sequence(net, (3,), n).get_actions()
@@ -71,7 +71,7 @@ def test_placements_are_sampled_as_often_as_their_likelihood_says(segment: int) 
 
 
 @torch.no_grad()
-def test_a_device_depends_on_the_ones_before_it_and_on_none_behind() -> None:
+def test_device_depends_only_on_the_ones_before_it() -> None:
     net = network()
     first, second = torch.tensor([[0, 1, 0, 2]]), torch.tensor([[0, 1, 1, 0]])
     one, other = (sequence(net).conditioned_on(devices).log_probs for devices in (first, second))
@@ -117,7 +117,7 @@ def test_groups_come_in_the_order_of_their_first_units() -> None:
     assert taken.tolist() == [[True, True, True], [True, False, False]]
 
 
-def test_units_of_a_group_go_together_and_are_likely_by_group_and_device() -> None:
+def test_units_of_a_group_go_together_and_share_a_likelihood() -> None:
     torch.manual_seed(0)
     net = network()
     grouper = UnitCategorical(torch.randn(1, 6, 4), row=torch.zeros(5, dtype=torch.int64))
@@ -142,7 +142,7 @@ def test_units_of_a_group_go_together_and_are_likely_by_group_and_device() -> No
     torch.testing.assert_close(joint.log_prob(devices), grouper.log_prob(joint.groups) + of_groups)
 
 
-def test_a_placement_keeps_the_groups_of_its_first_time_until_the_rollout_ends() -> None:
+def test_placement_keeps_its_first_groups_until_the_rollout_ends() -> None:
     memory, graph = GroupMemory(), torch.tensor([3])
     devices, first, later = (torch.tensor([values]) for values in ([0, 1], [1, 2], [0, 0]))
     memory.keep(graph, devices, first)
@@ -163,7 +163,7 @@ def table(env: Any) -> dict[str, Any]:
     return {"graphs": env.get_attr("graph_table")[0]()}
 
 
-def test_prediction_is_always_the_same_and_takes_no_random_numbers() -> None:
+def test_prediction_is_repeatable_and_takes_no_random_numbers() -> None:
     env = vectorize(simulated(), num_envs=2)
     policy = PPO(HDPPolicy, env, device="cpu", seed=0, policy_kwargs=table(env)).policy
     before = torch.get_rng_state()
@@ -185,7 +185,7 @@ def test_predictions_do_not_depend_on_who_is_beside(policy: type[RNNPolicy]) -> 
 
 
 @torch.no_grad()
-def test_the_likelihood_of_what_was_sampled_is_the_same_in_any_part_of_a_rollout() -> None:
+def test_likelihood_is_the_same_in_any_part_of_a_rollout() -> None:
     env = several("tiny", "synthetic-layered-20")
     options = {"coarse": True, "hidden": 8, "decoder": 16, "attention": 4}
     model = PPO(RNNPolicy, env, device="cpu", seed=0, policy_kwargs=options).policy
@@ -199,7 +199,7 @@ def test_the_likelihood_of_what_was_sampled_is_the_same_in_any_part_of_a_rollout
 
 
 @torch.no_grad()
-def test_groups_take_of_a_heuristic_only_what_all_of_their_units_can_run_on() -> None:
+def test_groups_take_only_what_all_their_units_can_run_on() -> None:
     env = simulated("synthetic-layered-30")
     env.problem.supported[[3, 9, 15], 1] = False
     model = make(env, 0, hierarchical=True)
@@ -233,7 +233,7 @@ def test_predicting_keeps_no_groups() -> None:
 
 
 @torch.no_grad()
-def test_groups_hold_a_proposed_placement_exactly_while_there_are_enough() -> None:
+def test_groups_hold_a_proposed_placement_if_there_are_enough() -> None:
     proposed = torch.tensor([[0, 1, 0, 2, 0], [1, 1, 1, 1, 0]])
     chosen = grouped(n_groups=6, n_units=5, rows=3)
     assert torch.equal(chosen.project(proposed), proposed)
@@ -295,7 +295,7 @@ def grouped(n_groups: int, n_units: int, rows: int) -> GroupedDevices:
     )
 
 
-def test_a_unit_reads_itself_and_the_means_of_its_producers_and_of_its_consumers() -> None:
+def test_unit_reads_itself_and_means_of_its_neighbours() -> None:
     env = simulated("resnet", max_nodes=80)
     graphs, _ = Graphs().batch(seen(DummyVecEnv([lambda: env])))
     units = UnitFeatures(["type", "shape"])

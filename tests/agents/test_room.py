@@ -44,7 +44,7 @@ def used(placements: Tensor) -> Tensor:
     return (chosen * torch.tensor(HELD).double()[:, None]).sum(dim=1)
 
 
-def test_sampled_placements_fit_and_are_as_frequent_as_their_likelihood_says() -> None:
+def test_sampled_placements_fit_and_follow_their_likelihood() -> None:
     distribution = choices(20_000)
     sampled = distribution.get_actions()
     assert (used(sampled) <= torch.tensor(LIMITS) + 1e-9).all()
@@ -88,7 +88,7 @@ def test_devices_of_a_pool_share_their_room() -> None:
     assert total.item() == pytest.approx(1.0, abs=1e-5)
 
 
-def test_room_of_policies_that_place_one_unit_a_step_counts_a_pool() -> None:
+def test_room_of_unit_by_unit_policies_counts_a_pool() -> None:
     left, mine = leave(pooled(1).room, torch.tensor([[0, 1, 2, 0]]), torch.tensor([3]))
     assert left[0].tolist() == pytest.approx([0.0, 0.0, 0.75], abs=1e-6)
     assert mine.item() == pytest.approx(0.25)
@@ -138,7 +138,7 @@ def test_pairs_tell_the_faster_device_and_its_limit() -> None:
     assert all(bool(((column >= 0) & (column <= 1)).all()) for column in found.values())
 
 
-def test_a_policy_that_sees_devices_needs_graphs_that_tell_of_them() -> None:
+def test_policy_that_sees_devices_needs_graphs_with_them() -> None:
     env = simulated()
     graphs, _ = Graphs(env.graph_table()).batch(tensors(env.reset()[0]))
     with pytest.raises(UserError, match="devices=True"):

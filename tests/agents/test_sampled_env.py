@@ -66,7 +66,7 @@ def test_many_make_a_vector_environment() -> None:
     assert dones.all()
 
 
-def test_a_policy_learns_across_problems_and_chooses_present_devices_only() -> None:
+def test_policy_learns_across_problems_with_present_devices_only() -> None:
     envs = DummyVecEnv([SampledProblemEnv] * 3)
     policy = {"hidden": 8, "layers": 1, "joint_costs": True}
     model = REINFORCE(

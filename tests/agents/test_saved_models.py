@@ -49,9 +49,7 @@ def load(model: Any, path: Path, **kwargs: Any) -> Any:
 
 
 @pytest.mark.parametrize("name", LEARNERS)
-def test_a_model_of_make_predicts_after_load_without_an_environment(
-    name: str, tmp_path: Path
-) -> None:
+def test_made_model_predicts_after_load_without_an_environment(name: str, tmp_path: Path) -> None:
     model = trained(name)
     assert isinstance(model, LEARNERS[name][0])
     model.save(tmp_path / "model.zip")
@@ -100,7 +98,7 @@ def test_a_loaded_placeto_goes_on_under_either_kind_of_step(env_id: str, tmp_pat
     assert loaded.start == model.start
 
 
-def test_a_loaded_placeto_begins_with_the_best_placement_of_its_training(tmp_path: Path) -> None:
+def test_loaded_placeto_starts_from_the_best_of_its_training(tmp_path: Path) -> None:
     model = trained("placeto")
     model.save(tmp_path / "model.zip")
     best = model.env.get_attr("best")[0][1]
@@ -109,7 +107,7 @@ def test_a_loaded_placeto_begins_with_the_best_placement_of_its_training(tmp_pat
     )
 
 
-def test_a_measured_placeto_predicts_after_load_and_measures_nothing(
+def test_measured_placeto_predicts_after_load_without_measuring(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     env = gym.make("placement_gym:DevicePlacement-v0", model="tiny", devices="cpu-testbed")

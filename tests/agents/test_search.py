@@ -154,9 +154,7 @@ def test_hill_climbing_never_takes_a_slower_placement() -> None:
 
 
 @pytest.mark.parametrize(("heat", "share"), [(1e-9, 0.0), (0.5, np.exp(-2.0)), (1e9, 1.0)])
-def test_annealing_accepts_slower_placements_with_the_metropolis_probability(
-    heat: float, share: float
-) -> None:
+def test_annealing_accepts_slower_placements_as_metropolis_does(heat: float, share: float) -> None:
     search = Annealing(environment("tiny"), 0, heat=(heat, heat), batch=1)
     search.learn(1)
     accepted = 0

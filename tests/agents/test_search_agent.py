@@ -149,7 +149,7 @@ def misled(seed: int) -> gym.Env[Any, Any]:
     return env
 
 
-def test_where_latencies_are_measured_moves_correct_a_wrong_profile(
+def test_measured_moves_correct_a_wrong_profile(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def reach(trusted: int) -> list[float]:
@@ -160,7 +160,7 @@ def test_where_latencies_are_measured_moves_correct_a_wrong_profile(
     assert np.mean(corrected) > 1.02 * np.mean(trusting)
 
 
-def test_where_latencies_are_measured_every_second_placement_is_a_move(
+def test_measured_searches_make_every_second_placement_a_move(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     agent, moved = SearchAgent(misled(0), 0), []

@@ -69,7 +69,7 @@ def test_weights_of_a_policy_are_saved_and_loaded_alone(tmp_path: Path) -> None:
     assert torch.equal(weights_of(first), weights_of(other))
 
 
-def test_an_agent_with_networks_of_its_own_is_saved_by_the_same_function(tmp_path: Path) -> None:
+def test_agent_with_its_own_networks_is_saved_the_same_way(tmp_path: Path) -> None:
     env, file = toy(), tmp_path / "mine.safetensors"
     agent = agents.make("doppler", env, 3)
     agents.save_weights(agent, file)

@@ -22,7 +22,7 @@ def test_a_repeated_placement_is_answered_from_memory(inner: FakeBackend) -> Non
     assert (first.cached, second.cached) == (False, True)
 
 
-def test_an_answer_from_memory_keeps_its_own_reference_and_cost_no_time(
+def test_answer_from_memory_keeps_its_reference_and_takes_0_s(
     inner: FakeBackend,
 ) -> None:
     backend = CachedBackend(inner)

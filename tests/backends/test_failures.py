@@ -51,7 +51,7 @@ def caused(error: Exception, cause: Exception) -> Exception:
         (EngineFailureError(Kind.INVALID_VALUE, "-1 ms"), Kind.INVALID_VALUE, "-1 ms"),
     ],
 )
-def test_every_exception_of_an_engine_has_a_kind_and_a_reason_in_one_line(
+def test_every_engine_exception_has_a_kind_and_a_one_line_reason(
     error: Exception, kind: Kind, reason: str
 ) -> None:
     failure = classify(error)
@@ -60,7 +60,7 @@ def test_every_exception_of_an_engine_has_a_kind_and_a_reason_in_one_line(
     assert "\n" not in str(failure)
 
 
-def test_every_kind_has_a_policy_and_only_a_transient_failure_blames_no_placement() -> None:
+def test_only_a_transient_failure_blames_no_placement() -> None:
     assert set(POLICIES) == set(Kind)
     assert [kind for kind in Kind if not POLICIES[kind].is_result] == [Kind.TRANSIENT]
     assert len(POLICIES[Kind.DEAD].pauses_s) == 1  # tried once more
@@ -81,7 +81,7 @@ def test_so_is_such_a_noise(noise: float) -> None:
         check_values(replace(GOOD, noise=noise))
 
 
-def test_a_percentile_below_the_median_is_invalid_and_an_infinite_noise_is_not() -> None:
+def test_percentile_below_the_median_is_invalid() -> None:
     with pytest.raises(EngineFailureError):
         check_values(replace(GOOD, latency_p90_ms=9.0))
     uncertain = replace(GOOD, noise=float("inf"))

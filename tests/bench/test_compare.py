@@ -184,7 +184,7 @@ def test_published_rows_that_are_replaced_are_not_used(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_another_comparison_in_the_same_folder_says_what_it_replaces(tmp_path: Path) -> None:
+def test_another_comparison_in_the_folder_says_what_it_replaces(tmp_path: Path) -> None:
     compare(tmp_path, ["random"])
     other = compare(tmp_path, ["random"], devices="cpu+igpu")
     assert "replace those of tiny on CPU, GPU" in other["replaced"]
@@ -272,7 +272,7 @@ def test_unknown_agents_are_refused_before_anything_runs(name: str, tmp_path: Pa
     assert not (tmp_path / "results.jsonl").exists()
 
 
-def test_a_folder_that_cannot_be_written_is_found_before_anything_runs(tmp_path: Path) -> None:
+def test_unwritable_folder_is_found_before_anything_runs(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ValueError, match="cannot write results into"):
         compare(tmp_path / "file")
@@ -310,7 +310,7 @@ def comparison_of(rows: list[dict[str, Any]], folder: Path) -> dict[str, Any]:
     return summarize(BenchEnv.make(SIM, {"model": "tiny"}, folder), rows)
 
 
-def test_a_model_in_memory_is_recognised_when_it_is_compared_again(tmp_path: Path) -> None:
+def test_model_in_memory_is_recognised_in_a_second_comparison(tmp_path: Path) -> None:
     from placement_gym.models import load
 
     compare(tmp_path, ["random"], model=load("tiny"))

@@ -22,7 +22,7 @@ def pretend(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
     monkeypatch.setattr(ov, "Core", Core)
 
 
-def test_one_device_is_split_so_that_the_faster_part_cannot_hold_the_model(
+def test_one_device_is_split_with_a_too_small_faster_part(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pretend(monkeypatch, "CPU")
@@ -42,7 +42,7 @@ def test_one_device_is_split_so_that_the_faster_part_cannot_hold_the_model(
         (SIMULATED, None, ("CPU",)),
     ],
 )
-def test_devices_are_left_alone_where_there_are_several_or_they_are_named(
+def test_several_or_named_devices_are_left_alone(
     env: str, devices: Any, machine: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pretend(monkeypatch, *machine)

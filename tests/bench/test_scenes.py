@@ -50,7 +50,7 @@ def test_a_file_is_shown_beside_the_fastest_single_device(tmp_path: Path) -> Non
     assert alone.label == f"{problem.device_names[int(np.argmin(times))]} alone"
 
 
-def test_costs_beside_a_file_are_those_of_its_view_unless_others_are_named(tmp_path: Path) -> None:
+def test_costs_given_with_a_file_are_those_of_its_view(tmp_path: Path) -> None:
     file = Path(save(tmp_path / "plan.json"))
     table = build_simulated_problem(MODEL, "cpu+dgpu", "op").costs
     replace(table, source="mine").save(tmp_path / "plan-costs.json")
@@ -83,7 +83,7 @@ def test_devices_may_be_listed_in_another_order(tmp_path: Path) -> None:
     assert a.assignment.tolist() == b.assignment.tolist()
 
 
-def test_placements_of_other_devices_or_models_cannot_be_compared(tmp_path: Path) -> None:
+def test_placements_of_other_devices_or_models_do_not_compare(tmp_path: Path) -> None:
     first = save(tmp_path / "a.json")
     with pytest.raises(PlacementMismatchError, match="same devices"):
         open_scene([first, save(tmp_path / "b.json", devices="cpu+igpu+npu")])
@@ -170,7 +170,7 @@ def test_the_view_has_the_data_shapes_of_its_placement(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("command", ["view", "evaluate", "export"])
-def test_commands_that_read_a_placement_advise_only_options_that_they_have(
+def test_commands_with_a_placement_advise_only_their_options(
     command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = [command, *save_made_with(tmp_path, shapes={"x": [1, 8]})]
@@ -181,7 +181,7 @@ def test_commands_that_read_a_placement_advise_only_options_that_they_have(
     assert set(advised) <= set(known)
 
 
-def test_a_placement_of_a_model_without_state_advises_no_scenario_for_one_with(
+def test_stateless_placement_advises_no_scenario(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file, *_ = save_made_with(tmp_path, data_shapes={"x": [3, 8]})

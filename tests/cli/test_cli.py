@@ -49,7 +49,7 @@ def test_the_table_has_every_column_and_a_conclusion(
     assert "beats the best single device" in printed
 
 
-def test_at_any_width_a_column_is_whole_with_its_meaning_or_named_as_missing(
+def test_column_is_whole_at_any_width_or_named_as_missing(
     tmp_path: Path,
 ) -> None:
     document = compare("tiny", ["random"], env_id=SIM[1], budget=2, out=tmp_path, quiet=True)
@@ -69,7 +69,7 @@ def test_at_any_width_a_column_is_whole_with_its_meaning_or_named_as_missing(
         )
 
 
-def test_without_words_a_command_with_sub_commands_prints_its_help(
+def test_command_with_sub_commands_alone_prints_its_help(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     for words, listed in (([], "plan "), (["bench"], "report ")):
@@ -117,7 +117,7 @@ def test_a_failed_run_gives_exit_status_1(
     assert "failed" in capsys.readouterr().out
 
 
-def test_a_single_device_that_cannot_hold_the_model_is_no_failure(tmp_path: Path) -> None:
+def test_single_device_that_cannot_hold_the_model_is_no_failure(tmp_path: Path) -> None:
     words = ["compare", *SIM, "--devices", "cpu-testbed-limited", "--agents", "heft"]
     assert main([*words, "--budget", "2", "--out", str(tmp_path)]) == 0
 
@@ -161,9 +161,7 @@ def test_a_simulated_placement_can_be_measured(
 
 
 @pytest.mark.parametrize("start", ["script", "module"])
-def test_modules_of_the_users_folder_are_found_and_hide_no_others(
-    start: str, tmp_path: Path
-) -> None:
+def test_modules_of_the_users_folder_are_found_and_hide_none(start: str, tmp_path: Path) -> None:
     (tmp_path / "agents").mkdir()
     for name in ("agents/__init__.py", "colorsys.py"):
         (tmp_path / name).write_text("raise ImportError('the wrong one')\n")
@@ -188,7 +186,7 @@ def test_modules_of_the_users_folder_are_found_and_hide_no_others(
     assert f"'mine' was imported from {tmp_path / 'mine.py'}" in line
 
 
-def test_the_users_folder_comes_after_this_package_wherever_that_is(
+def test_users_folder_comes_after_this_package(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An editable install is found by a hook that comes after all of ``sys.path``."""

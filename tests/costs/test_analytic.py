@@ -33,7 +33,7 @@ def worked(
     return replace(graph, flops=work, weight_bytes=weights, shapes=((1, width),) * 3)
 
 
-def test_an_operator_takes_a_launch_and_the_slower_of_arithmetic_and_traffic() -> None:
+def test_operator_takes_a_launch_and_the_slower_of_two_rooflines() -> None:
     line = ROOFLINES["CPU"]
     graph = worked(flops=1e9, size_bytes=20_000_000, weight_bytes=1_000_000)
     times = analytic(graph, PRESETS["cpu+dgpu"]).operator_ms[:, 0]
@@ -109,7 +109,7 @@ def test_transfers_are_a_star_around_the_hosts_memory() -> None:
         ("hsdag-paper", ("CPU", "GPU")),
     ],
 )
-def test_a_preset_is_a_host_and_faster_devices_that_cost_a_launch(
+def test_preset_is_a_host_and_faster_devices_that_cost_a_launch(
     preset: str, names: tuple[str, ...]
 ) -> None:
     costs = gym.make("DevicePlacementSim-v0", model="tiny", devices=preset).unwrapped.cost_table()  # type: ignore[attr-defined]
@@ -135,7 +135,7 @@ def test_hsdag_paper_reproduces_the_published_single_devices(
     assert singles == pytest.approx(expected, rel=1e-3)
 
 
-def test_a_model_is_the_papers_by_its_work_and_not_by_its_name_alone(
+def test_model_is_the_papers_by_its_work_not_its_name(
     graph_of: Callable[[str, str], OpGraph],
 ) -> None:
     other = replace(graph_of("tiny", "folded"), model="resnet")

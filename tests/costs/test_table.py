@@ -174,7 +174,7 @@ def test_a_table_that_lacks_a_tensor_is_refused() -> None:
         SimulatedBackend(diamond_problem(), table(transfer_size=np.array(TRANSFER_MS[:-1])))
 
 
-def test_units_cost_the_sum_of_their_operators_and_run_where_all_of_them_do() -> None:
+def test_units_cost_the_sum_of_operators_and_run_where_all_do() -> None:
     labels = np.array([0, 1, 1, 2])
     units = Units("drawn", diamond(), labels, contract(diamond(), labels))
     supported = np.ones((4, 2), dtype=np.bool_)
@@ -191,7 +191,7 @@ def test_a_transfer_takes_a_fixed_time_and_one_for_its_size() -> None:
     assert costs.transfer_ms[2].tolist() == [[0.0, 3.25], [4.0, 0.0]]
 
 
-def test_a_boundary_is_the_way_to_the_host_or_half_of_the_way_to_another_device() -> None:
+def test_boundary_is_the_way_to_the_host_or_half_to_a_device() -> None:
     np.testing.assert_array_equal(table().boundary_ms[0], [0.0, TRANSFER_MS[0]])
     equals = table(host=np.array([False, False]))
     np.testing.assert_array_equal(equals.boundary_ms[0], [TRANSFER_MS[0] / 2] * 2)

@@ -119,20 +119,20 @@ def test_published_x1000_makes_transfers_a_thousand_times_longer() -> None:
     assert (plain.source, longer.source) == ("published", "published-x1000")
 
 
-def test_colour_classes_are_units_and_nodes_without_colour_stand_alone() -> None:
+def test_colour_classes_are_units_and_colourless_nodes_alone() -> None:
     read = workload(coloured("a", "a", "-", "-", "b"))
     assert read.units().of_operator.tolist() == [0, 0, 1, 2, 3]
     assert read.units("op").of_operator.tolist() == [0, 1, 2, 3, 4]
 
 
-def test_units_of_colours_are_numbered_topologically_where_that_is_possible() -> None:
+def test_units_of_colours_are_numbered_topologically_if_possible() -> None:
     nodes = [node(0, colorClass=1), node(1, colorClass=2), node(2, colorClass=1)]
     units = workload(contents(nodes, [edge(1, 2)])).units()
     assert is_topological(units.quotient.edge_index)
 
 
 @pytest.mark.filterwarnings("ignore:.*Box observation space (min|max)imum value is")
-def test_colours_that_depend_on_each_other_in_a_circle_can_be_placed(write: Any) -> None:
+def test_colours_in_a_circle_can_be_placed(write: Any) -> None:
     path = write(coloured("a", "b", "a"))
     env = make(path, devices="1cpu+1acc")
     assert env.problem.n_units == 2
@@ -143,7 +143,7 @@ def test_colours_that_depend_on_each_other_in_a_circle_can_be_placed(write: Any)
     assert latency_of(make(path, devices="1cpu+1acc", schedule="serial"), 0, 1) == 22.0
 
 
-def test_an_accelerator_refuses_a_class_with_a_node_that_it_does_not_run(write: Any) -> None:
+def test_accelerator_refuses_a_class_with_an_unsupported_node(write: Any) -> None:
     values = coloured("a", "b", "a", "c")
     values["nodes"][2]["supportedOnFpga"] = 0
     env = make(write(values), devices="1cpu+1acc")
@@ -153,7 +153,7 @@ def test_an_accelerator_refuses_a_class_with_a_node_that_it_does_not_run(write: 
     assert env.step(np.array([0, 1, 1]))[4]["feasible"]
 
 
-def test_published_devices_are_a_cpu_and_accelerators_with_their_memory(write: Any) -> None:
+def test_published_devices_are_a_cpu_and_limited_accelerators(write: Any) -> None:
     env = make(write(row_of_three()))
     assert env.problem.device_names == ("CPU", "ACC.0", "ACC.1")
     assert env.problem.limits_bytes.tolist() == [np.inf, 250.0, 250.0]
@@ -262,7 +262,7 @@ def published_ms(read: Workload, schedule: str, placement: IntArray, n_accelerat
         ("OperatorGraphs/resnet50_inference", 325.132, 54.19),
     ],
 )
-def test_throughput_of_one_accelerator_and_the_bound_are_the_published(
+def test_throughput_of_one_accelerator_is_the_published(
     name: str, one_accelerator_ms: float, bound_ms: float
 ) -> None:
     read = published(f"throughput-inputs/{name}")
@@ -283,7 +283,7 @@ def test_throughput_of_the_experts_is_the_published(name: str, load_ms: float) -
     assert found == pytest.approx(load_ms, rel=SIX_DIGITS)
 
 
-def test_latency_of_the_expert_on_six_accelerators_is_the_published() -> None:
+def test_latency_of_the_six_accelerator_expert_is_the_published() -> None:
     read = published("latency-inputs/LayerGraphs/bert24_inference")
     split = read.read_split(DATA / "human-experts/bert24_inference_expert.json")
     found = published_ms(read, "tarnawski-latency", split, 6)
@@ -291,7 +291,7 @@ def test_latency_of_the_expert_on_six_accelerators_is_the_published() -> None:
 
 
 @pytest.mark.parametrize("name", ["bert24_inference", "resnet50_inference"])
-def test_x1000_turns_throughput_transfers_into_those_of_the_latency_file(name: str) -> None:
+def test_x1000_turns_throughput_transfers_into_latency_ones(name: str) -> None:
     throughput, latency = (
         published(f"{kind}-inputs/LayerGraphs/{name}") for kind in ("throughput", "latency")
     )

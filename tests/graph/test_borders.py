@@ -46,13 +46,13 @@ def borders_of(model: ov.Model) -> list[ov.Node]:
         ("...", "...", False),
     ],
 )
-def test_tensors_that_begin_with_zeros_are_refused_where_more_is_known(
+def test_tensors_of_zero_size_are_refused_if_more_is_known(
     read: str, inferred: str, refused: bool
 ) -> None:
     assert is_refused(ov.PartialShape(read), ov.PartialShape(inferred)) == refused
 
 
-def test_dimension_that_cannot_be_zero_may_be_so_once_it_has_passed_a_border() -> None:
+def test_nonzero_dimension_may_be_zero_behind_a_border() -> None:
     sizes = {"x": [1, 7, 16]}
     model = load(make_token_classifier(), data_shapes=sizes)
     owner = separate(model, sizes)
@@ -64,7 +64,7 @@ def test_dimension_that_cannot_be_zero_may_be_so_once_it_has_passed_a_border() -
     assert {node.get_friendly_name() for node in model.get_ops()} == set(owner)
 
 
-def test_sizes_that_a_submodel_is_given_as_data_are_stated_to_its_readers() -> None:
+def test_sizes_given_as_data_are_stated_to_their_readers() -> None:
     x = ops.parameter([-1, 8], np.float32, name="x")
     whole = ops.relu(x, name="whole")
     size = ops.concat([ops.constant([3]), ops.constant([4])], 0, name="size")
@@ -90,7 +90,7 @@ def test_models_that_need_no_borders_stay_as_they_are() -> None:
         assert len(model.get_ops()) == before
 
 
-def test_submodels_that_cannot_be_inferred_are_left_to_the_compiler(
+def test_submodels_that_cannot_be_inferred_go_to_the_compiler(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def refuse(*_: object) -> None:

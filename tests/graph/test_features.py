@@ -61,13 +61,13 @@ def test_fractal_dimension_of_a_lone_operator_is_zero() -> None:
     assert fractal_dimension(op_graph(2, [])).tolist() == [[0.0], [0.0]]
 
 
-def test_fractal_dimensions_of_resnet_lie_where_the_method_notes_them(graph_of: GraphOf) -> None:
+def test_fractal_dimensions_of_resnet_match_the_noted_ones(graph_of: GraphOf) -> None:
     found = fractal_dimension(graph_of("resnet-fp16", "raw"))
     assert np.isfinite(found).all()
     assert 0.5 < found.min() < found.max() < 3.0
 
 
-def test_positions_are_sines_and_cosines_of_the_topological_index() -> None:
+def test_positions_are_sines_and_cosines_of_the_order() -> None:
     table = positions(5)
     assert table.shape == (5, POSITIONS)
     index = np.arange(5)

@@ -148,7 +148,7 @@ def test_random_numbers_from_constants_stay_an_operator() -> None:
     assert edges(graph) == {("random", "scaled"), ("scaled", "sum")}
 
 
-def test_parameter_belongs_to_its_first_reader_and_result_to_its_producer() -> None:
+def test_parameter_joins_its_reader_and_result_its_producer() -> None:
     data = named("x", x(1, 4))
     first = named("first", ops.relu(data))
     second = named("second", ops.add(first, data))

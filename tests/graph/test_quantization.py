@@ -63,7 +63,7 @@ def test_all_operators_that_read_rounding_read_what_it_rounds(cnn: OpGraph) -> N
     assert readers == {"stage0/block1/conv1/conv", "stage0/block1/sum"}
 
 
-def test_an_input_that_is_rounded_goes_to_all_that_read_the_rounding() -> None:
+def test_rounded_input_goes_to_all_readers_of_the_rounding() -> None:
     x = ops.parameter([1, 8], np.float32, name="x")
     ends = [ops.constant(np.float32(end)) for end in (0.0, 1.0)]
     rounded = ops.fake_quantize(x, *ends, *ends, 256)
@@ -72,7 +72,7 @@ def test_an_input_that_is_rounded_goes_to_all_that_read_the_rounding() -> None:
     assert [len(readers) for readers in graph.inputs] == [2]
 
 
-def test_the_chain_that_onnx_makes_of_rounding_is_placed_as_a_whole(from_onnx: ov.Model) -> None:
+def test_onnx_chain_of_rounding_is_placed_as_a_whole(from_onnx: ov.Model) -> None:
     graph = extract(from_onnx)
     assert sorted(set(graph.types)) == ["Add", "Convolution", "ReduceMean", "Relu"]
     owner = {name: i for i, names in enumerate(graph.members) for name in names}
@@ -118,7 +118,7 @@ def test_stored_integers_take_one_byte(from_onnx: ov.Model) -> None:
     assert weights < extract(from_onnx).weight_bytes.sum() < 1.1 * weights
 
 
-def test_analytic_costs_compute_quantised_convolutions_in_integers(cnn: OpGraph) -> None:
+def test_analytic_costs_take_quantised_convolutions_as_integers(cnn: OpGraph) -> None:
     devices, plain = PRESETS["cpu+dgpu"], extract(load("cnn"))
     ratio = analytic(cnn, devices).operator_ms.sum(0) / analytic(plain, devices).operator_ms.sum(0)
     assert ratio[0] < 0.5

@@ -13,7 +13,7 @@ CHAIN = made_graph(4, [(0, [1]), (1, [2]), (2, [3])])
 BRANCHES = made_graph(5, [(0, [1, 2]), (1, [3]), (2, [4])])
 
 
-def test_a_device_is_one_stage_even_where_its_operators_are_apart() -> None:
+def test_device_is_one_stage_even_if_its_operators_are_apart() -> None:
     devices = np.array([0, 1, 1, 1, 1])
     assert acyclic_submodels(BRANCHES, devices).max() == 2
     assert pipeline_stages(BRANCHES, devices).tolist() == [0, 1, 1, 1, 1]
@@ -27,7 +27,7 @@ def test_stages_are_counted_for_each_device() -> None:
     assert count_stages(CHAIN, np.array([0, 1, 0, 0]), 3).tolist() == [2, 1, 0]
 
 
-def test_branches_of_one_device_are_one_stage_between_those_of_another() -> None:
+def test_branches_of_one_device_are_one_stage_between_others() -> None:
     graph = made_graph(6, [(0, [1, 2]), (1, [3]), (2, [4]), (3, [5]), (4, [5])])
     devices = np.array([0, 1, 1, 1, 1, 0])
     assert pipeline_stages(graph, devices).tolist() == [0, 1, 1, 1, 1, 2]

@@ -94,9 +94,7 @@ def test_moving_a_unit_inside_a_chain_gives_three_submodels(moved: int) -> None:
 
 
 @pytest.mark.parametrize("name", ["resnet", "inception"])
-def test_moving_any_one_unit_of_a_model_gives_at_most_three_submodels(
-    graph_of: GraphOf, name: str
-) -> None:
+def test_moving_one_unit_gives_at_most_three_submodels(graph_of: GraphOf, name: str) -> None:
     units = group(graph_of(name, "folded"), "colocated")
     counts = set()
     for unit in range(len(units)):
@@ -127,13 +125,13 @@ def test_readers_of_one_input_are_one_submodel() -> None:
     assert acyclic_submodels(graph, ints(0, 0)).tolist() == [0, 0]
 
 
-def test_readers_of_one_input_are_one_submodel_beside_a_reader_elsewhere() -> None:
+def test_a_reader_elsewhere_leaves_the_others_one_submodel() -> None:
     graph = op_graph(3, [], inputs=[(0, 1, 2)])
     submodels = acyclic_submodels(graph, ints(0, 1, 0))
     assert submodels[0] == submodels[2] != submodels[1]
 
 
-def test_constants_parameters_and_results_go_where_their_neighbour_is() -> None:
+def test_constants_parameters_and_results_follow_neighbours() -> None:
     types = ("Parameter", "Constant", "Add", "Result")
     graph = op_graph(4, [(0, 2), (1, 2), (2, 3)], inputs=[(2,)], types=types)
     submodels = acyclic_submodels(graph, ints(1, 2, 0, 1))
@@ -141,7 +139,7 @@ def test_constants_parameters_and_results_go_where_their_neighbour_is() -> None:
     assert submodel_devices(graph, ints(1, 2, 0, 1), submodels).tolist() == [0]
 
 
-def test_raw_model_whose_operators_share_a_device_is_one_submodel(graph_of: GraphOf) -> None:
+def test_raw_model_on_one_device_is_one_submodel(graph_of: GraphOf) -> None:
     raw = graph_of("resnet", "raw")
     elsewhere = [kind in ("Constant", "Parameter", "Result") for kind in raw.types]
     assert acyclic_submodels(raw, np.array(elsewhere, dtype=np.int64)).max() == 0

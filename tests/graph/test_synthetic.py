@@ -40,7 +40,7 @@ def test_a_graph_has_about_as_many_operators_as_its_name_says(family: str, n: in
 
 
 @pytest.mark.parametrize("n", [1000, pytest.param(4000, marks=pytest.mark.slow)])
-def test_a_stacked_bert_has_about_as_many_operators_as_its_name_says(n: int) -> None:
+def test_stacked_bert_has_about_as_many_operators_as_it_says(n: int) -> None:
     assert len(named(f"stacked-bert-{n}")) == pytest.approx(n, rel=0.3)
 
 
@@ -230,7 +230,7 @@ def test_features_take_memory_that_is_linear_in_the_graph() -> None:
 
 
 @pytest.mark.slow
-def test_eighty_thousand_operators_can_be_placed_without_observing_the_graph() -> None:
+def test_eighty_thousand_operators_need_no_observed_graph() -> None:
     env = gym.make("DevicePlacementSim-v0", model="synthetic-layered-80000", observe_graph=False)
     observation, start = env.reset(seed=0)
     info = env.step(env.action_space.sample())[4]

@@ -23,14 +23,14 @@ from placement_gym.schedules.simulator import Simulator
 SIZES = {"input_ids": [2, 5]}
 
 
-def test_dimensions_stay_dynamic_where_data_shapes_say_what_is_measured() -> None:
+def test_dimensions_stay_dynamic_with_data_shapes() -> None:
     model = load(make_encoder(), data_shapes=SIZES)
     assert str(model.inputs[0].get_partial_shape()) == "[?,?]"
     assert find_data_shapes(model, SIZES) == {"input_ids": (2, 5)}
     assert [one.shape for one in sample_inputs(model, {"input_ids": (2, 5)})] == [(2, 5)]
 
 
-def test_the_graph_has_the_sizes_of_a_model_that_is_bound_to_them() -> None:
+def test_graph_has_the_sizes_of_a_model_bound_to_them() -> None:
     dynamic = extract(load(make_encoder(), data_shapes=SIZES), data_shapes=SIZES)
     bound = extract(load(make_encoder(), shapes=SIZES))
     assert dynamic.shapes == bound.shapes
@@ -82,14 +82,14 @@ def test_sizes_that_do_not_fit_are_refused(given: Any, message: str) -> None:
         load(make_encoder(), shapes={"input_ids": [1, "1..8"]}, data_shapes=given)
 
 
-def test_a_dimension_without_size_or_bound_is_refused_with_both_remedies() -> None:
+def test_unbounded_dimension_is_refused_with_both_remedies() -> None:
     with pytest.raises(UnsupportedModelError) as error:
         load(make_encoder())
     for remedy in ('--shape "input_ids[1,1]"', '--data-shape "input_ids[1,1]"'):
         assert remedy in str(error.value)
 
 
-def test_a_shape_that_depends_on_the_data_is_refused_whatever_the_sizes() -> None:
+def test_data_dependent_shape_is_refused_at_any_size() -> None:
     x = ops.parameter([-1], np.float32, name="x")
     x.output(0).get_tensor().set_names({"x"})
     model = ov.Model([ops.result(ops.non_zero(x))], [x], "data")
@@ -108,7 +108,7 @@ def test_the_command_line_takes_the_spelling_of_benchmark_app() -> None:
         assert options.data_shape == {"a": [1, 64], "b": [1, 3]}
 
 
-def test_bounds_that_do_not_fit_the_other_inputs_are_refused_with_the_remedy() -> None:
+def test_bounds_that_do_not_fit_other_inputs_are_refused() -> None:
     x, y = (ops.parameter([-1], np.float32, name=name) for name in "xy")
     for port in (x, y):
         port.output(0).get_tensor().set_names({port.get_friendly_name()})

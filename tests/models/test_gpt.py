@@ -56,7 +56,7 @@ def test_int8_is_the_type_of_all_matrices() -> None:
     assert {node.get_element_type() for node in matrices} == {ov.Type.i8}
 
 
-def test_int4_is_the_type_of_dense_layers_and_int8_that_of_tables() -> None:
+def test_int4_is_for_dense_layers_and_int8_for_tables() -> None:
     stored = {
         node.get_friendly_name().split("/")[0]: str(node.get_element_type())
         for node in load("gpt-int4").get_ordered_ops()

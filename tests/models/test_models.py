@@ -100,7 +100,7 @@ def test_compressed_weights_are_the_rounded_ones(built: Built) -> None:
 
 
 @pytest.mark.parametrize("name", ["tiny", "resnet", "inception"])
-def test_every_bias_is_more_than_zero_and_so_survives_compilation(built: Built, name: str) -> None:
+def test_every_bias_is_positive_and_so_survives_compilation(built: Built, name: str) -> None:
     biases = [
         port.get_source_output().get_node().data
         for node in built(name).get_ordered_ops()

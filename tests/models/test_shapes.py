@@ -35,7 +35,7 @@ def test_remedy_of_the_error_helps() -> None:
     assert load(dynamic(), shapes={"x": [1, 4]}).output().shape == [1, 4]
 
 
-def test_an_input_of_unknown_rank_is_an_error_with_a_remedy_that_helps() -> None:
+def test_input_of_unknown_rank_is_an_error_with_a_remedy() -> None:
     def model() -> ov.Model:
         x = ops.parameter(ov.PartialShape.dynamic(), np.float32, name="x")
         x.output(0).get_tensor().set_names({"x"})
@@ -116,7 +116,7 @@ def test_command_line_reads_shapes_as_benchmark_app_does(text: str, shapes: Any)
         ("embeddings", [2, -1, 64], (2, 3, 64)),
     ],
 )
-def test_dimensions_of_a_model_with_state_have_their_usual_meaning(
+def test_dimensions_of_a_stateful_model_keep_their_meaning(
     name: str, shape: list[int], found: tuple[int, ...]
 ) -> None:
     x = ops.parameter(shape, np.float32, name=name)

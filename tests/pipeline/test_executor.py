@@ -121,7 +121,7 @@ def test_submit_waits_while_all_slots_are_in_flight(gate: Semaphore) -> None:
         assert [value(one.result(TIMEOUT_S)) for one in (*first, third)] == [4, 6, 8]
 
 
-def test_a_callback_that_would_wait_for_its_own_pipeline_is_refused(gate: Semaphore) -> None:
+def test_callback_waiting_for_its_own_pipeline_is_refused(gate: Semaphore) -> None:
     submitted, refused = [], Event()
 
     def submit_twice(_: Any) -> None:

@@ -55,7 +55,7 @@ def wait_for_answer(child: Child, timeout_s: float) -> None:
         pass
 
 
-def test_a_child_answers_again_and_again_whatever_it_prints_and_however_long(
+def test_child_answers_repeatedly_whatever_it_prints(
     child: Child,
 ) -> None:
     assert ask(child, "echo", {"a": [1, 2.5, None]}) == {"a": [1, 2.5, None]}
@@ -91,7 +91,7 @@ def test_warnings_and_messages_of_a_child_reach_the_user(
     assert capsys.readouterr().err == "waiting for somebody\n"
 
 
-def test_a_bar_shows_what_a_child_waits_for_until_the_child_is_lost(child: Child) -> None:
+def test_bar_shows_what_a_child_waits_for_until_it_is_lost(child: Child) -> None:
     with progress_bar(11, "measurements", True) as progress:
         shown = progress.tasks[0].fields
         ask(child, "wait", "waiting 3 s for somebody")
@@ -127,7 +127,7 @@ def test_a_child_that_dies_or_babbles_is_lost(
 
 
 @pytest.mark.slow
-def test_a_child_that_gives_signs_of_life_may_take_its_time_and_one_that_does_not_is_ended(
+def test_only_a_child_without_signs_of_life_is_ended(
     child: Child,
 ) -> None:
     assert ask(child, "work", 4.0, timeout_s=3.0) == "done"
@@ -160,9 +160,7 @@ def descriptors() -> set[int]:
 
 
 @pytest.mark.parametrize("of", ["subprocess.Popen", "os.dup", "mmap.mmap"])
-def test_a_child_for_which_the_system_has_nothing_left_leaks_nothing(
-    of: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_child_that_cannot_start_leaks_nothing(of: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: Any, **__: Any) -> None:
         raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
 
@@ -187,7 +185,7 @@ def test_a_child_is_heard_by_a_process_with_many_open_files() -> None:
         child.end()
 
 
-def test_an_interrupt_ends_the_child_so_that_no_answer_is_taken_for_another(
+def test_interrupt_ends_the_child_so_that_answers_never_mix(
     child: Child, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupt(*_: Any) -> bool:
@@ -226,7 +224,7 @@ time.sleep(60)
 
 
 @pytest.mark.parametrize("state", ["running", "stopped", "computing"])
-def test_a_child_ends_with_its_parent_even_if_it_is_stopped_or_busy(state: str) -> None:
+def test_child_ends_with_its_parent_even_if_stopped_or_busy(state: str) -> None:
     command = [sys.executable, "-c", PARENT, state]
     with subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True) as parent:
         assert parent.stdout is not None

@@ -57,7 +57,7 @@ def test_a_seed_makes_it_reproducible_and_the_start_is_kept() -> None:
     assert (none == start).all()
 
 
-def test_where_no_split_is_contiguous_a_repaired_filling_is_the_start() -> None:
+def test_repaired_filling_is_the_start_without_contiguous_splits() -> None:
     graph = made_graph(4, [(0, [1]), (1, [2]), (2, [3])])
     costs = cost_table(graph, np.ones((4, 2)), np.ones(3))
     devices = tuple(DeviceSpec(name, memory_bytes=4) for name in costs.devices)

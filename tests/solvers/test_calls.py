@@ -51,7 +51,7 @@ def test_greedy_filling_is_the_published_and_better_in_our_order(
     assert backend.evaluate_ignoring_limits(ours).latency_ms <= greedy_ms * (1 + 1e-5)
 
 
-def test_a_unit_that_fits_nowhere_goes_where_it_is_supported_and_most_room_is_left() -> None:
+def test_unit_that_fits_nowhere_goes_where_most_room_is_left() -> None:
     graph = made_graph(2, [(0, [1])])
     costs = cost_table(graph, np.ones((2, 3)), [0.0], host=[True, False, False])
     devices = tuple(DeviceSpec(name, memory_bytes=1) for name in costs.devices)
@@ -107,7 +107,7 @@ def n_calls(backend: SimulatedBackend, assignment: Any) -> int:
 @pytest.mark.parametrize("whole", [False, True])
 @pytest.mark.parametrize("calls_each", [1, 2])
 @pytest.mark.parametrize("seed", range(20))
-def test_the_program_finds_the_fastest_of_one_call_each_and_bounds_few(
+def test_program_finds_the_fastest_of_one_call_each(
     seed: int, calls_each: int, whole: bool
 ) -> None:
     backend = random_backend(seed, whole)

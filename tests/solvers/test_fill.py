@@ -31,12 +31,12 @@ def chain(
 CPU_AND_TWO = {"ms": [9.0, 2.0, 1.0], "host": [True, False, False]}
 
 
-def test_the_fastest_accelerator_is_filled_first_and_the_cpu_takes_the_rest() -> None:
+def test_fastest_accelerator_is_filled_first_and_the_cpu_last() -> None:
     problem, costs = chain([10] * 8, [None, 35, 20], **CPU_AND_TWO)
     assert fill_in_order(problem, costs).tolist() == [2, 2, 1, 1, 1, 0, 0, 0]
 
 
-def test_a_device_is_left_for_good_at_the_first_unit_that_it_cannot_hold() -> None:
+def test_device_is_left_at_the_first_unit_it_cannot_hold() -> None:
     problem, costs = chain([10, 30, 5, 5], [None, 30, 20], **CPU_AND_TWO)
     assert fill_in_order(problem, costs).tolist() == [2, 1, 0, 0]
 
@@ -53,7 +53,7 @@ def test_without_limits_the_first_device_takes_everything() -> None:
 
 
 @pytest.mark.parametrize("shares", ["equal", "limits"])
-def test_without_limits_accelerators_share_equally_and_the_cpu_gets_nothing(shares: str) -> None:
+def test_unlimited_accelerators_share_and_the_cpu_gets_nothing(shares: str) -> None:
     problem, costs = chain([10, 30, 20, 20], [None] * 3, **CPU_AND_TWO)
     assert fill_in_order(problem, costs, shares).tolist() == [2, 2, 1, 1]
 
@@ -104,7 +104,7 @@ def split_of(held: list[int], limits: list[int | None]) -> list[int]:
     return pipeline_parallel(problem, np.array(held)).tolist()
 
 
-def test_pipeline_parallel_gives_everything_to_the_first_device_that_seems_to_hold_it() -> None:
+def test_pipeline_parallel_fills_the_first_device_that_fits() -> None:
     assert split_of([10] * 4, [None, 30]) == [0] * 4
     assert split_of([10] * 4, [48, 30]) == [0] * 4
 
@@ -114,6 +114,6 @@ def test_pipeline_parallel_leaves_a_margin_on_each_device() -> None:
     assert split_of([10] * 6, [30, None]) == [0, 0, 1, 1, 1, 1]
 
 
-def test_pipeline_parallel_shares_by_memory_where_devices_are_too_small() -> None:
+def test_pipeline_parallel_shares_memory_of_small_devices() -> None:
     assert split_of([10] * 6, [20, 40]) == [0, 0, 1, 1, 1, 1]
     assert split_of([10] * 6, [20, 10, 30]) == [0, 0, 1, 2, 2, 2]

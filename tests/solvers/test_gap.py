@@ -29,7 +29,7 @@ def never_called(assignment: IntArray) -> float:
     raise AssertionError(f"{assignment} was evaluated")
 
 
-def test_the_solvers_own_placement_is_the_optimum_if_it_reaches_the_bound() -> None:
+def test_solvers_placement_at_the_bound_is_the_optimum() -> None:
     seen = []
 
     def evaluate(assignment: IntArray) -> float:
@@ -46,7 +46,7 @@ def test_the_bound_does_not_exceed_a_known_latency() -> None:
     assert found == (3.99999, 3.99999)
 
 
-def test_a_placement_that_costs_more_than_the_solver_thought_proves_nothing() -> None:
+def test_placement_above_the_solvers_cost_proves_nothing() -> None:
     assert optimum_or_bound(*row_of_two(), SERIAL, [], lambda _: 4.1)[0] is None
     assert optimum_or_bound(*row_of_two(), SERIAL, [4.0], lambda _: 4.1)[0] == 4.0
 
@@ -59,16 +59,14 @@ def test_an_infeasible_placement_is_no_optimum() -> None:
     ("known_ms", "optimum_ms"),
     [([], None), ([6.0, 4.5], None), ([6.0, 4.0 * 1.00005], 4.0 * 1.00005), ([4.0 * 1.0002], None)],
 )
-def test_a_known_latency_is_the_optimum_if_it_reaches_a_bound_without_placement(
+def test_known_latency_is_the_optimum_if_it_reaches_a_bound(
     known_ms: list[float], optimum_ms: float | None
 ) -> None:
     found = optimum_or_bound(*row_of_two(), CALLS, known_ms, never_called)
     assert found == (optimum_ms, pytest.approx(4.0))
 
 
-def test_the_placement_of_a_relaxed_schedule_is_the_optimum_if_its_latency_reaches_the_bound() -> (
-    None
-):
+def test_relaxed_placement_is_optimal_if_it_reaches_the_bound() -> None:
     problem, costs = row_of_two()
     for latency_ms, optimum_ms in ((4.0, 4.0), (4.1, None)):
         found = optimum_or_bound(problem, costs, LIST, [], lambda _, ms=latency_ms: ms)

@@ -81,7 +81,7 @@ def test_costs_far_above_the_optimum_do_not_hide_it() -> None:
 
 
 @pytest.mark.parametrize("about_ms", [1e-300, 1e-12, 0.9, 1.0, 1e5, 1e6, 1e12, 1e300])
-def test_a_unit_is_a_power_of_two_in_which_the_optimum_is_accurate(about_ms: float) -> None:
+def test_unit_is_a_power_of_two_with_an_accurate_optimum(about_ms: float) -> None:
     unit_ms = choose_unit(about_ms)
     assert log2(unit_ms) == int(log2(unit_ms))
     assert is_accurate(about_ms, unit_ms)

@@ -18,9 +18,7 @@ from placement_gym.solvers.milp import serial_program
 
 @pytest.mark.parametrize("submodel_ms", [0.0, 0.5, 3.0])
 @pytest.mark.parametrize("seed", range(40))
-def test_the_program_finds_the_fastest_feasible_placement_and_proves_it(
-    seed: int, submodel_ms: float
-) -> None:
+def test_program_proves_the_fastest_feasible_placement(seed: int, submodel_ms: float) -> None:
     check(random_backend(seed, submodel_ms))
 
 
@@ -47,7 +45,7 @@ def check(backend: SimulatedBackend) -> None:
     assert solution.bound_ms == pytest.approx(fastest, rel=1e-6)
 
 
-def test_what_fits_nowhere_has_no_placement_and_an_infinite_bound() -> None:
+def test_problem_that_fits_nowhere_has_an_infinite_bound() -> None:
     backend = random_backend(3)
     problem = backend.problem
     tight = tuple(DeviceSpec(device.name, memory_bytes=0) for device in problem.devices)
@@ -74,7 +72,7 @@ def test_limits_hold_to_the_byte() -> None:
     assert solution.proven
 
 
-def test_a_root_within_the_gap_ends_the_program_also_where_submodels_cost() -> None:
+def test_root_within_the_gap_ends_a_program_with_submodel_costs() -> None:
     backend = random_backend(3, 0.01, most=14)
     started = perf_counter()
     found = serial_program(backend.problem, backend.costs, 60.0, gap=0.5, max_nodes=1)
@@ -82,7 +80,7 @@ def test_a_root_within_the_gap_ends_the_program_also_where_submodels_cost() -> N
     assert perf_counter() - started < 30.0
 
 
-def test_placements_that_fit_but_for_a_rounding_do_not_keep_it_past_its_limit() -> None:
+def test_placements_that_fit_but_for_rounding_stay_in_the_limit() -> None:
     graph = made_graph(60, [(i, [i + 1]) for i in range(59)])
     held = np.array([10**9, *[15] * 59])
     costs = cost_table(graph, np.tile([1.0, 100.0], (60, 1)), np.zeros(59))

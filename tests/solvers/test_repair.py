@@ -136,7 +136,7 @@ def test_an_invalid_placement_is_refused() -> None:
         repair(chain_problem([100, 100], [1, 1, 1]), np.full((1, 3), 2))
 
 
-def test_a_price_is_the_serial_sum_where_every_tensor_has_one_reader() -> None:
+def test_price_is_the_serial_sum_if_tensors_have_one_reader() -> None:
     problem = chain_problem([100, 100], [1, 1, 1])
     prices = RepairPrices(np.array([[1.0, 2.0], [4.0, 8.0], [16.0, 32.0]]), Links.by_bytes(problem))
     assert prices.total_ms(np.array([[0, 1, 1], [0, 1, 0]])).tolist() == [1041.0, 2025.0]

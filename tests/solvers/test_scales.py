@@ -52,6 +52,6 @@ def test_costs_of_many_scales_prove_nothing_false(solver: str, kind: str, seed: 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(300))
-def test_three_hundred_programs_from_1e_minus_12_to_1e12_prove_nothing_false(seed: int) -> None:
+def test_three_hundred_programs_of_any_scale_prove_nothing_false(seed: int) -> None:
     for solver in SOLVERS:
         check(Case(solver, seed, KINDS[seed % len(KINDS)]))

@@ -30,7 +30,7 @@ def test_the_environment_is_closed_when_measuring_fails(monkeypatch: pytest.Monk
     assert len(closed) == 1
 
 
-def test_where_no_device_holds_the_model_nothing_is_compared_with_one() -> None:
+def test_without_a_single_device_nothing_is_compared_with_one() -> None:
     measured = Measurement(240.0, 197.0, latency_p90_ms=250.0, doubt="the machine was busy")
     finalist = Finalist(np.zeros(1, np.int64), measured, speedup=0.8, handicap=PENALTY)
     values = evaluate.summarize(finalist) | {

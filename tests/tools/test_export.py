@@ -142,7 +142,7 @@ print(len(requests))
 
 
 @pytest.mark.slow
-def test_sequences_of_a_decoder_run_at_the_same_time_each_on_its_state(tmp_path: Path) -> None:
+def test_decoder_sequences_run_together_each_on_its_state(tmp_path: Path) -> None:
     export_placement(thirds("gpt", "chat-8-6"), tmp_path, requests=3)
     n_requests, error = run_alone(tmp_path, load("gpt"), "chat-8-6", REQUESTS_PROGRAM)
     assert n_requests == 3
@@ -168,7 +168,7 @@ print(len(request.decode.query_state()))
 
 
 @pytest.mark.slow
-def test_a_decoder_of_two_placements_computes_the_same_step_by_step(tmp_path: Path) -> None:
+def test_decoder_of_two_placements_computes_the_same(tmp_path: Path) -> None:
     decode = thirds("gpt", "chat-8-6")
     devices = [device.name for device in decode.devices]
     prefill = replace(decode, units=dict.fromkeys(decode.units, devices[1]))
@@ -222,7 +222,7 @@ def test_the_command_writes_the_same_and_lists_it(
     assert all(Path(one).is_file() for one in listed)
 
 
-def test_a_placement_of_another_model_is_refused_before_anything_is_written(
+def test_placement_of_another_model_is_refused_before_writing(
     tmp_path: Path,
 ) -> None:
     with pytest.raises(PlacementMismatchError):

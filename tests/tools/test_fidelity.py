@@ -54,7 +54,7 @@ def test_judged_placements_are_others_than_the_fitted_ones() -> None:
     assert not known & {split.tobytes() for split in judged}
 
 
-def test_the_share_of_slow_work_is_counted_in_the_times_of_the_fastest_device() -> None:
+def test_share_of_slow_work_is_in_times_of_the_fastest_device() -> None:
     problem = diamond_problem()
     costs = diamond_costs(problem)  # 4, 4, 1 and 1 ms on the first device, which is the faster one
     assert slow_share(problem, costs, np.array([0, 1, 1, 0])) == pytest.approx(5 / 10)

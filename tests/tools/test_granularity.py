@@ -30,7 +30,7 @@ def test_a_models_name_moves_no_cursor(capsys: pytest.CaptureFixture[str]) -> No
     assert capsys.readouterr().err.splitlines()[-1].startswith("\\x1b[2Jchain: ")
 
 
-def test_a_granularity_that_leaves_one_unit_gives_way_to_a_finer_one() -> None:
+def test_one_unit_alone_gives_way_to_a_finer_granularity() -> None:
     backend, notes = build_backend_to_split(make_chain(), "cpu-testbed", "colocated", quiet=True)
     assert backend.problem.units.granularity == "fused"
     assert notes[0] == "granularity 'colocated' leaves 1 unit, too few: 'fused' is used"

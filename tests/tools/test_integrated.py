@@ -48,7 +48,7 @@ def plan_words(
     return capsys.readouterr().out, engine
 
 
-def test_a_model_beyond_what_an_integrated_gpu_reports_runs_on_it_alone(
+def test_model_beyond_an_integrated_gpus_memory_runs_on_it_alone(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     problem = integrated()

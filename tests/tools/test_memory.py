@@ -172,7 +172,7 @@ def test_what_fits_no_device_is_said_with_its_bytes() -> None:
     assert said[0].endswith("MB too much")
 
 
-def test_devices_that_are_too_small_together_are_refused_with_the_difference() -> None:
+def test_devices_too_small_together_are_refused() -> None:
     with pytest.raises(UserError, match=r"hold 14\.4 MB together: 3\.6 MB too little"):
         check_room(gpt_problem((0.4, 0.4)))
     with pytest.raises(UserError, match=r"unit .* needs .*more than any device"):
@@ -199,7 +199,7 @@ def printed(document: dict[str, Any]) -> str:
     return " ".join(text.getvalue().split())
 
 
-def test_bytes_before_and_after_are_printed_only_where_memory_is_limited() -> None:
+def test_bytes_are_printed_only_where_memory_is_limited() -> None:
     problem = shared_problem((None, 30))
     placements = {"PIPELINE_PARALLEL": problem.single(0), "milp": np.array([0, 1, 1, 0])}
     memory = report_memory(problem, placements)

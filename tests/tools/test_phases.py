@@ -104,7 +104,7 @@ def try_pair(backend: PhasedBackend) -> Phased:
     return found
 
 
-def test_two_placements_win_only_against_the_best_one_measured_beside_them() -> None:
+def test_two_placements_win_only_against_the_best_measured() -> None:
     found = try_pair(PhasedBackend(problem=chat(diamond_problem())))
     assert found.wins
     assert found.row["speedup"] == pytest.approx(1.5)

@@ -30,7 +30,7 @@ from placement_gym.tools.plan_rows import make_rows
 LOAD = parse_schedule("serial", "throughput")
 
 
-def test_the_best_contiguous_splits_are_proposed_and_keep_to_limits() -> None:
+def test_best_contiguous_splits_are_proposed_within_limits() -> None:
     problem = diamond_problem(LIMITED)
     costs = diamond_costs(problem)
     found = dict(find_pipelines(problem, costs))
@@ -55,7 +55,7 @@ def test_where_no_pipeline_fits_none_is_proposed() -> None:
     assert find_pipelines(problem, diamond_costs(problem)) == []
 
 
-def test_candidates_are_devices_alone_and_pipelines_by_their_largest_load() -> None:
+def test_candidates_are_devices_alone_and_pipelines_by_load() -> None:
     problem = diamond_problem()
     twin = SimulatedBackend(problem, diamond_costs(problem), LOAD)
     found, bound_ms = propose_pipelines(twin, 5.0)
@@ -80,7 +80,7 @@ def test_an_unknown_objective_is_refused() -> None:
         plan("tiny", objective="throughputs")
 
 
-def test_a_device_alone_is_handed_over_with_the_streams_it_was_measured_with() -> None:
+def test_single_device_keeps_the_streams_it_was_measured_with() -> None:
     problem = diamond_problem()
     alone = Candidate("GPU alone", problem.single(1), 8.0)
     devices = make_placement(problem, alone, 2).devices

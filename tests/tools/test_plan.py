@@ -93,7 +93,7 @@ def test_a_doubtful_split_does_not_hide_one_that_wins() -> None:
     assert choose(found) == "milp"
 
 
-def test_rows_are_relative_to_the_fastest_single_device_and_fastest_first() -> None:
+def test_rows_are_relative_to_the_fastest_single_device() -> None:
     found = rows(10.0, 8.0)
     assert [row["label"] for row in found] == ["milp", "GPU alone", "CPU alone"]
     assert [row["speedup"] for row in found] == pytest.approx([1.25, 1.0, 0.5])
@@ -110,7 +110,7 @@ def labels(found: Sequence[Candidate]) -> set[str]:
     return {candidate.label for candidate in found}
 
 
-def test_candidates_are_single_devices_solutions_prefixes_and_windows_without_repetition() -> None:
+def test_candidates_are_listed_without_repetition() -> None:
     twin = SimulatedBackend(diamond_problem(), diamond_costs(diamond_problem()))
     found, bound_ms = propose_candidates(twin, 5.0)
     assert {"CPU alone", "GPU alone"} <= labels(found) <= {
@@ -161,7 +161,7 @@ def planned(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     return Planned(model, document, said.getvalue())
 
 
-def test_a_plan_is_a_placement_file_that_compiles_and_computes_the_same(planned: Planned) -> None:
+def test_plan_is_a_placement_file_that_compiles_and_computes(planned: Planned) -> None:
     check_outputs(planned.model, Placement.load(planned.document["file"]))
 
 
@@ -200,7 +200,7 @@ def test_a_plan_leaves_its_report_and_a_picture(planned: Planned) -> None:
     assert planned.document["notes"][0].startswith("test bed")
 
 
-def test_a_view_explains_a_plan_by_the_costs_that_it_was_solved_for(planned: Planned) -> None:
+def test_view_explains_a_plan_by_the_costs_it_was_solved_for(planned: Planned) -> None:
     scene = open_scene([planned.document["file"]], planned.model)
     assert scene.backend.costs.source == "profiled"
     shown = scene.backend.evaluate_ignoring_limits(scene.placements[0].assignment)
@@ -281,7 +281,7 @@ def test_an_interrupted_plan_says_what_is_kept_and_how_to_go_on(
 
 
 @pytest.mark.parametrize("tool", [plan, fidelity])
-def test_an_output_folder_that_cannot_be_written_is_found_before_anything_is_built(
+def test_unwritable_output_folder_is_found_before_building(
     tool: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nothing: Callable[..., None] = lambda *_, **__: pytest.fail("built a backend")  # noqa: E731
@@ -292,7 +292,7 @@ def test_an_output_folder_that_cannot_be_written_is_found_before_anything_is_bui
         tool("tiny", "cpu-testbed", out=tmp_path / "file" / "folder")
 
 
-def test_one_device_is_refused_before_anything_is_built_or_waited_for(
+def test_one_device_is_refused_before_anything_is_built(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nothing: Callable[..., None] = lambda *_, **__: pytest.fail("built a backend")  # noqa: E731

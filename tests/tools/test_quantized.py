@@ -23,7 +23,7 @@ def write_ir(path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "write"), [("quantized.onnx", write_onnx), ("quantized.xml", write_ir)]
 )
-def test_a_quantised_file_is_planned_exported_viewed_and_evaluated(
+def test_quantised_file_is_planned_exported_viewed_and_evaluated(
     name: str, write: Callable[[Path], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -37,7 +37,7 @@ def test_a_quantised_file_is_planned_exported_viewed_and_evaluated(
 
 
 @pytest.mark.slow
-def test_the_tolerance_of_the_command_line_reaches_the_measurement(
+def test_tolerance_of_the_command_line_reaches_the_measurement(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -82,7 +82,7 @@ def test_a_selected_unit_lists_its_operators_with_types(tmp_path: Path) -> None:
         assert f"{units.graph.types[operator]}  {units.graph.names[operator]} " in details
 
 
-def test_the_panel_begins_with_what_was_saved_and_counts_one_transfer(tmp_path: Path) -> None:
+def test_panel_begins_with_what_was_saved_and_one_transfer(tmp_path: Path) -> None:
     details = read_details(
         open_page(make_tiny_page("op", lambda n: np.arange(n) // (n - 1)), tmp_path)
     )

@@ -24,7 +24,7 @@ def diamond() -> dict:
     return make_view_data(Scene(backend, (Shown("split", SPLIT), Shown("alone", SPLIT * 0))))
 
 
-def test_a_latency_that_was_measured_is_shown_beside_the_simulated_one() -> None:
+def test_measured_latency_is_shown_with_the_simulated_one() -> None:
     shown = (Shown("split", SPLIT, "", 3.5), Shown("alone", SPLIT * 0))
     placements = make_view_data(Scene(diamond_backend(), shown))["placements"]
     assert [placement["measured_ms"] for placement in placements] == [3.5, None]

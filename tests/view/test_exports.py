@@ -108,7 +108,7 @@ def test_the_command_writes_what_is_asked_for(
     assert ".svg" in capsys.readouterr().err
 
 
-def test_a_graph_for_model_explorer_has_the_edges_and_the_nodes_of_the_node_data(
+def test_model_explorer_graph_matches_its_node_data(
     scene: Scene,
 ) -> None:
     data = make_view_data(scene)

@@ -14,7 +14,7 @@ from placement_gym.view.scene import Scene, Shown
 
 
 @pytest.mark.parametrize("placed", [[0, 0, 0, 1], [1, 1, 1, 1]])
-def test_the_title_has_the_latency_of_the_page_and_says_what_does_not_fit(
+def test_title_has_the_pages_latency_and_says_what_does_not_fit(
     placed: list[int],
 ) -> None:
     problem = diamond_problem(LIMITED)
@@ -26,7 +26,7 @@ def test_the_title_has_the_latency_of_the_page_and_says_what_does_not_fit(
     assert bool(shown["error"]) == all(placed)
 
 
-def test_the_title_begins_with_what_was_saved_and_ends_with_cautions() -> None:
+def test_title_begins_with_what_was_saved_and_ends_with_cautions() -> None:
     simulated = build_simulated_problem("tiny", "cpu-testbed", "op")
     backend = SimulatedBackend(simulated.problem, simulated.costs)
     shown = Shown("mine", simulated.problem.single(0), saved="Saved: CPU alone")

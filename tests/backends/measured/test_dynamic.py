@@ -63,7 +63,7 @@ def expected(shape: tuple[int, ...]) -> NDArray[Any]:
     return found
 
 
-def test_a_split_model_takes_other_sizes_than_it_was_measured_with() -> None:
+def test_split_model_takes_other_sizes_than_the_measured_ones() -> None:
     backend = encoder(data_shapes=SIZES)
     placement = (np.arange(backend.problem.n_units) * 3 // backend.problem.n_units) % 2
     assert not backend.evaluate(placement).error

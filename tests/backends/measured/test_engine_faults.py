@@ -49,7 +49,7 @@ def evaluate_with(
 
 
 @pytest.mark.slow
-def test_exceptions_invalid_latencies_and_wrong_outputs_are_told_apart(faults: Path) -> None:
+def test_exceptions_bad_latencies_and_wrong_outputs_differ(faults: Path) -> None:
     backend = faulty()
     for fault in ("refused", "wrong", "nan-outputs", "nan", "negative", "memory", "garbage"):
         refused = fault in REFUSALS
@@ -61,7 +61,7 @@ def test_exceptions_invalid_latencies_and_wrong_outputs_are_told_apart(faults: P
     backend.close()
 
 
-def test_a_crash_costs_one_attempt_and_two_make_a_placement_infeasible_for_good(
+def test_two_crashes_make_a_placement_infeasible_for_good(
     faults: Path,
 ) -> None:
     backend = faulty()
@@ -85,9 +85,7 @@ def test_a_hanging_engine_is_ended_at_its_deadline(fault: str, faults: Path) -> 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_run_survives_faults_of_each_kind_and_keeps_no_wrong_value(
-    fault: str, faults: Path
-) -> None:
+def test_run_survives_each_fault_and_keeps_no_wrong_value(fault: str, faults: Path) -> None:
     backend = faulty(timeout_s=5.0)
     rng = np.random.default_rng(0)
     refused = 0
@@ -103,7 +101,7 @@ def test_a_run_survives_faults_of_each_kind_and_keeps_no_wrong_value(
 
 
 @pytest.mark.slow
-def test_a_compile_that_gets_no_memory_blames_no_placement_and_the_run_goes_on(
+def test_compile_without_memory_blames_no_placement(
     faults: Path,
 ) -> None:
     backend, placed = faulty(), [1, *CHESSBOARD[1:]]

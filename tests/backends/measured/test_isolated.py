@@ -52,7 +52,7 @@ def pid_of(backend: IsolatedBackend) -> int:
 
 
 @pytest.mark.parametrize("granularity", ["colocated", "fused"])
-def test_an_environment_is_made_without_running_the_engine_in_this_process(
+def test_environment_is_made_without_the_engine_in_this_process(
     granularity: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here = make(granularity=granularity).problem
@@ -63,7 +63,7 @@ def test_an_environment_is_made_without_running_the_engine_in_this_process(
     assert (there.supported == here.supported).all()
 
 
-def test_nor_is_a_simulated_one_which_waits_for_nobody_who_measures(
+def test_simulated_one_waits_for_nobody_who_measures(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PLACEMENT_GYM_LOCK", str(tmp_path))  # a folder, that nobody can lock
@@ -72,7 +72,7 @@ def test_nor_is_a_simulated_one_which_waits_for_nobody_who_measures(
     assert env.unwrapped.problem.units.granularity == "fused"
 
 
-def test_an_engine_that_crashes_as_it_looks_at_a_model_is_an_error(
+def test_engine_crash_while_inspecting_a_model_is_an_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", f"{SUPPORT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
@@ -81,7 +81,7 @@ def test_an_engine_that_crashes_as_it_looks_at_a_model_is_an_error(
         build(granularity="fused")
 
 
-def test_an_engine_that_crashes_as_it_reads_a_file_does_not_crash_this_process(
+def test_engine_crash_while_reading_spares_this_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", f"{SUPPORT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
@@ -134,7 +134,7 @@ def test_finalists_are_measured_in_a_process_of_their_own(shared: IsolatedBacken
     assert shared.evaluate(assignment(CHESSBOARD)).feasible
 
 
-def test_a_process_that_cannot_start_just_now_is_tried_again_and_blames_no_placement(
+def test_process_that_cannot_start_is_retried(
     shared: IsolatedBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: Any, **options: Any) -> None:
@@ -189,7 +189,7 @@ def test_a_model_in_memory_travels_as_it_is() -> None:
     assert found.n_submodels == found.n_submodels_expected
 
 
-def test_a_built_in_model_is_the_same_one_there_whatever_the_working_folder_holds(
+def test_built_in_model_ignores_the_files_of_the_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "tiny").mkdir()
@@ -200,7 +200,7 @@ def test_a_built_in_model_is_the_same_one_there_whatever_the_working_folder_hold
         assert source["model"] == str(tmp_path / "models" / "tiny")
 
 
-def test_a_file_that_changed_since_the_environment_was_made_is_told(tmp_path: Path) -> None:
+def test_file_changed_since_the_environment_was_made_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "model.xml"
     ov.save_model(known_model("tiny"), path, compress_to_fp16=False)
     backend = build(path)
@@ -209,7 +209,7 @@ def test_a_file_that_changed_since_the_environment_was_made_is_told(tmp_path: Pa
         backend.evaluate(assignment(CHESSBOARD))
 
 
-def test_without_isolation_this_process_measures_all_but_finalists() -> None:
+def test_without_isolation_all_but_finalists_run_here() -> None:
     env = make()
     backend = env.backend.inner
     assert isinstance(backend, MeasuredBackend)
@@ -249,7 +249,7 @@ def test_a_fork_of_what_measures_in_its_own_process_is_told_so() -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-def test_two_thousand_measurements_leave_memory_files_and_threads_as_they_were() -> None:
+def test_two_thousand_measurements_leave_the_process_as_it_was() -> None:
     backend, rng = build(), np.random.default_rng(0)
     samples: dict[str, list[Resources]] = {"here": [], "there": []}
     for step in range(1, 2001):

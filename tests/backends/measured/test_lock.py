@@ -60,7 +60,7 @@ def read_line(process: subprocess.Popen[str], stream: str) -> str:
     return str(source.readline())
 
 
-def test_a_second_process_waits_while_the_first_measures_and_says_for_whom() -> None:
+def test_second_process_waits_and_says_for_whom() -> None:
     with child() as waiting:
         with measurement_lock():
             said = read_line(waiting, "stderr")
@@ -117,7 +117,7 @@ def test_the_lock_is_where_the_environment_variable_says(own_lock: Path) -> None
     assert lock.lock_path() == own_lock
 
 
-def test_without_the_variable_every_process_of_the_machine_shares_the_lock(
+def test_without_the_variable_all_processes_share_the_lock(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv("PLACEMENT_GYM_LOCK")
@@ -207,7 +207,7 @@ def test_the_lock_is_free_again_when_its_holder_dies(capfd: pytest.CaptureFixtur
 
 
 @pytest.mark.slow
-def test_a_stopped_holder_loses_the_lock_and_notices_when_it_goes_on(
+def test_stopped_holder_loses_the_lock_and_notices(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(lock, "STOPPED_S", 0.0)
@@ -224,7 +224,7 @@ def test_a_stopped_holder_loses_the_lock_and_notices_when_it_goes_on(
     assert lock.describe_holder() == "another process"
 
 
-def test_a_holder_that_works_keeps_the_lock_however_often_others_try_to_take_it() -> None:
+def test_working_holder_keeps_the_lock() -> None:
     with child() as holder:
         assert read_line(holder, "stdout") == "entered\n"
         before = lock.identify(lock.lock_path())
@@ -249,7 +249,7 @@ def test_a_holder_that_never_ends_is_named_by_those_that_give_up(
 
 
 @pytest.mark.slow
-def test_a_wait_gives_signs_of_life_and_starts_anew_with_each_turn(
+def test_wait_gives_signs_of_life_and_restarts_with_each_turn(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Many short measurements of others are no reason to give up."""

@@ -102,7 +102,7 @@ def test_an_engine_that_died_in_this_process_blames_no_placement() -> None:
 
 
 @pytest.mark.parametrize("spoilt", [1.5, float("inf"), float("nan")])
-def test_outputs_unlike_the_reference_make_a_placement_infeasible(
+def test_outputs_unlike_the_reference_are_infeasible(
     spoilt: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tested = backend(ov.Core())
@@ -128,7 +128,7 @@ def test_a_model_without_finite_outputs_is_refused() -> None:
             env.reset()
 
 
-def test_a_model_without_finite_outputs_is_refused_before_it_is_profiled(
+def test_model_with_infinite_outputs_is_refused_before_profiling(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(counters, "measure_operator_times", lambda *_: pytest.fail("profiled"))
@@ -154,7 +154,7 @@ def test_a_memory_limit_is_checked_before_compiling() -> None:
     assert step(env, [1, 1, 0, 1, 1, 1, 1])["feasible"]
 
 
-def test_the_single_devices_are_compiled_once_however_often_reset_is_called() -> None:
+def test_single_devices_are_compiled_once_over_many_resets() -> None:
     core = WatchedCore()
     env = DevicePlacementEnv(backend(core))
     env.reset()
@@ -165,7 +165,7 @@ def test_the_single_devices_are_compiled_once_however_often_reset_is_called() ->
 
 
 @pytest.mark.parametrize("cache", [True, False])
-def test_a_repeated_placement_is_measured_again_only_without_the_cache(cache: bool) -> None:
+def test_repeated_placement_is_measured_again_without_the_cache(cache: bool) -> None:
     env = make(cache=cache, horizon=2)
     env.reset()
     first, second = (env.step(CHESSBOARD)[4] for _ in range(2))
@@ -202,7 +202,7 @@ class ScriptedArm:
         return self.compilation
 
 
-def test_placements_keep_their_own_times_whichever_is_compiled_first(
+def test_placements_keep_their_times_in_any_compile_order(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     tested = backend(ov.Core(), final_compiles=2)
@@ -242,7 +242,7 @@ def test_openvinos_own_choice_is_an_assignment() -> None:
     assert len(set(single.tolist())) == 1
 
 
-def test_a_closed_env_can_be_closed_again_and_gives_its_reference_back() -> None:
+def test_closed_env_can_be_closed_again_and_frees_its_reference() -> None:
     tested = backend(ov.Core())
     tested.evaluate(assignment(CHESSBOARD))
     tested.close()
@@ -251,7 +251,7 @@ def test_a_closed_env_can_be_closed_again_and_gives_its_reference_back() -> None
 
 
 @needs_one_device
-def test_a_machine_with_one_device_gets_the_test_bed_and_is_told_so() -> None:
+def test_machine_with_one_device_gets_the_test_bed_and_a_warning() -> None:
     with pytest.warns(UserWarning, match="one device.*'cpu-testbed'.*never a claim"):
         env = make(devices=None)
     info = env.reset()[1]
@@ -292,7 +292,7 @@ def test_the_raw_graph_is_measured_too() -> None:
     assert info["error"] == ""
 
 
-def test_a_primitive_counts_for_what_it_computes_not_for_what_reads_its_rounding(
+def test_primitive_counts_for_its_own_work_not_its_readers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     tested, fused = backend(ov.Core(), "cnn-int8", counter_inferences=1), "stage0/block0/sum"

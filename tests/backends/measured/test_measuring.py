@@ -81,9 +81,7 @@ def test_an_engine_that_is_dead_altogether_blames_no_placement() -> None:
     assert not engine.session.failures
 
 
-def test_a_reference_that_moved_is_measured_again_and_a_passing_disturbance_leaves_no_mark() -> (
-    None
-):
+def test_reference_that_moved_is_measured_again() -> None:
     engine = ScriptedEngine([10.0, 10.1, 9.9, 12.0, 10.0])
     found = [engine.evaluate(MIXED) for _ in range(4)]
     assert [m.doubt for m in found] == [""] * 4
@@ -92,7 +90,7 @@ def test_a_reference_that_moved_is_measured_again_and_a_passing_disturbance_leav
 
 
 @pytest.mark.parametrize("failure", [BUSY, DEAD, INVALID, REFUSED])
-def test_a_repeat_that_fails_leaves_the_first_sample_with_its_doubt(
+def test_failed_repeat_leaves_the_first_sample_with_its_doubt(
     failure: EngineFailureError,
 ) -> None:
     engine = ScriptedEngine([10.0, 10.0, 10.0, 12.0, failure])
@@ -102,7 +100,7 @@ def test_a_repeat_that_fails_leaves_the_first_sample_with_its_doubt(
     assert not engine.session.failures
 
 
-def test_a_reference_that_stays_away_marks_the_sample_until_it_is_usual() -> None:
+def test_reference_that_stays_away_marks_the_sample() -> None:
     engine = ScriptedEngine([10.0, 10.0, 10.0, 12.0])
     found = [engine.evaluate(MIXED) for _ in range(8)]
     assert [bool(m.doubt) for m in found[:4]] == [False, False, False, True]
@@ -128,7 +126,7 @@ def test_a_busy_machine_marks_the_sample_and_is_not_asked_twice(
     assert engine.log.count("measure") == 4
 
 
-def test_the_noise_floor_is_the_usual_noise_of_the_session_and_failures_know_it_too() -> None:
+def test_noise_floor_is_the_usual_noise_of_the_session() -> None:
     samples = [Measurement(5.0, 10.0, 5.0, noise=noise) for noise in (0.01, 0.05, 0.02)]
     engine = ScriptedEngine([*samples, REFUSED])
     assert [engine.evaluate(MIXED).noise_floor for _ in range(4)] == pytest.approx(

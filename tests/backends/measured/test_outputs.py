@@ -28,9 +28,7 @@ def test_relative_error_is_that_of_the_worst_output() -> None:
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 @pytest.mark.parametrize("position", [0, 1])
-def test_relative_error_of_an_output_that_is_not_finite_is_infinite(
-    value: float, position: int
-) -> None:
+def test_relative_error_of_an_infinite_output_is_infinite(value: float, position: int) -> None:
     expected = [np.ones(3, np.float32), np.ones(3, np.float32)]
     found = [array.copy() for array in expected]
     found[position][1] = value

@@ -83,7 +83,7 @@ def test_the_fit_recovers_the_costs_that_made_the_measurements(
         )
 
 
-def test_a_machine_that_drifts_while_it_is_profiled_gives_the_same_costs(
+def test_drifting_machine_gives_the_same_costs(
     inception: tuple[Problem, np.ndarray],
 ) -> None:
     problem, true_ms = inception
@@ -121,7 +121,7 @@ def test_a_transfer_never_costs_less_than_its_floor() -> None:
     assert costs.link_ms[0, 1] == pytest.approx(profile.MIN_TRANSFER_MS)
 
 
-def test_a_model_that_takes_less_than_its_transfers_still_takes_time(
+def test_model_shorter_than_its_transfers_still_takes_time(
     inception: tuple[Problem, np.ndarray],
 ) -> None:
     problem, true_ms = inception
@@ -178,7 +178,7 @@ def test_a_profile_is_measured_once_and_kept_as_a_file(
 
 
 @pytest.mark.usefixtures("own_cache")
-def test_a_quick_profile_is_measured_only_where_there_is_no_full_one(
+def test_quick_profile_is_measured_only_without_a_full_one(
     measured: list[TimingProtocol],
 ) -> None:
     backend = build_measured_backend("tiny", "cpu-testbed")
@@ -236,12 +236,12 @@ def test_one_device_is_refused_with_the_remedy() -> None:
         profile.check_can_be_profiled(problem)
 
 
-def test_devices_that_run_a_part_of_the_model_are_refused_by_name() -> None:
+def test_devices_that_run_a_part_are_refused_by_name() -> None:
     with pytest.raises(UserError, match=r"\['GPU'\] of \['CPU', 'GPU'\] do not: leave them out"):
         profile.check_can_be_profiled(diamond_problem(refused=[(2, 1)]))
 
 
-def test_a_problem_with_fewer_placements_than_unknowns_is_refused_before_measuring() -> None:
+def test_too_few_placements_are_refused_before_measuring() -> None:
     values = ops.parameter((1, 8), np.float32)
     model = ov.Model([ops.result(ops.sigmoid(ops.relu(values)))], [values], "two")
     backend = build_measured_backend(model, "cpu-testbed", "op")
@@ -321,7 +321,7 @@ def test_a_device_that_cannot_hold_the_model_is_never_run_alone() -> None:
     assert factor == pytest.approx(3.0, rel=0.05)
 
 
-def test_a_reference_that_cannot_hold_the_model_is_refused_before_it_runs() -> None:
+def test_reference_too_small_for_the_model_is_refused_early() -> None:
     small = {"name": "GPU", "weight_share": 0.5}
     problem = build_simulated_problem("tiny", [small, {"name": "CPU"}]).problem
     with pytest.raises(UserError, match=r"the reference, GPU.*name a device first"):

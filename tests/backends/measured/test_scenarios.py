@@ -104,7 +104,7 @@ def test_inputs_follow_the_scenario() -> None:
     assert last[1].tolist() == [[1] * 7]
 
 
-def test_phases_of_a_measurement_are_kept_only_where_there_are_any() -> None:
+def test_phases_of_a_measurement_are_kept_if_there_are_any() -> None:
     plain = Measurement(1.0, 2.0)
     phased = Measurement(1.0, 2.0, prefill_ms=0.5, token_ms=0.25)
     assert "prefill_ms" not in plain.to_json()

@@ -64,7 +64,7 @@ def backend_of(devices: tuple[DeviceSpec, ...] = THREE, **kwargs: Any) -> Any:
     return Pipelines(problem, diamond_costs(problem), **kwargs)
 
 
-def test_the_cost_of_a_stage_is_what_halves_take_longer_than_the_whole() -> None:
+def test_stage_cost_is_what_halves_take_beyond_the_whole() -> None:
     backend = backend_of()
     stage_ms, _ = measure_stage_costs(backend, backend.costs)
     assert stage_ms == pytest.approx(STAGE_MS)
@@ -76,13 +76,13 @@ def test_noise_makes_no_negative_cost(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (measure_stage_costs(backend, backend.costs)[0] == 0.0).all()
 
 
-def test_a_device_that_cannot_hold_the_model_gets_the_largest_cost_of_others() -> None:
+def test_device_that_cannot_hold_the_model_costs_the_most() -> None:
     small = replace(THREE[2], memory_bytes=1)
     backend = backend_of((*THREE[:2], small))
     assert measure_stage_costs(backend, backend.costs)[0] == pytest.approx([0.3, 0.1, 0.3])
 
 
-def test_halves_are_equal_by_work_and_the_later_one_reads_the_earlier_one() -> None:
+def test_halves_have_equal_work_and_the_later_reads_the_earlier() -> None:
     backend = backend_of()
     first, swapped = cut_in_half(backend.problem, backend.costs, 0, 1)
     assert first.tolist() == sorted(first.tolist())
@@ -123,7 +123,7 @@ def test_a_stage_never_takes_more_than_half_of_a_device() -> None:
     assert charged.submodel_ms[0] == pytest.approx(charged.operator_ms[:, 0].sum())
 
 
-def test_costs_of_stages_are_measured_once_and_only_for_throughput(
+def test_stage_costs_are_measured_once_and_only_for_throughput(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     backend, alone = backend_of(), backend_of(objective="latency")

@@ -54,7 +54,7 @@ def intel_problem(
     return Problem(units, specs, find_supported(units, inspect(model, specs).operators))
 
 
-def test_every_device_of_the_machine_is_found_with_its_memory_and_precision(
+def test_every_device_is_found_with_memory_and_precision(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     devices = intel_problem(monkeypatch).devices
@@ -88,7 +88,7 @@ def test_units_go_only_where_query_model_says_they_run(monkeypatch: pytest.Monke
     assert problem.reference_device == 0
 
 
-def test_unit_with_one_operator_that_a_device_lacks_does_not_run_there(
+def test_unit_with_an_unsupported_operator_does_not_run_there(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     problem = intel_problem(monkeypatch, granularity="colocated")
@@ -98,7 +98,7 @@ def test_unit_with_one_operator_that_a_device_lacks_does_not_run_there(
         assert problem.supported[unit, 2] == (not kinds & REFUSED["NPU"])
 
 
-def test_device_that_runs_only_a_part_is_named_before_anything_is_profiled(
+def test_partial_device_is_named_before_profiling(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with pytest.raises(UserError, match=r"\['NPU'\].*do not: leave them out"):

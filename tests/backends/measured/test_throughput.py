@@ -94,7 +94,7 @@ def test_stages_are_timed_on_their_devices() -> None:
     assert (found > 0.0).tolist() == [[[True, False], [True, True]]] * 2
 
 
-def test_waiting_for_a_core_is_no_time_of_a_device_in_the_hosts_memory() -> None:
+def test_waiting_for_a_core_is_no_device_time_in_host_memory() -> None:
     class Stages:
         """A request takes 6 s in each of two stages, of which 2 s are processor time."""
 
@@ -111,7 +111,7 @@ def test_waiting_for_a_core_is_no_time_of_a_device_in_the_hosts_memory() -> None
     assert throughput.time_devices(pipeline, devices) == [0.0, 6000.0, 2000.0]
 
 
-def test_streams_of_a_single_device_are_those_that_give_most_results(
+def test_streams_of_a_single_device_give_the_most_results(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     backend = build((DeviceSpec("CPU", threads=4), TWO[1]))
@@ -138,7 +138,7 @@ def test_numbers_of_streams_to_try(spec: DeviceSpec, streams: list[int]) -> None
     assert list_streams(spec) == streams
 
 
-def test_a_device_without_a_number_of_threads_is_tried_with_all_cores() -> None:
+def test_device_without_a_thread_count_is_tried_with_all_cores() -> None:
     assert list_streams(DeviceSpec("CPU"))[-1] == usable_cores()
 
 
@@ -168,7 +168,7 @@ def test_windows_take_turns_in_alternating_order() -> None:
     assert samples[:, :, 0].tolist() == [[0.0] * 4, [1.0] * 4, [2.0] * 4]
 
 
-def test_requests_that_disturb_each_other_make_a_placement_infeasible(
+def test_requests_that_disturb_each_other_are_infeasible(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     backend = build()

@@ -43,9 +43,7 @@ def measure(
 
 
 @pytest.mark.parametrize("repeats", [2, 3, 5, 10, 11, 13, 60])
-def test_every_arm_has_at_least_the_counted_runs_that_were_asked_for(
-    clock: Clock, repeats: int
-) -> None:
+def test_every_arm_has_at_least_the_counted_runs(clock: Clock, repeats: int) -> None:
     samples = timing.time_interleaved([clock.arm("a", 1.0), clock.arm("b", 3.0)], repeats)
     n_arms, n_blocks, runs = samples.shape
     assert n_arms == 2
@@ -95,9 +93,7 @@ def test_drift_common_to_both_arms_cancels(
 
 
 @pytest.mark.parametrize("moment_s", [0.02, 0.05, 0.1])
-def test_a_step_in_the_machines_speed_cancels_or_is_called_unsteady(
-    clock: Clock, moment_s: float
-) -> None:
+def test_step_in_machine_speed_cancels_or_is_called_unsteady(clock: Clock, moment_s: float) -> None:
     reference, candidate = measure(clock, lambda now_s: 1.0 if now_s < moment_s else 1.5)
     cancels = speedup(reference, candidate) == pytest.approx(2.0, rel=0.01)
     assert cancels or timing.is_unsteady(reference, candidate)
@@ -110,7 +106,7 @@ def test_constant_arms_have_no_noise_and_are_steady(clock: Clock) -> None:
     assert not timing.is_unsteady(reference, candidate)
 
 
-def test_noise_grows_with_the_spread_between_blocks_and_shrinks_with_their_number() -> None:
+def test_noise_grows_with_spread_and_shrinks_with_blocks() -> None:
     reference = np.full((8, 5), 10.0)
     small, large = (
         10.0 + size * np.resize([-1.0, 1.0], (8, 1)) * np.ones((8, 5)) for size in (0.1, 1.0)

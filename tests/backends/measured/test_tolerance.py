@@ -59,7 +59,7 @@ def test_tolerance_follows_from_devices_and_rounding(
     assert found == pytest.approx(expected)
 
 
-def test_rounding_costs_a_quantised_model_more_than_splits_of_f32_may() -> None:
+def test_rounding_costs_a_quantised_model_more_than_f32_splits() -> None:
     measured = {}
     for name in ("cnn", "cnn-int8"):
         compiled = ov.Core().compile_model(
@@ -83,7 +83,7 @@ def test_a_backend_measures_the_tolerance_of_a_quantised_model() -> None:
     assert backend(ov.Core(), "tiny").tolerance == 1e-4
 
 
-def test_a_failed_comparison_names_the_option_and_a_value_that_passes() -> None:
+def test_failed_comparison_names_an_option_value_that_passes() -> None:
     tested, assignment = part(tolerance=1e-9)
     error = tested.evaluate(assignment).error
     assert re.search(r"outputs differ .* more than 1\.0e-09; if rounding alone costs", error)
@@ -94,7 +94,7 @@ def test_a_failed_comparison_names_the_option_and_a_value_that_passes() -> None:
     assert tested.evaluate(assignment).error == ""
 
 
-def test_a_placement_that_rounds_elsewhere_passes_at_the_measured_tolerance() -> None:
+def test_differently_rounded_placement_passes_the_tolerance() -> None:
     tested, assignment = part(tolerance=None)
     assert tested.evaluate(assignment).error == ""
 

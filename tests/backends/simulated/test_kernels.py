@@ -97,7 +97,7 @@ def test_kernels_are_compiled_for_whole_numbers_and_floats_alike() -> None:
     assert [len(kernel.signatures) for kernel in (event_fifo, list_schedule)] == [1, 1]
 
 
-def test_a_graph_in_which_nothing_computes_is_cut_as_the_graph_is() -> None:
+def test_graph_without_computation_is_cut_as_the_graph_is() -> None:
     graph = made_graph(2, [(0, [1])], ("Constant", "Result"))
     assert acyclic_submodels(graph, ints([0, 0])).tolist() == [0, 0]
     kernel = Simulator(

@@ -38,7 +38,7 @@ def test_outputs_that_do_not_fit_rule_a_single_device_out() -> None:
     assert env.singles.best(limited=False) == 1
 
 
-def test_a_soft_limit_is_paid_again_when_finalists_are_measured_anew() -> None:
+def test_soft_limit_is_paid_again_when_finalists_are_measured() -> None:
     backend = environment(devices=TIGHT, schedule="placeto").backend
     assignments = [backend.problem.single(0), backend.problem.single(1)]
     searched = backend.evaluate(assignments[1])

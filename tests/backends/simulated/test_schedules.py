@@ -57,7 +57,7 @@ def test_a_reader_elsewhere_waits_for_the_transfer(simulate: Simulate, schedule:
 
 
 @BOTH
-def test_a_serial_schedule_adds_operators_transfers_and_submodels(simulate: Simulate) -> None:
+def test_serial_schedule_adds_operators_transfers_and_submodels(simulate: Simulate) -> None:
     costs = everywhere([2, 3], 2, PAIR, [4], submodel_ms=[10, 20])
     assert latency_of(simulate, costs, PAIR, (0, 1), Semantics()) == 2 + 4 + 3 + 10 + 20
     assert latency_of(simulate, costs, PAIR, (1, 1), Semantics()) == 2 + 3 + 20
@@ -106,7 +106,7 @@ TWO_TENSORS: Made = [(0, [1]), (0, [2])]
         ("none", [2, 7, 4]),
     ],
 )
-def test_transfers_from_one_device_wait_in_turn_where_they_share_its_channel(
+def test_transfers_from_one_device_queue_on_a_shared_channel(
     simulate: Simulate, schedule: str, contention: str, finish: Times
 ) -> None:
     costs = everywhere([2, 1, 1], 3, TWO_TENSORS, [4, 1])
@@ -118,7 +118,7 @@ def test_transfers_from_one_device_wait_in_turn_where_they_share_its_channel(
 @BOTH
 @pytest.mark.parametrize("schedule", ["event", "list"])
 @pytest.mark.parametrize(("contention", "start"), [("dest", 9), ("both", 9), ("source", 6)])
-def test_transfers_to_one_device_wait_in_turn_where_they_share_its_channel(
+def test_transfers_to_one_device_queue_on_a_shared_channel(
     simulate: Simulate, schedule: str, contention: str, start: float
 ) -> None:
     made: Made = [(0, [2]), (1, [2])]
@@ -133,7 +133,7 @@ TWO_PAIRS: Made = [(0, [1]), (2, [3])]
 
 @BOTH
 @pytest.mark.parametrize(("contention", "start"), [("both", 5), ("source", 2), ("dest", 2)])
-def test_a_device_that_sends_can_receive_only_over_another_channel(
+def test_sending_device_receives_only_over_another_channel(
     simulate: Simulate, contention: str, start: float
 ) -> None:
     costs = everywhere([1, 1, 2, 1], 3, TWO_PAIRS, [4, 3])
@@ -157,7 +157,7 @@ def test_a_link_carries_one_transfer_in_either_direction(simulate: Simulate) -> 
     ("transfer", "start", "latency"),
     [("dest", [0, 4, 5, 9], 10), ("edge", [0, 4, 7, 12], 13), ("output", [0, 6, 7, 6], 8)],
 )
-def test_a_tensor_goes_to_each_device_or_each_reader_or_all_at_once(
+def test_tensor_goes_to_each_device_each_reader_or_all_at_once(
     simulate: Simulate, schedule: str, transfer: str, start: Times, latency: float
 ) -> None:
     costs = everywhere([1, 1, 1, 1], 3, FAN, [0], link_ms=FAN_LINK_MS)
@@ -214,7 +214,7 @@ def test_priority_counts_the_mean_transfer_between_two_devices(simulate: Simulat
 
 
 @BOTH
-def test_a_device_chooses_when_everything_of_the_moment_has_arrived(simulate: Simulate) -> None:
+def test_device_chooses_when_all_of_the_moment_has_arrived(simulate: Simulate) -> None:
     made: Made = [(1, [3])]
     costs = everywhere([2, 2, 1, 9], 2, made, [0])
     semantics = Semantics("event", order="priority")
@@ -232,7 +232,7 @@ def test_what_lower_devices_finish_at_a_moment_is_sent_first(simulate: Simulate)
 
 
 @BOTH
-def test_what_arrives_at_a_moment_comes_before_what_finishes_then(simulate: Simulate) -> None:
+def test_arrivals_of_a_moment_precede_what_finishes_then(simulate: Simulate) -> None:
     made: Made = [(0, [2]), (1, [3])]
     costs = everywhere([1, 2, 1, 1], 2, made, [1, 0])
     expected = 4, [0, 0, 2, 3], [1, 2, 3, 4]
@@ -254,7 +254,7 @@ CHAIN: Made = [(0, [1]), (1, [2])]
 
 
 @pytest.mark.parametrize(("on", "peaks"), [((0, 0, 0, 0), [2000, 0]), ((0, 1, 0, 1), [1000, 1000])])
-def test_memory_that_is_released_at_a_moment_can_be_taken_at_that_moment(
+def test_memory_released_at_a_moment_can_be_taken_then(
     on: tuple[int, ...], peaks: list[int]
 ) -> None:
     made: Made = [*CHAIN, (2, [3])]
@@ -289,7 +289,7 @@ def test_the_hosts_operators_run_side_by_side(simulate: Simulate) -> None:
 
 
 @BOTH
-def test_calls_that_would_wait_for_each_other_end_where_the_device_changes(
+def test_calls_in_a_circle_end_where_the_device_changes(
     simulate: Simulate,
 ) -> None:
     costs = everywhere([1, 1, 1, 1], 3, TWO_PAIRS, [2, 2], host=[True, False, False])
@@ -298,7 +298,7 @@ def test_calls_that_would_wait_for_each_other_end_where_the_device_changes(
 
 
 @BOTH
-def test_operators_of_a_unit_run_apart_where_another_unit_lies_between(
+def test_operators_of_a_unit_run_apart_around_another_unit(
     simulate: Simulate,
 ) -> None:
     units = grouped(made_graph(3, CHAIN), ints([0, 1, 0]))

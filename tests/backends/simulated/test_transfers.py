@@ -53,7 +53,7 @@ def simulate(schedule: str) -> tuple[Simulator, np.ndarray]:
     return Simulator(grouped(graph, np.arange(4)), costs, Semantics(schedule)), placement
 
 
-def test_serial_transfers_follow_their_operator_one_after_another() -> None:
+def test_serial_transfers_follow_their_operator_one_by_one() -> None:
     simulator, placement = simulate("serial")
     _, start, finish = simulator.schedule(placement)
     found = schedule_transfers(simulator, placement, finish)

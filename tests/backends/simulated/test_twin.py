@@ -175,7 +175,7 @@ def test_noise_multiplies_the_latency_and_is_stated_in_the_info() -> None:
     assert infos[0]["speedup"] == infos[0]["reference_ms"] / infos[0]["latency_ms"]
 
 
-def test_single_devices_and_measuring_again_are_exact_under_noise() -> None:
+def test_single_devices_and_remeasuring_are_exact_under_noise() -> None:
     noisy, exact = made(noise=0.5), made()
     action = draws(noisy, 1)[0].astype(np.int64)
     for key in ("reference_ms", "best_single_ms", "latency_ms"):
@@ -186,7 +186,7 @@ def test_single_devices_and_measuring_again_are_exact_under_noise() -> None:
     assert noisy.backend.evaluate(action).latency_ms != exact.backend.evaluate(action).latency_ms
 
 
-def test_an_infeasible_placement_costs_ten_references_under_noise_too() -> None:
+def test_infeasible_placement_costs_ten_references_under_noise() -> None:
     env = made(noise=0.5, devices=LIMITED)
     env.reset(seed=0)
     info = env.step(np.ones(env.problem.n_units, dtype=np.int64))[4]
@@ -229,7 +229,7 @@ def test_costs_from_a_file_are_those_that_were_saved(model: str, tmp_path: Path)
         made(model="tiny", devices=env.problem.devices, costs=tmp_path / "costs.json")
 
 
-def test_the_cost_table_is_the_analytic_one_of_the_models_operators() -> None:
+def test_cost_table_is_the_analytic_one_of_the_operators() -> None:
     env = made(devices="cpu+igpu+npu")
     expected = analytic(env.problem.units.graph, env.problem.devices)
     assert env.cost_table().fingerprint == expected.fingerprint
@@ -258,7 +258,7 @@ def test_per_unit_start_times_are_those_of_the_schedule(schedule: str) -> None:
     assert observation["start_ms"].max() > 0
 
 
-def test_per_unit_start_times_of_the_diamond_are_those_worked_out_by_hand() -> None:
+def test_per_unit_start_times_of_the_diamond_match_by_hand() -> None:
     problem = diamond_problem()
     backend = SimulatedBackend(problem, diamond_costs(problem), PRESETS["event"])
     env = PerUnit(DevicePlacementEnv(backend))
@@ -305,7 +305,7 @@ def test_memory_axes_reach_the_env(schedule: Any, feasible: bool) -> None:
     assert env.step(np.ones(env.problem.n_units, dtype=np.int64))[4]["feasible"] == feasible
 
 
-def test_constants_parameters_and_results_of_a_raw_graph_move_nothing() -> None:
+def test_constants_parameters_and_results_of_raw_move_nothing() -> None:
     env = made(model="tiny", graph="raw", granularity="op")
     env.reset(seed=0)
     problem = env.problem

@@ -103,7 +103,7 @@ def test_a_row_has_the_identity_of_its_environment(
     assert found.key == identify(envs.get(task.env, task.make_kwargs).base.backend).key  # type: ignore[union-attr]
 
 
-def test_a_row_also_names_the_problem_where_it_was_scored_a_second_time(envs: BenchEnvs) -> None:
+def test_row_names_the_problem_where_it_was_scored_again(envs: BenchEnvs) -> None:
     scored = study(agents=["random-blocks"], models=["tiny"], score_on={"schedule": "placeto"})
     row = run_task(scored.tasks()[0], envs)
     there = identity_of(envs, model="tiny", devices="hsdag-paper", schedule="placeto")
@@ -112,7 +112,7 @@ def test_a_row_also_names_the_problem_where_it_was_scored_a_second_time(envs: Be
     assert identify_row(row, {"env": "DevicePlacement-v0"}) is None
 
 
-def test_what_is_measured_or_has_no_placement_is_no_known_problem(envs: BenchEnvs) -> None:
+def test_measured_or_unplaced_problems_are_not_known(envs: BenchEnvs) -> None:
     row = run_task(study(agents=["random-blocks"], models=["tiny"]).tasks()[0], envs)
     assert identify_row(row) is not None
     assert identify_row(row | {"costs_fingerprint": None}) is None

@@ -57,9 +57,7 @@ def update(rows: Sequence[Json], values: Path, **options: Any) -> list[Change]:
 
 
 @pytest.mark.usefixtures("bound_alone")
-def test_a_faster_placement_replaces_a_slower_one_and_not_the_other_way(
-    ran: tuple[Json, Json], values: Path
-) -> None:
+def test_only_a_faster_placement_replaces_another(ran: tuple[Json, Json], values: Path) -> None:
     slow, fast = ran
     (first,) = update([slow], values)
     (known,) = load_values(values)

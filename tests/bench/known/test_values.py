@@ -73,7 +73,7 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
         load_values(tmp_path)
 
 
-def test_one_device_as_fast_as_the_best_is_trivial_and_a_faster_split_is_not() -> None:
+def test_only_a_split_faster_than_one_device_is_not_trivial() -> None:
     values = [value for value in SHIPPED if value.best_single_ms is not None]
     for value in values:
         alone = len(np.unique(value.assignment)) == 1

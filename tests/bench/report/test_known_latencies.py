@@ -21,7 +21,7 @@ from placement_gym.bench.study.worker import run_task
 
 
 @pytest.mark.parametrize("weight_share", [1.0, 0.9])
-def test_a_device_that_does_not_hold_the_model_is_no_best_single_device(
+def test_device_that_cannot_hold_the_model_is_no_best_single(
     weight_share: float, tmp_path: Path
 ) -> None:
     devices = [{"name": name, "weight_share": weight_share} for name in ("CPU", "GPU")]

@@ -163,7 +163,7 @@ def test_the_floor_is_the_best_agent_without_learning(folder: Path) -> None:
     assert choose_floor(learned) is None
 
 
-def test_published_rows_are_reported_and_replayed_from_their_compressed_file(
+def test_published_rows_are_replayed_from_their_compressed_file(
     folder: Path, tmp_path: Path
 ) -> None:
     packed = lzma.compress((folder / rows_file.ROWS).read_bytes())
@@ -176,7 +176,7 @@ def test_published_rows_are_reported_and_replayed_from_their_compressed_file(
     assert not [replay for replay in replays if replay.error]
 
 
-def test_scores_elsewhere_are_relative_to_the_best_known_value_there() -> None:
+def test_scores_elsewhere_use_the_best_known_value_there() -> None:
     row = {"problem": "p", "label": "a", "seed": 0, "latency_ms": 2.0, "scored_ms": 6.0}
     for known_ms, score in ((3.0, 0.5), (9.0, 1.0)):
         results = StudyResults([row], {"p": KnownLatencies(elsewhere_ms=known_ms)})

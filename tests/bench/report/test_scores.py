@@ -57,7 +57,7 @@ def test_problems_are_called_by_what_tells_them_apart() -> None:
     assert named(("x/net.json", "a"), ("y/net.json", "a")) == ["x/net", "y/net"]
 
 
-def test_scores_elsewhere_are_relative_to_the_least_that_was_scored_there() -> None:
+def test_scores_elsewhere_use_the_lowest_score_there() -> None:
     problem = json.dumps(["E", {}, "tiny", "a"])
     one, other = (
         {"problem": problem, "label": label, "seed": 0, "latency_ms": ms, "scored_ms": scored_ms}

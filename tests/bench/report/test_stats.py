@@ -17,7 +17,7 @@ from placement_gym.bench.report.stats import (
 )
 
 
-def test_the_interquartile_mean_leaves_out_the_best_and_the_worst_quarter() -> None:
+def test_interquartile_mean_leaves_out_the_outer_quarters() -> None:
     scores = np.array([[1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 700.0]])
     assert interquartile_mean(scores) == pytest.approx(np.mean([3, 4, 5, 6]))
 
@@ -49,7 +49,7 @@ def test_ties_count_half_and_problems_count_alike() -> None:
     assert np.isnan(probability_of_improvement(mine, np.full((2, 2), np.nan)))
 
 
-def test_a_failed_run_loses_and_one_that_is_missing_does_not_play() -> None:
+def test_failed_run_loses_and_a_missing_one_does_not_play() -> None:
     works, fails = np.full((4, 1), 0.5), np.array([[0.9], [0.0], [0.0], [np.nan]])
     assert probability_of_improvement(fails, works) == pytest.approx(1 / 3)
     assert probability_of_improvement(works, fails) == pytest.approx(2 / 3)

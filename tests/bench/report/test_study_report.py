@@ -270,9 +270,7 @@ def test_a_report_without_the_model_has_no_picture_of_it(folder: Path, tmp_path:
 
 
 @pytest.mark.slow
-def test_a_report_of_a_model_that_is_another_now_does_not_draw_on_it(
-    folder: Path, tmp_path: Path
-) -> None:
+def test_report_of_a_changed_model_does_not_draw_on_it(folder: Path, tmp_path: Path) -> None:
     for row in read_rows(folder):
         rows_file.append_row(tmp_path / rows_file.ROWS, row | {"model_fingerprint": "0"})
     text = report_study(REPORTED, tmp_path, quiet=True)[0].read_text()
@@ -294,7 +292,7 @@ def test_invalid_rows_are_left_out_and_named(folder: Path, tmp_path: Path) -> No
         assert len(StudyResults.load(tmp_path).rows) == 27
 
 
-def test_the_report_of_a_study_in_an_unknown_environment_is_the_users_error(folder: Path) -> None:
+def test_report_of_an_unknown_environment_is_the_users_error(folder: Path) -> None:
     with pytest.raises(UserError, match="env must be one of"):
         list_cautions(replace(REPORTED, env="Unknown-v0"), StudyResults(read_rows(folder)))
 

@@ -65,13 +65,13 @@ def test_the_verdict_counts_wins_beyond_the_noise_in_most_runs(
     assert state_verdict([ALONE, *rows]).startswith(sentence)
 
 
-def test_where_no_device_holds_the_model_the_fastest_split_is_named() -> None:
+def test_without_a_single_device_the_fastest_split_is_named() -> None:
     rows = [run("window", 5.0, "yes"), run("prefix", 7.0, "yes")]
     expected = "No single device holds the model; prefix is the fastest split."
     assert state_verdict(rows, one_device_holds_the_model=False) == expected
 
 
-def test_a_report_counts_doubtful_runs_and_names_the_first_reason() -> None:
+def test_report_counts_doubtful_runs_and_names_a_reason() -> None:
     doubtful = run("window", 1.25, "within noise") | DOUBT
     rows = [run("window", 1.2, "yes"), doubtful, doubtful]
     assert format_wins(rows) == "1 of 3 (2 doubtful)"

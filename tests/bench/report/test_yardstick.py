@@ -15,7 +15,7 @@ def runs(**latencies_ms: float | None) -> list[dict[str, Any]]:
     return [{"label": label, "latency_ms": ms} for label, ms in latencies_ms.items()]
 
 
-def test_the_best_known_value_counts_where_the_study_finds_nothing_better() -> None:
+def test_best_known_value_counts_if_the_study_is_not_better() -> None:
     known = KnownLatencies(10.0, bound_ms=2.0, best_known_ms=4.0, origin="milp, abc, 2026-01-01")
     for found_ms in (5.0, 4.0):
         yardstick = choose_yardstick(known, runs(random=found_ms))
@@ -55,7 +55,7 @@ def test_a_proven_optimum_counts() -> None:
         (KnownLatencies(3.0, None, 2.0), False),
     ],
 )
-def test_a_problem_is_trivial_if_one_device_is_as_fast_as_what_is_known(
+def test_problem_is_trivial_if_one_device_reaches_the_best_known(
     known: KnownLatencies, trivial: bool
 ) -> None:
     assert choose_yardstick(known, runs(random=3.2)).trivial is trivial

@@ -57,7 +57,7 @@ def test_simulated_rows_replay_exactly(bench_env: BenchEnv) -> None:
     assert row.greedy_latency_ms == again.latency_ms
 
 
-def test_an_agent_that_does_not_fit_the_environment_is_an_error_row(bench_env: BenchEnv) -> None:
+def test_agent_unfit_for_the_environment_is_an_error_row(bench_env: BenchEnv) -> None:
     row, placement = run_agent(bench_env, AgentSpec("openvino-auto"), seed=0, budget=3)
     assert placement is None
     assert "measured" in row.error
@@ -117,7 +117,7 @@ def test_a_ready_object_only_predicts(bench_env: BenchEnv) -> None:
 
 
 @pytest.mark.parametrize("error", [KeyError("a mistake"), SystemExit(3), MemoryError()])
-def test_a_failed_run_keeps_its_best_placement_curve_and_evaluations(
+def test_failed_run_keeps_best_placement_curve_and_evaluations(
     bench_env: BenchEnv, error: BaseException
 ) -> None:
     class Failing(Greedy):

@@ -10,7 +10,7 @@ from placement_gym.bench.run.agents import AgentSpec, load_agent
 SIM = "DevicePlacementSim-v0"
 
 
-def test_agents_come_from_names_mappings_modules_factories_and_objects() -> None:
+def test_agents_come_from_names_modules_factories_and_objects() -> None:
     assert AgentSpec.of("random").load() is load_agent("random")
     assert AgentSpec.of({"name": "single-device", "kwargs": {"device": "CPU"}}).label == (
         "single-device CPU"

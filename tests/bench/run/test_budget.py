@@ -20,7 +20,7 @@ def test_repeated_placements_count(bench_env: BenchEnv) -> None:
         backend.evaluate(assignment)
 
 
-def test_a_batch_is_cut_at_the_budget_and_what_was_evaluated_is_kept(bench_env: BenchEnv) -> None:
+def test_batch_is_cut_at_the_budget_and_evaluations_are_kept(bench_env: BenchEnv) -> None:
     backend = BudgetedBackend(bench_env.base.backend, budget=3)
     problem = bench_env.base.problem
     batch = np.stack([problem.single(device) for device in (0, 1, 0, 1, 1)])
@@ -41,7 +41,7 @@ def test_the_best_placements_are_distinct_feasible_and_sorted(bench_env: BenchEn
     assert [a.tolist() for a in best] == [fast.tolist(), slow.tolist()]
 
 
-def test_a_placement_that_is_slower_beyond_any_noise_is_no_contender(bench_env: BenchEnv) -> None:
+def test_placement_slower_beyond_noise_is_no_contender(bench_env: BenchEnv) -> None:
     backend = BudgetedBackend(bench_env.base.backend, budget=10)
     fast, near, far = np.zeros(1, np.int64), np.ones(1, np.int64), np.full(1, 2)
     for assignment, speedup in ((far, 1.59), (near, 1.6), (fast, 2.0)):
@@ -65,7 +65,7 @@ def test_a_batch_is_cut_by_what_is_left_of_the_budget(bench_env: BenchEnv) -> No
     assert backend.evaluations == 3
 
 
-def test_what_an_agent_does_to_its_array_afterwards_changes_no_history(bench_env: BenchEnv) -> None:
+def test_changing_an_agents_array_later_changes_no_history(bench_env: BenchEnv) -> None:
     backend = BudgetedBackend(bench_env.base.backend, budget=3)
     assignment = bench_env.base.problem.single(1)
     backend.evaluate(assignment)

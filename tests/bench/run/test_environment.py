@@ -25,7 +25,7 @@ def test_a_model_in_memory_is_saved_for_the_new_process(tmp_path: Path) -> None:
     json.dumps(bench_env.env_kwargs)
 
 
-def test_environments_that_are_made_again_leave_nothing_in_the_temporary_folder(
+def test_remade_environments_leave_no_temporary_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))

@@ -54,7 +54,7 @@ def test_the_best_single_device_does_not_beat_itself(bench_env: BenchEnv) -> Non
     assert finalist.beats_best_single == "no"
 
 
-def test_any_placement_wins_where_no_single_device_holds_the_model(tmp_path: Path) -> None:
+def test_any_placement_wins_where_no_device_holds_the_model(tmp_path: Path) -> None:
     devices = [{"name": name, "weight_share": 0.9} for name in ("CPU", "GPU")]
     bench_env = BenchEnv.make(SIM, {"model": "tiny", "devices": devices}, tmp_path)
     row, _ = run_agent(bench_env, AgentSpec("random"), seed=0, budget=20)
@@ -71,7 +71,7 @@ def test_any_placement_wins_where_no_single_device_holds_the_model(tmp_path: Pat
         (True, (1.0, 1.3), 0),
     ],
 )
-def test_the_best_single_device_is_found_as_finalists_are_where_the_search_leaves_it_open(
+def test_best_single_device_is_settled_as_finalists_are(
     noisy: bool,
     speeds: tuple[float, float],
     doubts: int,
@@ -131,7 +131,7 @@ def test_measured_finalists_come_from_a_new_process(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_failing_new_process_is_an_error_row_with_the_placement_that_was_found(
+def test_failing_new_process_is_an_error_row_with_a_placement(
     tmp_path: Path,
 ) -> None:
     bench_env = BenchEnv.make(
@@ -174,7 +174,7 @@ def test_a_winner_is_measured_once_more_and_that_counts(
 @pytest.mark.parametrize(
     "doubt", ["", pytest.param("the machine was busy", marks=pytest.mark.slow)]
 )
-def test_a_lucky_rival_of_an_earlier_run_is_measured_once_more_too(
+def test_lucky_rival_of_an_earlier_run_is_measured_again(
     doubt: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bench_env = BenchEnv.make(
@@ -196,7 +196,7 @@ def test_a_lucky_rival_of_an_earlier_run_is_measured_once_more_too(
         assert again.speedup_vs_best_single == pytest.approx(1.02)
 
 
-def test_the_reference_device_is_measured_with_the_first_finalists_only(
+def test_reference_is_measured_with_the_first_finalists_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kwargs = {"model": "tiny", "devices": "cpu-testbed"}

@@ -8,7 +8,7 @@ from pathlib import Path
 from placement_gym.bench.run.provenance import find_commit
 
 
-def test_the_commit_is_that_of_the_repository_that_tracks_the_file(tmp_path: Path) -> None:
+def test_commit_is_that_of_the_repository_with_the_file(tmp_path: Path) -> None:
     tracked, installed = tmp_path / "tracked.py", tmp_path / "venv" / "installed.py"
     installed.parent.mkdir()
     tracked.touch()

@@ -126,9 +126,7 @@ def test_a_full_disk_costs_the_new_row_alone(row: rows_file.Json, tmp_path: Path
 
 
 @pytest.mark.parametrize("name", [rows_file.LOCK, rows_file.ROWS])
-def test_a_folder_whose_rows_would_be_written_elsewhere_is_refused(
-    name: str, tmp_path: Path
-) -> None:
+def test_folder_whose_rows_would_go_elsewhere_is_refused(name: str, tmp_path: Path) -> None:
     victim, folder = tmp_path / "bashrc", tmp_path / "out"
     victim.write_text("good")
     folder.mkdir()

@@ -85,7 +85,7 @@ class Unreliable(Serial):
         return run_task(task, self.envs)
 
 
-def test_a_task_whose_worker_is_lost_begins_again_and_at_last_is_given_up() -> None:
+def test_task_of_a_lost_worker_restarts_and_is_then_given_up() -> None:
     tasks = study(models=["tiny"], seeds=1).tasks()
     losses = {tasks[0].key: ATTEMPTS - 1, tasks[1].key: ATTEMPTS}
     rows = {task.key: row for task, row in run_all(tasks, Unreliable(losses))}
@@ -125,7 +125,7 @@ def test_a_task_that_kills_its_worker_takes_no_other_with_it() -> None:
 
 
 @pytest.mark.slow
-def test_tasks_that_crash_hang_and_leave_are_error_rows_and_the_others_complete(
+def test_tasks_that_crash_or_hang_are_error_rows_and_others_end(
     tmp_path: Path,
 ) -> None:
     agents = ["fatal_agent:crash", "fatal_agent:hang", "fatal_agent:leave", "random"]
@@ -181,7 +181,7 @@ MEASURED = {
 
 
 @pytest.mark.slow
-def test_measured_tasks_that_crash_hang_and_leave_are_error_rows_too(tmp_path: Path) -> None:
+def test_measured_tasks_that_crash_or_hang_are_error_rows(tmp_path: Path) -> None:
     agents = ["fatal_agent:crash", "fatal_agent:hang", "random", "fatal_agent:leave", "window"]
     rows = run_study(study(**MEASURED, agents=agents), tmp_path, quiet=True, timeout_s=40.0)
     errors = [row["error"] for row in rows]
@@ -206,9 +206,7 @@ CHOSEN = ("greedy_latency_ms", "greedy_speedup", "n_submodels", "n_submodels_exp
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("kind", LONG)
-def test_a_study_that_is_killed_twenty_times_leaves_no_process_and_has_the_same_rows(
-    kind: str, tmp_path: Path
-) -> None:
+def test_study_killed_twenty_times_has_the_same_rows(kind: str, tmp_path: Path) -> None:
     file = tmp_path / "study.yaml"
     values = VALUES | LONG[kind]
     file.write_text(json.dumps(values))
@@ -298,7 +296,7 @@ def wait_until(condition: Any, seconds: float = 60.0) -> None:
 
 
 @pytest.mark.parametrize("executor", ["serial", "processes"])
-def test_every_executor_runs_with_one_thread_and_leaves_its_process_as_it_was(
+def test_every_executor_runs_one_thread_and_restores_its_process(
     executor: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
@@ -311,7 +309,7 @@ def test_every_executor_runs_with_one_thread_and_leaves_its_process_as_it_was(
     assert torch.get_num_threads() == threads
 
 
-def test_an_interrupt_keeps_finished_rows_and_says_how_to_continue(
+def test_interrupt_keeps_finished_rows_and_says_how_to_continue(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupt_after_two(tasks: Sequence[Task], executor: Executor) -> Iterator[Any]:

@@ -31,7 +31,7 @@ def test_published_rows_are_those_of_the_study_in_its_order(folder: Path, tmp_pa
     assert path.stat().st_size < sum(len(json.dumps(by_key[key])) for key in keys) / 4
 
 
-def test_published_rows_name_no_machine_and_replay_where_the_files_lie_elsewhere(
+def test_published_rows_name_no_machine_and_replay_anywhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("here", "there"):

@@ -87,7 +87,7 @@ def test_a_killed_worker_loses_no_run(cluster: Any) -> None:
     assert not any(row["error"] for row in rows)
 
 
-def test_tasks_that_crash_hang_and_leave_are_error_rows_and_the_others_complete(
+def test_tasks_that_crash_or_hang_are_error_rows_and_others_end(
     cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(Path(__file__).parents[2] / "support")  # where workers find the agents
@@ -119,7 +119,7 @@ def test_a_local_cluster_is_started_where_none_runs(tmp_path: Path) -> None:
     assert not ray.is_initialized()
 
 
-def test_workers_of_an_address_find_models_by_variables_and_agents_by_folder(
+def test_remote_workers_find_models_and_agents(
     nodes: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import openvino as ov

@@ -22,7 +22,7 @@ def test_a_problem_without_a_role_is_a_test_problem() -> None:
 @pytest.mark.parametrize(
     "entry", ["${DATA}/a/net.json", "net", "a/net", {"model": "a/net", "devices": "x"}], ids=str
 )
-def test_a_model_is_named_as_in_the_study_or_by_the_end_of_its_path(entry: Any) -> None:
+def test_model_is_named_as_in_the_study_or_by_its_paths_end(entry: Any) -> None:
     models = ["${DATA}/a/net.json", "${DATA}/b/other.json"]
     given = {"models": models, "devices": ["x"], "roles": {"validation": [entry]}}
     assert roles_of(**given) == ["validation", "test"]

@@ -17,7 +17,7 @@ from placement_gym.cli.main import main
 from placement_gym.errors import UserError
 
 
-def test_a_study_is_agents_times_models_times_devices_times_seeds() -> None:
+def test_study_is_agents_models_devices_and_seeds() -> None:
     tasks = study().tasks()
     assert len(tasks) == 3 * 2 * 1 * 3
     assert len({task.key for task in tasks}) == len(tasks)
@@ -147,7 +147,7 @@ def test_a_small_study_cannot_exhaust_the_machine(text: str, message: str, tmp_p
         Study.load(file)
 
 
-def test_a_study_without_roles_is_checked_without_building_its_runs(
+def test_study_without_roles_is_checked_without_its_runs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(Study, "tasks", lambda _: pytest.fail("built all runs"))

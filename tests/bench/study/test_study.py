@@ -85,7 +85,7 @@ def test_what_a_full_disk_cannot_hold_is_returned(tmp_path: Path) -> None:
     assert run_study(small, tmp_path, "serial", quiet=True)[: len(kept)] == kept
 
 
-def test_rows_that_a_full_disk_refused_are_written_once_there_is_room(
+def test_rows_that_a_full_disk_refused_are_written_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     full = iter([True, True, False, False, False])
@@ -128,7 +128,7 @@ def test_a_comparison_on_a_full_disk_is_returned(tmp_path: Path) -> None:
     assert all(row["latency_ms"] for row in document["rows"])
 
 
-def test_an_environment_that_cannot_be_made_any_more_is_an_error_in_the_row(
+def test_environment_that_cannot_be_remade_is_an_error_row(
     envs: BenchEnvs,
 ) -> None:
     row = run_task(study(models=["no-such-model"]).tasks()[0], envs)
@@ -231,7 +231,7 @@ def test_the_command_runs_a_study_and_a_dry_run_does_nothing(
     assert main(["bench", "run", str(tmp_path / "none.yaml"), "--out", str(out)]) == 2
 
 
-def test_warnings_of_this_package_are_shown_and_those_of_libraries_are_not(
+def test_only_warnings_of_this_package_are_shown(
     envs: BenchEnvs,
 ) -> None:
     def warn(env: gym.Env[Any, Any], seed: int) -> Any:

@@ -45,9 +45,7 @@ def test_no_placement_is_below_the_bound(seed: int, semantics: Semantics) -> Non
 
 @pytest.mark.parametrize("semantics", LISTS)
 @pytest.mark.parametrize("seed", range(30))
-def test_a_wide_beam_finds_the_fastest_placement_of_a_list_and_proves_it(
-    seed: int, semantics: Semantics
-) -> None:
+def test_wide_beam_proves_the_fastest_placement_of_a_list(seed: int, semantics: Semantics) -> None:
     backend = drawn(seed, semantics)
     _, latency_ms, feasible = all_placements(backend)
     least = latency_ms[feasible].min()

@@ -53,7 +53,7 @@ def test_work_or_a_second_neighbour_keeps_a_node_apart() -> None:
     assert not any(joined)
 
 
-def test_a_leaf_stays_apart_if_its_neighbour_runs_where_it_cannot() -> None:
+def test_leaf_stays_apart_if_its_neighbour_runs_elsewhere() -> None:
     supported = np.ones((3, 2), dtype=np.bool_)
     supported[0, 1] = supported[1, 1] = False
     merged, _ = merge([(0, [1]), (1, [2])], [5, 5, 0], supported)

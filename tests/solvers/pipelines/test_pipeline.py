@@ -76,7 +76,7 @@ def test_pipelines_reach_the_published_loads(name: str, dp_ms: float, dpl_ms: fl
     assert load_ms(backend, exact_pipeline(problem, costs)) == pytest.approx(dp_ms, rel=5e-6)
 
 
-def test_training_of_inception_is_solved_which_the_published_program_does_not_finish() -> None:
+def test_inception_training_is_solved_unlike_by_the_published() -> None:
     backend = published(DATA / "throughput-inputs/LayerGraphs/inceptionv3_training.json")
     problem, costs = backend.problem, backend.costs
     assert load_ms(backend, linear_pipeline(problem, costs)) == pytest.approx(123.9301, rel=1e-6)
@@ -140,7 +140,7 @@ def test_one_order_is_never_better(seed: int) -> None:
     assert load_ms(backend, linear) >= solve_ms(backend) - 1e-9
 
 
-def test_leaves_join_under_limits_only_if_that_is_proven_to_lose_nothing() -> None:
+def test_leaves_join_under_limits_only_if_proven_to_lose_nothing() -> None:
     outcomes = set()
     for seed in range(60):
         backend = draw_backend(seed, n=9, limited=True, idle=0.7)
@@ -200,7 +200,7 @@ def test_what_fits_nowhere_is_refused() -> None:
             solver(Problem(problem.units, tight, problem.supported, held), backend.costs)
 
 
-def test_tables_that_would_not_fit_are_refused_before_they_are_made() -> None:
+def test_tables_that_would_not_fit_are_refused_early() -> None:
     backend = draw_backend(1, n=6, kinds="ABCDEFGHIJKLMNOPQRSTUVWXYZ")
     with pytest.raises(PipelineMemoryError, match=r"2 GiB.*6.71e\+07 states.*dpl"):
         linear_pipeline(backend.problem, backend.costs)

@@ -34,7 +34,7 @@ def test_a_load_that_a_placement_has_is_never_refuted(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_the_bound_lies_between_that_of_divided_units_and_all_loads(seed: int) -> None:
+def test_bound_is_between_divided_units_and_all_loads(seed: int) -> None:
     backend = draw_alike(seed)
     problem, costs = backend.problem, backend.costs
     least, simple = all_loads(backend).min(initial=np.inf), load_ms(problem, costs)
@@ -68,7 +68,7 @@ def test_no_set_that_a_device_can_run_is_dearer(seed: int, limited: bool) -> Non
 
 
 @pytest.mark.slow
-def test_many_equal_devices_are_bounded_where_work_alone_says_little() -> None:
+def test_many_equal_devices_are_bounded_beyond_work_alone() -> None:
     path = DATA / "throughput-inputs/LayerGraphs/bert24_training.json"
     workload = Workload.load(path)
     devices, units = make_devices(1, 15, memory_bytes=workload.accelerator_bytes), workload.units()

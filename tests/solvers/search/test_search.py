@@ -130,7 +130,7 @@ def test_more_evaluations_continue_fewer_and_are_never_worse(schedule: str) -> N
     assert reached == sorted(reached, reverse=True)
 
 
-def test_equal_seeds_find_equal_placements_and_other_seeds_try_others() -> None:
+def test_equal_seeds_find_equal_placements_and_others_differ() -> None:
     backend = large("list")
     first, same, other = (propose(backend, 10, seed) for seed in (0, 0, 1))
     assert [one.tolist() for one in first] == [one.tolist() for one in same]
@@ -190,7 +190,7 @@ def chain(n: int, n_devices: int, supported: Any = None, shares: Any = None) -> 
     return SimulatedBackend(problem, costs)
 
 
-def test_without_limits_every_unit_of_free_transfers_is_on_its_fastest_device() -> None:
+def test_without_limits_or_transfers_units_take_the_fastest() -> None:
     backend = chain(9, 3)
     assignment, latency_ms = find(backend, evaluations=50)
     assert latency_ms == pytest.approx(9.0)
