@@ -39,9 +39,14 @@ N_KINDS = 6
 TRIES, GAIN = range(2)
 """Columns of what is counted for each kind."""
 CRITICAL = 0.5
-"""Share of moves whose first unit is on a longest chain of the schedule."""
+"""Share of moves whose first unit is on a longest chain of the schedule, or on the device with the
+largest load."""
 REFRESH = 64
 """Moves after which these chains are found again."""
+SQUARINGS = 5
+"""Loads are summed with the exponent 2 to this power."""
+TRIED = 16
+"""Units that are drawn until one is on the device with the largest load."""
 ROUNDING = 1.0 + 1e-9
 """Of sums that were added up in another order."""
 ADOPT = 0.5
@@ -233,8 +238,24 @@ def anneal(
                         stamp[tensor[r]] = now
                         add_tensor(tensor[r], sign)
 
+    def measure_loads() -> float:
+        """A norm of the loads, so that it pays to relieve any device that is nearly the fullest."""
+        largest, total = load.max(), 0.0
+        if largest <= 0.0:
+            return 0.0
+        for d in range(n_devices):
+            power = load[d] / largest
+            for _ in range(SQUARINGS):
+                power *= power
+            total += power
+        for _ in range(SQUARINGS):
+            total = np.sqrt(total)
+        return largest * total
+
     hot, cold = heat
     n_moved = 0
+    if kind_of_model == LOAD and numbers[NOW] < np.inf:
+        numbers[NOW] = measure_loads()
     for step in range(n_moves):
         numbers[MOVES] += 1.0
         chance, kind = rng.random(), 0
@@ -257,6 +278,10 @@ def anneal(
         u = draw(n_units)
         if kind_of_model == LIST and rng.random() < CRITICAL:
             u = signed(critical[draw(int(numbers[N_CRITICAL]))])
+        elif kind_of_model == LOAD and rng.random() < CRITICAL:
+            fullest, tries = load.argmax(), 0
+            while tries < TRIED and place[u] != fullest:
+                u, tries = draw(n_units), tries + 1
         here = signed(place[u])
         there = (here + 1 + draw(n_devices - 1)) % n_devices
         n_links = signed(first_link[u + 1]) - signed(first_link[u])
@@ -379,7 +404,7 @@ def anneal(
             add_loads(n_moved, -1.0)
             set_operators(n_moved)
             add_loads(n_moved, 1.0)
-            cost = load.sum() if kind_of_model == SERIAL else load.max()
+            cost = load.sum() if kind_of_model == SERIAL else measure_loads()
 
         # keep it, or go back
         if cost <= limit_ms:
@@ -395,6 +420,8 @@ def anneal(
                             reach = min(reach, signed(maker[r]))
                 measure_tails(model, state, last, reach)
             numbers[NOW] = cost
+            if kind_of_model == LOAD:
+                cost = load.max()
             if cost < numbers[BEST]:
                 if numbers[BEST] < np.inf:
                     counts[kind, GAIN] += numbers[BEST] - cost

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain, pairwise
 from time import perf_counter
@@ -16,9 +17,10 @@ from placement_gym.errors import UserError
 from placement_gym.problem import Problem, assignment_hash
 from placement_gym.schedules.simulator import Simulator
 from placement_gym.solvers.fill import fill_in_order
+from placement_gym.solvers.pipelines.pipeline import linear_pipeline
 from placement_gym.solvers.repair import RepairPrices, repair
 from placement_gym.solvers.search.chains import Chains, Elite
-from placement_gym.solvers.search.model import BEST, LIST, PRICE, SIMULATED, State
+from placement_gym.solvers.search.model import BEST, LIST, LOAD, PRICE, SIMULATED, State
 
 CHAINS = 8
 """Chains of a bracket; after each of its rungs the better half goes on (successive halving)."""
@@ -180,16 +182,25 @@ class AnytimeSearch:
             length *= 2
 
     def propose_simple(self) -> Iterator[IntArray]:
-        """Every device alone, and devices filled in order; what does not fit moves elsewhere."""
+        """Every device alone, and devices filled in order; what does not fit moves elsewhere.
+
+        For loads, also the best contiguous split.
+        """
         problem, costs = self.problem, self.chains.simulator.costs
         alone = [problem.single(device) for device in range(len(problem.devices))]
-        simple = np.stack([*alone, fill_in_order(problem, costs)])
+        simple = np.stack([*alone, fill_in_order(problem, costs), *self.split_in_order()])
         if self.chains.limited:
             prices = RepairPrices.of(problem, costs)
             simple = repair(problem, simple, prices.unit_ms, prices.links)
         else:
             simple = np.stack([problem.where_supported(one) for one in simple])
         yield from np.unique(simple, axis=0)
+
+    def split_in_order(self) -> Iterator[IntArray]:
+        """For loads, the best contiguous split of the order, if one is feasible."""
+        if self.chains.model.kind == LOAD:
+            with suppress(UserError):
+                yield linear_pipeline(self.problem, self.chains.simulator.costs)
 
     def build(self) -> State:
         """A chain at a placement that is built from nothing, near an elite's price of memory."""
