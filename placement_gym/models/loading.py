@@ -34,8 +34,7 @@ GENERATED = re.compile(
 EXAMPLES = (
     "bert-8",
     "gpt-12",
-    "densenet-169",
-    "gnmt-16",
+    "vit-12",
     "synthetic-layered-1000",
     "synthetic-series-parallel-1000",
     "unrolled-lstm-1000",
@@ -47,11 +46,7 @@ NUMBERS = {
     "bert": "sequence_length",
     "gpt": "layers",
     "mobilenet": "percent",
-    "densenet": "layers",
     "vit": "layers",
-    "swin": "layers",
-    "wavenet": "layers",
-    "gnmt": "steps",
 }
 """What the number in a name means to the module that builds the model."""
 BUILT_IN = ("tiny", "resnet", "inception", "cnn", *NUMBERS)
@@ -78,10 +73,8 @@ def load(
         model: A built-in name, ``"resnet"``, ``"bert-8"`` (tokens), ``"bert-8-fp16"``
             (compressed weights), ``"gpt"`` (four small layers), ``"gpt-12"`` (as many of GPT-2's)
             or ``"gpt-12-int8"``, ``"gpt-int4"``, ``"cnn-int8"`` (quantised weights and
-            activations), ``"mobilenet-50"`` (width in percent),
-            ``"densenet-169"``, ``"vit-12"``, ``"swin-18"`` or ``"wavenet-30"`` (layers),
-            ``"gnmt-16"`` (steps); the path of any file that OpenVINO reads; or a model, which is
-            cloned and left as it is.
+            activations), ``"mobilenet-50"`` (width in percent) or ``"vit-12"`` (layers); the path of
+            any file that OpenVINO reads; or a model, which is cloned and left as it is.
         sequence_length: Tokens of ``"bert"``, as an alternative to the name.
         shapes: Shapes of inputs by their names, which bind dynamic dimensions; see ``Shapes``.
         data_shapes: Sizes with which inputs are measured that keep dynamic dimensions, by their
