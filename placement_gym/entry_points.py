@@ -10,7 +10,6 @@ import numpy as np
 
 from placement_gym.arguments import (
     MAX_NOISE,
-    check_cache,
     check_flag,
     check_integer,
     check_not_negative,
@@ -75,8 +74,6 @@ class MeasuredEnv(DevicePlacementEnv):
         render_mode: See ``DevicePlacementEnv``.
         max_devices: See ``DevicePlacementEnv``.
         observe_devices: See ``DevicePlacementEnv``.
-        penalty: See ``DevicePlacementEnv``.
-        sequence_length: Tokens of ``"bert"``, as an alternative to ``"bert-8"``.
         shapes: Sizes of the dynamic dimensions of inputs, as in ``{"input_ids": [1, 64]}``; -1 or
             ``"?"`` leaves one dynamic, ``"1..128"`` gives it bounds.
         scenario: What one run of a model with state is: ``"chat-128-32"`` gives it a prompt of 128
@@ -119,7 +116,7 @@ class MeasuredEnv(DevicePlacementEnv):
         split: str = "auto",
         warmup: int = 5,
         repeats: int = 10,
-        cache: bool | str = True,
+        cache: bool = True,
         isolate: bool = True,
         timeout_s: float = 120.0,
         max_nodes: int | None = None,
@@ -127,10 +124,8 @@ class MeasuredEnv(DevicePlacementEnv):
         observe_graph: bool = True,
         repair: bool = False,
         render_mode: str | None = None,
-        sequence_length: int | None = None,
         max_devices: int | None = None,
         observe_devices: bool = False,
-        penalty: str = "flat",
         shapes: Shapes | None = None,
         scenario: str | None = None,
         objective: str = "latency",
@@ -144,7 +139,7 @@ class MeasuredEnv(DevicePlacementEnv):
 
         check_integer("warmup", warmup, 0)
         check_integer("repeats", repeats, 2)
-        check_cache(cache)
+        check_flag("cache", cache)
         check_flag("isolate", isolate)
         check_positive("timeout_s", timeout_s)
         check_objective(objective)
@@ -160,7 +155,6 @@ class MeasuredEnv(DevicePlacementEnv):
             graph,
             split,
             protocol,
-            sequence_length,
             isolate,
             timeout_s,
             shapes,
@@ -180,7 +174,6 @@ class MeasuredEnv(DevicePlacementEnv):
             render_mode=render_mode,
             max_devices=max_devices,
             observe_devices=observe_devices,
-            penalty=penalty,
         )
 
 
@@ -236,8 +229,6 @@ class SimulatedEnv(DevicePlacementEnv):
         render_mode: See ``DevicePlacementEnv``.
         max_devices: See ``DevicePlacementEnv``.
         observe_devices: See ``DevicePlacementEnv``.
-        penalty: See ``DevicePlacementEnv``.
-        sequence_length: Tokens of ``"bert"``, as an alternative to ``"bert-8"``.
         shapes: As for ``MeasuredEnv``.
         data_shapes: As for ``MeasuredEnv``. Costs are those at these sizes; memory by lifetime
             counts tensors at the upper bounds of their dimensions.
@@ -269,10 +260,8 @@ class SimulatedEnv(DevicePlacementEnv):
         observe_graph: bool = True,
         repair: bool = False,
         render_mode: str | None = None,
-        sequence_length: int | None = None,
         max_devices: int | None = None,
         observe_devices: bool = False,
-        penalty: str = "flat",
         shapes: Shapes | None = None,
         scenario: str | None = None,
         data_shapes: Shapes | None = None,
@@ -288,7 +277,6 @@ class SimulatedEnv(DevicePlacementEnv):
             granularity,
             graph,
             costs,
-            sequence_length,
             shapes,
             scenario,
             data_shapes,
@@ -309,7 +297,6 @@ class SimulatedEnv(DevicePlacementEnv):
             render_mode=render_mode,
             max_devices=max_devices,
             observe_devices=observe_devices,
-            penalty=penalty,
         )
 
     def reset(

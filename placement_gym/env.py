@@ -22,7 +22,6 @@ from placement_gym.decisions import PLACEMENT_ALONE
 from placement_gym.errors import UserError, unknown_name
 from placement_gym.info import make_info
 from placement_gym.observation import Observation, Observer
-from placement_gym.penalty import penalise_measurement, penalise_overflow
 from placement_gym.placement import Placement
 from placement_gym.problem import Problem
 from placement_gym.render import Painter, render_text
@@ -91,9 +90,8 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
 
     ## Episode End
     Terminates after ``horizon`` placements. An infeasible placement costs ten reference
-    latencies and does not end the episode; with ``penalty="overflow"`` one that exceeds memory
-    limits costs two, and eight more in proportion to the bytes beyond them, ten for the whole
-    model. With ``repair`` the nearest one that fits is evaluated in its place.
+    latencies and does not end the episode. With ``repair`` the nearest one that fits is evaluated
+    in its place.
 
     ## Information
     The same keys after ``reset`` and every ``step``: latency_ms, reference_ms, best_single_ms,
@@ -130,7 +128,6 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         unit_ms: (n_units, n_devices) times for the feature block ``cost``.
         max_devices: Number of devices to pad to, for transfer between sets of devices.
         observe_devices: Whether observations tell limits, room, times and links.
-        penalty: What an infeasible placement costs, ``"flat"`` or ``"overflow"``.
         graph: View of the problem's operators, kept in saved placements.
         repair: Whether a placement that support or weights forbid is repaired before it is
             evaluated, see ``solvers.repair``; the observed placement is the repaired one.
@@ -161,12 +158,9 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         render_mode: str | None = None,
         max_devices: int | None = None,
         observe_devices: bool = False,
-        penalty: str = "flat",
     ) -> None:
         check_integer("horizon", horizon, 1, MAX_HORIZON)
         check_flag("repair", repair)
-        if penalty not in rewards.PENALTIES:
-            raise unknown_name("penalty", penalty, rewards.PENALTIES)
         if render_mode is not None and render_mode not in self.metadata["render_modes"]:
             raise unknown_name("render_mode", render_mode, self.metadata["render_modes"])
         self.backend = backend
@@ -175,7 +169,6 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         self.horizon = horizon
         self.graph = graph
         self.repair = repair
-        self.penalty = penalty
         self.on_repair: Callable[[BoolArray], None] = ignore_repairs
         self.starts: dict[bytes, str] = {}
         self.render_mode = render_mode
@@ -281,8 +274,6 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         kept = None if keep is None else keep[None]
         fitting, repaired = self.repair_proposals(assignment[None], kept)
         measurement = self.backend.evaluate(fitting[0])
-        if self.penalty != "flat" and not measurement.feasible:
-            measurement = penalise_measurement(self.problem, measurement, fitting[0])
         self.measurement = replace(measurement, repaired=True) if repaired[0] else measurement
         self.assignment = fitting[0]
         return self.measurement
@@ -295,21 +286,7 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         """
         fitting, _ = self.repair_proposals(assignments)
         speedup, feasible = self.backend.evaluate_batch(fitting)
-        return fitting, Batch(self.penalise(speedup, feasible, fitting), feasible)
-
-    def penalise(
-        self, speedup: FloatArray, feasible: BoolArray, assignments: IntArray
-    ) -> FloatArray:
-        """(k,) speed-ups with those that ``penalty`` gives to infeasible placements.
-
-        Args:
-            speedup: (k,) over the reference device.
-            feasible: (k,).
-            assignments: (k, n_units), which were evaluated.
-        """
-        if self.penalty == "flat" or feasible.all():
-            return speedup
-        return penalise_overflow(self.problem, speedup, feasible, assignments)
+        return fitting, Batch(speedup, feasible)
 
     def repair_proposals(
         self, assignments: IntArray, keep: BoolArray | None = None

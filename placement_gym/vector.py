@@ -259,11 +259,7 @@ class SeededVectorEnv(PlacementVectorEnv):
             for i in np.flatnonzero(feasible):
                 noise = self.exact.noise * self.noise_rngs[i].standard_normal()
                 latency_ms[i] *= np.exp(noise)
-        reference_ms = self.exact.reference_ms
-        if self.env.penalty != "flat":
-            graded = self.env.penalise(reference_ms / latency_ms, feasible, self.assignments)
-            latency_ms = np.where(feasible, latency_ms, reference_ms / graded)
-        return Outcomes(latency_ms, reference_ms, feasible, repaired)
+        return Outcomes(latency_ms, self.exact.reference_ms, feasible, repaired)
 
 
 class SimulatedVectorEnv(SeededVectorEnv):
