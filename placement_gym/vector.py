@@ -169,7 +169,6 @@ class PlacementVectorEnv(VectorEnv[Observation, IntArray, NDArray[Any]]):
         self.assignments, repaired = self.env.repair_proposals(self.assignments)
         speedup, feasible = self.env.backend.evaluate_batch(self.assignments)
         reference_ms = self.env.reference.reference_ms
-        speedup = self.env.penalise(speedup, feasible, self.assignments)
         return Outcomes(reference_ms / speedup, reference_ms, feasible, repaired)
 
     def parse_actions(self, actions: Any) -> IntArray:

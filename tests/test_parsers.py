@@ -122,12 +122,12 @@ def read_words(path: Path) -> None:
                 continue
 
 
-def costs(table_format: int) -> bytes:
-    """A cost table as this version or 0.1.0 wrote it, without its checksum."""
+def costs(checked: bool) -> bytes:
+    """A cost table with its checksum or without."""
     table = SAVED / "analytic-costs.json"
     values = CostTable.load(table).to_json()
     del values["checksum"]
-    return table.read_bytes() if table_format == 1 else json.dumps(values).encode()
+    return table.read_bytes() if checked else json.dumps(values).encode()
 
 
 @pytest.fixture(scope="module")
@@ -142,8 +142,8 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 PARSERS = (
     Parser("plan.json", (SAVED / "tiny-placement.json").read_bytes(), Placement.load),
-    Parser("costs-1.json", costs(1), read_costs),
-    Parser("costs-2.json", costs(2), read_costs),
+    Parser("costs-checked.json", costs(True), read_costs),
+    Parser("costs.json", costs(False), read_costs),
     Parser("workload.json", WORKLOAD.read_bytes(), read_workload),
     Parser("split.json", SPLIT.read_bytes(), Workload.load(WORKLOAD).read_split),
     Parser("devices.json", json.dumps(DEVICES).encode(), lambda path: parse_devices(str(path))),
