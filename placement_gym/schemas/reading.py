@@ -75,19 +75,17 @@ def check(schema: type[Schema], values: Any) -> Schema:
         raise UserError("; ".join(lines) + more) from error
 
 
-def check_format(values: Any, newest: int, oldest: int = 1) -> int:
-    """The number of a file's format, from ``oldest`` to ``newest``.
+def check_format(values: Any, expected: int) -> None:
+    """Raise unless a file states the format that this version reads.
 
     Raises:
-        UserError: There is none, or this version does not read it.
+        UserError: It states none, or another one.
     """
     if not isinstance(values, Mapping) or "format" not in values:
         raise UserError("it needs an object with the key 'format'")
     number = values["format"]
-    if isinstance(number, bool) or number not in range(oldest, newest + 1):
-        readable = f"{oldest} to {newest}" if newest > oldest else f"{newest}"
-        raise UserError(f"its format is {shorten(number)}, this version reads {readable}")
-    return int(number)
+    if isinstance(number, bool) or number != expected:
+        raise UserError(f"its format is {shorten(number)}, this version reads {expected}")
 
 
 def required_keys(schema: type[BaseModel]) -> list[str]:
