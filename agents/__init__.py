@@ -20,7 +20,6 @@ AGENTS: dict[str, str] = {
     "window": "agents.static:window",
     "hill-climb": "agents.search.annealing:hill_climb",
     "annealing": "agents.search.annealing:annealing",
-    "cross-entropy": "agents.search.cross_entropy:CrossEntropy",
     "genetic": "agents.search.genetic:genetic",
     "search": "agents.search.anytime:SearchAgent",
     "fill-in-order": "agents.solvers:fill_in_order",

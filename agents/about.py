@@ -67,7 +67,6 @@ ABOUT: dict[str, About] = {
     "window": About(SEARCH, "one run of units on another device"),
     "hill-climb": About(SEARCH, "moves runs and regions of units while that is faster"),
     "annealing": About(SEARCH, "the same, and sometimes accepts what is slower"),
-    "cross-entropy": About(SEARCH, "samples devices from what was best so far"),
     "genetic": About(SEARCH, "crosses and mutates a population of placements"),
     "search": About(SEARCH, "chains of moves from many starts, in a model of the schedule"),
     "fill-in-order": About(CHOICE, "fills one device after another by weights"),

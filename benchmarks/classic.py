@@ -64,7 +64,6 @@ SEARCHES = (
     AgentSpec("hill-climb"),
     AgentSpec("hill-climb", {"start": "random"}),
     AgentSpec("annealing"),
-    AgentSpec("cross-entropy"),
     AgentSpec("genetic"),
 )
 

@@ -44,7 +44,6 @@ PLACERS = (
     Placer("annealing", kind=PLANNED),
     Placer("annealing", {"start": "quick"}, PLANNED),
     Placer("annealing", {"start": "random"}, PLANNED),
-    Placer("cross-entropy"),
     Placer("genetic"),
     Placer("genetic", {"start": "quick"}),
     Placer("genetic", {"start": "random"}),

@@ -49,15 +49,6 @@ def check_positive(name: str, value: Any) -> None:
         raise UserError(f"{name} must be above 0")
 
 
-def check_cache(value: Any) -> None:
-    """Raise unless the value is True or False."""
-    if not isinstance(value, bool):
-        raise UserError(
-            f"cache must be True or False, not {value!r:.80}: measurements are remembered for one "
-            "session; profiles are kept on disk"
-        )
-
-
 def check_flag(name: str, value: Any) -> None:
     """Raise unless the value is True or False."""
     if not isinstance(value, bool):

@@ -10,7 +10,6 @@ import numpy as np
 
 from placement_gym.arguments import (
     MAX_NOISE,
-    check_cache,
     check_flag,
     check_integer,
     check_not_negative,
@@ -72,8 +71,6 @@ class MeasuredEnv(DevicePlacementEnv):
         render_mode: See ``DevicePlacementEnv``.
         max_devices: See ``DevicePlacementEnv``.
         observe_devices: See ``DevicePlacementEnv``.
-        penalty: See ``DevicePlacementEnv``.
-        sequence_length: Tokens of ``"bert"``, as an alternative to ``"bert-8"``.
         shapes: Sizes of the dynamic dimensions of inputs, as in ``{"input_ids": [1, 64]}``; -1 or
             ``"?"`` leaves one dynamic, ``"1..128"`` gives it bounds.
         scenario: What one run of a model with state is: ``"chat-128-32"`` gives it a prompt of 128
@@ -116,7 +113,7 @@ class MeasuredEnv(DevicePlacementEnv):
         split: str = "auto",
         warmup: int = 5,
         repeats: int = 10,
-        cache: bool | str = True,
+        cache: bool = True,
         isolate: bool = True,
         timeout_s: float = 120.0,
         max_nodes: int | None = None,
@@ -124,10 +121,8 @@ class MeasuredEnv(DevicePlacementEnv):
         observe_graph: bool = True,
         repair: bool = False,
         render_mode: str | None = None,
-        sequence_length: int | None = None,
         max_devices: int | None = None,
         observe_devices: bool = False,
-        penalty: str = "flat",
         shapes: Shapes | None = None,
         scenario: str | None = None,
         objective: str = "latency",
@@ -141,7 +136,7 @@ class MeasuredEnv(DevicePlacementEnv):
 
         check_integer("warmup", warmup, 0)
         check_integer("repeats", repeats, 2)
-        check_cache(cache)
+        check_flag("cache", cache)
         check_flag("isolate", isolate)
         check_positive("timeout_s", timeout_s)
         check_objective(objective)
@@ -157,7 +152,6 @@ class MeasuredEnv(DevicePlacementEnv):
             graph,
             split,
             protocol,
-            sequence_length,
             isolate,
             timeout_s,
             shapes,
@@ -177,7 +171,6 @@ class MeasuredEnv(DevicePlacementEnv):
             render_mode=render_mode,
             max_devices=max_devices,
             observe_devices=observe_devices,
-            penalty=penalty,
         )
 
 
@@ -213,8 +206,6 @@ class SimulatedEnv(DevicePlacementEnv):
         render_mode: See ``DevicePlacementEnv``.
         max_devices: See ``DevicePlacementEnv``.
         observe_devices: See ``DevicePlacementEnv``.
-        penalty: See ``DevicePlacementEnv``.
-        sequence_length: Tokens of ``"bert"``, as an alternative to ``"bert-8"``.
         shapes: As for ``MeasuredEnv``.
         data_shapes: As for ``MeasuredEnv``. Costs are those at these sizes; memory by lifetime
             counts tensors at the upper bounds of their dimensions.
@@ -246,10 +237,8 @@ class SimulatedEnv(DevicePlacementEnv):
         observe_graph: bool = True,
         repair: bool = False,
         render_mode: str | None = None,
-        sequence_length: int | None = None,
         max_devices: int | None = None,
         observe_devices: bool = False,
-        penalty: str = "flat",
         shapes: Shapes | None = None,
         scenario: str | None = None,
         data_shapes: Shapes | None = None,
@@ -265,7 +254,6 @@ class SimulatedEnv(DevicePlacementEnv):
             granularity,
             graph,
             costs,
-            sequence_length,
             shapes,
             scenario,
             data_shapes,
@@ -286,7 +274,6 @@ class SimulatedEnv(DevicePlacementEnv):
             render_mode=render_mode,
             max_devices=max_devices,
             observe_devices=observe_devices,
-            penalty=penalty,
         )
 
     def reset(

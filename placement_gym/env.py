@@ -22,7 +22,6 @@ from placement_gym.decisions import PLACEMENT_ALONE
 from placement_gym.errors import UserError, unknown_name
 from placement_gym.info import make_info
 from placement_gym.observation import Observation, Observer
-from placement_gym.penalty import penalise_measurement, penalise_overflow
 from placement_gym.placement import Placement
 from placement_gym.problem import Problem
 from placement_gym.render import Painter, render_text
@@ -103,9 +102,8 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
     | `"improvement"` | latency saved by this step, in reference latencies | Placeto |
 
     A placement that does not fit or does not run is infeasible. It counts as ten reference
-    latencies and never raises an exception. With `penalty="overflow"` a placement that exceeds
-    memory limits counts as two to ten, in proportion to the bytes beyond them. With `repair`
-    the nearest placement that fits is evaluated in its place.
+    latencies and never raises an exception. With `repair` the nearest placement that fits is
+    evaluated in its place.
 
     Any other reward [is a wrapper](../docs/how_to/reward.md).
 
@@ -204,12 +202,9 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         render_mode: str | None = None,
         max_devices: int | None = None,
         observe_devices: bool = False,
-        penalty: str = "flat",
     ) -> None:
         check_integer("horizon", horizon, 1, MAX_HORIZON)
         check_flag("repair", repair)
-        if penalty not in rewards.PENALTIES:
-            raise unknown_name("penalty", penalty, rewards.PENALTIES)
         if render_mode is not None and render_mode not in self.metadata["render_modes"]:
             raise unknown_name("render_mode", render_mode, self.metadata["render_modes"])
         self.backend = backend
@@ -218,7 +213,6 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         self.horizon = horizon
         self.graph = graph
         self.repair = repair
-        self.penalty = penalty
         self.on_repair: Callable[[BoolArray], None] = ignore_repairs
         self.starts: dict[bytes, str] = {}
         self.render_mode = render_mode
@@ -324,8 +318,6 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         kept = None if keep is None else keep[None]
         fitting, repaired = self.repair_proposals(assignment[None], kept)
         measurement = self.backend.evaluate(fitting[0])
-        if self.penalty != "flat" and not measurement.feasible:
-            measurement = penalise_measurement(self.problem, measurement, fitting[0])
         self.measurement = replace(measurement, repaired=True) if repaired[0] else measurement
         self.assignment = fitting[0]
         return self.measurement
@@ -338,21 +330,7 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         """
         fitting, _ = self.repair_proposals(assignments)
         speedup, feasible = self.backend.evaluate_batch(fitting)
-        return fitting, Batch(self.penalise(speedup, feasible, fitting), feasible)
-
-    def penalise(
-        self, speedup: FloatArray, feasible: BoolArray, assignments: IntArray
-    ) -> FloatArray:
-        """(k,) speed-ups with those that ``penalty`` gives to infeasible placements.
-
-        Args:
-            speedup: (k,) over the reference device.
-            feasible: (k,).
-            assignments: (k, n_units), which were evaluated.
-        """
-        if self.penalty == "flat" or feasible.all():
-            return speedup
-        return penalise_overflow(self.problem, speedup, feasible, assignments)
+        return fitting, Batch(speedup, feasible)
 
     def repair_proposals(
         self, assignments: IntArray, keep: BoolArray | None = None

@@ -10,14 +10,13 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import ArrayLike
 
-from placement_gym.arrays import BoolArray, FloatArray, IntArray
+from placement_gym.arrays import BoolArray, IntArray
 from placement_gym.backends.protocol import Batch, Measurement
 from placement_gym.decisions import LEVELS, PLACEMENT_ALONE, Layout, decides_placement_alone
 from placement_gym.entry_points import SimulatedEnv
 from placement_gym.env import DevicePlacementEnv
 from placement_gym.errors import UserError
 from placement_gym.observation import Observation
-from placement_gym.penalty import penalise_measurement
 from placement_gym.problem import assignment_hash
 
 PADDING = ("max_nodes", "max_edges", "max_devices")
@@ -96,8 +95,6 @@ class JointEnv(SimulatedEnv):
         self.layout.check(rows)
         measurement = self.backend.evaluate(rows[0])
         placement = rows[0, : self.layout.n_units]
-        if self.penalty != "flat" and not measurement.feasible:
-            measurement = penalise_measurement(self.problem, measurement, placement)
         self.measurement = replace(measurement, repaired=True) if repaired[0] else measurement
         self.row, self.assignment = rows[0], placement
         return self.measurement
@@ -110,13 +107,7 @@ class JointEnv(SimulatedEnv):
         """
         rows, _ = self.repair_proposals(self.layout.complete(assignments))
         speedup, feasible = self.backend.evaluate_batch(rows)
-        return rows, Batch(self.penalise(speedup, feasible, rows), feasible)
-
-    def penalise(
-        self, speedup: FloatArray, feasible: BoolArray, assignments: IntArray
-    ) -> FloatArray:
-        """As ``DevicePlacementEnv.penalise``, for rows: their placements are what does not fit."""
-        return super().penalise(speedup, feasible, assignments[:, : self.layout.n_units])
+        return rows, Batch(speedup, feasible)
 
     def repair_proposals(
         self, assignments: IntArray, keep: BoolArray | None = None

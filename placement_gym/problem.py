@@ -161,11 +161,6 @@ class Problem:
         """(n_devices,) bytes held on each device."""
         return np.bincount(assignment, self.unit_bytes, len(self.devices)).astype(np.int64)
 
-    def overflow(self, assignment: IntArray) -> float:
-        """Bytes of weights beyond the devices' limits, as a share of the model's."""
-        excess = self.memory.excess(self.memory_bytes(assignment))
-        return float(excess.sum() / max(self.unit_bytes.sum(), 1.0))
-
     def infeasibility(self, assignment: IntArray) -> str:
         """Why the assignment cannot be run, or an empty string; see also ``check``."""
         self.check(assignment)

@@ -11,9 +11,6 @@ from placement_gym.errors import unknown_name
 
 PENALTY = 10.0
 """Latency of an infeasible placement, in reference latencies."""
-PENALTIES = ("flat", "overflow")
-LEAST_PENALTY = 2.0
-"""The least one of ``"overflow"``."""
 
 
 class Outcome(Protocol):
@@ -71,14 +68,3 @@ def get_reward(name: str) -> Reward:
     if name not in REWARDS:
         raise unknown_name("reward", name, REWARDS)
     return REWARDS[name]
-
-
-def grade_overflow(overflow: float) -> float:
-    """Latency of a placement that exceeds memory limits, in reference latencies.
-
-    It rises in proportion to the bytes, from ``LEAST_PENALTY`` to ``PENALTY``.
-
-    Args:
-        overflow: Bytes beyond the limits, as a share of the model's.
-    """
-    return LEAST_PENALTY + (PENALTY - LEAST_PENALTY) * overflow

@@ -169,7 +169,6 @@ class PlacementVectorEnv(VectorEnv[Observation, IntArray, NDArray[Any]]):
         self.assignments, repaired = self.env.repair_proposals(self.assignments)
         speedup, feasible = self.env.backend.evaluate_batch(self.assignments)
         reference_ms = self.env.reference.reference_ms
-        speedup = self.env.penalise(speedup, feasible, self.assignments)
         return Outcomes(reference_ms / speedup, reference_ms, feasible, repaired)
 
     def parse_actions(self, actions: Any) -> IntArray:
@@ -259,11 +258,7 @@ class SeededVectorEnv(PlacementVectorEnv):
             for i in np.flatnonzero(feasible):
                 noise = self.exact.noise * self.noise_rngs[i].standard_normal()
                 latency_ms[i] *= np.exp(noise)
-        reference_ms = self.exact.reference_ms
-        if self.env.penalty != "flat":
-            graded = self.env.penalise(reference_ms / latency_ms, feasible, self.assignments)
-            latency_ms = np.where(feasible, latency_ms, reference_ms / graded)
-        return Outcomes(latency_ms, reference_ms, feasible, repaired)
+        return Outcomes(latency_ms, self.exact.reference_ms, feasible, repaired)
 
 
 class SimulatedVectorEnv(SeededVectorEnv):

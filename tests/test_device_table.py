@@ -1,19 +1,17 @@
-"""What observations tell of devices, links and limits, and what an overflow costs."""
+"""What observations tell of devices, links and limits."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 import pytest
-from fakes import LIMITED, TRANSFER_MS, UNIT_MS, FakeBackend, assignment, diamond_backend
+from fakes import LIMITED, TRANSFER_MS, UNIT_MS, FakeBackend, diamond_backend
 from fakes import diamond_problem as problem_on
 from gymnasium.utils.env_checker import check_env
 
 import placement_gym  # noqa: F401  registers the ids
-from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.device_table import DEVICE_FEATURES, EDGE_FEATURES
 from placement_gym.devices import DeviceSpec
 from placement_gym.entry_points import SimulatedEnv
@@ -201,39 +199,3 @@ def test_graph_ids_tell_limits_apart_where_they_are_observed() -> None:
 
     assert graph_id(0.3, True) != graph_id(0.5, True)
     assert graph_id(0.3, False) == graph_id(0.5, False)
-
-
-def log_speedup(placed: Sequence[int], backend: SimulatedBackend, penalty: str) -> float:
-    env = DevicePlacementEnv(backend, penalty=penalty)
-    env.reset()
-    _, reward, _, _, info = env.step(assignment(placed))
-    assert not info["feasible"]
-    batch = env.evaluate_batch(assignment([placed]))[1]
-    assert batch.speedup.tolist() == [info["speedup"]]
-    return reward
-
-
-def test_an_overflow_costs_in_proportion_to_its_bytes() -> None:
-    backend = diamond_backend(problem_on(LIMITED))
-    little, much = ([0, 1, 0, 1], [1, 1, 1, 1])  # 60 and 100 % of the bytes where 50 % fit
-    assert log_speedup(little, backend, "overflow") == pytest.approx(-np.log(2.8))
-    assert log_speedup(much, backend, "overflow") == pytest.approx(-np.log(6.0))
-    for placed in (little, much):
-        assert log_speedup(placed, backend, "flat") == pytest.approx(-np.log(10.0))
-
-
-def test_an_unsupported_unit_costs_the_flat_penalty() -> None:
-    backend = diamond_backend(problem_on(LIMITED, refused=[(2, 1)]))
-    assert log_speedup([1, 1, 1, 1], backend, "overflow") == pytest.approx(-np.log(10.0))
-
-
-def test_a_failure_that_is_no_overflow_costs_the_flat_penalty() -> None:
-    backend = FakeBackend(problem=problem_on(LIMITED), failures=[(0, 1, 0, 0)])
-    env = DevicePlacementEnv(backend, penalty="overflow")
-    env.reset()
-    assert env.step([0, 1, 0, 0])[1] == pytest.approx(-np.log(10.0))
-
-
-def test_an_unknown_penalty_names_those_there_are() -> None:
-    with pytest.raises(UserError, match=r"penalty.*overflow"):
-        gym.make("DevicePlacementSim-v0", model="tiny", penalty="soft")

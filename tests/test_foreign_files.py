@@ -216,7 +216,7 @@ def test_a_study_runs_no_code_that_is_not_trusted(
 @pytest.mark.parametrize("study", ["!!python/object/apply:os.system [id]", "!!python/name:os.a ''"])
 def test_a_study_names_no_python_objects(study: str, tmp_path: Path) -> None:
     (tmp_path / "study.yaml").write_text(f"env: {study}\n")
-    with pytest.raises(UserError, match=r"tag .*python.* in line 1"):
+    with pytest.raises(UserError, match=r"tag .*python.*\n  in line 1"):
         placement_gym.Study.load(tmp_path / "study.yaml")
 
 

@@ -51,7 +51,7 @@ LAYERS = (
     {"machine", "solvers", "observation", "device_table", "prepared"},
     {"pipeline"},
     {"backends"},
-    {"render", "deploy", "penalty", "info", "view", "reset_options"},
+    {"render", "deploy", "info", "view", "reset_options"},
     {"env"},
     {"wrappers"},
     {"entry_points"},

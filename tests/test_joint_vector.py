@@ -32,7 +32,6 @@ def test_a_batch_plays_as_single_environments_do(further: tuple[str, ...]) -> No
         "devices": ["CPU", {"name": "GPU", "weight_share": 0.5}],
         "horizon": 2,
         "noise": 0.1,
-        "penalty": "overflow",
     }
     single = [lambda: simulated(**options)] * 4
     theirs = SyncVectorEnv(single, autoreset_mode=AutoresetMode.SAME_STEP)

@@ -294,9 +294,3 @@ def test_placement_states_the_view_of_its_environment(env_id: str, view: str) ->
     placement = env.placement()
     assert placement.graph == view
     assert len(placement.operator_devices(extract(load("tiny"), placement.graph)))
-
-
-def test_the_sequence_length_can_be_an_argument() -> None:
-    named = gym.make("DevicePlacementSim-v0", model="bert-8")
-    given = gym.make("DevicePlacementSim-v0", model="bert", sequence_length=8)
-    assert placement_env(given).problem.fingerprint() == placement_env(named).problem.fingerprint()

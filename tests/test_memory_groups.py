@@ -95,7 +95,6 @@ def test_what_fits_is_what_an_oracle_counts(backend: SimulatedBackend) -> None:
     assert (backend.evaluate_batch_exactly(placements)[1] == expected).all()
     for one in range(0, len(placements), 7):
         assert bool(problem.infeasibility(placements[one])) != expected[one]
-        assert bool(problem.overflow(placements[one])) != expected[one]
         assert backend.evaluate(placements[one]).feasible == expected[one]
 
 
@@ -160,7 +159,6 @@ def test_a_pool_has_one_limit_that_one_device_may_state() -> None:
     assert problem.infeasibility(np.array([0, 1, 1, 2])) == (
         "CPU and GPU hold 0.0 MB, not 0.0 (memory pool 'host')"
     )
-    assert problem.overflow(np.array([0, 1, 1, 2])) == pytest.approx(0.1)
 
 
 def test_a_pool_that_holds_the_model_is_not_tight() -> None:

@@ -67,8 +67,3 @@ def test_a_failed_measurement_is_finite_and_costs_ten_references() -> None:
 def test_a_measurement_cannot_be_changed() -> None:
     with pytest.raises(FrozenInstanceError):
         REFERENCE.latency_ms = 1.0  # type: ignore[misc]
-
-
-def test_overflow_penalty_rises_in_proportion_to_its_bytes() -> None:
-    graded = [rewards.grade_overflow(share) for share in (0.0, 0.25, 0.5, 1.0)]
-    assert graded == pytest.approx([2.0, 4.0, 6.0, 10.0])

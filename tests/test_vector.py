@@ -27,7 +27,6 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "horizon": {"horizon": 3},
     "limits": {"devices": LIMITED, "horizon": 2},
     "penalty": {"devices": LIMITED, "schedule": PENALISED},
-    "overflow": {"devices": LIMITED, "penalty": "overflow", "noise": 0.2, "horizon": 2},
     "devices": {"devices": LIMITED, "observe_devices": True, "max_devices": 4, "horizon": 2},
     "noise": {"noise": 0.2, "horizon": 2},
     "noise and limits": {"noise": 0.2, "devices": LIMITED, "horizon": 3},

@@ -42,7 +42,7 @@ class SampledProblemEnv(gym.Env[Observation, Any]):
         split: ``"train"``, ``"validation"`` or ``"test"``.
         episodes: Episodes of a problem before the next one is drawn.
         families: Of graphs that are drawn; see ``placement_gym.graph.families.names.FAMILIES``.
-        env_kwargs: Further arguments of ``SimulatedEnv``, as ``penalty`` or ``repair``.
+        env_kwargs: Further arguments of ``SimulatedEnv``, as ``repair``.
 
     Attributes:
         env: The environment of the current problem.

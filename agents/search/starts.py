@@ -22,8 +22,6 @@ from placement_gym.solvers.milp import serial_program
 from placement_gym.solvers.repair import RepairPrices
 
 HEURISTICS, QUICK, RANDOM = "heuristics", "quick", "random"
-SAME = {"best": HEURISTICS}
-"""What version 0.1.0 called them."""
 CELLS, FEW_CELLS = 16, 6
 PROGRAM_GAP, PROGRAM_NODES, PROGRAM_S = 0.01, 1, 10.0
 """Limits of the serial program: the first two stop it at the same point on every machine."""
@@ -36,14 +34,13 @@ def propose_starts(env: gym.Env[Any, Any], start: str = HEURISTICS) -> IntArray 
 
     Args:
         env: The environment; nothing is evaluated.
-        start: ``"heuristics"``, see ``propose_heuristics``, which ``"best"`` also means;
-            ``"quick"``: those that need no program; ``"random"``; or a placement file.
+        start: ``"heuristics"``, see ``propose_heuristics``; ``"quick"``:
+            those that need no program; ``"random"``; or a placement file.
 
     Raises:
         UserError: It is none of these.
         PlacementMismatchError: The placement was made for something else.
     """
-    start = SAME.get(start, start)
     if start == RANDOM:
         return None
     if start in (HEURISTICS, QUICK):

@@ -267,8 +267,8 @@ def load_rows_of(
         stale: Keys of runs that were done again; published rows of them do not count.
         new: Rows of this time, which the folder lacks if it could not be written.
     """
-    published = [row for row in load_rows(folder / PACKED_ROWS) if row.get("key") not in stale]
-    by_key = {row.get("key"): row for row in (*published, *load_rows(folder / ROWS), *new)}
+    published = [row for row in load_rows(folder / PACKED_ROWS) if row["key"] not in stale]
+    by_key = {row["key"]: row for row in (*published, *load_rows(folder / ROWS), *new)}
     return [
         by_key[run.task.key] | {"label": run.agent.label} for run in runs if run.task.key in by_key
     ]

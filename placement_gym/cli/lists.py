@@ -22,11 +22,7 @@ BUILT_IN = {
     "bert": "BERT-base, 128 tokens; bert-8 has 8",
     "gpt": "decoder with state, 4 small layers; gpt-12 is as large as GPT-2",
     "mobilenet": "MobileNet-V2, 224 x 224; mobilenet-50 is half as wide",
-    "densenet": "DenseNet-121, 224 x 224; densenet-169 and -201 are deeper",
     "vit": "ViT-S/16, 224 x 224; vit-12 is as large as ViT-B/16",
-    "swin": "windows as in Swin-T, 224 x 224; swin-18 is as deep as Swin-S",
-    "wavenet": "WaveNet, 30 layers, 4000 samples; wavenet-10 has 10 layers",
-    "gnmt": "GNMT unrolled, 8 steps; gnmt-16 has 16",
     "NAME-fp16": "any of these with compressed weights; gpt-int8 and gpt-int4 integers",
 }
 GENERATED = {

@@ -219,7 +219,7 @@ class CostTable:
         from placement_gym.schemas.files import CostFields
         from placement_gym.schemas.reading import check, check_format
 
-        check_format(values, FORMAT, FORMAT)
+        check_format(values, FORMAT)
         fields = check(CostFields, values)
         arrays: dict[str, Any] = {
             name: make_array(name, getattr(fields, name), kind) for name, kind in ARRAYS.items()

@@ -13,17 +13,17 @@ LAYERS, HEADS, WIDTH, INNER = 12, 12, 768, 3072
 VOCABULARY, POSITIONS, SEGMENTS = 30522, 512, 2
 
 
-def build(compressed: bool = False, sequence_length: int = 128) -> ov.Model:
-    """BERT-base for one sequence of ``sequence_length`` tokens (HSDAG measured 8).
+def build(compressed: bool = False, length: int = 128) -> ov.Model:
+    """BERT-base for one sequence of ``length`` tokens (HSDAG measured 8).
 
     Raises:
-        ValueError: ``sequence_length`` is not between 1 and 512.
+        ValueError: ``length`` is not between 1 and 512.
     """
-    if not 1 <= sequence_length <= POSITIONS:
-        raise UserError(f"bert takes 1 to {POSITIONS} tokens, not {sequence_length}")
+    if not 1 <= length <= POSITIONS:
+        raise UserError(f"bert takes 1 to {POSITIONS} tokens, not {length}")
     b = Builder(seed=110, compressed=compressed)
     names = ("input_ids", "attention_mask", "token_type_ids")
-    tokens, mask, segments = (b.parameter(name, (1, sequence_length), np.int64) for name in names)
+    tokens, mask, segments = (b.parameter(name, (1, length), np.int64) for name in names)
     bias = attention_bias(b, mask)
     x = embeddings(b, tokens, segments)
     for layer in range(LAYERS):

@@ -34,8 +34,7 @@ GENERATED = re.compile(
 EXAMPLES = (
     "bert-8",
     "gpt-12",
-    "densenet-169",
-    "gnmt-16",
+    "vit-12",
     "synthetic-layered-1000",
     "synthetic-series-parallel-1000",
     "unrolled-lstm-1000",
@@ -44,14 +43,10 @@ EXAMPLES = (
 """Names of other models, to suggest."""
 MODEL_FILES = (".xml", ".onnx", ".tflite", ".pb", ".pdmodel")
 NUMBERS = {
-    "bert": "sequence_length",
+    "bert": "length",
     "gpt": "layers",
     "mobilenet": "percent",
-    "densenet": "layers",
     "vit": "layers",
-    "swin": "layers",
-    "wavenet": "layers",
-    "gnmt": "steps",
 }
 """What the number in a name means to the module that builds the model."""
 BUILT_IN = ("tiny", "resnet", "inception", "cnn", *NUMBERS)
@@ -68,7 +63,6 @@ class ModelNotFoundError(UserError, FileNotFoundError):
 
 def load(
     model: str | Path | ov.Model,
-    sequence_length: int | None = None,
     shapes: Shapes | None = None,
     data_shapes: Shapes | None = None,
 ) -> ov.Model:
@@ -78,11 +72,8 @@ def load(
         model: A built-in name, ``"resnet"``, ``"bert-8"`` (tokens), ``"bert-8-fp16"``
             (compressed weights), ``"gpt"`` (four small layers), ``"gpt-12"`` (as many of GPT-2's)
             or ``"gpt-12-int8"``, ``"gpt-int4"``, ``"cnn-int8"`` (quantised weights and
-            activations), ``"mobilenet-50"`` (width in percent),
-            ``"densenet-169"``, ``"vit-12"``, ``"swin-18"`` or ``"wavenet-30"`` (layers),
-            ``"gnmt-16"`` (steps); the path of any file that OpenVINO reads; or a model, which is
-            cloned and left as it is.
-        sequence_length: Tokens of ``"bert"``, as an alternative to the name.
+            activations), ``"mobilenet-50"`` (width in percent) or ``"vit-12"`` (layers); the path
+            of any file that OpenVINO reads; or a model, which is cloned and left as it is.
         shapes: Shapes of inputs by their names, which bind dynamic dimensions; see ``Shapes``.
         data_shapes: Sizes with which inputs are measured that keep dynamic dimensions, by their
             names; see ``find_data_shapes``.
@@ -96,10 +87,8 @@ def load(
     import openvino as ov
 
     match = None if isinstance(model, ov.Model) else match_built_in(model)
-    if match and not (match["number"] and sequence_length):
-        return prepare(build(match, sequence_length), shapes, data_shapes)
-    if sequence_length is not None:
-        raise UserError("sequence_length is an option of 'bert' alone; 'bert-8' says the same")
+    if match:
+        return prepare(build(match), shapes, data_shapes)
     if isinstance(model, ov.Model):
         make_models_picklable()
         return prepare(model.clone(), shapes, data_shapes)
@@ -161,19 +150,17 @@ def is_model_file(model: str | Path | ov.Model) -> bool:
     return not isinstance(model, ov.Model) and not match_built_in(model) and is_path(model)
 
 
-def build(name: re.Match[str], sequence_length: int | None) -> ov.Model:
+def build(name: re.Match[str]) -> ov.Model:
     """Build a built-in model under the name that was given."""
     base, number = name["base"], name["number"]
     options: dict[str, int | bool] = {"compressed": name["weights"] == "fp16"}
-    if sequence_length is not None and base != "bert":
-        raise UserError(f"{base} has no sequence length; only bert takes one, as in 'bert-8'")
     if number and base not in NUMBERS:
         raise UserError(
             f"{base} takes no number, as bert does in 'bert-8': only "
             f"{join_words(sorted(NUMBERS))} do"
         )
-    if number or sequence_length is not None:
-        options[NUMBERS[base]] = int(number or sequence_length or 0)
+    if number:
+        options[NUMBERS[base]] = int(number)
     if name["weights"] in BITS:
         if name["weights"] not in INTEGERS.get(base, ()):
             known = [f"{one}-{weights}" for one, kinds in INTEGERS.items() for weights in kinds]

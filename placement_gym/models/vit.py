@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
+import numpy as np
 import openvino as ov
 from openvino import opset13 as ops
 
 from placement_gym.errors import UserError
-from placement_gym.models.attention import Width, layer_norm, transformer_block
 from placement_gym.models.builder import Builder, Tensor
 
 PATCH, PATCHES = 16, 14 * 14
+WIDENING = 4
+
+
+class Width(NamedTuple):
+    """Width of embeddings and number of heads."""
+
+    size: int
+    heads: int
+
+
 SMALL, BASE = Width(384, 6), Width(768, 12)
 DEFAULT_LAYERS, MAX_LAYERS = 12, 48
 
@@ -47,3 +59,46 @@ def embed_patches(b: Builder, image: Tensor, width: int) -> ov.Node:
     x = b.name(ops.concat([token, x], 1), "patches/concat")
     positions = b.weight("positions", b.uniform((1, PATCHES + 1, width), -0.5, 0.5))
     return b.name(ops.add(x, positions), "patches/positions")
+
+
+def transformer_block(b: Builder, name: str, x: Tensor, width: Width) -> ov.Node:
+    """Attention among (batch, tokens, width) tokens, and two dense layers, with residual sums."""
+    attended = attend(b, f"{name}/attention", layer_norm(b, f"{name}/norm1", x), width)
+    x = b.name(ops.add(attended, x), f"{name}/sum1")
+    inner = b.dense(f"{name}/inner", layer_norm(b, f"{name}/norm2", x), WIDENING * width.size)
+    inner = b.name(ops.gelu(inner, "erf"), f"{name}/gelu")
+    return b.name(ops.add(b.dense(f"{name}/outer", inner, width.size), x), f"{name}/sum2")
+
+
+def attend(b: Builder, name: str, x: Tensor, width: Width) -> ov.Node:
+    """Attention of (batch, tokens, width) tokens to all tokens of their row."""
+    query, key, value = (split_heads(b, f"{name}/{part}", x, width) for part in ("q", "k", "v"))
+    scores = b.name(ops.matmul(query, key, False, True), f"{name}/scores")
+    shrink = [[[[(width.size / width.heads) ** -0.5]]]]
+    scale = b.constant(f"{name}/scale", shrink, np.float32)
+    scores = b.name(ops.multiply(scores, scale), f"{name}/scaled")
+    shares = b.name(ops.softmax(scores, -1), f"{name}/softmax")
+    context = b.name(ops.matmul(shares, value, False, False), f"{name}/context")
+    order = b.constant(f"{name}/merge/order", [0, 2, 1, 3])
+    merged = b.name(ops.transpose(context, order), f"{name}/merge")
+    shape = [x.shape[0], x.shape[1], width.size]
+    return b.dense(f"{name}/output", b.reshape(f"{name}/flat", merged, shape), width.size)
+
+
+def split_heads(b: Builder, name: str, x: Tensor, width: Width) -> ov.Node:
+    """A projection as (batch, heads, tokens, width / heads)."""
+    shape = [x.shape[0], x.shape[1], width.heads, width.size // width.heads]
+    projected = b.reshape(f"{name}/split", b.dense(name, x, width.size), shape)
+    order = b.constant(f"{name}/order", [0, 2, 1, 3])
+    return b.name(ops.transpose(projected, order), f"{name}/transpose")
+
+
+def layer_norm(b: Builder, name: str, x: Tensor) -> ov.Node:
+    """Layer normalisation over the last of three dimensions."""
+    width = x.shape[2]
+    axes = b.constant(f"{name}/axes", [-1])
+    x = b.name(ops.mvn(x, axes, True, 1e-6, "inside_sqrt"), f"{name}/mvn")
+    scale = b.weight(f"{name}/scale", b.uniform((1, 1, width), 0.5, 1.5))
+    x = b.name(ops.multiply(x, scale), f"{name}/multiply")
+    shift = b.weight(f"{name}/shift", b.uniform((1, 1, width), -0.1, 0.1))
+    return b.name(ops.add(x, shift), f"{name}/add")

@@ -75,19 +75,17 @@ def check(schema: type[Schema], values: Any) -> Schema:
         raise UserError("; ".join(lines) + more) from error
 
 
-def check_format(values: Any, newest: int, oldest: int = 1) -> int:
-    """The number of a file's format, from ``oldest`` to ``newest``.
+def check_format(values: Any, expected: int) -> None:
+    """Raise unless a file states the format that this version reads.
 
     Raises:
-        UserError: There is none, or this version does not read it.
+        UserError: It states none, or another one.
     """
     if not isinstance(values, Mapping) or "format" not in values:
         raise UserError("it needs an object with the key 'format'")
     number = values["format"]
-    if isinstance(number, bool) or number not in range(oldest, newest + 1):
-        readable = f"{oldest} to {newest}" if newest > oldest else f"{newest}"
-        raise UserError(f"its format is {shorten(number)}, this version reads {readable}")
-    return int(number)
+    if isinstance(number, bool) or number != expected:
+        raise UserError(f"its format is {shorten(number)}, this version reads {expected}")
 
 
 def required_keys(schema: type[BaseModel]) -> list[str]:
@@ -131,25 +129,36 @@ def check_plain(value: Any) -> Any:
     Raises:
         ValueError: It cannot; for schemas.
     """
-    left, left_text = MAX_NODES, MAX_TEXT
-    waiting: list[tuple[Any, int]] = [(value, 0)]
-    while waiting:
-        item, depth = waiting.pop()
-        left -= 1
-        left_text -= len(item) if isinstance(item, str) else 0
-        if min(left, left_text) < 0 or depth > MAX_DEPTH:
-            raise ValueError(
-                f"it has more than {MAX_NODES} values, {MAX_TEXT} characters or {MAX_DEPTH} levels"
-            )
-        if isinstance(item, Mapping):
-            strange = [key for key in item if not isinstance(key, str)]
-            if strange:
-                raise ValueError(f"keys must be text, not {shorten(strange[0])}")
-            waiting += [(part, depth + 1) for part in (*item, *item.values())]
-        elif isinstance(item, (list, tuple)):
-            waiting += [(part, depth + 1) for part in item]
+    for item in list_parts(value):
+        keys = item if isinstance(item, Mapping) else ()
+        strange = [key for key in keys if not isinstance(key, str)]
+        if strange:
+            raise ValueError(f"keys must be text, not {shorten(strange[0])}")
     try:
         json.dumps(value, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise ValueError(f"JSON cannot hold it: {error}") from error
     return value
+
+
+def list_parts(value: Any) -> list[Any]:
+    """A value and all that it holds, as often as it is repeated.
+
+    Raises:
+        ValueError: It holds itself, or too much by repetition.
+    """
+    parts, left_text = [], MAX_TEXT
+    waiting: list[tuple[Any, int]] = [(value, 0)]
+    while waiting:
+        item, depth = waiting.pop()
+        parts.append(item)
+        left_text -= len(item) if isinstance(item, str) else 0
+        if len(parts) > MAX_NODES or left_text < 0 or depth > MAX_DEPTH:
+            raise ValueError(
+                f"it has more than {MAX_NODES} values, {MAX_TEXT} characters or {MAX_DEPTH} levels"
+            )
+        if isinstance(item, Mapping):
+            waiting += [(part, depth + 1) for part in (*item, *item.values())]
+        elif isinstance(item, (list, tuple)):
+            waiting += [(part, depth + 1) for part in item]
+    return parts

@@ -1,4 +1,4 @@
-"""Result rows as a file holds them, those of 0.1.0 and of later versions included."""
+"""Result rows as a file holds them."""
 
 from __future__ import annotations
 
@@ -32,8 +32,9 @@ def check_problem(text: str) -> str:
 
 
 class RowFields(Fields):
-    """What every row has."""
+    """A row of a study or of a comparison."""
 
+    key: Name
     agent: Name
     label: Name
     kwargs: dict[str, Any]
@@ -46,8 +47,8 @@ class RowFields(Fields):
     budget: Count
     evaluations: Count
     stopped: bool = False
-    infeasible: Count | None = None
-    repaired: Count | None = None
+    infeasible: Count | None
+    repaired: Count | None
     costs_fingerprint: Name | None
     latency_ms: Positive
     latency_p90_ms: Positive
@@ -61,7 +62,7 @@ class RowFields(Fields):
     wall_s: FiniteFloat
     beats_best_single: Name | None
     curve: list[Annotated[list[FiniteFloat], Field(min_length=3)]]
-    doubt: str = ""
+    doubt: str
     placement: dict[str, str] | None
     start: str = ""
     error: str
@@ -69,19 +70,13 @@ class RowFields(Fields):
     host: str
     git: str | None
     time: str
-
-
-class RunFields(RowFields):
-    """What a row of a study or of a comparison has besides."""
-
-    key: Name
     problem: Annotated[Name, AfterValidator(check_problem)]
     score_on: dict[str, Any]
     scored_ms: Positive
     scored_speedup: Positive
 
     @model_validator(mode="after")
-    def check_measured(self) -> RunFields:
+    def check_measured(self) -> RowFields:
         """Refuse a latency without what was measured, and over what it is a speed-up."""
         needed = ("placement", "speedup", "speedup_vs_best_single", "noise", "beats_best_single")
         absent = [name for name in needed if getattr(self, name) is None]

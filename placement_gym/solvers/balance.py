@@ -11,7 +11,7 @@ from placement_gym.arrays import IntArray
 from placement_gym.costs.table import CostTable
 from placement_gym.errors import UserError
 from placement_gym.problem import Problem
-from placement_gym.solvers.balance_kernel import Cooling, Terms, anneal
+from placement_gym.solvers.balance_kernel import Terms, anneal
 from placement_gym.solvers.fill import fill_in_order
 from placement_gym.solvers.pipelines.pipeline import linear_pipeline
 from placement_gym.solvers.pipelines.touches import find_touch_sets
@@ -26,7 +26,6 @@ def balance_loads(
     start: IntArray,
     seed: int = 0,
     n_moves: int = N_MOVES,
-    cooling: Cooling | None = None,
 ) -> IntArray:
     """(n_units,) devices of the best placement seen; never a larger load than the start's.
 
@@ -36,10 +35,9 @@ def balance_loads(
         start: (n_units,) devices that are feasible.
         seed: Of the random numbers.
         n_moves: Number of moves.
-        cooling: Temperatures and powers; None takes the usual ones.
     """
     terms = make_terms(problem, costs)
-    return anneal(terms, start.astype(np.int64), n_moves, cooling or Cooling(), seed)[0]
+    return anneal(terms, start.astype(np.int64), n_moves, seed)[0]
 
 
 def find_start(problem: Problem, costs: CostTable) -> IntArray:

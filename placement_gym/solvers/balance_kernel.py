@@ -15,6 +15,10 @@ TRIES = 20
 """Units that are drawn until one is on a certain device."""
 FRESH = 1000
 """Moves after which sums are added up again, so that rounding does not grow."""
+HEAT = (0.03, 0.0003)
+"""Temperature at the first and at the last move, in log energy."""
+POWER = (8.0, 60.0)
+"""Of loads in the energy, likewise: the higher, the more the largest load alone counts."""
 
 
 class Terms(NamedTuple):
@@ -61,18 +65,6 @@ class State(NamedTuple):
     present: IntArray
 
 
-class Cooling(NamedTuple):
-    """How the search changes from its first to its last move, each exponentially.
-
-    Attributes:
-        heat: Temperature, in log energy.
-        power: Of loads in the energy: the higher, the more the largest load alone counts.
-    """
-
-    heat: tuple[float, float] = (0.03, 0.0003)
-    power: tuple[float, float] = (8.0, 60.0)
-
-
 @njit(cache=True, nogil=True)
 def make_state(terms: Terms, device: IntArray) -> State:
     """Add up loads and memory of a placement, which is copied."""
@@ -117,16 +109,13 @@ def move(terms: Terms, state: State, u: int, there: int) -> None:
 
 
 @njit(cache=True, nogil=True)
-def anneal(
-    terms: Terms, device: IntArray, n_moves: int, cooling: Cooling, seed: int
-) -> tuple[IntArray, float]:
+def anneal(terms: Terms, device: IntArray, n_moves: int, seed: int) -> tuple[IntArray, float]:
     """The placement with the smallest largest load that was seen, and this load.
 
     Args:
         terms: See ``Terms``.
         device: (n_units,) devices to start from, within memory limits.
         n_moves: Number of moves.
-        cooling: See ``Cooling``.
         seed: Of the random numbers.
     """
     np.random.seed(seed)
@@ -138,7 +127,7 @@ def anneal(
     moved, left = np.empty(WALK + 2, np.int64), np.empty(WALK + 2, np.int64)
     for step in range(n_moves):
         passed = step / n_moves
-        power = cooling.power[0] * (cooling.power[1] / cooling.power[0]) ** passed
+        power = POWER[0] * (POWER[1] / POWER[0]) ** passed
         if step % FRESH == 0:
             state = make_state(terms, state.device)
             now = log_energy(state.load_ms, usual_ms, power)
@@ -148,7 +137,7 @@ def anneal(
         accepted = min(state.room[terms.owner[here]], state.room[terms.owner[there]]) >= 0.0
         if accepted:
             energy = log_energy(state.load_ms, usual_ms, power)
-            heat = cooling.heat[0] * (cooling.heat[1] / cooling.heat[0]) ** passed
+            heat = HEAT[0] * (HEAT[1] / HEAT[0]) ** passed
             accepted = energy <= now or np.random.random() < np.exp((now - energy) / heat)
         if accepted:
             now = energy

@@ -39,10 +39,11 @@ def lower_bound(
 ) -> Solution:
     """Compute the best bound available for a schedule, with a placement where the solver has one.
 
-    Serial: a minimum cut, or the mixed-integer program. Overlapping schedules: beams, blocks and
-    the path-load program; of large graphs the longer of the path with transfers and the balanced
-    load. Calls: that path. Loads: prices of units and the program of grouped devices, or the
-    balanced load. For an overlapping schedule, the latency of the placement may be above the bound.
+    Serial: a minimum cut, or the mixed-integer program. Overlapping schedules: the longer of the
+    path with transfers and the balanced load, then beams, blocks and the path-load program; of
+    large graphs blocks alone. Calls: that path. Loads: prices of units and the program of grouped
+    devices, or the balanced load. For an overlapping schedule, the latency of the placement may be
+    above the bound.
 
     Args:
         problem: Units, devices, support and memory limits.
@@ -65,9 +66,12 @@ def lower_bound(
         simple_ms = max(simple_ms, path_ms(problem, costs))
     bound_ms = min(simple_ms, upper_ms)
     left_s = time_limit_s - (perf_counter() - started)
-    if len(problem.units.graph.moved.readers) > MAX_READINGS or left_s < 0.0:
+    many = len(problem.units.graph.moved.readers) > MAX_READINGS
+    if left_s < 0.0 or (many and not overlaps):
         return Solution(None, bound_ms, proven=False)
-    if overlaps:
+    if many:
+        found = bound_by_blocks(without_pools(problem), costs, semantics, left_s, upper_ms)
+    elif overlaps:
         found = bound_overlapping(problem, costs, semantics, left_s, upper_ms)
     else:
         found = bound_loads(problem, costs, bound_ms, left_s, upper_ms)

@@ -21,7 +21,7 @@ from placement_gym.graph.units import Units, contract, sort_labels
 from placement_gym.placement import Placement, PlacementMismatchError
 
 BUILD = (
-    "model", "devices", "granularity", "graph", "costs", "sequence_length", "shapes", "scenario",
+    "model", "devices", "granularity", "graph", "costs", "shapes", "scenario",
     "data_shapes",
 )  # fmt: skip
 """Arguments of ``gym.make`` that decide the simulated problem."""

@@ -11,7 +11,7 @@ import pytest
 
 import placement_gym  # noqa: F401  registers the environments
 from agents.about import ABOUT
-from agents.search import Annealing, CrossEntropy, Search, annealing, genetic, hill_climb
+from agents.search import Annealing, Search, annealing, genetic, hill_climb
 from placement_gym.arrays import FloatArray, IntArray
 from placement_gym.bench.run.agent_run import run_agent
 from placement_gym.bench.run.agents import AgentSpec, load_agent
@@ -24,7 +24,6 @@ from placement_gym.solvers.cuts import minimum_cut
 MAKERS = {
     "hill-climb": hill_climb,
     "annealing": annealing,
-    "cross-entropy": CrossEntropy,
     "genetic": genetic,
 }
 ALL = pytest.mark.parametrize("name", list(MAKERS))
@@ -208,7 +207,7 @@ def test_solvers_are_agents_that_need_no_evaluation(name: str) -> None:
     assert env.action_space.contains(placement)
 
 
-@pytest.mark.parametrize("name", ["cross-entropy", "annealing", "genetic"])
+@pytest.mark.parametrize("name", ["annealing", "genetic"])
 def test_searches_survive_one_device(name: str) -> None:
     for devices in (["CPU"], ["CPU", "GPU"]):
         env = gym.make(

@@ -141,24 +141,15 @@ def test_bert_reads_as_many_tokens_as_its_name_says(built: Built, name: str, tok
     assert {tuple(port.shape) for port in built(name).inputs} == {(1, tokens)}
 
 
-def test_bert_takes_its_sequence_length_as_an_argument(
-    graph_of: Callable[[str, str], OpGraph],
-) -> None:
-    by_argument = extract(load("bert", sequence_length=8))
-    assert by_argument.fingerprint() == graph_of("bert-8", "folded").fingerprint()
-
-
 @pytest.mark.parametrize("name", ["bert-0", "bert-513"])
 def test_bert_refuses_more_tokens_than_it_has_positions(name: str) -> None:
     with pytest.raises(ValueError, match="1 to 512"):
         load(name)
 
 
-def test_model_without_tokens_refuses_a_sequence_length() -> None:
+def test_a_model_without_sizes_refuses_a_number() -> None:
     with pytest.raises(ValueError, match="bert-8"):
         load("resnet-8")
-    with pytest.raises(ValueError, match="bert"):
-        load("tiny", sequence_length=8)
 
 
 @pytest.mark.parametrize("name", ["nosuchmodel", "resnet-fp17", "nowhere/model.xml"])

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from by_hand import cost_table, grouped, made_graph, random_backend
+from overlapping import LIST, diamonds
 
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.bench.compare import compare
@@ -18,6 +19,7 @@ from placement_gym.costs.table import CostTable
 from placement_gym.devices import DeviceSpec
 from placement_gym.env import DevicePlacementEnv
 from placement_gym.problem import Problem
+from placement_gym.solvers import bounds
 from placement_gym.solvers.bounds import (
     call_tasks,
     critical_path_ms,
@@ -60,6 +62,16 @@ def test_no_placement_is_below_the_bound(name: str, seed: int) -> None:
     backend = SimulatedBackend(drawn.problem, costs, PRESETS[name])
     bound_ms = lower_bound(backend.problem, costs, PRESETS[name]).bound_ms
     assert 0.0 < bound_ms <= all_latencies(backend).min() * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("seed", [0, 2])
+def test_a_large_graph_is_bounded_by_its_blocks(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounds, "MAX_READINGS", 0)
+    backend = diamonds(seed)
+    problem, costs = backend.problem, backend.costs
+    found_ms = lower_bound(problem, costs, LIST).bound_ms
+    simple_ms = max(load_ms(problem, costs), path_ms(problem, costs))
+    assert simple_ms < found_ms <= all_latencies(backend).min() * (1 + 1e-9)
 
 
 def row_of_two(**limits: Any) -> tuple[Problem, Any]:

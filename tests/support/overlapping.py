@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import product
+from time import perf_counter
 
 import numpy as np
 from by_hand import cost_table, grouped, made_graph, random_backend
@@ -14,6 +15,8 @@ from placement_gym.costs.semantics import Semantics
 from placement_gym.devices import DeviceSpec
 from placement_gym.graph.units import group
 from placement_gym.problem import Problem
+from placement_gym.solvers.beams.beam import WIDTHS, Beam, widen
+from placement_gym.solvers.solution import Solution
 
 LIST = Semantics("list", contention="none")
 OVERLAPPING = [
@@ -72,3 +75,15 @@ def all_placements(backend: SimulatedBackend) -> tuple[IntArray, FloatArray, Boo
     problem = backend.problem
     every = np.array(list(product(range(len(problem.devices)), repeat=problem.n_units)))
     return every, *backend.evaluate_batch_exactly(every)
+
+
+def solve_by_beams(
+    backend: SimulatedBackend,
+    widths: tuple[int, ...] = WIDTHS,
+    time_limit_s: float = 60.0,
+    upper_ms: float = np.inf,
+) -> Solution:
+    """Search with beams of these widths, one after another."""
+    end = perf_counter() + time_limit_s
+    beam = Beam(backend.problem, backend.costs, backend.semantics, end)
+    return widen(beam, widths, upper_ms, end)

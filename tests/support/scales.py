@@ -8,6 +8,7 @@ from itertools import product
 
 import numpy as np
 from by_hand import cost_table, grouped, made_graph
+from overlapping import solve_by_beams
 from pipelines import least_load_ms
 
 from placement_gym.arrays import FloatArray, IntArray
@@ -18,7 +19,6 @@ from placement_gym.devices import DeviceSpec
 from placement_gym.graph.units import group
 from placement_gym.problem import Problem
 from placement_gym.solvers import gap
-from placement_gym.solvers.beams import beam
 from placement_gym.solvers.bounds import load_ms, lower_bound
 from placement_gym.solvers.calls import call_indices, call_program
 from placement_gym.solvers.cuts import alpha_expansion, minimum_cut
@@ -227,7 +227,7 @@ SOLVERS: dict[str, Callable[[SimulatedBackend], Solution]] = {
     "grouped-load": lambda b: grouped_load(b.problem, b.costs, SECONDS),
     "priced-load": solve_priced_load,
     "pipeline": solve_pipeline,
-    "beam": lambda b: beam.solve(b.problem, b.costs, b.semantics, SECONDS, widths=(3, 10_000)),
+    "beam": lambda b: solve_by_beams(b, (3, 10_000), SECONDS),
     "bound": lambda b: lower_bound(b.problem, b.costs, b.semantics, SECONDS),
     "gap": solve_gap,
 }

@@ -42,7 +42,6 @@ def build_measured_backend(
     graph: str = "folded",
     split: str = "auto",
     protocol: TimingProtocol | None = None,
-    sequence_length: int | None = None,
     isolate: bool = True,
     timeout_s: float = TIMEOUT_S,
     shapes: Shapes | None = None,
@@ -57,7 +56,7 @@ def build_measured_backend(
         check_positive("tolerance", tolerance)
     specs = find_machine_devices(ov.Core(), devices)
     fused = granularity == "fused"
-    source = ModelSource(model, sequence_length, shapes=shapes, data_shapes=data_shapes)
+    source = ModelSource(model, shapes=shapes, data_shapes=data_shapes)
     if isolate:
         loaded, found = load_and_inspect(source, specs, fused, timeout_s)
     else:
@@ -115,7 +114,6 @@ def group_model(
     model: str | Path | ov.Model,
     granularity: str,
     view: str,
-    sequence_length: int | None,
     shapes: Shapes | None = None,
     scenario: str | None = None,
     data_shapes: Shapes | None = None,
@@ -127,7 +125,7 @@ def group_model(
     Raises:
         EngineError: The CPU cannot compile the model.
     """
-    source = ModelSource(model, sequence_length, shapes=shapes, data_shapes=data_shapes)
+    source = ModelSource(model, shapes=shapes, data_shapes=data_shapes)
     if granularity == "fused":
         loaded, found = load_and_inspect(source, (), fused=True, timeout_s=TIMEOUT_S, alone=False)
         graph = extract(loaded, view, scenario, data_shapes)

@@ -38,21 +38,19 @@ class ModelSource:
 
     Attributes:
         model: As for ``models.load``.
-        sequence_length: As for ``models.load``.
         loaded: What was loaded, where ``model`` is in memory.
         shapes: As for ``models.load``.
         data_shapes: As for ``models.load``.
     """
 
     model: str | Path | ov.Model
-    sequence_length: int | None = None
     loaded: ov.Model | None = None
     shapes: Shapes | None = None
     data_shapes: Shapes | None = None
 
     def load(self) -> ov.Model:
         """Load the model."""
-        return load(self.model, self.sequence_length, self.shapes, self.data_shapes)
+        return load(self.model, self.shapes, self.data_shapes)
 
     def holding(self, loaded: ov.Model) -> ModelSource:
         """The source of a model that has been loaded."""
@@ -71,17 +69,12 @@ class ModelSource:
             name = str(self.model)
             name = name if match_built_in(name) else str(Path(name).resolve())
             bound = {"shapes": dict(self.shapes)} if self.shapes else {}
-            yield {
-                "model": name,
-                "sequence_length": self.sequence_length,
-                **bound,
-                **measured,
-            }
+            yield {"model": name, **bound, **measured}
             return
         with make_temporary_folder() as folder:
             file = folder / "model.xml"
             write_model(self.loaded, file)
-            yield {"model": str(file), "sequence_length": None, **measured}
+            yield {"model": str(file), **measured}
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,6 @@ def build_simulated_problem(
     granularity: str = "colocated",
     graph: str = "folded",
     costs: str | Path | None = None,
-    sequence_length: int | None = None,
     shapes: Shapes | None = None,
     scenario: str | None = None,
     data_shapes: Shapes | None = None,
@@ -66,9 +65,9 @@ def build_simulated_problem(
         return build_workload_problem(Path(str(model)), devices, granularity, costs)
     if costs == "profiled":
         return build_profiled_problem(
-            model, devices, granularity, graph, sequence_length, shapes, scenario, data_shapes
+            model, devices, granularity, graph, shapes, scenario, data_shapes
         )
-    units = build_units(model, granularity, graph, sequence_length, shapes, scenario, data_shapes)
+    units = build_units(model, granularity, graph, shapes, scenario, data_shapes)
     specs = parse_devices(DEFAULT_DEVICES if devices is None else devices)
     if costs is None or costs == "analytic":
         table = analytic(units.graph, specs)
@@ -115,7 +114,6 @@ def build_units(
     model: str | Path | ov.Model,
     granularity: str,
     graph: str,
-    sequence_length: int | None,
     shapes: Shapes | None = None,
     scenario: str | None = None,
     data_shapes: Shapes | None = None,
@@ -129,7 +127,7 @@ def build_units(
         return group(build(str(model)), "op" if granularity == "fused" else granularity)
     from placement_gym.backends.measured.build import group_model
 
-    return group_model(model, granularity, graph, sequence_length, shapes, scenario, data_shapes)
+    return group_model(model, granularity, graph, shapes, scenario, data_shapes)
 
 
 def build_workload_problem(
@@ -153,7 +151,6 @@ def build_profiled_problem(
     devices: DevicesArgument,
     granularity: str,
     graph: str,
-    sequence_length: int | None,
     shapes: Shapes | None = None,
     scenario: str | None = None,
     data_shapes: Shapes | None = None,
@@ -166,7 +163,6 @@ def build_profiled_problem(
         devices,
         granularity,
         graph,
-        sequence_length=sequence_length,
         shapes=shapes,
         scenario=scenario,
         data_shapes=data_shapes,

@@ -108,7 +108,7 @@ def compare_with_single(row: Json) -> list[str]:
 
 def format_verdict(row: Json) -> str:
     """Whether a row beats the best single device, which is never faster than itself."""
-    undecided = row.get("doubt") and row["beats_best_single"] == WITHIN_NOISE
+    undecided = row["doubt"] and row["beats_best_single"] == WITHIN_NOISE
     return "doubtful" if undecided else str(row["beats_best_single"])
 
 
@@ -126,7 +126,7 @@ def known_latencies_of(document: Document) -> KnownLatencies:
         best_single_ms=document["best_single_ms"],
         optimum_ms=document["optimum_ms"],
         bound_ms=document["bound_ms"],
-        best_known_ms=document.get("best_known_ms"),  # 0.1.0 wrote none
+        best_known_ms=document["best_known_ms"],
         one_device_holds_the_model=document["best_single_ms"] is not None,
     )
 

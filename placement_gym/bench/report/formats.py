@@ -19,17 +19,12 @@ INFEASIBLE_LEGEND = (
 
 
 def format_infeasible(rows: Sequence[Json]) -> str:
-    """The share of infeasible evaluations of some runs, and of repaired ones if there are any.
-
-    A dash where rows do not count them, as those of earlier versions.
-    """
-    counted = [row for row in rows if row.get("infeasible") is not None]
-    evaluations = sum(row["evaluations"] for row in counted)
+    """The share of infeasible evaluations of some runs, and of repaired ones if there are any."""
+    evaluations = sum(row["evaluations"] for row in rows)
     if not evaluations:
         return "-"
     infeasible, repaired = (
-        sum(row.get(field) or 0 for row in counted) / evaluations
-        for field in ("infeasible", "repaired")
+        sum(row[field] or 0 for row in rows) / evaluations for field in ("infeasible", "repaired")
     )
     return f"{infeasible:.0%}" + (f" ({repaired:.0%})" if repaired else "")
 

@@ -35,7 +35,7 @@ def state_verdict(rows: Rows, one_device_holds_the_model: bool = True) -> str:
         best_first = sorted(winners, key=lambda label: -winners[label])
         listed = "; ".join(f"{label} by {100 * winners[label]:.1f} %" for label in best_first)
         return f"Faster than the best single device: {listed}."
-    doubtful = [row for row in splits if row.get("doubt")]
+    doubtful = [row for row in splits if row["doubt"]]
     if doubtful:
         return UNDECIDED.format("a split beats the best single device", doubtful[0]["doubt"])
     if any(row["beats_best_single"] == YES for row in rows):
@@ -53,14 +53,14 @@ def count_wins(rows: Rows) -> int:
 
 def count_doubtful(rows: Rows) -> int:
     """Runs whose finalist's measurement decides nothing."""
-    return sum(bool(row.get("doubt")) for row in rows)
+    return sum(bool(row["doubt"]) for row in rows)
 
 
 def list_doubts(rows: Rows) -> list[str]:
-    """A line for each agent with doubtful runs, with the first reason; 0.1.0 wrote no doubt."""
+    """A line for each agent with doubtful runs, with the first reason."""
     lines = []
     for label, mine in group_by_label(rows).items():
-        doubtful = [row["doubt"] for row in mine if row.get("doubt")]
+        doubtful = [row["doubt"] for row in mine if row["doubt"]]
         share = f" in {len(doubtful)} of {len(mine)} runs" if len(mine) > 1 else ""
         lines += [f"{label} is doubtful{share}: {doubtful[0]}"] if doubtful else []
     return lines

@@ -229,10 +229,10 @@ def parse_row(line: bytes) -> Json:
         UserError: It is not valid JSON, or a field is missing or wrong.
     """
     from placement_gym.schemas.reading import check, parse_json
-    from placement_gym.schemas.rows import RowFields, RunFields
+    from placement_gym.schemas.rows import RowFields
 
     row = parse_json(line)
-    check(RunFields if isinstance(row, Mapping) and "key" in row else RowFields, row)
+    check(RowFields, row)
     try:
         json.dumps(row, allow_nan=False)
     except ValueError as error:  # 1e400 is infinite
@@ -289,11 +289,10 @@ def unpack(path: Path) -> bytes:
 def load_runs(folder: Path) -> list[Json]:
     """Read the rows of a folder's runs, without failed runs that were done again.
 
-    Published rows, ``results.jsonl.xz``, come before those that were added since. Rows of
-    comparisons that version 0.1.0 wrote have no ``key`` and are left out.
+    Published rows, ``results.jsonl.xz``, come before those that were added since.
     """
     files = (folder / PACKED_ROWS, folder / ROWS)
-    rows = [row for file in files for row in load_rows(file) if "key" in row]
+    rows = [row for file in files for row in load_rows(file)]
     latest = {row["key"]: row for row in rows}
     return [row for row in rows if not row["error"] or row is latest[row["key"]]]
 
@@ -302,7 +301,7 @@ def remove_rows(folder: Path, keys: Collection[str]) -> None:
     """Remove the rows of some runs; the file is replaced as a whole."""
     if keys:
         set_damaged_lines_aside(folder / ROWS)
-        kept = [row for row in load_rows(folder / ROWS) if row.get("key") not in keys]
+        kept = [row for row in load_rows(folder / ROWS) if row["key"] not in keys]
         write_rows(folder / ROWS, kept)
 
 

@@ -21,8 +21,7 @@ def find_study(study: str | Path) -> Path:
     if is_path(path) and not path.is_dir():
         return path
     shipped = {file.stem: file for file in STUDIES.glob("*.yaml")}
-    name = str(study).removeprefix("studies/").removesuffix(".yaml")  # as 0.1.0 named them
-    if name not in shipped:
+    if (name := str(study)) not in shipped:
         near = suggest(name, shipped) or suggest(study, list_neighbours(str(study)))
         raise UserError(
             f"no study {str(study)!r:.200}: it is not a file, and those of the package are "

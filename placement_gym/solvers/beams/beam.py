@@ -10,17 +10,16 @@ result.
 from __future__ import annotations
 
 from time import perf_counter
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from placement_gym.arrays import IntArray
 from placement_gym.costs.semantics import Semantics
-from placement_gym.costs.table import CostTable
-from placement_gym.problem import Problem
 from placement_gym.schedules.simulator import Simulator
 from placement_gym.solvers.beams.expansion import Layer
 from placement_gym.solvers.beams.growth import Grower
-from placement_gym.solvers.beams.pieces import Joined, PieceSearch, Step
 from placement_gym.solvers.highs import GAP
 from placement_gym.solvers.programs.paths import longest_path_or_load_ms
 from placement_gym.solvers.solution import Solution, reaches
@@ -28,6 +27,18 @@ from placement_gym.solvers.tasks import Tasks
 
 WIDTHS = (1_000, 4_000, 16_000, 64_000)
 MERGED = 3e-6
+
+
+class Step(NamedTuple):
+    """Leads back from partial placements to those without the last task.
+
+    Attributes:
+        parent: (k,) number in the previous layer.
+        device: (k,) of the last task.
+    """
+
+    parent: NDArray[np.int32]
+    device: NDArray[np.int8]
 
 
 class Beam(Grower):
@@ -49,25 +60,23 @@ class Beam(Grower):
             end: When to stop, by ``perf_counter``.
         """
         self.exhausted = False
-        pieces = PieceSearch(self, width, upper_ms, end)
-        layer, dropped_ms, step = self.first_layer(), upper_ms, 0
-        moves: list[Step | Joined] = []
-        while step < len(self.tasks):
-            grown, least_ms, until = pieces.cross(step, layer, moves)
-            dropped_ms = min(dropped_ms, least_ms)
-            if grown is None:
+        layer, dropped_ms, steps = self.first_layer(), upper_ms, list[Step]()
+        for step in range(len(self.tasks)):
+            if perf_counter() > end:
                 return Solution(None, min(dropped_ms, float(layer.bound.min())), proven=False)
-            if not len(grown.code):
+            layer, least_ms = self.advance(step, layer, width, upper_ms)
+            dropped_ms = min(dropped_ms, least_ms)
+            if not len(layer.code):
                 return Solution(None, dropped_ms, proven=False)
-            layer, step = grown, until
-        return self.finish(layer, moves, dropped_ms)
+            steps.append(Step(layer.parent, layer.device))
+        return self.finish(layer, steps, dropped_ms)
 
-    def finish(self, layer: Layer, moves: list[Step | Joined], dropped_ms: float) -> Solution:
+    def finish(self, layer: Layer, steps: list[Step], dropped_ms: float) -> Solution:
         """The best complete placement and the bound."""
         best = int(layer.bound.argmin())
         least_ms = float(layer.bound[best])
         bound_ms = min(dropped_ms, least_ms)
-        assignment = self.read(moves, best)
+        assignment = self.read(steps, best)
         self.exhausted = dropped_ms >= least_ms and not self.merged
         if self.problem.infeasibility(assignment):
             return Solution(None, bound_ms, proven=False)
@@ -87,43 +96,15 @@ class Beam(Grower):
         simulator = Simulator(self.problem.units, self.costs, semantics)
         return simulator.latency_ms(assignment.astype(np.uint8))
 
-    def read(self, moves: list[Step | Joined], best: int) -> IntArray:
+    def read(self, steps: list[Step], best: int) -> IntArray:
         """(n_units,) the assignment of a partial placement of the last layer."""
         devices: list[int] = []
-        for move in reversed(moves):
-            if isinstance(move, Joined):
-                label = int(move.label[best])
-                for inner in reversed(move.pieces[move.piece[best]]):
-                    devices.append(int(inner.device[label]))
-                    label = int(inner.parent[label])
-            else:
-                devices.append(int(move.device[best]))
-            best = int(move.parent[best])
+        for parent, device in reversed(steps):
+            devices.append(int(device[best]))
+            best = int(parent[best])
         assignment = np.empty(self.problem.n_units, dtype=np.int64)
         assignment[self.tasks.unit[self.frontier.order]] = devices[::-1]
         return assignment
-
-
-def solve(
-    problem: Problem,
-    costs: CostTable,
-    semantics: Semantics,
-    time_limit_s: float = 60.0,
-    upper_ms: float = np.inf,
-    widths: tuple[int, ...] = WIDTHS,
-) -> Solution:
-    """Bound the latency of a list or event schedule, and place units, by wider and wider beams.
-
-    Args:
-        problem: Units, devices, support and memory limits.
-        costs: Costs of the units' operators.
-        semantics: What the latency means; contention, transfers and gaps are ignored.
-        time_limit_s: Wall-clock limit.
-        upper_ms: A latency that some placement reaches; only lower ones are searched for.
-        widths: Partial placements that are kept, one number for each search.
-    """
-    end = perf_counter() + time_limit_s
-    return widen(Beam(problem, costs, semantics, end), widths, upper_ms, end)
 
 
 def widen(beam: Beam, widths: tuple[int, ...], upper_ms: float, end: float) -> Solution:
@@ -132,7 +113,7 @@ def widen(beam: Beam, widths: tuple[int, ...], upper_ms: float, end: float) -> S
     Args:
         beam: What searches.
         widths: Partial placements that are kept, one number for each search.
-        upper_ms: As for ``solve``.
+        upper_ms: A latency that some placement reaches; only lower ones are searched for.
         end: When to stop, by ``perf_counter``.
     """
     best, bound_ms = None, min(beam.bound_ms, upper_ms)

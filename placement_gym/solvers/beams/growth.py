@@ -115,26 +115,15 @@ class Grower:
             layer: Partial placements; its values and bounds change.
             width: How many are kept.
         """
-        kept, dropped_ms = self.choose(layer, width)
-        return layer.take(kept), dropped_ms
-
-    def choose(self, layer: Layer, width: int, merged: float = 1.0) -> tuple[IntArray, float]:
-        """Indices of what ``keep_best`` keeps, and the lowest bound that it drops.
-
-        Args:
-            layer: Partial placements; its values and bounds change.
-            width: How many are kept.
-            merged: Multiplies the share by which merged ones may differ.
-        """
         assert self.potentials is not None
         by_code = np.lexsort((layer.bound, layer.code))
         n_times, memory = self.tail.shape[1] + len(self.alike), self.potentials.memory
-        slack = merged * self.slack(layer)
+        slack = self.slack(layer)
         kept = np.flatnonzero(merge_alike(layer, by_code, self.compared, slack, memory, n_times))
         if len(kept) <= width:
-            return kept, np.inf
+            return layer.take(kept), np.inf
         kept = kept[np.argsort(layer.bound[kept], kind="stable")]
-        return kept[:width], float(layer.bound[kept[width]])
+        return layer.take(kept[:width]), float(layer.bound[kept[width]])
 
     def slack(self, layer: Layer) -> FloatArray:
         """(n_values,) difference in each value that merging ignores."""

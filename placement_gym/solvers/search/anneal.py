@@ -205,7 +205,10 @@ def anneal(
                 for t in range(first_made[i], first_made[i + 1]):
                     for r in range(first_reader[t], first_reader[t + 1]):
                         j = reader[r]
-                        if j > last and finish[i] + transfer_ms[t, on[i], on[j]] + tail[j] > limit_ms:
+                        if (
+                            j > last
+                            and finish[i] + transfer_ms[t, on[i], on[j]] + tail[j] > limit_ms
+                        ):
                             return False, last + 1, reach
         return True, last + 1, reach
 

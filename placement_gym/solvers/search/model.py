@@ -65,7 +65,9 @@ class Model(NamedTuple):
         position = np.argsort(order)
         tensors = np.argsort(position[program.source], kind="stable")
         source, counts = position[program.source][tensors], np.diff(program.first_reader)
-        moved = np.argsort(np.argsort(tensors)[np.repeat(np.arange(len(counts)), counts)], kind="stable")
+        moved = np.argsort(
+            np.argsort(tensors)[np.repeat(np.arange(len(counts)), counts)], kind="stable"
+        )
         reader, counts = position[program.readers][moved], counts[tensors]
         tensor = np.repeat(np.arange(len(counts)), counts)
         by_reader = np.argsort(reader, kind="stable")

@@ -111,8 +111,7 @@ def test_the_value_that_passes_is_rounded_up(error: float) -> None:
 def test_a_worker_gets_the_stated_tolerance() -> None:
     isolated = build_measured_backend("tiny", "cpu-testbed", tolerance=0.25)
     assert isinstance(isolated, IsolatedBackend)
-    source = {"model": "tiny", "sequence_length": None}
-    built = isolated.engine.recipe.build(source, Session(), Reporter())
+    built = isolated.engine.recipe.build({"model": "tiny"}, Session(), Reporter())
     assert built.tolerance == built.with_protocol(built.protocol).tolerance == 0.25
 
 

@@ -19,11 +19,12 @@ def run(label: str, ratio: float, beats: str) -> dict[str, Any]:
         "placement": SPLIT,
         "beats_best_single": beats,
         "speedup_vs_best_single": ratio,
+        "doubt": "",
     }
 
 
 DOUBT = {"doubt": "the machine was busy"}
-FAILED = {"label": "window", "placement": None, "beats_best_single": None}
+FAILED = {"label": "window", "placement": None, "beats_best_single": None, "doubt": ""}
 
 
 @pytest.mark.parametrize(

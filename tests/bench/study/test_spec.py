@@ -95,10 +95,8 @@ def test_what_cannot_run_is_refused_before_anything_does(
 
 
 def test_a_binary_study_file_is_named(tmp_path: Path) -> None:
-    (tmp_path / "study.yaml").write_bytes(b"\xff\xfe\x00\x80")
-    with pytest.raises(
-        UserError, match=r"study\.yaml is not a valid study file: it is not a text file"
-    ):
+    (tmp_path / "study.yaml").write_bytes(b"\x80\x81\xff")
+    with pytest.raises(UserError, match=r"study\.yaml is not a valid .* unacceptable character"):
         Study.load(tmp_path / "study.yaml")
 
 

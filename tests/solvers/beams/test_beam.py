@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from overlapping import OVERLAPPING, all_placements, drawn
+from overlapping import OVERLAPPING, all_placements, diamonds, drawn, solve_by_beams
 from published import DATA
 
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.costs.semantics import Semantics
 from placement_gym.costs.workloads import Workload, parse_counts
 from placement_gym.problem import Problem
-from placement_gym.solvers.beams.beam import Beam, solve
+from placement_gym.solvers.beams.beam import Beam
 
 EXACT = 1.0 + 1e-6
 LISTS = [
@@ -39,7 +39,7 @@ def test_no_placement_is_below_the_bound(seed: int, semantics: Semantics) -> Non
     _, latency_ms, feasible = all_placements(backend)
     least = latency_ms[feasible].min(initial=np.inf)
     for widths in ((1,), (3, 6), (10_000,)):
-        found = solve(backend.problem, backend.costs, semantics, widths=widths)
+        found = solve_by_beams(backend, widths=widths)
         assert found.bound_ms <= least * EXACT
 
 
@@ -49,7 +49,7 @@ def test_wide_beam_proves_the_fastest_placement_of_a_list(seed: int, semantics: 
     backend = drawn(seed, semantics)
     _, latency_ms, feasible = all_placements(backend)
     least = latency_ms[feasible].min()
-    found = solve(backend.problem, backend.costs, semantics, widths=(10_000,))
+    found = solve_by_beams(backend, widths=(10_000,))
     assert found.proven
     assert found.bound_ms == pytest.approx(least)
     assert found.assignment is not None
@@ -62,7 +62,7 @@ def test_only_lower_latencies_than_a_known_one_are_searched(share: float) -> Non
     backend = drawn(4, LISTS[0])
     _, latency_ms, feasible = all_placements(backend)
     least = float(latency_ms[feasible].min())
-    found = solve(backend.problem, backend.costs, LISTS[0], upper_ms=least * share)
+    found = solve_by_beams(backend, upper_ms=least * share)
     assert found.bound_ms == pytest.approx(min(least, least * share))
     assert (found.assignment is None) == (share < 1.05)
 
@@ -70,7 +70,7 @@ def test_only_lower_latencies_than_a_known_one_are_searched(share: float) -> Non
 def test_without_time_there_is_a_bound_still() -> None:
     backend = drawn(5, LISTS[0])
     _, latency_ms, feasible = all_placements(backend)
-    found = solve(backend.problem, backend.costs, LISTS[0], time_limit_s=0.0)
+    found = solve_by_beams(backend, time_limit_s=0.0)
     assert 0.0 <= found.bound_ms <= latency_ms[feasible].min() * EXACT
 
 
@@ -86,6 +86,17 @@ def test_merged_placements_keep_the_bound_below_all(seed: int, merged: float) ->
         assert found.bound_ms >= latency_ms[feasible].min() * 0.5
 
 
+@pytest.mark.parametrize("seed", range(24))
+def test_merged_placements_of_diamonds_keep_the_bound_below_all(seed: int) -> None:
+    backend = diamonds(seed)
+    _, latency_ms, feasible = all_placements(backend)
+    least = float(latency_ms[feasible].min())
+    beam = Beam(backend.problem, backend.costs, backend.semantics, np.inf, 1e-3 * (seed % 3))
+    for width in (2, 4, 12):
+        assert beam.search(width, np.inf, np.inf).bound_ms <= least * EXACT
+        assert beam.search(width, least * 1.02, np.inf).bound_ms <= least * EXACT
+
+
 def published(name: str, devices: str) -> SimulatedBackend:
     workload = Workload.load(DATA / f"latency-inputs/{name}.json")
     specs = parse_counts(devices)
@@ -98,7 +109,7 @@ def published(name: str, devices: str) -> SimulatedBackend:
 @pytest.mark.slow
 def test_a_published_workload_is_solved_in_moments() -> None:
     backend = published("LayerGraphs/resnet50_inference", "1cpu+1acc@0.5")
-    found = solve(backend.problem, backend.costs, LISTS[1], widths=(1_000,))
+    found = solve_by_beams(backend, widths=(1_000,))
     assert found.proven
     assert found.assignment is not None
     assert backend.evaluate(found.assignment).latency_ms == pytest.approx(found.bound_ms)
