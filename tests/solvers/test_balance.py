@@ -8,29 +8,31 @@ from alike import all_loads, draw_alike
 from by_hand import cost_table, made_graph
 from pipelines import draw_backend
 
+from placement_gym.costs.semantics import PRESETS
 from placement_gym.devices import DeviceSpec
 from placement_gym.errors import UserError
 from placement_gym.graph.units import group
 from placement_gym.problem import Problem
-from placement_gym.solvers.balance import balance_loads, find_start, make_terms
-from placement_gym.solvers.balance_kernel import make_state, move
+from placement_gym.schedules.simulator import Simulator
+from placement_gym.solvers.balance import balance_loads, find_start
+from placement_gym.solvers.fill import fill_in_order
 from placement_gym.solvers.loads import find_largest_load_ms
 from placement_gym.solvers.pipelines.pipeline import linear_pipeline
+from placement_gym.solvers.search.chains import Chains
 
 
 @pytest.mark.parametrize("seed", range(12))
 def test_loads_after_moves_are_those_of_the_placement(seed: int) -> None:
     backend = draw_backend(seed, 9, "ABBC", limited=True, coloured=seed % 2 == 0, training=True)
     problem, costs = backend.problem, backend.costs
-    rng = np.random.default_rng(seed)
-    state = make_state(make_terms(problem, costs), rng.integers(0, 4, problem.n_units))
+    simulator = Simulator(problem.units, costs, PRESETS["tarnawski-throughput"])
+    chains = Chains(problem, simulator, np.random.default_rng(seed))
+    state = chains.start(fill_in_order(problem, costs))
     for _ in range(30):
-        unit, device = rng.integers(problem.n_units), rng.integers(4)
-        move(make_terms(problem, costs), state, int(unit), int(device))
-        largest_ms = find_largest_load_ms(problem, costs, state.device)
-        assert state.load_ms.max() == pytest.approx(largest_ms)
-        held = np.bincount(state.device, problem.unit_bytes, 4)
-        assert state.room == pytest.approx(problem.limits_bytes - held)
+        chains.anneal(state, 10, (0.1, 0.1))
+        assert state.load.max() == pytest.approx(find_largest_load_ms(problem, costs, state.place))
+        held = np.bincount(state.place, problem.unit_bytes, len(problem.devices))
+        assert state.used == pytest.approx(held[np.isfinite(problem.limits_bytes)])
 
 
 @pytest.mark.parametrize("seed", range(12))
