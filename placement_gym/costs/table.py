@@ -24,7 +24,6 @@ UNITS = ("MB", "ms")
 MAX_MEGABYTES = 1024
 MAX_SUM = float(2**62)
 """Of the bytes, the times or the sizes of a table, so that no sum of them overflows."""
-"""Keys of format 1, and what they are called now."""
 
 
 class CostMismatchError(UserError):
@@ -101,6 +100,26 @@ class CostTable:
             raise UserError(f"costs below {LEAST_MS:g} lose their digits: state them in ms")
         if np.diagonal(self.link_ms).any() or np.diagonal(self.link_ms_per_size).any():
             raise UserError("a transfer within a device costs nothing: the diagonal must be zero")
+
+    @classmethod
+    def by_bytes(cls, graph: OpGraph, devices: tuple[str, ...]) -> CostTable:
+        """A table for devices of which nothing is known: only transfers cost, 1 ms a megabyte."""
+        n, d = len(graph.names), len(devices)
+        return cls(
+            source="bytes",
+            graph=graph.fingerprint(),
+            operators=graph.names,
+            devices=devices,
+            operator_ms=np.zeros((n, d)),
+            supported=np.ones((n, d), dtype=np.bool_),
+            memory_bytes=np.zeros(n, dtype=np.int64),
+            transfer_size=graph.tensors.size_bytes / 1e6,
+            transfer_unit="MB",
+            link_ms=np.zeros((d, d)),
+            link_ms_per_size=1.0 - np.eye(d),
+            submodel_ms=np.zeros(d),
+            host=np.zeros(d, dtype=np.bool_),
+        )
 
     @cached_property
     def transfer_ms(self) -> FloatArray:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 import pytest
 
-from agents.search import move_kernel as kernel
 from agents.search.moves import Moves
 from agents.search.starts import propose_heuristics, propose_starts
 from placement_gym.arrays import IntArray
 from placement_gym.env import DevicePlacementEnv, placement_env
 from placement_gym.solvers.list_scheduling import heft
+from placement_gym.solvers.search.moves import RandomMoves
 
 LIMITED = ["CPU", {"name": "GPU.0", "weight_share": 0.3}, {"name": "GPU.1", "weight_share": 0.3}]
 
@@ -28,70 +29,34 @@ def blocks(env: DevicePlacementEnv) -> IntArray:
     return np.arange(n) * len(env.problem.devices) // n
 
 
-def draw(name: str, times: int = 200) -> tuple[Moves, IntArray, list[IntArray]]:
-    """Results of one kind of move of three blocks, where it changed something."""
+def test_moves_keep_support_and_differ_from_the_placement() -> None:
+    problem = environment().problem
+    supported = np.random.default_rng(1).random((problem.n_units, 3)) < 0.5
+    supported[:, 0] = True
+    problem = replace(problem, supported=supported)
+    start = problem.single(0)
+    changed = RandomMoves(problem, None, np.random.default_rng(0)).change(start, 200)
+    assert (changed != start).any(axis=1).mean() > 0.9
+    assert problem.supported[np.arange(problem.n_units), changed].all()
+
+
+def test_moves_are_of_every_size() -> None:
     env = environment("synthetic-layered-40")
-    moves, before = Moves(env, np.random.default_rng(0)), blocks(env)
-    results = []
-    graph, devices = (moves.first, moves.neighbours), (len(env.problem.devices),)
-    arguments = {
-        "move_run": devices,
-        "move_region": (*devices, *graph),
-        "shift_border": (),
-        "swap_regions": graph,
-    }[name]
-    for _ in range(times):
-        row = before.copy()
-        getattr(kernel, name)(moves.rng, row, *arguments)
-        if (row != before).any():
-            results.append(row)
-    assert len(results) > times // 3
-    return moves, before, results
+    start = blocks(env)
+    changed = Moves(env, np.random.default_rng(0), screen=1).change(start, 300)
+    sizes = (changed != start).sum(axis=1)
+    assert sizes.min() <= 1
+    assert sizes.max() > len(start) // 2
+    assert len(np.unique(sizes)) > 10
 
 
-def n_borders(row: IntArray) -> int:
-    return int(np.count_nonzero(np.diff(row)))
-
-
-def test_a_run_moves_to_one_device_or_exchanges_with_it() -> None:
-    _, before, results = draw("move_run")
-    for row in results:
-        changed = np.flatnonzero(row != before)
-        taken = np.unique(row[changed])
-        assert len(taken) <= 2
-        if len(taken) == 1:
-            assert n_borders(row) <= n_borders(before) + 2
-
-
-def test_a_region_is_connected_and_of_one_device() -> None:
-    moves, before, results = draw("move_region")
-    for row in results:
-        changed = set(np.flatnonzero(row != before).tolist())
-        assert len({int(before[u]) for u in changed}) == len({int(row[u]) for u in changed}) == 1
-        reached = {min(changed)}
-        for _ in changed:
-            near = {
-                int(v)
-                for u in reached
-                for v in moves.neighbours[moves.first[u] : moves.first[u + 1]]
-            }
-            reached |= near & changed
-        assert reached == changed
-
-
-def test_a_shifted_border_makes_no_new_run() -> None:
-    _, before, results = draw("shift_border")
-    assert all(n_borders(row) <= n_borders(before) for row in results)
-    assert any(n_borders(row) == n_borders(before) for row in results)
-
-
-def test_swapped_regions_exchange_their_devices() -> None:
-    _, before, results = draw("swap_regions")
-    for row in results:
-        changed = row != before
-        pairs = set(zip(before[changed].tolist(), row[changed].tolist(), strict=True))
-        assert pairs == {(a, b) for b, a in pairs}
-        assert len(pairs) == 2
+def test_equal_seeds_propose_equal_moves() -> None:
+    env = environment()
+    first, again, other = (
+        Moves(env, np.random.default_rng(seed)).propose(blocks(env), 20) for seed in (1, 1, 2)
+    )
+    assert (first == again).all()
+    assert (first != other).any()
 
 
 def test_screened_moves_are_cheaper_and_fit() -> None:
