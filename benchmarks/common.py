@@ -199,9 +199,7 @@ def find_interval(values: FloatArray) -> tuple[float, float]:
     """A 95 % interval of the mean, by bootstrap."""
     if np.ptp(values) == 0.0:
         return float(values[0]), float(values[0])
-    drawn = stats.bootstrap(
-        (values,), np.mean, method="percentile", n_resamples=N_RESAMPLES, rng=0
-    )
+    drawn = stats.bootstrap((values,), np.mean, method="percentile", n_resamples=N_RESAMPLES, rng=0)
     return float(drawn.confidence_interval.low), float(drawn.confidence_interval.high)
 
 

@@ -1,4 +1,4 @@
-"""Classic placers on workloads with little memory, at equal evaluations and at equal CPU seconds.
+r"""Classic placers on workloads with little memory, at equal evaluations and at equal CPU seconds.
 
     python benchmarks/floors.py --data DIR --out OUT                      # at equal evaluations
     python benchmarks/floors.py --data DIR --out OUT --evaluations "" --seconds 0.03,0.1,0.3,1,3,10
@@ -10,7 +10,7 @@ the picture ``floors.png``; the same command continues what was interrupted. One
 every budget of an anytime placer. Seconds are of the process that runs a placer, from when it is
 made, after an untimed run on the smallest workload.
 
-    python benchmarks/floors.py --generated synthetic-layered-80000,stacked-bert-80000 --out OUT \\
+    python benchmarks/floors.py --generated synthetic-layered-80000,stacked-bert-80000 --out OUT \
         --devices 1cpu+2acc@0.3 --evaluations "" --seconds 60 --agents heft,annealing,search
 
 runs them on generated graphs in place of workloads.

@@ -20,13 +20,13 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import torch
+from common import make_env
 from rich.console import Console
 from rich.table import Table
 
-import placement_gym  # noqa: F401  registers the environments
 from agents.placeto.agent import make as placeto
 from agents.rnn.agent import make as rnn
-from placement_gym.env import DevicePlacementEnv, placement_env
+from placement_gym.env import placement_env
 from placement_gym.episode import play_episode
 
 LONG = "latency-inputs/OperatorGraphs/bert_l-12_inference.json"
@@ -103,10 +103,6 @@ def train_on_raw(hierarchical: bool) -> None:
     update_s = median_s(lambda: agent.learn(10), repeats=1)
     gib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     print(env.problem.n_units, f"{gib:.2f}", f"{update_s:.1f}")
-
-
-def make_env(**kwargs: Any) -> DevicePlacementEnv:
-    return placement_env(gym.make("DevicePlacementSim-v0", **kwargs))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Policies that are trained on other graphs, and then place held-out ones.
+r"""Policies that are trained on other graphs, and then place held-out ones.
 
     python benchmarks/transfer.py go --folder FOLDER --rows docs/results/go-transfer-rows.jsonl
-    python benchmarks/transfer.py placeto --folder FOLDER \\
+    python benchmarks/transfer.py placeto --folder FOLDER \
         --rows docs/results/published/placeto-transfer-rows.jsonl
 
 GO is trained across families and places others, those of ``--families`` or those that are kept for

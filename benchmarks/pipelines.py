@@ -14,7 +14,6 @@ import json
 import resource
 import subprocess
 import sys
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter, process_time
@@ -52,7 +51,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, help="a copy of dnn-partitioning")
     parser.add_argument("--inputs", type=Path, nargs="*", help="its inputs (default: all)")
-    parser.add_argument("--counts", help="CPU cores and accelerators, as in 1,6, for all inputs")
     parser.add_argument("--solve", type=Path, help="solve one input and print what it took")
     parser.add_argument("--threads", type=int, default=1, help="with --solve (%(default)s)")
     options = parser.parse_args()
@@ -62,20 +60,7 @@ def main() -> None:
         parser.error("--data is required")
     else:
         inputs = options.inputs or sorted(options.data.glob("*-inputs/*/*.json"))
-        with tempfile.TemporaryDirectory() as folder:
-            if options.counts:
-                inputs = [change_counts(path, options.counts, Path(folder)) for path in inputs]
-            print_table(inputs)
-
-
-def change_counts(path: Path, counts: str, folder: Path) -> Path:
-    """Write the input with other numbers of devices."""
-    values = json.loads(path.read_text())
-    values["maxCPUs"], values["maxFPGAs"] = map(int, counts.split(","))
-    changed = folder / path.parents[1].name / path.parent.name / path.name
-    changed.parent.mkdir(parents=True, exist_ok=True)
-    changed.write_text(json.dumps(values))
-    return changed
+        print_table(inputs)
 
 
 def print_table(inputs: list[Path]) -> None:
