@@ -7,7 +7,9 @@ import json
 import lzma
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
+from multiprocessing import get_context
 from pathlib import Path
 from time import process_time
 from typing import Any
@@ -68,6 +70,12 @@ def run_missing(path: Path, jobs: Iterable[Row], run: Callable[..., Row]) -> lis
             rows.append(job | run(**job))
             append_row(path, rows[-1])
     return rows
+
+
+def run_apart(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a function of a module in a process of its own; returns its result."""
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+        return pool.submit(function, *arguments).result()
 
 
 def make_env(model: str | Path, **kwargs: Any) -> DevicePlacementEnv:

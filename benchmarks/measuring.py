@@ -120,8 +120,8 @@ def call_openvino(backend: MeasuredBackend, affinities: dict[str, str]) -> None:
     config = {"EXCLUSIVE_ASYNC_REQUESTS": False, "DEVICE_PROPERTIES": properties}
     compiled = backend.core.compile_model(model, f"HETERO:{','.join(names)}", config)
     request = compiled.create_infer_request()
-    request.infer(dict(enumerate(backend.inputs)))
-    reference = backend.reference.request
+    request.infer(dict(enumerate(backend.steps[0])))
+    reference = backend.reference.inferences.request
     for _ in range(backend.protocol.warmup):
         request.infer()
     n_blocks = 2 * -(-backend.protocol.repeats // (2 * timing.BLOCK))

@@ -12,8 +12,8 @@ seconds in place of evaluations. All placements are repaired. A score is the bes
 the latency. ``samples`` compares how soon two arms reach the same.
 
 ``find`` lists large problems with tight limits: seeds of the test split, a list or event schedule,
-three or more devices and at least 150 units; all accelerators together hold less than the model, and
-to move every tensor once takes at least as long as to run every unit where it is fastest.
+three or more devices and at least 150 units; all accelerators together hold less than the model,
+and to move every tensor once takes at least as long as to run every unit where it is fastest.
 
 ``doppler`` writes DOPPLER's published graphs (that folder of github.com/xinyuyao/Doppler) as
 workloads of DIR: four equal accelerators without limits.
