@@ -97,7 +97,7 @@ class Job:
         model: Workload, as in ``"LayerGraphs/bert24_inference"``, or generated graph.
         devices: Counts and memory share.
         seed: Of the agent.
-        repair: Whether the environment repairs placements.
+        repair: True if the environment repairs placements.
         evaluations: Budgets; the run goes on until all are reached.
         cpu_seconds: Budgets likewise.
         files: Of this workload and of the smallest one; generated graphs have none.
@@ -114,7 +114,7 @@ class Job:
 
     @property
     def key(self) -> str:
-        """What tells it apart from other runs, wherever the workloads are."""
+        """Text that no other run has, wherever the workloads are."""
         budgets = f"{self.evaluations} {self.cpu_seconds}"
         parts = (self.placer.label, self.model, self.devices, self.seed, self.repair, budgets)
         return "|".join(map(str, parts))
@@ -323,11 +323,9 @@ def find_best_known(rows: Sequence[Row]) -> tuple[dict[tuple[str, str], float], 
         found[problem] = min([found[problem], *(point[2] for point in row["curve"])])
     unknown = sum(np.isinf(ms) for ms in known.values())
     faster = sum(found[problem] < (1.0 - 1e-9) * ms < np.inf for problem, ms in known.items())
-    about = (
-        f"Best known is the package's value on {len(known) - unknown} problems, but for {faster} "
-        f"where a row is faster; there, and on {unknown} problems without a value, it is the best "
-        "of all rows."
-    )
+    about = f"Best known is the package's value on {len(known) - unknown} problems"
+    about += f", but a row's on {faster} of them, where it is faster" if faster else ""
+    about += f"; the best of all rows on {unknown} without a value." if unknown else "."
     return {problem: min(ms, found[problem]) for problem, ms in known.items()}, about
 
 
@@ -415,7 +413,7 @@ def format_cell(cell: tuple[float, float, float] | None, unit: str) -> tuple[str
 
 
 def describe(rows: Sequence[Row]) -> str:
-    """What the tables show."""
+    """A sentence on what the tables show."""
     problems = {(row["model"], row["devices"]) for row in rows}
     seeds = len({row["seed"] for row in rows})
     failed = sum(bool(row["error"]) for row in rows)

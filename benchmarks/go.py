@@ -195,7 +195,7 @@ def place_planted(model: str, agent: str, budget: int) -> Row:
 
 
 def tabulate_planted(rows: list[Row]) -> Table:
-    """How often each agent finds the optimum, and its mean distance to it."""
+    """Share of optima that each agent finds, and its mean distance to them."""
     agents = list(dict.fromkeys(row["agent"] for row in rows))
     table = Table("graph", "budget", *agents)
     by_size: dict[tuple[str, int], list[Row]] = {}
@@ -208,7 +208,7 @@ def tabulate_planted(rows: list[Row]) -> Table:
 
 
 def describe_ratios(ratios: list[float]) -> str:
-    """How many are optimal, and the mean distance to the optimum."""
+    """Number of optima, and the mean distance to them."""
     found = sum(ratio < FOUND for ratio in ratios)
     return f"{found}/{len(ratios)}, +{100 * (np.mean(ratios) - 1):.1f} %" if ratios else ""
 

@@ -1,4 +1,4 @@
-"""What the environment adds to measuring with OpenVINO, and what failures cost.
+"""Time that the environment adds to measuring with OpenVINO, and the cost of failures.
 
     python benchmarks/measuring.py overhead --model resnet --steps 12
     python benchmarks/measuring.py isolation --model resnet --steps 12

@@ -1,4 +1,4 @@
-"""What each published agent is worth on workloads with little memory, and what its parts are.
+"""Published agents and their parts on workloads with little memory, beside classic placers.
 
     python benchmarks/published.py run --data DIR --rows FILE --problems test --budget 200
     python benchmarks/published.py tables --rows FILE --problems test --budget 200
@@ -70,7 +70,7 @@ TWIN = "hsdag-paper"
 DEARER = ", transfers x"
 """Between devices and the factor that all transfers are multiplied by."""
 DOPPLER_UNIT = 1e10
-"""What DOPPLER's publication divides its costs by."""
+"""Divisor of the costs in DOPPLER's publication."""
 VALIDATED = ("LayerGraphs/resnet50_inference", "1cpu+2acc@0.3")
 """The one published workload that settings were chosen on."""
 SMALL = (

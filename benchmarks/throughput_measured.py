@@ -53,7 +53,7 @@ PAIR = PRESETS["cpu-testbed-pair"]
 PINNED = tuple(replace(spec, properties={"ENABLE_CPU_PINNING": True}) for spec in PAIR)
 WHOLE = DeviceSpec("CPU_WHOLE", plugin="CPU", threads=2, properties={"NUM_STREAMS": 2})
 BEST = "one device, two streams"
-"""What the plan has to beat: both cores, each with a stream."""
+"""The rival of the plan: both cores, each with a stream."""
 Arm = Callable[[], float]
 Measured = tuple[list[str], FloatArray]
 CORE_ARMS = (

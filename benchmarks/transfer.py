@@ -234,7 +234,7 @@ def soon(row: Row, target_ms: float) -> int | None:
 
 
 def describe_reached(found: list[int | None]) -> str:
-    """How many runs reach something, and the median of evaluations of all if most do."""
+    """Number of runs that reach something, and the median of evaluations if most do."""
     median = np.median([np.inf if n is None else n for n in found])
     reached = sum(n is not None for n in found)
     return f"{reached}/{len(found)}" + (f", {median:.0f}" if np.isfinite(median) else "")
