@@ -1,4 +1,4 @@
-"""Shared by the benchmarks: rows that continue, environments, runs within a budget and intervals."""
+"""Shared by the benchmarks: rows that continue, environments, runs within budgets, intervals."""
 
 from __future__ import annotations
 
