@@ -92,9 +92,10 @@ def best_known_ms(env: DevicePlacementEnv) -> float | None:
 def search(
     env: DevicePlacementEnv, meter: BudgetedBackend, spec: AgentSpec, seed: int, evaluations: int
 ) -> Any:
-    """Let an agent search until it ends or the meter stops it; returns it, None if stopped early.
+    """Let an agent search until it ends or the meter stops it; returns it.
 
-    A solver that evaluates nothing itself has its one placement evaluated.
+    None stands for one that was stopped while it was made. A solver that evaluates nothing itself
+    has its one placement evaluated.
     """
     agent: Any = None
     env.backend = meter

@@ -251,7 +251,8 @@ def run_arm(env: DevicePlacementEnv, spec: AgentSpec, seed: int, budget: int | s
     try:
         agent = search(env, meter, spec, seed, ENDLESS if timed else meter.budget)
     except Exception as failure:
-        error = f"{type(failure).__name__}: {failure}"
+        spent = meter.evaluations >= meter.budget
+        error = "" if spent else f"{type(failure).__name__}: {failure}"
     cpu_s, reference_ms = clock.cpu_s, env.reference.reference_ms
     greedy = None if timed or agent is None else play_episode(env, agent, seed=seed)
     best = meter.curve[-1][-1] if meter.curve else 0.0
