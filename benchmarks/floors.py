@@ -1,52 +1,85 @@
-"""Classic placers on the published workloads with little memory, at equal evaluations and seconds.
+r"""Classic placers on workloads with little memory, at equal evaluations and at equal CPU seconds.
 
     python benchmarks/floors.py --data DIR --out OUT                      # at equal evaluations
-    python benchmarks/floors.py --data DIR --out OUT --seconds 1,10,60    # and at equal wall time
+    python benchmarks/floors.py --data DIR --out OUT --evaluations "" --seconds 0.03,0.1,0.3,1,3,10
+    python benchmarks/floors.py --rows docs/results/floors/floors.jsonl.xz --out OUT  # tables alone
 
-DIR holds the inputs of dnn-partitioning. OUT gets a line of ``floors.jsonl`` for each run, and the
-tables ``floors.csv`` and ``floors.md``; the same command continues what was interrupted. One long
-run serves every budget of a placer, unless the budget shapes what it does. Wall time begins when
-the agent is made, after a warm-up on a small problem. With more workers than idle cores it says
-little.
+DIR holds workloads: the inputs of dnn-partitioning, or files of their format. OUT gets a line of
+``floors.jsonl`` for each run, and of all its rows the tables ``floors.csv`` and ``floors.md`` and
+the picture ``floors.png``; the same command continues what was interrupted. One long run serves
+every budget of an anytime placer. Seconds are of the process that runs a placer, from when it is
+made, after an untimed run on the smallest workload.
+
+    python benchmarks/floors.py --generated synthetic-layered-80000,stacked-bert-80000 --out OUT \
+        --devices 1cpu+2acc@0.3 --evaluations "" --seconds 60 --agents heft,annealing,search
+
+runs them on generated graphs in place of workloads.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
+import csv
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import cache
 from itertools import product
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from floor_runs import ANYTIME, DEVICES, PLANNED, TIMED, Job, Placer, run_job
-from floor_tables import write_tables
+import numpy as np
+from common import BY_RANK, Meter, Row, append_row, best_known_ms, make_env, read_rows, search
+from matplotlib.figure import Figure
+from rich.progress import track
 
-from placement_gym.bench.run.agents import UNCHANGED, registered_agents
-from placement_gym.bench.run.rows import append_line, cut_torn_line, lock_folder
+from placement_gym.bench.run.agents import UNCHANGED, AgentSpec
+from placement_gym.bench.run.rows import cut_torn_line, lock_folder
 from placement_gym.bench.run.threads import limit_threads
+from placement_gym.costs.workloads import parse_counts
+from placement_gym.env import DevicePlacementEnv
+from placement_gym.plots.style import COLOURS, save
 from placement_gym.processes.watchdog import exit_with_parent
-from placement_gym.progress import progress_bar
+from placement_gym.solvers.bounds import load_ms
+
+DEVICES = "1cpu+1acc@0.5,1cpu+2acc@0.3,1cpu+4acc@0.2"
+TRIAL = 50
+"""Evaluations on the smallest workload before a run, so that compiled code is loaded."""
+OVERRUN = 1.1
+"""Times its limit that a solver with a time limit may take until its placement is evaluated."""
+ANYTIME, PLANNED, TIMED = "anytime", "planned", "timed"
+"""One run serves all budgets; the budget shapes the search; the agent takes ``time_limit_s``."""
+UNITS = {"evaluations": 0, "cpu_seconds": 1, "seconds": 1}
+"""Units of budgets, and their places in the points of curves; ``seconds`` are of the clock, and
+only in rows of earlier versions."""
+
+
+@dataclass(frozen=True)
+class Placer:
+    """An agent of the table: its name and options, and what a budget means to it."""
+
+    name: str
+    kwargs: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    kind: str = ANYTIME
+
+    @property
+    def label(self) -> str:
+        return AgentSpec(self.name, self.kwargs).label
+
 
 PLACERS = (
     Placer("random"),
     Placer("random-blocks"),
     Placer("prefix", kind=PLANNED),
     Placer("window", kind=PLANNED),
-    Placer("hill-climb"),
-    Placer("hill-climb", {"start": "quick"}),
-    Placer("hill-climb", {"start": "random"}),
-    Placer("annealing", kind=PLANNED),
-    Placer("annealing", {"start": "quick"}, PLANNED),
-    Placer("annealing", {"start": "random"}, PLANNED),
-    Placer("genetic"),
-    Placer("genetic", {"start": "quick"}),
-    Placer("genetic", {"start": "random"}),
+    *(Placer("hill-climb", start) for start in ({}, {"start": "quick"}, {"start": "random"})),
+    *(Placer("annealing", s, PLANNED) for s in ({}, {"start": "quick"}, {"start": "random"})),
+    *(Placer("genetic", start) for start in ({}, {"start": "quick"}, {"start": "random"})),
     Placer("fill-in-order"),
     Placer("heft"),
     Placer("m-etf"),
@@ -55,25 +88,77 @@ PLACERS = (
 )
 
 
+@dataclass(frozen=True)
+class Job:
+    """One run.
+
+    Attributes:
+        placer: Which agent places.
+        model: Workload, as in ``"LayerGraphs/bert24_inference"``, or generated graph.
+        devices: Counts and memory share.
+        seed: Of the agent.
+        repair: True if the environment repairs placements.
+        evaluations: Budgets; the run goes on until all are reached.
+        cpu_seconds: Budgets likewise.
+        files: Of this workload and of the smallest one; generated graphs have none.
+    """
+
+    placer: Placer
+    model: str
+    devices: str
+    seed: int
+    repair: bool
+    evaluations: tuple[int, ...] = ()
+    cpu_seconds: tuple[float, ...] = ()
+    files: tuple[Path, ...] = ()
+
+    @property
+    def key(self) -> str:
+        """Text that no other run has, wherever the workloads are."""
+        budgets = f"{self.evaluations} {self.cpu_seconds}"
+        parts = (self.placer.label, self.model, self.devices, self.seed, self.repair, budgets)
+        return "|".join(map(str, parts))
+
+    @property
+    def spec(self) -> AgentSpec:
+        """The agent, with the time limit if it takes one."""
+        limited = self.placer.kind == TIMED and self.cpu_seconds
+        limit = {"time_limit_s": self.cpu_seconds[0]} if limited else {}
+        return AgentSpec(self.placer.name, {**self.placer.kwargs, **limit})
+
+    def make_env(self) -> DevicePlacementEnv:
+        """The environment; devices of a generated graph are a CPU and GPUs."""
+        kwargs: dict[str, Any] = {"observe_graph": False, "repair": self.repair}
+        if self.files:
+            workload = {"granularity": "op", "schedule": BY_RANK, "devices": self.devices}
+            return make_env(self.files[0], **kwargs, **workload)
+        known = [device.to_json() for device in parse_counts(self.devices) or ()]
+        renamed = [one | {"name": one["name"].replace("ACC", "GPU")} for one in known]
+        return make_env(self.model, **kwargs, devices=renamed, schedule="list")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--data", type=Path, required=True, help="inputs of dnn-partitioning")
     parser.add_argument("--out", type=Path, required=True, help="folder of rows and tables")
+    parser.add_argument("--data", type=Path, nargs="*", default=[], help="folders of workloads")
+    parser.add_argument("--generated", default="", help="graphs to place, comma-separated")
+    parser.add_argument("--rows", type=Path, help="run nothing: tables of these rows")
     parser.add_argument("--evaluations", default="100,500,2000", help="budgets (%(default)s)")
-    parser.add_argument("--seconds", default="", help="budgets of wall time, as in 1,10,60")
+    parser.add_argument("--seconds", default="", help="budgets of CPU time, as in 0.1,1,10")
     parser.add_argument("--seeds", type=int, default=5, help="how many (%(default)s)")
     parser.add_argument("--agents", default="", help="names, comma-separated (all)")
     parser.add_argument("--models", default="", help="parts of names, comma-separated (all)")
-    parser.add_argument("--devices", default=",".join(DEVICES), help="%(default)s")
+    parser.add_argument("--devices", default=DEVICES, help="%(default)s")
     parser.add_argument("--repair", choices=("no", "yes", "both"), default="both")
     parser.add_argument("--workers", type=int, default=1, help="processes (%(default)s)")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
-    jobs = list(plan_jobs(options))
-    rows = run_jobs(jobs, options.out, options.workers)
-    print(write_tables(rows, options.out, " ".join(["python", *sys.argv])))
+    if options.rows is None:
+        options.rows = options.out / "floors.jsonl"
+        run_jobs(list(plan_jobs(options)), options.rows, options.workers)
+    print(write_tables(read_rows(options.rows), options.out))
 
 
 def plan_jobs(options: argparse.Namespace) -> Iterator[Job]:
@@ -81,81 +166,283 @@ def plan_jobs(options: argparse.Namespace) -> Iterator[Job]:
     evaluations = tuple(int(part) for part in options.evaluations.split(",") if part)
     seconds = tuple(float(part) for part in options.seconds.split(",") if part)
     repairs = {"no": [False], "yes": [True], "both": [False, True]}[options.repair]
+    names = [name for name in options.agents.split(",") if name]
+    placers = [placer for placer in PLACERS if not names or placer.name in names]
     models = find_models(options.data, options.models.split(","))
-    devices = options.devices.split(",")
-    placers = choose_placers([name for name in options.agents.split(",") if name])
-    seeds = range(options.seeds)
-    for seed, model, count, repair, placer in product(seeds, models, devices, repairs, placers):
-        if repair and placer.name in UNCHANGED:
-            continue
-        job = Job(str(options.data), placer, model, count, seed, repair, evaluations, seconds)
-        yield from split_by_budget(job)
+    models |= {name: () for name in options.generated.split(",") if name}
+    cases = product(range(options.seeds), models, options.devices.split(","), repairs, placers)
+    for seed, model, devices, repair, placer in cases:
+        if not (repair and placer.name in UNCHANGED):
+            budgets = evaluations, seconds, models[model]
+            yield from split_by_budget(Job(placer, model, devices, seed, repair, *budgets))
+
+
+def find_models(folders: Sequence[Path], parts: Sequence[str]) -> dict[str, tuple[Path, ...]]:
+    """Name -> its file and the smallest one, of workloads whose names contain one of the parts."""
+    files: dict[str, Path] = {}
+    for folder in folders:
+        inputs = folder / "latency-inputs"
+        inputs = inputs if inputs.exists() else folder
+        files |= {str(path.relative_to(inputs).with_suffix("")): path
+                  for path in sorted(inputs.rglob("*.json"))}  # fmt: skip
+    return {
+        name: (path, min(files.values(), key=lambda one: one.stat().st_size))
+        for name, path in files.items()
+        if any(part in name for part in parts)
+    }
 
 
 def split_by_budget(job: Job) -> Iterator[Job]:
-    """One run for each budget that shapes what the placer does."""
-    longest = max(job.seconds, default=0.0)
-    if job.placer.kind == ANYTIME or (job.placer.kind == TIMED and not job.seconds):
+    """One run for each budget that shapes what the placer does.
+
+    The longest run of a solver with a time limit serves all budgets of evaluations.
+    """
+    kind, seconds = job.placer.kind, sorted(job.cpu_seconds)
+    if kind == ANYTIME or (kind == TIMED and not seconds):
         yield job
-    elif job.placer.kind == TIMED:
-        for limit_s in job.seconds:
-            served = job.evaluations if limit_s == longest else ()
-            yield replace(job, evaluations=served, seconds=(limit_s,))
-    else:
+        return
+    if kind == PLANNED:
         for n in job.evaluations:
-            yield replace(job, evaluations=(n,), seconds=())
-        for limit_s in job.seconds:
-            yield replace(job, evaluations=(), seconds=(limit_s,))
+            yield replace(job, evaluations=(n,), cpu_seconds=())
+    for limit_s in seconds:
+        served = job.evaluations if kind == TIMED and limit_s == seconds[-1] else ()
+        yield replace(job, evaluations=served, cpu_seconds=(limit_s,))
 
 
-def choose_placers(names: Sequence[str]) -> list[Placer]:
-    """The placers of these names, or all; those that are not registered are left out and named."""
-    wanted = [placer for placer in PLACERS if not names or placer.name in names]
-    known = registered_agents()
-    missing = sorted({placer.name for placer in wanted if placer.name not in known})
-    if missing:
-        print(f"left out, as there is no such agent yet: {', '.join(missing)}", file=sys.stderr)
-    return [placer for placer in wanted if placer.name in known]
-
-
-def find_models(data: Path, parts: Sequence[str]) -> list[str]:
-    """Workloads with latencies whose names contain one of the parts."""
-    folder = data / "latency-inputs"
-    names = [str(path.relative_to(folder).with_suffix("")) for path in folder.glob("*/*.json")]
-    return sorted(name for name in names if any(part in name for part in parts))
-
-
-def run_jobs(jobs: Sequence[Job], out: Path, workers: int) -> list[dict[str, Any]]:
-    """Run what has no row yet, and return the rows of all jobs."""
-    path = out / "floors.jsonl"
-    with lock_folder(out):
-        cut_torn_line(path)
-        done = {row["key"] for row in load_lines(path)}
-        run_missing([job for job in jobs if job.key not in done], path, len(jobs), workers)
-    keys = {job.key for job in jobs}
-    return [row for row in load_lines(path) if row["key"] in keys]
-
-
-def run_missing(missing: Sequence[Job], path: Path, n_jobs: int, workers: int) -> None:
-    """Run jobs in processes and append their rows."""
+def run_jobs(jobs: Sequence[Job], path: Path, workers: int) -> None:
+    """Run in processes what has no row yet, and append the rows."""
     with (
-        progress_bar(n_jobs, "runs", quiet=False) as progress,
+        lock_folder(path.parent),
         limit_threads(),
         ProcessPoolExecutor(
             workers, get_context("spawn"), initializer=exit_with_parent, initargs=(os.getpid(),)
         ) as pool,
     ):
-        bar = progress.tasks[0].id
-        progress.update(bar, completed=n_jobs - len(missing))
-        running = {pool.submit(run_job, job): job for job in missing}
-        for future in as_completed(running):
-            append_line(path, json.dumps(future.result()).encode())
-            progress.update(bar, advance=1, description=running[future].label)
+        cut_torn_line(path)
+        done = {row["key"] for row in read_rows(path)}
+        running = [pool.submit(run_job, job) for job in jobs if job.key not in done]
+        for future in track(as_completed(running), "runs", total=len(running)):
+            append_row(path, future.result())
 
 
-def load_lines(path: Path) -> list[dict[str, Any]]:
-    """The rows of a file, if there is one."""
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+def run_job(job: Job) -> Row:
+    """Run an agent until its budgets are reached; its row holds the curve of latencies, in ms."""
+    warm_up(job.placer, job.files[-1:], job.devices, job.repair)
+    planned = plan_evaluations(job)
+    env = job.make_env()
+    reference_ms, error = env.reference.latency_ms, ""
+    meter = Meter(env.backend, job.evaluations, job.cpu_seconds)
+    try:
+        search(env, meter, job.spec, job.seed, planned)
+    except Exception as failure:
+        error = f"{type(failure).__name__}: {failure}"
+    cpu_s = meter.cpu_s
+    meter.note_rest()
+    return {
+        "key": job.key,
+        "agent": job.placer.label,
+        "kind": job.placer.kind,
+        "model": job.model,
+        "devices": job.devices,
+        "seed": job.seed,
+        "repair": job.repair,
+        "evaluations": job.evaluations,
+        "cpu_seconds": job.cpu_seconds,
+        "curve": [(n, seconds, reference_ms / speedup) for n, seconds, speedup in meter.curve],
+        "at": meter.at,
+        "n_evaluations": meter.n,
+        "best_known_ms": best_known_ms(env),
+        "bound_ms": load_ms(env.problem, env.cost_table()),
+        "cpu_s": cpu_s,
+        "error": error,
+    }
+
+
+@cache
+def warm_up(placer: Placer, small: tuple[Path, ...], devices: str, repair: bool) -> None:
+    """Let a placer search a small problem of the same kind, so that its code is loaded."""
+    kwargs = {**placer.kwargs, **({"time_limit_s": 1.0} if placer.kind == TIMED else {})}
+    warm = replace(placer, kwargs=kwargs)
+    env = Job(warm, "synthetic-layered-100", devices, 0, repair, files=small).make_env()
+    with suppress(Exception):  # a run that fails says so in its row
+        search(env, Meter(env.backend, (TRIAL,)), AgentSpec(placer.name, kwargs), 0, TRIAL)
+
+
+def plan_evaluations(job: Job) -> int:
+    """The budget that a search is given; of a planned one in seconds, by its speed in a trial."""
+    if job.placer.kind != PLANNED:
+        return sys.maxsize
+    if job.evaluations:
+        return job.evaluations[0]
+    env = job.make_env()
+    meter = Meter(env.backend, (10 * TRIAL,))
+    search(env, meter, job.spec, job.seed, 10 * TRIAL)
+    first_s = meter.curve[0][1] if meter.curve else 0.0
+    speed = meter.n / max(meter.cpu_s - first_s, 1e-6)
+    return max(int(speed * (job.cpu_seconds[0] - first_s)), 1)
+
+
+COLUMNS = (
+    "agent", "repair", "model", "devices", "budget", "latency_ms", "best_known_ms", "score",
+    "infeasible", "evaluations", "seeds", "errors", "bound_ms",
+)  # fmt: skip
+
+
+def write_tables(rows: Sequence[Row], out: Path) -> str:
+    """Write ``floors.csv``, a line for each placer, problem and budget, ``.md`` and ``.png``.
+
+    Returns:
+        The Markdown.
+    """
+    known_ms, about = find_best_known(rows)
+    groups: defaultdict[tuple[Any, ...], list[Row]] = defaultdict(list)
+    for row in rows:
+        for unit in UNITS:
+            for amount in row.get(unit, ()):
+                who = row["agent"], row["repair"], row["model"], row["devices"]
+                groups[*who, unit, amount].append(row)
+    lines = [summarize(*key[-2:], mine, known_ms[key[2:4]]) for key, mine in groups.items()]
+    with (out / "floors.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, COLUMNS)
+        writer.writeheader()
+        writer.writerows(lines)
+    units = [unit for unit in UNITS if any(line["budget"].endswith(f" {unit}") for line in lines)]
+    text = "\n\n".join([f"{describe(rows)} {about}", *(make_table(lines, one) for one in units)])
+    (out / "floors.md").write_text(f"{text}\n")
+    save(draw(lines, units), out / "floors.png")
+    return text
+
+
+def find_best_known(rows: Sequence[Row]) -> tuple[dict[tuple[str, str], float], str]:
+    """The least latency in ms of each problem that is known or in these rows, and its source."""
+    known: defaultdict[tuple[str, str], float] = defaultdict(lambda: np.inf)
+    found = known.copy()
+    for row in rows:
+        problem = row["model"], row["devices"]
+        known[problem] = min(known[problem], row["best_known_ms"] or np.inf)
+        found[problem] = min([found[problem], *(point[2] for point in row["curve"])])
+    unknown = sum(np.isinf(ms) for ms in known.values())
+    faster = sum(found[problem] < (1.0 - 1e-9) * ms < np.inf for problem, ms in known.items())
+    about = f"Best known is the package's value on {len(known) - unknown} problems"
+    about += f", but a row's on {faster} of them, where it is faster" if faster else ""
+    about += f"; the best of all rows on {unknown} without a value." if unknown else "."
+    return {problem: min(ms, found[problem]) for problem, ms in known.items()}, about
+
+
+def summarize(unit: str, amount: float, rows: Sequence[Row], best_ms: float) -> dict[str, Any]:
+    """The line of one placer, problem and budget."""
+    counts = np.array([row["at"][f"{amount} {unit}"] for row in rows])
+    latency_ms = float(np.median([latency_at(row, unit, amount) for row in rows]))
+    return {
+        "agent": rows[0]["agent"],
+        "repair": "yes" if rows[0]["repair"] else "no",
+        "model": rows[0]["model"],
+        "devices": rows[0]["devices"],
+        "budget": f"{amount:g} {unit}",
+        "latency_ms": f"{latency_ms:.7g}",
+        "best_known_ms": f"{best_ms:.7g}",
+        "score": f"{best_ms / latency_ms:.4f}",
+        "infeasible": f"{counts[:, 1].sum() / max(counts[:, 0].sum(), 1):.4f}",
+        "evaluations": int(np.median(counts[:, 0])),
+        "seeds": len(rows),
+        "errors": sum(bool(row["error"]) for row in rows),
+        "bound_ms": rows[0].get("bound_ms"),
+    }
+
+
+def latency_at(row: Row, unit: str, amount: float) -> float:
+    """The least latency in ms within a budget, infinite without any.
+
+    A solver with a time limit may overrun it a little. In rows of earlier versions, whose limit was
+    of the clock, its first placement counts whenever it came.
+    """
+    limit = amount * (OVERRUN if row["kind"] == TIMED and unit == "cpu_seconds" else 1.0)
+    within = [point[2] for point in row["curve"] if point[UNITS[unit]] <= limit]
+    if not within and row["kind"] == TIMED and unit == "seconds":
+        within = [point[2] for point in row["curve"][:1]]
+    return within[-1] if within else np.inf
+
+
+def make_table(lines: Sequence[Row], unit: str) -> str:
+    """The Markdown table of mean scores at the budgets of one unit.
+
+    Beside each score stands the share of infeasible evaluations, or the median of all evaluations.
+    """
+    scored = mean_scores(lines, unit)
+    amounts = sorted({amount for found in scored.values() for amount in found})
+    second = "infeasible" if unit == "evaluations" else "evaluations"
+    table = [["placer", "repair"], ["---", "---"]]
+    for amount in amounts:
+        table[0] += [f"{amount:g} {name_unit(unit)}", second]
+        table[1] += ["---:", "---:"]
+    for who, found in scored.items():
+        cells = (found.get(amount) for amount in amounts)
+        table.append([*who, *(part for cell in cells for part in format_cell(cell, unit))])
+    return "\n".join("| " + " | ".join(row) + " |" for row in table)
+
+
+def mean_scores(
+    lines: Sequence[Row], unit: str
+) -> dict[tuple[str, str], dict[float, tuple[float, float, float]]]:
+    """Placer and repair -> amount -> score, share of infeasible evaluations and evaluations."""
+    cells: dict[tuple[str, str], dict[float, list[Row]]] = {}
+    for line in lines:
+        amount, _, of_unit = line["budget"].partition(" ")
+        if of_unit == unit:
+            by_amount = cells.setdefault((line["agent"], line["repair"]), {})
+            by_amount.setdefault(float(amount), []).append(line)
+    return {
+        who: {amount: average(mine) for amount, mine in found.items()}
+        for who, found in cells.items()
+    }
+
+
+def average(lines: Sequence[Row]) -> tuple[float, float, float]:
+    """Mean score and share of infeasible evaluations over problems, and median evaluations."""
+    score, infeasible, evaluations = (
+        [float(line[name]) for line in lines] for name in ("score", "infeasible", "evaluations")
+    )
+    return float(np.mean(score)), float(np.mean(infeasible)), float(np.median(evaluations))
+
+
+def format_cell(cell: tuple[float, float, float] | None, unit: str) -> tuple[str, str]:
+    if cell is None:
+        return "-", "-"
+    score, infeasible, evaluations = cell
+    return f"{score:.3f}", f"{infeasible:.0%}" if unit == "evaluations" else f"{evaluations:,.0f}"
+
+
+def describe(rows: Sequence[Row]) -> str:
+    """A sentence on what the tables show."""
+    problems = {(row["model"], row["devices"]) for row in rows}
+    seeds = len({row["seed"] for row in rows})
+    failed = sum(bool(row["error"]) for row in rows)
+    return (
+        f"Mean over {len(problems)} problems of each problem's median score over at most {seeds} "
+        "seeds; score = best known latency / latency, 0 if nothing feasible was found in time. "
+        f"{failed} of {len(rows)} runs failed."
+    )
+
+
+def draw(lines: Sequence[Row], units: Sequence[str]) -> Figure:
+    """Mean scores from 0.5 up against budgets, a panel for each unit; dashed without repair."""
+    figure = Figure(figsize=(2.0 + 5.0 * len(units), 4.5), layout="constrained")
+    names = list(dict.fromkeys(line["agent"] for line in lines))
+    shown = {}
+    for axes, unit in zip(figure.subplots(1, len(units), squeeze=False)[0], units, strict=True):
+        for (agent, repair), found in mean_scores(lines, unit).items():
+            wrapped, colour = divmod(names.index(agent), len(COLOURS))
+            look = {"color": COLOURS[colour], "marker": ".sx"[wrapped], "markersize": 4}
+            look |= {} if repair == "yes" else {"linestyle": "--", "alpha": 0.5}
+            amounts = sorted(found)
+            (shown[agent],) = axes.plot(amounts, [found[amount][0] for amount in amounts], **look)
+        axes.set(xscale="log", xlabel=name_unit(unit), ylabel="score", ylim=(0.5, 1.01))
+    figure.legend(shown.values(), shown, frameon=False, fontsize=7, loc="outside right upper")
+    return figure
+
+
+def name_unit(unit: str) -> str:
+    return unit.replace("cpu_", "CPU ")
 
 
 if __name__ == "__main__":

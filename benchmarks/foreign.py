@@ -19,11 +19,12 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+from common import Row, run_missing
+
 TIMEOUT_S = 900
 SCENARIO = "chat-16-8"
 FINAL_MS = 3000.0
 """Of measuring, instead of the ten seconds of ``plan``."""
-Row = dict[str, Any]
 
 
 def image(library: str, name: str, size: int = 96, **options: Any) -> Callable[[Path], Path]:
@@ -207,22 +208,15 @@ def main() -> None:
     if options.one:
         print(json.dumps(make_row(options.one, options.out)))
         return
-    kept = options.out / "rows.jsonl"
-    known = (
-        [json.loads(line)["name"] for line in kept.read_text().splitlines()]
-        if kept.exists()
-        else []
-    )
-    for name in options.names or MODELS:
-        if name in known:
-            continue
-        folder = options.out / name
-        folder.mkdir(exist_ok=True)
-        row = run_apart(name, folder)
-        with kept.open("a") as file:
-            file.write(json.dumps(row) + "\n")
+
+    def plan_one(name: str) -> Row:
+        (options.out / name).mkdir(exist_ok=True)
+        row = run_apart(name, options.out / name)
         said = row.get("verdict") or row.get("refused") or f"CRASHED: {row.get('crashed')}"
         print(f"{name}: {said}", flush=True)
+        return row
+
+    run_missing(options.out / "rows.jsonl", ({"name": name} for name in options.names), plan_one)
 
 
 if __name__ == "__main__":

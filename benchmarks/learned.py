@@ -1,17 +1,15 @@
 """Learned placers: speed of Placeto, and memory of the RNN placers.
 
-    python benchmarks/learned.py --parts memory
-    python benchmarks/learned.py --parts speed --data DIR
+    python benchmarks/learned.py                 # memory
+    python benchmarks/learned.py --data DIR      # speed
 
-DIR holds the inputs of dnn-partitioning. The studies compare the quality of placements.
+DIR holds the inputs of dnn-partitioning.
 """
 
 from __future__ import annotations
 
 import argparse
 import resource
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter
@@ -20,13 +18,13 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import torch
+from common import make_env, run_apart
 from rich.console import Console
 from rich.table import Table
 
-import placement_gym  # noqa: F401  registers the environments
 from agents.placeto.agent import make as placeto
 from agents.rnn.agent import make as rnn
-from placement_gym.env import DevicePlacementEnv, placement_env
+from placement_gym.env import placement_env
 from placement_gym.episode import play_episode
 
 LONG = "latency-inputs/OperatorGraphs/bert_l-12_inference.json"
@@ -34,36 +32,27 @@ PER_UNIT = "DevicePlacementPerUnitSim-v0"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--parts", default="memory", help="comma-separated: speed, memory")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--data", type=Path, help="inputs of dnn-partitioning")
-    parser.add_argument("--raw", choices=["rnn", "hdp"], help=argparse.SUPPRESS)
     options = parser.parse_args()
     torch.set_num_threads(1)
-    if options.raw:
-        train_on_raw(options.raw == "hdp")
-        return
-    parts: dict[str, Callable[[argparse.Namespace], Table]] = {
-        "speed": time_placeto,
-        "memory": measure_memory,
-    }
-    for part in options.parts.split(","):
-        Console(width=120).print(parts[part](options))
+    table = time_placeto(options.data / LONG) if options.data else measure_memory()
+    Console(width=120).print(table)
 
 
-def time_placeto(options: argparse.Namespace) -> Table:
+def time_placeto(model: Path) -> Table:
     """Time Placeto on the 783 nodes of bert_l-12, one thread, network and environment together."""
-    if options.data is None:
-        raise SystemExit("speed needs --data, the inputs of dnn-partitioning")
-    table = Table("what", "s", "our target, s", title="Placeto, 783 units, one thread")
-    kwargs = {"model": str(options.data / LONG), "devices": "1cpu+2acc", "granularity": "op"}
+    table = Table("what", "s", title="Placeto, 783 units, one thread")
+    kwargs = {"model": str(model), "devices": "1cpu+2acc", "granularity": "op"}
     env = gym.make(PER_UNIT, observe_graph=False, **kwargs)
     agent = placeto(env, 0)
     n_units = placement_env(env).problem.n_units
     agent.learn(n_units)
-    table.add_row("environment alone", f"{median_s(lambda: step_through(env, n_units)):.2f}", "")
-    table.add_row("greedy rollout", f"{median_s(lambda: play_episode(env, agent)):.2f}", "2")
-    table.add_row("training episode", f"{median_s(lambda: agent.learn(n_units)):.2f}", "8")
+    table.add_row("environment alone", f"{median_s(lambda: step_through(env, n_units)):.2f}")
+    table.add_row("greedy rollout", f"{median_s(lambda: play_episode(env, agent)):.2f}")
+    table.add_row("training episode", f"{median_s(lambda: agent.learn(n_units)):.2f}")
     return table
 
 
@@ -84,29 +73,24 @@ def median_s(action: Callable[[], Any], repeats: int = 3) -> float:
     return float(np.median(times))
 
 
-def measure_memory(options: argparse.Namespace) -> Table:
+def measure_memory() -> Table:
     """Measure RNN placers' memory on bert-8-fp16's raw graph, each in a process of its own."""
-    table = Table("agent", "units", "peak GiB", "s an update", "our target, GiB", "published")
-    for name in ("rnn", "hdp"):
-        command = [sys.executable, __file__, "--raw", name]
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
-        units, gib, update_s = done.stdout.split()
-        table.add_row(name, units, gib, update_s, "4", "out of memory" if name == "rnn" else "-")
+    table = Table("agent", "units", "peak GiB", "s an update", "published")
+    for name, published in (("rnn", "out of memory"), ("hdp", "-")):
+        units, gib, update_s = run_apart(train_on_raw, name == "hdp")
+        table.add_row(name, str(units), f"{gib:.2f}", f"{update_s:.1f}", published)
     return table
 
 
-def train_on_raw(hierarchical: bool) -> None:
-    """Make two updates of ten placements; prints units, peak GiB and seconds an update."""
-    env = make_env(model="bert-8-fp16", graph="raw", granularity="op")
+def train_on_raw(hierarchical: bool) -> tuple[int, float, float]:
+    """Make two updates of ten placements; returns units, peak GiB and seconds an update."""
+    torch.set_num_threads(1)
+    env = make_env("bert-8-fp16", graph="raw", granularity="op")
     agent = rnn(env, 0, hierarchical=hierarchical)
     agent.learn(10)
     update_s = median_s(lambda: agent.learn(10), repeats=1)
     gib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    print(env.problem.n_units, f"{gib:.2f}", f"{update_s:.1f}")
-
-
-def make_env(**kwargs: Any) -> DevicePlacementEnv:
-    return placement_env(gym.make("DevicePlacementSim-v0", **kwargs))
+    return env.problem.n_units, gib, update_s
 
 
 if __name__ == "__main__":

@@ -1,103 +1,140 @@
-"""What each published agent is worth on workloads with little memory, and what its parts are.
+"""Published agents and their parts on workloads with little memory, beside classic placers.
 
-    python benchmarks/published.py run --data DIR --rows FILE --problems test --budget 200 --seeds 5
+    python benchmarks/published.py run --data DIR --rows FILE --problems test --budget 200
     python benchmarks/published.py tables --rows FILE --problems test --budget 200
     python benchmarks/published.py samples --rows FILE --problems parts --arms "placeto;rnn"
+    python benchmarks/published.py find
+    python benchmarks/published.py doppler --graphs compute_graph --data DIR
 
 DIR holds the inputs of dnn-partitioning. ``run`` appends one line a run to FILE and does what is
-missing in it; ``--arms`` and ``--seconds`` limit what is run now. ``samples`` compares how soon two
-arms reach the same. All placements are repaired. A score is the best latency known over the
-latency. CPU seconds leave out the serial program that heuristics start with, which is solved once
-for each problem. ``--each 5`` in place of ``--budget`` runs every agent for five CPU seconds, the
-program of those that start with it included.
+missing in it; ``--arms`` limits what is run now. ``--budget "5 s"`` runs every agent for five CPU
+seconds in place of evaluations. All placements are repaired. A score is the best latency known over
+the latency. ``samples`` compares how soon two arms reach the same.
+
+``find`` lists large problems with tight limits: seeds of the test split, a list or event schedule,
+three or more devices and at least 150 units; all accelerators together hold less than the model,
+and to move every tensor once takes at least as long as to run every unit where it is fastest.
+
+``doppler`` writes DOPPLER's published graphs (that folder of github.com/xinyuyao/Doppler) as
+workloads of DIR: four equal accelerators without limits.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
-from time import process_time
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
-from published_problems import PROBLEMS, make_env
-from published_seconds import Programs, TimedBackend
-from published_tables import print_samples, print_tables, read_rows
+from common import (
+    BY_RANK,
+    Meter,
+    Problem,
+    Row,
+    Scores,
+    average,
+    best_known_ms,
+    compare_scores,
+    find_interval,
+    make_env,
+    read_rows,
+    run_missing,
+    search,
+)
+from floors import DEVICES
+from rich.box import MARKDOWN
+from rich.console import Console
+from rich.table import Table
 
-from agents.search import starts
-from placement_gym.bench.known.best_known import find_best_known
-from placement_gym.bench.known.identity import identify
+from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.bench.run.agents import AgentSpec
-from placement_gym.bench.run.budget import BudgetedBackend, BudgetReached
+from placement_gym.bench.run.budget import BudgetedBackend
+from placement_gym.entry_points import SimulatedEnv
 from placement_gym.env import DevicePlacementEnv
 from placement_gym.episode import play_episode
+from placement_gym.graph.families.problems import SampledProblem, make_problem
 
-ENTROPY = 0.01
-"""Weight of the entropy where HSDAG follows the policy gradient."""
-ALONE = {"elites": 0}
-PROGRAMS = Programs(starts.serial_program)
-TRIAL, ENDLESS = 100, 10**9
-"""Evaluations of a run that only compiles what it needs, and of one that ends by its seconds."""
+ENDLESS, TRIAL = 10**9, 100
+"""Evaluations of a run that ends by its seconds, and of one that only compiles what it needs."""
+DRAWN = "drawn"
+"""In place of devices: those of the problem that the model's seed draws."""
+FOUR = "0cpu+4acc"
+"""Devices of DOPPLER's publication, whose simulator is schedule ``"giph"``."""
+TWIN = "hsdag-paper"
+"""Devices of ``examples/08_published.py``."""
+DEARER = ", transfers x"
+"""Between devices and the factor that all transfers are multiplied by."""
+DOPPLER_UNIT = 1e10
+"""Divisor of the costs in DOPPLER's publication."""
+VALIDATED = ("LayerGraphs/resnet50_inference", "1cpu+2acc@0.3")
+"""The one published workload that settings were chosen on."""
+SMALL = (
+    "LayerGraphs/bert24_inference",
+    "LayerGraphs/resnet50_inference",
+    "OperatorGraphs/bert_l-3_inference",
+    "LayerGraphs/inceptionv3_inference",
+)
+LARGE = ("OperatorGraphs/resnet50_inference", "OperatorGraphs/bert_l-12_inference")
 
 
-class Arm(NamedTuple):
-    """An agent and its options."""
-
-    name: str
-    kwargs: dict[str, Any] = {}  # noqa: RUF012  never changed
+def draw(*names: str, devices: str = DRAWN) -> tuple[Problem, ...]:
+    """Generated problems, from family, size and seed."""
+    return tuple((f"family-{name}", devices) for name in names)
 
 
-def make_arms() -> dict[str, Arm]:
-    """Every arm by its label: agents, the papers' forms, and parts left out."""
-    arms = {name: Arm(name) for name in CLASSIC}
-    for name in ("rnn", "hdp", "post", "placeto", "doppler", "gdp"):
-        arms[name] = Arm(name)
-        arms[f"{name}, paper"] = Arm(name, {"preset": "paper"})
-        start = "first" if name == "placeto" else "random"
-        arms[f"{name}, no heuristics"] = Arm(name, {"start": start})
-    arms["doppler, paper"] = Arm("doppler", {"preset": "paper", "imitation": 40, "simulation": 40})
-    for name in ("rnn", "post", "hdp"):
-        arms[f"{name}, blind"] = Arm(name, {"policy": BLIND[name]})
-        arms[f"{name}, room"] = Arm(name, {"policy": {"room": True}})
-    for name in ("rnn", "hdp"):
-        arms[f"{name}, fine from the start"] = Arm(name, {"policy": {"coarse": False}})
-    arms["post, units alone"] = Arm("post", {"policy": {"runs": False}})
-    arms["post, keeps nothing"] = Arm("post", {"keep": False})
-    arms["placeto, room"] = Arm("placeto", {"policy": {"room": True}})
-    arms["placeto, no stay"] = Arm("placeto", {"policy": {"stay": 0.0}})
-    for variant in ("joint", "ppo"):
-        arms[f"post, {variant}"] = Arm("post", {"variant": variant})
-    for name, weight in (("rnn", falling_entropy), ("hdp", falling_entropy), ("gdp", 0.003)):
-        followed = {"gradient": 1.0, "ent_coef": weight}
-        arms[f"{name}, with gradient"] = Arm(name, followed)
-        arms[f"{name}, gradient alone"] = Arm(name, {**followed, **ALONE})
-    arms["gdp, search"] = Arm("gdp", {"preset": "search"})
-    arms["doppler, imitation alone"] = Arm("doppler", {"gradient": False})
-    arms["doppler, gradient alone"] = Arm("doppler", {"elites": 0})
-    arms["doppler, no stage 1"] = Arm("doppler", {"imitation": 0})
-    arms["doppler, no stage 2"] = Arm("doppler", {"simulation": 0})
-    arms["doppler, longest path next"] = Arm("doppler", {"learned_node": False})
-    arms["doppler, earliest finish"] = Arm("doppler", {"learned_device": False})
-    arms["hsdag"] = Arm("hsdag")
-    for preset in ("search", "paper"):
-        arms[f"hsdag, {preset}"] = Arm("hsdag", {"preset": preset})
-    arms["hsdag, room"] = Arm("hsdag", {"policy": {"room": True}})
-    for name in ("hsdag", "hill-climb"):
-        arms[f"{name}, quick"] = Arm(name, {"start": "quick"})
-    arms["hsdag, no heuristics"] = Arm("hsdag", {"start": "random"})
-    both = {"gradient": 1.0, "ent_coef": ENTROPY}
-    arms["hsdag, with gradient"] = Arm("hsdag", both)
-    arms["hsdag, gradient alone"] = Arm("hsdag", {**both, **ALONE, "policy": {"moves": 0.0}})
-    arms["hsdag, no moves"] = Arm("hsdag", {"policy": {"moves": 0.0}})
-    arms["hsdag, no moves, with gradient"] = Arm("hsdag", {**both, "policy": {"moves": 0.0}})
-    arms["hsdag, learns nothing"] = Arm("hsdag", {"learning_rate": 0.0})
-    for part, change in HSDAG_PARTS.items():
-        arms[f"hsdag, no {part}"] = Arm("hsdag", {"policy": change})
-        arms[f"hsdag, no heuristics, no {part}"] = Arm(
-            "hsdag", {"start": "random", "policy": change}
-        )
-    return arms
+PARTS = draw(
+    "recurrent-53-seed10005",
+    "series-parallel-46-seed10021",
+    "series-parallel-49-seed10030",
+    "branching-91-seed10034",
+)
+TIGHT = draw(
+    "layered-371-seed10020",
+    "attention-383-seed10025",
+    "experts-247-seed10133",
+    "attention-393-seed10158",
+    "series-parallel-331-seed10170",
+    "attention-191-seed10204",
+)
+"""The first six that ``find`` lists."""
+PROBLEMS = {
+    "validation": (
+        *draw("layered-81-seed57", "series-parallel-58-seed101"),
+        *draw("recurrent-40-seed129", "attention-58-seed151"),
+        VALIDATED,
+    ),
+    "test": (
+        *PARTS,
+        *draw("attention-77-seed10008", "attention-109-seed10013", "attention-82-seed10035"),
+    ),
+    "parts": PARTS,
+    "published": (
+        ("LayerGraphs/bert24_inference", "1cpu+2acc@0.3"),
+        ("LayerGraphs/inceptionv3_inference", "1cpu+2acc@0.3"),
+        ("OperatorGraphs/bert_l-3_inference", "1cpu+4acc@0.2"),
+    ),
+    "limited": tuple(
+        problem
+        for problem in ((model, devices) for model in SMALL for devices in DEVICES.split(","))
+        if problem != VALIDATED
+    ),
+    "limited-large": tuple((model, devices) for model in LARGE for devices in DEVICES.split(",")),
+    "tight": TIGHT,
+    "tight-dearer": tuple((model, f"{devices}{DEARER}5") for model, devices in TIGHT),
+    "twin": tuple((model, TWIN) for model in ("inception", "resnet", "bert-8")),
+    "doppler": (
+        ("doppler/chain_mm_112nodes", FOUR),
+        ("doppler/ffnn_192nodes", FOUR),
+        ("doppler/transformer_block_215nodes", FOUR),
+        ("doppler/full_transformer_layer_261nodes", FOUR),
+    ),
+}
+"""Problems by role; those of ``"parts"`` are also test problems."""
 
 
 def falling_entropy(remaining: float) -> float:
@@ -105,145 +142,348 @@ def falling_entropy(remaining: float) -> float:
     return 0.002 + 0.048 * remaining
 
 
+LEARNED = ("rnn", "hdp", "post", "placeto", "doppler", "gdp", "hsdag")
+CLASSIC = ("heft", "random-blocks", "hill-climb", "search", "critical-path")
+ENTROPY = {"rnn": falling_entropy, "hdp": falling_entropy, "gdp": 0.003, "hsdag": 0.01}
+"""Weight of the entropy where an agent follows the policy gradient, too."""
 HSDAG_PARTS: dict[str, dict[str, Any]] = {
     "grouping": {"grouping": False, "choose_edges": False},
     "choice of edges": {"choose_edges": False, "depth": 0},
     "gate": {"gate": False},
-    "runs": {"runs": False},
     "encoder": {"layers": 0},
-    "devices": {"devices": False},
 }
-CLASSIC = (
-    "heft",
-    "random-blocks",
-    "hill-climb",
-    "search",
-    "critical-path",
-)
-BLIND = {
-    "rnn": {"devices": False},
-    "hdp": {"devices": False},
-    "post": {"cost_weight": 0.0},
-}
+
+
+def make_arms() -> dict[str, AgentSpec]:
+    """Every arm by its label: agents, the papers' forms, and parts left out."""
+    arms = {name: AgentSpec(name) for name in (*CLASSIC, *LEARNED)}
+    for name in LEARNED:
+        start = "first" if name == "placeto" else "random"
+        arms[f"{name}, paper"] = AgentSpec(name, {"preset": "paper"})
+        arms[f"{name}, no heuristics"] = AgentSpec(name, {"start": start})
+    for name, weight in ENTROPY.items():
+        followed = {"gradient": 1.0, "ent_coef": weight}
+        arms[f"{name}, with gradient"] = AgentSpec(name, followed)
+        arms[f"{name}, gradient alone"] = AgentSpec(name, {**followed, "elites": 0})
+    for variant in ("joint", "ppo"):
+        arms[f"post, {variant}"] = AgentSpec("post", {"variant": variant})
+    for name in ("hsdag", "hill-climb"):
+        arms[f"{name}, quick"] = AgentSpec(name, {"start": "quick"})
+    arms["gdp, search"] = AgentSpec("gdp", {"preset": "search"})
+    arms["doppler, imitation alone"] = AgentSpec("doppler", {"gradient": False})
+    arms["hsdag, learns nothing"] = AgentSpec("hsdag", {"learning_rate": 0.0})
+    arms["hsdag, no moves"] = AgentSpec("hsdag", {"policy": {"moves": 0.0}})
+    for part, change in HSDAG_PARTS.items():
+        arms[f"hsdag, no {part}"] = AgentSpec("hsdag", {"policy": change})
+        alone = {"start": "random", "policy": change}
+        arms[f"hsdag, no heuristics, no {part}"] = AgentSpec("hsdag", alone)
+    return arms
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("command", choices=("run", "tables", "samples"))
+    parser.add_argument("command", choices=("run", "tables", "samples", "find", "doppler"))
     parser.add_argument("--data", type=Path, help="inputs of dnn-partitioning")
+    parser.add_argument("--graphs", type=Path, help="folder of DOPPLER's text files")
     parser.add_argument("--rows", type=Path, default=Path("published.jsonl"), help="%(default)s")
-    parser.add_argument("--problems", default="test", help="a role (%(default)s)")
+    parser.add_argument("--problems", default="test", choices=PROBLEMS, help="(%(default)s)")
     parser.add_argument("--arms", default="", help="labels, separated by ; (all)")
-    parser.add_argument("--budget", type=int, default=200, help="evaluations (%(default)s)")
+    parser.add_argument("--budget", default="200", help="evaluations, or '5 s' (%(default)s)")
     parser.add_argument("--seeds", type=int, default=5, help="of each arm (%(default)s)")
     parser.add_argument("--against", default="hsdag", help="arm to compare with (%(default)s)")
-    parser.add_argument("--seconds", type=float, default=1e9, help="of CPU time, then stop")
-    parser.add_argument("--each", type=float, help="CPU seconds a run, in place of --budget")
     options = parser.parse_args()
-    options.budget = options.budget if options.each is None else f"{options.each:g} s"
+    options.budget = int(options.budget) if options.budget.isdigit() else options.budget
     torch.set_num_threads(1)
-    starts.serial_program = PROGRAMS
     if options.command == "run":
         run_all(options)
+    elif options.command == "find":
+        find_tight_problems()
+    elif options.command == "doppler":
+        convert_graphs(options.graphs, options.data / "latency-inputs" / "doppler")
     else:
         show = print_tables if options.command == "tables" else print_samples
-        show(read_rows(options.rows), PROBLEMS[options.problems], options)
+        rows = [complete(row) for row in read_rows(options.rows)]
+        show(rows, PROBLEMS[options.problems], options)
 
 
 def run_all(options: argparse.Namespace) -> None:
     """Do the runs that the file lacks, seed by seed."""
-    known = {row["key"] for row in read_rows(options.rows)}
-    if options.each is not None:
-        warm_up(options)
-    for seed in range(options.seeds):
-        for problem in PROBLEMS[options.problems]:
-            for label in choose_arms(options.arms):
-                key = "|".join([*problem, label, str(seed), str(options.budget)])
-                if key in known:
-                    continue
-                if process_time() > options.seconds:
-                    return
-                row = {"key": key, "role": options.problems, **run(options, problem, label, seed)}
-                with options.rows.open("a") as file:
-                    file.write(json.dumps(row) + "\n")
-                print(f"{key}: {row['ms']:.4f} ms, {row['cpu_s']:.0f} s", flush=True)
-
-
-def choose_arms(labels: str) -> list[str]:
-    """The arms that were asked for."""
-    return labels.split(";") if labels else list(make_arms())
-
-
-def warm_up(options: argparse.Namespace) -> None:
-    """Let every arm search once, so that compiled code is loaded before seconds count."""
     arms = make_arms()
-    for label in choose_arms(options.arms):
-        env = make_env(options.data, *PROBLEMS[options.problems][0])
-        search(env, BudgetedBackend(env.backend, TRIAL), arms[label], 0, TRIAL)
+    chosen = options.arms.split(";") if options.arms else list(arms)
+
+    @cache
+    def warm_up(arm: str) -> None:
+        env = make_problem_env(options.data, *PROBLEMS[options.problems][0])
+        search(env, BudgetedBackend(env.backend, TRIAL), arms[arm], 0, TRIAL)
+
+    def run(model: str, devices: str, arm: str, seed: int, budget: int | str, role: str) -> Row:
+        if isinstance(budget, str):
+            warm_up(arm)
+        env = make_problem_env(options.data, model, devices)
+        row = run_arm(env, arms[arm], seed, budget)
+        print(
+            f"{role}, {model}, {arm}, {seed}: {row['ms']:.4f} ms, {row['cpu_s']:.0f} s", flush=True
+        )
+        return row
+
+    jobs = (
+        {"model": model, "devices": devices, "arm": arm, "seed": seed,
+         "budget": options.budget, "role": options.problems}
+        for seed in range(options.seeds)
+        for model, devices in PROBLEMS[options.problems]
+        for arm in chosen
+    )  # fmt: skip
+    run_missing(options.rows, jobs, run)
 
 
-def run(
-    options: argparse.Namespace, problem: tuple[str, str], label: str, seed: int
-) -> dict[str, Any]:
+def run_arm(env: DevicePlacementEnv, spec: AgentSpec, seed: int, budget: int | str) -> Row:
     """One run: the best latency that it evaluated, and that of its prediction.
 
     A run that ends by its seconds makes no prediction.
     """
-    model, devices = problem
-    env, arm = make_env(options.data, model, devices), make_arms()[label]
-    evaluations = options.budget
-    meter = BudgetedBackend(env.backend, evaluations)
-    if options.each is not None:
-        evaluations = ENDLESS
-        meter = TimedBackend(env.backend, options.each, PROGRAMS.time_with_s)
-    started = PROGRAMS.time_without_s()
-    policy, error = search(env, meter, arm, seed, evaluations)
-    reference_ms = env.reference.reference_ms
-    predicts = policy is not None and options.each is None
-    greedy = play_episode(env, policy, seed=seed) if predicts else None
+    timed = isinstance(budget, str)
+    seconds = (float(budget.split()[0]),) if isinstance(budget, str) else ()
+    clock = Meter(env.backend, cpu_seconds=seconds)
+    meter = BudgetedBackend(env.backend, budget) if isinstance(budget, int) else clock
+    agent, error = None, ""
+    try:
+        agent = search(env, meter, spec, seed, ENDLESS if timed else meter.budget)
+    except Exception as failure:
+        spent = meter.evaluations >= meter.budget
+        error = "" if spent else f"{type(failure).__name__}: {failure}"
+    cpu_s, reference_ms = clock.cpu_s, env.reference.reference_ms
+    greedy = None if timed or agent is None else play_episode(env, agent, seed=seed)
     best = meter.curve[-1][-1] if meter.curve else 0.0
-    if not meter.evaluations and greedy is not None:
-        best = greedy["speedup"] if greedy["feasible"] else 0.0
-    known = find_best_known(identify(env.backend))
     return {
-        "model": model,
-        "devices": devices,
-        "arm": label,
-        "seed": seed,
-        "budget": options.budget,
         "ms": reference_ms / max(best, 1e-9),
         "greedy_ms": greedy["latency_ms"] if greedy is not None and greedy["feasible"] else None,
         "curve": [(point[0], reference_ms / point[-1]) for point in meter.curve],
         "evaluations": meter.evaluations,
         "infeasible": meter.n_infeasible,
-        "best_known_ms": None if known is None else known.latency_ms,
+        "best_known_ms": best_known_ms(env),
         "n_units": env.problem.n_units,
-        "cpu_s": PROGRAMS.time_without_s() - started,
+        "cpu_s": cpu_s,
         "error": error,
     }
 
 
-def search(
-    env: DevicePlacementEnv, meter: BudgetedBackend, arm: Arm, seed: int, evaluations: int
-) -> tuple[Any, str]:
-    """Let an agent search; returns it, and what went wrong."""
-    env.backend = meter
-    policy, error = None, ""
-    try:
-        policy = AgentSpec(arm.name, arm.kwargs).make(env, seed)
-        if hasattr(policy, "learn"):
-            env.reset(seed=seed)
-            policy.learn(evaluations)
-    except BudgetReached:
-        pass
-    except Exception as failure:
-        spent = meter.evaluations >= meter.budget
-        error = "" if spent else f"{type(failure).__name__}: {failure}"
-    finally:
-        env.backend = meter.inner
-    return policy, error
+def make_problem_env(data: Path, model: str, devices: str) -> DevicePlacementEnv:
+    """The environment of a problem, with repair."""
+    devices, _, factor = devices.partition(DEARER)
+    if devices == DRAWN:
+        kwargs = make_problem(int(model.rpartition("-seed")[2])).env_kwargs()
+        env = SimulatedEnv(**kwargs, observe_graph=False, repair=True)
+    else:
+        env = make_env(
+            data / "latency-inputs" / f"{model}.json",
+            devices=devices,
+            schedule="giph" if devices == FOUR else BY_RANK,
+            granularity="op",
+            observe_graph=False,
+            repair=True,
+        )
+    return multiply_transfers(env, float(factor)) if factor else env
+
+
+def multiply_transfers(env: DevicePlacementEnv, factor: float) -> DevicePlacementEnv:
+    """The same problem with transfers that take ``factor`` times as long."""
+    known = env.cost_table()
+    costs = replace(
+        known, link_ms=factor * known.link_ms, link_ms_per_size=factor * known.link_ms_per_size
+    )
+    assert isinstance(env.backend, SimulatedBackend)
+    backend = SimulatedBackend(env.problem, costs, env.backend.semantics)
+    unit_ms = costs.unit_ms(env.problem.units)
+    return DevicePlacementEnv(backend, observe_graph=False, unit_ms=unit_ms, repair=True)
+
+
+def find_tight_problems() -> None:
+    """Print the large problems with tight limits of 300 seeds."""
+    for seed in range(10_000, 10_300):
+        problem = make_problem(seed)
+        if has_tight_limits(problem):
+            env = make_problem_env(Path(), problem.model, DRAWN)
+            ratio = compare_transfers(env)
+            if env.problem.n_units >= 150 and ratio >= 1.0:
+                print(f"{problem.model}: {env.problem.n_units} units, {ratio:.1f}", flush=True)
+
+
+def has_tight_limits(problem: SampledProblem) -> bool:
+    """Tell whether the accelerators of three or more devices hold less than the model."""
+    shares = [device.weight_share for device in problem.devices if not device.host]
+    limits = [np.inf if share is None else share for share in shares]
+    scheduled = problem.semantics.get("schedule") in ("list", "event")
+    return scheduled and len(problem.devices) >= 3 and sum(limits) < 1.0
+
+
+def compare_transfers(env: DevicePlacementEnv) -> float:
+    """Time to move every tensor once, over the time to run every unit where it is fastest."""
+    costs, problem = env.cost_table(), env.problem
+    apart = ~np.eye(len(problem.devices), dtype=np.bool_)
+    transfers_ms = costs.transfer_ms[:, apart].mean(axis=1).sum()
+    fastest_ms = np.where(problem.supported, costs.unit_ms(problem.units), np.inf).min(axis=1)
+    return float(transfers_ms / fastest_ms.sum())
+
+
+def convert_graphs(graphs: Path, folder: Path) -> None:
+    """Write DOPPLER's graphs as workloads, with numbers as in the publication's costs."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in sorted(graphs.glob("gdp_*nodes.txt")):
+        workload = read_graph(path)
+        target = folder / f"{path.stem.removeprefix('gdp_')}.json"
+        target.write_text(json.dumps(workload))
+        total = sum(node["fpgaLatency"] for node in workload["nodes"])
+        print(f"{target}: {len(workload['nodes'])} nodes, {total:.1f} on one device")
+
+
+def read_graph(path: Path) -> Row:
+    """A graph file: number of nodes, inputs, sources and targets of edges, then a line a node."""
+    _, _, sources, targets, *lines = path.read_text().splitlines()
+    ends = ([int(part) for part in line.split(",") if part.strip()] for line in (sources, targets))
+    costs = [[float(part) / DOPPLER_UNIT for part in line.split(",")[:2]] for line in lines if line]
+    common = {"supportedOnFpga": 1, "isBackwardNode": 0, "size": 0.0}
+    nodes = [
+        {"id": number, "cpuLatency": compute, "fpgaLatency": compute, **common}
+        for number, (compute, _) in enumerate(costs)
+    ]
+    # between two accelerators a workload's tensor moves twice, by way of the host
+    edges = [
+        {"sourceId": a, "destId": b, "cost": costs[a][1] / 2.0} for a, b in zip(*ends, strict=True)
+    ]
+    return {"maxFPGAs": 4, "maxSizePerFPGA": 0.0, "nodes": nodes, "edges": edges}
+
+
+def complete(row: Row) -> Row:
+    """A row as ``run`` writes it; latencies of the example's rows are over the reference's."""
+    if "arm" in row:
+        return row
+    curve = [(n, 1.0 / speedup) for n, _, speedup in row["curve"]]
+    return row | {"arm": row["label"], "devices": TWIN, "curve": curve}
+
+
+def print_tables(rows: list[Row], problems: Sequence[Problem], options: argparse.Namespace) -> None:
+    """Print the arms that ran on all problems with this budget, best first."""
+    best = find_best(rows)
+    arms: dict[str, list[Row]] = {}
+    for row in rows:
+        wanted = not options.arms or row["arm"] in options.arms.split(";")
+        here = (row["model"], row["devices"]) in problems and row["budget"] == options.budget
+        if wanted and here:
+            arms.setdefault(row["arm"], []).append(row)
+    scores = {label: score_runs(mine, best) for label, mine in arms.items()}
+    columns = ("arm", "score", f"above {options.against} (95 %)", "problems drawn, too")
+    short = map(name_column, problems)
+    table = Table(*columns, "greedy", "feasible", "CPU s", "runs", *short, box=MARKDOWN)
+    lines = {}
+    for label, found in scores.items():
+        if {key[:2] for key in found} == set(problems):
+            each = [f"{average(found, [problem]):.3f}" for problem in problems]
+            lines[label] = [
+                *compare_scores(found, scores.get(options.against, {}), problems),
+                *rate_predictions(arms[label], best),
+                f"{np.mean([row['cpu_s'] for row in arms[label]]):.1f}",
+                str(len(arms[label])),
+                *each,
+            ]
+    for label in sorted(lines, key=lambda one: -average(scores[one], problems)):
+        table.add_row(label, *lines[label])
+    Console(width=400).print(table)
+
+
+def name_column(problem: Problem) -> str:
+    """A short name, with the devices where they are not those of the problem's seed."""
+    model, devices = problem
+    name = Path(model).name.removeprefix("family-").removesuffix("_inference")
+    return name if devices.startswith(DRAWN) else f"{name} {devices}"
+
+
+def find_best(rows: list[Row]) -> dict[Problem, float]:
+    """The least latency known of each problem, in ms."""
+    best: dict[Problem, float] = {}
+    for row in rows:
+        problem = (row["model"], row["devices"])
+        known = row["best_known_ms"] or np.inf
+        best[problem] = min(best.get(problem, np.inf), row["ms"], known)
+    return best
+
+
+def score_runs(rows: list[Row], best: dict[Problem, float]) -> Scores:
+    """Score of each run by model, devices and seed."""
+    return {
+        (row["model"], row["devices"], row["seed"]): best[row["model"], row["devices"]] / row["ms"]
+        for row in rows
+    }
+
+
+def rate_predictions(rows: list[Row], best: dict[Problem, float]) -> tuple[str, str]:
+    """Mean score of the predictions, 0 for infeasible ones, and how many of them were feasible.
+
+    Runs by time make none.
+    """
+    if any(isinstance(row["budget"], str) for row in rows):
+        return "-", "-"
+    feasible = sum(row["greedy_ms"] is not None for row in rows)
+    each = [best[row["model"], row["devices"]] / (row["greedy_ms"] or np.inf) for row in rows]
+    return f"{np.mean(each):.3f}", f"{feasible} of {len(rows)}"
+
+
+class Pair(NamedTuple):
+    """Evaluations of two runs until the worse of their bests, and the difference of these, ms."""
+
+    first: int
+    second: int
+    behind_ms: float
+
+
+def print_samples(
+    rows: list[Row], problems: Sequence[Problem], options: argparse.Namespace
+) -> None:
+    """Print how many evaluations two arms need to reach the worse of their bests."""
+    first, second = options.arms.split(";")
+    runs = {
+        (row["arm"], row["model"], row["devices"], row["seed"]): row["curve"]
+        for row in rows
+        if row["budget"] == options.budget and row["curve"]
+    }
+    columns = (first, second, f"{second} over {first} (95 %)", f"{first} better", "runs")
+    table = Table("problem", *columns, box=MARKDOWN)
+    pairs: list[Pair] = []
+    for problem in problems:
+        both = (
+            (runs.get((first, *problem, seed)), runs.get((second, *problem, seed)))
+            for seed in range(options.seeds)
+        )
+        mine = [count_samples(one, other) for one, other in both if one and other]
+        pairs += mine
+        table.add_row(Path(problem[0]).name, *describe_samples(mine))
+    table.add_row("all", *describe_samples(pairs))
+    Console(width=170).print(table)
+
+
+def count_samples(first: list[Any], second: list[Any]) -> Pair:
+    """Compare two curves of evaluations and best latencies."""
+    goal = max(first[-1][1], second[-1][1])
+    one, other = (
+        next(point[0] for point in curve if point[1] <= goal) for curve in (first, second)
+    )
+    return Pair(one, other, first[-1][1] - second[-1][1])
+
+
+def describe_samples(pairs: Sequence[Pair]) -> list[str]:
+    """Medians, the geometric mean of the ratio, and how often the first one's best is better."""
+    if len(pairs) < 2:
+        return ["-"] * 4 + [str(len(pairs))]
+    ratio = np.log([pair.second / pair.first for pair in pairs])
+    low, high = np.exp(find_interval(ratio))
+    return [
+        f"{np.median([pair.first for pair in pairs]):.0f}",
+        f"{np.median([pair.second for pair in pairs]):.0f}",
+        f"{np.exp(ratio.mean()):.2f} ({low:.2f}, {high:.2f})",
+        str(sum(pair.behind_ms < 0.0 for pair in pairs)),
+        str(len(pairs)),
+    ]
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""How close classic placers of each release come to the best known latencies.
+"""Distance of each release's classic placers to the best known latencies.
 
 With a release on the path, ``python benchmarks/releases.py --run COMMIT`` adds its rows to those of
 the page; without ``--run`` it writes the page from all rows.

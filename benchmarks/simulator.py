@@ -1,10 +1,16 @@
-"""The simulator: published values, speed against plain Python, growth, overhead and fidelity."""
+"""The simulator's speed: against plain Python, by size of the graph, and within a step.
+
+    python benchmarks/simulator.py --data DIR
+
+DIR holds the inputs of dnn-partitioning; without it there is no comparison with plain Python.
+"""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
 from functools import partial
+from heapq import heappop, heappush
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -13,81 +19,40 @@ import gymnasium as gym
 import numpy as np
 import openvino as ov
 import openvino.opset13 as ops
-from plain_heapq import make_plain_event
+from common import make_env
 from rich.console import Console
 from rich.table import Table
 
-import placement_gym  # noqa: F401  registers the environments
-from placement_gym.backends.simulated.backend import uint8
-from placement_gym.cli.tables import fidelity_table
 from placement_gym.costs.analytic import analytic
 from placement_gym.costs.semantics import PRESETS
+from placement_gym.costs.table import CostTable
 from placement_gym.costs.workloads import Workload, make_devices
 from placement_gym.devices import parse_devices
-from placement_gym.env import placement_env
 from placement_gym.graph.extract import extract
+from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.synthetic import synthetic
 from placement_gym.graph.units import group
 from placement_gym.observation import compute_node_features
 from placement_gym.problem import Problem
 from placement_gym.schedules.simulator import Simulator
-from placement_gym.tools.fidelity import fidelity
-
-PUBLISHED = {
-    "throughput-inputs/LayerGraphs/bert24_inference": (92.406, 20.084),
-    "throughput-inputs/LayerGraphs/bert24_training": (217.813, 49.4049),
-    "throughput-inputs/LayerGraphs/resnet50_inference": (201.45, 43.9183),
-    "throughput-inputs/LayerGraphs/resnet50_training": (462.381, None),
-    "throughput-inputs/OperatorGraphs/bert_l-3_inference": (49.3526, None),
-    "throughput-inputs/OperatorGraphs/bert_l-3_training": (122.987, None),
-    "throughput-inputs/OperatorGraphs/resnet50_inference": (325.132, None),
-    "latency-inputs/LayerGraphs/bert24_inference": (None, 111.937),
-}
-"""Latency on one accelerator and of the experts' split, in ms (Tarnawski et al. 2020)."""
 
 BERT = "latency-inputs/OperatorGraphs/bert_l-12_inference"
+SIZES = (1000, 3000, 10_000, 30_000, 80_000)
 K = 256
+"""Placements of a comparison."""
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "--data", type=Path, help="folder of the dnn-partitioning repository's inputs"
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument(
-        "--fidelity",
-        nargs="*",
-        default=[],
-        metavar="MODEL",
-        help="also measure how well the profiled twin predicts; ten minutes a model",
-    )
+    parser.add_argument("--data", type=Path, help="inputs of dnn-partitioning")
+    parser.add_argument("--largest", type=int, default=80_000, help="operators (%(default)s)")
     options = parser.parse_args()
     if options.data:
-        compare_with_published(options.data)
         compare_with_python(options.data)
-    else:
-        print("Without --data there are no published values and no comparison with plain heapq.")
-    time_growth()
+    time_growth([n for n in SIZES if n <= options.largest])
     time_overhead()
-    for model in options.fidelity:
-        Console(width=120).print(fidelity_table(fidelity(model, "cpu-testbed", refresh=True)))
-
-
-def compare_with_published(data: Path) -> None:
-    table = Table("workload", "placement", "published", "ours", title="dnn-partitioning")
-    for name, (single, expert) in PUBLISHED.items():
-        workload = Workload.load(data / f"{name}.json")
-        placements = {"one accelerator": (single, np.ones(len(workload.graph), dtype=np.int64))}
-        if expert is not None:
-            path = data / f"human-experts/{Path(name).name}_expert.json"
-            placements["experts' split"] = (expert, workload.read_split(path))
-        for kind, (published, split) in placements.items():
-            if published is not None:
-                costs = workload.costs(make_devices(1, int(split.max())))
-                preset = PRESETS["tarnawski-" + name.split("-")[0]]
-                ours = Simulator(workload.units("op"), costs, preset).latency_ms(uint8(split))
-                table.add_row(name, kind, f"{published:.6g}", f"{ours:.6g}")
-    Console(width=120).print(table)
 
 
 def compare_with_python(data: Path) -> None:
@@ -124,7 +89,62 @@ def compare_with_python(data: Path) -> None:
     Console(width=120).print(table)
 
 
-def time_growth() -> None:
+def make_plain_event(graph: OpGraph, costs: CostTable) -> Callable[[Sequence[int]], float]:
+    """Make a function from operators' devices to the latency in ms under preset ``event``.
+
+    A short Python program, without gaps and all else that schedules can have.
+    """
+    ms, transfer_ms = costs.operator_ms.tolist(), costs.transfer_ms.tolist()
+    offsets, readers = graph.tensors.offsets.tolist(), graph.tensors.readers.tolist()
+    made: list[list[tuple[int, list[int]]]] = [[] for _ in ms]
+    inputs = [0] * len(ms)
+    for t, source in enumerate(graph.tensors.source.tolist()):
+        made[source].append((t, readers[offsets[t] : offsets[t + 1]]))
+        for reader in made[source][-1][1]:
+            inputs[reader] += 1
+    n_devices = costs.operator_ms.shape[1]
+    sources = [i for i, n in enumerate(inputs) if n == 0]
+
+    def latency_ms(place: Sequence[int]) -> float:
+        missing = inputs.copy()
+        free, link_free = [0.0] * n_devices, [0.0] * n_devices
+        events: list[tuple[float, int, int, int, list[int] | None]] = []
+        order, now, ready = 0, 0.0, list(sources)
+        while True:
+            for i in ready:
+                here = place[i]
+                order += 1
+                free[here] = max(now, free[here]) + ms[i][here]
+                heappush(events, (free[here], n_devices + here, order, i, None))
+            if not events:
+                return max(*free, *link_free)
+            now, _, _, item, arrived = heappop(events)
+            ready = []
+            if arrived is None:
+                here = place[item]
+                for t, reading in made[item]:
+                    away: dict[int, list[int]] = {}
+                    for reader in reading:
+                        if place[reader] != here:
+                            away.setdefault(place[reader], []).append(reader)
+                            continue
+                        missing[reader] -= 1
+                        if not missing[reader]:
+                            ready.append(reader)
+                    for there, waiting in away.items():
+                        order += 1
+                        link_free[here] = max(now, link_free[here]) + transfer_ms[t][here][there]
+                        heappush(events, (link_free[here], here, order, t, waiting))
+            else:
+                for reader in arrived:
+                    missing[reader] -= 1
+                    if not missing[reader]:
+                        ready.append(reader)
+
+    return latency_ms
+
+
+def time_growth(sizes: Sequence[int]) -> None:
     """Time an operator on layered graphs of 1.6 edges an operator, and on a chain to extract."""
     kinds = ("event", "list", "serial", "batched list", "submodels")
     once = ("extract", "group", "features")
@@ -132,7 +152,7 @@ def time_growth() -> None:
     table = Table("operators", *(f"{kind}, ns" for kind in kinds), *columns, "event, us in all")
     table.title = "synthetic-layered: time an operator"
     devices = parse_devices("cpu+dgpu")
-    for n in (1000, 3000, 10_000, 30_000, 80_000):
+    for n in sizes:
         graph = synthetic(f"synthetic-layered-{n}")
         units = group(graph, "op")
         costs = analytic(graph, devices)
@@ -159,14 +179,10 @@ def time_growth() -> None:
 
 def time_overhead() -> None:
     """Time what a step costs beyond what its backend computes for the info."""
-    env = gym.make(
-        "DevicePlacementSim-v0",
-        model="synthetic-layered-800",
-        granularity="op",
-        observe_graph=False,
-    )
+    kwargs = {"model": "synthetic-layered-800", "granularity": "op", "observe_graph": False}
+    env = make_env(**kwargs)
     env.reset(seed=0)
-    backend = placement_env(env).backend
+    backend = env.backend
     actions = [env.action_space.sample() for _ in range(K)]
     step, evaluate = time_best_us(
         call_on_each(env.step, actions), call_on_each(backend.evaluate, actions), rounds=15
@@ -175,13 +191,7 @@ def time_overhead() -> None:
         f"800 units: a step {step / K:.1f} us, its evaluation {evaluate / K:.1f} us, "
         f"overhead {(step - evaluate) / K:.1f} us"
     )
-    vector = gym.make_vec(
-        "DevicePlacementSim-v0",
-        num_envs=K,
-        model="synthetic-layered-800",
-        granularity="op",
-        observe_graph=False,
-    )
+    vector = gym.make_vec("DevicePlacementSim-v0", num_envs=K, **kwargs)
     vector.reset(seed=0)
     batch: Any = vector.action_space.sample()
     (together,) = time_best_us(partial(vector.step, batch), rounds=15)

@@ -1,31 +1,48 @@
-"""Requests a second: a plan of two stages on two one-thread CPU devices against one device."""
+"""Requests a second: a plan of two stages on two one-thread CPU devices against one device.
+
+    python benchmarks/throughput_measured.py rates --model resnet --few --rows rows.jsonl
+    python benchmarks/throughput_measured.py tables --rows throughput-measured-rows.jsonl
+    python benchmarks/throughput_measured.py overlap --model resnet --results 8
+
+``rates`` measures a plan by processor time and by the clock, and adds its rows to the file;
+``tables`` prints rows. ``overlap`` asks whether stages of different requests overlap: it samples
+the threads that want a core as requests run. What else the machine does slows them but hardly
+changes how many there are, unlike rates.
+"""
 
 from __future__ import annotations
 
 import argparse
-import json
+import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from math import ceil
 from pathlib import Path
+from threading import Event, Thread, get_native_id
 from time import perf_counter, process_time, thread_time
 from typing import Any
 
 import numpy as np
 import openvino as ov
+from common import Row, append_row, read_rows
 
 from placement_gym.arrays import FloatArray, IntArray
 from placement_gym.backends.measured.backend import MeasuredBackend
 from placement_gym.backends.measured.build import build_measured_backend
 from placement_gym.backends.measured.hetero import Partition, compile_partition
+from placement_gym.backends.measured.outputs import sample_inputs
 from placement_gym.backends.measured.profile import load_or_measure
 from placement_gym.backends.measured.stage_costs import load_or_measure_costs
 from placement_gym.backends.measured.throughput import InFlight
 from placement_gym.backends.measured.timing_protocol import FOR_FITTING
 from placement_gym.costs.table import CostTable
 from placement_gym.devices import PRESETS, DeviceSpec
+from placement_gym.graph.extract import extract
 from placement_gym.machine import register
+from placement_gym.models import load
+from placement_gym.pipeline.executor import StageExecutor
 from placement_gym.pipeline.inputs import InputReader
 from placement_gym.pipeline.stage import Stage, compile_stages
 from placement_gym.problem import Problem
@@ -36,7 +53,7 @@ PAIR = PRESETS["cpu-testbed-pair"]
 PINNED = tuple(replace(spec, properties={"ENABLE_CPU_PINNING": True}) for spec in PAIR)
 WHOLE = DeviceSpec("CPU_WHOLE", plugin="CPU", threads=2, properties={"NUM_STREAMS": 2})
 BEST = "one device, two streams"
-"""What the plan has to beat: both cores, each with a stream."""
+"""The rival of the plan: both cores, each with a stream."""
 Arm = Callable[[], float]
 Measured = tuple[list[str], FloatArray]
 CORE_ARMS = (
@@ -47,6 +64,73 @@ CORE_ARMS = (
     "HETERO queue, 2 in flight",
 )
 """Beginnings of the names that ``--few`` keeps."""
+PERIOD_S = 0.003
+"""Between two samples of threads."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("command", choices=("rates", "tables", "overlap"))
+    parser.add_argument("--rows", type=Path, help="file of rows, .jsonl")
+    parser.add_argument("--model", default="resnet")
+    parser.add_argument("--scenario", help="of a model with state, as in chat-16-8")
+    parser.add_argument("--rounds", type=int, default=6, help="windows of each compilation")
+    parser.add_argument("--compilations", type=int, default=3, help="0: processor times alone")
+    parser.add_argument("--window", type=int, default=8, help="results timed at a stretch")
+    parser.add_argument("--repeats", type=int, default=20, help="requests for processor times")
+    parser.add_argument("--results", type=int, default=12, help="of each arm of overlap")
+    parser.add_argument("--few", action="store_true", help="only the arms that decide")
+    options = parser.parse_args()
+    if options.command == "tables":
+        show(read_rows(options.rows))
+    elif options.command == "overlap":
+        sample_overlap(options.model, options.results)
+    else:
+        rows = measure_rates(options)
+        show(rows)
+        for row in rows if options.rows else ():
+            append_row(options.rows, row)
+
+
+def measure_rates(options: argparse.Namespace) -> list[Row]:
+    """Predict the plan's gain, measure it by processor time and by the clock; returns the rows."""
+    backend: Any = build_measured_backend(
+        options.model, PAIR, "fused", isolate=False, scenario=options.scenario
+    )
+    protocol = replace(FOR_FITTING, objective="throughput")
+    profile = load_or_measure(backend.with_protocol(FOR_FITTING), quick=True)
+    costs = load_or_measure_costs(backend.with_protocol(protocol), quick=True)
+    problem = backend.problem
+    plain = predict(problem, profile, exact_pipeline(problem, profile))
+    split = exact_pipeline(problem, costs)
+    alone_ms, load_ms = predict(problem, costs, split)
+    arms = Arms(backend, split, options.window)
+    whole_ms, stages_ms = arms.processor_ms(options.repeats)
+    facts = {
+        "model": options.model,
+        "scenario": options.scenario,
+        "stage_ms": costs.submodel_ms.tolist(),
+        "predicted_without_stages": plain[0] / plain[1],
+        "predicted_alone_ms": alone_ms,
+        "predicted_plan_ms": load_ms,
+        "processor_alone_ms": whole_ms,
+        "processor_stages_ms": stages_ms,
+    }
+    rows = [facts]
+    for names, samples in measure(arms, options.rounds, options.compilations, options.few):
+        print(f"{samples.shape[1]} of {options.compilations} compilations", flush=True)
+        rows = summarize(names, samples, facts)
+    return rows
+
+
+def predict(problem: Problem, costs: CostTable, split: IntArray) -> tuple[float, float]:
+    """Milliseconds a result on the first device alone, and under a plan."""
+    alone, plan = (
+        find_largest_load_ms(problem, costs, placed) for placed in (problem.single(0), split)
+    )
+    return alone, plan
 
 
 class Arms:
@@ -186,9 +270,7 @@ def measure(arms: Arms, rounds: int, compilations: int, few: bool) -> Iterator[M
         yield list(compiled), np.stack(samples, axis=1)
 
 
-def summarize(
-    names: Sequence[str], samples: FloatArray, facts: dict[str, Any]
-) -> list[dict[str, Any]]:
+def summarize(names: Sequence[str], samples: FloatArray, facts: Row) -> list[Row]:
     """A row for each arm."""
     ms, cores = samples[..., :1], samples[..., 1]
     alone, best = ms[0], ms[names.index(BEST)]
@@ -221,78 +303,99 @@ def noise(reference: FloatArray, candidate: FloatArray) -> float:
     return float(high - low) / 2
 
 
-def show(rows: Sequence[dict[str, Any]]) -> None:
+def show(rows: Sequence[Row]) -> None:
+    """Print what is predicted and measured of each plan once, and the rates of its arms."""
+    before = ""
     for row in rows:
-        print(
-            f"{row['arm']:36s} {row['requests_per_s']:8.2f} a second   {row['cores']:.2f} cores   "
-            f"{row['ratio_to_one_thread']:.2f} +- {row['noise_to_one_thread']:.2f} x one thread   "
-            f"{row['ratio_to_two_streams']:.2f} +- {row['noise']:.2f} x two streams",
-            flush=True,
+        if (facts := describe_plan(row)) != before:
+            print(facts)
+        before = facts
+        if "arm" in row:
+            print(
+                f"  {row['arm']:36s} {row['requests_per_s']:8.2f} a second   "
+                f"{row['cores']:.2f} cores   {row['ratio_to_one_thread']:.2f} +- "
+                f"{row['noise_to_one_thread']:.2f} x one thread   "
+                f"{row['ratio_to_two_streams']:.2f} +- {row['noise']:.2f} x two streams"
+            )
+
+
+def describe_plan(row: Row) -> str:
+    """Predicted gains of a plan, and what processor time says; earlier rows lack some of it."""
+    alone_ms, plan_ms = row["predicted_alone_ms"], row["predicted_plan_ms"]
+    text = f"{row['model']}: predicted ratio {alone_ms / plan_ms:.2f}"
+    if "stage_ms" in row:
+        costs = ", ".join(f"{ms:.2f}" for ms in row["stage_ms"])
+        text += f", {row['predicted_without_stages']:.2f} without the stages' costs, {costs} ms"
+    if "processor_stages_ms" in row:
+        alone_ms, stages = row["processor_alone_ms"], row["processor_stages_ms"]
+        each = " + ".join(f"{ms:.2f}" for ms in stages)
+        text += (
+            f"; by processor time {alone_ms:.2f} ms, stages {each}, {alone_ms / max(stages):.2f}"
         )
+    return text
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--model", default="resnet")
-    parser.add_argument("--scenario", help="of a model with state, as in chat-16-8")
-    parser.add_argument("--rounds", type=int, default=6, help="windows of each compilation")
-    parser.add_argument("--compilations", type=int, default=3, help="0: processor times alone")
-    parser.add_argument("--window", type=int, default=8, help="results timed at a stretch")
-    parser.add_argument("--repeats", type=int, default=20, help="requests for processor times")
-    parser.add_argument("--few", action="store_true", help="only the arms that decide")
-    parser.add_argument("--out", help="file of rows, .jsonl")
-    options = parser.parse_args()
-    backend: Any = build_measured_backend(
-        options.model, PAIR, "fused", isolate=False, scenario=options.scenario
-    )
-    protocol = replace(FOR_FITTING, objective="throughput")
-    profile = load_or_measure(backend.with_protocol(FOR_FITTING), quick=True)
-    costs = load_or_measure_costs(backend.with_protocol(protocol), quick=True)
-    problem = backend.problem
-    plain = predict(problem, profile, exact_pipeline(problem, profile))
-    split = exact_pipeline(problem, costs)
-    alone_ms, load_ms = predict(problem, costs, split)
+def sample_overlap(name: str, n_results: int) -> None:
+    """Print how many threads want a core while HETERO's queue and ``Pipeline`` serve requests."""
+    model = load(name)
+    graph = extract(model, "folded", None)
+    half = (graph.flops.cumsum() > graph.flops.sum() / 2).astype(np.int64)
+    inputs = dict(enumerate(sample_inputs(model)))
+    core = ov.Core()
+
+    def run_queue(queue: ov.AsyncInferQueue) -> None:
+        for _ in range(n_results):
+            queue.start_async(inputs)
+        queue.wait_all()
+
+    def run_pipeline(executor: StageExecutor) -> None:
+        for _ in executor.map([inputs] * n_results):
+            pass
+
+    for specs, pinned in ((PAIR, ""), (PINNED, ", pinned")):
+        partition = Partition.of(graph, half, specs, alias=False)
+        compiled = compile_partition(core, model, graph, partition)
+        for requests in (1, 2, 3):
+            run = partial(run_queue, ov.AsyncInferQueue(compiled, requests))
+            show_threads(f"HETERO queue, {requests} in flight{pinned}", run)
+    for requests in (1, 2, 3):
+        stages, ports = compile_stages(core, model, graph, half, PAIR, requests)
+        with StageExecutor(stages, ports, InputReader(model)) as executor:
+            show_threads(f"Pipeline, {requests} in flight", partial(run_pipeline, executor))
+
+
+def show_threads(name: str, run: Callable[[], None]) -> None:
+    """Print how many threads want a core while requests run once more."""
+    run()
+    stop, found = Event(), list[int]()
+    sampler = Thread(target=sample_threads, args=(stop, found))
+    sampler.start()
+    run()
+    stop.set()
+    sampler.join()
+    threads = np.array(found)
     print(
-        f"{options.model}: predicted {alone_ms:.2f} ms on one thread, {load_ms:.2f} ms a result "
-        f"of the plan, ratio {alone_ms / load_ms:.2f}; {plain[0] / plain[1]:.2f} without the costs "
-        f"of stages, {', '.join(f'{ms:.2f}' for ms in costs.submodel_ms)} ms",
+        f"{name:40s} {threads.mean():.2f} threads want a core, two or more "
+        f"{np.mean(threads >= 2):4.0%} of the time ({len(threads)} samples)",
         flush=True,
     )
-    facts = {
-        "model": options.model,
-        "scenario": options.scenario,
-        "stage_ms": costs.submodel_ms.tolist(),
-        "predicted_without_stages": plain[0] / plain[1],
-        "predicted_alone_ms": alone_ms,
-        "predicted_plan_ms": load_ms,
-    }
-    arms = Arms(backend, split, options.window)
-    whole_ms, stages_ms = arms.processor_ms(options.repeats)
-    print(
-        f"processor time: {whole_ms:.2f} ms on one thread, stages "
-        f"{', '.join(f'{ms:.2f}' for ms in stages_ms)} ms, ratio {whole_ms / max(stages_ms):.2f}",
-        flush=True,
-    )
-    facts |= {"processor_alone_ms": whole_ms, "processor_stages_ms": stages_ms}
-    write(options.out, [facts])
-    for names, samples in measure(arms, options.rounds, options.compilations, options.few):
-        print(f"{samples.shape[1]} of {options.compilations} compilations")
-        rows = summarize(names, samples, facts)
-        show(rows)
-        write(options.out, rows)
 
 
-def predict(problem: Problem, costs: CostTable, split: IntArray) -> tuple[float, float]:
-    """Milliseconds a result on the first device alone, and under a plan."""
-    alone, plan = (
-        find_largest_load_ms(problem, costs, placed) for placed in (problem.single(0), split)
-    )
-    return alone, plan
+def sample_threads(stop: Event, found: list[int]) -> None:
+    """Append how many threads want a core.
 
-
-def write(path: str | None, rows: Sequence[dict[str, Any]]) -> None:
-    if path:
-        Path(path).write_text("".join(json.dumps(row) + "\n" for row in rows))
+    The sampler's own thread and the main one, which submits, are left out.
+    """
+    others = {get_native_id(), os.getpid()}
+    while not stop.wait(PERIOD_S):
+        wanting = 0
+        for folder in Path("/proc/self/task").iterdir():
+            thread = int(folder.name)
+            with suppress(OSError):
+                stat = (folder / "stat").read_text()
+                if thread not in others and stat.rpartition(")")[2].split()[0] == "R":
+                    wanting += 1
+        found.append(wanting)
 
 
 if __name__ == "__main__":

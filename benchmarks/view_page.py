@@ -1,4 +1,4 @@
-"""When the interactive page shows its graph, and how long a search takes, in Chromium.
+"""Time until the interactive page shows its graph, and of a search in it, in Chromium.
 
     pip install playwright
     python benchmarks/view_page.py 1000 80000

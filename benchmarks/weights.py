@@ -27,7 +27,7 @@ PROBLEM = {"model": "inception", "devices": "hsdag-paper"}
 
 
 class Training(NamedTuple):
-    """How a policy is made.
+    """Recipe of a policy.
 
     Attributes:
         evaluations: How many placements are evaluated.

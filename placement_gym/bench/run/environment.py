@@ -177,7 +177,7 @@ def check_decisions(env: gym.Env[Any, Any]) -> None:
         raise UserError(
             f"comparisons and studies save and replay placements, but the environment decides "
             f"{decisions}: leave out decisions, or make it with decisions=('placement',); "
-            "benchmarks/joint.py compares agents that decide all of them"
+            "benchmarks/go.py joint compares agents that decide all of them"
         )
 
 

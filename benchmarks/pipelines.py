@@ -12,13 +12,11 @@ import argparse
 import gc
 import json
 import resource
-import subprocess
-import sys
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter, process_time
 
+from common import run_apart
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
@@ -27,7 +25,6 @@ from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.costs.semantics import PRESETS
 from placement_gym.costs.workloads import Workload, make_devices
 from placement_gym.problem import Problem
-from placement_gym.progress import progress_bar
 from placement_gym.solvers.forward import Forward
 from placement_gym.solvers.pipelines.ideals import enumerate_ideals
 from placement_gym.solvers.pipelines.leaves import merge_leaves
@@ -50,40 +47,13 @@ class Run:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, help="a copy of dnn-partitioning")
-    parser.add_argument("--inputs", type=Path, nargs="*", help="its inputs (default: all)")
-    parser.add_argument("--counts", help="CPU cores and accelerators, as in 1,6, for all inputs")
-    parser.add_argument("--solve", type=Path, help="solve one input and print what it took")
-    parser.add_argument("--threads", type=int, default=1, help="with --solve (%(default)s)")
+    parser.add_argument("--data", type=Path, required=True, help="a copy of dnn-partitioning")
+    parser.add_argument("--inputs", default="", help="part of their names (all)")
     options = parser.parse_args()
-    if options.solve is not None:
-        print(json.dumps(solve(options.solve, options.threads).__dict__))
-    elif options.data is None:
-        parser.error("--data is required")
-    else:
-        inputs = options.inputs or sorted(options.data.glob("*-inputs/*/*.json"))
-        with tempfile.TemporaryDirectory() as folder:
-            if options.counts:
-                inputs = [change_counts(path, options.counts, Path(folder)) for path in inputs]
-            print_table(inputs)
-
-
-def change_counts(path: Path, counts: str, folder: Path) -> Path:
-    """Write the input with other numbers of devices."""
-    values = json.loads(path.read_text())
-    values["maxCPUs"], values["maxFPGAs"] = map(int, counts.split(","))
-    changed = folder / path.parents[1].name / path.parent.name / path.name
-    changed.parent.mkdir(parents=True, exist_ok=True)
-    changed.write_text(json.dumps(values))
-    return changed
-
-
-def print_table(inputs: list[Path]) -> None:
-    """Print a row for each input."""
-    table = Table(*COLUMNS)
-    table.title = "largest load of the best contiguous split"
-    for path in track(inputs, "inputs"):
-        table.add_row(*describe(path, solve_apart(path, 1), solve_apart(path, 2)))
+    table = Table(*COLUMNS, title="largest load of the best contiguous split")
+    inputs = sorted(options.data.glob("*-inputs/*/*.json"))
+    for path in track([path for path in inputs if options.inputs in str(path)], "inputs"):
+        table.add_row(*describe(path, *(run_apart(solve, path, threads) for threads in (1, 2))))
     Console(width=130).print(table)
 
 
@@ -101,29 +71,17 @@ def describe(path: Path, one: Run, two: Run) -> list[str]:
     ]
 
 
-def solve_apart(path: Path, threads: int) -> Run:
-    """Solve in a process of its own."""
-    command = [sys.executable, __file__, "--solve", str(path), "--threads", str(threads)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    return Run(**json.loads(done.stdout))
-
-
 def solve(path: Path, threads: int) -> Run:
     """Solve in this process."""
     backend = load_backend(path)
     problem, costs = backend.problem, backend.costs
     warm_up()
     base_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    with progress_bar(None, "ideals", quiet=not sys.stderr.isatty()) as progress:
-
-        def show(done: int, total: int) -> None:
-            progress.update(progress.task_ids[0], completed=done, total=total)
-
-        gc.collect()
-        gc.freeze()
-        started, cpu_started = perf_counter(), process_time()
-        assignment = exact_pipeline(problem, costs, threads=threads, report=show)
-        cpu_s, wall_s = process_time() - cpu_started, perf_counter() - started
+    gc.collect()
+    gc.freeze()
+    started, cpu_started = perf_counter(), process_time()
+    assignment = exact_pipeline(problem, costs, threads=threads)
+    cpu_s, wall_s = process_time() - cpu_started, perf_counter() - started
     peak_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     assert not problem.infeasibility(assignment)
     merged, _ = merge_leaves(Forward.of(problem.units), problem, costs)

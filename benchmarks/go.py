@@ -1,0 +1,412 @@
+"""GO on 80,000 operators, on planted optima and with joint decisions, beside baselines.
+
+    python benchmarks/go.py scale --rows docs/results/go-scale-rows.jsonl --arms "gdp;gdp, gcn"
+    python benchmarks/go.py planted --rows docs/results/go-planted-rows.jsonl --slots 8,32,128
+    python benchmarks/go.py joint --rows docs/results/go-joint-rows.jsonl
+    python benchmarks/go.py pictures --rows docs/results --out docs/results/go
+
+A second call does what the file of rows lacks; ``--tables`` only prints the table of its rows.
+Arms of ``scale`` run in processes of their own; their seconds are of the CPU, over all threads.
+``python benchmarks/transfer.py go`` trains across problems.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from itertools import product
+from pathlib import Path
+from time import perf_counter, process_time
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from common import Meter, Row, append_row, describe_mean, make_env, read_rows, run_missing, search
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter
+from rich.console import Console
+from rich.table import Table
+
+from placement_gym.bench.run.agents import AgentSpec
+from placement_gym.bench.run.budget import BudgetedBackend
+from placement_gym.costs.planted import planted_ms
+from placement_gym.decisions import DECISIONS
+from placement_gym.env import DevicePlacementEnv, placement_env
+from placement_gym.graph.planted import Plan
+from placement_gym.plots.style import COLOURS, save
+from placement_gym.solvers.bounds import critical_path_ms, load_ms, path_ms
+
+DEVICES = ["CPU", *({"name": f"GPU.{i}", "weight_share": 0.4} for i in range(2))]
+SETTING = {"granularity": "op", "schedule": "list", "observe_graph": False, "repair": True}
+MARKS = (20, 200, 2_000)
+"""Evaluations at which a table shows the best placement; the last ends a search."""
+UPDATE, CHUNK = 20, 4
+"""Placements of an update of GO, and evaluations of a search between two looks at the clock."""
+EVERY_S = 60.0
+"""CPU seconds between two rows."""
+MALLOC = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(2**34)}
+"""Makes glibc keep what is freed. Tensors of 80,000 rows else go back to the system each time, and
+a quarter of the CPU seconds is spent on pages that are taken again."""
+TRAINED: dict[str, dict[str, Any]] = {
+    "gdp": {"preset": "search", "n_epochs": 1, "policy": {"recompute": False}},
+    "gdp, recomputed": {"preset": "search", "n_epochs": 1},
+    "gdp, gcn": {"preset": "gcn", "n_epochs": 1},
+}
+"""Options of the agent; one step on each rollout."""
+SEARCHES = {"annealing": "annealing", "annealing, seconds": "annealing", "search": "search"}
+HEURISTICS = ("single-device", "heft")
+BOUNDS = {"critical path": critical_path_ms, "path": path_ms, "loads": load_ms}
+ARMS = (*TRAINED, *SEARCHES, *HEURISTICS, *BOUNDS)
+
+
+def run_scale(options: argparse.Namespace) -> None:
+    """Run the arms that are not done, each in a process; print all rows of the model."""
+    if options.arm:
+        for row in scale_rows(options):
+            append_row(options.rows, row)
+        return
+    known = [row for row in read_rows(options.rows) if row["model"] == options.model]
+    done = {row["arm"] for row in known if row["last"] and row["seed"] == options.seed}
+    for arm in [] if options.tables else options.arms.split(";"):
+        if arm not in done:
+            command = [sys.executable, __file__, *sys.argv[1:], "--arm", arm]
+            subprocess.run(command, check=True, env=os.environ | MALLOC)
+    rows = [row for row in read_rows(options.rows) if row["model"] == options.model]
+    Console(width=120).print(tabulate_scale(rows))
+
+
+def scale_rows(options: argparse.Namespace) -> Iterator[Row]:
+    """The rows of an arm: evaluations, CPU seconds, peak memory and the best latency so far."""
+    arm, seed = options.arm, options.seed
+    if arm in SEARCHES:  # compiles kernels before time counts
+        small = make_env("synthetic-layered-100", devices=DEVICES, **SETTING)
+        search(small, BudgetedBackend(small.backend, 40), AgentSpec(SEARCHES[arm]), seed, 40)
+    began_s, began_wall_s = process_time(), perf_counter()
+    env = make_env(options.model, devices=DEVICES, **SETTING)
+    if arm in BOUNDS:
+        points = iter([(0, BOUNDS[arm](env.problem, env.cost_table()), True)])
+    elif arm in HEURISTICS:
+        found = AgentSpec(arm).make(env, seed).assignment
+        points = iter([(0, env.backend.evaluate(found).latency_ms, True)])
+    else:
+        points = follow(env, options)
+    for evaluations, latency_ms, last in points:
+        yield {
+            "model": options.model,
+            "operators": env.problem.n_units,
+            "arm": arm,
+            "seed": seed,
+            "evaluations": evaluations,
+            "latency_ms": latency_ms,
+            "cpu_s": round(process_time() - began_s, 1),
+            "wall_s": round(perf_counter() - began_wall_s, 1),
+            "peak_gib": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20, 2),
+            "last": last,
+        }
+
+
+def follow(
+    env: DevicePlacementEnv, options: argparse.Namespace
+) -> Iterator[tuple[int, float, bool]]:
+    """Evaluations, the best latency in ms and the end of a search, at each mark and each minute.
+
+    The horizon, over which a search cools down, is what can be evaluated in its seconds.
+    """
+    env.backend = meter = Meter(env.backend, (sys.maxsize,))
+    reference_ms, arm = env.reference.reference_ms, options.arm
+    trains, timed = arm in TRAINED, arm.endswith("seconds")
+    spec = AgentSpec("gdp", TRAINED[arm]) if trains else AgentSpec(SEARCHES[arm])
+    agent: Any = spec.make(env, options.seed)
+    agent.horizon = options.evaluations
+    marks, minute_s, over = list(MARKS), EVERY_S, False
+    while not over:
+        agent.learn(UPDATE, reset_num_timesteps=False) if trains else agent.learn(CHUNK)
+        if timed:
+            agent.horizon = max(int(meter.n * options.seconds / meter.cpu_s), 1)
+        over = meter.cpu_s >= options.seconds if timed else meter.n >= options.evaluations
+        reached = bool(marks) and meter.n >= marks[0]
+        if over or reached or meter.cpu_s >= minute_s:
+            marks = marks[reached:]
+            minute_s = (meter.cpu_s // EVERY_S + 1.0) * EVERY_S
+            yield meter.n, reference_ms / meter.curve[-1][2], over
+
+
+def tabulate_scale(rows: list[Row]) -> Table:
+    """The best latency of each arm and seed at each mark and at its end."""
+    marks = [f"at {mark}" for mark in MARKS]
+    table = Table("arm", "seed", *marks, "end", "evaluations", "CPU s", "wall s", "GiB")
+    for arm, seed in dict.fromkeys((row["arm"], row["seed"]) for row in rows):
+        of_arm = [row for row in rows if (row["arm"], row["seed"]) == (arm, seed)]
+        mine = {row["evaluations"]: row for row in of_arm}
+        last = mine[max(mine)]
+        cells = [f"{mine[mark]['latency_ms']:.1f}" if mark in mine else "" for mark in MARKS]
+        clocks = [f"{last[key]:.0f}" if key in last else "" for key in ("cpu_s", "wall_s")]
+        spent = [str(last["evaluations"]), *clocks, f"{last['peak_gib']:.1f}"]
+        table.add_row(arm, str(seed), *cells, f"{last['latency_ms']:.1f}", *spent)
+    return table
+
+
+PLACERS = {
+    "heft": AgentSpec("heft"),
+    "search": AgentSpec("search"),
+    "annealing": AgentSpec("annealing"),
+    "random-blocks": AgentSpec("random-blocks"),
+    "hsdag": AgentSpec("hsdag"),
+    "gdp": AgentSpec("gdp", {"preset": "search"}),
+    "gdp, heuristics": AgentSpec("gdp"),
+    "gdp, gcn": AgentSpec("gdp", {"preset": "gcn"}),
+}
+FOUND = 1.0 + 1e-9
+
+
+def run_planted(options: argparse.Namespace) -> None:
+    """Search for planted optima of several sizes, and print how near agents come to them."""
+    sizes = product(options.slots.split(","), options.devices.split(","), range(options.seeds))
+    models = [f"planted-{devices}x{slots}-seed{seed}" for slots, devices, seed in sizes]
+    jobs = (
+        {"model": model, "agent": agent, "budget": options.evaluations}
+        for model, agent in product(models, options.arms.split(";"))
+    )
+    rows = run_missing(options.rows, () if options.tables else jobs, place_planted)
+    Console(width=200).print(tabulate_planted(rows))
+
+
+def place_planted(model: str, agent: str, budget: int) -> Row:
+    """The best latency that an agent has evaluated, over the planted one."""
+    plan = Plan.parse(model)
+    devices = [{"name": f"GPU.{i}"} for i in range(plan.devices)]
+    env = make_env(
+        model, devices=devices, granularity="op", schedule="list", observe_graph=False
+    )  # fmt: skip
+    started, counted = process_time(), BudgetedBackend(env.backend, budget)
+    search(env, counted, PLACERS[agent], plan.seed, budget)
+    latency_ms = env.reference.reference_ms / counted.curve[-1][2]
+    return {
+        "operators": env.problem.n_units,
+        "evaluations": counted.evaluations,
+        "ratio": latency_ms / planted_ms(model, env.cost_table()),
+        "cpu_s": round(process_time() - started, 2),
+    }
+
+
+def tabulate_planted(rows: list[Row]) -> Table:
+    """Share of optima that each agent finds, and its mean distance to them."""
+    agents = list(dict.fromkeys(row["agent"] for row in rows))
+    table = Table("graph", "budget", *agents)
+    by_size: dict[tuple[str, int], list[Row]] = {}
+    for row in rows:
+        by_size.setdefault((row["model"].rpartition("-")[0], row["budget"]), []).append(row)
+    for (size, budget), mine in by_size.items():
+        cells = [[row["ratio"] for row in mine if row["agent"] == name] for name in agents]
+        table.add_row(size, str(budget), *map(describe_ratios, cells))
+    return table
+
+
+def describe_ratios(ratios: list[float]) -> str:
+    """Number of optima, and the mean distance to them."""
+    found = sum(ratio < FOUND for ratio in ratios)
+    return f"{found}/{len(ratios)}, +{100 * (np.mean(ratios) - 1):.1f} %" if ratios else ""
+
+
+GRANULARITY = {"inception": "colocated", "bert-8": "colocated", "family-branching-100-seed0": "op"}
+DECIDERS = {
+    "gdp": AgentSpec("gdp", {"preset": "search"}),
+    "gdp, heuristics": AgentSpec("gdp"),
+    "gdp, REINFORCE": AgentSpec("gdp", {"preset": "search", "algorithm": "reinforce"}),
+    "annealing": AgentSpec("annealing"),
+    "annealing from random": AgentSpec("annealing", {"start": "random"}),
+}
+SETS = {
+    "placement": DECISIONS[:1],
+    "with priority": DECISIONS[:2],
+    "with fusion": DECISIONS[::2],
+    "all three": DECISIONS,
+}
+
+
+def run_joint(options: argparse.Namespace) -> None:
+    """Decide placement, priority and fusion, and print what more decisions gain."""
+    jobs = (
+        {"model": model, "decisions": decisions, "agent": agent, "seed": seed,
+         "budget": options.evaluations}
+        for model, decisions in product(options.models.split(","), options.decisions.split(";"))
+        for seed in range(options.seeds)
+        for agent in options.arms.split(";")
+    )  # fmt: skip
+    rows = run_missing(options.rows, () if options.tables else jobs, decide)
+    Console(width=120).print(tabulate_joint(rows))
+
+
+def decide(model: str, decisions: str, agent: str, seed: int, budget: int) -> Row:
+    """The best latency that an agent has evaluated within its budget."""
+    made = gym.make(
+        "DevicePlacementSim-v0",
+        model=model,
+        granularity=GRANULARITY.get(model, "op"),
+        schedule="event",
+        devices="cpu+2dgpu",
+        observe_graph=False,
+        decisions=SETS[decisions],
+    )
+    env, started = placement_env(made, joint=True), process_time()
+    counted = BudgetedBackend(env.backend, budget)
+    search(env, counted, DECIDERS[agent], seed, budget)
+    return {
+        "evaluations": counted.evaluations,
+        "latency_ms": env.reference.reference_ms / counted.curve[-1][2],
+        "cpu_s": round(process_time() - started, 1),
+    }
+
+
+def tabulate_joint(rows: list[Row]) -> Table:
+    """Mean latencies over seeds, what all decisions gain seed by seed, and their CPU seconds."""
+    sets = [name for name in SETS if any(row["decisions"] == name for row in rows)]
+    table = Table("model", "agent", *sets, "gain, %", "CPU s")
+    for model, agent in dict.fromkeys((row["model"], row["agent"]) for row in rows):
+        mine = [row for row in rows if (row["model"], row["agent"]) == (model, agent)]
+        cells = [{r["seed"]: r["latency_ms"] for r in mine if r["decisions"] == s} for s in sets]
+        gains = [100.0 * (1.0 - cells[-1][s] / cells[0][s]) for s in cells[0] if s in cells[-1]]
+        spent = [row["cpu_s"] for row in mine if row["decisions"] == sets[-1]]
+        means = (describe_mean(list(found.values())) for found in cells)
+        table.add_row(model, agent, *means, describe_mean(gains), f"{np.mean(spent):.1f}")
+    return table
+
+
+SCALE_NAMES = {
+    "gdp": "GO",
+    "gdp, gcn": "two graph convolutions",
+    "annealing, seconds": "annealing",
+    "multilevel": "multilevel",
+    "search": "search",
+}
+LEVELS = {"single-device": "fastest single device", "heft": "HEFT", "loads": "lower bound"}
+PLANTED_NAMES = {
+    "gdp": "GO",
+    "gdp, gcn": "two graph convolutions",
+    "gdp, heuristics": "GO from heuristics",
+    "random-blocks": "random blocks",
+    "heft": "HEFT",
+    "hsdag": "HSDAG",
+    "sequential": "sequential placer",
+    "annealing": "annealing",
+    "multilevel": "multilevel",
+    "search": "search",
+}
+"""Names in the pictures; rows of ``sequential`` and ``multilevel`` are from before ``search``."""
+LEAST = 0.1
+"""Per cent that stands for the optimum on a logarithmic axis."""
+ON_THE_RIGHT: dict[str, Any] = {
+    "xycoords": ("axes fraction", "data"),
+    "textcoords": "offset points",
+    "ha": "right",
+    "fontsize": 8,
+    "color": "#555555",
+}
+
+
+def draw_pictures(options: argparse.Namespace) -> None:
+    """Draw latencies by seconds, and distances to planted optima by size."""
+    options.out.mkdir(parents=True, exist_ok=True)
+    scale, planted = (read_rows(options.rows / f"go-{n}-rows.jsonl") for n in ("scale", "planted"))
+    save(draw_scale(scale), options.out / "scale.png")
+    save(draw_planted(planted), options.out / "planted.png")
+
+
+def draw_scale(rows: list[Row]) -> Figure:
+    """The best latency so far against CPU seconds; a line for each seed."""
+    figure = Figure(figsize=(8, 4.5), layout="constrained")
+    axes = figure.subplots()
+    for (arm, name), colour in zip(SCALE_NAMES.items(), COLOURS, strict=False):
+        for seed in sorted({row["seed"] for row in rows if row["arm"] == arm}):
+            mine = [row for row in rows if (row["arm"], row["seed"]) == (arm, seed)]
+            spent, found = ([row[key] for row in mine] for key in ("cpu_s", "latency_ms"))
+            label = name if seed == 0 else None
+            axes.plot(spent, found, color=colour, label=label, marker=".", markersize=4)
+    for arm, name in LEVELS.items():
+        level_ms = next(row["latency_ms"] for row in rows if row["arm"] == arm)
+        axes.axhline(level_ms, color="#777777", linestyle="--", linewidth=1)
+        axes.annotate(f"{name} {level_ms:.0f}", (1, level_ms), (-4, 3), **ON_THE_RIGHT)
+    axes.set(xscale="log", yscale="log", xlabel="CPU seconds", ylabel="latency, ms")
+    write_numbers(axes, "yaxis", (300, 500, 1000, 2000, 4000))
+    write_numbers(axes, "xaxis", (5, 10, 30, 100, 300, 1000))
+    axes.legend(frameon=False, loc="lower left", bbox_to_anchor=(0.0, 0.07))
+    return figure
+
+
+def draw_planted(rows: list[Row]) -> Figure:
+    """The mean distance to the optimum by size, a panel for each number of devices."""
+    figure = Figure(figsize=(10, 4.5), layout="constrained")
+    panels = figure.subplots(1, 2, sharey=True)
+    for axes, devices in zip(panels, (2, 3), strict=True):
+        here = [row for row in rows if row["model"].startswith(f"planted-{devices}x")]
+        for (agent, name), colour in zip(PLANTED_NAMES.items(), COLOURS, strict=False):
+            ratios: dict[int, list[float]] = {}
+            for row in here:
+                if row["agent"] == agent:
+                    ratios.setdefault(row["operators"], []).append(row["ratio"])
+            sizes = sorted(ratios)
+            away = [max(100 * (np.mean(ratios[size]) - 1), LEAST) for size in sizes]
+            label = name if sizes else None
+            axes.plot(sizes, away, color=colour, label=label, marker="o", markersize=4)
+        axes.set(xscale="log", yscale="log", xlabel="operators", title=f"{devices} equal devices")
+        write_numbers(axes, "xaxis", sorted({row["operators"] for row in here}))
+        write_numbers(axes, "yaxis", (LEAST, 1, 3, 10, 30, 100))
+        axes.set_yticklabels(["0", "1", "3", "10", "30", "100"])
+    panels[0].set_ylabel("above the optimum, %")
+    panels[1].legend(frameon=False, bbox_to_anchor=(1.0, 1.0), loc="upper left")
+    return figure
+
+
+def write_numbers(axes: Axes, axis: str, values: Iterable[float]) -> None:
+    """Ticks at some values of a logarithmic axis, written as they are."""
+    chosen = getattr(axes, axis)
+    chosen.set_ticks(list(values))
+    chosen.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+    chosen.set_ticks([], minor=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    commands = parser.add_subparsers(required=True)
+
+    def add(
+        name: str, run: Callable[[argparse.Namespace], None], evaluations: int, arms: Iterable[str]
+    ) -> argparse.ArgumentParser:
+        command = commands.add_parser(name)
+        command.set_defaults(run=run)
+        command.add_argument("--rows", type=Path, required=True, help="file of results")
+        command.add_argument("--tables", action="store_true", help="run nothing")
+        command.add_argument("--arms", default=";".join(arms), help="%(default)s")
+        command.add_argument("--evaluations", type=int, default=evaluations, help="(%(default)s)")
+        return command
+
+    scale = add("scale", run_scale, MARKS[-1], ARMS)
+    scale.add_argument("--model", default="family-translation-80000-seed0", help="%(default)s")
+    scale.add_argument("--seconds", type=float, default=900.0, help="of a search (%(default)s)")
+    scale.add_argument("--seed", type=int, default=0, help="%(default)s")
+    scale.add_argument("--arm", choices=ARMS, help=argparse.SUPPRESS)
+    planted = add("planted", run_planted, 300, PLACERS)
+    planted.add_argument("--devices", default="2,3", help="%(default)s")
+    planted.add_argument("--slots", default="8,32,128,512", help="for each device (%(default)s)")
+    planted.add_argument("--seeds", type=int, default=5, help="of graphs (%(default)s)")
+    joint = add("joint", run_joint, 400, DECIDERS)
+    joint.add_argument("--models", default=",".join(GRANULARITY), help="%(default)s")
+    joint.add_argument("--decisions", default=";".join(SETS), help="%(default)s")
+    joint.add_argument("--seeds", type=int, default=5, help="%(default)s")
+    pictures = commands.add_parser("pictures")
+    pictures.set_defaults(run=draw_pictures)
+    pictures.add_argument("--rows", type=Path, required=True, help="folder of go-*-rows.jsonl")
+    pictures.add_argument("--out", type=Path, required=True, help="folder for the pictures")
+    options = parser.parse_args()
+    options.run(options)
+
+
+if __name__ == "__main__":
+    main()

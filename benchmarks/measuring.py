@@ -1,0 +1,254 @@
+"""Time that the environment adds to measuring with OpenVINO, and the cost of failures.
+
+    python benchmarks/measuring.py overhead --model resnet --steps 12
+    python benchmarks/measuring.py isolation --model resnet --steps 12
+    python benchmarks/measuring.py faults --model tiny --steps 1000 --faults 100
+    python benchmarks/measuring.py soak --model tiny --steps 2000
+
+``overhead`` times steps beside plain OpenVINO calls with the same counts, ``isolation`` beside
+steps that measure in this process. ``faults`` strikes measurements with faults of every kind, each
+of which must cost no result, keep no wrong value and end no run; at most half of the steps of a run
+are struck. ``soak`` prints what steps leave behind: from step 500 on, memory must not grow by 1 %,
+and files and threads stay as they are, in this process and in the one that measures.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import combinations
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+import placement_gym  # noqa: F401  registers the environments
+from placement_gym.arrays import IntArray
+from placement_gym.backends.measured import hetero, timing
+from placement_gym.backends.measured.backend import MeasuredBackend
+from placement_gym.backends.measured.build import build_measured_backend
+from placement_gym.backends.measured.isolated import IsolatedBackend
+from placement_gym.backends.measured.timing_protocol import TimingProtocol
+from placement_gym.env import placement_env
+
+SUPPORT = Path(__file__).resolve().parents[1] / "tests" / "support"
+PROTOCOL = TimingProtocol(warmup=1, repeats=2, attempts=1)
+NONE = "no fault"
+EVERY, WINDOW = 25, 10
+"""Steps between two samples of a soak, and samples that count together; the second window is the
+warm state that later ones compare with."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    commands: dict[str, Callable[[argparse.Namespace], None]] = {
+        "overhead": time_overhead,
+        "isolation": time_isolation,
+        "faults": run_faults,
+        "soak": soak,
+    }
+    parser.add_argument("command", choices=commands)
+    parser.add_argument("--model", default="tiny", help="built-in model or file (%(default)s)")
+    parser.add_argument("--steps", type=int, default=12, help="of each run (%(default)s)")
+    parser.add_argument("--faults", type=int, default=100, help="of each kind (%(default)s)")
+    parser.add_argument("--kinds", nargs="*", help="of faults (all)")
+    options = parser.parse_args()
+    sys.path.append(str(SUPPORT))
+    commands[options.command](options)
+
+
+def time_s(action: Callable[..., Any], *arguments: Any) -> float:
+    """Seconds that a call takes."""
+    started = perf_counter()
+    action(*arguments)
+    return perf_counter() - started
+
+
+def time_overhead(options: argparse.Namespace) -> None:
+    """Time steps and plain calls in turns, and steps on placements that are known."""
+    env = gym.make("DevicePlacement-v0", model=options.model, devices="cpu-testbed", isolate=False)
+    base = placement_env(env)
+    backend = base.backend.inner  # type: ignore[attr-defined]
+    backend.protocol = replace(backend.protocol, attempts=1)
+    env.reset(seed=0)
+    outside, seconds = [], []
+    for index, action in enumerate(sample_windows(base.problem.n_units, options.steps)):
+        affinities = find_affinities(backend, action)
+        infos: list[dict[str, Any]] = []
+        arms = [
+            lambda a=affinities: call_openvino(backend, a),
+            lambda a=action, kept=infos: kept.append(env.step(a)[-1]),
+        ]
+        spent = [0.0, 0.0]
+        for arm in (0, 1) if index % 2 else (1, 0):
+            spent[arm] = time_s(arms[arm])
+        outside.append(1 - (infos[0]["compile_s"] + infos[0]["measure_s"]) / spent[1])
+        seconds.append((*spent, time_s(env.reset), time_s(env.step, action)))
+        env.reset()
+    bare_s, step_s, reset_s, again_s = np.array(seconds).T
+    ratios = step_s / bare_s
+    print(f"{options.model}, {options.steps} placements")
+    print(f"a step                           {np.median(step_s) * 1e3:9.1f} ms")
+    print(f"plain calls with the same counts {np.median(bare_s) * 1e3:9.1f} ms")
+    print(f"ratio, pair by pair              {np.median(ratios):9.3f}  "
+          f"({ratios.min():.3f} to {ratios.max():.3f})")  # fmt: skip
+    print(f"outside compiling and measuring  {np.median(outside) * 100:9.2f} %  "
+          f"(at most {max(outside) * 100:.2f} %)")  # fmt: skip
+    print(f"reset                            {np.median(reset_s) * 1e3:9.3f} ms")
+    print(f"a step on a known placement      {np.median(again_s) * 1e3:9.3f} ms")
+
+
+def call_openvino(backend: MeasuredBackend, affinities: dict[str, str]) -> None:
+    """Plain OpenVINO calls for one placement, with the environment's counts."""
+    names = sorted(set(affinities.values()))
+    model = backend.model.clone()
+    for node in model.get_ordered_ops():
+        node.get_rt_info()["affinity"] = affinities[node.get_friendly_name()]
+    settings = {device.name: device.compile_properties() for device in backend.problem.devices}
+    properties = {
+        name: settings[max((d for d in settings if name.startswith(d)), key=len)] for name in names
+    }
+    config = {"EXCLUSIVE_ASYNC_REQUESTS": False, "DEVICE_PROPERTIES": properties}
+    compiled = backend.core.compile_model(model, f"HETERO:{','.join(names)}", config)
+    request = compiled.create_infer_request()
+    request.infer(dict(enumerate(backend.steps[0])))
+    reference = backend.reference.inferences.request
+    for _ in range(backend.protocol.warmup):
+        request.infer()
+    n_blocks = 2 * -(-backend.protocol.repeats // (2 * timing.BLOCK))
+    for _ in range(n_blocks):
+        for arm in (request, reference):
+            for _ in range(1 + -(-backend.protocol.repeats // n_blocks)):
+                arm.infer()
+
+
+def find_affinities(backend: MeasuredBackend, assignment: IntArray) -> dict[str, str]:
+    """Node -> device of its affinity."""
+    units, devices = backend.problem.units, backend.problem.devices
+    placed = assignment[units.of_operator]
+    partition = hetero.Partition.of(units.graph, placed, devices, backend.alias)
+    hetero.register(backend.core, tuple(partition.devices.values()))
+    return {
+        name: partition.targets[submodel]
+        for names, submodel in zip(units.graph.members, partition.submodels.tolist(), strict=True)
+        for name in names
+    }
+
+
+def sample_windows(n_units: int, count: int) -> list[IntArray]:
+    """Distinct placements with one contiguous run on the second device."""
+    inner = [(a, b) for a, b in combinations(range(n_units + 1), 2) if b - a < n_units]
+    chosen = np.random.default_rng(0).choice(len(inner), min(count, len(inner)), replace=False)
+    units = np.arange(n_units)
+    return [((units >= a) & (units < b)).astype(np.int64) for a, b in (inner[i] for i in chosen)]
+
+
+def time_isolation(options: argparse.Namespace) -> None:
+    """Measure the same placements in this process and in its own, in turns."""
+    alone = build_measured_backend(options.model, "cpu-testbed", isolate=False)
+    isolated = build_measured_backend(options.model, "cpu-testbed")
+    assert isinstance(isolated, IsolatedBackend)
+    problem = isolated.problem
+    start_s = time_s(isolated.ask, "ready")
+    request_s = float(np.median([time_s(isolated.ask, "ready") for _ in range(200)]))
+    single = problem.single(0)
+    for backend in (alone, isolated):
+        backend.evaluate(single)
+    seconds = np.empty((options.steps, 2))
+    for step in range(options.steps):
+        placed = single.copy()
+        placed[: (step + 1) * problem.n_units // (options.steps + 1)] = 1
+        for arm in (0, 1) if step % 2 == 0 else (1, 0):
+            seconds[step, arm] = time_s((alone, isolated)[arm].measure_once, placed)
+    here_s, there_s = np.median(seconds, axis=0)
+    print(f"{options.model}: the process starts in {start_s:.1f} s, once")
+    print(f"a request and its answer: {1e3 * request_s:.2f} ms, {request_s / here_s:.3%} of a step")
+    print(f"a step in this process {here_s:.3f} s, in its own {there_s:.3f} s")
+    print(f"ratio of the medians: {there_s / here_s:.3f}")
+    isolated.close()
+
+
+def run_faults(options: argparse.Namespace) -> None:
+    """Print for each kind what its faults cost; the kinds take several runs."""
+    from faulty_worker import FAULTS
+
+    paths = f"{SUPPORT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
+    file = Path(tempfile.mkdtemp()) / "faults"
+    os.environ |= {"FAULTS": str(file), "PYTHONPATH": paths}
+    kinds = options.kinds or list(FAULTS)
+    n_kinds = max(options.steps // (2 * options.faults), 1)
+    for first in range(0, len(kinds), n_kinds):
+        strike(options, kinds[first : first + n_kinds], file)
+
+
+def strike(options: argparse.Namespace, kinds: Sequence[str], file: Path) -> None:
+    """Measure random placements while faults strike; the worker reads their kinds from a file."""
+    from faulty_worker import REFUSALS
+
+    backend = build_measured_backend(options.model, "cpu-testbed", protocol=PROTOCOL, timeout_s=2.0)
+    assert isinstance(backend, IsolatedBackend)
+    backend.engine.module = "faulty_worker"
+    rng = np.random.default_rng(0)
+    struck = [kind for kind in kinds for _ in range(options.faults)]
+    plan = rng.permutation(struck + [NONE] * (options.steps - len(struck))).tolist()
+    seconds, lost, wrong = defaultdict(list), defaultdict(int), defaultdict(int)
+    for kind in plan:
+        file.write_text("-" if kind == NONE else kind)
+        started = perf_counter()
+        found = backend.evaluate(rng.integers(0, 2, backend.problem.n_units))
+        seconds[kind].append(perf_counter() - started)
+        refused = kind in REFUSALS
+        lost[kind] += bool(found.error) and not refused
+        wrong[kind] += not 0.0 < found.latency_ms < np.inf or (refused and not found.error)
+    backend.close()
+    usual_s = float(np.median(seconds[NONE]))
+    print(f"a run of {options.steps} steps, {usual_s:.2f} s each", flush=True)
+    for kind in (NONE, *kinds):
+        cost_s = float(np.median(seconds[kind])) - usual_s
+        print(
+            f"{kind:12} {len(seconds[kind])} times: {lost[kind]} results lost, {wrong[kind]} wrong "
+            f"values, {cost_s:+.2f} s each",
+            flush=True,
+        )
+
+
+def soak(options: argparse.Namespace) -> None:
+    """Step through random placements and print what both processes hold."""
+    from resources import Resources
+
+    kwargs = {"warmup": 1, "repeats": 2, "cache": False}
+    env = gym.make("DevicePlacement-v0", model=options.model, devices="cpu-testbed", **kwargs)
+    env.reset(seed=0)
+    env.action_space.seed(0)
+    backend = placement_env(env).backend
+    assert isinstance(backend, IsolatedBackend)
+    engine = backend.engine
+    assert engine.child is not None
+    processes = {"this process": os.getpid(), "its worker": engine.child.process.pid}
+    samples: dict[str, list[Resources]] = {name: [] for name in processes}
+    failed = 0
+    for step in range(1, options.steps + 1):
+        env.reset()
+        failed += not env.step(env.action_space.sample())[4]["feasible"]
+        for name, process in processes.items() if step % EVERY == 0 else ():
+            samples[name].append(Resources.of(process))
+            if step % (WINDOW * EVERY) == 0:
+                held = Resources.usual(samples[name][-WINDOW:])
+                warm = Resources.usual(samples[name][WINDOW : 2 * WINDOW] or [held])
+                print(f"step {step}, {name}: {held}, {held.growth_since(warm):+.2%}", flush=True)
+    restarted = engine.child.process.pid != processes["its worker"]
+    print(f"{failed} of {options.steps} steps failed; {restarted=}")
+    env.close()
+
+
+if __name__ == "__main__":
+    main()

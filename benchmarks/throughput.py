@@ -1,0 +1,111 @@
+"""Bounds of the largest load beside the best known one, on published inputs with more devices.
+
+    python benchmarks/throughput.py --data DIR --rows rows.jsonl
+    python benchmarks/throughput.py --rows docs/results/throughput-rows.jsonl.gz   # its tables
+
+DIR is a copy of dnn-partitioning. One CPU core and up to 15 accelerators with the published memory.
+The best load is that of the exact pipeline where there are few ideals, of the linear one, of
+annealing from them, and of the bound's program if it ends with a placement; the bound is searched
+below the others. A second call does what the file of rows lacks.
+"""
+
+from __future__ import annotations
+
+import argparse
+from math import floor
+from pathlib import Path
+from time import perf_counter
+
+from common import Row, run_missing
+from rich.console import Console
+from rich.table import Table
+
+from placement_gym.arrays import IntArray
+from placement_gym.backends.simulated.backend import SimulatedBackend
+from placement_gym.costs.semantics import PRESETS
+from placement_gym.costs.table import CostTable
+from placement_gym.costs.workloads import Workload, make_devices
+from placement_gym.errors import UserError
+from placement_gym.problem import Problem
+from placement_gym.solvers.balance import balance_loads
+from placement_gym.solvers.bounds import lower_bound
+from placement_gym.solvers.pipelines.pipeline import exact_pipeline, linear_pipeline
+
+LOAD = PRESETS["tarnawski-throughput"]
+FEW_IDEALS = 8_000
+"""The exact pipeline of so many takes seconds."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--rows", type=Path, required=True, help="one for each input and count")
+    parser.add_argument("--data", type=Path, help="a copy of dnn-partitioning")
+    parser.add_argument("--inputs", default="", help="part of their names (all)")
+    parser.add_argument("--devices", default="2,4,6,8,12,16", help="how many (%(default)s)")
+    parser.add_argument("--time-limit", type=float, default=60.0, help="s a bound (%(default)s)")
+    parser.add_argument("--seeds", type=int, default=1, help="of annealing (%(default)s)")
+    options = parser.parse_args()
+    folder = Path() if options.data is None else options.data / "throughput-inputs"
+    files = {f"{path.parent.name}/{path.stem}": path for path in sorted(folder.glob("*/*.json"))}
+
+    def compare(input: str, devices: int) -> Row:
+        return find_bound(files[input], devices, options.seeds, options.time_limit)
+
+    jobs = (
+        {"input": name, "devices": int(count)}
+        for name in (files if options.data else ())
+        for count in options.devices.split(",")
+        if options.inputs in name
+    )
+    print_tables(run_missing(options.rows, jobs, compare))
+
+
+def find_bound(path: Path, count: int, n_seeds: int, time_limit_s: float) -> Row:
+    """The best load found, a bound of all placements, and the time that the bound took."""
+    workload = Workload.load(path)
+    devices = make_devices(1, count - 1, memory_bytes=workload.accelerator_bytes)
+    costs, units = workload.costs(devices), workload.units()
+    problem = Problem(units, devices, costs.units_supported(units), costs.memory_bytes)
+    backend = SimulatedBackend(problem, costs, LOAD)
+    starts = [linear_pipeline(problem, costs), *solve_few(problem, costs)]
+    seeds = range(n_seeds)
+    balanced = [balance_loads(problem, costs, one, seed) for one in starts for seed in seeds]
+    best_ms = min(backend.evaluate(one).latency_ms for one in (*starts, *balanced))
+    started = perf_counter()
+    bound = lower_bound(problem, costs, LOAD, time_limit_s, best_ms)
+    bound_s = perf_counter() - started
+    if bound.assignment is not None:
+        best_ms = min(best_ms, backend.evaluate(bound.assignment).latency_ms)
+    return {"best_ms": best_ms, "bound_ms": bound.bound_ms, "bound_s": bound_s}
+
+
+def solve_few(problem: Problem, costs: CostTable) -> list[IntArray]:
+    """The exact pipeline, if it has few ideals."""
+    try:
+        return [exact_pipeline(problem, costs, FEW_IDEALS)]
+    except UserError:
+        return []
+
+
+def print_tables(rows: list[Row]) -> None:
+    """Print bound over best load, rounded down, and the best load, by number of devices."""
+    counts = sorted({row["devices"] for row in rows})
+    ratios = Table("input", *map(str, counts), title="bound / best")
+    loads = Table("input", *map(str, counts), title="best largest load, ms")
+    for name in dict.fromkeys(row["input"] for row in rows):
+        mine = {row["devices"]: row for row in rows if row["input"] == name}
+        here = [mine.get(count) for count in counts]
+        ratios.add_row(name, *(describe_ratio(row) if row else "" for row in here))
+        loads.add_row(name, *(f"{row['best_ms']:.6g}" if row else "" for row in here))
+    for table in (ratios, loads):
+        Console(width=120).print(table)
+
+
+def describe_ratio(row: Row) -> str:
+    return f"{floor(1e-6 + 1e3 * row['bound_ms'] / row['best_ms']) / 1e3:.3f}"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,322 @@
+r"""Policies that are trained on other graphs, and then place held-out ones.
+
+    python benchmarks/transfer.py go --folder FOLDER --rows docs/results/go-transfer-rows.jsonl
+    python benchmarks/transfer.py placeto --folder FOLDER \
+        --rows docs/results/published/placeto-transfer-rows.jsonl
+
+GO is trained across families and places others, those of ``--families`` or those that are kept for
+tests; Placeto is trained within each of ``--families``. Both are trained from several seeds, and
+place at once (zero-shot), after fine-tuning, and by training from scratch at equal evaluations,
+beside searches. All placements are repaired. FOLDER keeps the weights. A second call does what the
+file of rows lacks; ``--tables`` only prints the tables of its rows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
+from itertools import islice, product
+from pathlib import Path
+from time import process_time
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import torch
+from common import Row, Scores, compare_scores, describe_mean, read_rows, run_missing
+from rich.box import MARKDOWN
+from rich.console import Console
+from rich.table import Table
+
+from agents.common.weights import save_weights
+from agents.gdp.agent import make as make_go
+from agents.gdp.training import make_trainer
+from agents.placeto.agent import make as make_placeto
+from agents.placeto.transfer import train_policy
+from placement_gym.bench.run.agents import AgentSpec
+from placement_gym.bench.run.budget import BudgetedBackend, BudgetReached
+from placement_gym.entry_points import SimulatedEnv
+from placement_gym.graph.families.problems import HELD_OUT, SEEDS, SampledProblem, make_problem
+from placement_gym.solvers.list_scheduling import heft
+
+Arm = Callable[[SimulatedEnv, int], Any]
+"""Lets an agent of a seed evaluate placements of an environment."""
+SEGMENTS = {"segment": 256, "memory": 256}
+PROBLEMS, EPISODES = 4, 8
+"""Of an update of GO's training, and placements of each."""
+SAMPLES = 64
+"""Of a trained GO, whose best is taken."""
+TRIVIAL = 1.01
+"""Of the best latency: where a device alone comes so near, nothing is to be shown."""
+NEAR = (0.01, 0.05, 0.1)
+SCRATCH, TUNED = "from scratch", "fine-tuned"
+DEVICES = ["CPU", *({"name": f"GPU.{i}", "weight_share": 0.4} for i in range(2))]
+SETTING = {"devices": DEVICES, "granularity": "op", "schedule": "list", "repair": True}
+PADDED = {"max_nodes": 160, "max_edges": 400, "observe_graph": False, "reward": "improvement"}
+PLACETO = {"devices": True, "stay": 0.0, "critic": True}
+"""PPO trains with a critic, which fine-tuning keeps but does not use."""
+SIZES = {"train": range(40, 80, 4), "test": range(42, 82, 8)}
+"""Of the graphs of Placeto, by the split that their seeds are of."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("agent", choices=("go", "placeto"))
+    parser.add_argument("--rows", type=Path, required=True, help="file of rows")
+    parser.add_argument("--tables", action="store_true", help="run nothing")
+    parser.add_argument("--folder", type=Path, default=Path(), help="of weights (%(default)s)")
+    parser.add_argument("--families", default="", help="comma-separated")
+    parser.add_argument("--trainings", type=int, default=5, help="seeds (%(default)s)")
+    parser.add_argument("--length", type=int, help="of one: GO's updates, Placeto's evaluations")
+    parser.add_argument("--problems", type=int, default=4, help="that GO places (%(default)s)")
+    parser.add_argument("--budget", type=int, help="evaluations of a problem")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    options.folder.mkdir(parents=True, exist_ok=True)
+    if options.agent == "go":
+        rows = read_rows(options.rows) if options.tables else run_go(options)
+        print_go(leave_out_trivial(rows))
+    else:
+        rows = read_rows(options.rows) if options.tables else run_placeto(options)
+        for family in dict.fromkeys(row["family"] for row in rows):
+            mine = [row for row in rows if row["family"] == family]
+            Console(width=120).print(tabulate_placeto(family, mine))
+
+
+def place(env: SimulatedEnv, arm: Arm, seed: int, budget: int) -> Row:
+    """The fields of a row: evaluations, and latencies in ms as they improve."""
+    env.backend = counted = BudgetedBackend(env.backend, budget)
+    started = process_time()
+    with suppress(BudgetReached):
+        arm(env, seed)
+    return {
+        "units": env.problem.n_units,
+        "evaluations": counted.evaluations,
+        "curve": [(n, env.reference.reference_ms / best) for n, _, best in counted.curve],
+        "cpu_s": round(process_time() - started, 2),
+    }
+
+
+def run_heft(env: SimulatedEnv, _: int) -> None:
+    env.evaluate(heft(env.problem, env.cost_table()))
+
+
+def run_agent(name: str, budget: int) -> Arm:
+    """An agent that is not trained."""
+    return lambda env, seed: AgentSpec(name).make(env, seed).learn(budget)
+
+
+def run_go(options: argparse.Namespace) -> list[Row]:
+    """Train GO and place; returns all rows."""
+    budget = options.budget or 300
+    weights = partial(train_go, options.folder, options.length or 100)
+    searches = ("random-blocks", "hill-climb", "annealing", "search")
+    arms: dict[str, Arm] = {name: run_agent(name, budget) for name in searches} | {
+        "heft": run_heft,
+        "go, zero-shot": lambda env, seed: sample_go(env, seed, weights(seed), 1),
+        f"go, best of {SAMPLES}": lambda env, seed: sample_go(env, seed, weights(seed), SAMPLES),
+        f"go, {TUNED}": lambda env, seed: make_search(env, seed, weights(seed)).learn(budget),
+        f"go, {SCRATCH}": lambda env, seed: make_search(env, seed, None).learn(budget),
+        "go, heuristics": lambda env, seed: make_go(env, seed).learn(budget),
+    }
+    problems = {(p.seed, p.family): p for p in draw_problems(options.problems, options.families)}
+
+    def run(problem: int, family: str, arm: str, seed: int) -> Row:
+        kwargs = problems[problem, family].env_kwargs()
+        env = SimulatedEnv(**kwargs, observe_graph=False, repair=True)
+        single_ms = env.get_info()["best_single_ms"]
+        return {"single_ms": single_ms, **place(env, arms[arm], seed, budget)}
+
+    for seed in range(options.trainings):
+        weights(seed)
+    jobs = (
+        {"problem": problem, "family": family, "arm": arm, "seed": seed}
+        for problem, family in problems
+        for arm in arms
+        for seed in range(1 if arm == "heft" else options.trainings)
+    )
+    return run_missing(options.rows, jobs, run)
+
+
+def draw_problems(n: int, families: str) -> list[SampledProblem]:
+    """The first test problems of these families, or of those that are not trained on."""
+    if families:
+        return [make_problem(seed, families.split(",")) for seed in SEEDS["test"][:n]]
+    drawn = (make_problem(seed) for seed in SEEDS["test"])
+    return list(islice((problem for problem in drawn if problem.family in HELD_OUT), n))
+
+
+def train_go(folder: Path, updates: int, seed: int) -> Path:
+    """Train on the split ``train``, unless that was done; returns the file of weights."""
+    path = folder / f"go-{updates}-{seed}.safetensors"
+    if not path.exists():
+        trainer = make_trainer(seed, PROBLEMS, EPISODES, policy=SEGMENTS)
+        trainer.learn(updates * PROBLEMS * EPISODES)
+        save_weights(trainer, path, {"seed": seed, "updates": updates})
+    return path
+
+
+def make_search(env: SimulatedEnv, seed: int, weights: Path | None) -> Any:
+    """GO that follows the policy gradient alone."""
+    return make_go(env, seed, "search", weights=weights, policy=SEGMENTS)
+
+
+def sample_go(env: SimulatedEnv, seed: int, weights: Path, n: int) -> None:
+    """Evaluate the most likely placement, and samples, ``n`` in all."""
+    agent, seen = make_search(env, seed, weights), env.reset()[0]
+    placements = [np.asarray(agent.predict(seen, deterministic=True)[0])[None]]
+    if n > 1:
+        many = {key: np.repeat(value[None], n - 1, axis=0) for key, value in seen.items()}
+        placements.append(agent.predict(many)[0])
+    env.evaluate_batch(np.vstack(placements))
+
+
+def leave_out_trivial(rows: list[Row]) -> list[Row]:
+    """Rows of problems that no device alone nearly solves, each with the best latency of all."""
+    best = find_best(rows, lambda row: (row["problem"], row["family"]))
+    rows = [row | {"best_ms": best[row["problem"], row["family"]]} for row in rows]
+    return [row for row in rows if row["single_ms"] > TRIVIAL * row["best_ms"]]
+
+
+def find_best(rows: list[Row], name: Callable[[Row], Any]) -> dict[Any, float]:
+    """Problem -> the lowest latency of any arm, in ms."""
+    best: dict[Any, float] = {}
+    for row in rows:
+        if row["curve"]:
+            best[name(row)] = min(best.get(name(row), np.inf), row["curve"][-1][1])
+    return best
+
+
+def print_go(rows: list[Row]) -> None:
+    """Scores of the first and of the best placement, and how soon the best one is nearly reached.
+
+    Intervals are over seeds.
+    """
+    table = Table("arm", "first", "score", *(f"within {100 * n:.0f} %" for n in NEAR), "CPU s")
+    for arm in dict.fromkeys(row["arm"] for row in rows):
+        mine = [row for row in rows if row["arm"] == arm and row["curve"]]
+        table.add_row(
+            arm,
+            *(describe_mean(list(mean_by_seed(mine, at))) for at in (0, -1)),
+            *(describe_reached([soon(r, (1.0 + near) * r["best_ms"]) for r in mine])
+              for near in NEAR),
+            f"{np.median([row['cpu_s'] for row in mine]):.1f}",
+        )  # fmt: skip
+    Console(width=140).print(table)
+    runs = {(row["arm"], row["problem"], row["family"], row["seed"]): row for row in rows}
+    found = [
+        soon(runs[f"go, {TUNED}", *key], row["curve"][-1][1])
+        for (arm, *key), row in runs.items()
+        if arm == f"go, {SCRATCH}"
+    ]
+    reached = [n for n in found if n is not None]
+    print(
+        f"fine-tuning reaches the end of training from scratch in {len(reached)} of {len(found)} "
+        f"runs, then after {np.median(reached):.0f} evaluations (median)"
+    )
+
+
+def mean_by_seed(rows: list[Row], at: int) -> Iterator[float]:
+    """For each seed the mean score of the first or last placement of its curves."""
+    for seed in sorted({row["seed"] for row in rows}):
+        mine = [row for row in rows if row["seed"] == seed]
+        yield float(np.mean([row["best_ms"] / row["curve"][at][1] for row in mine]))
+
+
+def soon(row: Row, target_ms: float) -> int | None:
+    """Evaluations until a latency is reached; None if it never is."""
+    return next((int(n) for n, latency_ms in row["curve"] if latency_ms <= target_ms), None)
+
+
+def describe_reached(found: list[int | None]) -> str:
+    """Number of runs that reach something, and the median of evaluations if most do."""
+    median = np.median([np.inf if n is None else n for n in found])
+    reached = sum(n is not None for n in found)
+    return f"{reached}/{len(found)}" + (f", {median:.0f}" if np.isfinite(median) else "")
+
+
+def run_placeto(options: argparse.Namespace) -> list[Row]:
+    """Train Placeto within each family and place; returns all rows."""
+    budget = options.budget or 200
+
+    def run(family: str, model: str, arm: str, seed: int) -> Row:
+        arms: dict[str, Arm] = {
+            "HEFT": run_heft,
+            "random-blocks": run_agent("random-blocks", budget),
+            "search": run_agent("search", budget),
+            "zero-shot": lambda env, seed: answer(env, seed, weights(family, seed)),
+            TUNED: lambda env, seed: tune(env, seed, weights(family, seed)).learn(budget),
+            SCRATCH: lambda env, seed: tune(env, seed, None).learn(budget),
+        }
+        env = SimulatedEnv(model=model, **SETTING, observe_graph=False)
+        return place(env, arms[arm], seed, budget)
+
+    def weights(family: str, seed: int) -> Path:
+        return train_placeto(options.folder, family, seed, options.length or 20_000)
+
+    families = (options.families or "recurrent,attention").split(",")
+    for family, seed in product(families, range(options.trainings)):
+        weights(family, seed)
+    jobs = (
+        {"family": family, "model": model, "arm": arm, "seed": seed}
+        for family in families
+        for seed in range(options.trainings)
+        for model in name_models(family, "test")
+        for arm in ("HEFT", "random-blocks", "search", "zero-shot", TUNED, SCRATCH)
+        if not (seed and arm in ("HEFT", "search"))
+    )
+    return run_missing(options.rows, jobs, run)
+
+
+def name_models(family: str, split: str) -> tuple[str, ...]:
+    """Graphs of a family with the first seeds of a split."""
+    pairs = zip(SIZES[split], SEEDS[split], strict=False)
+    return tuple(f"family-{family}-{n}-seed{seed}" for n, seed in pairs)
+
+
+def train_placeto(folder: Path, family: str, seed: int, evaluations: int) -> Path:
+    """Train on graphs of the training split, unless that was done; returns the weights' file."""
+    path = folder / f"placeto-{family}-{evaluations}-{seed}.safetensors"
+    if not path.exists():
+        given = json.dumps({"settings": {}, "policy": PLACETO, "start": "first"})
+        models, setting = name_models(family, "train"), json.dumps(SETTING | PADDED)
+        policy = train_policy(models, setting, evaluations, seed, given)
+        about = {"family": family, "seed": seed, "evaluations": evaluations}
+        save_weights(SimpleNamespace(policy=policy), path, about)
+    return path
+
+
+def answer(env: SimulatedEnv, seed: int, weights: Path) -> None:
+    """Evaluate the final placement of an episode that evaluates none, from a single device."""
+    agent = make_placeto(env, seed, start="first", policy=PLACETO, weights=weights)
+    env.evaluate(np.asarray(agent.predict(env.reset()[0], deterministic=True)[0]))
+
+
+def tune(env: SimulatedEnv, seed: int, weights: Path | None) -> Any:
+    """Placeto from a trained or a random policy; its episodes go on from the best placement."""
+    return make_placeto(env, seed, start="best", policy=PLACETO, weights=weights)
+
+
+def tabulate_placeto(family: str, rows: list[Row]) -> Table:
+    """Scores over the best latency of the table, and differences to training from scratch."""
+    best = find_best(rows, lambda row: row["model"])
+    scores: dict[str, Scores] = {}
+    for row in rows:
+        score = best[row["model"]] / row["curve"][-1][1] if row["curve"] else 0.0
+        scores.setdefault(row["arm"], {})[row["model"], "", row["seed"]] = score
+    columns = ("score", "above from scratch (95 %)", "graphs drawn, too", "evaluations", "runs")
+    table = Table(family, *columns, box=MARKDOWN)
+    for arm, mine in scores.items():
+        evaluations = max(row["evaluations"] for row in rows if row["arm"] == arm)
+        compared = compare_scores(mine, scores.get(SCRATCH, {}), [(model, "") for model in best])
+        table.add_row(arm, *compared, str(evaluations), str(len(mine)))
+    return table
+
+
+if __name__ == "__main__":
+    main()
