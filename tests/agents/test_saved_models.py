@@ -75,12 +75,6 @@ def test_a_model_of_make_goes_on_in_a_plain_environment(name: str, tmp_path: Pat
     model.learn(60)
 
 
-def test_the_groups_of_a_loaded_hsdag_are_moved_as_before(tmp_path: Path) -> None:
-    model = trained("hsdag")
-    model.save(tmp_path / "model.zip")
-    assert load(model, tmp_path / "model.zip", env=plain()).policy.movement is not None
-
-
 def test_a_policy_is_loaded_as_sb3_does(tmp_path: Path) -> None:
     model = trained("hsdag")
     model.policy.save(tmp_path / "policy.pt")
@@ -97,11 +91,11 @@ def test_a_loaded_placeto_goes_on_under_either_kind_of_step(env_id: str, tmp_pat
     model.save(tmp_path / "model.zip")
     loaded = placeto.Placeto.load(tmp_path / "model.zip", env=plain(env_id))
     loaded.learn(14)
-    assert loaded.start == model.start
+    assert loaded.begin_with == model.begin_with
 
 
 def test_a_loaded_placeto_begins_with_the_best_placement_of_its_training(tmp_path: Path) -> None:
-    model = trained("placeto")
+    model = trained("placeto", begin_with="heuristics")
     model.save(tmp_path / "model.zip")
     best = model.env.get_attr("best")[0][1]
     np.testing.assert_array_equal(
