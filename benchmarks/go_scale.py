@@ -47,9 +47,9 @@ MALLOC = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(2**34)}
 """Makes glibc keep what is freed. Tensors of 80,000 rows else go back to the system each time, and
 a quarter of the CPU seconds is spent on pages that are taken anew."""
 TRAINED: dict[str, dict[str, Any]] = {
-    "gdp": {"preset": "search", "n_epochs": 1, "policy": {"recompute": False}},
-    "gdp, recomputed": {"preset": "search", "n_epochs": 1},
-    "gdp, gcn": {"preset": "gcn", "n_epochs": 1},
+    "gdp": {"n_epochs": 1, "policy": {"recompute": False}},
+    "gdp, recomputed": {"n_epochs": 1},
+    "gdp, gcn": {"gcn": True, "n_epochs": 1},
 }
 """Options of the agent; one step on each rollout."""
 SEARCHES: dict[str, tuple[str, bool]] = {

@@ -146,14 +146,14 @@ def learn(agent: Any, budget: int) -> None:
 
 def answer(env: SimulatedEnv, seed: int, file: Path) -> None:
     """Evaluate the most likely placement."""
-    agent = make(env, seed, "search", weights=file, policy=SEGMENTS)
+    agent = make(env, seed, weights=file, policy=SEGMENTS)
     placement, _ = agent.predict(env.reset()[0], deterministic=True)
     env.evaluate(np.asarray(placement))
 
 
 def sample(env: SimulatedEnv, seed: int, file: Path) -> None:
     """Evaluate the most likely placement, and samples."""
-    agent = make(env, seed, "search", weights=file, policy=SEGMENTS)
+    agent = make(env, seed, weights=file, policy=SEGMENTS)
     seen = env.reset()[0]
     likely, _ = agent.predict(seen, deterministic=True)
     many = {key: np.repeat(value[None], SAMPLES - 1, axis=0) for key, value in seen.items()}
@@ -163,7 +163,7 @@ def sample(env: SimulatedEnv, seed: int, file: Path) -> None:
 
 def tune(env: SimulatedEnv, seed: int, file: Path | None, budget: int) -> None:
     """Learn on the problem, from the weights of a file or from scratch."""
-    learn(make(env, seed, "search", weights=file, policy=SEGMENTS), budget)
+    learn(make(env, seed, weights=file, policy=SEGMENTS), budget)
 
 
 def tabulate(rows: list[Row], nears: list[float]) -> Table:

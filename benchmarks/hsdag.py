@@ -35,8 +35,6 @@ from placement_gym.episode import play_episode
 BUDGET = 500
 PUBLISHED_S = {"inception": 0.0105, "resnet": 0.00766, "bert-8": 0.00267}
 """HSDAG's latencies in seconds (Table 2)."""
-PLAIN = {"alike": 0.0, "flips": 0.0, "greedy_first": False}
-"""The search preset without its exploration."""
 NO_PRIOR = {"policy": {"cost_weight": 0.0}}
 AGENTS = {
     "hsdag": AgentSpec("hsdag", {}, make),
@@ -88,8 +86,7 @@ def time_placements(options: argparse.Namespace) -> Table:
     if options.data is not None:
         path = options.data / "latency-inputs" / "OperatorGraphs" / "bert_l-12_inference.json"
         env = make_workload_env(path, granularity="op")
-        settings = {"envs": {"num_envs": 20}, "n_epochs": 1, "elites": 0}
-        one_forward = make(env, 0, preset="search", policy=PLAIN, **settings)
+        one_forward = make(env, 0, n_epochs=1)
         ms = time_placement_ms(one_forward, 2000)
         seconds = f"{ms:.2f} ({2 * ms:.2f} s for 100 updates)"
         table.add_row("bert_l-12", str(env.problem.n_units), "20 at once", seconds, "1.0", "-", "-")

@@ -34,9 +34,9 @@ PROBLEMS = {
 }
 """Granularity of each model."""
 AGENTS: dict[str, tuple[str, dict[str, Any]]] = {
-    "gdp": ("gdp", {"preset": "search"}),
-    "gdp, heuristics": ("gdp", {}),
-    "gdp, REINFORCE": ("gdp", {"preset": "search", "algorithm": "reinforce"}),
+    "gdp": ("gdp", {}),
+    "gdp, heuristics": ("gdp", {"begin_with": "heuristics", "imitate": 10.0}),
+    "gdp, REINFORCE": ("gdp", {"algorithm": "reinforce"}),
     "annealing": ("annealing", {}),
     "annealing from random": ("annealing", {"start": "random"}),
 }

@@ -34,12 +34,13 @@ from placement_gym.bench.run.budget import BudgetedBackend
 from placement_gym.entry_points import SimulatedEnv
 from placement_gym.graph.families.problems import SEEDS
 from placement_gym.solvers.list_scheduling import heft
+from placement_gym.wrappers import PerUnit
 
 Row = dict[str, Any]
 DEVICES = ["CPU", *({"name": f"GPU.{i}", "weight_share": 0.4} for i in range(2))]
 SETTING = {"devices": DEVICES, "granularity": "op", "schedule": "list", "repair": True}
 PADDED = {"max_nodes": 160, "max_edges": 400, "observe_graph": False, "reward": "improvement"}
-POLICY = {"devices": True, "stay": 0.0, "critic": True}
+POLICY = {"devices": True, "critic": True}
 """PPO trains with a critic, which fine-tuning keeps but does not use."""
 TRAINED, HELD_OUT = range(40, 80, 4), range(42, 82, 8)
 """Sizes of the graphs."""
@@ -136,13 +137,13 @@ def search(name: str, seed: int, budget: int) -> Arm:
 
 def answer(env: SimulatedEnv, seed: int, weights: Path) -> None:
     """Evaluate the final placement of an episode that evaluates none, from a single device."""
-    agent = make(env, seed, start="first", policy=POLICY, weights=weights)
+    agent = make(env, seed, policy=POLICY, weights=weights)
     env.evaluate(np.asarray(agent.predict(env.reset()[0], deterministic=True)[0]))
 
 
 def tune(env: SimulatedEnv, seed: int, weights: Path | None, budget: int) -> None:
     """Learn on the problem, from a trained or a random policy; episodes go on from the best."""
-    learn(make(env, seed, start="best", policy=POLICY, weights=weights), budget)
+    learn(make(PerUnit(env, start="best"), seed, policy=POLICY, weights=weights), budget)
 
 
 def tabulate(family: str, rows: list[Row]) -> Table:

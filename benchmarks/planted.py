@@ -34,9 +34,9 @@ AGENTS: dict[str, tuple[str, dict[str, Any]]] = {
     "annealing": ("annealing", {}),
     "random-blocks": ("random-blocks", {}),
     "hsdag": ("hsdag", {}),
-    "gdp": ("gdp", {"preset": "search"}),
-    "gdp, heuristics": ("gdp", {}),
-    "gdp, gcn": ("gdp", {"preset": "gcn"}),
+    "gdp": ("gdp", {}),
+    "gdp, heuristics": ("gdp", {"begin_with": "heuristics", "imitate": 10.0}),
+    "gdp, gcn": ("gdp", {"gcn": True}),
 }
 FOUND = 1.0 + 1e-9
 

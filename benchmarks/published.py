@@ -33,9 +33,9 @@ from placement_gym.bench.run.budget import BudgetedBackend, BudgetReached
 from placement_gym.env import DevicePlacementEnv
 from placement_gym.episode import play_episode
 
-ENTROPY = 0.01
-"""Weight of the entropy where HSDAG follows the policy gradient."""
-ALONE = {"elites": 0}
+STARTED = {"begin_with": "heuristics"}
+IMITATING = {**STARTED, "imitate": 10.0}
+"""Beginning and imitation of the agents whose row says that they begin with heuristics."""
 PROGRAMS = Programs(starts.serial_program)
 TRIAL, ENDLESS = 100, 10**9
 """Evaluations of a run that only compiles what it needs, and of one that ends by its seconds."""
@@ -54,8 +54,7 @@ def make_arms() -> dict[str, Arm]:
     for name in ("rnn", "hdp", "post", "placeto", "doppler", "gdp"):
         arms[name] = Arm(name)
         arms[f"{name}, paper"] = Arm(name, {"preset": "paper"})
-        start = "first" if name == "placeto" else "random"
-        arms[f"{name}, no heuristics"] = Arm(name, {"start": start})
+        arms[f"{name}, heuristics"] = Arm(name, STARTED)
     arms["doppler, paper"] = Arm("doppler", {"preset": "paper", "imitation": 40, "simulation": 40})
     for name in ("rnn", "post", "hdp"):
         arms[f"{name}, blind"] = Arm(name, {"policy": BLIND[name]})
@@ -63,55 +62,32 @@ def make_arms() -> dict[str, Arm]:
     for name in ("rnn", "hdp"):
         arms[f"{name}, fine from the start"] = Arm(name, {"policy": {"coarse": False}})
     arms["post, units alone"] = Arm("post", {"policy": {"runs": False}})
-    arms["post, keeps nothing"] = Arm("post", {"keep": False})
     arms["placeto, room"] = Arm("placeto", {"policy": {"room": True}})
-    arms["placeto, no stay"] = Arm("placeto", {"policy": {"stay": 0.0}})
     for variant in ("joint", "ppo"):
         arms[f"post, {variant}"] = Arm("post", {"variant": variant})
-    for name, weight in (("rnn", falling_entropy), ("hdp", falling_entropy), ("gdp", 0.003)):
-        followed = {"gradient": 1.0, "ent_coef": weight}
-        arms[f"{name}, with gradient"] = Arm(name, followed)
-        arms[f"{name}, gradient alone"] = Arm(name, {**followed, **ALONE})
-    arms["gdp, search"] = Arm("gdp", {"preset": "search"})
-    arms["doppler, imitation alone"] = Arm("doppler", {"gradient": False})
-    arms["doppler, gradient alone"] = Arm("doppler", {"elites": 0})
+    for name in ("hsdag", "rnn", "hdp", "gdp", "post"):
+        arms[f"{name}, heuristics and imitation"] = Arm(name, IMITATING)
+    arms["doppler, heuristics and imitation"] = Arm("doppler", {**STARTED, "imitate": 1.0})
     arms["doppler, no stage 1"] = Arm("doppler", {"imitation": 0})
     arms["doppler, no stage 2"] = Arm("doppler", {"simulation": 0})
     arms["doppler, longest path next"] = Arm("doppler", {"learned_node": False})
     arms["doppler, earliest finish"] = Arm("doppler", {"learned_device": False})
     arms["hsdag"] = Arm("hsdag")
-    for preset in ("search", "paper"):
-        arms[f"hsdag, {preset}"] = Arm("hsdag", {"preset": preset})
-    arms["hsdag, room"] = Arm("hsdag", {"policy": {"room": True}})
-    for name in ("hsdag", "hill-climb"):
-        arms[f"{name}, quick"] = Arm(name, {"start": "quick"})
-    arms["hsdag, no heuristics"] = Arm("hsdag", {"start": "random"})
-    both = {"gradient": 1.0, "ent_coef": ENTROPY}
-    arms["hsdag, with gradient"] = Arm("hsdag", both)
-    arms["hsdag, gradient alone"] = Arm("hsdag", {**both, **ALONE, "policy": {"moves": 0.0}})
-    arms["hsdag, no moves"] = Arm("hsdag", {"policy": {"moves": 0.0}})
-    arms["hsdag, no moves, with gradient"] = Arm("hsdag", {**both, "policy": {"moves": 0.0}})
-    arms["hsdag, learns nothing"] = Arm("hsdag", {"learning_rate": 0.0})
+    arms["hsdag, paper"] = Arm("hsdag", {"preset": "paper"})
+    arms["hsdag, heuristics"] = Arm("hsdag", STARTED)
+    arms["hill-climb, quick"] = Arm("hill-climb", {"start": "quick"})
     for part, change in HSDAG_PARTS.items():
         arms[f"hsdag, no {part}"] = Arm("hsdag", {"policy": change})
-        arms[f"hsdag, no heuristics, no {part}"] = Arm(
-            "hsdag", {"start": "random", "policy": change}
-        )
     return arms
 
 
-def falling_entropy(remaining: float) -> float:
-    """The weight of the entropy in the policy gradient of RNN and HDP."""
-    return 0.002 + 0.048 * remaining
-
-
 HSDAG_PARTS: dict[str, dict[str, Any]] = {
-    "grouping": {"grouping": False, "choose_edges": False},
-    "choice of edges": {"choose_edges": False, "depth": 0},
+    "grouping": {"depth": 0},
+    "cutting": {"cut": False},
     "gate": {"gate": False},
-    "runs": {"runs": False},
+    "dropout": {"dropout": 0.0},
     "encoder": {"layers": 0},
-    "devices": {"devices": False},
+    "times": {"cost_weight": 0.0},
 }
 CLASSIC = (
     "heft",

@@ -23,8 +23,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "rl": {
         "learning_rate": 1e-3,
         "n_steps": 1,
-        "n_epochs": 4,
-        "ent_coef": 0.01,
+        "n_epochs": 2,
+        "ent_coef": 0.03,
     },
     "paper": {
         "learning_rate": 1e-4,
@@ -40,7 +40,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 """Arguments of REINFORCE. The paper states no discount; 0.95 is that of its code. Its loss sums
 over the rollout where ours is the mean: Adam's steps are the same."""
 ENVS: dict[str, dict[str, Any]] = {
-    "rl": {"num_envs": 10},
+    "rl": {"num_envs": 20},
     "paper": {"horizon": EPISODE_LENGTH, "reward": "inverse_latency"},
 }
 """Arguments of ``PlacementVectorEnv``."""

@@ -30,7 +30,7 @@ PAPER_FEATURES = (
 )
 """The six blocks of the paper's section 2.3."""
 PRESETS = {
-    "rl": Options(features=tuple(FEATURES), cost_weight=2.0),
+    "rl": Options(features=tuple(FEATURES), cut=True, cost_weight=2.0),
     "paper": Options(features=PAPER_FEATURES, directed=False),
 }
 

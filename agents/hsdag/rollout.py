@@ -119,6 +119,9 @@ class Rollout:
     def parse_groups(self, state: Tensor, edges: Tensor, allowed: BoolArray | None) -> Partition:
         """Groups of one graph.
 
+        With ``cut``, edges whose score is at most a half are no candidates, so that units may stay
+        alone and scores say how many groups there are.
+
         Args:
             state: (n, hidden) embeddings.
             edges: (2, e).

@@ -11,7 +11,7 @@ import torch
 from learned import simulated
 
 import agents
-from agents.common.begin_with import CHOICES, propose_first
+from agents.common.begin_with import propose_first
 from agents.common.checkpoint import restore, save
 from agents.gdp.agent import make as make_go
 from agents.placeto.agent import make as make_placeto
@@ -192,7 +192,9 @@ def test_by_default_nothing_is_proposed_or_imitated(name: str) -> None:
         assert not len(agent.policy.proposals)
 
 
-@pytest.mark.parametrize("begin_with", CHOICES)
+@pytest.mark.parametrize(
+    "begin_with", ["nothing", "heuristics", pytest.param("search", marks=pytest.mark.slow)]
+)
 def test_what_is_proposed_is_distinct_and_fits_after_repair(begin_with: str) -> None:
     env = limited(repair=True)
     proposed = propose_first(env, begin_with)

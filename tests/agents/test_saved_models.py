@@ -132,7 +132,7 @@ def test_logging_is_written_and_printed_where_it_is_asked_for(
     pytest.importorskip("tensorboard")
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     model = trained("hsdag", verbose=1)
-    model.learn(20, log_interval=1)
+    model.learn(40, log_interval=1)
     assert "torch_threads" in capsys.readouterr().out
     assert not list(tmp_path.iterdir())
     model.tensorboard_log = str(tmp_path / "logs")
