@@ -23,6 +23,7 @@ from agents.common.safetensors import halve_file
 from agents.common.weights import save_weights
 
 NAME = "inception-hsdag-paper"
+BEGUN = {"begin_with": "heuristics", "imitate": 1.0}
 PROBLEM = {"model": "inception", "devices": "hsdag-paper"}
 
 
@@ -44,9 +45,9 @@ class Training(NamedTuple):
 
 TRAININGS = {
     "placeto": Training(3_000, {"preset": "paper"}, {"preset": "paper"}),
-    "post": Training(500),
+    "post": Training(500, BEGUN),
     "gdp": Training(2_000, {"gcn": True}, {"gcn": True}),
-    "doppler": Training(2_000, {"hidden": 24}, option="checkpoint"),
+    "doppler": Training(2_000, {"hidden": 24, **BEGUN}, option="checkpoint"),
 }
 
 
