@@ -184,7 +184,7 @@ def test_it_finds_more_than_any_placement_alone_has() -> None:
     assert isinstance(env, JointEnv)
     placements = np.array(list(product(range(2), repeat=env.problem.n_units)))
     alone = env.evaluate_batch(placements)[1].speedup.max()
-    model = make(env, 0, "search", policy={"hidden": 32})
+    model = make(env, 0, policy={"hidden": 32})
     model.learn(1500)
     action, _ = model.predict(env.reset()[0], deterministic=True)
     assert env.evaluate(np.asarray(action)).speedup > 1.3 * alone

@@ -84,11 +84,13 @@ def test_rough_costs_lead_near_the_toys_optimum(algorithm: type[BaseAlgorithm]) 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("algorithm", [PPO, REINFORCE])
-def test_the_optimum_is_found_without_rough_costs(algorithm: type[BaseAlgorithm]) -> None:
-    model = learner(algorithm, cost_weight=0.0, learning_rate=1e-3, ent_coef=0.2)
-    assert play_episode(simulated(), model)["speedup"] != pytest.approx(optimal_speedup())
+def test_learning_without_rough_costs_leads_near_the_optimum(
+    algorithm: type[BaseAlgorithm],
+) -> None:
+    model = learner(algorithm, cost_weight=0.0, learning_rate=1e-3, ent_coef=0.2, hidden=16)
+    assert play_episode(simulated(), model)["speedup"] < 0.95 * optimal_speedup()
     model.learn(8_000 if algorithm is PPO else 16_000)
-    assert play_episode(simulated(), model)["speedup"] == pytest.approx(optimal_speedup())
+    assert play_episode(simulated(), model)["speedup"] > 0.95 * optimal_speedup()
 
 
 @pytest.mark.parametrize(
