@@ -91,7 +91,7 @@ def make(name: str, env: Any, seed: int = 0, **options: Any) -> Any:
 
     ``placement-gym agents`` lists the names, ``placement-gym agents NAME`` the options of one.
 
-        agent = agents.make("hsdag", env)                   # tuned settings
+        agent = agents.make("hsdag", env)                   # policy gradient, random starts
         agent = agents.make("hsdag", env, preset="paper")   # those of its publication
 
     Args:

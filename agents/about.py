@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from placement_gym.problem import Problem
 
 CHOICE, SEARCH, SOLVER, LEARNED = "fixed choice", "search", "solver", "learned"
-FORMS = ("default", "paper")
+FORMS = ("rl", "paper")
 TRAINED = "inception-hsdag-paper"
 """A policy of that problem, which comes with some agents."""
 
@@ -115,8 +115,7 @@ ABOUT: dict[str, About] = {
     "hsdag": About(
         LEARNED,
         "learns which units to place together, and where",
-        ("hsdag", "search", "paper"),
-        TRAINED,
+        FORMS,
     ),
     "placeto": About(LEARNED, "moves one unit a step", FORMS, TRAINED),
     "placeto-transfer": About(LEARNED, "is trained on some graphs and places others"),
@@ -126,7 +125,7 @@ ABOUT: dict[str, About] = {
     "gdp": About(
         LEARNED,
         "GO: GraphSAGE and segments of attention for graphs of any size",
-        ("default", "search", "paper", "gcn"),
+        FORMS,
         TRAINED,
     ),
     "doppler": About(

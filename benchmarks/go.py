@@ -53,9 +53,9 @@ MALLOC = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(2**34)}
 """Makes glibc keep what is freed. Tensors of 80,000 rows else go back to the system each time, and
 a quarter of the CPU seconds is spent on pages that are taken again."""
 TRAINED: dict[str, dict[str, Any]] = {
-    "gdp": {"preset": "search", "n_epochs": 1, "policy": {"recompute": False}},
-    "gdp, recomputed": {"preset": "search", "n_epochs": 1},
-    "gdp, gcn": {"preset": "gcn", "n_epochs": 1},
+    "gdp": {"n_epochs": 1, "policy": {"recompute": False}},
+    "gdp, recomputed": {"n_epochs": 1},
+    "gdp, gcn": {"gcn": True, "n_epochs": 1},
 }
 """Options of the agent; one step on each rollout."""
 SEARCHES = {"annealing": "annealing", "annealing, seconds": "annealing", "search": "search"}
@@ -157,9 +157,9 @@ PLACERS = {
     "annealing": AgentSpec("annealing"),
     "random-blocks": AgentSpec("random-blocks"),
     "hsdag": AgentSpec("hsdag"),
-    "gdp": AgentSpec("gdp", {"preset": "search"}),
-    "gdp, heuristics": AgentSpec("gdp"),
-    "gdp, gcn": AgentSpec("gdp", {"preset": "gcn"}),
+    "gdp": AgentSpec("gdp"),
+    "gdp, heuristics": AgentSpec("gdp", {"begin_with": "heuristics", "imitate": 10.0}),
+    "gdp, gcn": AgentSpec("gdp", {"gcn": True}),
 }
 FOUND = 1.0 + 1e-9
 
@@ -215,9 +215,9 @@ def describe_ratios(ratios: list[float]) -> str:
 
 GRANULARITY = {"inception": "colocated", "bert-8": "colocated", "family-branching-100-seed0": "op"}
 DECIDERS = {
-    "gdp": AgentSpec("gdp", {"preset": "search"}),
-    "gdp, heuristics": AgentSpec("gdp"),
-    "gdp, REINFORCE": AgentSpec("gdp", {"preset": "search", "algorithm": "reinforce"}),
+    "gdp": AgentSpec("gdp"),
+    "gdp, heuristics": AgentSpec("gdp", {"begin_with": "heuristics", "imitate": 10.0}),
+    "gdp, REINFORCE": AgentSpec("gdp", {"algorithm": "reinforce"}),
     "annealing": AgentSpec("annealing"),
     "annealing from random": AgentSpec("annealing", {"start": "random"}),
 }

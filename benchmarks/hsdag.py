@@ -21,10 +21,6 @@ from agents.hsdag.agent import make
 from placement_gym.env import DevicePlacementEnv
 
 LONG = "latency-inputs/OperatorGraphs/bert_l-12_inference.json"
-PLAIN = {"alike": 0.0, "flips": 0.0, "greedy_first": False}
-"""The search preset without its exploration."""
-MANY = {"preset": "search", "policy": PLAIN, "envs": {"num_envs": 20}, "n_epochs": 1, "elites": 0}
-"""Twenty placements from one forward."""
 GRAPHS = {
     "resnet": ({"model": "resnet"}, 40.0),
     "bert-8": ({"model": "bert-8"}, 105.0),
@@ -57,7 +53,7 @@ def main() -> None:
         add(name, env, "default", make(env, 0), "")
     if options.data is not None:
         env = make_env(options.data / LONG, granularity="op")
-        add("bert_l-12", env, "20 at once", make(env, 0, **MANY), "")
+        add("bert_l-12", env, "20 at once", make(env, 0, n_epochs=1), "")
     Console(width=120).print(table)
 
 

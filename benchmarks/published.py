@@ -80,6 +80,9 @@ SMALL = (
     "LayerGraphs/inceptionv3_inference",
 )
 LARGE = ("OperatorGraphs/resnet50_inference", "OperatorGraphs/bert_l-12_inference")
+STARTED = {"begin_with": "heuristics"}
+IMITATING = {**STARTED, "imitate": 10.0}
+"""Beginning and imitation of the agents whose row says that they begin with heuristics."""
 
 
 def draw(*names: str, devices: str = DRAWN) -> tuple[Problem, ...]:
@@ -137,20 +140,15 @@ PROBLEMS = {
 """Problems by role; those of ``"parts"`` are also test problems."""
 
 
-def falling_entropy(remaining: float) -> float:
-    """The weight of the entropy in the policy gradient of RNN and HDP."""
-    return 0.002 + 0.048 * remaining
-
-
 LEARNED = ("rnn", "hdp", "post", "placeto", "doppler", "gdp", "hsdag")
 CLASSIC = ("heft", "random-blocks", "hill-climb", "search", "critical-path")
-ENTROPY = {"rnn": falling_entropy, "hdp": falling_entropy, "gdp": 0.003, "hsdag": 0.01}
-"""Weight of the entropy where an agent follows the policy gradient, too."""
 HSDAG_PARTS: dict[str, dict[str, Any]] = {
-    "grouping": {"grouping": False, "choose_edges": False},
-    "choice of edges": {"choose_edges": False, "depth": 0},
+    "grouping": {"depth": 0},
+    "cutting": {"cut": False},
     "gate": {"gate": False},
+    "dropout": {"dropout": 0.0},
     "encoder": {"layers": 0},
+    "times": {"cost_weight": 0.0},
 }
 
 
@@ -158,25 +156,17 @@ def make_arms() -> dict[str, AgentSpec]:
     """Every arm by its label: agents, the papers' forms, and parts left out."""
     arms = {name: AgentSpec(name) for name in (*CLASSIC, *LEARNED)}
     for name in LEARNED:
-        start = "first" if name == "placeto" else "random"
         arms[f"{name}, paper"] = AgentSpec(name, {"preset": "paper"})
-        arms[f"{name}, no heuristics"] = AgentSpec(name, {"start": start})
-    for name, weight in ENTROPY.items():
-        followed = {"gradient": 1.0, "ent_coef": weight}
-        arms[f"{name}, with gradient"] = AgentSpec(name, followed)
-        arms[f"{name}, gradient alone"] = AgentSpec(name, {**followed, "elites": 0})
+        arms[f"{name}, heuristics"] = AgentSpec(name, STARTED)
+    for name in ("hsdag", "rnn", "hdp", "gdp", "post"):
+        arms[f"{name}, heuristics and imitation"] = AgentSpec(name, IMITATING)
+    imitating = {**STARTED, "imitate": 1.0}
+    arms["doppler, heuristics and imitation"] = AgentSpec("doppler", imitating)
     for variant in ("joint", "ppo"):
         arms[f"post, {variant}"] = AgentSpec("post", {"variant": variant})
-    for name in ("hsdag", "hill-climb"):
-        arms[f"{name}, quick"] = AgentSpec(name, {"start": "quick"})
-    arms["gdp, search"] = AgentSpec("gdp", {"preset": "search"})
-    arms["doppler, imitation alone"] = AgentSpec("doppler", {"gradient": False})
-    arms["hsdag, learns nothing"] = AgentSpec("hsdag", {"learning_rate": 0.0})
-    arms["hsdag, no moves"] = AgentSpec("hsdag", {"policy": {"moves": 0.0}})
+    arms["hill-climb, quick"] = AgentSpec("hill-climb", {"start": "quick"})
     for part, change in HSDAG_PARTS.items():
         arms[f"hsdag, no {part}"] = AgentSpec("hsdag", {"policy": change})
-        alone = {"start": "random", "policy": change}
-        arms[f"hsdag, no heuristics, no {part}"] = AgentSpec("hsdag", alone)
     return arms
 
 

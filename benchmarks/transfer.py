@@ -41,6 +41,7 @@ from placement_gym.bench.run.budget import BudgetedBackend, BudgetReached
 from placement_gym.entry_points import SimulatedEnv
 from placement_gym.graph.families.problems import HELD_OUT, SEEDS, SampledProblem, make_problem
 from placement_gym.solvers.list_scheduling import heft
+from placement_gym.wrappers import PerUnit
 
 Arm = Callable[[SimulatedEnv, int], Any]
 """Lets an agent of a seed evaluate placements of an environment."""
@@ -56,7 +57,7 @@ SCRATCH, TUNED = "from scratch", "fine-tuned"
 DEVICES = ["CPU", *({"name": f"GPU.{i}", "weight_share": 0.4} for i in range(2))]
 SETTING = {"devices": DEVICES, "granularity": "op", "schedule": "list", "repair": True}
 PADDED = {"max_nodes": 160, "max_edges": 400, "observe_graph": False, "reward": "improvement"}
-PLACETO = {"devices": True, "stay": 0.0, "critic": True}
+PLACETO = {"devices": True, "critic": True}
 """PPO trains with a critic, which fine-tuning keeps but does not use."""
 SIZES = {"train": range(40, 80, 4), "test": range(42, 82, 8)}
 """Of the graphs of Placeto, by the split that their seeds are of."""
@@ -163,7 +164,7 @@ def train_go(folder: Path, updates: int, seed: int) -> Path:
 
 def make_search(env: SimulatedEnv, seed: int, weights: Path | None) -> Any:
     """GO that follows the policy gradient alone."""
-    return make_go(env, seed, "search", weights=weights, policy=SEGMENTS)
+    return make_go(env, seed, weights=weights, policy=SEGMENTS)
 
 
 def sample_go(env: SimulatedEnv, seed: int, weights: Path, n: int) -> None:
@@ -293,13 +294,13 @@ def train_placeto(folder: Path, family: str, seed: int, evaluations: int) -> Pat
 
 def answer(env: SimulatedEnv, seed: int, weights: Path) -> None:
     """Evaluate the final placement of an episode that evaluates none, from a single device."""
-    agent = make_placeto(env, seed, start="first", policy=PLACETO, weights=weights)
+    agent = make_placeto(env, seed, policy=PLACETO, weights=weights)
     env.evaluate(np.asarray(agent.predict(env.reset()[0], deterministic=True)[0]))
 
 
 def tune(env: SimulatedEnv, seed: int, weights: Path | None) -> Any:
     """Placeto from a trained or a random policy; its episodes go on from the best placement."""
-    return make_placeto(env, seed, start="best", policy=PLACETO, weights=weights)
+    return make_placeto(PerUnit(env, start="best"), seed, policy=PLACETO, weights=weights)
 
 
 def tabulate_placeto(family: str, rows: list[Row]) -> Table:

@@ -1,8 +1,8 @@
 """Train the policies that come with the package, and write them where the agents look for names.
 
-    OMP_NUM_THREADS=1 python benchmarks/weights.py hsdag placeto post gdp doppler
+    OMP_NUM_THREADS=1 python benchmarks/weights.py placeto post gdp doppler
 
-Each agent learns one problem, inception on hsdag-paper, with its default settings but for those of
+Each agent learns one problem, inception on hsdag-paper, with its settings but for those of
 ``TRAININGS``, and seed 0; its weights are kept as float16. Then a new one with these weights
 predicts a placement without evaluating any; printed is how much faster than the best single device
 that is.
@@ -23,6 +23,7 @@ from agents.common.safetensors import halve_file
 from agents.common.weights import save_weights
 
 NAME = "inception-hsdag-paper"
+BEGUN = {"begin_with": "heuristics", "imitate": 1.0}
 PROBLEM = {"model": "inception", "devices": "hsdag-paper"}
 
 
@@ -43,11 +44,10 @@ class Training(NamedTuple):
 
 
 TRAININGS = {
-    "hsdag": Training(2_000),
     "placeto": Training(3_000, {"preset": "paper"}, {"preset": "paper"}),
-    "post": Training(500),
-    "gdp": Training(2_000, {"preset": "gcn"}, {"preset": "gcn"}),
-    "doppler": Training(2_000, {"hidden": 24}, option="checkpoint"),
+    "post": Training(500, BEGUN),
+    "gdp": Training(2_000, {"gcn": True}, {"gcn": True}),
+    "doppler": Training(2_000, {"hidden": 24, **BEGUN}, option="checkpoint"),
 }
 
 

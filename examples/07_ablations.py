@@ -1,6 +1,6 @@
 """What each part of HSDAG is worth: the paper's Table 3, and ablations that it lacks.
 
-HSDAG is its preset ``search`` here. Every variant places each model with the same budget and seeds
+HSDAG is its preset ``rl`` here. Every variant places each model with the same budget and seeds
 in the simulated environment. 0 is the best single device, 1 the proven optimum; the table shows
 medians over the seeds. Started again after a stop, it runs what is missing.
 """
@@ -36,7 +36,7 @@ def variants(blind: bool) -> dict[str, dict]:
 
     def hsdag(**settings) -> dict:
         policy = {**base, **settings.pop("policy", {})}
-        return {"name": "hsdag", "kwargs": {"preset": "search", "policy": policy, **settings}}
+        return {"name": "hsdag", "kwargs": {"policy": policy, **settings}}
 
     def without(*blocks: str) -> dict:
         features = [name for name in base["features"] if name not in blocks]
@@ -47,16 +47,18 @@ def variants(blind: bool) -> dict[str, dict]:
         "without output shape": without("shape"),
         "without node ID": without("position"),
         "without graph structure": without(*STRUCTURE),
-        "without grouping": hsdag(policy={"grouping": False, "draw_groups": False, "alike": 0.0}),
-        "without like groups": hsdag(policy={"alike": 0.0}),
+        "without grouping": hsdag(policy={"depth": 0}),
         "without GNN": hsdag(policy={"layers": 0}),
         "symmetrised GCN": hsdag(policy={"directed": False}),
         "GAT": hsdag(policy={"conv": "gat"}),
         "GIN": hsdag(policy={"conv": "gin"}),
-        "without imitation": hsdag(elites=0),
-        "without least exploration": hsdag(policy={"flips": 0.0}),
-        "reward 1 / latency": hsdag(envs={"num_envs": 10, "reward": "inverse_latency"}),
-        "reward -sqrt(latency)": hsdag(envs={"num_envs": 10, "reward": "neg_sqrt_latency"}),
+        "without cutting edges": hsdag(policy={"cut": False}),
+        "without gate": hsdag(policy={"gate": False}),
+        "without dropout": hsdag(policy={"dropout": 0.0}),
+        "with imitation": hsdag(imitate=10.0),
+        "reward 1 / latency": hsdag(envs={"num_envs": 20, "reward": "inverse_latency"}),
+        "reward -sqrt(latency)": hsdag(envs={"num_envs": 20, "reward": "neg_sqrt_latency"}),
+        "updates of the state": hsdag(envs={"num_envs": 1, "horizon": 20}, n_steps=20),
         NO_COLOCATION: hsdag(),
         "paper": {"name": "hsdag", "kwargs": {"preset": "paper"}},
         "random": {"name": "random"},

@@ -97,7 +97,7 @@ def test_a_strangers_checkpoint_runs_no_code(tmp_path: Path, marker: Path) -> No
 
 
 def test_a_checkpoint_of_ours_holds_numbers_alone(tmp_path: Path) -> None:
-    model = hsdag(vectorize_toy(), elites=2, imitation=1.0)
+    model = hsdag(vectorize_toy(), imitate=1.0)
     model.learn(8)
     save_checkpoint(model, tmp_path / "model.zip")
     with zipfile.ZipFile(tmp_path / "model.zip") as opened:
@@ -108,17 +108,17 @@ def test_a_checkpoint_of_ours_holds_numbers_alone(tmp_path: Path) -> None:
         str(index): np.dtype(one["type"]).itemsize * int(np.prod(one["shape"]))
         for index, one in enumerate(stated)
     }
-    other = restore(hsdag(vectorize_toy(), elites=2, imitation=1.0), tmp_path / "model.zip")
+    other = restore(hsdag(vectorize_toy(), imitate=1.0), tmp_path / "model.zip")
     assert (weights(other) == weights(model)).all()
     assert other.elites.best.keys() == model.elites.best.keys()
 
 
 def test_a_checkpoint_of_another_model_changes_nothing(tmp_path: Path) -> None:
-    model = hsdag(vectorize_toy(), elites=2, imitation=1.0)
+    model = hsdag(vectorize_toy(), imitate=1.0)
     model.learn(8)
     save_checkpoint(model, tmp_path / "model.zip")
     for other in (
-        hsdag(vectorize_toy(model="resnet"), elites=2, imitation=1.0),
+        hsdag(vectorize_toy(model="resnet"), imitate=1.0),
         REINFORCE("MultiInputPolicy", vectorize_toy()),
     ):
         before = weights(other)

@@ -134,7 +134,7 @@ def costs(checked: bool) -> bytes:
 def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     """A small checkpoint, with elites and a best placement."""
     path = tmp_path_factory.mktemp("checkpoint") / "model.zip"
-    model = hsdag(vectorize_toy(), elites=2, imitation=1.0)
+    model = hsdag(vectorize_toy(), imitate=1.0)
     model.learn(8)
     save_checkpoint(model, path)
     return path.read_bytes()
@@ -201,7 +201,7 @@ def test_a_changed_file_is_read_or_refused(parser: Parser, tmp_path: Path) -> No
 
 
 def test_a_changed_checkpoint_is_read_or_refused(checkpoint: bytes, tmp_path: Path) -> None:
-    model = hsdag(vectorize_toy(), elites=2, imitation=1.0)
+    model = hsdag(vectorize_toy(), imitate=1.0)
     parser = Parser("model.zip", checkpoint, partial(read_checkpoint, model=model))
     check_parser(parser, 0, FAST, tmp_path)
     check_parser(entries_changed(parser, tmp_path), 0, FAST, tmp_path)
@@ -227,7 +227,7 @@ def entries_changed(parser: Parser, folder: Path) -> Parser:
 @pytest.mark.timeout(3600)
 def test_ten_thousand_changed_files_are_read_or_refused(checkpoint: bytes, tmp_path: Path) -> None:
     accepted = {parser.name: check_parser(parser, 1, SLOW, tmp_path) for parser in PARSERS}
-    model = hsdag(vectorize_toy(), elites=2, imitation=1.0)
+    model = hsdag(vectorize_toy(), imitate=1.0)
     parser = Parser("model.zip", checkpoint, partial(read_checkpoint, model=model))
     for one in (parser, entries_changed(parser, tmp_path)):
         accepted[one.name] = check_parser(one, 1, SLOW // 2, tmp_path)

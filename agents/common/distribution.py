@@ -59,8 +59,6 @@ class UnitCategorical(Distribution):
         allowed: (S, N, D) bool, the devices that may be chosen; None allows all. A leader must
             allow only what all of its followers allow.
         row: (B,) state of each row; None means one row per state.
-        groups: Log-probability and entropy of how each state's groups came about, (S,) each, which
-            count with the devices'; None if nothing was decided.
     """
 
     def __init__(
@@ -70,7 +68,6 @@ class UnitCategorical(Distribution):
         leader: Tensor | None = None,
         allowed: Tensor | None = None,
         row: Tensor | None = None,
-        groups: tuple[Tensor, Tensor] | None = None,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         masked = logits if allowed is None else logits.masked_fill(~allowed, FORBIDDEN)
@@ -79,7 +76,6 @@ class UnitCategorical(Distribution):
         self.weight = None if weight is None else weight[self.row]
         self.leader = None if leader is None else leader[self.row]
         self.state_weight = weight
-        self.groups = groups
 
     @property
     def distribution(self) -> Independent[Categorical]:  # type: ignore[override]
@@ -102,15 +98,13 @@ class UnitCategorical(Distribution):
     def log_prob(self, actions: Tensor) -> Tensor:
         """(B,) log-probability of (B, N) devices, summed over the units that decide."""
         chosen = self.unit_log_prob(actions)
-        total = (chosen if self.weight is None else chosen * self.weight).sum(dim=1)
-        return total if self.groups is None else total + self.groups[0][self.row]
+        return (chosen if self.weight is None else chosen * self.weight).sum(dim=1)
 
     def entropy(self) -> Tensor:
         """(B,) entropy, summed over the units that decide."""
         each = -(self.state_log_probs.exp() * self.state_log_probs).sum(dim=-1)
         weighted = each if self.state_weight is None else each * self.state_weight
-        total = weighted.sum(dim=1)
-        return (total if self.groups is None else total + self.groups[1])[self.row]
+        return weighted.sum(dim=1)[self.row]
 
     def permits(self, actions: Tensor) -> Tensor:
         """(B,) bool, whether the deciding units are allowed their (B, N) devices."""
@@ -142,13 +136,7 @@ class UnitCategorical(Distribution):
     def restricted_to(self, allowed: Tensor) -> UnitCategorical:
         """The distribution with only the devices that a (B, N, D) bool mask allows."""
         shared = intersect_followers(allowed, self.leader)
-        return UnitCategorical(
-            self.log_probs,
-            self.weight,
-            self.leader,
-            shared,
-            groups=take_rows(self.groups, self.row),
-        )
+        return UnitCategorical(self.log_probs, self.weight, self.leader, shared)
 
     def actions_from_params(self, logits: Tensor, deterministic: bool = False) -> Tensor:
         """(B, N) devices from (B, N, D) logits."""
@@ -173,11 +161,6 @@ class UnitCategorical(Distribution):
         raise NotImplementedError(
             "policies build their own networks; pass logits to UnitCategorical"
         )
-
-
-def take_rows(groups: tuple[Tensor, Tensor] | None, row: Tensor) -> tuple[Tensor, Tensor] | None:
-    """What belongs to the states of (B,) rows; None stays None."""
-    return None if groups is None else (groups[0][row], groups[1][row])
 
 
 def intersect_followers(allowed: Tensor, leader: Tensor | None) -> Tensor:

@@ -13,6 +13,9 @@ from agents.common.baselines import is_key
 from placement_gym.arrays import IntArray
 from placement_gym.errors import UserError
 
+IMITATED = 2
+"""Best placements of each graph and step of an episode that are imitated."""
+
 
 class Elite(NamedTuple):
     """An action of high return. Saved models name this class.
@@ -81,13 +84,6 @@ class Elites:
             best.append(Elite(value, action.copy(), seen))
             best.sort(key=lambda elite: -elite.value)
             del best[self.number :]
-
-    def find_best(self) -> NDArray[Any] | None:
-        """(N,) the best action of the only graph and step; None if there are several, or none."""
-        if len(self.best) != 1:
-            return None
-        (best,) = self.best.values()
-        return best[0].action
 
     def get_state(self) -> dict[str, list[list[Any]]]:
         """Value, action and observation of each elite by key, for a checkpoint."""

@@ -8,7 +8,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from agents.common import pairs
 from agents.common.graph_data import read_data
 from agents.common.graphs import Edges, GraphBatch
 from agents.common.pyg import Data, GATConv, GCNConv, GINConv
@@ -34,10 +33,6 @@ class Encoder(nn.Module):
         directed: Whether messages from producers and from consumers have separate weights; False
             makes the edges undirected.
         dropout: Share of hidden values that a noisy pass drops.
-        joint_costs: Whether the costs of all devices have one scale, so that the encoder sees
-            which device is faster; False scales every column by itself.
-        n_devices: Number of devices whose times, limits and transfers are read, too, see
-            ``agents.common.pairs``; 0 reads none.
 
     Raises:
         ValueError: Unknown features or convolution.
@@ -53,16 +48,12 @@ class Encoder(nn.Module):
         conv: Conv = "gcn",
         directed: bool = True,
         dropout: float = 0.0,
-        joint_costs: bool = False,
-        n_devices: int = 0,
     ) -> None:
         super().__init__()
         columns = select_columns(features)
         self.register_buffer("columns", torch.tensor(columns), persistent=False)
         self.dropout = dropout
-        self.joint_costs, self.n_devices = joint_costs, n_devices
-        width = len(columns) + n_devices * len(pairs.FEATURES)
-        self.enter = nn.ModuleList([make_dense(width, hidden), make_dense(hidden, hidden)])
+        self.enter = nn.ModuleList([make_dense(len(columns), hidden), make_dense(hidden, hidden)])
         self.convolutions = nn.ModuleList(
             Convolution(conv, hidden, directed) for _ in range(layers)
         )
@@ -71,16 +62,15 @@ class Encoder(nn.Module):
     def forward(self, graphs: GraphBatch | Data, noisy: bool = False) -> Tensor:
         """(n, hidden) embeddings of a batch of graphs; features are scaled within each.
 
+        The costs of all devices have one scale, so that it shows which device is faster.
+
         Args:
             graphs: A batch; or what ``to_data`` returns, or a ``Batch`` of several of these.
             noisy: Whether dropout is applied.
         """
         if isinstance(graphs, Data):
             graphs = read_data(graphs)
-        scaled = graphs.jointly_scaled if self.joint_costs else graphs.scaled
-        h = scaled[:, self.columns]
-        if self.n_devices:
-            h = torch.cat([h, pairs.describe_pairs(graphs).flatten(1)], dim=1)
+        h = graphs.jointly_scaled[:, self.columns]
         for layer in self.enter:
             h = functional.dropout(layer(h), self.dropout, training=noisy)
         for convolution, norm in zip(self.convolutions, self.norms, strict=True):

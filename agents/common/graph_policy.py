@@ -16,7 +16,6 @@ from torch import Tensor, nn
 from agents.common.distribution import UnitCategorical
 from agents.common.graphs import Graphs
 from agents.common.loading import explain_mismatch
-from placement_gym.env import DevicePlacementEnv
 from placement_gym.errors import UserError, unknown_name
 
 GraphTable = Mapping[int, Mapping[str, Any]]
@@ -103,9 +102,6 @@ class GraphPolicy:
     @abstractmethod
     def build(self) -> None:
         """Make the networks."""
-
-    def attach(self, env: DevicePlacementEnv) -> None:
-        """Take what learning needs of the environment itself, which no file keeps."""
 
     def _build(self: Any, lr_schedule: Schedule) -> None:
         self.graphs = Graphs(self.table)

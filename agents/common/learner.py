@@ -13,7 +13,6 @@ from stable_baselines3.common.save_util import load_from_zip_file
 from stable_baselines3.common.type_aliases import GymEnv, MaybeCallback
 from stable_baselines3.common.vec_env import VecEnv
 
-from agents.common.graph_policy import GraphPolicy
 from agents.common.loading import explain_mismatch, fit_env
 from agents.common.threads import limit_threads
 from placement_gym.env import DevicePlacementEnv
@@ -43,9 +42,7 @@ class OnPolicyLearner(OnPolicyAlgorithm):
             known: Any = load_from_zip_file(path, custom_objects=kwargs.get("custom_objects"))[0]
             env = cls.fit_env(env, known)
         with explain_mismatch(path):
-            model = super().load(path, env, **kwargs)
-        model.attach_policy()
-        return model
+            return super().load(path, env, **kwargs)
 
     @classmethod
     def fit_env(cls, env: Any, known: dict[str, Any]) -> Any:
@@ -61,13 +58,6 @@ class OnPolicyLearner(OnPolicyAlgorithm):
         """See SB3; an environment of ``gym.make`` is vectorised as that of the training was."""
         fitting = env if isinstance(env, VecEnv) else self.fit_env(env, vars(self))
         super().set_env(fitting, force_reset)
-        self.attach_policy()
-
-    def attach_policy(self) -> None:
-        """Give the policy the environment, if there is one and it is of placements."""
-        base = self.find_base()
-        if base is not None and isinstance(self.policy, GraphPolicy):
-            self.policy.attach(base)
 
     def find_base(self) -> DevicePlacementEnv | None:
         """The placement environment that it is trained in, the first of several."""

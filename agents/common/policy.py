@@ -58,8 +58,6 @@ class UnitPolicy(GraphPolicy):
             or ``use_sde`` is set.
     """
 
-    greedy_first: bool = False
-    """Whether the first of several sampled placements is replaced by the deterministic one."""
     imitates: bool = True
     """Whether the policy can imitate: it knows the likelihood of each unit's device."""
     proposals: Sequence[IntArray] = ()
@@ -114,9 +112,6 @@ class UnitPolicy(GraphPolicy):
     def clear_caches(self) -> None:
         """Drop what was computed from the weights; called when training mode ends."""
 
-    def follow(self, best: IntArray) -> None:
-        """Hear the (N,) best placement so far, before a rollout."""
-
     def set_progress(self, remaining: float) -> None:
         """Hear the remaining progress of the training, from 1 to 0, before a rollout."""
 
@@ -134,24 +129,17 @@ class UnitPolicy(GraphPolicy):
         distribution, values = self.apply_masks(self.decide(obs, deterministic), action_masks)
         actions = distribution.get_actions(deterministic)
         if not deterministic:
-            proposed = self.take_proposals(obs, actions, action_masks)
-            actions = self.insert_proposals(distribution, actions, proposed)
+            actions = self.insert_proposals(distribution, actions, self.take_proposals(actions))
         return actions, values, distribution.conditioned_on(actions).log_prob(actions)
 
-    def take_proposals(self, obs: Any, actions: Tensor, action_masks: Any) -> Tensor:
-        """(k, N) placements to be evaluated before (B, N) sampled ones, which are of one graph."""
-        found = actions[:0]
-        if self.greedy_first and len(actions) > 1:
-            first = {key: value[:1] for key, value in obs.items()}
-            masks = None if action_masks is None else action_masks[:1]
-            found = self._predict(first, deterministic=True, action_masks=masks)
-        free = len(actions) - len(found)
-        waiting, self.proposals = self.proposals[:free], self.proposals[free:]
-        if not len(waiting):
-            return found
+    def take_proposals(self, actions: Tensor) -> Tensor:
+        """(k, N) placements to be evaluated in the place of the first of (B, N) sampled ones."""
+        waiting = self.proposals[: len(actions)]
+        self.proposals = self.proposals[len(actions) :]
         padded = actions.new_zeros(len(waiting), actions.shape[1])
-        padded[:, : len(waiting[0])] = torch.as_tensor(np.stack(list(waiting)))
-        return torch.cat([found, padded])
+        if len(waiting):
+            padded[:, : len(waiting[0])] = torch.as_tensor(np.stack(list(waiting)))
+        return padded
 
     def insert_proposals(
         self, distribution: DeviceDistribution, actions: Tensor, proposed: Tensor

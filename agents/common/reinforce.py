@@ -23,11 +23,11 @@ from stable_baselines3.common.utils import obs_as_tensor
 from torch.nn import functional
 
 from agents.common.baselines import BASELINES, MovingAverages, leave_one_out, read_averages
-from agents.common.elites import Elites
+from agents.common.elites import IMITATED, Elites
 from agents.common.graph_policy import GraphPolicy
 from agents.common.learner import OnPolicyLearner
 from agents.common.policy import UnitPolicy
-from placement_gym.arguments import check_integer, check_not_negative
+from placement_gym.arguments import check_not_negative
 from placement_gym.arrays import FloatArray, IntArray
 from placement_gym.errors import UserError, unknown_name
 
@@ -60,9 +60,8 @@ class REINFORCE(OnPolicyLearner):
         ent_coef: Weight of the entropy; a number or a function of the remaining progress.
         vf_coef: Weight of the critic's loss, if there is a critic.
         max_grad_norm: Maximum norm of the gradient.
-        elites: Number of best placements per graph and step that are imitated.
-        imitation: Weight of their negative log-likelihood, averaged over units.
-        gradient: Weight of the policy gradient; 0 imitates alone.
+        imitate: Weight of imitating the best placements so far of each graph and step: of their
+            negative log-likelihood, averaged over units; 0 imitates none.
         stats_window_size: As for SB3's algorithms.
         tensorboard_log: As for SB3's algorithms.
         policy_kwargs: Arguments of the policy.
@@ -72,8 +71,8 @@ class REINFORCE(OnPolicyLearner):
         _init_setup_model: As for SB3's algorithms.
 
     Raises:
-        ValueError: Unknown returns or baseline, a critic baseline without a critic, elites with
-            a policy that cannot imitate, or neither a gradient nor elites to learn from.
+        ValueError: Unknown returns or baseline, a critic baseline without a critic, or
+            imitation by a policy that cannot imitate.
     """
 
     policy_aliases: ClassVar[dict[str, type[BasePolicy]]] = {
@@ -97,9 +96,7 @@ class REINFORCE(OnPolicyLearner):
         ent_coef: float | Schedule = 0.0,
         vf_coef: float = 0.5,
         max_grad_norm: float = 1.0,
-        elites: int = 0,
-        imitation: float = 0.0,
-        gradient: float = 1.0,
+        imitate: float = 0.0,
         stats_window_size: int = 100,
         tensorboard_log: str | None = None,
         policy_kwargs: dict[str, Any] | None = None,
@@ -112,15 +109,7 @@ class REINFORCE(OnPolicyLearner):
             raise unknown_name("returns", returns, RETURNS)
         if baseline not in BASELINES:
             raise unknown_name("baseline", baseline, BASELINES)
-        check_integer("elites", elites, 0)
-        check_not_negative("imitation", imitation)
-        check_not_negative("gradient", gradient)
-        if not gradient and not (elites and imitation):
-            raise UserError(
-                f"gradient=0 with elites={elites} and imitation={imitation} learns nothing: give "
-                "gradient=1.0 to learn by the policy gradient, or elites=2, imitation=10.0 to "
-                "imitate the best placements"
-            )
+        check_not_negative("imitate", imitate)
         super().__init__(
             policy,
             env,  # type: ignore[arg-type]
@@ -145,8 +134,7 @@ class REINFORCE(OnPolicyLearner):
         self.n_epochs, self.batch_size = n_epochs, batch_size
         self.returns, self.baseline = returns, baseline
         self.normalize_advantage = normalize_advantage
-        self.imitation, self.gradient = imitation, gradient
-        self.elites = Elites(elites)
+        self.imitate, self.elites = imitate, Elites(IMITATED)
         self.averages = MovingAverages(decay)
         self.greedy_returns: FloatArray = np.zeros((0, 0))
         if _init_setup_model:
@@ -158,16 +146,13 @@ class REINFORCE(OnPolicyLearner):
             if self.baseline == "critic" and not self.policy_kwargs["critic"]:
                 raise UserError("baseline='critic' needs a policy with critic=True")
         super()._setup_model()
-        if self.elites.number and not getattr(self.policy_class, "imitates", False):
-            raise UserError("only per-unit policies imitate: elites must be 0 for this one")
+        if self.imitate and not getattr(self.policy_class, "imitates", False):
+            raise UserError("only per-unit policies imitate: give imitate=0.0 for this one")
 
     def collect_rollouts(self, *args: Any, **kwargs: Any) -> bool:
         """See SB3; for the self-critical baseline a greedy episode follows."""
         if isinstance(self.policy, UnitPolicy):
             self.policy.set_progress(self._current_progress_remaining)
-            best = self.elites.find_best()
-            if best is not None:
-                self.policy.follow(best)
         completed = super().collect_rollouts(*args, **kwargs)
         if completed and self.baseline == "self_critical":
             self.greedy_returns = self.play_greedy_episode()
@@ -195,7 +180,7 @@ class REINFORCE(OnPolicyLearner):
         buffer = self.rollout_buffer
         buffer.returns = returns.astype(np.float32)
         buffer.advantages = advantages.astype(np.float32)
-        if self.elites.number:
+        if self.imitate:
             assert isinstance(buffer, DictRolloutBuffer)
             self.elites.remember(buffer, returns, keys)
         for _ in range(self.n_epochs):
@@ -251,16 +236,15 @@ class REINFORCE(OnPolicyLearner):
         """One gradient step on the whole rollout."""
         losses = np.zeros(3)
         self.policy.optimizer.zero_grad()
-        used = self.gradient or self.entropy_weight() or self.baseline == "critic"
-        for batch in self.rollout_buffer.get(self.batch_size) if used else ():
+        for batch in self.rollout_buffer.get(self.batch_size):
             share = len(batch.advantages) / self.rollout_buffer.returns.size
             policy_loss, entropy_loss, value_loss = self.compute_losses(batch)
-            loss = self.gradient * policy_loss + self.vf_coef * value_loss
+            loss = policy_loss + self.vf_coef * value_loss
             loss = loss + self.entropy_weight() * entropy_loss
             (share * loss).backward()  # type: ignore[no-untyped-call]
             losses += [share * loss.item() for loss in (policy_loss, entropy_loss, value_loss)]
-        if self.elites.number:
-            (self.imitation * self.compute_imitation_loss()).backward()  # type: ignore[no-untyped-call]
+        if self.imitate:
+            (self.imitate * self.compute_imitation_loss()).backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(self.policy.parameters(), self.max_grad_norm)
         self.policy.optimizer.step()
         for name, value in zip(LOSSES, losses.tolist(), strict=True):

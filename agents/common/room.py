@@ -9,7 +9,7 @@ import torch
 from numba import njit
 from torch import Tensor
 
-from agents.common.distribution import UnitCategorical, intersect_followers, take_rows
+from agents.common.distribution import UnitCategorical, intersect_followers
 from agents.common.graphs import GraphBatch
 from placement_gym.arrays import BoolArray, FloatArray, IntArray
 
@@ -100,7 +100,6 @@ class RoomCategorical:
         leader: (S, N) int64, the unit that each unit follows; None means itself.
         allowed: (S, N, D) bool; None allows all.
         row: (B,) state of each row.
-        groups: See ``UnitCategorical``.
     """
 
     logits: Tensor
@@ -109,7 +108,6 @@ class RoomCategorical:
     leader: Tensor | None
     allowed: Tensor | None
     row: Tensor
-    groups: tuple[Tensor, Tensor] | None = None
 
     @property
     def decided(self) -> Room:
@@ -148,9 +146,7 @@ class RoomCategorical:
         chosen = torch.nn.functional.one_hot(actions, self.logits.shape[2]).bool()
         allowed = allowed | (chosen if able is None else chosen & able)
         leader = None if self.leader is None else self.leader[self.row]
-        groups = take_rows(self.groups, self.row)
-        logits, weight = self.logits[self.row], self.weight[self.row]
-        return UnitCategorical(logits, weight, leader, allowed, groups=groups)
+        return UnitCategorical(self.logits[self.row], self.weight[self.row], leader, allowed)
 
     def restricted_to(self, allowed: Tensor) -> RoomCategorical:
         """The distribution with only the devices that a (B, N, D) bool mask allows."""
@@ -160,8 +156,7 @@ class RoomCategorical:
             both = both & self.allowed[self.row]
         rows = torch.arange(len(self.row), device=self.row.device)
         room, weight = self.room.take(self.row), self.weight[self.row]
-        groups = take_rows(self.groups, self.row)
-        return RoomCategorical(self.logits[self.row], room, weight, leader, both, rows, groups)
+        return RoomCategorical(self.logits[self.row], room, weight, leader, both, rows)
 
 
 @njit(cache=True, nogil=True)

@@ -12,7 +12,6 @@ from agents.common.weights import find_weights
 from agents.doppler.checkpoint import load_policy
 from agents.doppler.doppler import Doppler, Settings
 from agents.doppler.episodes import Rules
-from agents.search.starts import RANDOM
 from placement_gym.errors import UserError, unknown_name
 
 PAPER = Settings(
@@ -28,13 +27,11 @@ PAPER = Settings(
     baseline="all",
     scale=False,
     ties="sum",
-    elites=0,
     max_norm=None,
-    start=RANDOM,
 )
 """The published code's numbers; its networks have ``hidden=128, rounds=6``."""
 PRESETS: dict[str, tuple[Settings, dict[str, int]]] = {
-    "default": (Settings(), {"hidden": 32, "rounds": 3}),
+    "rl": (Settings(), {"hidden": 32, "rounds": 3}),
     "paper": (PAPER, {"hidden": 128, "rounds": 6}),
 }
 
@@ -42,7 +39,7 @@ PRESETS: dict[str, tuple[Settings, dict[str, int]]] = {
 def make(
     env: gym.Env[Any, Any],
     seed: int,
-    preset: str = "default",
+    preset: str = "rl",
     checkpoint: str | Path | None = None,
     hidden: int | None = None,
     rounds: int | None = None,
@@ -53,7 +50,7 @@ def make(
     Args:
         env: The environment that evaluates placements.
         seed: Seed of all random numbers.
-        preset: ``"default"`` or ``"paper"``.
+        preset: ``"rl"`` or ``"paper"``.
         checkpoint: A trained policy: ``"inception-hsdag-paper"``, trained on that problem with the
             default preset, or a file of ``Doppler.save``; stages 1 and 2 are left out then.
         hidden: Width of the embeddings; None takes the preset's, or the checkpoint's.

@@ -11,6 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from agents.common.begin_with import NOTHING, propose_first
+from agents.common.elites import IMITATED
 from agents.common.weights import save_weights
 from agents.doppler.checkpoint import describe
 from agents.doppler.episodes import (
@@ -24,7 +26,6 @@ from agents.doppler.graph import TaskGraph
 from agents.doppler.networks import DualPolicy
 from agents.doppler.schedule import DEVICE_FEATURES, OWN_FEATURES
 from agents.search.search import Search
-from agents.search.starts import propose_starts
 from placement_gym.arrays import FloatArray, IntArray
 from placement_gym.errors import UserError
 
@@ -53,11 +54,10 @@ class Settings:
             all episodes of the stage so far.
         scale: Whether advantages are divided by their root mean square.
         ties: See ``compare_with_teacher``.
-        elites: How many of the fastest placements are imitated in stage 3.
-        weight: Weight of that imitation.
-        gradient: Whether the policy gradient is used at all.
+        imitate: Weight of imitating the fastest placements so far in stage 3.
         max_norm: Of the gradient; None does not clip it.
-        start: What is evaluated first in stage 3, see ``agents.search.starts.propose_starts``.
+        begin_with: What is evaluated first in stage 3: ``"nothing"``, ``"heuristics"`` or
+            ``"search"``, see ``agents.common.begin_with``.
     """
 
     rules: Rules = DEFAULT_RULES
@@ -72,11 +72,9 @@ class Settings:
     baseline: str = "rows"
     scale: bool = True
     ties: str = "mean"
-    elites: int = 2
-    weight: float = 1.0
-    gradient: bool = True
+    imitate: float = 0.0
     max_norm: float | None = 1.0
-    start: str = "heuristics"
+    begin_with: str = NOTHING
 
     @property
     def n_features(self) -> int:
@@ -123,7 +121,7 @@ class Doppler(Search):
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             self.policy = policy or DualPolicy(hidden, rounds, settings.n_features)
-        self.proposals = propose_starts(env, settings.start)
+        self.proposals = propose_first(env, settings.begin_with, seed)
         self.elites: list[tuple[float, IntArray]] = []
         self.costs: list[float] = []
         self.prepared = policy is not None
@@ -162,14 +160,14 @@ class Doppler(Search):
 
     def improve(self, end: int) -> None:
         """One update of stage 3; the first one evaluates what heuristics propose instead."""
-        if self.proposals is not None and len(self.proposals):
-            proposed, self.proposals = self.proposals[: end - self.evaluations], None
+        if len(self.proposals):
+            proposed, self.proposals = self.proposals[: end - self.evaluations], self.proposals[:0]
             self.remember(*self.evaluate(proposed))
             return
         settings = self.settings
         rows = min(settings.rows, end - self.evaluations)
         elites = [placement for _, placement in self.elites]
-        forced = np.stack(elites) if elites else None
+        forced = np.stack(elites) if elites and settings.imitate else None
         done = (self.evaluations - self.first) / max(end - self.first, 1)
         trace = self.play(rows, 2, done, forced, greedy=int(rows > 1))
         evaluated, reached = self.evaluate(trace.placement[:rows])
@@ -194,15 +192,14 @@ class Doppler(Search):
         """Loss of the policy gradient in the first rows, and of imitation in forced ones."""
         settings, rows = self.settings, len(reached)
         likelihood = compute_likelihood(self.policy, self.graph, trace)
-        loss = -settings.entropy[stage] * likelihood.entropy()
-        if settings.gradient:
-            advantage = torch.from_numpy(self.compute_advantage(reached))[:, None]
-            steps = torch.arange(len(self.graph) - 1, -1, -1)
-            decided = likelihood.of(trace, settings.rules)[:rows]
-            loss = loss - (advantage * settings.discount**steps * decided).mean()
+        advantage = torch.from_numpy(self.compute_advantage(reached))[:, None]
+        steps = torch.arange(len(self.graph) - 1, -1, -1)
+        decided = likelihood.of(trace, settings.rules)[:rows]
+        loss = -(advantage * settings.discount**steps * decided).mean()
+        loss = loss - settings.entropy[stage] * likelihood.entropy()
         if rows < len(trace.node):
             device = torch.from_numpy(trace.device[rows:])[..., None]
-            loss = loss - settings.weight * likelihood.device[rows:].gather(2, device).mean()
+            loss = loss - settings.imitate * likelihood.device[rows:].gather(2, device).mean()
         return loss
 
     def compute_advantage(self, reached: FloatArray) -> FloatArray:
@@ -227,7 +224,7 @@ class Doppler(Search):
             if not any(np.array_equal(placement, known) for _, known in self.elites):
                 self.elites.append((speedup, placement))
         self.elites.sort(key=lambda one: -one[0])
-        del self.elites[self.settings.elites :]
+        del self.elites[IMITATED:]
 
     def update(self, optimizer: torch.optim.Optimizer, loss: Tensor) -> None:
         """Take one step."""

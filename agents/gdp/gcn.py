@@ -50,7 +50,7 @@ class GCNPolicy(UnitPolicy, ActorCriticPolicy):
 
     def build(self) -> None:
         """Make the networks."""
-        self.encoder = Encoder(**self.options, joint_costs=True)
+        self.encoder = Encoder(**self.options)
         hidden = self.options["hidden"]
         self.head = nn.Linear(hidden, self.n_devices)
         self.critic = make_perceptron(hidden, CRITIC_HIDDEN, 1) if self.has_critic else None

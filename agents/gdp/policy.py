@@ -70,7 +70,6 @@ class GOPolicy(UnitPolicy, ActorCriticPolicy):
         memory: Units before a segment that it reads, at least one.
         recompute: Whether the backward pass computes activations of the attention again, so that
             those of a few segments are kept at a time. False is faster, and takes more memory.
-        greedy_first: Whether the first of several placements of a rollout is the prediction.
         kwargs: See ``UnitPolicy``.
 
     Raises:
@@ -92,7 +91,6 @@ class GOPolicy(UnitPolicy, ActorCriticPolicy):
         segment: int = 512,
         memory: int = 512,
         recompute: bool = True,
-        greedy_first: bool = False,
         **kwargs: Any,
     ) -> None:
         for name, size in (("heads", heads), ("segment", segment), ("memory", memory)):
@@ -110,7 +108,6 @@ class GOPolicy(UnitPolicy, ActorCriticPolicy):
             "memory": memory,
             "recompute": recompute,
         }
-        self.greedy_first = greedy_first
         super().__init__(*args, **kwargs)
 
     def build(self) -> None:
@@ -178,8 +175,7 @@ class GOPolicy(UnitPolicy, ActorCriticPolicy):
         return values
 
     def _get_constructor_parameters(self) -> dict[str, Any]:
-        own = {**self.options, "greedy_first": self.greedy_first}
-        return super()._get_constructor_parameters() | own
+        return super()._get_constructor_parameters() | self.options
 
 
 class GONetwork(nn.Module):

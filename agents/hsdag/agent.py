@@ -1,39 +1,30 @@
-"""HSDAG as an agent of the benchmark: policy, algorithm and the settings of both."""
+"""HSDAG as an agent: the policy, the algorithm that updates it (2.5), and the settings of both."""
 
 from __future__ import annotations
 
+from math import inf
 from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 
+from agents.common.begin_with import NOTHING, begin
 from agents.common.graph_policy import check_options
 from agents.common.reinforce import REINFORCE
-from agents.common.starts import RANDOM, begin_with
 from agents.common.vec_env import vectorize
 from agents.common.weights import load_weights
-from agents.hsdag.options import make_options
 from agents.hsdag.policy import HSDAGPolicy
 from placement_gym.env import placement_env
 from placement_gym.errors import unknown_name
 
 EPISODE_LENGTH = 20
-"""Placements per episode and rollout (HSDAG, 3.1)."""
+"""Placements per episode and rollout of the paper (3.1)."""
 SETTINGS: dict[str, dict[str, Any]] = {
-    "hsdag": {
+    "rl": {
         "learning_rate": 1e-3,
         "n_steps": 1,
-        "n_epochs": 4,
-        "gradient": 0.0,
-        "elites": 2,
-        "imitation": 10.0,
-    },
-    "search": {
-        "learning_rate": 1e-3,
-        "n_steps": 1,
-        "n_epochs": 4,
-        "elites": 2,
-        "imitation": 10.0,
+        "n_epochs": 2,
+        "ent_coef": 0.03,
     },
     "paper": {
         "learning_rate": 1e-4,
@@ -43,13 +34,13 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "returns": "immediate",
         "baseline": "none",
         "normalize_advantage": False,
+        "max_grad_norm": inf,
     },
 }
-"""Arguments of REINFORCE. The paper states no discount; 0.95 is that of its code."""
-STARTS = {"hsdag": "heuristics", "search": RANDOM, "paper": RANDOM}
+"""Arguments of REINFORCE. The paper states no discount; 0.95 is that of its code. Its loss sums
+over the rollout where ours is the mean: Adam's steps are the same."""
 ENVS: dict[str, dict[str, Any]] = {
-    "hsdag": {"num_envs": 10},
-    "search": {"num_envs": 10},
+    "rl": {"num_envs": 20},
     "paper": {"horizon": EPISODE_LENGTH, "reward": "inverse_latency"},
 }
 """Arguments of ``PlacementVectorEnv``."""
@@ -58,10 +49,10 @@ ENVS: dict[str, dict[str, Any]] = {
 def make(
     env: gym.Env[Any, Any],
     seed: int,
-    preset: str = "hsdag",
+    preset: str = "rl",
     policy: dict[str, Any] | None = None,
     envs: dict[str, Any] | None = None,
-    start: str | None = None,
+    begin_with: str = NOTHING,
     weights: str | Path | None = None,
     **settings: Any,
 ) -> REINFORCE:
@@ -70,40 +61,29 @@ def make(
     Args:
         env: The environment to learn in.
         seed: Seed of all random numbers.
-        preset: ``"hsdag"``, ``"search"`` or ``"paper"``; of policy, ``PlacementVectorEnv`` and
-            REINFORCE.
-        policy: Options of ``HSDAGPolicy`` that override the preset; with ``"hsdag"``, ``room`` is
-            kept where the environment does not repair.
+        preset: ``"rl"`` or ``"paper"``; of policy, ``PlacementVectorEnv`` and REINFORCE.
+        policy: Options of ``HSDAGPolicy`` that override the preset.
         envs: Arguments of ``PlacementVectorEnv`` that override the preset.
-        start: What is evaluated first, see ``agents.search.starts.propose_starts``; None takes
-            the preset's.
-        weights: What the policy begins with: ``"inception-hsdag-paper"``, trained on that problem
-            with the default preset, or a file of ``agents.save_weights``; None is
-            random.
-        settings: Arguments of ``REINFORCE`` that override the preset.
+        begin_with: What is evaluated first: ``"nothing"``, ``"heuristics"`` or ``"search"``, see
+            ``agents.common.begin_with``.
+        weights: What the policy begins with: a file of ``agents.save_weights``; None is random.
+        settings: Arguments of ``REINFORCE`` that override the preset, as ``imitate``.
 
     Raises:
         ValueError: Unknown preset, or an argument is out of range.
     """
     if preset not in SETTINGS:
         raise unknown_name("preset", preset, SETTINGS)
-    base = placement_env(env)
-    changes = ({"room": not base.repair} if preset == "hsdag" else {}) | (policy or {})
-    check_options("HSDAGPolicy", changes, HSDAGPolicy.list_options())
-    chosen = make_options(preset, changes)
-    sees = chosen.devices or chosen.room
-    graphs = base.graph_table(devices=True if sees else None)
-    policy_kwargs = {"preset": preset, "graphs": graphs, **changes}
+    check_options("HSDAGPolicy", policy or {}, HSDAGPolicy.list_options())
+    graphs = placement_env(env).graph_table()
     model = REINFORCE(
         HSDAGPolicy,
         vectorize(env, **ENVS[preset] | (envs or {})),
-        policy_kwargs=policy_kwargs,
+        policy_kwargs={"preset": preset, "graphs": graphs, **(policy or {})},
         seed=seed,
         **{"device": "cpu", **SETTINGS[preset], **settings},
     )
-    begin_with(model.policy, env, STARTS[preset] if start is None else start)
-    assert isinstance(model.policy, HSDAGPolicy)
-    model.policy.attach(base)
+    begin(model.policy, env, begin_with, seed)
     if weights is not None:
         load_weights(model, weights, Path(__file__).parent)
     return model

@@ -1,25 +1,51 @@
-"""HSDAG's networks: encoder, edge scorer, pooling and placer."""
+"""HSDAG's networks, in the order of the paper: embeddings, edge scores, groups, devices (2.3, 2.4).
+
+What differs from the paper is said where it happens, and listed in this folder's README.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from agents.common.encoder import Encoder
+from agents.common.encoder import Conv, Encoder
 from agents.common.graph_policy import make_perceptron
 from agents.common.graphs import MIN_COST, GraphBatch
-from agents.common.pairs import PairScorer, describe_pairs
 from agents.common.pyg import scatter
-from agents.hsdag.edges import FIRST_SCORE
-from agents.hsdag.options import Options
 from placement_gym.observation import FEATURES
 
-Groups = tuple[Tensor, Tensor] | None
-"""See ``UnitCategorical``."""
+
+@dataclass(frozen=True)
+class Options:
+    """Options of ``HSDAGPolicy``, given as ``policy_kwargs``; saved models name them.
+
+    Attributes:
+        features: Names of blocks in ``placement_gym.observation.FEATURES`` for the encoder.
+        hidden: Width of an embedding.
+        layers: Number of graph convolutions; 0 ignores the edges.
+        conv: See ``agents.common.encoder.Encoder``: a name, or a class as ``SAGEConv``.
+        directed: Whether messages from producers and from consumers have separate weights.
+        dropout: Dropout while groups are parsed in rollouts; likelihoods are computed without it.
+        depth: Levels of parsing; 0 makes every unit a group of its own.
+        cut: Whether edges whose score is at most a half are cut, even if they are dominant.
+        gate: Whether a group's embedding is gated by the mean score of its kept edges.
+        cost_weight: Initial weight of the logarithm of a group's time on a device in the logits,
+            if the observation has costs; 0 leaves the term out.
+    """
+
+    features: tuple[str, ...]
+    hidden: int = 128
+    layers: int = 2
+    conv: Conv = "gcn"
+    directed: bool = True
+    dropout: float = 0.2
+    depth: int = 1
+    cut: bool = False
+    gate: bool = True
+    cost_weight: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,48 +57,26 @@ class States:
         state: (m,) state of each node.
         shift: (m, hidden) sum of what earlier steps of the episode added to its embedding.
         group: (m,) group of each node, numbered over all states.
-        inner: (2, k) nodes of the edges that connect the groups.
+        kept: (2, k) nodes of the kept edges, which connect the groups.
         slot: (m,) index of each node among the padded units.
         leader: (S, N) the padded unit that each padded unit follows.
         decides: (S, N) bool, whether a unit is a leader; False for padding.
         allowed: (S, N, D) bool, devices that all followers of a unit allow; None allows all.
-        choices: Edges that were kept or cut; None if groups came about in another way.
     """
 
     node: Tensor
     state: Tensor
     shift: Tensor
     group: Tensor
-    inner: Tensor
+    kept: Tensor
     slot: Tensor
     leader: Tensor
     decides: Tensor
     allowed: Tensor | None
-    choices: StateChoices | None = None
-
-
-class StateChoices(NamedTuple):
-    """Edges that were kept or cut, over all states.
-
-    Attributes:
-        ends: (2, k) their nodes, numbered over all states.
-        kept: (k,) bool.
-        offset: (k,) added to their scores.
-        state: (k,) state of each.
-        pairs: (2, u) distinct nodes among ``ends``: equal states of a graph share their scores.
-        pair: (k,) index of each among ``pairs``.
-    """
-
-    ends: Tensor
-    kept: Tensor
-    offset: Tensor
-    state: Tensor
-    pairs: Tensor
-    pair: Tensor
 
 
 class Networks(nn.Module):
-    """The networks of HSDAG's steps 2 to 4: features, embeddings and groups, placement.
+    """Encoder, edge scorer phi, placer, and a critic for algorithms that need one.
 
     Args:
         options: Sizes and switches.
@@ -90,66 +94,71 @@ class Networks(nn.Module):
             options.conv,
             options.directed,
             options.dropout,
-            options.joint_costs,
-            n_devices if options.devices else 0,
         )
-        self.scorer = make_perceptron(hidden, hidden, 1) if options.grouping else None
-        if options.choose_edges and self.scorer is not None:
-            last = self.scorer[-1]
-            assert isinstance(last, nn.Linear)
-            nn.init.constant_(last.bias, FIRST_SCORE)
+        self.scorer = make_perceptron(hidden, hidden, 1) if options.depth else None
         self.gated = options.gate
-        self.pairs = PairScorer(options.cost_weight) if options.devices else None
-        self.placer = make_perceptron(hidden, hidden, n_devices, gain=0.0)
+        self.placer = make_perceptron(hidden, hidden, n_devices)
         self.critic = make_perceptron(hidden, hidden, 1) if critic else None
         first = FEATURES["cost"].start
         self.costs = slice(first, first + n_devices)
-        weight = torch.tensor(options.cost_weight)
-        sums_costs = bool(options.cost_weight) and not options.devices
-        self.cost_weight = nn.Parameter(weight) if sums_costs else None
+        weight = nn.Parameter(torch.tensor(options.cost_weight))
+        self.cost_weight = weight if options.cost_weight else None
+
+    def encode(self, graphs: GraphBatch, noisy: bool = False) -> Tensor:
+        """(n, hidden) embeddings Z of the nodes' features X (2.3).
+
+        Args:
+            graphs: The graphs.
+            noisy: Whether dropout is applied.
+        """
+        z: Tensor = self.encoder(graphs, noisy=noisy)
+        return z
 
     def shift_embeddings(self, z: Tensor, shift: Tensor) -> Tensor:
-        """(n, hidden) normalised sum of embeddings and what earlier steps of the episode added."""
+        """(n, hidden) Z + Z', normalised.
+
+        Deviation: the paper's sum is not normalised. It doubles at each step and would overflow
+        within 50.
+        """
         return functional.layer_norm(z + shift, z.shape[1:])
 
     def score_edges(self, z: Tensor, edges: Tensor) -> Tensor:
-        """(e,) logits phi(z_u * z_v) of edges (2, e) between nodes with embeddings z."""
+        """(e,) logits of the scores S_uv = sigmoid(phi(z_u * z_v)) of edges (2, e)."""
         assert self.scorer is not None
         scores: Tensor = self.scorer(z.index_select(0, edges[0]) * z.index_select(0, edges[1]))
         return scores[:, 0]
 
-    def score_choices(self, z: Tensor, choices: StateChoices | None) -> Tensor:
-        """(k,) logits of edges that were kept or cut, of none if groups came about otherwise."""
-        if choices is None:
-            return z.new_zeros(0)
-        return self.score_edges(z, choices.pairs)[choices.pair]
+    def pool_groups(self, z: Tensor, group: Tensor, kept: Tensor) -> Tensor:
+        """(n_groups, hidden) embedding of each group, gated by the mean score of its kept edges.
 
-    def pool_groups(
-        self, z: Tensor, group: Tensor, inner: Tensor, scores: Tensor | None = None
-    ) -> Tensor:
-        """(n_groups, hidden) mean embedding of each group, gated by the mean score of its edges.
+        The gate is the only way of a gradient to phi. Deviation: the mean of a group's embeddings,
+        not their sum, so that large groups do not outgrow small ones from step to step.
 
         Args:
             z: (n, hidden) embeddings.
             group: (n,) group of each node.
-            inner: (2, k) nodes of the edges that connect the groups.
-            scores: (k,) their logits; None computes them.
+            kept: (2, k) nodes of the kept edges.
         """
         n_groups = int(group.max()) + 1
         pooled = scatter(z, group, dim_size=n_groups, reduce="mean")
-        if not inner.shape[1] or not self.gated:
+        if not kept.shape[1] or not self.gated:
             return pooled
-        owner = group[inner[0]]
-        scores = self.score_edges(z, inner) if scores is None else scores
-        total = scatter(scores.sigmoid(), owner, dim_size=n_groups)
+        owner = group[kept[0]]
+        total = scatter(self.score_edges(z, kept).sigmoid(), owner, dim_size=n_groups)
         count = torch.bincount(owner, minlength=n_groups)
         gate = torch.where(count > 0, total / count.clamp(min=1), 1.0)
         return pooled * gate[:, None]
 
-    def forward(
-        self, z: Tensor, graphs: GraphBatch, states: States
-    ) -> tuple[Tensor, Tensor, Groups]:
-        """(S, N, D) logits of padded units, (S, 1) values, and the groups' likelihood.
+    def place_groups(self, pooled: Tensor, graphs: GraphBatch, states: States) -> Tensor:
+        """(n_groups, D) logits of the groups' devices, from their embeddings (n_groups, hidden)."""
+        logits: Tensor = self.placer(pooled)
+        if self.cost_weight is None:
+            return logits
+        cost = scatter(graphs.x[states.node, self.costs], states.group, reduce="sum")
+        return logits - self.cost_weight * (cost + MIN_COST).log()
+
+    def forward(self, z: Tensor, graphs: GraphBatch, states: States) -> tuple[Tensor, Tensor]:
+        """(S, N, D) logits of padded units, each its group's, and (S, 1) values.
 
         Args:
             z: (n, hidden) embeddings of the graphs' nodes.
@@ -157,41 +166,13 @@ class Networks(nn.Module):
             states: The states to decide on.
         """
         z = self.shift_embeddings(z.index_select(0, states.node), states.shift)
-        scores = self.score_choices(z, states.choices)
-        kept = scores[states.choices.kept] if states.choices is not None else None
-        of_groups = self.placer(self.pool_groups(z, states.group, states.inner, kept))
-        if self.cost_weight is not None:
-            cost = scatter(graphs.x[states.node, self.costs], states.group, reduce="sum")
-            of_groups = of_groups - self.cost_weight * (cost + MIN_COST).log()
-        if self.pairs is not None:
-            of_groups = of_groups + self.rate_pairs(self.pairs, graphs, states)
+        of_groups = self.place_groups(
+            self.pool_groups(z, states.group, states.kept), graphs, states
+        )
         n_states, n_slots = states.decides.shape
         logits = of_groups.new_zeros(n_states, n_slots, of_groups.shape[1])
         logits[states.state, states.slot] = of_groups.index_select(0, states.group)
-        groups = rate_choices(scores, states)
         if self.critic is None:
-            return logits, logits.new_zeros(n_states, 1), groups
+            return logits, logits.new_zeros(n_states, 1)
         values: Tensor = self.critic(scatter(z, states.state, reduce="mean"))
-        return logits, values, groups
-
-    def rate_pairs(self, scorer: PairScorer, graphs: GraphBatch, states: States) -> Tensor:
-        """(n_groups, D) preferences of groups for devices, by the means of their units."""
-        pairs, ms = describe_pairs(graphs), graphs.device_tables.unit_ms
-        of_groups = scatter(pairs[states.node].flatten(1), states.group, reduce="mean")
-        times = scatter(ms[states.node], states.group, reduce="mean")
-        rated: Tensor = scorer(of_groups.view(len(times), *pairs.shape[1:]), times)
-        return rated
-
-
-def rate_choices(scores: Tensor, states: States) -> Groups:
-    """(S,) log-probability and (S,) entropy of the (k,) edges that were kept or cut."""
-    if states.choices is None:
-        return None
-    kept, state = states.choices.kept, states.choices.state
-    scores = scores + states.choices.offset
-    chosen = functional.logsigmoid(torch.where(kept, scores, -scores))
-    entropy = functional.binary_cross_entropy_with_logits(
-        scores, scores.sigmoid(), reduction="none"
-    )
-    n = len(states.decides)
-    return scatter(chosen, state, dim_size=n), scatter(entropy, state, dim_size=n)
+        return logits, values

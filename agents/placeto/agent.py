@@ -11,12 +11,12 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
+from agents.common.begin_with import NOTHING
 from agents.common.reinforce import REINFORCE
 from agents.common.weights import load_weights
+from agents.placeto.from_best import FromBest
 from agents.placeto.policy import PlacetoPolicy
 from agents.placeto.rehearsal import Rehearsal
-from agents.placeto.starts import FromHeuristics
-from agents.search.starts import HEURISTICS, QUICK
 from placement_gym.env import DevicePlacementEnv, placement_env
 from placement_gym.errors import UserError, unknown_name
 from placement_gym.wrappers import PerUnit
@@ -34,7 +34,7 @@ class Placeto(REINFORCE):
     """
 
     rehearsal: Rehearsal | None = None
-    start: str = "first"
+    begin_with: str = NOTHING
 
     def predict(
         self,
@@ -91,10 +91,7 @@ class Placeto(REINFORCE):
         """See ``OnPolicyLearner``; one unit is placed per step."""
         if isinstance(env, str):
             env = gym.make(env)
-        start = known["start"]
-        if env.has_wrapper_attr("place"):
-            start = env.get_wrapper_attr("start")
-        return start_from(without_graph(placement_env(env)), start)
+        return place_units(env, known["begin_with"])
 
 
 def rate(remaining: float) -> float:
@@ -108,7 +105,7 @@ def entropy(remaining: float) -> float:
 
 
 SETTINGS: dict[str, dict[str, Any]] = {
-    "default": {
+    "rl": {
         "learning_rate": rate,
         "batch_size": 64,
         "baseline": "per_step",
@@ -131,18 +128,17 @@ SETTINGS: dict[str, dict[str, Any]] = {
 """Arguments of REINFORCE; a rollout is an episode. Unlike in the paper advantages are scaled, and
 the baseline of a step is a moving average, not the mean of ten episodes."""
 POLICIES: dict[str, dict[str, Any]] = {
-    "default": {"devices": True, "stay": 3.0},
+    "rl": {"devices": True},
     PAPER: {},
 }
 """Arguments of ``PlacetoPolicy``; ``room`` is kept where the environment does not repair."""
-STARTS = {"default": "heuristics", "paper": "first"}
 
 
 def make(
     env: gym.Env[Any, Any],
     seed: int,
-    preset: str = "default",
-    start: str | None = None,
+    preset: str = "rl",
+    begin_with: str = NOTHING,
     policy: dict[str, Any] | None = None,
     weights: str | Path | None = None,
     **settings: Any,
@@ -152,11 +148,12 @@ def make(
     Args:
         env: The environment to learn in.
         seed: Seed of all random numbers.
-        preset: ``"default"``: episodes go on from the best placement, units move where there is
-            room, and limits are seen; or ``"paper"``.
-        start: Placement that episodes start from; see ``PerUnit``, and ``FromHeuristics`` for
-            ``"heuristics"`` and ``"quick"``. It replaces the setting of ``env``; None takes the
-            preset's. A start other than ``"first"`` is evaluated, too.
+        preset: ``"rl"``: units move where there is room, and times and limits are seen; or
+            ``"paper"``.
+        begin_with: ``"nothing"``: episodes start with all units on the reference device, or as
+            ``env`` says where it places one unit per step; else they go on from the best
+            placement so far, at first of ``"heuristics"`` or of ``"search"``, see
+            ``agents.common.begin_with``.
         policy: Arguments of ``PlacetoPolicy`` that override the preset.
         weights: What the policy begins with: ``"inception-hsdag-paper"``, trained on that problem
             with ``preset="paper"``, or a file of ``agents.save_weights``; None is
@@ -170,19 +167,19 @@ def make(
         raise unknown_name("preset", preset, SETTINGS)
     original = placement_env(env)
     _ = original.singles  # measured once for both
-    base = without_graph(original)
+    rollouts = place_units(env, begin_with)
+    base = rollouts.base
     room = {"room": not base.repair} if preset != PAPER else {}
-    begin = STARTS[preset] if start is None else start
     chosen = room | POLICIES[preset] | (policy or {})
     sees = chosen.get("devices", False) or chosen.get("room", False)
     model = Placeto(
         PlacetoPolicy,
-        start_from(base, begin),
+        rollouts,
         policy_kwargs={"graphs": base.graph_table(devices=True if sees else None), **chosen},
         seed=seed,
         **{"n_steps": base.problem.n_units, **SETTINGS[preset], **settings},
     )
-    model.start = begin
+    model.begin_with = begin_with
     if weights is not None:
         load_weights(model, weights, Path(__file__).parent)
     return model
@@ -196,8 +193,13 @@ def without_graph(env: DevicePlacementEnv) -> DevicePlacementEnv:
     return base
 
 
-def start_from(env: gym.Env[Any, Any], start: str) -> PerUnit:
-    """The environment of one unit per step whose episodes start in this way."""
-    if start in (HEURISTICS, QUICK):
-        return FromHeuristics(env, start)
-    return PerUnit(env, start=start)
+def place_units(env: gym.Env[Any, Any], begin_with: str) -> PerUnit:
+    """The environment of one unit per step, without the graph, whose episodes begin in this way.
+
+    With ``"nothing"`` the setting of an environment that places one unit per step is kept.
+    """
+    base = without_graph(placement_env(env))
+    if begin_with != NOTHING:
+        return FromBest(base, begin_with)
+    placed = env.has_wrapper_attr("place")
+    return PerUnit(base, start=env.get_wrapper_attr("start")) if placed else PerUnit(base)

@@ -10,7 +10,7 @@ from gymnasium import spaces
 from stable_baselines3.common.distributions import CategoricalDistribution
 from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.type_aliases import Schedule
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
 from agents.common import pairs
@@ -52,7 +52,6 @@ class PlacetoPolicy(GraphPolicy, ActorCriticPolicy):
         devices: Whether limits, transfers and times on one scale are seen, see
             ``agents.common.pairs``.
         room: Whether a unit moves only where there is room for it, and the room is seen.
-        stay: Initial weight of leaving a unit where it is, which then learns; 0 has none.
         use_sde: Must be False: actions are discrete.
         optimizer_class: As for SB3's policies.
         optimizer_kwargs: As for SB3's policies.
@@ -74,7 +73,6 @@ class PlacetoPolicy(GraphPolicy, ActorCriticPolicy):
         rounds: int = 8,
         devices: bool = False,
         room: bool = False,
-        stay: float = 0.0,
         use_sde: bool = False,
         optimizer_class: type[torch.optim.Optimizer] = torch.optim.Adam,
         optimizer_kwargs: dict[str, Any] | None = None,
@@ -87,7 +85,7 @@ class PlacetoPolicy(GraphPolicy, ActorCriticPolicy):
             )
         self.n_devices = int(action_space.n)
         self.sizes = {"hidden": hidden, "rounds": rounds}
-        self.switches = {"devices": devices, "room": room, "stay": stay}
+        self.switches = {"devices": devices, "room": room}
         super().__init__(
             observation_space,
             action_space,
@@ -107,8 +105,6 @@ class PlacetoPolicy(GraphPolicy, ActorCriticPolicy):
             n_static += self.n_devices * len(pairs.FEATURES)
         if self.switches["room"]:
             n_static += self.n_devices
-        stay = self.switches["stay"]
-        self.stay = nn.Parameter(torch.tensor(stay)) if stay else None
         self.networks = Networks(n_static, self.n_devices, **self.sizes, critic=self.has_critic)
         self.structures: Recent[int, Structure] = Recent()
 
@@ -170,7 +166,7 @@ class PlacetoPolicy(GraphPolicy, ActorCriticPolicy):
             current = states["current_unit"][:, 0].long()
             x = make_inputs(structure, states, current, self.n_devices)
             summary = self.networks.summarize(x, structure, current)
-            logits = logits.index_copy(0, rows, self.rate_devices(summary, states, current))
+            logits = logits.index_copy(0, rows, self.networks.placer(summary))
             if self.networks.critic is not None:
                 values = values.index_copy(0, rows, self.networks.critic(summary))
             if structure.allowed is not None:
@@ -179,14 +175,6 @@ class PlacetoPolicy(GraphPolicy, ActorCriticPolicy):
                 room, held = leave(structure.room, states["placement"].long(), current)
                 allowed[rows] = structure.room.restrict(allowed[rows], room, held)
         return Choice(UnitCategorical(logits[:, None], allowed=allowed[:, None]), values)
-
-    def rate_devices(self, summary: Tensor, states: TensorDict, current: Tensor) -> Tensor:
-        """(B, D) logits of the current units' devices."""
-        logits: Tensor = self.networks.placer(summary)
-        if self.stay is None:
-            return logits
-        here = states["placement"].long().gather(1, current[:, None])[:, 0]
-        return logits + self.stay * functional.one_hot(here, self.n_devices)
 
     def _get_constructor_parameters(self) -> dict[str, Any]:
         return super()._get_constructor_parameters() | self.sizes | self.switches

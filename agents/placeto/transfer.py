@@ -88,7 +88,7 @@ def make(
             ``start="heft"`` the start of each episode is evaluated besides.
         max_nodes: Maximum number of units of all models.
         max_edges: Maximum number of edges of all models.
-        policy: Arguments of ``PlacetoPolicy``, as ``{"devices": True, "room": True, "stay": 3.0}``.
+        policy: Arguments of ``PlacetoPolicy``, as ``{"devices": True, "room": True}``.
         start: Where its episodes start: ``"first"``, all on the reference device; or ``"heft"``.
         settings: Arguments of PPO that override ``SETTINGS``.
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import gymnasium as gym
 
-from agents.common.starts import RANDOM, begin_with
+from agents.common.begin_with import NOTHING, begin
 from agents.common.vec_env import vectorize
 from agents.common.weights import load_weights
 from agents.post.post import Post
@@ -18,24 +18,18 @@ PAPER = "paper"
 ROLLOUT = 10
 """Placements per PPO update."""
 POLICIES: dict[str, dict[str, Any]] = {
-    "default": {"runs": True, "cost_weight": 2.0},
+    "rl": {"runs": True, "cost_weight": 2.0},
     PAPER: {},
 }
 """Arguments of ``LogitsPolicy``; ``room`` is kept where the environment does not repair."""
-SETTINGS: dict[str, dict[str, Any]] = {
-    "default": {"keep": True, "variant": "cross_entropy"},
-    "paper": {},
-}
-"""Arguments of ``Post``. PPO beside cross-entropy gained nothing on validation problems."""
-STARTS = {"default": "heuristics", "paper": RANDOM}
 
 
 def make(
     env: gym.Env[Any, Any],
     seed: int,
-    preset: str = "default",
+    preset: str = "rl",
     policy: dict[str, Any] | None = None,
-    start: str | None = None,
+    begin_with: str = NOTHING,
     weights: str | Path | None = None,
     **settings: Any,
 ) -> Post:
@@ -44,14 +38,14 @@ def make(
     Args:
         env: The environment to learn in.
         seed: Seed of all random numbers.
-        preset: ``"default"``: runs of units, limits and times; or ``"paper"``, which samples every
+        preset: ``"rl"``: runs of units, limits and times; or ``"paper"``, which samples every
             unit by itself and sees neither.
         policy: Arguments of ``LogitsPolicy`` that override the preset.
-        start: What is evaluated first, see ``agents.search.starts.propose_starts``; None takes
-            the preset's.
+        begin_with: What is evaluated first: ``"nothing"``, ``"heuristics"`` or ``"search"``, see
+            ``agents.common.begin_with``.
         weights: What the policy begins with: ``"inception-hsdag-paper"``, which fits that problem
             alone, or a file of ``agents.save_weights``; None is untrained.
-        settings: Arguments of ``Post`` that override the preset.
+        settings: Arguments of ``Post``, as ``imitate``.
 
     Raises:
         ValueError: Unknown preset, or an argument is out of range.
@@ -64,12 +58,12 @@ def make(
     sees = chosen.get("room", False) or chosen.get("cost_weight", 0.0) > 0.0
     graphs = base.graph_table(devices=True if sees else None)
     rollouts = vectorize(env, num_envs=ROLLOUT, horizon=1, reward="log_speedup")
-    defaults: dict[str, Any] = {"n_steps": 1, "device": "cpu", **SETTINGS[preset]}
+    defaults: dict[str, Any] = {"n_steps": 1, "device": "cpu"}
     policy_kwargs = {"graphs": graphs, **chosen}
     model = Post(
         "LogitsPolicy", rollouts, seed=seed, policy_kwargs=policy_kwargs, **defaults | settings
     )
-    begin_with(model.policy, env, STARTS[preset] if start is None else start)
+    begin(model.policy, env, begin_with, seed)
     if weights is not None:
         load_weights(model, weights, Path(__file__).parent)
     return model

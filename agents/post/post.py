@@ -13,8 +13,10 @@ from stable_baselines3.common.type_aliases import GymEnv, MaybeCallback, Schedul
 from stable_baselines3.common.utils import obs_as_tensor
 from torch import Tensor
 
+from agents.common.elites import IMITATED
 from agents.common.learner import OnPolicyLearner
 from agents.post.policy import LogitsPolicy
+from placement_gym.arguments import check_not_negative
 from placement_gym.arrays import IntArray
 from placement_gym.errors import UserError, unknown_name
 
@@ -38,8 +40,8 @@ class Post(OnPolicyLearner):
             of environments.
         elite: Share of the population whose frequencies are used.
         uniform: Weight of the uniform distribution at the beginning and at the end of learning.
-        keep: Whether the best placements of a population also count in the next one; the paper's
-            do not.
+        imitate: Weight of imitating the best placements so far: of their frequencies beside those
+            of a population's best, whose weight is 1.
         n_epochs: PPO steps on each rollout.
         clip_range: Clip range of PPO's likelihood ratio.
         max_grad_norm: Maximum norm of the gradient.
@@ -69,7 +71,7 @@ class Post(OnPolicyLearner):
         population: int = 50,
         elite: float = 0.1,
         uniform: tuple[float, float] = (0.1, 0.01),
-        keep: bool = False,
+        imitate: float = 0.0,
         n_epochs: int = 10,
         clip_range: float = 0.2,
         max_grad_norm: float = 1.0,
@@ -93,6 +95,9 @@ class Post(OnPolicyLearner):
             raise UserError(
                 f"elite must be a share in (0, 1] and uniform two in [0, 1), not {elite}, {uniform}"
             )
+        check_not_negative("imitate", imitate)
+        if imitate and variant == "ppo":
+            raise UserError("variant='ppo' has no frequencies to imitate by: use 'joint'")
         super().__init__(
             policy,
             env,  # type: ignore[arg-type]
@@ -118,7 +123,7 @@ class Post(OnPolicyLearner):
         self.uniform, self.n_epochs, self.clip_range = uniform, n_epochs, clip_range
         self.actions: list[IntArray] = []
         self.returns: list[float] = []
-        self.keep = keep
+        self.imitate = imitate
         self.kept: list[tuple[float, IntArray]] = []
         if _init_setup_model:
             self._setup_model()
@@ -192,16 +197,22 @@ class Post(OnPolicyLearner):
     def update_by_cross_entropy(self) -> None:
         """Set the probabilities to the frequencies among the best placements of the population."""
         n_elite = max(round(self.elite * len(self.returns)), 1)
-        known = [*self.kept, *zip(self.returns, self.actions, strict=True)]
-        best = sorted(known, key=lambda one: -one[0])[:n_elite]
-        self.kept = best if self.keep else []
-        elites = torch.as_tensor(np.stack([action for _, action in best])).long()
-        frequency = torch.nn.functional.one_hot(elites, self.policy.n_devices).float().mean(dim=0)
+        ranked = sorted(zip(self.returns, self.actions, strict=True), key=lambda one: -one[0])
+        frequency = self.count(ranked[:n_elite])
+        if self.imitate:
+            self.kept = sorted([*self.kept, *ranked], key=lambda one: -one[0])[:IMITATED]
+            frequency = frequency + self.imitate * self.count(self.kept)
+            frequency = frequency / (1.0 + self.imitate)
         first, last = self.uniform
         share = last + (first - last) * self._current_progress_remaining
         seen: Any = obs_as_tensor(self._last_obs, self.device)  # type: ignore[arg-type]
         mixed: Tensor = (1.0 - share) * frequency + share * self.policy.uniform_probabilities(seen)
         self.policy.logits.copy_(mixed.log())
+
+    def count(self, placements: list[tuple[float, IntArray]]) -> Tensor:
+        """(N, D) frequencies of the devices of each unit."""
+        chosen = torch.as_tensor(np.stack([action for _, action in placements])).long()
+        return torch.nn.functional.one_hot(chosen, self.policy.n_devices).float().mean(dim=0)
 
     def _setup_learn(
         self,

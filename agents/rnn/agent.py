@@ -7,8 +7,8 @@ from typing import Any
 
 import gymnasium as gym
 
+from agents.common.begin_with import NOTHING, begin
 from agents.common.reinforce import REINFORCE
-from agents.common.starts import RANDOM, begin_with
 from agents.common.vec_env import vectorize
 from agents.common.weights import load_weights
 from agents.rnn.hdp import HDPPolicy
@@ -18,16 +18,20 @@ from placement_gym.errors import unknown_name
 from placement_gym.observation import FEATURES
 
 PAPER = "paper"
+
+
+def entropy(remaining: float) -> float:
+    """The weight of the entropy; it falls linearly. Saved models name this function."""
+    return 0.002 + 0.048 * remaining
+
+
 SETTINGS: dict[str, dict[str, Any]] = {
-    "default": {
+    "rl": {
         "learning_rate": 1e-3,
         "n_steps": 1,
         "n_epochs": 2,
         "baseline": "leave_one_out",
-        "gradient": 0.0,
-        "ent_coef": 0.0,
-        "elites": 2,
-        "imitation": 10.0,
+        "ent_coef": entropy,
         "device": "cpu",
     },
     "paper": {
@@ -40,35 +44,32 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "device": "cpu",
     },
 }
-"""Arguments of REINFORCE. Imitation alone was better on validation problems than with the policy
-gradient. Unlike in the paper advantages are scaled, as rewards are in sqrt(ms)."""
+"""Arguments of REINFORCE. Unlike in the paper advantages are scaled, as rewards are in sqrt(ms)."""
 ENVS: dict[str, dict[str, Any]] = {
-    "default": {"num_envs": 10, "horizon": 1, "reward": "log_speedup"},
+    "rl": {"num_envs": 10, "horizon": 1, "reward": "log_speedup"},
     "paper": {"num_envs": 10, "horizon": 1, "reward": "neg_sqrt_latency"},
 }
 """Arguments of ``PlacementVectorEnv``."""
 POLICIES: dict[str, dict[str, Any]] = {
-    "default": {
+    "rl": {
         "features": tuple(FEATURES),
         "devices": True,
         "coarse": True,
-        "greedy_first": True,
         "hidden": 64,
         "decoder": 128,
     },
     PAPER: {},
 }
 """Arguments of ``RNNPolicy``; ``room`` is kept where the environment does not repair."""
-STARTS = {"default": "heuristics", "paper": RANDOM}
 
 
 def make(
     env: gym.Env[Any, Any],
     seed: int,
-    preset: str = "default",
+    preset: str = "rl",
     policy: dict[str, Any] | None = None,
     envs: dict[str, Any] | None = None,
-    start: str | None = None,
+    begin_with: str = NOTHING,
     hierarchical: bool = False,
     weights: str | Path | None = None,
     **settings: Any,
@@ -78,15 +79,15 @@ def make(
     Args:
         env: The environment to learn in.
         seed: Seed of all random numbers.
-        preset: ``"default"``; or ``"paper"``, which sees neither times nor limits.
+        preset: ``"rl"``; or ``"paper"``, which sees neither times nor limits.
         policy: Arguments of ``RNNPolicy`` that override the preset.
         envs: Arguments of ``PlacementVectorEnv`` that override the preset.
-        start: What is evaluated first, see ``agents.search.starts.propose_starts``; None takes
-            the preset's.
+        begin_with: What is evaluated first: ``"nothing"``, ``"heuristics"`` or ``"search"``, see
+            ``agents.common.begin_with``.
         hierarchical: Whether units are grouped first.
         weights: What the policy begins with: a file of ``agents.save_weights``;
             None is random. None comes with the package: they take two megabytes.
-        settings: Arguments of ``REINFORCE`` that override the preset.
+        settings: Arguments of ``REINFORCE`` that override the preset, as ``imitate``.
 
     Raises:
         ValueError: Unknown preset.
@@ -105,7 +106,7 @@ def make(
         seed=seed,
         **SETTINGS[preset] | settings,
     )
-    begin_with(model.policy, env, STARTS[preset] if start is None else start)
+    begin(model.policy, env, begin_with, seed)
     if weights is not None:
         load_weights(model, weights, Path(__file__).parent)
     return model

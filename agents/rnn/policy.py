@@ -41,7 +41,6 @@ class RNNPolicy(UnitPolicy, ActorCriticPolicy):
         room: Whether only devices with room left are chosen, and the room is seen.
         coarse: Whether runs of units are placed together, long ones at first, see ``segments``.
         cost_weight: Initial weight of the preference for faster devices, with ``devices``.
-        greedy_first: Whether the first of several placements of a rollout is the prediction.
         kwargs: See ``UnitPolicy``.
 
     Raises:
@@ -62,7 +61,6 @@ class RNNPolicy(UnitPolicy, ActorCriticPolicy):
         room: bool = False,
         coarse: bool = False,
         cost_weight: float = COST_WEIGHT,
-        greedy_first: bool = False,
         **kwargs: Any,
     ) -> None:
         self.features = features
@@ -77,10 +75,9 @@ class RNNPolicy(UnitPolicy, ActorCriticPolicy):
             "room": room,
             "coarse": coarse,
             "cost_weight": cost_weight,
-            "greedy_first": greedy_first,
         }
         self.sees_devices, self.keeps_room, self.coarse = devices, room, coarse
-        self.cost_weight, self.greedy_first = cost_weight, greedy_first
+        self.cost_weight = cost_weight
         super().__init__(*args, **kwargs)
 
     def build(self) -> None:

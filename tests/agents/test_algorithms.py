@@ -100,7 +100,6 @@ def test_the_page_has_the_same_table() -> None:
 @pytest.mark.parametrize(
     ("policy", "options", "reason"),
     [
-        (HSDAGPolicy, {"choose_edges": True}, "choose_edges=False"),
         (LogitsPolicy, {"runs": True}, "runs of units"),
     ],
 )

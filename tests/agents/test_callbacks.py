@@ -114,7 +114,7 @@ def test_at_the_end_of_an_episode_the_best_is_its_last_placement() -> None:
 def test_a_resumed_training_equals_an_uninterrupted_one(tmp_path: Path) -> None:
     def train(path: Path, *stops: int) -> tuple[torch.Tensor, Any]:
         for total in stops:
-            model = resume(hsdag(vectorize_toy(noise=0.1), elites=2, imitation=1.0), path)
+            model = resume(hsdag(vectorize_toy(noise=0.1), imitate=1.0), path)
             best = BestPlacementCallback()
             checkpoint = Checkpoint(path, every=40)
             left = total - model.num_timesteps

@@ -108,12 +108,12 @@ def test_a_policy_that_does_not_know_the_devices_says_what_to_do() -> None:
         model.learn(20)
 
 
-@pytest.mark.parametrize("preset", ["search", "gcn"])
-def test_the_first_step_of_ppo_is_that_of_reinforce(preset: str) -> None:
-    policy = {"hidden": 16} if preset == "gcn" else SMALL
+@pytest.mark.parametrize("gcn", [False, True])
+def test_the_first_step_of_ppo_is_that_of_reinforce(gcn: bool) -> None:
+    policy = {"hidden": 16} if gcn else SMALL
     after = []
     for algorithm in ("ppo", "reinforce"):
-        model = make(simulated(), 0, preset, algorithm, policy=policy, n_epochs=1)
+        model = make(simulated(), 0, algorithm=algorithm, gcn=gcn, policy=policy, n_epochs=1)
         model.learn(20)
         after.append(torch.nn.utils.parameters_to_vector(model.policy.parameters()))
     torch.testing.assert_close(*after)
@@ -153,7 +153,7 @@ def test_weights_of_another_network_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no weights of this policy"):
         agent(policy={"hidden": 8}, weights=tmp_path / "go.safetensors")
     with pytest.raises(UserError, match="no weights of this policy"):
-        make(simulated(), 0, "gcn", weights=tmp_path / "go.safetensors")
+        make(simulated(), 0, gcn=True, weights=tmp_path / "go.safetensors")
 
 
 def test_unknown_choices_are_refused() -> None:

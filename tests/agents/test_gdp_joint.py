@@ -35,7 +35,7 @@ def joint(decisions: Any = DECISIONS, **kwargs: Any) -> Any:
 
 def agent(env: Any, **kwargs: Any) -> Any:
     policy = {**SMALL, **kwargs.pop("policy", {})}
-    return make(env, 0, policy=policy, **{"preset": "search", **kwargs})
+    return make(env, 0, policy=policy, **kwargs)
 
 
 def sample(model: Any, k: int = 6) -> tuple[Any, torch.Tensor, StagedLikelihood]:
@@ -147,12 +147,12 @@ def test_it_is_saved_and_loaded(tmp_path: Path) -> None:
 
 def test_the_convolutions_place_units_alone() -> None:
     with pytest.raises(UserError, match=r"decisions=\('placement',\)"):
-        make(joint(), 0, "gcn")
+        make(joint(), 0, gcn=True)
 
 
 def test_heuristics_are_tried_with_rank_and_fused_chains() -> None:
     env = joint()
-    model, seen, evaluate = agent(env, preset="default"), [], env.backend.evaluate_batch
+    model, seen, evaluate = agent(env, begin_with="heuristics"), [], env.backend.evaluate_batch
     env.backend.evaluate_batch = lambda rows: (seen.append(rows), evaluate(rows))[1]
     proposed = {row.tobytes(): row for row in model.policy.proposals}
     model.learn(len(proposed) + 10)
@@ -184,7 +184,7 @@ def test_it_finds_more_than_any_placement_alone_has() -> None:
     assert isinstance(env, JointEnv)
     placements = np.array(list(product(range(2), repeat=env.problem.n_units)))
     alone = env.evaluate_batch(placements)[1].speedup.max()
-    model = make(env, 0, "search", policy={"hidden": 32})
+    model = make(env, 0, policy={"hidden": 32})
     model.learn(1500)
     action, _ = model.predict(env.reset()[0], deterministic=True)
     assert env.evaluate(np.asarray(action)).speedup > 1.3 * alone

@@ -118,6 +118,3 @@ def test_jointly_scaled_costs_show_which_device_is_faster() -> None:
     assert ((alone[:, first] > alone[:, second]) != slower)[busy].any()
     others = [column for column in range(joint.shape[1]) if column not in range(*cost.indices(999))]
     assert torch.equal(joint[:, others], alone[:, others])
-    blind, seeing = (Encoder(("cost",), hidden=16, joint_costs=joint) for joint in (False, True))
-    seeing.load_state_dict(blind.state_dict())
-    assert not torch.equal(blind(graphs), seeing(graphs))

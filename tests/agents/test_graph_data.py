@@ -43,7 +43,7 @@ def test_data_is_the_graph_without_padding() -> None:
 @pytest.mark.parametrize("devices", [False, True])
 def test_a_batch_is_encoded_as_the_padded_observations_are(devices: bool) -> None:
     torch.manual_seed(0)
-    encoder = Encoder(hidden=16, n_devices=2 if devices else 0)
+    encoder = Encoder(hidden=16)
     seen = [observe(model, observe_devices=devices) for model in ("tiny", "resnet")]
     seen.sort(key=lambda one: one["graph_id"].item())
     found = encoder(Batch.from_data_list([to_data(one) for one in seen]))

@@ -21,8 +21,7 @@ from agents.common import REINFORCE
 from agents.common.vec_env import PlacementVecEnv
 from agents.hsdag import HSDAGPolicy
 from agents.hsdag.agent import make
-from agents.hsdag.networks import Networks
-from agents.hsdag.options import Options
+from agents.hsdag.networks import Networks, Options
 from agents.hsdag.rollout import GraphStep, Rollout
 from placement_gym.env import placement_env
 from placement_gym.episode import play_episode
@@ -30,7 +29,7 @@ from placement_gym.solvers.cuts import minimum_cut
 from placement_gym.vector import PlacementVectorEnv
 
 CPU = torch.device("cpu")
-PRESETS = ("default", "hsdag", "search", "paper")
+PRESETS = ("rl", "paper")
 
 
 def vectorize_toy(n: int = 20, **kwargs: Any) -> PlacementVecEnv:
@@ -53,7 +52,7 @@ def learner(
         A2C: {"n_steps": 1, "gamma": 0.0, "normalize_advantage": True},
         REINFORCE: {"n_steps": 1},
     }
-    graphs = env.get_attr("graph_table")[0](devices=True)
+    graphs = env.get_attr("graph_table")[0]()
     return algorithm(
         HSDAGPolicy,
         env,
@@ -77,22 +76,21 @@ def rewards_of(model: Any) -> float:
 
 
 @pytest.mark.parametrize("algorithm", [PPO, A2C, REINFORCE, MaskablePPO])
-def test_rough_costs_lead_to_the_toys_optimum_and_learning_stays(
-    algorithm: type[BaseAlgorithm],
-) -> None:
+def test_rough_costs_lead_near_the_toys_optimum(algorithm: type[BaseAlgorithm]) -> None:
     model = learner(algorithm)
-    assert play_episode(simulated(), model)["speedup"] == pytest.approx(optimal_speedup())
     model.learn(2_000)
-    assert play_episode(simulated(), model)["speedup"] == pytest.approx(optimal_speedup())
+    assert play_episode(simulated(), model)["speedup"] > 0.95 * optimal_speedup()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("algorithm", [PPO, REINFORCE])
-def test_the_optimum_is_found_without_rough_costs(algorithm: type[BaseAlgorithm]) -> None:
-    model = learner(algorithm, cost_weight=0.0, learning_rate=1e-3, ent_coef=0.2)
-    assert play_episode(simulated(), model)["speedup"] != pytest.approx(optimal_speedup())
+def test_learning_without_rough_costs_leads_near_the_optimum(
+    algorithm: type[BaseAlgorithm],
+) -> None:
+    model = learner(algorithm, cost_weight=0.0, learning_rate=1e-3, ent_coef=0.2, hidden=16)
+    assert play_episode(simulated(), model)["speedup"] < 0.95 * optimal_speedup()
     model.learn(8_000 if algorithm is PPO else 16_000)
-    assert play_episode(simulated(), model)["speedup"] == pytest.approx(optimal_speedup())
+    assert play_episode(simulated(), model)["speedup"] > 0.95 * optimal_speedup()
 
 
 @pytest.mark.parametrize(
@@ -110,9 +108,7 @@ def test_the_reward_rises_without_rough_costs(
     assert rewards_of(model) > before + 0.5
 
 
-@pytest.mark.parametrize(
-    "preset", ["default", "search", "paper", pytest.param("hsdag", marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("preset", PRESETS)
 @pytest.mark.parametrize("algorithm", [PPO, A2C, REINFORCE])
 def test_every_parameter_receives_a_gradient(algorithm: type[BaseAlgorithm], preset: str) -> None:
     model = learner(algorithm, preset=preset, hidden=8)
@@ -129,9 +125,9 @@ def test_every_parameter_receives_a_gradient(algorithm: type[BaseAlgorithm], pre
 def test_the_likelihood_of_a_rollout_can_be_recomputed(
     horizon: int, graphs: str, preset: str
 ) -> None:
-    env = simulated(horizon=horizon, observe_graph=graphs == "observed", observe_devices=True)
+    env = simulated(horizon=horizon, observe_graph=graphs == "observed")
     envs = DummyVecEnv([lambda: env])
-    table = env.graph_table(devices=True) if graphs == "given" else None
+    table = env.graph_table() if graphs == "given" else None
     kwargs = {"graphs": table, "preset": preset}
     policy = PPO(HSDAGPolicy, envs, policy_kwargs=kwargs, seed=0, device="cpu").policy
     observation = envs.reset()
@@ -145,7 +141,7 @@ def test_the_likelihood_of_a_rollout_can_be_recomputed(
         observation, *_ = envs.step(actions.numpy())
 
 
-def test_groups_stay_for_a_rollout_and_are_redrawn_for_the_next() -> None:
+def test_groups_stay_while_weights_change_and_are_drawn_anew_for_the_next_rollout() -> None:
     envs = several("resnet")
     policy = PPO(HSDAGPolicy, envs, seed=0, device="cpu").policy
     policy.set_training_mode(False)
@@ -174,12 +170,12 @@ def test_a_group_goes_to_one_device() -> None:
 
 
 @pytest.mark.parametrize("preset", PRESETS)
-def test_prediction_does_not_collapse_to_one_group(preset: str) -> None:
-    envs = several("inception", observe_devices=True)
+def test_prediction_parses_groups_and_not_into_one(preset: str) -> None:
+    envs = several("inception")
     kwargs = {"preset": preset}
     policy = PPO(HSDAGPolicy, envs, policy_kwargs=kwargs, seed=0, device="cpu").policy
     distribution = policy.decide(obs_as_tensor(envs.reset(), CPU), greedy=True).distribution
-    assert distribution.weight.sum() > 10
+    assert 3 < distribution.weight.sum() < 0.6 * envs.get_attr("problem")[0].n_units
 
 
 def test_the_state_moves_within_an_episode() -> None:
@@ -187,7 +183,6 @@ def test_the_state_moves_within_an_episode() -> None:
     envs = DummyVecEnv([lambda: env])
     kwargs = {"preset": "paper", "dropout": 0.0}
     policy = PPO(HSDAGPolicy, envs, policy_kwargs=kwargs, seed=0, device="cpu").policy
-    policy.networks.placer[-1].weight.data.normal_()
     seen = obs_as_tensor(envs.reset(), CPU)
     first = policy.decide(seen).distribution.log_probs
     later = policy.decide({**seen, "step": seen["step"] + 1}).distribution.log_probs
@@ -222,9 +217,8 @@ def test_masks_of_the_environment_hold_under_maskable_ppo() -> None:
 
 def test_one_policy_learns_on_models_of_different_sizes() -> None:
     envs = several("tiny", "resnet")
-    model = REINFORCE(HSDAGPolicy, envs, n_steps=8, seed=0, device="cpu", elites=1, imitation=1.0)
+    model = REINFORCE(HSDAGPolicy, envs, n_steps=8, seed=0, device="cpu", imitate=1.0)
     model.learn(64)
-    assert {len(best) for best in model.elites.best.values()} == {1}
     assert len(model.elites.best) == 2
     for row, action in enumerate(model.predict(envs.reset(), deterministic=True)[0]):
         assert envs.envs[row].action_space.contains(action)
@@ -264,7 +258,7 @@ def test_equal_seeds_make_equal_weights(algorithm: type[BaseAlgorithm]) -> None:
     assert torch.equal(*trained)
 
 
-@pytest.mark.parametrize("preset", ["hsdag", "search", "paper"])
+@pytest.mark.parametrize("preset", PRESETS)
 def test_the_agent_of_the_benchmark_learns_within_its_budget(preset: str) -> None:
     env = gym.make(SIMULATED, model="tiny")
     agent = make(env, 0, preset=preset)
@@ -301,15 +295,16 @@ def one_embedding(z: Tensor, shift: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def test_embedding_moves_by_group_mean_times_mean_kept_score() -> None:
+def test_an_embedding_moves_by_its_groups_mean_times_the_mean_score_of_kept_edges() -> None:
     torch.manual_seed(0)
-    networks = Networks(Options(hidden=6), 2, critic=False)
-    rollout = Rollout(networks, Options(), sampling=False)
+    options = Options(features=("type",), hidden=6)
+    networks = Networks(options, 2, critic=False)
+    rollout = Rollout(networks, options, sampling=False)
     z, shift = torch.randn(5, 6), torch.randn(5, 6)
-    group, inner = torch.tensor([0, 0, 0, 1, 1]), torch.tensor([[0, 1], [1, 2]])
+    group, kept = torch.tensor([0, 0, 0, 1, 1]), torch.tensor([[0, 1], [1, 2]])
     state = torch.stack([one_embedding(*pair) for pair in zip(z, shift, strict=True)])
     phi = networks.scorer
     gate = torch.stack([phi(state[u] * state[v]).sigmoid()[0] for u, v in ((0, 1), (1, 2))]).mean()
     z_prime = torch.stack([state[:3].mean(dim=0) * gate] * 3 + [state[3:].mean(dim=0)] * 2)
-    moved = z + rollout.compute_shift(z, GraphStep(group, inner, shift))
+    moved = z + rollout.compute_shift(z, GraphStep(group, kept, shift))
     torch.testing.assert_close(moved, state + z_prime)

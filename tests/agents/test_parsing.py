@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.hsdag.grouping import role_features
-from agents.hsdag.parsing import Partition, merge_alike, parse
+from agents.hsdag.parsing import parse
 from placement_gym.arrays import IntArray
-from placement_gym.graph.features import POSITIONS
-from placement_gym.observation import FEATURES, N_FEATURES
 
 
 def sample_graph(seed: int, n: int = 12, density: float = 0.3) -> tuple[IntArray, np.ndarray]:
@@ -44,24 +40,21 @@ def test_one_level_connects_dominant_edges(seed: int) -> None:
     assert found == {frozenset(g) for g in dominant_components(12, edges, scores)}
 
 
-@given(st.integers(0, 10_000), st.integers(0, 4), st.integers(1, 12))
-def test_groups_are_held_by_a_forest_of_their_own_edges(
-    seed: int, depth: int, min_groups: int
-) -> None:
+@given(st.integers(0, 10_000), st.integers(0, 4))
+def test_groups_are_held_by_a_forest_of_their_own_edges(seed: int, depth: int) -> None:
     edges, scores = sample_graph(seed)
-    group, kept = parse(12, edges, scores, depth, min_groups)
+    group, kept = parse(12, edges, scores, depth)
     assert (group[edges[0, kept]] == group[edges[1, kept]]).all()
     assert len(kept) == len(set(kept.tolist())) == 12 - (group.max() + 1)
-    assert group.max() + 1 >= min(min_groups, 12)
 
 
-def test_more_levels_make_coarser_groups_down_to_the_minimum() -> None:
+def test_more_levels_make_coarser_groups() -> None:
     edges = np.stack([np.arange(63), np.arange(1, 64)])
     scores = np.random.default_rng(0).random(63)
-    sizes = [int(parse(64, edges, scores, depth, 5).group.max()) + 1 for depth in range(8)]
+    sizes = [int(parse(64, edges, scores, depth).group.max()) + 1 for depth in range(8)]
     assert sizes == sorted(sizes, reverse=True)
     assert sizes[0] == 64
-    assert sizes[-1] == 5
+    assert sizes[-1] == 1
 
 
 def test_groups_are_numbered_by_their_first_nodes() -> None:
@@ -106,37 +99,8 @@ def chain(n: int) -> IntArray:
     return np.stack([np.arange(n - 1), np.arange(1, n)])
 
 
-def test_the_last_level_keeps_the_highest_edges() -> None:
-    scores = np.array([0.2, 0.5, 0.9, 0.1, 0.7])
-    group, kept = parse(6, chain(6), scores, depth=1, min_groups=5)
-    assert kept.tolist() == [2]
-    assert group.tolist() == [0, 1, 2, 2, 3, 4]
-
-
 def test_a_group_that_no_device_supports_loses_its_lowest_edge() -> None:
     allowed = np.array([[True, False], [True, True], [False, True]])
     group, kept = parse(3, chain(3), np.array([0.3, 0.6]), depth=2, allowed=allowed)
     assert kept.tolist() == [1]
     assert group.tolist() == [0, 1, 1]
-
-
-def test_alike_groups_are_on_one_side_of_the_mean() -> None:
-    group = np.array([0, 0, 0, 0, 0, 1, 2])
-    features = np.array([[10, 10, 10, 10, 10, 11, 15]], dtype=np.float32).T
-    plane = np.ones((1, 1), dtype=np.float32)
-    merged = merge_alike(Partition(group, np.empty(0, dtype=np.int64)), features, plane)
-    assert merged.group.tolist() == [0, 0, 0, 0, 0, 0, 1]
-
-
-def test_likeness_of_a_unit_ignores_only_its_position() -> None:
-    x = torch.ones(3, N_FEATURES)
-    x[:, FEATURES["position"]] = torch.eye(3, POSITIONS)
-    x[:, FEATURES["cost"].start] = torch.tensor([1.0, 2.0, 3.0])
-    np.testing.assert_allclose(role_features(x), np.sqrt(1.5) * np.array([[-1], [0], [1]]))
-
-
-def test_alike_groups_stay_apart_if_they_allow_different_devices() -> None:
-    partition = Partition(np.array([0, 1, 2]), np.empty(0, dtype=np.int64))
-    features, plane = np.zeros((3, 1), dtype=np.float32), np.ones((1, 1), dtype=np.float32)
-    allowed = np.array([[True, True], [True, False], [True, True]])
-    assert merge_alike(partition, features, plane, allowed).group.tolist() == [0, 1, 0]

@@ -11,6 +11,7 @@ import torch
 from learned import simulated
 
 import agents
+from agents.common.begin_with import propose_first
 from agents.common.checkpoint import restore, save
 from agents.gdp.agent import make as make_go
 from agents.placeto.agent import make as make_placeto
@@ -20,11 +21,9 @@ from agents.rnn.agent import make as make_rnn
 from agents.rnn.agent import make_hierarchical
 from agents.rnn.hdp import prefer_runs
 from agents.rnn.segments import Segments, count_segments
-from agents.search.starts import propose_starts
 from placement_gym.env import DevicePlacementEnv
 from placement_gym.episode import play_episode
 from placement_gym.errors import UserError
-from placement_gym.placement import Placement
 
 SMALL = {
     "rnn": {"policy": {"hidden": 16, "decoder": 16}},
@@ -50,7 +49,7 @@ def make(name: str, env: DevicePlacementEnv, **kwargs: Any) -> Any:
 @pytest.mark.parametrize("name", ["rnn", "hdp", "post"])
 def test_every_sample_and_the_prediction_fit(name: str) -> None:
     env = limited()
-    agent, seen = make(name, env, start="random"), []
+    agent, seen = make(name, env), []
     agent.env.envs.env.backend = Recorder(env.backend, seen)
     agent.learn(20)
     assert len(seen) == 20
@@ -75,12 +74,10 @@ class Recorder:
 @pytest.mark.parametrize("name", ALL_AT_ONCE)
 def test_heuristics_are_evaluated_first(name: str) -> None:
     env = limited()
-    agent, seen = make(name, env, start="quick"), []
-    agent.policy.greedy_first = False
+    agent, seen = make(name, env, begin_with="heuristics"), []
     agent.env.envs.env.backend = Recorder(env.backend, seen)
     agent.learn(10)
-    starts = propose_starts(env, "quick")
-    assert starts is not None
+    starts = propose_first(env, "heuristics")
     fitting = [one for one in starts if not env.problem.infeasibility(one)]
     for start in fitting[:10]:
         assert any(np.array_equal(start, one) for one in seen)
@@ -90,10 +87,10 @@ def test_heuristics_are_evaluated_first(name: str) -> None:
 @pytest.mark.parametrize("name", ["hdp", "gdp"])
 def test_what_is_imitated_becomes_the_prediction(name: str) -> None:
     env = limited()
-    imitating = {"gradient": 0.0, "ent_coef": 0.0, "elites": 1, "imitation": 10.0}
-    agent = make(name, env, start="quick", n_epochs=20, learning_rate=3e-3, **imitating)
+    imitating = {"ent_coef": 0.0, "imitate": 100.0}
+    agent = make(name, env, begin_with="heuristics", n_epochs=20, learning_rate=3e-3, **imitating)
     agent.learn(200)
-    (best,) = next(iter(agent.elites.best.values()))
+    best, _ = next(iter(agent.elites.best.values()))
     action, _ = agent.predict(env.reset()[0], deterministic=True)
     assert np.array_equal(action, best.action)
 
@@ -108,7 +105,7 @@ def test_the_papers_form_sees_neither_times_nor_limits() -> None:
     assert not make_placeto(limited(), 0, preset="paper").policy.switches["room"]
     go = make("gdp", limited(), preset="paper")
     assert not go.policy.options["devices"]
-    assert not go.elites.number
+    assert not go.imitate
     assert not go.policy.proposals
 
 
@@ -159,7 +156,7 @@ def test_runs_share_their_mean() -> None:
 
 
 def test_post_keeps_its_best_placements_for_the_next_population() -> None:
-    agent = make_post(simulated(), 0, start="random", population=10, elite=0.2)
+    agent = make_post(simulated(), 0, imitate=1.0, population=10, elite=0.2)
     agent.learn(10)
     first = [value for value, _ in agent.kept]
     agent.learn(10, reset_num_timesteps=False)
@@ -169,7 +166,7 @@ def test_post_keeps_its_best_placements_for_the_next_population() -> None:
 
 def test_placeto_moves_units_only_where_there_is_room() -> None:
     env = limited()
-    agent = make_placeto(env, 0, start="first", policy={"stay": 0.0})
+    agent = make_placeto(env, 0)
     agent.learn(3 * env.problem.n_units)
     action, _ = agent.predict(env.reset()[0], deterministic=False)
     assert not env.problem.infeasibility(action)
@@ -177,38 +174,47 @@ def test_placeto_moves_units_only_where_there_is_room() -> None:
 
 def test_placeto_starts_from_the_best_of_heuristics() -> None:
     env = limited()
-    agent = make_placeto(env, 0)
+    agent = make_placeto(env, 0, begin_with="heuristics")
     start = agent.env.reset()["placement"][0]
-    proposed = propose_starts(env, "heuristics")
-    assert proposed is not None
+    proposed = propose_first(env, "heuristics")
     speedup, feasible = env.backend.evaluate_batch(proposed)
     reached = env.backend.evaluate(start).speedup
     assert reached == pytest.approx(speedup[feasible].max())
 
 
-def test_a_start_may_be_a_file(tmp_path: Path) -> None:
-    env = limited()
-    Placement.of(env.problem, np.zeros(env.problem.n_units, dtype=np.int64)).save(tmp_path / "p")
-    agent = make("post", env, start=str(tmp_path / "p"))
-    assert len(agent.policy.proposals) == 1
-
-
-@pytest.mark.parametrize("name", ["hsdag", "rnn", "hdp", "gdp"])
-@pytest.mark.parametrize("option", ["elites", "imitation"])
-def test_settings_that_learn_nothing_are_refused(name: str, option: str) -> None:
-    small: dict[str, Any] = SMALL.get(name, {"policy": {"hidden": 16}})
-    with pytest.raises(UserError, match=r"learns nothing: give gradient=1\.0"):
-        agents.make(name, limited(), **small, **{option: 0})
-    assert agents.make(name, limited(), **small, **{option: 0}, gradient=1.0).gradient == 1.0
+@pytest.mark.parametrize("name", ["hsdag", "rnn", "hdp", "post", "gdp", "placeto", "doppler"])
+def test_by_default_nothing_is_proposed_or_imitated(name: str) -> None:
+    small: dict[str, Any] = SMALL.get(name, {})
+    agent = agents.make(name, limited(), **small)
+    options = agent.settings if name == "doppler" else agent
+    assert options.imitate == 0.0
+    if name not in ("placeto", "doppler"):
+        assert not len(agent.policy.proposals)
 
 
 @pytest.mark.parametrize(
-    ("option", "value"),
-    [("elites", -1), ("elites", 1.5), ("imitation", -5.0), ("gradient", float("nan"))],
+    "begin_with", ["nothing", "heuristics", pytest.param("search", marks=pytest.mark.slow)]
 )
-def test_a_setting_out_of_range_is_refused(option: str, value: float) -> None:
-    with pytest.raises(UserError, match=f"{option} must be"):
-        agents.make("hsdag", limited(), policy={"hidden": 16}, **{option: value})
+def test_what_is_proposed_is_distinct_and_fits_after_repair(begin_with: str) -> None:
+    env = limited(repair=True)
+    proposed = propose_first(env, begin_with)
+    assert len({one.tobytes() for one in proposed}) == len(proposed)
+    assert bool(len(proposed)) == (begin_with != "nothing")
+    assert not any(env.problem.infeasibility(one) for one in proposed)
+    assert all(env.name_start(one) for one in proposed)
+
+
+@pytest.mark.parametrize("name", ["hsdag", "rnn", "post", "gdp", "placeto", "doppler"])
+def test_another_beginning_is_refused_with_the_nearest(name: str) -> None:
+    small: dict[str, Any] = SMALL.get(name, {})
+    with pytest.raises(UserError, match="did you mean 'heuristics'"):
+        agents.make(name, limited(), **small, begin_with="heuristic").learn(10)
+
+
+@pytest.mark.parametrize("value", [-5.0, float("nan")])
+def test_a_weight_of_imitation_out_of_range_is_refused(value: float) -> None:
+    with pytest.raises(UserError, match="imitate must be"):
+        agents.make("hsdag", limited(), policy={"hidden": 16}, imitate=value)
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 
 from agents.common import REINFORCE
 from agents.common.baselines import BASELINES, MovingAverages, leave_one_out
-from agents.common.elites import Elites
+from agents.common.elites import IMITATED, Elites
 from agents.hsdag import HSDAGPolicy
 
 PER_UNIT = "placement_gym:DevicePlacementPerUnitSim-v0"
@@ -173,17 +173,17 @@ def test_elites_are_the_best_of_each_graph_and_step() -> None:
 
 
 def test_elites_are_kept_for_every_step_of_an_episode() -> None:
-    model = hsdag(vectorize_toy(4, horizon=3), n_steps=3, elites=1, imitation=1.0)
+    model = hsdag(vectorize_toy(4, horizon=3), n_steps=3, imitate=1.0)
     model.learn(24)
     steps = [int(best[0].observation["step"][0]) for best in model.elites.best.values()]
     assert sorted(steps) == [0, 1, 2]
 
 
 def test_elites_differ_in_what_is_placed() -> None:
-    model = hsdag(vectorize_toy(20, max_nodes=20), elites=3, imitation=1.0)
+    model = hsdag(vectorize_toy(20, max_nodes=20), imitate=1.0)
     model.learn(200)
     (best,) = model.elites.best.values()
-    assert len({elite.action[:7].tobytes() for elite in best}) == len(best) == 3
+    assert len({elite.action[:7].tobytes() for elite in best}) == len(best) == IMITATED
 
 
 @pytest.mark.parametrize("env_id", [PER_UNIT, "placement_gym:DevicePlacementSim-v0"])
@@ -202,8 +202,8 @@ def test_sb3s_own_policy_works(env_id: str, tmp_path: Path) -> None:
 
 
 def test_only_per_unit_policies_imitate() -> None:
-    with pytest.raises(ValueError, match="elites"):
-        REINFORCE("MultiInputPolicy", simulated(), elites=2)
+    with pytest.raises(ValueError, match=r"imitate=0\.0"):
+        REINFORCE("MultiInputPolicy", simulated(), imitate=1.0)
 
 
 def test_entropy_weight_follows_its_schedule() -> None:
@@ -213,12 +213,12 @@ def test_entropy_weight_follows_its_schedule() -> None:
 
 
 @pytest.mark.slow
-def test_imitation_makes_the_best_placement_the_prediction() -> None:
-    model = hsdag(vectorize_toy(20), elites=1, imitation=10.0, n_epochs=10, learning_rate=3e-3)
+def test_imitation_makes_one_of_the_best_placements_the_prediction() -> None:
+    model = hsdag(vectorize_toy(20), imitate=10.0, n_epochs=10, learning_rate=3e-3)
     model.learn(400)
-    (best,) = next(iter(model.elites.best.values()))
-    observation, _ = simulated().reset()
-    np.testing.assert_array_equal(model.predict(observation, deterministic=True)[0], best.action)
+    (best,) = model.elites.best.values()
+    action, _ = model.predict(simulated().reset()[0], deterministic=True)
+    assert any(np.array_equal(action, elite.action) for elite in best)
 
 
 def test_the_vector_env_tells_how_episodes_ended() -> None:
@@ -255,9 +255,7 @@ def test_the_vector_env_equals_single_environments() -> None:
 def test_the_batch_size_changes_memory_and_nothing_else(baseline: str) -> None:
     trained = []
     for batch_size in (None, 7):
-        model = hsdag(
-            vectorize_toy(20), baseline=baseline, batch_size=batch_size, elites=1, imitation=1.0
-        )
+        model = hsdag(vectorize_toy(20), baseline=baseline, batch_size=batch_size, imitate=1.0)
         model.learn(60)
         trained.append(weights(model))
     torch.testing.assert_close(*trained, rtol=1e-3, atol=1e-5)

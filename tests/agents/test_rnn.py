@@ -262,10 +262,9 @@ def test_a_unit_may_be_in_any_group_of_its_device() -> None:
         assert found[0, unit].item() == pytest.approx(float(expected), rel=1e-5)
 
 
-def test_imitation_alone_teaches_groups_and_their_devices() -> None:
-    still = {"gradient": 0.0, "ent_coef": 0.0, "elites": 2, "imitation": 1.0}
+def test_imitation_teaches_groups_and_their_devices() -> None:
     small = {"hidden": 8, "decoder": 16}
-    model = make(simulated(), 0, hierarchical=True, policy=small, **still)
+    model = make(simulated(), 0, hierarchical=True, policy=small, ent_coef=0.0, imitate=1.0)
     before = [weight.clone() for weight in model.policy.parameters()]
     model.learn(10)
     changed = [

@@ -68,7 +68,7 @@ def test_many_make_a_vector_environment() -> None:
 
 def test_policy_learns_across_problems_with_present_devices_only() -> None:
     envs = DummyVecEnv([SampledProblemEnv] * 3)
-    policy = {"hidden": 8, "layers": 1, "joint_costs": True}
+    policy = {"hidden": 8, "layers": 1}
     model = REINFORCE(
         HSDAGPolicy, envs, n_steps=1, seed=0, policy_kwargs=policy, device="cpu", baseline="none"
     )

@@ -17,11 +17,9 @@ from agents.hsdag import HSDAGPolicy
 from placement_gym import play_episode
 from placement_gym.errors import UserError
 
-SHIPPED = {"hsdag": 1.19, "placeto": 1.12, "post": 1.19, "gdp": 1.19, "doppler": 1.19}
+SHIPPED = {"placeto": 1.12, "post": 1.19, "gdp": 1.19, "doppler": 1.19}
 """Agents with weights, and the least speed-up over the best single device on their problem."""
-PRESETS = {"hsdag": "hsdag", "placeto": "paper", "post": "default", "gdp": "gcn"} | {
-    "doppler": "default"
-}
+FORMS: dict[str, dict[str, Any]] = {"placeto": {"preset": "paper"}, "gdp": {"gcn": True}}
 """What the weights were trained with."""
 NAME = "inception-hsdag-paper"
 
@@ -34,20 +32,16 @@ def weights_of(model: Any) -> torch.Tensor:
     return torch.cat([tensor.flatten() for tensor in model.policy.state_dict().values()])
 
 
-def trained_policy(name: str) -> dict[str, str]:
-    return {"checkpoint" if name == "doppler" else "weights": NAME}
+def trained_policy(name: str) -> dict[str, Any]:
+    return {**FORMS.get(name, {}), "checkpoint" if name == "doppler" else "weights": NAME}
 
 
-@pytest.mark.parametrize("name", ["hsdag", "placeto", "gdp", "doppler"])
+@pytest.mark.parametrize("name", ["placeto", "gdp", "doppler"])
 def test_shipped_weights_are_loaded_by_name_for_any_graph(name: str) -> None:
     env = toy()
-    preset = PRESETS[name]
-    trained = [
-        weights_of(agents.make(name, env, seed, preset=preset, **trained_policy(name)))
-        for seed in (0, 1)
-    ]
+    trained = [weights_of(agents.make(name, env, seed, **trained_policy(name))) for seed in (0, 1)]
     assert torch.equal(*trained)
-    untrained = weights_of(agents.make(name, env, preset=preset))
+    untrained = weights_of(agents.make(name, env, **FORMS.get(name, {})))
     assert len(untrained) != len(trained[0]) or not torch.equal(trained[0], untrained)
     assert ABOUT[name].trained == NAME
     assert shipped_names(Path(agents.__file__).parent / name) == [NAME]
@@ -98,5 +92,5 @@ def test_wrong_weights_are_refused_with_the_remedy(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", SHIPPED)
 def test_shipped_weights_place_their_problem_without_evaluations(name: str) -> None:
     env = gym.make("placement_gym:DevicePlacementSim-v0", model="inception", devices="hsdag-paper")
-    info = play_episode(env, agents.make(name, env, preset=PRESETS[name], **trained_policy(name)))
+    info = play_episode(env, agents.make(name, env, **trained_policy(name)))
     assert info["speedup_vs_best_single"] > SHIPPED[name]

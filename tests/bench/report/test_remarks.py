@@ -42,7 +42,7 @@ def test_rows_of_earlier_versions_say_nothing() -> None:
 def test_a_comparison_says_both(tmp_path: Path) -> None:
     document = compare(
         "tiny",
-        [{"name": "post", "kwargs": {"start": "quick"}}, "prefix", "heft"],
+        [{"name": "post", "kwargs": {"begin_with": "heuristics"}}, "prefix", "heft"],
         env_id="DevicePlacementSim-v0",
         devices="cpu+dgpu",
         budget=20,
@@ -56,4 +56,4 @@ def test_a_comparison_says_both(tmp_path: Path) -> None:
     assert rows["heft"]["start"] == rows["prefix"]["start"] == ""
     table = (tmp_path / "table.md").read_text()
     assert "prefix: stopped after 12 of 20 evaluations" in table
-    assert "post quick: the answer is its start, " in table
+    assert "post heuristics: the answer is its start, " in table

@@ -1,4 +1,4 @@
-"""Episodes that start from the best placement known, at first from the best of heuristics."""
+"""Episodes that start from the best placement known, at first of what a search begins with."""
 
 from __future__ import annotations
 
@@ -6,30 +6,29 @@ from typing import Any
 
 import gymnasium as gym
 
-from agents.search.starts import propose_starts
+from agents.common.begin_with import propose_first
 from placement_gym.arrays import IntArray
 from placement_gym.wrappers import PerUnit
 
 
-class FromHeuristics(PerUnit):
+class FromBest(PerUnit):
     """``PerUnit`` whose episodes go on from the fastest placement so far.
 
-    Before the first episode, and after every seed, the placements of heuristics are evaluated.
+    Before the first episode, and after every seed, the first placements are evaluated.
 
     Args:
         env: The environment to place in.
-        starts: See ``agents.search.starts.propose_starts``.
+        begin_with: See ``agents.common.begin_with.propose_first``.
     """
 
-    def __init__(self, env: gym.Env[Any, Any], starts: str = "heuristics") -> None:
+    def __init__(self, env: gym.Env[Any, Any], begin_with: str) -> None:
         super().__init__(env, start="best")
-        self.starts = starts
+        self.begin_with = begin_with
 
     def choose_start(self) -> IntArray:
         """See ``PerUnit``."""
         if self.best is None:
-            proposed = propose_starts(self.base, self.starts)
-            for assignment in [] if proposed is None else proposed:
+            for assignment in propose_first(self.base, self.begin_with):
                 self.assignment = assignment
                 measurement = self.base.evaluate(assignment)
                 self.assignment = self.base.assignment
