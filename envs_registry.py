@@ -14,8 +14,8 @@ ENVS: tuple[dict[str, Any], ...] = (
     },
     {
         "id": "DevicePlacementSim-v0",
-        "entry_point": "placement_gym.joint_env:simulated",
-        "vector_entry_point": "placement_gym.joint_vector:simulated_vector",
+        "entry_point": "placement_gym.entry_points:SimulatedEnv",
+        "vector_entry_point": "placement_gym.vector:SimulatedVectorEnv",
     },
     {
         "id": "DevicePlacementPerUnit-v0",

@@ -17,7 +17,6 @@ from placement_gym.costs.semantics import PRESETS
 from placement_gym.costs.table import CostTable
 from placement_gym.env import placement_env
 from placement_gym.errors import EngineError
-from placement_gym.joint_env import JointEnv
 from placement_gym.problem import Problem
 from placement_gym.solvers import calls, cuts, fill, list_scheduling
 from placement_gym.solvers.balance import N_MOVES, balance_loads, find_start
@@ -44,7 +43,7 @@ def solve(env: gym.Env[Any, Any], name: str, solver: Solver) -> Fixed:
     check_objective(name, base.objective)
     check_pools(name, base.problem, base.objective)
     placement = solver(base.problem, base.cost_table())
-    if isinstance(base, JointEnv):
+    if not base.layout.alone:
         placement = extend_with_rank(base, placement[None], fuse=False)[0]
     return Fixed(placement)
 

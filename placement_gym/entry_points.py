@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ from placement_gym.arguments import (
     check_positive,
     check_requests,
 )
+from placement_gym.decisions import PLACEMENT_ALONE, Layout
 from placement_gym.devices import DevicesArgument
 from placement_gym.env import DevicePlacementEnv
 from placement_gym.models.shapes import Shapes
@@ -25,6 +26,9 @@ from placement_gym.wrappers import PerUnit
 
 if TYPE_CHECKING:
     import openvino as ov
+
+    from placement_gym.backends.simulated.backend import SimulatedBackend
+    from placement_gym.backends.simulated.joint import JointBackend
 
 
 class MeasuredEnv(DevicePlacementEnv):
@@ -175,7 +179,64 @@ class MeasuredEnv(DevicePlacementEnv):
 
 
 class SimulatedEnv(DevicePlacementEnv):
-    """``DevicePlacementSim-v0`` where an action decides the placement alone.
+    """``DevicePlacementSim-v0``: latencies computed from a cost table.
+
+    ## Description
+    The [simulated twin](../docs/explanation/simulator.md) of `DevicePlacement-v0`. Spaces,
+    rewards, episodes and info are those of [all environments](env.py), and the machine need not
+    have the devices. It also takes synthetic graphs and published workloads. Without `noise` it
+    is deterministic.
+
+    ```python
+    import gymnasium as gym
+    import placement_gym
+
+    env = gym.make("DevicePlacementSim-v0", model="inception", devices="cpu+igpu")
+    ```
+
+    `gym.make_vec("DevicePlacementSim-v0", num_envs=256)` evaluates all placements of a step
+    together.
+
+    ## Priority and Fusion
+    With `schedule="event"` an action can decide more than the placement.
+
+    ```python
+    env = gym.make(
+        "DevicePlacementSim-v0",
+        model="inception",
+        devices="cpu+2dgpu",
+        schedule="event",
+        decisions=("placement", "priority", "fusion"),
+    )
+    ```
+
+    The action space is then a `MultiDiscrete` of a device for each unit, a level from 0 to 7 for
+    each unit if `"priority"` is decided, and a bit for each edge of `edge_index` if `"fusion"` is.
+    The observation gains the decisions so far.
+
+    | key | shape | type | meaning |
+    | --- | --- | --- | --- |
+    | `priority` | (N,) | int64 | level of each unit |
+    | `fused` | (E,) | int8 | 1 for edges that are to be fused |
+
+    A free device starts the ready unit of the highest level; among equals, the first in
+    topological order. A fused edge saves the launch of its reader, and the writing and reading
+    of the tensor, where both ends share a device and the graph stays acyclic. Fused operators
+    start when all of their inputs have arrived, and their outputs are available when all of them
+    have finished. Fusion needs the analytic costs of a model without state.
+
+    `gdp`, `annealing` and `hill-climb` decide all three, and `heft` uses its rank as priority.
+    Other agents and solvers, `compare` and studies refuse such an environment.
+    [GO's page](../docs/results/go.md) shows what the further decisions are worth.
+
+    ## References
+    * Schedules follow OpenVINO's HETERO, Placeto (Addanki et al. 2019), GiPH (Hu et al. 2023),
+      Baechi (Jeon et al. 2020) and Tarnawski et al. (2020); see `placement_gym.costs.semantics`.
+    * Priority and fusion follow Zhou et al. (2020), "Transferable Graph Optimizers for ML
+      Compilers".
+
+    ## Version History
+    * v0: Initial version.
 
     Args:
         model: As for ``MeasuredEnv``; or a published workload's ``.json``; or a synthetic graph
@@ -212,6 +273,8 @@ class SimulatedEnv(DevicePlacementEnv):
         scenario: As for ``MeasuredEnv``. Analytic costs are sums over the scenario: the prefill's,
             and for each decoded token the mean of the first and the last one's, at their shapes;
             each inference pays for launches, weights and transfers anew.
+        decisions: ``"placement"``, and then ``"priority"``, ``"fusion"`` or both, which exclude
+            padding.
 
     Raises:
         CostMismatchError: The cost table is for another model or other devices.
@@ -242,6 +305,7 @@ class SimulatedEnv(DevicePlacementEnv):
         shapes: Shapes | None = None,
         scenario: str | None = None,
         data_shapes: Shapes | None = None,
+        decisions: Sequence[str] = PLACEMENT_ALONE,
     ) -> None:
         from placement_gym.backends.simulated.backend import SimulatedBackend
         from placement_gym.backends.simulated.build import build_simulated_problem
@@ -261,8 +325,9 @@ class SimulatedEnv(DevicePlacementEnv):
         semantics = parse_schedule(twin.schedule if schedule is None else schedule, objective)
         self.simulated = SimulatedBackend(twin.problem, twin.costs, semantics, noise)
         self.simulated.check_reference()
+        self.exact = self.evaluate_decisions(decisions)
         super().__init__(
-            self.simulated,
+            self.exact,
             reward=reward,
             horizon=horizon,
             max_nodes=max_nodes,
@@ -274,7 +339,17 @@ class SimulatedEnv(DevicePlacementEnv):
             render_mode=render_mode,
             max_devices=max_devices,
             observe_devices=observe_devices,
+            decisions=decisions,
         )
+
+    def evaluate_decisions(self, decisions: Sequence[str]) -> SimulatedBackend | JointBackend:
+        """The backend that evaluates rows of these decisions."""
+        layout = Layout.of(decisions, self.simulated.problem)
+        if layout.alone:
+            return self.simulated
+        from placement_gym.backends.simulated.joint import JointBackend
+
+        return JointBackend(self.simulated, layout)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -18,8 +19,9 @@ from placement_gym.arrays import BoolArray, FloatArray, IntArray, UInt8
 from placement_gym.backends.protocol import Backend, Batch, Measurement
 from placement_gym.backends.single_devices import SingleDeviceResults
 from placement_gym.costs.table import CostTable
-from placement_gym.decisions import PLACEMENT_ALONE
+from placement_gym.decisions import LEVELS, PLACEMENT_ALONE, Layout
 from placement_gym.errors import UserError, unknown_name
+from placement_gym.evaluate_all import evaluate_all
 from placement_gym.info import make_info
 from placement_gym.observation import Observation, Observer
 from placement_gym.placement import Placement
@@ -29,6 +31,10 @@ from placement_gym.reset_options import read_start
 
 if TYPE_CHECKING:
     from placement_gym.solvers.repair import RepairPrices
+
+
+def ignore_repairs(repaired: BoolArray) -> None:
+    """Do nothing with (k,) bool, which placements were repaired."""
 
 
 class DevicePlacementEnv(gym.Env[Observation, IntArray]):
@@ -171,11 +177,12 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         unit_ms: (n_units, n_devices) times for the feature block ``cost``.
         max_devices: Number of devices to pad to, for transfer between sets of devices.
         observe_devices: Include limits, free memory, times and links in observations.
-        penalty: What an infeasible placement costs, ``"flat"`` or ``"overflow"``.
         graph: View of the problem's operators, kept in saved placements.
         repair: Repair a placement that support or weights forbid before it is evaluated, see
             ``solvers.repair``; the observed placement is the repaired one.
         render_mode: None, ``"ansi"``, ``"human"`` or ``"rgb_array"``.
+        decisions: What an action decides, which the backend evaluates; see
+            ``placement_gym.decisions``.
 
     Raises:
         ValueError: An argument is out of range; the message says what is possible.
@@ -185,8 +192,6 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         "render_modes": ["ansi", "human", "rgb_array"],
         "render_fps": 1,
     }
-    decisions: tuple[str, ...] = PLACEMENT_ALONE
-    """What an action decides; see ``placement_gym.decisions``."""
 
     def __init__(
         self,
@@ -202,6 +207,7 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         render_mode: str | None = None,
         max_devices: int | None = None,
         observe_devices: bool = False,
+        decisions: Sequence[str] = PLACEMENT_ALONE,
     ) -> None:
         check_integer("horizon", horizon, 1, MAX_HORIZON)
         check_flag("repair", repair)
@@ -227,13 +233,55 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
             max_devices,
             observe_devices,
             backend.rough_costs if observe_devices else None,
+            decisions,
         )
         self.observation_space: spaces.Space[Any] = self.observer.space()
-        observer = self.observer
-        self.action_space = spaces.MultiDiscrete([observer.n_devices] * observer.n_nodes)
-        self.assignment = self.problem.single(self.problem.reference_device)
+        self.action_space = spaces.MultiDiscrete(self.layout.choices_of_each)
+        self.row = self.reference_row()
         self.steps = 0
         self.measurement: Measurement | None = None
+
+    @property
+    def layout(self) -> Layout:
+        """The layout of actions and rows of decisions."""
+        return self.observer.layout
+
+    @property
+    def decisions(self) -> tuple[str, ...]:
+        """What an action decides; see ``placement_gym.decisions``."""
+        return self.layout.names
+
+    @property
+    def assignment(self) -> IntArray:
+        """(n_units,) the current placement, which the current row of decisions begins with."""
+        return self.row[: self.problem.n_units]
+
+    def reference_row(self) -> IntArray:
+        """All units on the reference device, and nothing else decided."""
+        alone = self.problem.single(self.problem.reference_device)
+        return self.layout.complete(alone[None])[0]
+
+    @contextmanager
+    def with_backend(
+        self,
+        backend: Backend,
+        repair: bool | None = None,
+        on_repair: Callable[[BoolArray], None] = ignore_repairs,
+    ) -> Iterator[None]:
+        """Evaluate with another backend of the same problem within a ``with`` statement.
+
+        Args:
+            backend: Takes the place of ``backend``, as one that counts evaluations around it.
+            repair: Takes the place of ``repair``; None leaves it.
+            on_repair: Called before each evaluation with (k,) bool, which placements were repaired.
+        """
+        before = self.backend, self.repair, self.on_repair
+        self.backend, self.on_repair = backend, on_repair
+        self.repair = self.repair if repair is None else repair
+        try:
+            yield
+        finally:
+            self.backend, self.repair, self.on_repair = before
 
     @cached_property
     def singles(self) -> SingleDeviceResults:
@@ -252,9 +300,14 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         """Speed-up of the fastest single device, within memory limits and without them."""
         return self.singles.fastest().speedup, self.singles.fastest(limited=False).speedup
 
+    @cached_property
+    def doubt_of_singles(self) -> str:
+        """Why it is uncertain which device is the fastest and by how much, or an empty string."""
+        return self.singles.explain_doubt()
+
     def measure_singles_again(self) -> None:
         """Measure every device alone anew, whatever is remembered in memory or on disk."""
-        for name in ("singles", "reference", "best_speedups"):
+        for name in ("singles", "reference", "best_speedups", "doubt_of_singles"):
             self.__dict__.pop(name, None)
         self.singles = SingleDeviceResults.of(self.backend, anew=True)
 
@@ -282,69 +335,58 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         """
         start = read_start(options, self.problem)
         super().reset(seed=seed)
-        self.assignment = self.problem.single(self.problem.reference_device)
+        self.row = self.reference_row()
         self.steps = 0
         self.measurement = None
         if start is not None:
             self.evaluate(start)
-        return self.observer.observe(self.assignment, 0), self.get_info()
+        return self.observer.observe(self.row, 0), self.get_info()
 
     def step(self, action: ArrayLike) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Place every unit and evaluate the placement.
 
         Args:
-            action: (N,) device indices.
+            action: (N,) device indices, and then what else is decided.
 
         Raises:
             ValueError: The action has another shape or range.
         """
         before = self.last_measurement
-        now = self.evaluate(self.parse_action(action))
+        now = self.evaluate(self.layout.parse(action))
         self.steps += 1
         reward = self.reward(now, before)
         terminated = self.steps >= self.horizon
-        observation = self.observer.observe(self.assignment, self.steps)
+        observation = self.observer.observe(self.row, self.steps)
         if self.render_mode == "human":
             self.render()
         return observation, float(reward), terminated, False, self.get_info()
 
-    def evaluate(self, assignment: IntArray, keep: BoolArray | None = None) -> Measurement:
-        """Evaluate an (n_units,) assignment, repaired if need be; it becomes the current placement.
+    def evaluate(self, row: IntArray, keep: BoolArray | None = None) -> Measurement:
+        """Evaluate a placement, repaired if need be; it becomes the current one.
 
         Args:
-            assignment: (n_units,) device indices.
+            row: (n_units,) device indices, or a row of all decisions.
             keep: (n_units,) bool, units that a repair moves only if it must.
         """
         kept = None if keep is None else keep[None]
-        fitting, repaired = self.repair_proposals(assignment[None], kept)
-        measurement = self.backend.evaluate(fitting[0])
+        rows, measurement, repaired = evaluate_all(
+            self, row[None], lambda rows: self.backend.evaluate(rows[0]), kept
+        )
         self.measurement = replace(measurement, repaired=True) if repaired[0] else measurement
-        self.assignment = fitting[0]
+        self.row = rows[0]
         return self.measurement
 
-    def evaluate_batch(self, assignments: IntArray) -> tuple[IntArray, Batch]:
-        """Evaluate (k, n_units) assignments, repaired if need be; the current one stays.
+    def evaluate_batch(self, rows: IntArray) -> tuple[IntArray, Batch]:
+        """Evaluate k placements, repaired if need be; the current one stays.
+
+        Args:
+            rows: (k, n_units) device indices, or (k, width) rows of all decisions.
 
         Returns:
-            The placements that were evaluated, and their speed-ups and feasibility.
+            The rows that were evaluated, and their speed-ups and feasibility.
         """
-        fitting, _ = self.repair_proposals(assignments)
-        speedup, feasible = self.backend.evaluate_batch(fitting)
-        return fitting, Batch(speedup, feasible)
-
-    def repair_proposals(
-        self, assignments: IntArray, keep: BoolArray | None = None
-    ) -> tuple[IntArray, BoolArray]:
-        """The placements to evaluate for proposed ones, and which of them are repaired.
-
-        ``on_repair`` is told about the latter; without ``repair`` nothing changes.
-        """
-        if not self.repair:
-            return assignments, np.zeros(len(assignments), dtype=np.bool_)
-        fitting = self.repair_placements(assignments, keep)
-        repaired: BoolArray = (fitting != assignments).any(axis=1)
-        self.on_repair(repaired)
-        return fitting, repaired
+        evaluated, batch, _ = evaluate_all(self, rows, self.backend.evaluate_batch)
+        return evaluated, Batch(*batch)
 
     def repair_placements(self, assignments: IntArray, keep: BoolArray | None = None) -> IntArray:
         """Repair (k, n_units) placements by this environment's costs, see ``solvers.repair``.
@@ -354,6 +396,7 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         from placement_gym.solvers.repair import repair
 
         if not self.backend.limits_weights:
+            self.problem.check(assignments)
             return self.problem.where_supported(assignments)
         prices = self.repair_prices
         return repair(self.problem, assignments, prices.unit_ms, prices.links, keep)
@@ -379,23 +422,14 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         """The name of the start that (n_units,) devices are equal to, or an empty string."""
         return self.starts.get(placement.astype(np.int64).tobytes(), "")
 
-    def parse_action(self, action: ArrayLike) -> IntArray:
-        """Return a copy of an action without padding; backends check the range of devices."""
-        given, n_nodes = np.asarray(action), self.observer.n_nodes
-        if given.dtype.kind in "iu" and given.shape == (n_nodes,):
-            return self.where_present(given.astype(np.int64)[: self.problem.n_units])
-        last = self.observer.n_devices - 1
-        raise UserError(f"an action is {n_nodes} device indices from 0 to {last}, not {action!r}")
-
-    def where_present(self, devices: IntArray) -> IntArray:
-        """The devices, padded ones replaced by the reference device."""
-        n_devices, n_slots = len(self.problem.devices), self.observer.n_devices
-        padded = (devices >= n_devices) & (devices < n_slots)
-        return np.where(padded, self.problem.reference_device, devices) if padded.any() else devices
-
     def action_masks(self) -> BoolArray:
-        """(N * n_devices,) bool, whether each unit may go to each device (sb3-contrib's form)."""
-        return self.device_masks().ravel()
+        """(sum of choices,) bool, what each entry of an action may be (sb3-contrib's form).
+
+        The first N * n_devices say whether each unit may go to each device; the rest is free.
+        """
+        _, levels, bits = self.layout.counts
+        free = np.ones(levels * LEVELS + bits * 2, dtype=np.bool_)
+        return np.concatenate([self.device_masks().ravel(), free])
 
     def device_masks(self) -> BoolArray:
         """(N, n_devices) bool, whether each unit may go to each device."""
@@ -409,10 +443,10 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         """The info of the current placement, see the class; arrays are fresh."""
         return make_info(
             self.problem,
-            self.assignment,
+            self.row,
             self.last_measurement,
             self.best_speedups,
-            self.singles.explain_doubt(),
+            self.doubt_of_singles,
         )
 
     def cost_table(self) -> CostTable:
@@ -485,7 +519,3 @@ def placement_env(env: gym.Env[Any, Any], joint: bool = False) -> DevicePlacemen
             "make it with decisions=('placement',), or use gdp, annealing, hill-climb or heft"
         )
     return base
-
-
-def ignore_repairs(repaired: BoolArray) -> None:
-    """Do nothing with (k,) bool, which placements were repaired."""

@@ -13,7 +13,7 @@ from placement_gym.problem import Problem, assignment_hash
 
 def make_info(
     problem: Problem,
-    assignment: IntArray,
+    row: IntArray,
     last: Measurement,
     best_speedups: tuple[float, float],
     doubt_of_singles: str = "",
@@ -22,32 +22,25 @@ def make_info(
 
     Args:
         problem: Names of devices.
-        assignment: (n_units,) the current placement.
+        row: The current placement, or the row of all decisions.
         last: Its measurement.
         best_speedups: Of the fastest single device, within memory limits and without them.
         doubt_of_singles: Why these are uncertain, or an empty string.
     """
     best, unlimited = best_speedups
-    phases = {"prefill_ms": last.prefill_ms, "token_ms": last.token_ms}
-    in_flight = {
-        "requests_per_s": None if last.requests is None else 1e3 / last.latency_ms,
-        "requests": last.requests,
-        "streams": last.streams,
-    }
-    doubts = [last.doubt]
-    if doubt_of_singles and doubt_of_singles != last.doubt:
-        doubts.append(f"single devices: {doubt_of_singles}")
-    return {
-        "latency_ms": last.latency_ms,
-        "reference_ms": last.reference_ms,
-        "best_single_ms": last.reference_ms / best,
-        "best_single_unlimited_ms": last.reference_ms / unlimited,
-        "speedup": last.speedup,
-        "speedup_vs_best_single": last.speedup / best,
+    latency_ms, reference_ms = last.latency_ms, last.reference_ms
+    speedup = reference_ms / latency_ms
+    info = {
+        "latency_ms": latency_ms,
+        "reference_ms": reference_ms,
+        "best_single_ms": reference_ms / best,
+        "best_single_unlimited_ms": reference_ms / unlimited,
+        "speedup": speedup,
+        "speedup_vs_best_single": speedup / best,
         "latency_p90_ms": last.latency_p90_ms,
         "noise": last.noise,
         "noise_floor": last.noise_floor,
-        "doubt": "; ".join(filter(None, doubts)),
+        "doubt": join_doubts(last.doubt, doubt_of_singles),
         "n_submodels": last.n_submodels,
         "n_submodels_expected": last.n_submodels_expected,
         "n_transfers": last.n_transfers,
@@ -56,11 +49,27 @@ def make_info(
         "compile_s": last.compile_s,
         "measure_s": last.measure_s,
         "cached": last.cached,
-        "feasible": last.feasible,
+        "feasible": not last.error,
         "repaired": last.repaired,
         "error": last.error,
-        "placement_hash": assignment_hash(assignment),
+        "placement_hash": assignment_hash(row),
         "devices": problem.device_names,
         "testbed": problem.testbed,
-        **{key: value for key, value in (phases | in_flight).items() if value is not None},
     }
+    if last.prefill_ms is not None:
+        info["prefill_ms"] = last.prefill_ms
+    if last.token_ms is not None:
+        info["token_ms"] = last.token_ms
+    if last.requests is not None:
+        info |= {"requests_per_s": 1e3 / latency_ms, "requests": last.requests}
+    if last.streams is not None:
+        info["streams"] = last.streams
+    return info
+
+
+def join_doubts(own: str, of_singles: str) -> str:
+    """Why a measurement is doubtful, and the single devices if for another reason."""
+    if not of_singles or of_singles == own:
+        return own
+    reason = f"single devices: {of_singles}"
+    return f"{own}; {reason}" if own else reason

@@ -18,12 +18,10 @@ from placement_gym.entry_points import (
 )
 from placement_gym.env import DevicePlacementEnv
 from placement_gym.errors import UserError, unknown_name
-from placement_gym.joint_env import simulated
 
 ENV_OF_ENTRY_POINT: dict[Callable[..., Any], Callable[..., Any]] = {
     measured_per_unit: MeasuredEnv,
     simulated_per_unit: SimulatedEnv,
-    simulated: SimulatedEnv,
 }
 """The environment that takes the further keywords of an entry point."""
 MAKE_KEYWORDS = {"max_episode_steps", "disable_env_checker"}

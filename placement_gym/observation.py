@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from placement_gym.arguments import check_flag, check_integer
 from placement_gym.arrays import FloatArray, IntArray
 from placement_gym.costs.table import CostTable
+from placement_gym.decisions import LEVELS, PLACEMENT_ALONE, Layout
 from placement_gym.device_table import describe_devices, device_spaces, observe_room, room_space
 from placement_gym.errors import UserError
 from placement_gym.graph import features
@@ -81,6 +83,9 @@ class Observer:
     int8. D is ``max_devices``. Times are multiples of ``scale_ms``, the mean time of a unit on a
     device; bytes are shares of the model's.
 
+    Where more than the placement is decided, also ``priority`` (n_units,) int64 and ``fused``
+    (n_edges,) int8, see ``decisions.Choices``.
+
     The masks are ``MultiBinary``, which SB3's ``VecNormalize`` refuses to normalise: use
     ``VecNormalize(env, norm_obs_keys=["x"])``, or ``norm_obs=False``.
 
@@ -94,6 +99,8 @@ class Observer:
         max_devices: Common number of devices; None takes the problem's.
         devices: Whether observations tell limits, room, times and links.
         costs: Times for ``devices``; None leaves them zero.
+        decisions: What an action decides, see ``decisions.Layout``; more than the placement
+            excludes padding.
 
     Raises:
         ValueError: An argument has another type, the problem is larger than ``max_nodes``,
@@ -109,11 +116,13 @@ class Observer:
     max_devices: int | None = None
     devices: bool = False
     costs: CostTable | None = None
+    decisions: Sequence[str] = PLACEMENT_ALONE
 
     def __post_init__(self) -> None:
-        for name in ("max_nodes", "max_edges", "max_devices"):
-            if getattr(self, name) is not None:
-                check_integer(name, getattr(self, name), 1)
+        sizes = ("max_nodes", "max_edges", "max_devices")
+        padded = [name for name in sizes if getattr(self, name) is not None]
+        for name in padded:
+            check_integer(name, getattr(self, name), 1)
         check_flag("observe_graph", self.graph)
         check_flag("observe_devices", self.devices)
         quotient = self.problem.units.quotient
@@ -125,6 +134,8 @@ class Observer:
         largest, present = max(self.n_devices, len(self.problem.devices)), self.problem.devices
         if largest > COST_COLUMNS:
             raise UserError(f"at most {COST_COLUMNS} devices, not {largest}")
+        if padded and not self.layout.alone:
+            raise UserError(f"{padded} pad placements alone: leave them out, or decisions")
         if self.n_devices < len(present):
             raise UserError(
                 f"max_devices={self.max_devices} is too small: there are {len(present)} devices"
@@ -142,6 +153,11 @@ class Observer:
     @cached_property
     def n_devices(self) -> int:
         return len(self.problem.devices) if self.max_devices is None else int(self.max_devices)
+
+    @cached_property
+    def layout(self) -> Layout:
+        """Of actions."""
+        return Layout.of(self.decisions, self.problem, self.n_nodes, self.n_devices)
 
     @cached_property
     def graph_id(self) -> int:
@@ -179,6 +195,9 @@ class Observer:
             keys["room"] = room_space(self.n_devices)
         if self.devices and self.graph:
             keys |= device_spaces(n, self.n_edges, self.n_devices)
+        if not self.layout.alone:
+            keys["priority"] = spaces.Box(0, LEVELS - 1, (self.layout.n_units,), np.int64)
+            keys["fused"] = spaces.MultiBinary(self.layout.n_edges)
         return spaces.Dict(keys)
 
     @cached_property
@@ -211,35 +230,36 @@ class Observer:
         return {**static, **table, "graph_id": np.array([self.graph_id])}
 
     @cached_property
-    def padding(self) -> IntArray:
-        """(N - n_units,) devices of padded units."""
-        return np.zeros(self.n_nodes - len(self.problem.units), dtype=np.int64)
-
-    @cached_property
     def node_mask(self) -> NDArray[np.int8]:
         """(N,) 1 for a unit, 0 for padding."""
         return (np.arange(self.n_nodes) < len(self.problem.units)).astype(np.int8)
 
-    def observe_batch(self, assignments: IntArray, step: int) -> Observation:
-        """As ``observe``, for (k, n_units) assignments; every array has a leading axis of k."""
-        k = len(assignments)
-        return {
-            **{key: np.repeat(value[None], k, axis=0) for key, value in self.constant.items()},
-            "placement": np.pad(assignments, [(0, 0), (0, len(self.padding))]),
-            "step": np.full((k, 1), step),
-            **self.observe_room(assignments),
-        }
+    def observe(self, row: IntArray, step: int) -> Observation:
+        """The observation after ``step`` steps, sharing no memory with any other.
 
-    def observe_room(self, assignments: IntArray) -> Observation:
-        """``room`` (k, D) of (k, n_units) assignments, if it is observed."""
-        if not self.devices:
-            return {}
-        return {"room": observe_room(self.problem, assignments, self.n_devices)}
-
-    def observe(self, assignment: IntArray, step: int) -> Observation:
-        """The observation after ``step`` steps, sharing no memory with any other."""
+        Args:
+            row: (n_units,) devices, or a row of all decisions.
+            step: Value of ``step``.
+        """
         observation = {key: value.copy() for key, value in self.constant.items()}
-        observation["placement"] = np.concatenate([assignment, self.padding])
-        observation["step"] = np.array([step])
-        room = self.observe_room(assignment[None])
-        return {**observation, **{key: value[0] for key, value in room.items()}}
+        return observation | self.observe_decisions(row, np.array([step]))
+
+    def observe_batch(self, rows: IntArray, step: int) -> Observation:
+        """As ``observe``, for k rows; every array has a leading axis of k."""
+        k = len(rows)
+        constant = {key: np.repeat(one[None], k, axis=0) for key, one in self.constant.items()}
+        return constant | self.observe_decisions(rows, np.full((k, 1), step))
+
+    def observe_decisions(self, rows: IntArray, step: IntArray) -> Observation:
+        """The entries that change, of one row or of (k, width) rows."""
+        assignments = rows[..., : self.layout.n_units]
+        placement = np.zeros((*rows.shape[:-1], self.n_nodes), dtype=np.int64)
+        placement[..., : self.layout.n_units] = assignments
+        observed: Observation = {"placement": placement, "step": step}
+        if self.devices:
+            room = observe_room(self.problem, np.atleast_2d(assignments), self.n_devices)
+            observed["room"] = room.reshape(*rows.shape[:-1], self.n_devices)
+        if not self.layout.alone:
+            _, priority, fused = self.layout.split(rows)
+            observed |= {"priority": priority.copy(), "fused": fused.astype(np.int8)}
+        return observed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
@@ -17,6 +17,7 @@ from placement_gym.arrays import BoolArray, FloatArray, IntArray
 from placement_gym.entry_points import SimulatedEnv
 from placement_gym.env import DevicePlacementEnv
 from placement_gym.errors import UserError
+from placement_gym.evaluate_all import evaluate_all
 from placement_gym.observation import Observation
 from placement_gym.reset_options import read_starts
 
@@ -89,9 +90,8 @@ class PlacementVectorEnv(VectorEnv[Observation, IntArray, NDArray[Any]]):
 
     def start_episodes(self) -> None:
         """Place everything on the reference device, in every environment."""
-        problem, reference = self.env.problem, self.env.reference
-        alone = np.tile(problem.single(problem.reference_device), (self.num_envs, 1))
-        self.assignments = self.complete(alone)
+        reference = self.env.reference
+        self.rows = np.tile(self.env.reference_row(), (self.num_envs, 1))
         self.steps = 0
         self.outcomes = Outcomes(
             np.full(self.num_envs, reference.latency_ms),
@@ -99,10 +99,6 @@ class PlacementVectorEnv(VectorEnv[Observation, IntArray, NDArray[Any]]):
             np.ones(self.num_envs, dtype=np.bool_),
             np.zeros(self.num_envs, dtype=np.bool_),
         )
-
-    def complete(self, placements: IntArray) -> IntArray:
-        """Rows of decisions that begin with (num_envs, n_units) placements."""
-        return placements
 
     def reset(
         self,
@@ -130,8 +126,7 @@ class PlacementVectorEnv(VectorEnv[Observation, IntArray, NDArray[Any]]):
         starts = read_starts(options, self.env.problem, self.num_envs)
         self.start_episodes()
         if starts is not None:
-            self.assignments = self.complete(starts)
-            self.outcomes = self.evaluate()
+            self.outcomes = self.evaluate(starts)
         return self.observe(), self.get_info()
 
     def seed(self, seeds: Sequence[int | None]) -> None:
@@ -143,13 +138,13 @@ class PlacementVectorEnv(VectorEnv[Observation, IntArray, NDArray[Any]]):
         """Place every unit in every environment.
 
         Args:
-            actions: (num_envs, N) device indices.
+            actions: (num_envs, N) device indices, and then what else is decided.
 
         Raises:
             ValueError: The actions have another shape or range.
         """
-        self.assignments = self.parse_actions(actions)
-        before, self.outcomes = self.outcomes, self.evaluate()
+        rows = self.env.layout.parse(actions, self.num_envs)
+        before, self.outcomes = self.outcomes, self.evaluate(rows)
         self.steps += 1
         reward = np.asarray(self.reward(self.outcomes, before), dtype=np.float64)
         done = self.steps >= self.horizon
@@ -164,28 +159,25 @@ class PlacementVectorEnv(VectorEnv[Observation, IntArray, NDArray[Any]]):
         terminated = np.full(self.num_envs, done)
         return observation, reward, terminated, np.zeros_like(terminated), info
 
-    def evaluate(self) -> Outcomes:
-        """Evaluate the current assignments, repaired where the environment does."""
-        self.assignments, repaired = self.env.repair_proposals(self.assignments)
-        speedup, feasible = self.env.backend.evaluate_batch(self.assignments)
-        reference_ms = self.env.reference.reference_ms
-        return Outcomes(reference_ms / speedup, reference_ms, feasible, repaired)
+    def evaluate(self, rows: IntArray) -> Outcomes:
+        """Evaluate placements, repaired where the environment does; they become the current ones.
 
-    def parse_actions(self, actions: Any) -> IntArray:
-        """Return (num_envs, n_units) assignments: a copy of the actions without padding."""
-        given = np.asarray(actions)
-        n_nodes, n_devices = self.observer.n_nodes, self.observer.n_devices
-        fits = given.dtype.kind in "iu" and given.shape == (self.num_envs, n_nodes)
-        if not fits or given.min() < 0 or given.max() >= n_devices:
-            raise UserError(
-                f"actions are ({self.num_envs}, {n_nodes}) device indices from 0 to "
-                f"{n_devices - 1}, not {actions!r}"
-            )
-        return self.env.where_present(given[:, : self.env.problem.n_units].astype(np.int64))
+        Args:
+            rows: (num_envs, n_units) device indices, or (num_envs, width) rows of all decisions.
+        """
+        self.rows, (latency_ms, feasible), repaired = evaluate_all(
+            self.env, rows, self.evaluate_rows
+        )
+        return Outcomes(latency_ms, self.env.reference.reference_ms, feasible, repaired)
+
+    def evaluate_rows(self, rows: IntArray) -> tuple[FloatArray, BoolArray]:
+        """(num_envs,) latencies in ms of rows as they are, and whether these are feasible."""
+        speedup, feasible = self.env.backend.evaluate_batch(rows)
+        return self.env.reference.reference_ms / speedup, feasible
 
     def observe(self) -> Observation:
         """Batched observations; fresh arrays, as large as ``num_envs`` copies of the graph."""
-        return self.observer.observe_batch(self.assignments, self.steps)
+        return self.observer.observe_batch(self.rows, self.steps)
 
     def unbatch(self, observation: Observation) -> NDArray[np.object_]:
         """(num_envs,) the observation of each environment."""
@@ -214,58 +206,11 @@ class PlacementVectorEnv(VectorEnv[Observation, IntArray, NDArray[Any]]):
         self.env.close()
 
 
-class EvaluatesExactly(Protocol):
-    """What noise is added to."""
-
-    @property
-    def noise(self) -> float: ...
-
-    @property
-    def reference_ms(self) -> float: ...
-
-    def evaluate_batch_exactly(self, assignments: IntArray) -> tuple[FloatArray, BoolArray]:
-        """(k,) latencies without noise, and whether they are feasible."""
-
-
-class SeededVectorEnv(PlacementVectorEnv):
-    """``PlacementVectorEnv`` whose noise is that of ``num_envs`` single environments.
-
-    Args:
-        env: See ``PlacementVectorEnv``.
-        num_envs: See ``PlacementVectorEnv``.
-        exact: The environment's backend.
-
-    Raises:
-        ValueError: ``num_envs`` is not a positive integer.
-    """
-
-    def __init__(self, env: DevicePlacementEnv, num_envs: int, exact: EvaluatesExactly) -> None:
-        super().__init__(env, num_envs)
-        self.exact = exact
-        self.noise_rngs = [np.random.default_rng() for _ in range(num_envs)]
-
-    def seed(self, seeds: Sequence[int | None]) -> None:
-        """Seed the noise of each environment; None leaves a generator as it is."""
-        for i, seed in enumerate(seeds):
-            if seed is not None:
-                self.noise_rngs[i] = np.random.default_rng(seed)
-
-    def evaluate(self) -> Outcomes:
-        """Evaluate the current assignments, with noise as a single environment has it."""
-        self.assignments, repaired = self.env.repair_proposals(self.assignments)
-        latency_ms, feasible = self.exact.evaluate_batch_exactly(self.assignments)
-        if self.exact.noise:
-            for i in np.flatnonzero(feasible):
-                noise = self.exact.noise * self.noise_rngs[i].standard_normal()
-                latency_ms[i] *= np.exp(noise)
-        return Outcomes(latency_ms, self.exact.reference_ms, feasible, repaired)
-
-
-class SimulatedVectorEnv(SeededVectorEnv):
+class SimulatedVectorEnv(PlacementVectorEnv):
     """``gym.make_vec("DevicePlacementSim-v0", num_envs=k)``: equal to k single environments.
 
     Latencies, rewards, observations and noise are those of k single environments with the same
-    seeds. Where actions decide priority or fusion, it is ``joint_vector.JointSimulatedVectorEnv``.
+    seeds.
 
     Args:
         num_envs: Placements per step.
@@ -278,4 +223,21 @@ class SimulatedVectorEnv(SeededVectorEnv):
 
     def __init__(self, num_envs: int = 1, **kwargs: Any) -> None:
         env = SimulatedEnv(**kwargs)
-        super().__init__(env, num_envs, env.simulated)
+        super().__init__(env, num_envs)
+        self.exact = env.exact
+        self.noise_rngs = [np.random.default_rng() for _ in range(num_envs)]
+
+    def seed(self, seeds: Sequence[int | None]) -> None:
+        """Seed the noise of each environment; None leaves a generator as it is."""
+        for i, seed in enumerate(seeds):
+            if seed is not None:
+                self.noise_rngs[i] = np.random.default_rng(seed)
+
+    def evaluate_rows(self, rows: IntArray) -> tuple[FloatArray, BoolArray]:
+        """As ``PlacementVectorEnv.evaluate_rows``, with noise as a single environment has it."""
+        latency_ms, feasible = self.exact.evaluate_batch_exactly(rows)
+        if self.exact.noise:
+            for i in np.flatnonzero(feasible):
+                noise = self.exact.noise * self.noise_rngs[i].standard_normal()
+                latency_ms[i] *= np.exp(noise)
+        return latency_ms, feasible

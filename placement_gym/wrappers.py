@@ -160,7 +160,7 @@ class PerUnit(
             last = self.base.observer.n_devices - 1
             raise UserError(f"an action is a device index from 0 to {last}, not {action!r}")
         self.assignment = self.assignment.copy()  # ``base`` and ``best`` keep the one before
-        self.assignment[self.current] = self.base.where_present(np.array(action, dtype=np.int64))
+        self.assignment[self.current] = self.base.layout.where_present(given)
         self.current += 1
 
     def compute_reward(self, done: bool) -> float:

@@ -173,7 +173,7 @@ WRONG = {
 def test_wrong_actions_are_refused_with_what_is_right(actions: Any) -> None:
     envs = batched(2, granularity="op")
     envs.reset()
-    with pytest.raises(ValueError, match=r"\(2, 30\) device indices from 0 to 1"):
+    with pytest.raises(ValueError, match=r"30\)? device indices from 0 to 1"):
         envs.step(actions)
 
 

@@ -6,11 +6,11 @@ import numpy as np
 
 from placement_gym.arrays import IntArray
 from placement_gym.decisions import FUSION, LEVELS, PRIORITY
-from placement_gym.joint_env import JointEnv
+from placement_gym.env import DevicePlacementEnv
 from placement_gym.solvers.tasks import Tasks
 
 
-def rank_levels(env: JointEnv) -> IntArray:
+def rank_levels(env: DevicePlacementEnv) -> IntArray:
     """(n_units,) levels of equal size by HEFT's upward rank, the longest path highest."""
     tasks = Tasks.in_topological_order(env.problem.units, env.cost_table())
     rank = np.zeros(env.problem.n_units)
@@ -20,13 +20,13 @@ def rank_levels(env: JointEnv) -> IntArray:
     return levels
 
 
-def chain_edges(env: JointEnv) -> IntArray:
+def chain_edges(env: DevicePlacementEnv) -> IntArray:
     """(n_edges,) 1 where a unit has no other reader; fusing these never closes a cycle."""
     quotient = env.problem.units.quotient
     return (quotient.out_degree()[quotient.edge_index[0]] == 1).astype(np.int64)
 
 
-def extend_with_rank(env: JointEnv, placements: IntArray, fuse: bool) -> IntArray:
+def extend_with_rank(env: DevicePlacementEnv, placements: IntArray, fuse: bool) -> IntArray:
     """(k, width) rows of (k, n_units) placements, with levels by rank, and fused chains if wanted.
 
     Args:

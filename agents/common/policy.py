@@ -43,8 +43,8 @@ class UnitPolicy(GraphPolicy):
 
     Args:
         observation_space: Observation space of the environment.
-        action_space: ``MultiDiscrete`` with the same number of devices for every unit, and what
-            ``JointEnv`` adds to it if the policy is ``joint``.
+        action_space: ``MultiDiscrete`` with the same number of devices for every unit, and then
+            further decisions if the policy is ``joint``.
         lr_schedule: Learning rate schedule of the algorithm.
         graphs: See ``GraphPolicy``.
         critic: See ``GraphPolicy``.

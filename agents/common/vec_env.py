@@ -14,7 +14,6 @@ from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices, VecEnvO
 
 from placement_gym.arrays import IntArray
 from placement_gym.env import placement_env
-from placement_gym.joint_vector import make_vector
 from placement_gym.vector import PlacementVectorEnv
 
 
@@ -114,4 +113,4 @@ def vectorize(env: gym.Env[Any, Any], joint: bool = False, **kwargs: Any) -> Pla
         UserError: The environment decides more than the placement, which the caller cannot.
     """
     base = placement_env(env, joint)
-    return PlacementVecEnv(make_vector(base, observe_graph=False, **kwargs))
+    return PlacementVecEnv(PlacementVectorEnv(base, observe_graph=False, **kwargs))

@@ -12,7 +12,6 @@ from agents.search.moves import Moves
 from placement_gym.arrays import IntArray
 from placement_gym.decisions import LEVELS
 from placement_gym.env import DevicePlacementEnv
-from placement_gym.joint_env import JointEnv
 
 Change = Callable[[IntArray, int], IntArray]
 
@@ -42,7 +41,7 @@ class JointMoves:
         screen: See ``Moves``.
     """
 
-    def __init__(self, env: JointEnv, rng: np.random.Generator, screen: int) -> None:
+    def __init__(self, env: DevicePlacementEnv, rng: np.random.Generator, screen: int) -> None:
         self.rng, self.layout = rng, env.layout
         self.placements = Moves(env, rng, screen)
 
@@ -80,12 +79,12 @@ class JointMoves:
 
 def make_moves(env: DevicePlacementEnv, rng: np.random.Generator, screen: int) -> ProposesMoves:
     """Moves in whatever the environment's actions decide."""
-    return JointMoves(env, rng, screen) if isinstance(env, JointEnv) else Moves(env, rng, screen)
+    return Moves(env, rng, screen) if env.layout.alone else JointMoves(env, rng, screen)
 
 
 def extend_starts(env: DevicePlacementEnv, starts: IntArray) -> IntArray:
     """(k, width) starts: placements as they are, and with what heuristics add to them."""
-    if not isinstance(env, JointEnv):
+    if env.layout.alone:
         return starts
     rows = [env.layout.complete(starts), *(extend_with_rank(env, starts, f) for f in (False, True))]
     return np.unique(np.concatenate(rows), axis=0)

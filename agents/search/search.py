@@ -10,7 +10,6 @@ import numpy as np
 from agents.common.fixed import Fixed
 from placement_gym.arrays import FloatArray, IntArray
 from placement_gym.env import placement_env
-from placement_gym.joint_env import JointEnv
 from placement_gym.problem import Problem
 
 UNFIT = 1e-9
@@ -33,10 +32,7 @@ class Search(Fixed):
     def __init__(self, env: gym.Env[Any, Any], seed: int) -> None:
         self.base = base = placement_env(env, self.joint)
         self.problem: Problem = base.problem
-        alone = self.problem.single(self.problem.reference_device)
-        if isinstance(base, JointEnv):
-            alone = base.layout.complete(alone[None])[0]
-        super().__init__(alone)
+        super().__init__(base.reference_row())
         self.rng = np.random.default_rng(seed)
         self.best_speedup = 0.0
         self.evaluations = 0

@@ -21,7 +21,6 @@ from agents.gdp.ppo import UnitPPO
 from placement_gym.decisions import DECISIONS
 from placement_gym.env import placement_env
 from placement_gym.errors import UserError
-from placement_gym.joint_env import JointEnv
 
 SMALL = {"hidden": 16, "layers": 1, "rounds": 1, "segment": 4, "memory": 2}
 SETS = (DECISIONS[:1], DECISIONS[:2], DECISIONS[::2], DECISIONS)
@@ -74,7 +73,6 @@ def test_parts_of_actions_are_told_apart() -> None:
 
 def test_bits_are_decided_only_where_both_ends_share_a_device() -> None:
     env = joint()
-    assert isinstance(env, JointEnv)
     model = agent(env)
     _, actions, likelihood = sample(model, 40)
     n = env.problem.n_units
@@ -181,7 +179,6 @@ def test_sb3s_ppo_takes_all_decisions() -> None:
 @pytest.mark.slow
 def test_it_finds_more_than_any_placement_alone_has() -> None:
     env = joint(granularity="op")
-    assert isinstance(env, JointEnv)
     placements = np.array(list(product(range(2), repeat=env.problem.n_units)))
     alone = env.evaluate_batch(placements)[1].speedup.max()
     model = make(env, 0, policy={"hidden": 32})

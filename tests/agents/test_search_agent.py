@@ -36,11 +36,8 @@ def evaluated(env: gym.Env[Any, Any], budget: int, seed: int = 0) -> list[list[i
     """What an agent evaluates within a budget."""
     base = placement_env(env)
     counted = BudgetedBackend(base.backend, budget)
-    base.backend = counted
-    try:
+    with base.with_backend(counted):
         SearchAgent(env, seed).learn(budget)
-    finally:
-        base.backend = counted.inner
     return [one.assignment.tolist() for one in counted.history]
 
 

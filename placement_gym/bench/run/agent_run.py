@@ -49,21 +49,18 @@ def run_agent(
     base = bench_env.base
     counted = BudgetedBackend(base.backend, budget, on_evaluation)
     row = start_row(bench_env, agent, seed, budget)
-    repaired, before = decide_repair(bench_env, agent), (base.repair, base.on_repair)
-    base.backend, base.starts = counted, {}
-    base.repair, base.on_repair = repaired, counted.note_repairs
+    repair = decide_repair(bench_env, agent)
+    base.starts = {}
     try:
-        row, candidates = run_search(bench_env, agent, counted, row)
-        if not candidates:
-            return replace(row, error=counted.explain_failure()), None
-        finalist = choose_finalist(bench_env, candidates)
+        with base.with_backend(counted, repair, counted.note_repairs):
+            row, candidates = run_search(bench_env, agent, counted, row)
+            if not candidates:
+                return replace(row, error=counted.explain_failure()), None
+            finalist = choose_finalist(bench_env, candidates)
     except (Exception, SystemExit) as error:
         raise_interrupt(error)
         # An error of an agent ends its own run, not the comparison.
         return fail_row(row, counted, base, describe_error(error)), None
-    finally:
-        base.backend = counted.inner
-        base.repair, base.on_repair = before
     placement = Placement.of(base.problem, finalist.assignment, base.graph)
     row = replace(row, start=base.name_start(finalist.assignment))
     return complete_row(row, finalist, placement), placement

@@ -8,27 +8,28 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
+from gymnasium import spaces
 from gymnasium.utils.env_checker import check_env
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from vector_play import same_play
 
 from agents.search.annealing import annealing
 from agents.solvers import heft, milp
 from placement_gym.bench.compare import compare
 from placement_gym.decisions import DECISIONS, LEVELS
 from placement_gym.entry_points import SimulatedEnv
-from placement_gym.env import placement_env
+from placement_gym.env import DevicePlacementEnv, placement_env
 from placement_gym.errors import UserError
-from placement_gym.joint_env import JointEnv
 from placement_gym.keywords import check_kwargs
+from placement_gym.vector import PlacementVectorEnv, SimulatedVectorEnv
 
 ENV = "placement_gym:DevicePlacementSim-v0"
 
 
-def joint(model: str = "tiny", decisions: Any = DECISIONS, **kwargs: Any) -> JointEnv:
+def joint(model: str = "tiny", decisions: Any = DECISIONS, **kwargs: Any) -> DevicePlacementEnv:
     kwargs = {"schedule": "event", **kwargs}
     env = gym.make(ENV, model=model, decisions=decisions, **kwargs)
-    base = placement_env(env, joint=True)
-    assert isinstance(base, JointEnv)
-    return base
+    return placement_env(env, joint=True)
 
 
 def test_it_keeps_gymnasiums_contract() -> None:
@@ -45,6 +46,7 @@ def test_an_environment_of_placements_is_what_it_was() -> None:
 @pytest.mark.parametrize("further", [("priority",), ("fusion",), ("priority", "fusion")])
 def test_an_action_has_a_part_for_each_decision(further: tuple[str, ...]) -> None:
     env = joint(decisions=("placement", *further))
+    assert isinstance(env.action_space, spaces.MultiDiscrete)
     n, edges = env.problem.n_units, env.problem.units.quotient.n_edges
     expected = (
         [2] * n + [LEVELS] * n * ("priority" in further) + [2] * edges * ("fusion" in further)
@@ -158,3 +160,30 @@ def test_heft_gives_the_longest_path_the_highest_level() -> None:
     assert levels[0] == LEVELS - 1
     assert levels[-1] == 0
     assert not env.layout.split(row).fused.any()
+
+
+@pytest.mark.parametrize("further", [("priority",), ("fusion",), ("priority", "fusion")])
+def test_a_batch_plays_as_single_environments_do(further: tuple[str, ...]) -> None:
+    options: dict[str, Any] = {
+        "model": "tiny",
+        "schedule": "event",
+        "decisions": ("placement", *further),
+        "devices": ["CPU", {"name": "GPU", "weight_share": 0.5}],
+        "horizon": 2,
+        "noise": 0.1,
+    }
+    single = [lambda: SimulatedEnv(**options)] * 4
+    theirs = SyncVectorEnv(single, autoreset_mode=AutoresetMode.SAME_STEP)
+    ours = SimulatedVectorEnv(4, **options)
+    assert ours.observation_space == theirs.observation_space
+    assert ours.action_space == theirs.action_space
+    same_play(ours, theirs, 5, seed=11)
+
+
+def test_batched_actions_of_another_width_or_range_are_refused() -> None:
+    env = joint()
+    envs = PlacementVectorEnv(env, 2)
+    with pytest.raises(UserError, match="are \\(2, "):
+        envs.step(np.zeros((2, env.problem.n_units), dtype=np.int64))
+    with pytest.raises(UserError, match="levels below 8"):
+        envs.step(np.full((2, env.layout.width), 8))

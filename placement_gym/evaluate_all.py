@@ -1,0 +1,49 @@
+"""The one way to evaluate rows of decisions: complete, repair and then evaluate them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+
+from placement_gym.arrays import BoolArray, IntArray
+
+if TYPE_CHECKING:
+    from placement_gym.env import DevicePlacementEnv
+
+Result = TypeVar("Result")
+
+
+def evaluate_all(
+    env: DevicePlacementEnv,
+    rows: IntArray,
+    evaluate: Callable[[IntArray], Result],
+    keep: BoolArray | None = None,
+) -> tuple[IntArray, Result, BoolArray]:
+    """Complete and repair rows of decisions as the environment does, and evaluate them.
+
+    Args:
+        env: Its layout and repair are used; nothing of its episode changes.
+        rows: (k, width) decisions, or (k, n_units) placements alone.
+        evaluate: Evaluates (k, width) rows; penalties are its own, as of a backend.
+        keep: (k, n_units) bool, units that a repair moves only if it must.
+
+    Returns:
+        The rows that were evaluated, their result, and (k,) bool, which of them were repaired.
+    """
+    rows, repaired = repair_rows(env, env.layout.complete(rows), keep)
+    return rows, evaluate(rows), repaired
+
+
+def repair_rows(
+    env: DevicePlacementEnv, rows: IntArray, keep: BoolArray | None
+) -> tuple[IntArray, BoolArray]:
+    """The rows with repaired placements, and (k,) bool, which changed; ``on_repair`` gets it."""
+    if not env.repair:
+        return rows, np.zeros(len(rows), dtype=np.bool_)
+    proposed, further = np.split(rows, [env.layout.n_units], axis=1)
+    fitting = env.repair_placements(proposed, keep)
+    repaired: BoolArray = (fitting != proposed).any(axis=1)
+    env.on_repair(repaired)
+    return np.concatenate([fitting, further], axis=1), repaired
