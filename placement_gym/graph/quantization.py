@@ -116,34 +116,35 @@ def reads_rounded(raw: OpGraph, static: list[bool], rounds: list[bool]) -> BoolA
 def without_integer_kernels(model: ov.Model) -> ov.Model:
     """A clone that rounds the same values to the same levels, but computes in real numbers.
 
-    Plain operators take the place of each ``FakeQuantize`` of an activation, and of the ``Convert``
-    to integers behind it, so that no device finds what it makes integer kernels of.
+    Plain operators take the place of each ``FakeQuantize`` of an activation, and of a ``Convert``
+    to integers and back behind it, so that no device finds what it makes integer kernels of.
     """
     clone = model.clone()
     for node in clone.get_ordered_ops():
-        if node.get_type_name() != QUANTIZE or is_constant(node.input_value(0)):
+        source = node.input_value(0).get_node() if node.get_type_name() == QUANTIZE else None
+        if source is None or source.get_type_name() == "Constant":
             continue
         rounded = round_to_levels(node)
-        for reader in readers(node):
-            if reader.get_type_name() == "Convert":
-                reader.output(0).replace(rounded)
+        for restored in (back for stored in conversions(node) for back in conversions(stored)):
+            restored.input(0).replace_source_output(rounded)
         node.output(0).replace(rounded)
     clone.validate_nodes_and_infer_types()
     return clone
 
 
-def is_constant(value: ov.Output) -> bool:
-    return bool(value.get_node().get_type_name() == "Constant")
+def conversions(node: ov.Node) -> list[ov.Node]:
+    return [reader for reader in readers(node) if reader.get_type_name() == "Convert"]
 
 
 def round_to_levels(node: ov.Node) -> ov.Output:
-    """What a ``FakeQuantize`` computes, by its definition in the operator set."""
+    """Output of a ``FakeQuantize``, by its definition in the operator set."""
     from openvino import opset13 as ops
 
     x, low, high, lowest, highest = node.input_values()
     steps = ops.constant(node.get_attributes()["levels"] - 1, x.get_element_type())
-    inside = ops.minimum(ops.maximum(x, low), high)
-    share = ops.divide(ops.subtract(inside, low), ops.subtract(high, low))
+    share = ops.divide(ops.subtract(x, low), ops.subtract(high, low))
     level = ops.round(ops.multiply(share, steps), "half_to_even")
     span = ops.subtract(highest, lowest)
-    return ops.add(ops.multiply(ops.divide(level, steps), span), lowest).output(0)
+    inside = ops.add(ops.multiply(ops.divide(level, steps), span), lowest)
+    above_low = ops.select(ops.greater(x, high), highest, inside)
+    return ops.select(ops.less_equal(x, low), lowest, above_low).output(0)

@@ -121,9 +121,8 @@ def test_plain_operators_leave_no_integer_kernels(source: str, from_onnx: ov.Mod
 
 def test_plain_operators_round_to_the_same_levels() -> None:
     x = ops.parameter([1, 64], np.float32, name="x")
-    low, high, lowest, highest = (ops.constant(np.float32(end)) for end in (-1.0, 1.0, 0.0, 30.0))
-    rounded = ops.fake_quantize(x, low, high, lowest, highest, 16)
-    model = load(ov.Model([ops.result(rounded)], [x], "rounded"))
+    ends = (ops.constant(np.float32(end)) for end in (-1.0, 1.0, 0.0, 30.0))
+    model = load(ov.Model([ops.result(ops.fake_quantize(x, *ends, 16))], [x], "rounded"))
     values = np.linspace(-1.3, 1.3, 64, dtype=np.float32)[None]
     found = compile_in_f32(without_integer_kernels(model))(values)[0]
     levels = np.round(7.5 * (np.clip(values, -1.0, 1.0) + 1.0))
