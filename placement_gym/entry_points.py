@@ -96,8 +96,9 @@ class MeasuredEnv(DevicePlacementEnv):
             devices; None is one more than it has stages.
         tolerance: Largest relative error of a placement's outputs, beyond which it is infeasible.
             None is 1e-4 where all devices compute in f32, else 3e-2. Of a quantised model it is
-            three times what rounding was measured to cost it, but at most 0.1, and 3e-2 where that
-            cannot be measured: with state, or without an input of real numbers.
+            three times what rounding, or integers that overflow, were measured to cost it, but at
+            most 0.1, and 3e-2 where that cannot be measured: with state, or without an input of
+            real numbers.
 
     Raises:
         UnknownDeviceError: The machine does not have a device.

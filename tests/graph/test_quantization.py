@@ -8,15 +8,15 @@ import openvino as ov
 import pytest
 from openvino import opset13 as ops
 from quantized import CHANNELS, write_onnx
-from testbed import known_model
+from testbed import known_model, outputs
 
 from placement_gym.backends.measured.hetero import Partition, compile_partition
-from placement_gym.backends.measured.outputs import sample_inputs
+from placement_gym.backends.measured.outputs import relative_error, sample_inputs
 from placement_gym.costs.analytic import analytic
 from placement_gym.devices import PRESETS, TESTBED
 from placement_gym.graph.extract import extract
 from placement_gym.graph.operators import OpGraph
-from placement_gym.graph.quantization import is_quantized
+from placement_gym.graph.quantization import is_quantized, without_integer_kernels
 from placement_gym.models import load
 
 
@@ -44,6 +44,11 @@ def integer_kernels(compiled: ov.CompiledModel, model: ov.Model) -> int:
     request.infer(dict(enumerate(sample_inputs(model))))
     ran = [one.exec_type for one in request.profiling_info if one.node_type == "Convolution"]
     return sum("I8" in kernel for kernel in ran)
+
+
+def compile_in_f32(model: ov.Model) -> ov.CompiledModel:
+    config = {"INFERENCE_PRECISION_HINT": "f32", "PERF_COUNT": True}
+    return ov.Core().compile_model(model, "CPU", config)
 
 
 def edges(graph: OpGraph) -> set[tuple[str, str]]:
@@ -103,6 +108,34 @@ def test_a_split_computes_in_integers_what_the_whole_model_does(
     if not kernels[0]:
         pytest.skip("OpenVINO has no int8 kernels for this processor")
     assert kernels[1] == kernels[0] <= graph.types.count("Convolution")
+
+
+@pytest.mark.parametrize("source", ["built in", "onnx"])
+def test_plain_operators_leave_no_integer_kernels(source: str, from_onnx: ov.Model) -> None:
+    model = from_onnx if source == "onnx" else known_model("cnn-int8")
+    plain = without_integer_kernels(model)
+    assert integer_kernels(compile_in_f32(plain), model) == 0
+    assert extract(plain).types.count("Convolution") == extract(model).types.count("Convolution")
+    assert is_quantized(model)
+
+
+def test_plain_operators_round_to_the_same_levels() -> None:
+    x = ops.parameter([1, 64], np.float32, name="x")
+    ends = (ops.constant(np.float32(end)) for end in (-1.0, 1.0, 0.0, 30.0))
+    model = load(ov.Model([ops.result(ops.fake_quantize(x, *ends, 16))], [x], "rounded"))
+    values = np.linspace(-1.3, 1.3, 64, dtype=np.float32)[None]
+    found = compile_in_f32(without_integer_kernels(model))(values)[0]
+    levels = np.round(7.5 * (np.clip(values, -1.0, 1.0) + 1.0))
+    assert found == pytest.approx(2.0 * levels, abs=1e-5)
+    assert found == pytest.approx(compile_in_f32(model)(values)[0], abs=1e-5)
+
+
+def test_integers_of_the_built_in_network_do_not_overflow() -> None:
+    model = known_model("cnn-int8")
+    integers, plain = (
+        outputs(compile_in_f32(one), model) for one in (model, without_integer_kernels(model))
+    )
+    assert relative_error(integers, plain) < 0.02
 
 
 @pytest.mark.parametrize("half", [False, True])

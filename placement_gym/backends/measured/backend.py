@@ -21,7 +21,7 @@ from placement_gym.backends.measured.candidate import (
     join_rounds,
     summarize,
 )
-from placement_gym.backends.measured.compiling import compile_candidate, compile_placement
+from placement_gym.backends.measured.compiling import compile_candidate
 from placement_gym.backends.measured.health import Session, mark_busy
 from placement_gym.backends.measured.lock import measurement_lock
 from placement_gym.backends.measured.measuring import MakeCosts, MeasuringBackend
@@ -37,7 +37,9 @@ from placement_gym.backends.measured.timing_protocol import TimingProtocol
 from placement_gym.backends.measured.tolerance import find_tolerance, measure_rounding
 from placement_gym.backends.protocol import Measurement
 from placement_gym.errors import EngineError, UserError
+from placement_gym.graph.quantization import without_integer_kernels
 from placement_gym.machine import register
+from placement_gym.pipeline.stage import compile_on
 from placement_gym.problem import Problem
 
 if TYPE_CHECKING:
@@ -247,9 +249,13 @@ class MeasuredBackend(MeasuringBackend):
         if self.stateful:
             return None
         self.reporter.beat("measuring what rounding costs")
-        alone = self.problem.single(self.problem.reference_device)
-        compiled, _ = compile_placement(self.core, self.model, self.problem, alone, self.alias)
-        return measure_rounding(compiled.create_infer_request(), self.steps[0])
+        device = self.problem.devices[self.problem.reference_device]
+        register(self.core, [device])
+        whole, exact = (
+            compile_on(self.core, model, device, "the model").create_infer_request()
+            for model in (self.model, without_integer_kernels(self.model))
+        )
+        return measure_rounding(whole, exact, self.steps[0])
 
     @cached_property
     def pipelines(self) -> PipelineCompiler:

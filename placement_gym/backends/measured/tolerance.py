@@ -1,7 +1,8 @@
 """How far the outputs of a placement may be from those of the reference device.
 
 A split that computes in f32 adds next to nothing. A device of lower precision, and a quantised
-model, in which a difference of any size may round an activation to the next level, add more.
+model, in which a difference of any size may round an activation to the next level, add more. So do
+integers that overflow on one device, or in one submodel, and not in another.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ LOW_PRECISION_TOLERANCE = 3e-2
 """Of devices in lower precision, and of quantised models whose rounding cannot be measured."""
 DRAWS = 5
 MARGIN = 3.0
-"""Of the largest error in few draws: a placement rounds elsewhere than they do."""
+"""Of the largest error found: a placement rounds, and overflows, elsewhere than was tried."""
 MOST = 0.1
 """More would accept any outputs: whoever wants that has to say so."""
 
@@ -50,14 +51,17 @@ def find_tolerance(
     return max(least, min(MARGIN * rounding, MOST))
 
 
-def measure_rounding(request: ov.InferRequest, inputs: Inputs) -> float | None:
-    """Largest relative change of a model's outputs as its inputs change by up to 1e-4.
+def measure_rounding(
+    request: ov.InferRequest, exact: ov.InferRequest, inputs: Inputs
+) -> float | None:
+    """Largest relative change of a model's outputs by rounding and by integers that overflow.
 
-    That is as much as the outputs of a split in f32 may be off, and far less than a level of
-    quantisation: what more it makes of the outputs is the model's own rounding.
+    Rounding: the inputs change by up to 1e-4, as much as the outputs of a split in f32 may be off,
+    and far less than a level of quantisation. Overflow: nothing is computed in integers.
 
     Args:
         request: Of the whole model, without state, on one device.
+        exact: Of the same ``without_integer_kernels``.
         inputs: One array per input.
 
     Returns:
@@ -67,10 +71,8 @@ def measure_rounding(request: ov.InferRequest, inputs: Inputs) -> float | None:
         return None
     expected = infer(request, inputs)
     rng = np.random.default_rng(0)
-    return max(
-        relative_error(infer(request, [disturb(values, rng) for values in inputs]), expected)
-        for _ in range(DRAWS)
-    )
+    changed = [infer(request, [disturb(values, rng) for values in inputs]) for _ in range(DRAWS)]
+    return max(relative_error(one, expected) for one in [*changed, infer(exact, inputs)])
 
 
 def infer(request: ov.InferRequest, inputs: Inputs) -> list[NDArray[Any]]:

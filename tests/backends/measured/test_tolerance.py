@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -9,6 +10,7 @@ import numpy as np
 import openvino as ov
 import pytest
 from openvino import opset13 as ops
+from quantized import write_onnx
 from testbed import backend, known_model, make
 
 from placement_gym.backends.measured.backend import MeasuredBackend
@@ -22,6 +24,7 @@ from placement_gym.backends.measured.timing_protocol import QUICK as QUICK_PROFI
 from placement_gym.backends.measured.tolerance import find_tolerance, measure_rounding
 from placement_gym.devices import PRESETS, TESTBED
 from placement_gym.errors import UserError
+from placement_gym.graph.quantization import without_integer_kernels
 from placement_gym.models import load
 
 Measure = Callable[[], float | None]
@@ -31,13 +34,20 @@ def never() -> float:
     raise AssertionError("nothing is to be measured")
 
 
-def part(tolerance: float | None) -> tuple[MeasuredBackend, Any]:
+def part(
+    tolerance: float | None, model: str = "cnn-int8", pattern: str = "conv1|project"
+) -> tuple[MeasuredBackend, Any]:
     """A backend of single nodes, and a placement that parts convolutions from their rounding."""
-    env = make("cnn-int8", graph="raw", granularity="op", tolerance=tolerance, cache=False)
+    env = make(model, graph="raw", granularity="op", tolerance=tolerance, cache=False)
     tested = env.backend
     assert isinstance(tested, MeasuredBackend)
     names = tested.problem.units.names
-    return tested, np.array([int("conv1" in name or "project" in name) for name in names])
+    return tested, np.array([int(re.search(pattern, name) is not None) for name in names])
+
+
+def request(model: ov.Model) -> ov.InferRequest:
+    config = {"INFERENCE_PRECISION_HINT": "f32"}
+    return ov.Core().compile_model(model, "CPU", config).create_infer_request()
 
 
 @pytest.mark.parametrize(
@@ -61,21 +71,27 @@ def test_tolerance_follows_from_devices_and_rounding(
 
 def test_rounding_costs_a_quantised_model_more_than_f32_splits() -> None:
     measured = {}
+    image = np.random.default_rng(1).random((1, 3, 64, 64), dtype=np.float32)
     for name in ("cnn", "cnn-int8"):
-        compiled = ov.Core().compile_model(
-            known_model(name), "CPU", {"INFERENCE_PRECISION_HINT": "f32"}
-        )
-        image = np.random.default_rng(1).random((1, 3, 64, 64), dtype=np.float32)
-        measured[name] = measure_rounding(compiled.create_infer_request(), [image])
+        model = known_model(name)
+        exact = request(without_integer_kernels(model))
+        measured[name] = measure_rounding(request(model), exact, [image])
     assert measured["cnn"] is not None
     assert measured["cnn"] < 1e-4 < (measured["cnn-int8"] or 0.0) < 0.1 / 3
+
+
+def test_rounding_costs_what_integers_that_overflow_change() -> None:
+    x = ops.parameter([1, 4], np.float32, name="x")
+    limits = [ops.minimum(x, np.float32(limit)) for limit in (3.0, 9.0)]
+    cut_off, exact = (request(ov.Model([ops.result(one)], [x], "cut")) for one in limits)
+    found = measure_rounding(cut_off, exact, [np.full((1, 4), 4.0, np.float32)])
+    assert found == pytest.approx(1 / 3)
 
 
 def test_rounding_is_not_measured_without_real_inputs() -> None:
     ids = ops.parameter([4], np.int64, name="ids")
     model = ov.Model([ops.result(ops.relu(ops.convert(ids, "f32")))], [ids], "integers")
-    request = ov.Core().compile_model(model, "CPU").create_infer_request()
-    assert measure_rounding(request, [np.arange(4)]) is None
+    assert measure_rounding(request(model), request(model), [np.arange(4)]) is None
 
 
 def test_a_backend_measures_the_tolerance_of_a_quantised_model() -> None:
@@ -96,6 +112,12 @@ def test_failed_comparison_names_an_option_value_that_passes() -> None:
 
 def test_differently_rounded_placement_passes_the_tolerance() -> None:
     tested, assignment = part(tolerance=None)
+    assert tested.evaluate(assignment).error == ""
+
+
+def test_a_split_passes_where_integers_overflow_in_it_or_not(tmp_path: Path) -> None:
+    write_onnx(tmp_path / "full_range.onnx")
+    tested, assignment = part(None, str(tmp_path / "full_range.onnx"), "conv0")
     assert tested.evaluate(assignment).error == ""
 
 
