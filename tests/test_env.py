@@ -18,6 +18,7 @@ from fakes import (
 
 import placement_gym  # noqa: F401  registers the ids
 from placement_gym.backends.cached import CachedBackend
+from placement_gym.bench.run.budget import BudgetedBackend, BudgetReached
 from placement_gym.devices import DeviceSpec
 from placement_gym.env import DevicePlacementEnv
 from placement_gym.errors import UserError
@@ -308,3 +309,16 @@ def test_an_argument_out_of_range_is_refused_with_the_remedy(
 def test_whole_numbers_of_numpy_are_taken(whole: Any) -> None:
     env = diamond_env(horizon=whole, max_nodes=whole, max_edges=whole)
     assert env.observation_space.contains(env.reset()[0])
+
+
+def test_another_backend_serves_within_its_block_alone() -> None:
+    env = diamond_env(repair=True)
+    before = env.backend, env.repair, env.on_repair
+    counted = BudgetedBackend(env.backend, 1)
+    with env.with_backend(counted, repair=False):
+        assert not env.repair
+        env.evaluate(np.array([0, 1, 1, 0]))
+        with pytest.raises(BudgetReached):
+            env.evaluate(np.array([0, 0, 1, 0]))
+    assert counted.evaluations == 1
+    assert (env.backend, env.repair, env.on_repair) == before
