@@ -84,7 +84,7 @@ def choose_default(context: str, available: Sequence[str]) -> tuple[str | None, 
         The preset, and why it is taken; None and an empty string on a machine with several
         devices, all of which are meant.
     """
-    if len(available) > 1:
+    if len(available) != 1:
         return None, ""
     preset, reason = DEFAULTS[context]
     return preset, reason.format(*available)

@@ -12,12 +12,12 @@ import pytest
 from cliff import GIB, FakeCore, laptop
 
 from placement_gym import machine
-from placement_gym.device_requests import resolve_devices
+from placement_gym.device_requests import choose_default, resolve_devices
 from placement_gym.devices import (
     PRESETS,
     DeviceSpec,
 )
-from placement_gym.errors import PlacementGymWarning
+from placement_gym.errors import PlacementGymWarning, UserError
 from placement_gym.machine import UnknownDeviceError, register
 from placement_gym.processes.signal_stack import SignalStack
 
@@ -75,11 +75,20 @@ def test_chosen_test_bed_needs_no_warning() -> None:
 
 @pytest.mark.filterwarnings("error")
 def test_machine_with_several_devices_uses_all_of_them() -> None:
-    assert names(resolve_devices(None, "measured", FakeCore("CPU", "GPU", "NPU"))) == [
-        "CPU",
-        "GPU",
-        "NPU",
-    ]
+    core = FakeCore("CPU", "GPU", "NPU")
+    assert names(resolve_devices(None, "measured", core)) == ["CPU", "GPU", "NPU"]
+
+
+def test_default_devices_are_those_of_the_context() -> None:
+    assert resolve_devices(None, "simulated") == PRESETS["cpu+dgpu"]
+    presets = {context: choose_default(context, ["CPU"])[0] for context in ("measured", "compared")}
+    assert presets == {"measured": "cpu-testbed", "compared": "cpu-testbed-limited"}
+    assert choose_default("compared", ["CPU", "GPU"]) == (None, "")
+
+
+def test_machine_without_devices_has_nothing_to_measure_on() -> None:
+    with pytest.raises(UserError, match="name one or more"):
+        resolve_devices(None, "measured", FakeCore())
 
 
 def test_memory_of_a_device_is_asked_of_openvino() -> None:
