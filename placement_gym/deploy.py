@@ -13,7 +13,7 @@ from placement_gym.backends.measured.hetero import (
 )
 from placement_gym.backends.measured.phases import PhasedModel
 from placement_gym.errors import UserError
-from placement_gym.graph.extract import extract
+from placement_gym.graph.extract import extract_spec
 from placement_gym.graph.operators import OpGraph
 from placement_gym.models.scenario import is_stateful
 from placement_gym.placement import Placement
@@ -96,7 +96,7 @@ def cut(model: ov.Model, placement: Placement, split: str = "auto") -> tuple[OpG
         PlacementMismatchError: The placement was made for another model.
         ValueError: Unknown split.
     """
-    graph = extract(model, placement.graph, placement.scenario or None, placement.data_shapes)
+    graph = extract_spec(model, placement.spec)
     alias = uses_aliases(split, placement.devices)
     devices = placement.operator_devices(graph)
     return graph, Partition.of(graph, devices, placement.devices, alias)

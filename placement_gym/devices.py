@@ -5,23 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
-from pathlib import Path
 from typing import Any
 
 from placement_gym.arguments import MAX_INTEGER, check_integer, check_not_negative
-from placement_gym.arrays import MAX_DEVICES
-from placement_gym.errors import UserError, suggest, unknown_name
-from placement_gym.files import FileError
+from placement_gym.errors import UserError, unknown_name
 from placement_gym.properties import PRECISION_PROPERTIES, check_properties
-from placement_gym.testbeds import describe_testbed
 
 PRECISIONS = ("f32", "f16", "bf16")
 MAX_NAME = 64
 MAX_THREADS = 4096
 KINDS = ("CPU", "GPU", "NPU")
 NATIVE_PRECISION = {"NPU": "f16"}
-
-DevicesArgument = str | Sequence["str | Mapping[str, Any] | DeviceSpec"] | None
 
 
 @dataclass(frozen=True)
@@ -191,98 +185,6 @@ TESTBED_PRESETS = tuple(
     name for name, specs in PRESETS.items() if all(spec.kind == "CPU" for spec in specs)
 )
 """Presets that need nothing but a CPU."""
-
-
-def parse_devices(devices: DevicesArgument) -> tuple[DeviceSpec, ...]:
-    """Return device specifications from a preset, names, a JSON file or specifications.
-
-    Args:
-        devices: A preset's name, also ``"cpu-testbed-3"`` (see ``describe_testbed``);
-            comma-separated OpenVINO names; the path of a JSON file with a list; or a list of
-            names, dictionaries or ``DeviceSpec``.
-
-    Raises:
-        ValueError: No device, a name given twice, or a malformed specification or file.
-    """
-    if not isinstance(devices, str):
-        return parse_list(devices or ())
-    if devices in PRESETS:
-        return PRESETS[devices]
-    testbed = describe_testbed(devices)
-    if testbed is not None:
-        return parse_list(testbed)
-    if Path(devices).suffix == ".json":
-        return load_devices(Path(devices))
-    return parse_list(devices.split(","))
-
-
-def load_devices(path: Path) -> tuple[DeviceSpec, ...]:
-    """Device specifications from a JSON file.
-
-    Raises:
-        FileError: The file cannot be read.
-        UserError: It holds no list of devices; the message names the file.
-    """
-    from placement_gym.schemas.reading import load_json
-
-    try:
-        return parse_list(load_json(path, megabytes=1))
-    except FileError:
-        raise
-    except UserError as error:
-        raise UserError(f"{path}: {error}") from error
-
-
-def parse_list(items: Any) -> tuple[DeviceSpec, ...]:
-    """Distinct device specifications from a list of names, mappings or specifications."""
-    if isinstance(items, str) or not isinstance(items, Sequence):
-        raise UserError(f"devices must be a list, not {items!r:.200}")
-    if len(items) > MAX_DEVICES:
-        raise UserError(f"there are {len(items)} devices, more than {MAX_DEVICES}")
-    specs = tuple(parse_device(item) for item in items)
-    names = [spec.name for spec in specs]
-    strange = [name for name in names if not set("+@%").isdisjoint(name)]
-    if strange:
-        raise UserError(
-            f"{strange[0]!r} is neither a device nor a preset, of which there are "
-            f"{', '.join(sorted(PRESETS))}{suggest(strange[0], PRESETS)}"
-        )
-    if not names:
-        raise UserError("devices is an empty list: name one or more, as in CPU,GPU")
-    if not all(names) or len(set(names)) < len(names):
-        twice = sorted({name for name in names if name and names.count(name) > 1})
-        why = f"{twice[0]!r} is named twice" if twice else "a name is empty"
-        raise UserError(f"devices must be distinct names, as in CPU,GPU: {why} in {items!r:.200}")
-    check_pools(specs)
-    return specs
-
-
-def check_pools(specs: Sequence[DeviceSpec]) -> None:
-    """Raise if devices of one memory pool state different limits of it.
-
-    Raises:
-        UserError: They do; the message names two of them.
-    """
-    first: dict[str, DeviceSpec] = {}
-    for spec in specs:
-        if not spec.memory_pool or (spec.memory_bytes, spec.weight_share) == (None, None):
-            continue
-        other = first.setdefault(spec.memory_pool, spec)
-        if (spec.memory_bytes, spec.weight_share) != (other.memory_bytes, other.weight_share):
-            raise UserError(
-                f"{other.name} and {spec.name} share the memory pool {spec.memory_pool!r} and "
-                "state different limits: a pool has one limit, state it once or alike"
-            )
-
-
-def parse_device(item: str | Mapping[str, Any] | DeviceSpec) -> DeviceSpec:
-    """A specification from a device's name or a mapping of its fields."""
-    if isinstance(item, DeviceSpec):
-        return item
-    if isinstance(item, str):
-        name = item.strip()
-        return DeviceSpec(name, precision=NATIVE_PRECISION.get(name.split(".")[0], "f32"))
-    return DeviceSpec.from_json(item)
 
 
 def is_testbed(devices: Sequence[DeviceSpec]) -> bool:

@@ -18,9 +18,10 @@ from placement_gym.arguments import (
     check_requests,
 )
 from placement_gym.decisions import PLACEMENT_ALONE, Layout
-from placement_gym.devices import DevicesArgument
+from placement_gym.device_requests import DevicesArgument, resolve_devices
 from placement_gym.env import DevicePlacementEnv
 from placement_gym.models.shapes import Shapes
+from placement_gym.models.spec import ModelSpec
 from placement_gym.observation import Observation
 from placement_gym.wrappers import PerUnit
 
@@ -151,17 +152,12 @@ class MeasuredEnv(DevicePlacementEnv):
             warmup=warmup, repeats=repeats, objective=objective, requests=requests
         )
         backend = build_measured_backend(
-            model,
-            devices,
-            granularity,
-            graph,
+            ModelSpec(model, granularity, graph, shapes, data_shapes, scenario),
+            resolve_devices(devices, "measured"),
             split,
             protocol,
             isolate,
             timeout_s,
-            shapes,
-            scenario,
-            data_shapes,
             tolerance,
         )
         super().__init__(
@@ -314,14 +310,7 @@ class SimulatedEnv(DevicePlacementEnv):
 
         check_not_negative("noise", noise, MAX_NOISE)
         twin = build_simulated_problem(
-            model,
-            devices,
-            granularity,
-            graph,
-            costs,
-            shapes,
-            scenario,
-            data_shapes,
+            ModelSpec(model, granularity, graph, shapes, data_shapes, scenario), devices, costs
         )
         semantics = parse_schedule(twin.schedule if schedule is None else schedule, objective)
         self.simulated = SimulatedBackend(twin.problem, twin.costs, semantics, noise)

@@ -7,14 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from placement_gym.devices import (
-    KINDS,
-    TESTBED_PRESETS,
-    DevicesArgument,
-    DeviceSpec,
-    parse_devices,
-)
-from placement_gym.errors import UserError, suggest, warn_user
+from placement_gym.devices import KINDS, TESTBED_PRESETS, DeviceSpec
+from placement_gym.errors import UserError, suggest
 from placement_gym.processes.signal_stack import keep_signal_stack
 
 if TYPE_CHECKING:
@@ -23,32 +17,18 @@ if TYPE_CHECKING:
 HOST_POOL = "host"
 """The memory pool of the CPU and of integrated devices."""
 MEMORY_PROPERTIES = ("GPU_DEVICE_TOTAL_MEM_SIZE", "NPU_DEVICE_TOTAL_MEM_SIZE")
-TESTBED_WARNING = (
-    "this machine has one device, {}: taking 'cpu-testbed', two virtual devices of one CPU. "
-    "A test bed for methods, never a claim about a GPU."
-)
 
 
 class UnknownDeviceError(UserError):
     """A device is not available on this machine."""
 
 
-def find_machine_devices(core: ov.Core, devices: DevicesArgument = None) -> tuple[DeviceSpec, ...]:
-    """Return the devices to measure on, all of which this machine has.
-
-    Args:
-        core: Queried for the available devices.
-        devices: As for ``parse_devices``; None means all that the machine has. On a machine with
-            a single device it means the preset ``cpu-testbed``, with a warning.
+def check_available(specs: Sequence[DeviceSpec], available: Sequence[str]) -> None:
+    """Raise if this machine does not have a device.
 
     Raises:
-        UnknownDeviceError: A device is not available; the message lists those that are.
+        UnknownDeviceError: It does not; the message lists those it has.
     """
-    available = list(core.available_devices)
-    if devices is None and len(available) == 1:
-        warn_user(TESTBED_WARNING.format(available[0]))
-        devices = "cpu-testbed"
-    specs = parse_devices(available if devices is None else devices)
     for spec in specs:
         if (spec.plugin or spec.name) not in available and spec.name not in available:
             near = suggest(spec.name, (*available, *TESTBED_PRESETS))
@@ -58,7 +38,6 @@ def find_machine_devices(core: ov.Core, devices: DevicesArgument = None) -> tupl
                 f"device {spec.name!r} is not available; this machine has {', '.join(available)} "
                 f"and can split its CPU by the presets {', '.join(TESTBED_PRESETS)}{remedy}"
             )
-    return share_host_memory([read_memory(core, spec) for spec in specs])
 
 
 def read_memory(core: ov.Core, spec: DeviceSpec) -> DeviceSpec:

@@ -11,10 +11,12 @@ from typing import Any
 import numpy as np
 
 from placement_gym.arrays import IntArray
-from placement_gym.devices import DeviceSpec, parse_list
+from placement_gym.device_requests import parse_list
+from placement_gym.devices import DeviceSpec
 from placement_gym.errors import UserError
 from placement_gym.files import FileError, write_text
 from placement_gym.graph.operators import OpGraph
+from placement_gym.models.spec import ModelSpec
 from placement_gym.problem import Problem
 
 FORMAT = 1
@@ -47,6 +49,17 @@ class Placement:
     members: Mapping[str, tuple[str, ...]]
     scenario: str = ""
     data_shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+
+    @property
+    def spec(self) -> ModelSpec:
+        """The model by its name, one unit for each operator of the view."""
+        return ModelSpec(
+            self.model,
+            "op",
+            self.graph,
+            data_shapes=self.data_shapes or None,
+            scenario=self.scenario or None,
+        )
 
     @classmethod
     def of(cls, problem: Problem, assignment: IntArray, graph: str = "folded") -> Placement:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from placement_gym.graph.extract import extract
+from placement_gym.graph.extract import extract_spec
 from placement_gym.models import prepare
 from placement_gym.models.loading import has_automatic_name, rename
 from placement_gym.placement import Placement
@@ -63,5 +63,4 @@ def count(name: str) -> int:
 
 def fits(placement: Placement, model: ov.Model) -> bool:
     """Whether a placement was made for a prepared model."""
-    graph = extract(model, placement.graph, placement.scenario or None, placement.data_shapes)
-    return graph.fingerprint() == placement.fingerprint
+    return extract_spec(model, placement.spec).fingerprint() == placement.fingerprint

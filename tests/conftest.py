@@ -20,9 +20,11 @@ from placement_gym.backends.measured.profile import cache_path, measure_profile
 from placement_gym.backends.measured.timing_protocol import QUICK
 from placement_gym.bench.run.environment import BenchEnv
 from placement_gym.costs.table import CostTable
+from placement_gym.devices import TESTBED
 from placement_gym.graph.extract import extract
 from placement_gym.graph.operators import OpGraph
 from placement_gym.models import load
+from placement_gym.models.spec import ModelSpec
 from placement_gym.processes.signal_stack import SignalStack
 
 LONGEST_FILES = ("test_examples.py", "test_learners.py", "test_executors.py")
@@ -80,7 +82,7 @@ def own_profiles(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 @pytest.fixture(scope="session")
 def tiny_profile(own_profiles: None) -> CostTable:
     """A quick profile of the toy on the CPU test bed, kept as if it were a full one."""
-    backend = build_measured_backend("tiny", "cpu-testbed", protocol=QUICK, isolate=False)
+    backend = build_measured_backend(ModelSpec("tiny"), TESTBED, protocol=QUICK, isolate=False)
     costs = measure_profile(backend)
     path = cache_path(backend)
     path.parent.mkdir(parents=True, exist_ok=True)

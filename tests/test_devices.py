@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from placement_gym.device_requests import parse_devices
 from placement_gym.devices import (
     PRESETS,
     TESTBED,
@@ -16,7 +17,6 @@ from placement_gym.devices import (
     collect_cautions,
     has_mixed_precision,
     is_testbed,
-    parse_devices,
 )
 from placement_gym.errors import UserError
 from placement_gym.properties import PRECISION_PROPERTIES

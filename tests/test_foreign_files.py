@@ -30,7 +30,8 @@ from placement_gym.bench.report.comparison import comparison_table, format_markd
 from placement_gym.bench.report.document import Code, Heading, Table, Text, write_report
 from placement_gym.bench.run.environment import BenchEnv
 from placement_gym.cli.main import main
-from placement_gym.devices import DeviceSpec, parse_devices
+from placement_gym.device_requests import parse_devices
+from placement_gym.devices import DeviceSpec
 from placement_gym.errors import UserError
 from placement_gym.models import load
 from placement_gym.placement import Placement

@@ -14,10 +14,10 @@ import pytest
 from disks import fill, full_disk, make_read_only, mounted
 from fakes import diamond_costs, diamond_problem
 
-from placement_gym.backends.measured.recipe import ModelSource
 from placement_gym.files import FileError
 from placement_gym.models import load
 from placement_gym.models.saving import save_model
+from placement_gym.models.spec import ModelSpec
 from placement_gym.placement import Placement
 
 SIZE = 2**20
@@ -38,7 +38,7 @@ def write_model(folder: Path) -> None:
 
 def write_temporary_model(folder: Path) -> None:
     model = load("tiny")
-    with ModelSource(model).holding(model).as_file() as source:
+    with ModelSpec(model).holding(model).as_file() as source:
         assert Path(source["model"]).is_file()
 
 

@@ -12,12 +12,13 @@ import pytest
 from cliff import GIB, FakeCore, laptop
 
 from placement_gym import machine
+from placement_gym.device_requests import choose_default, resolve_devices
 from placement_gym.devices import (
     PRESETS,
     DeviceSpec,
 )
-from placement_gym.errors import PlacementGymWarning
-from placement_gym.machine import UnknownDeviceError, find_machine_devices, register
+from placement_gym.errors import PlacementGymWarning, UserError
+from placement_gym.machine import UnknownDeviceError, register
 from placement_gym.processes.signal_stack import SignalStack
 
 
@@ -28,14 +29,14 @@ def names(devices: Sequence[DeviceSpec]) -> list[str]:
 def test_cores_of_each_type_are_a_device() -> None:
     types = [device.compile_properties()["SCHEDULING_CORE_TYPE"] for device in PRESETS["cpu-p+e"]]
     assert types == ["PCORE_ONLY", "ECORE_ONLY"]
-    assert names(find_machine_devices(FakeCore("CPU"), "cpu-p+e")) == ["CPU_P", "CPU_E"]
+    assert names(resolve_devices("cpu-p+e", "measured", FakeCore("CPU"))) == ["CPU_P", "CPU_E"]
 
 
 @pytest.mark.parametrize("devices", ["GPU.7", ["CPU", "NPU"]])
 def test_unknown_device_is_refused_with_those_available(devices: str | list[str]) -> None:
     core = FakeCore("CPU", "GPU.0")
     with pytest.raises(UnknownDeviceError, match=r"CPU, GPU\.0.*cpu-testbed"):
-        find_machine_devices(core, devices)
+        resolve_devices(devices, "measured", core)
 
 
 @pytest.mark.parametrize(
@@ -43,17 +44,17 @@ def test_unknown_device_is_refused_with_those_available(devices: str | list[str]
 )
 def test_an_unknown_device_is_refused_with_the_nearest_name(misspelt: str, nearest: str) -> None:
     with pytest.raises(UnknownDeviceError, match=f"did you mean '{nearest}'"):
-        find_machine_devices(FakeCore("CPU", "GPU.0"), misspelt)
+        resolve_devices(misspelt, "measured", FakeCore("CPU", "GPU.0"))
 
 
 def test_virtual_device_of_an_absent_plugin_is_refused() -> None:
     with pytest.raises(UnknownDeviceError, match="this machine has GPU"):
-        find_machine_devices(FakeCore("GPU"), [{"name": "CPU_FAST", "plugin": "CPU"}])
+        resolve_devices([{"name": "CPU_FAST", "plugin": "CPU"}], "measured", FakeCore("GPU"))
 
 
 def test_machine_with_one_device_warns_of_the_test_bed() -> None:
     with pytest.warns(PlacementGymWarning, match=r"cpu-testbed.*never a claim about a GPU"):
-        devices = find_machine_devices(FakeCore("CPU"))
+        devices = resolve_devices(None, "measured", FakeCore("CPU"))
     assert devices == PRESETS["cpu-testbed"]
 
 
@@ -69,16 +70,29 @@ def test_warning_is_one_line_without_a_path_shown_once() -> None:
 
 @pytest.mark.filterwarnings("error")
 def test_chosen_test_bed_needs_no_warning() -> None:
-    assert names(find_machine_devices(FakeCore("CPU"), "cpu-testbed")) == ["CPU", "CPU_FAST"]
+    assert names(resolve_devices("cpu-testbed", "measured", FakeCore("CPU"))) == ["CPU", "CPU_FAST"]
 
 
 @pytest.mark.filterwarnings("error")
 def test_machine_with_several_devices_uses_all_of_them() -> None:
-    assert names(find_machine_devices(FakeCore("CPU", "GPU", "NPU"))) == ["CPU", "GPU", "NPU"]
+    core = FakeCore("CPU", "GPU", "NPU")
+    assert names(resolve_devices(None, "measured", core)) == ["CPU", "GPU", "NPU"]
+
+
+def test_default_devices_are_those_of_the_context() -> None:
+    assert resolve_devices(None, "simulated") == PRESETS["cpu+dgpu"]
+    presets = {context: choose_default(context, ["CPU"])[0] for context in ("measured", "compared")}
+    assert presets == {"measured": "cpu-testbed", "compared": "cpu-testbed-limited"}
+    assert choose_default("compared", ["CPU", "GPU"]) == (None, "")
+
+
+def test_machine_without_devices_has_nothing_to_measure_on() -> None:
+    with pytest.raises(UserError, match="name one or more"):
+        resolve_devices(None, "measured", FakeCore())
 
 
 def test_memory_of_a_device_is_asked_of_openvino() -> None:
-    cpu, gpu = find_machine_devices(FakeCore("CPU", "GPU", memory=8 << 30))
+    cpu, gpu = resolve_devices(None, "measured", FakeCore("CPU", "GPU", memory=8 << 30))
     assert (cpu.memory_bytes, gpu.memory_bytes) == (None, 8 << 30)
 
 
@@ -89,7 +103,7 @@ def host_bytes(monkeypatch: pytest.MonkeyPatch) -> int:
 
 
 def test_integrated_devices_share_the_memory_of_the_host(host_bytes: int) -> None:
-    cpu, gpu, npu = find_machine_devices(laptop("CPU", "GPU", "NPU"))
+    cpu, gpu, npu = resolve_devices(None, "measured", laptop("CPU", "GPU", "NPU"))
     assert {spec.memory_pool for spec in (cpu, gpu, npu)} == {"host"}
     assert {spec.memory_bytes for spec in (cpu, gpu, npu)} == {host_bytes}
     assert [spec.reported_bytes for spec in (cpu, gpu, npu)] == [None, 8 * GIB, 8 * GIB]
@@ -98,39 +112,39 @@ def test_integrated_devices_share_the_memory_of_the_host(host_bytes: int) -> Non
 def test_discrete_gpus_reported_memory_is_its_limit(host_bytes: int) -> None:
     types = {"CPU": "Type.INTEGRATED", "GPU.0": "Type.INTEGRATED", "GPU.1": "Type.DISCRETE"}
     core = FakeCore(*types, memory=8 * GIB, types=types)
-    cpu, integrated, discrete = find_machine_devices(core)
+    cpu, integrated, discrete = resolve_devices(None, "measured", core)
     assert (cpu.memory_pool, integrated.memory_pool, discrete.memory_pool) == ("host", "host", "")
     assert (discrete.memory_bytes, discrete.reported_bytes) == (8 * GIB, None)
     assert integrated.memory_bytes == host_bytes
 
 
 def test_an_npu_that_tells_no_type_is_integrated(host_bytes: int) -> None:
-    npu = find_machine_devices(FakeCore("CPU", "NPU", memory=4 * GIB))[1]
+    npu = resolve_devices(None, "measured", FakeCore("CPU", "NPU", memory=4 * GIB))[1]
     assert (npu.memory_pool, npu.reported_bytes) == ("host", 4 * GIB)
 
 
 def test_a_limit_of_the_pool_that_is_stated_stays(host_bytes: int) -> None:
     stated = {"name": "CPU", "memory_pool": "host", "memory_bytes": 16 * GIB}
-    cpu, gpu = find_machine_devices(laptop(), [stated, "GPU"])
+    cpu, gpu = resolve_devices([stated, "GPU"], "measured", laptop())
     assert (cpu.memory_bytes, gpu.memory_bytes, gpu.memory_pool) == (16 * GIB, None, "host")
 
 
 def test_a_limit_that_is_stated_for_an_integrated_gpu_is_its_own() -> None:
     own = {"name": "GPU", "memory_bytes": 1000}
-    cpu, gpu = find_machine_devices(laptop(), ["CPU", own])
+    cpu, gpu = resolve_devices(["CPU", own], "measured", laptop())
     assert (gpu.memory_bytes, gpu.memory_pool, gpu.reported_bytes) == (1000, "", None)
     assert (cpu.memory_bytes, cpu.memory_pool) == (None, "")
 
 
 def test_a_machine_without_integrated_devices_has_no_pool() -> None:
-    cpu, gpu = find_machine_devices(FakeCore("CPU", "GPU", memory=8 * GIB))
+    cpu, gpu = resolve_devices(None, "measured", FakeCore("CPU", "GPU", memory=8 * GIB))
     assert (cpu.memory_pool, gpu.memory_pool) == ("", "")
     assert machine.count_host_bytes() is None or machine.count_host_bytes() > GIB
 
 
 def test_given_memory_is_kept() -> None:
     core = FakeCore("CPU", "GPU", memory=8 << 30)
-    gpu = find_machine_devices(core, [{"name": "GPU", "memory_bytes": 1000}])[0]
+    gpu = resolve_devices([{"name": "GPU", "memory_bytes": 1000}], "measured", core)[0]
     assert gpu.memory_bytes == 1000
 
 
@@ -160,6 +174,6 @@ def test_loading_a_plugin_leaves_the_stack_of_signal_handlers() -> None:
             return super().get_property(device, key)
 
     before, core = read_signal_stack(), LoadingCore("CPU")
-    assert names(find_machine_devices(core, "cpu-testbed")) == ["CPU", "CPU_FAST"]
+    assert names(resolve_devices("cpu-testbed", "measured", core)) == ["CPU", "CPU_FAST"]
     register(core, PRESETS["cpu-testbed"])
     assert read_signal_stack() == before != ctypes.addressof(memory)

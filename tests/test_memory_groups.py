@@ -17,7 +17,8 @@ from slow_repair import SlowRepair
 from placement_gym.arrays import BoolArray, IntArray
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.bench.known.identity import identify
-from placement_gym.devices import DeviceSpec, parse_devices
+from placement_gym.device_requests import parse_devices
+from placement_gym.devices import DeviceSpec
 from placement_gym.env import DevicePlacementEnv
 from placement_gym.errors import UserError
 from placement_gym.graph.units import group

@@ -30,8 +30,8 @@ from placement_gym.bench.run.rows import ROWS, load_rows, load_runs, set_damaged
 from placement_gym.bench.study.spec import Study
 from placement_gym.cli.values import parse_seeds, parse_setting, positive_integer, positive_seconds
 from placement_gym.costs.table import CostTable
-from placement_gym.costs.workloads import Workload, parse_counts
-from placement_gym.devices import parse_devices
+from placement_gym.costs.workloads import Workload
+from placement_gym.device_requests import parse_counts, parse_devices
 from placement_gym.errors import UserError
 from placement_gym.placement import Placement
 

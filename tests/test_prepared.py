@@ -12,6 +12,7 @@ from openvino import opset13 as ops
 
 from placement_gym.backends.simulated.build import build_simulated_problem
 from placement_gym.deploy import apply_placement, cut
+from placement_gym.models.spec import ModelSpec
 from placement_gym.placement import Placement, PlacementMismatchError
 from placement_gym.prepared import prepare_for
 
@@ -23,7 +24,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def placement(file: Path) -> Placement:
-    problem = build_simulated_problem(str(file), "cpu-testbed", "op").problem
+    problem = build_simulated_problem(ModelSpec(str(file), "op"), "cpu-testbed").problem
     return Placement.of(problem, np.arange(problem.n_units) % 2)
 
 
@@ -65,7 +66,7 @@ def test_reshaped_model_fits_a_placement_with_these_shapes(
 ) -> None:
     file = save_flattened(tmp_path / "flattened.xml")
     problem = build_simulated_problem(
-        str(file), "cpu-testbed", "op", shapes={"x": [1, 3, 4, 4]}
+        ModelSpec(str(file), "op", shapes={"x": [1, 3, 4, 4]}), "cpu-testbed"
     ).problem
     placement = Placement.of(problem, np.arange(problem.n_units) % 2)
     for _ in range(2):

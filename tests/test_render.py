@@ -20,6 +20,7 @@ from placement_gym.arrays import IntArray, UInt8
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.backends.simulated.build import build_simulated_problem
 from placement_gym.env import DevicePlacementEnv
+from placement_gym.models.spec import ModelSpec
 from placement_gym.plots import film, placement
 from placement_gym.plots.film import Film
 from placement_gym.plots.placement import draw_placement
@@ -79,7 +80,7 @@ def test_rgb_array_is_a_picture_that_shows_the_placement() -> None:
 
 @pytest.fixture(scope="module")
 def problem() -> Problem:
-    return build_simulated_problem("tiny", "cpu+igpu+npu", "op").problem
+    return build_simulated_problem(ModelSpec("tiny", "op"), "cpu+igpu+npu").problem
 
 
 def random_assignments(problem: Problem, n: int) -> list[IntArray]:
@@ -126,7 +127,7 @@ def test_a_large_graph_is_drawn_in_groups_in_every_frame(
 
 
 def test_an_env_that_has_drawn_can_be_copied(problem: Problem) -> None:
-    simulated = build_simulated_problem("tiny", None, "op")
+    simulated = build_simulated_problem(ModelSpec("tiny", "op"))
     backend = SimulatedBackend(simulated.problem, simulated.costs)
     env = DevicePlacementEnv(backend, render_mode="rgb_array")
     env.reset()

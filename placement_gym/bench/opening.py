@@ -10,34 +10,22 @@ from rich.console import Console
 
 from placement_gym.bench.run.environment import BenchEnv, BenchEnvs
 from placement_gym.bench.study.task import Task
+from placement_gym.device_requests import choose_default
 from placement_gym.errors import UserError
 from placement_gym.graph.units import FEW_UNITS, FINER, count_units
 from placement_gym.keywords import find_env_spec
 from placement_gym.texts import make_printable
 
-LIMITED_TESTBED = "cpu-testbed-limited"
-WHY_LIMITED = (
-    f"this machine has one device, {{}}: comparing on '{LIMITED_TESTBED}', two virtual devices of "
-    "one CPU. The fast one holds half of the model's weights, else it alone would win and no split "
-    "could; choose with --devices. A test bed for methods, never a claim about a GPU"
-)
-
 
 def choose_devices(env_id: str, devices: Any) -> tuple[Any, list[str]]:
-    """The devices to compare on, and why they are not the machine's own.
-
-    Of two virtual devices of one CPU the faster one alone is the optimum, so that no split could
-    win, unless it lacks the memory for the whole model.
-    """
+    """The devices to compare on, and why they are not the machine's own."""
     measured = find_env_spec(f"placement_gym:{env_id}").nondeterministic
     if devices is not None or not measured:
         return devices, []
     import openvino as ov
 
-    available = ov.Core().available_devices
-    return (
-        (LIMITED_TESTBED, [WHY_LIMITED.format(*available)]) if len(available) == 1 else (None, [])
-    )
+    preset, reason = choose_default("compared", ov.Core().available_devices)
+    return preset, [reason] if reason else []
 
 
 def open_env_to_split(

@@ -83,11 +83,8 @@ def read_file(path: Path, changes: Mapping[str, Any]) -> list[Found]:
     placement, costs = Placement.load(path), costs_beside(path)
     kwargs = {
         **({"costs": str(costs)} if costs.is_file() else {}),
-        "model": placement.model,
+        **placement.spec.to_json(),
         "devices": placement.devices,
-        "graph": placement.graph,
-        "scenario": placement.scenario or None,
-        "data_shapes": placement.data_shapes or None,
         **changes,
     }
     return [Found(path.stem, placement, kwargs, saved=describe_saved(placement))]

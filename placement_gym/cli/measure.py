@@ -19,6 +19,7 @@ from placement_gym.cli.options import (
     add_split,
     add_tolerance,
     set_command,
+    shape_arguments,
 )
 from placement_gym.cli.parser import Command, describe
 from placement_gym.cli.values import positive_integer, positive_seconds
@@ -184,9 +185,7 @@ def run_plan(options: argparse.Namespace) -> int:
         time_limit_s=options.time_limit,
         refresh=options.refresh,
         quiet=options.quiet,
-        shapes=options.shape,
-        data_shapes=options.data_shape,
-        scenario=options.scenario,
+        **shape_arguments(options),
         tolerance=options.tolerance,
         export=options.export,
         objective=options.objective,
@@ -201,6 +200,7 @@ def run_profile(options: argparse.Namespace) -> int:
     from placement_gym.backends.measured.profile import kept_profile, load_or_measure
     from placement_gym.cli.tables import describe_profile, print_result, profile_table
     from placement_gym.files import check_output_file, name_output_file
+    from placement_gym.models.spec import ModelSpec
     from placement_gym.tools.granularity import build_backend_to_split
     from placement_gym.tools.interruption import explain_interrupt
 
@@ -208,13 +208,9 @@ def run_profile(options: argparse.Namespace) -> int:
     if out:
         check_output_file(out)
     backend, _ = build_backend_to_split(
-        options.model,
+        ModelSpec(options.model, options.granularity, **shape_arguments(options)),
         options.devices,
-        options.granularity,
         quiet=options.quiet,
-        shapes=options.shape,
-        data_shapes=options.data_shape,
-        scenario=options.scenario,
         tolerance=options.tolerance,
     )
     with closing(backend), explain_interrupt(backend):
@@ -238,9 +234,7 @@ def run_fidelity(options: argparse.Namespace) -> int:
         n_placements=options.placements,
         out=options.out,
         refresh=options.refresh,
-        shapes=options.shape,
-        data_shapes=options.data_shape,
-        scenario=options.scenario,
+        **shape_arguments(options),
         tolerance=options.tolerance,
         quiet=options.quiet,
         pictures=options.pictures,

@@ -16,10 +16,10 @@ from placement_gym.cli.values import (
     positive_number,
 )
 from placement_gym.errors import UserError
+from placement_gym.models.spec import GRANULARITIES
 
 SPLITS = ("auto", "alias", "hetero")
 PICTURES = ("png", "svg", "pdf")
-GRANULARITIES = ("op", "colocated", "fused")
 
 
 def add_model(command: Command, required: bool = True, default: str = "") -> None:

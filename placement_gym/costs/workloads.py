@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import networkx as nx
 import numpy as np
 
-from placement_gym.arrays import MAX_DEVICES, BoolArray, FloatArray, IntArray
+from placement_gym.arrays import BoolArray, FloatArray, IntArray
 from placement_gym.costs.rooflines import check_kind
 from placement_gym.costs.table import CostTable
+from placement_gym.device_requests import ACCELERATOR, make_devices
 from placement_gym.devices import DeviceSpec
 from placement_gym.errors import UserError
 from placement_gym.files import FileError
@@ -23,9 +23,7 @@ from placement_gym.graph.units import Units, contract, merge_cycles, sort_labels
 if TYPE_CHECKING:
     from placement_gym.schemas.workloads import EdgeFields, WorkloadFields
 
-ACCELERATOR = "ACC"
 SCALES = {"published": 1.0, "published-x1000": 1000.0}
-COUNTS = re.compile(r"(?P<cpus>[0-9]+)cpu\+(?P<accs>[0-9]+)acc(@(?P<share>[0-9.]+))?")
 
 
 class WorkloadError(UserError):
@@ -234,36 +232,6 @@ def colour_classes(colours: Sequence[int | None]) -> IntArray:
     numbers: dict[Any, int] = {}
     keys = [("own", node) if c is None else ("class", c) for node, c in enumerate(colours)]
     return np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.int64)
-
-
-def make_devices(n_hosts: int, n_accelerators: int, **limit: Any) -> tuple[DeviceSpec, ...]:
-    hosts = [DeviceSpec(f"CPU.{i}" if n_hosts > 1 else "CPU") for i in range(n_hosts)]
-    names = [f"{ACCELERATOR}.{i}" for i in range(n_accelerators)]
-    return (*hosts, *(DeviceSpec(name, **limit) for name in names))
-
-
-def parse_counts(text: str) -> tuple[DeviceSpec, ...] | None:
-    """Parse counts of devices, for example ``"1cpu+2acc@0.3"``: 30 % of all memory per accelerator.
-
-    Returns None if the text has another form.
-
-    Raises:
-        ValueError: The counts are zero or too large, or the share is invalid.
-    """
-    match = COUNTS.fullmatch(text)
-    if not match:
-        return None
-    counts = [match[kind].lstrip("0") or "0" for kind in ("cpus", "accs")]
-    if max(map(len, counts)) > len(str(MAX_DEVICES)) or sum(map(int, counts)) > MAX_DEVICES:
-        raise UserError(f"{text[:60]!r} has more devices than {MAX_DEVICES}")
-    if not sum(map(int, counts)):
-        raise UserError(f"{text!r} has no devices: count at least one")
-    share = match["share"]
-    if share is not None and share.count(".") + (share == ".") > 1:
-        raise UserError(f"{text!r}: the share must be a number, as in '1cpu+2acc@0.3'")
-    limit = {} if share is None else {"weight_share": float(share)}
-    n_hosts, n_accelerators = map(int, counts)
-    return make_devices(n_hosts, n_accelerators, **limit)
 
 
 def is_workload(model: object) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from placement_gym.arrays import IntArray
-from placement_gym.errors import UserError, unknown_name
+from placement_gym.errors import UserError
 from placement_gym.graph.flops import node_flops
 from placement_gym.graph.operators import OpGraph, Tensors, distinct_edges
 from placement_gym.graph.quantization import reads_rounded, rounding_nodes, weight_bytes
@@ -23,11 +23,11 @@ from placement_gym.models.data_shapes import (
 )
 from placement_gym.models.scenario import Scenario, is_stateful
 from placement_gym.models.shapes import Shapes
+from placement_gym.models.spec import ModelSpec
 
 if TYPE_CHECKING:
     import openvino as ov
 
-VIEWS = ("folded", "raw")
 NEVER_STATIC = frozenset({"Result", "RandomUniform", "Multinomial", "ReadValue", "Assign"})
 
 
@@ -49,10 +49,8 @@ def extract(
         data_shapes: Of a model without state; see ``find_data_shapes``.
 
     Raises:
-        ValueError: The view or the scenario is unknown, or a model without state has one.
+        ValueError: The scenario is unknown, or a model without state has one.
     """
-    if view not in VIEWS:
-        raise unknown_name("graph", view, VIEWS)
     if not model.get_ordered_ops():
         raise UserError(f"model {model.get_friendly_name()!r} has no operators: nothing to place")
     if is_stateful(model):
@@ -66,6 +64,11 @@ def extract(
         return dynamic_graph(model, view, sizes)
     raw = raw_graph(model)
     return raw if view == "raw" else fold(raw)
+
+
+def extract_spec(model: ov.Model, spec: ModelSpec) -> OpGraph:
+    """Extract the graph that a specification asks for of the model that it has loaded."""
+    return extract(model, spec.graph, spec.scenario, spec.data_shapes)
 
 
 def dynamic_graph(model: ov.Model, view: str, sizes: DataShapes) -> OpGraph:

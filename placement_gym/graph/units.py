@@ -11,11 +11,10 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
 from placement_gym.arrays import IntArray
-from placement_gym.errors import UserError, unknown_name
+from placement_gym.errors import UserError
 from placement_gym.graph.operators import OpGraph, distinct_edges
 from placement_gym.graph.states import READER, WRITER
 
-GRANULARITIES = ("op", "colocated", "fused")
 FINER = {"colocated": "fused", "fused": "op"}
 """The next finer granularity."""
 FEW_UNITS = 4
@@ -27,7 +26,7 @@ class Units:
     """A partition of the operators whose quotient is an acyclic, topologically numbered graph.
 
     Attributes:
-        granularity: One of ``GRANULARITIES``.
+        granularity: One of ``models.spec.GRANULARITIES``.
         graph: The operators.
         of_operator: (n_operators,) unit of each operator.
         quotient: The units as a graph; each has the name of its heaviest operator, and the type
@@ -62,18 +61,16 @@ def group(
     The operators that access a state are one unit at every granularity.
 
     Raises:
-        ValueError: The granularity is unknown, or ``"fused"`` without primitives.
+        ValueError: ``"fused"`` without primitives.
     """
-    if granularity not in GRANULARITIES:
-        raise unknown_name("granularity", granularity, GRANULARITIES)
     if granularity == "op":
         labels = np.arange(len(graph))
     elif granularity == "colocated":
         labels = label_chains(graph)
-    elif granularity == "fused" and primitives is not None:
-        labels = merge_cycles(graph, label_primitives(graph, primitives))
+    elif primitives is None:
+        raise UserError(f"granularity {granularity!r} needs primitives")
     else:
-        raise UserError("granularity 'fused' needs primitives")
+        labels = merge_cycles(graph, label_primitives(graph, primitives))
     labels = sort_labels(graph, join_states(graph, labels))
     return Units(granularity, graph, labels, contract(graph, labels))
 

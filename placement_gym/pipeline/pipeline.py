@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from placement_gym.arguments import check_integer
-from placement_gym.graph.extract import extract
+from placement_gym.graph.extract import extract_spec
 from placement_gym.models.scenario import is_stateful
 from placement_gym.pipeline.executor import StageExecutor
 from placement_gym.pipeline.inputs import InputReader
@@ -63,7 +63,7 @@ class Pipeline(StageExecutor):
         if requests is not None:
             check_integer("requests (None: one more than stages)", requests, 1)
         ready = prepare_for(placement, model)
-        graph = extract(ready, placement.graph, placement.scenario or None, placement.data_shapes)
+        graph = extract_spec(ready, placement.spec)
         on = placement.operator_devices(graph)
         stages, outputs = compile_stages(
             core, ready, graph, on, placement.devices, requests, config

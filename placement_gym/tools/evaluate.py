@@ -59,16 +59,11 @@ def evaluate_placement(
     """
     chosen = placement if isinstance(placement, Placement) else Placement.load(placement)
     env_kwargs = {
-        "model": chosen.model if model is None else model,
+        **chosen.spec.given(model, shapes).to_json(),
         "devices": chosen.devices,
-        "granularity": "op",
-        "graph": chosen.graph,
         "split": split,
         "objective": objective,
-        **({"shapes": dict(shapes)} if shapes else {}),
-        **({"tolerance": tolerance} if tolerance else {}),
-        **({"scenario": chosen.scenario} if chosen.scenario else {}),
-        **({"data_shapes": dict(chosen.data_shapes)} if chosen.data_shapes else {}),
+        "tolerance": tolerance,
     }
     with (
         progress_bar(2, "steps", quiet, description="reading the model") as progress,

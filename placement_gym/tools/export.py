@@ -15,8 +15,6 @@ from placement_gym.deploy import cut
 from placement_gym.files import make_output_folder, safe_name, write_text
 from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.submodels import submodel_devices
-from placement_gym.models import load
-from placement_gym.models.loading import match_built_in
 from placement_gym.models.saving import save_model
 from placement_gym.models.scenario import is_stateful
 from placement_gym.models.shapes import Shapes, shapes_of_placement
@@ -68,14 +66,8 @@ def export_placement(
     """
     chosen = placement if isinstance(placement, Placement) else Placement.load(placement)
     folder = make_output_folder(out)
-    if model is None and match_built_in(chosen.model):
-        model = chosen.model
     with shapes_of_placement():
-        loaded = load(
-            chosen.model if model is None else model,
-            shapes=shapes,
-            data_shapes=chosen.data_shapes,
-        )
+        loaded = chosen.spec.given(model, shapes).load()
     graph, partition = cut(loaded, chosen, split)
     set_affinities(loaded, graph, partition)
     replace_control_characters(loaded)

@@ -24,6 +24,7 @@ from placement_gym.devices import collect_cautions
 from placement_gym.errors import EngineError, UserError, warn_user
 from placement_gym.files import keep_if_possible, make_output_folder, safe_name, write_text
 from placement_gym.models.shapes import Shapes
+from placement_gym.models.spec import ModelSpec
 from placement_gym.patterns import sample_placements
 from placement_gym.problem import Problem
 from placement_gym.progress import progress_bar
@@ -90,13 +91,9 @@ def fidelity(
         )
     folder = make_output_folder(out)
     backend, notes = build_backend_to_split(
-        model,
+        ModelSpec(model, granularity, "folded", shapes, data_shapes, scenario),
         devices,
-        granularity,
         quiet=quiet,
-        shapes=shapes,
-        scenario=scenario,
-        data_shapes=data_shapes,
         tolerance=tolerance,
     )
     problem = backend.problem

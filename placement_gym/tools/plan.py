@@ -21,6 +21,7 @@ from placement_gym.devices import collect_cautions
 from placement_gym.errors import warn_user
 from placement_gym.files import keep_if_possible, make_output_folder, safe_name, write_text
 from placement_gym.models.shapes import Shapes
+from placement_gym.models.spec import ModelSpec
 from placement_gym.pipeline.stage import with_streams
 from placement_gym.placement import Placement
 from placement_gym.problem import Problem
@@ -120,14 +121,10 @@ def plan(
     if export is not None:
         make_output_folder(export)
     backend, notes = build_backend_to_split(
-        model,
+        ModelSpec(model, granularity, "folded", shapes, data_shapes, scenario),
         devices,
-        granularity,
         replace(QUICK, objective=objective),
         quiet,
-        shapes,
-        scenario,
-        data_shapes,
         tolerance,
     )
     problem = backend.problem

@@ -18,13 +18,9 @@ from placement_gym.backends.simulated.build import (
 from placement_gym.costs.semantics import parse_schedule
 from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.units import Units, contract, sort_labels
+from placement_gym.models.spec import ModelSpec
 from placement_gym.placement import Placement, PlacementMismatchError
 
-BUILD = (
-    "model", "devices", "granularity", "graph", "costs", "shapes", "scenario",
-    "data_shapes",
-)  # fmt: skip
-"""Arguments of ``gym.make`` that decide the simulated problem."""
 MAX_SHOWN = 400_000
 """Units times placements on one page; two placements are always shown."""
 MOST_PLACEMENTS = 8
@@ -112,7 +108,8 @@ def state_result(found: Found, one_device_holds_the_model: bool) -> str:
 
 def build_problem(kwargs: Mapping[str, Any]) -> SimulatedProblem:
     """Build the simulated problem of arguments of ``gym.make``, of which others are ignored."""
-    return build_simulated_problem(**{key: kwargs[key] for key in BUILD if key in kwargs})
+    spec = ModelSpec.pick(kwargs)
+    return build_simulated_problem(spec, kwargs.get("devices"), kwargs.get("costs"))
 
 
 def find_units(graph: OpGraph, placements: Sequence[Placement]) -> Units:

@@ -20,13 +20,14 @@ from placement_gym.bench.scenes import open_scene
 from placement_gym.bench.study.runner import run_study
 from placement_gym.cli.main import main, make_parser
 from placement_gym.errors import UserError
+from placement_gym.models.spec import ModelSpec
 from placement_gym.placement import Placement, PlacementMismatchError
 
 MODEL = "synthetic-layered-30"
 
 
 def save(path: Path, granularity: str = "op", devices: str = "cpu+dgpu", model: str = MODEL) -> str:
-    problem = build_simulated_problem(model, devices, granularity).problem
+    problem = build_simulated_problem(ModelSpec(model, granularity), devices).problem
     assignment = np.arange(problem.n_units) % len(problem.devices)
     Placement.of(problem, assignment).save(path)
     return str(path)
@@ -52,7 +53,7 @@ def test_a_file_is_shown_beside_the_fastest_single_device(tmp_path: Path) -> Non
 
 def test_costs_given_with_a_file_are_those_of_its_view(tmp_path: Path) -> None:
     file = Path(save(tmp_path / "plan.json"))
-    table = build_simulated_problem(MODEL, "cpu+dgpu", "op").costs
+    table = build_simulated_problem(ModelSpec(MODEL, "op"), "cpu+dgpu").costs
     replace(table, source="mine").save(tmp_path / "plan-costs.json")
     assert open_scene([file]).backend.costs.source == "mine"
     assert open_scene([file], costs="analytic").backend.costs.source == "analytic"
@@ -69,7 +70,7 @@ def test_placements_of_different_units_are_compared_by_operator(tmp_path: Path) 
     files = [save(tmp_path / f"{name}.json", name) for name in ("colocated", "op")]
     scene = open_scene(files)
     assert scene.backend.problem.n_units == 30
-    coarse = build_simulated_problem(MODEL, None, "colocated").problem
+    coarse = build_simulated_problem(ModelSpec(MODEL, "colocated")).problem
     expected = np.arange(coarse.n_units)[coarse.units.of_operator] % 2
     assert scene.placements[0].assignment.tolist() == expected.tolist()
 
@@ -142,7 +143,7 @@ def test_shapes_and_scenario_are_those_of_the_placement(
 ) -> None:
     save_dynamic(tmp_path / "x.xml")
     named = model if model == "gpt" else str(tmp_path / model)
-    problem = build_simulated_problem(named, None, "op", **given).problem
+    problem = build_simulated_problem(ModelSpec(named, "op", **given)).problem
     Placement.of(problem, problem.single(0)).save(tmp_path / "a.json")
     scene = open_scene([tmp_path / "a.json"], named, shapes=given.get("shapes"))
     assert scene.backend.problem.units.graph.fingerprint() == problem.units.graph.fingerprint()
@@ -157,7 +158,7 @@ def save_made_with(folder: Path, **shapes: Any) -> list[str]:
     """A placement of a model that was given shapes; returns the words that name both files."""
     words = [str(folder / "a.json"), "-m", str(folder / "x.xml")]
     save_dynamic(folder / "x.xml")
-    problem = build_simulated_problem(words[-1], "cpu-testbed", "op", **shapes).problem
+    problem = build_simulated_problem(ModelSpec(words[-1], "op", **shapes), "cpu-testbed").problem
     Placement.of(problem, problem.single(0)).save(words[0])
     return words
 

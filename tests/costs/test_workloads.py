@@ -16,7 +16,8 @@ from published import DATA
 import placement_gym  # noqa: F401  registers the ids
 from placement_gym.arrays import IntArray
 from placement_gym.costs.semantics import PRESETS
-from placement_gym.costs.workloads import Workload, WorkloadError, parse_counts
+from placement_gym.costs.workloads import Workload, WorkloadError
+from placement_gym.device_requests import parse_counts
 from placement_gym.devices import DeviceSpec
 from placement_gym.schedules.simulator import Simulator
 

@@ -165,13 +165,6 @@ def test_model_that_only_passes_its_input_on_keeps_one_operator() -> None:
     assert set(graph.members[0]) == {"x", "answer"}
 
 
-def test_unknown_view_is_refused_with_the_views_there_are(
-    built: Callable[[str], ov.Model],
-) -> None:
-    with pytest.raises(ValueError, match=r"folded.*raw"):
-        extract(built("tiny"), "cooked")
-
-
 def test_tensor_counts_once_for_each_producing_port() -> None:
     data = named("x", x(1, 8))
     axis = ops.constant(np.array(1, np.int64))

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.primitives import query_primitives
-from placement_gym.graph.units import GRANULARITIES, Units, group
+from placement_gym.graph.units import Units, group
+from placement_gym.models.spec import GRANULARITIES
 
 GraphOf = Callable[[str, str], OpGraph]
 UnitsOf = Callable[[str, str, str], Units]
@@ -192,11 +193,6 @@ def test_tensor_read_inside_its_own_unit_does_not_leave_it() -> None:
         (0, 2),
         (1, 2),
     ]
-
-
-def test_unknown_granularity_is_refused_with_those_there_are() -> None:
-    with pytest.raises(ValueError, match=r"colocated.*fused.*op.*'layer'"):
-        group(chain(2), "layer")
 
 
 def test_fused_without_primitives_is_refused() -> None:

@@ -18,6 +18,7 @@ from placement_gym.costs.semantics import PRESETS
 from placement_gym.graph.extract import extract
 from placement_gym.models import UnsupportedModelError, load
 from placement_gym.models.data_shapes import find_data_shapes, raise_to_bounds
+from placement_gym.models.spec import ModelSpec
 from placement_gym.schedules.simulator import Simulator
 
 SIZES = {"input_ids": [2, 5]}
@@ -52,8 +53,10 @@ def test_a_dimension_with_an_upper_bound_is_measured_at_it() -> None:
 def test_memory_of_tensors_is_that_of_the_upper_bounds() -> None:
     shapes = {"input_ids": [1, "1..8"]}
     kwargs: dict[str, Any] = {"shapes": shapes, "granularity": "op"}
-    short = build_simulated_problem(make_encoder(), **kwargs, data_shapes={"input_ids": [1, 2]})
-    long = build_simulated_problem(make_encoder(), **kwargs)
+    short = build_simulated_problem(
+        ModelSpec(make_encoder(), **kwargs, data_shapes={"input_ids": [1, 2]})
+    )
+    long = build_simulated_problem(ModelSpec(make_encoder(), **kwargs))
     held, moved = [], []
     for twin in (short, long):
         units = twin.problem.units

@@ -14,6 +14,7 @@ from placement_gym.cli.values import parse_shapes
 from placement_gym.errors import UserError
 from placement_gym.models import UnsupportedModelError, load
 from placement_gym.models.scenario import Step, input_shape
+from placement_gym.models.spec import ModelSpec
 
 
 def dynamic(shape: tuple[int, ...] = (-1, 4)) -> ov.Model:
@@ -60,7 +61,7 @@ def test_dimension_that_depends_on_the_data_has_no_remedy() -> None:
 
 def test_file_and_simulated_problem_take_shapes(tmp_path: Path) -> None:
     ov.save_model(dynamic(), tmp_path / "model.xml", compress_to_fp16=False)
-    twin = build_simulated_problem(tmp_path / "model.xml", shapes={"x": [3, 4]}, granularity="op")
+    twin = build_simulated_problem(ModelSpec(tmp_path / "model.xml", "op", shapes={"x": [3, 4]}))
     assert twin.problem.units.graph.shapes == ((3, 4), (3, 4))
 
 
@@ -84,7 +85,7 @@ def test_shape_that_does_not_fit_is_refused(shapes: Any, message: str) -> None:
 def test_generated_graph_refuses_shapes_and_scenario() -> None:
     for kwargs in ({"shapes": {"x": [1]}}, {"scenario": "chat"}):
         with pytest.raises(ValueError, match="OpenVINO models"):
-            build_simulated_problem("synthetic-layered-100", **kwargs)  # type: ignore[arg-type]
+            build_simulated_problem(ModelSpec("synthetic-layered-100", **kwargs))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

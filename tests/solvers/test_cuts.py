@@ -12,6 +12,7 @@ from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.backends.simulated.build import build_simulated_problem
 from placement_gym.devices import DeviceSpec
 from placement_gym.graph.units import group
+from placement_gym.models.spec import ModelSpec
 from placement_gym.problem import Problem
 from placement_gym.solvers.cuts import alpha_expansion, approximation_factor, minimum_cut
 from placement_gym.solvers.tasks import Tasks
@@ -145,20 +146,20 @@ def test_expansion_on_two_devices_is_the_minimum_cut() -> None:
 
 
 def test_three_devices_are_refused() -> None:
-    twin = build_simulated_problem("tiny", "cpu+2dgpu")
+    twin = build_simulated_problem(ModelSpec("tiny"), "cpu+2dgpu")
     with pytest.raises(ValueError, match="two devices, not 3"):
         minimum_cut(twin.problem.units, twin.costs)
 
 
 @pytest.mark.parametrize("model", list(PUBLISHED_MS))
 def test_the_paper_preset_has_the_published_single_devices(model: str) -> None:
-    twin = build_simulated_problem(model, "hsdag-paper")
+    twin = build_simulated_problem(ModelSpec(model), "hsdag-paper")
     assert twin.costs.operator_ms.sum(axis=0) == pytest.approx(PUBLISHED_MS[model], rel=0.05)
 
 
 @pytest.mark.parametrize("model", list(HEADROOM))
 def test_the_paper_preset_has_the_published_headroom(model: str) -> None:
-    twin = build_simulated_problem(model, "hsdag-paper")
+    twin = build_simulated_problem(ModelSpec(model), "hsdag-paper")
     backend = SimulatedBackend(twin.problem, twin.costs)
     cut = minimum_cut(twin.problem.units, twin.costs).assignment
     assert cut is not None

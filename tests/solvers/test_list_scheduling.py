@@ -13,6 +13,7 @@ from placement_gym.backends.simulated.build import build_simulated_problem
 from placement_gym.costs.table import CostTable
 from placement_gym.devices import DeviceSpec
 from placement_gym.graph.units import Units, contract, group
+from placement_gym.models.spec import ModelSpec
 from placement_gym.problem import Problem
 from placement_gym.solvers.list_scheduling import Board, critical_path, heft, m_etf, m_topo, merge
 from placement_gym.solvers.tasks import Tasks
@@ -87,7 +88,9 @@ def test_a_task_without_time_fits_between_two_that_touch() -> None:
 
 @ALL
 def test_limits_and_support_hold(solver: Solver) -> None:
-    twin = build_simulated_problem("inception", ["CPU", {"name": "GPU", "weight_share": 0.3}])
+    twin = build_simulated_problem(
+        ModelSpec("inception"), ["CPU", {"name": "GPU", "weight_share": 0.3}]
+    )
     supported = twin.problem.supported.copy()
     supported[::5, 1] = False
     problem = Problem(twin.problem.units, twin.problem.devices, supported)
@@ -107,7 +110,7 @@ def test_units_in_a_circle_are_placed_whole(solver: Solver) -> None:
 
 @ALL
 def test_the_same_placement_comes_again(solver: Solver) -> None:
-    twin = build_simulated_problem("resnet", "cpu+2dgpu", "op")
+    twin = build_simulated_problem(ModelSpec("resnet", "op"), "cpu+2dgpu")
     first, second = (solver(twin.problem, twin.costs) for _ in range(2))
     assert (first == second).all()
 

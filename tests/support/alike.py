@@ -10,7 +10,8 @@ from by_hand import grouped, made_graph
 from placement_gym.arrays import FloatArray
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.costs.semantics import PRESETS
-from placement_gym.costs.workloads import Workload, make_devices
+from placement_gym.costs.workloads import Workload
+from placement_gym.device_requests import make_devices
 from placement_gym.problem import Problem
 
 LOAD = PRESETS["tarnawski-throughput"]

@@ -7,8 +7,8 @@ import signal
 from typing import Any
 from unittest.mock import patch
 
-from placement_gym import models
 from placement_gym.backends.measured import inspection
+from placement_gym.models import load, spec
 from placement_gym.processes.serving import serve
 
 
@@ -16,15 +16,15 @@ def crash(*_: object) -> None:
     os.kill(os.getpid(), signal.SIGSEGV)
 
 
-def crash_on_files(model: str) -> Any:
+def crash_on_files(model: str, *sizes: Any) -> Any:
     if model.endswith(".xml"):
         crash()
-    return models.load(model)
+    return load(model, *sizes)
 
 
 if __name__ == "__main__":
     with (
         patch.object(inspection, "query_primitives", crash),
-        patch.object(inspection, "load", crash_on_files),
+        patch.object(spec, "load", crash_on_files),
     ):
         serve(inspection.Inspector)

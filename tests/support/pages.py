@@ -14,6 +14,7 @@ from fakes import diamond_backend, diamond_problem
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.backends.simulated.build import build_simulated_problem
 from placement_gym.graph.units import group
+from placement_gym.models.spec import ModelSpec
 from placement_gym.problem import Problem
 from placement_gym.view.data import make_view_data
 from placement_gym.view.page import render_page
@@ -47,7 +48,7 @@ def make_page(names: tuple[str, ...] | None = None, label: str = "split") -> str
 
 def make_large_page(model: str) -> str:
     """A page of a generated graph in seven runs, and of its first device alone."""
-    simulated = build_simulated_problem(model, None, "op")
+    simulated = build_simulated_problem(ModelSpec(model, "op"))
     problem = simulated.problem
     runs = np.arange(problem.n_units) * 7 // problem.n_units % 2
     shown = (Shown("runs", runs), Shown("alone", problem.single(0)))

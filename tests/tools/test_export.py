@@ -17,7 +17,7 @@ from testbed import worst_relative
 
 from placement_gym.backends.measured.outputs import sample_steps
 from placement_gym.cli.main import main
-from placement_gym.devices import parse_devices
+from placement_gym.device_requests import parse_devices
 from placement_gym.errors import UserError
 from placement_gym.graph.extract import extract
 from placement_gym.graph.units import group

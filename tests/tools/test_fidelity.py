@@ -12,6 +12,7 @@ from fakes import diamond_costs, diamond_problem
 from placement_gym.backends.measured.profile import sample_fit_placements
 from placement_gym.backends.simulated.build import build_simulated_problem
 from placement_gym.cli.main import main
+from placement_gym.models.spec import ModelSpec
 from placement_gym.tools.fidelity import compute_agreement, fidelity, sample_held_out, slow_share
 
 
@@ -47,7 +48,7 @@ def test_the_fastest_third_is_ranked_by_itself() -> None:
 
 
 def test_judged_placements_are_others_than_the_fitted_ones() -> None:
-    problem = build_simulated_problem("resnet", "cpu+dgpu").problem
+    problem = build_simulated_problem(ModelSpec("resnet"), "cpu+dgpu").problem
     known = {split.tobytes() for split in sample_fit_placements(problem)}
     judged = sample_held_out(problem, 40)
     assert len({split.tobytes() for split in judged}) == 40

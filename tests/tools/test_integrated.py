@@ -12,9 +12,9 @@ from placement_gym import machine
 from placement_gym.backends.measured.profile import holds_model
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.cli.main import main
+from placement_gym.device_requests import resolve_devices
 from placement_gym.devices import DeviceSpec
 from placement_gym.errors import UserError
-from placement_gym.machine import find_machine_devices
 from placement_gym.problem import Problem
 from placement_gym.tools.candidates import Candidate, propose_candidates
 from placement_gym.tools.memory import check_room, describe_fit
@@ -28,7 +28,7 @@ def memory_of_the_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
 
 
 def integrated(*devices: str, model_bytes: int = 10 * GIB) -> Problem:
-    return heavy_problem(find_machine_devices(laptop(*devices)), model_bytes)
+    return heavy_problem(resolve_devices(None, "measured", laptop(*devices)), model_bytes)
 
 
 def plan_words(

@@ -20,11 +20,13 @@ from placement_gym.backends.measured.timing_protocol import QUICK
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.cli.tables import memory_tables
 from placement_gym.costs.analytic import analytic
+from placement_gym.device_requests import resolve_devices
 from placement_gym.devices import DeviceSpec
 from placement_gym.errors import UserError
 from placement_gym.graph.extract import extract
 from placement_gym.graph.units import group
 from placement_gym.models import load
+from placement_gym.models.spec import ModelSpec
 from placement_gym.problem import Problem
 from placement_gym.tools.candidates import Candidate, propose_candidates
 from placement_gym.tools.memory import (
@@ -71,7 +73,9 @@ def test_devices_hold_the_constants_of_the_compiled_model() -> None:
 )
 def test_decoder_decodes_32_tokens_within_the_limits(devices: str, too_small: int) -> None:
     backend = build_measured_backend(
-        "gpt", devices, isolate=False, scenario="chat-16-32", granularity="fused"
+        ModelSpec("gpt", "fused", scenario="chat-16-32"),
+        resolve_devices(devices, "measured"),
+        isolate=False,
     )
     assert isinstance(backend, MeasuredBackend)
     problem = backend.problem

@@ -12,6 +12,7 @@ from graphs import op_graph
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.backends.simulated.build import build_simulated_problem
 from placement_gym.costs.semantics import PRESETS
+from placement_gym.models.spec import ModelSpec
 from placement_gym.view.data import find_runs, make_view_data
 from placement_gym.view.scene import Scene, Shown
 
@@ -42,7 +43,7 @@ def test_units_have_names_types_shapes_and_times_on_each_device(diamond: dict) -
 
 
 def test_a_unit_of_several_operators_lists_each_with_its_type() -> None:
-    simulated = build_simulated_problem("tiny", None, "colocated")
+    simulated = build_simulated_problem(ModelSpec("tiny", "colocated"))
     problem, units = simulated.problem, simulated.problem.units
     backend = SimulatedBackend(problem, simulated.costs)
     shown = make_view_data(Scene(backend, (Shown("one", problem.single(0)),)))["units"]
@@ -81,14 +82,14 @@ def test_transfers_are_those_of_the_simulation(diamond: dict) -> None:
 
 
 def test_a_test_bed_is_called_one() -> None:
-    simulated = build_simulated_problem("synthetic-layered-20", "cpu-testbed", "op")
+    simulated = build_simulated_problem(ModelSpec("synthetic-layered-20", "op"), "cpu-testbed")
     backend = SimulatedBackend(simulated.problem, simulated.costs)
     data = make_view_data(Scene(backend, (Shown("one", simulated.problem.single(0)),)))
     assert data["cautions"] == ["test bed: virtual devices of one CPU, never a claim about a GPU"]
 
 
 def test_an_edge_states_what_decides_its_transfer() -> None:
-    simulated = build_simulated_problem("synthetic-layered-60", None, "colocated")
+    simulated = build_simulated_problem(ModelSpec("synthetic-layered-60", "colocated"))
     problem, costs = simulated.problem, simulated.costs
     backend = SimulatedBackend(problem, costs)
     data = make_view_data(Scene(backend, (Shown("first", problem.single(0)),)))
@@ -104,7 +105,7 @@ def test_an_edge_states_what_decides_its_transfer() -> None:
 
 @pytest.mark.parametrize("preset", PRESETS)
 def test_every_schedule_can_be_shown(preset: str) -> None:
-    simulated = build_simulated_problem("synthetic-layered-20", "cpu+2dgpu", "op")
+    simulated = build_simulated_problem(ModelSpec("synthetic-layered-20", "op"), "cpu+2dgpu")
     backend = SimulatedBackend(simulated.problem, simulated.costs, PRESETS[preset])
     mixed = np.arange(simulated.problem.n_units) % len(simulated.problem.devices)
     data = make_view_data(Scene(backend, (Shown("mixed", mixed),)))

@@ -15,6 +15,7 @@ from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.backends.simulated.build import build_simulated_problem
 from placement_gym.cli.main import main
 from placement_gym.costs.semantics import PRESETS
+from placement_gym.models.spec import ModelSpec
 from placement_gym.placement import Placement
 from placement_gym.view.data import make_view_data
 from placement_gym.view.explorer import find_layer, make_graph, make_node_data
@@ -46,7 +47,7 @@ def test_a_trace_has_every_bar_in_a_named_thread_in_microseconds(scene: Scene) -
 
 
 def test_bars_of_a_thread_never_overlap() -> None:
-    simulated = build_simulated_problem("synthetic-layered-60", "cpu+2dgpu", "op")
+    simulated = build_simulated_problem(ModelSpec("synthetic-layered-60", "op"), "cpu+2dgpu")
     backend = SimulatedBackend(simulated.problem, simulated.costs, PRESETS["list"])
     mixed = np.arange(simulated.problem.n_units) % 3
     trace = make_trace(make_view_data(Scene(backend, (Shown("mixed", mixed),))))
@@ -80,7 +81,7 @@ def test_node_data_has_a_time_and_the_colour_of_its_device(scene: Scene) -> None
 
 
 def test_times_of_all_nodes_add_up_to_those_of_the_units() -> None:
-    simulated = build_simulated_problem("tiny", None, "colocated")
+    simulated = build_simulated_problem(ModelSpec("tiny", "colocated"))
     backend = SimulatedBackend(simulated.problem, simulated.costs)
     scene = Scene(backend, (Shown("first", simulated.problem.single(0)),))
     data = make_view_data(scene)
@@ -94,7 +95,7 @@ def test_times_of_all_nodes_add_up_to_those_of_the_units() -> None:
 def test_the_command_writes_what_is_asked_for(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    problem = build_simulated_problem("tiny", "cpu+dgpu", "op").problem
+    problem = build_simulated_problem(ModelSpec("tiny", "op"), "cpu+dgpu").problem
     Placement.of(problem, np.arange(problem.n_units) % 2).save(tmp_path / "p.json")
     files = {name: str(tmp_path / name) for name in ("t.json", "n.json", "p.svg", "v.html")}
     view = ["view", str(tmp_path / "p.json"), "--out", files["v.html"]]

@@ -11,6 +11,7 @@ from browsing import browse
 from pages import make_large_page
 
 from placement_gym.backends.simulated.build import build_simulated_problem
+from placement_gym.models.spec import ModelSpec
 from placement_gym.view.data import make_view_data
 from placement_gym.view.page import render_page
 from placement_gym.view.scene import Scene, Shown
@@ -127,7 +128,7 @@ def test_a_browser_that_cannot_unpack_the_page_says_so(tmp_path: Path) -> None:
 def test_a_measured_latency_is_a_line_of_the_timeline(tmp_path: Path) -> None:
     from placement_gym.backends.simulated.backend import SimulatedBackend
 
-    simulated = build_simulated_problem("tiny", None, "op")
+    simulated = build_simulated_problem(ModelSpec("tiny", "op"))
     backend = SimulatedBackend(simulated.problem, simulated.costs)
     alone = simulated.problem.single(0)
     pixels = []

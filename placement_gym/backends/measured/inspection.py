@@ -17,7 +17,7 @@ from placement_gym.backends.measured.reporter import Reporter
 from placement_gym.devices import DeviceSpec
 from placement_gym.graph.primitives import query_primitives
 from placement_gym.machine import register
-from placement_gym.models import load
+from placement_gym.models.spec import ModelSpec
 from placement_gym.processes.serving import Parent, serve
 
 if TYPE_CHECKING:
@@ -85,9 +85,10 @@ class Inspector:
 
     def __call__(self, request: Json) -> Json:
         self.reporter.beat("reading the model")
-        model = load(**request["source"])
+        spec = ModelSpec(**request["model"])
         devices = [DeviceSpec.from_json(values) for values in request["devices"]]
-        return asdict(inspect(model, devices, request["fused"], self.reporter, request["alone"]))
+        found = inspect(spec.load(), devices, spec.fused, self.reporter, request["alone"])
+        return asdict(found)
 
 
 if __name__ == "__main__":

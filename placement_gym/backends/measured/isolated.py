@@ -19,11 +19,12 @@ from placement_gym.backends.measured.hetero import uses_aliases
 from placement_gym.backends.measured.inspection import Inspection
 from placement_gym.backends.measured.lock import describe_command
 from placement_gym.backends.measured.measuring import MakeCosts, MeasuringBackend
-from placement_gym.backends.measured.recipe import ModelSource, Recipe
+from placement_gym.backends.measured.recipe import Recipe
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
 from placement_gym.backends.protocol import Measurement
 from placement_gym.devices import DeviceSpec
 from placement_gym.errors import EngineError, UserError
+from placement_gym.models.spec import ModelSpec
 from placement_gym.problem import Problem
 from placement_gym.processes.child import (
     Child,
@@ -43,16 +44,16 @@ class Engine:
     """The worker process of a backend; it starts with the first request, again if it was lost.
 
     Args:
-        source: The model.
+        spec: The model.
         recipe: The problem.
         timeout_s: Seconds without a sign of life after which it counts as hung.
         module: What the worker runs.
     """
 
     def __init__(
-        self, source: ModelSource, recipe: Recipe, timeout_s: float, module: str = WORKER
+        self, spec: ModelSpec, recipe: Recipe, timeout_s: float, module: str = WORKER
     ) -> None:
-        self.source, self.recipe, self.timeout_s, self.module = source, recipe, timeout_s, module
+        self.spec, self.recipe, self.timeout_s, self.module = spec, recipe, timeout_s, module
         self.on_rounds: Callable[[int], object] | None = None
         self.child: Child | None = None
 
@@ -62,7 +63,7 @@ class Engine:
 
     def fresh(self) -> Engine:
         """Another worker for the same problem."""
-        return Engine(self.source, self.recipe, self.timeout_s, self.module)
+        return Engine(self.spec, self.recipe, self.timeout_s, self.module)
 
     def ask(self, method: str, protocol: TimingProtocol, *arguments: Any) -> Any:
         """Call a method of the worker's backend.
@@ -82,10 +83,10 @@ class Engine:
             self.child = None
         if self.child is None or not self.child.alive:
             self.end()
-            with self.source.as_file() as source:
+            with self.spec.as_file() as model:
                 start = {
                     "recipe": self.recipe.to_json(),
-                    "source": source,
+                    "model": model,
                     "command": describe_worker(),
                 }
                 self.child = Child(self.module, start, on_steps=self.on_rounds)
@@ -118,9 +119,8 @@ def engine_failures() -> Iterator[None]:
 
 
 def inspect_in_new_process(
-    source: ModelSource,
+    spec: ModelSpec,
     devices: Sequence[DeviceSpec],
-    fused: bool,
     timeout_s: float,
     alone: bool = True,
 ) -> Inspection:
@@ -130,10 +130,10 @@ def inspect_in_new_process(
         EngineError: OpenVINO failed, or the process died or hangs.
     """
     stated = [device.to_json() for device in devices]
-    with engine_failures(), source.as_file() as model:
+    with engine_failures(), spec.as_file() as model:
         child = Child(INSPECTOR, {"command": describe_worker()})
         try:
-            request = {"source": model, "devices": stated, "fused": fused, "alone": alone}
+            request = {"model": model, "devices": stated, "alone": alone}
             return Inspection(**child.call(request, timeout_s))
         finally:
             child.end()

@@ -14,6 +14,7 @@ from placement_gym.backends.measured.health import Session
 from placement_gym.backends.measured.recipe import Recipe
 from placement_gym.backends.measured.reporter import Reporter
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
+from placement_gym.models.spec import ModelSpec
 from placement_gym.processes.serving import Parent, serve
 
 Json = dict[str, Any]
@@ -23,7 +24,7 @@ class Worker:
     """Answers the requests of an ``IsolatedBackend``.
 
     Args:
-        start: ``recipe``, ``source`` and ``command``, which others that wait for the lock read.
+        start: ``recipe``, ``model`` and ``command``, which others that wait for the lock read.
         parent: Where signs of life and messages go.
     """
 
@@ -33,7 +34,9 @@ class Worker:
             parent.pulse.beat, parent.print_message, parent.count, parent.show_waiting
         )
         recipe = Recipe(**start["recipe"])
-        self.backend: MeasuredBackend = recipe.build(start["source"], Session(), reporter)
+        self.backend: MeasuredBackend = recipe.build(
+            ModelSpec(**start["model"]), Session(), reporter
+        )
 
     def __call__(self, request: Json) -> Any:
         self.backend.protocol = TimingProtocol(**request["protocol"])

@@ -4,26 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from placement_gym.costs.analytic import analytic
 from placement_gym.costs.table import CostTable
-from placement_gym.costs.workloads import SCALES, Workload, is_workload, parse_counts
-from placement_gym.devices import DevicesArgument, DeviceSpec, parse_devices
-from placement_gym.errors import UserError, suggest, unknown_name
+from placement_gym.costs.workloads import SCALES, Workload, is_workload
+from placement_gym.device_requests import DevicesArgument, resolve_devices
+from placement_gym.devices import DeviceSpec
+from placement_gym.errors import UserError, suggest
 from placement_gym.files import is_path
-from placement_gym.graph.extract import VIEWS
 from placement_gym.graph.families.names import build_family, is_family
 from placement_gym.graph.planted import build_planted, is_planted
 from placement_gym.graph.synthetic import is_synthetic, synthetic
 from placement_gym.graph.units import Units, group
-from placement_gym.models.shapes import Shapes
+from placement_gym.models.spec import ModelSpec
 from placement_gym.problem import Problem
 
-if TYPE_CHECKING:
-    import openvino as ov
-
-DEFAULT_DEVICES = "cpu+dgpu"
 GENERATED = (
     (is_synthetic, synthetic),
     (is_family, build_family),
@@ -48,34 +43,22 @@ class SimulatedProblem:
 
 
 def build_simulated_problem(
-    model: str | Path | ov.Model,
-    devices: DevicesArgument = None,
-    granularity: str = "colocated",
-    graph: str = "folded",
-    costs: str | Path | None = None,
-    shapes: Shapes | None = None,
-    scenario: str | None = None,
-    data_shapes: Shapes | None = None,
+    spec: ModelSpec, devices: DevicesArgument = None, costs: str | Path | None = None
 ) -> SimulatedProblem:
-    """Build the problem of ``SimulatedEnv``; see there for arguments and errors."""
-    if is_workload(model):
-        if graph not in VIEWS:
-            raise unknown_name("graph", graph, VIEWS)
-        check_no_shapes(model, shapes, scenario, data_shapes)
-        return build_workload_problem(Path(str(model)), devices, granularity, costs)
+    """Build the problem of ``SimulatedEnv``; see there for devices, costs and errors."""
+    if is_workload(spec.model):
+        check_no_sizes(spec)
+        return build_workload_problem(spec, devices, costs)
     if costs == "profiled":
-        return build_profiled_problem(
-            model, devices, granularity, graph, shapes, scenario, data_shapes
-        )
-    units = build_units(model, granularity, graph, shapes, scenario, data_shapes)
-    specs = parse_devices(DEFAULT_DEVICES if devices is None else devices)
+        return build_profiled_problem(spec, devices)
+    units, specs = build_units(spec), resolve_devices(devices, "simulated")
     if costs is None or costs == "analytic":
         table = analytic(units.graph, specs)
     else:
         table = load_costs(costs, ("analytic", "profiled"))
         table.check(units.graph, tuple(device.name for device in specs))
     check_work(units, table)
-    return SimulatedProblem(make_problem(units, specs, table), table, default_schedule(model))
+    return SimulatedProblem(make_problem(units, specs, table), table, default_schedule(spec.model))
 
 
 def check_work(units: Units, table: CostTable) -> None:
@@ -95,79 +78,50 @@ def default_schedule(model: object) -> str:
     return "list" if is_workload(model) else "serial"
 
 
-def check_no_shapes(
-    model: object,
-    shapes: Shapes | None,
-    scenario: str | None,
-    data_shapes: Shapes | None = None,
-) -> None:
+def check_no_sizes(spec: ModelSpec) -> None:
     """Raise if a graph that is no OpenVINO model is given shapes or a scenario.
 
     Raises:
         UserError: It is.
     """
-    if shapes or data_shapes or scenario is not None:
-        raise UserError(f"shapes and scenario are those of OpenVINO models, and not of {model!r}")
+    if spec.shapes or spec.data_shapes or spec.scenario is not None:
+        raise UserError(
+            f"shapes and scenario are those of OpenVINO models, and not of {spec.model!r}"
+        )
 
 
-def build_units(
-    model: str | Path | ov.Model,
-    granularity: str,
-    graph: str,
-    shapes: Shapes | None = None,
-    scenario: str | None = None,
-    data_shapes: Shapes | None = None,
-) -> Units:
+def build_units(spec: ModelSpec) -> Units:
     """Group the operators of a generated graph, or of a model that OpenVINO reads."""
-    build = next((build for names, build in GENERATED if names(model)), None)
+    build = next((build for names, build in GENERATED if names(spec.model)), None)
     if build is not None:
-        if graph not in VIEWS:
-            raise unknown_name("graph", graph, VIEWS)
-        check_no_shapes(model, shapes, scenario, data_shapes)
-        return group(build(str(model)), "op" if granularity == "fused" else granularity)
+        check_no_sizes(spec)
+        return group(build(str(spec.model)), "op" if spec.fused else spec.granularity)
     from placement_gym.backends.measured.build import group_model
 
-    return group_model(model, granularity, graph, shapes, scenario, data_shapes)
+    return group_model(spec)
 
 
 def build_workload_problem(
-    path: Path, devices: DevicesArgument, granularity: str, costs: str | Path | None
+    spec: ModelSpec, devices: DevicesArgument, costs: str | Path | None
 ) -> SimulatedProblem:
     """Build the problem of a published workload, scheduled as a list."""
-    workload = Workload.load(path)
-    counted = parse_counts(devices) if isinstance(devices, str) else None
-    specs = counted or (workload.devices() if devices is None else parse_devices(devices))
-    units = workload.units(granularity)
+    workload = Workload.load(Path(str(spec.model)))
+    specs = workload.devices() if devices is None else resolve_devices(devices, "simulated")
+    units = workload.units(spec.granularity)
     if costs is None or costs in SCALES:
         table = workload.costs(specs, "published" if costs is None else str(costs))
     else:
         table = load_costs(costs, tuple(SCALES))
         table.check(units.graph, tuple(device.name for device in specs))
-    return SimulatedProblem(make_problem(units, specs, table), table, default_schedule(path))
+    return SimulatedProblem(make_problem(units, specs, table), table, default_schedule(spec.model))
 
 
-def build_profiled_problem(
-    model: str | Path | ov.Model,
-    devices: DevicesArgument,
-    granularity: str,
-    graph: str,
-    shapes: Shapes | None = None,
-    scenario: str | None = None,
-    data_shapes: Shapes | None = None,
-) -> SimulatedProblem:
+def build_profiled_problem(spec: ModelSpec, devices: DevicesArgument) -> SimulatedProblem:
     """Build the simulated twin of this machine's devices from their profile."""
     from placement_gym.backends.measured.build import build_measured_backend
 
-    backend = build_measured_backend(
-        model,
-        devices,
-        granularity,
-        graph,
-        shapes=shapes,
-        scenario=scenario,
-        data_shapes=data_shapes,
-    )
-    return SimulatedProblem(backend.problem, backend.cost_table(), default_schedule(model))
+    backend = build_measured_backend(spec, resolve_devices(devices, "measured"))
+    return SimulatedProblem(backend.problem, backend.cost_table(), default_schedule(spec.model))
 
 
 def make_problem(units: Units, devices: tuple[DeviceSpec, ...], table: CostTable) -> Problem:

@@ -20,9 +20,11 @@ from placement_gym.backends.measured.build import build_measured_backend
 from placement_gym.backends.measured.hetero import Partition, compile_partition, count_submodels
 from placement_gym.backends.measured.outputs import relative_error
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
-from placement_gym.devices import parse_devices
+from placement_gym.device_requests import parse_devices
+from placement_gym.devices import TESTBED
 from placement_gym.graph.extract import extract
 from placement_gym.models import load
+from placement_gym.models.spec import ModelSpec
 from placement_gym.placement import Placement
 from placement_gym.tools.evaluate import evaluate_placement
 from placement_gym.tools.export import export_placement
@@ -45,7 +47,7 @@ SCATTERED: dict[str, tuple[Callable[[], ov.Model], dict[str, Any]]] = {
 
 def encoder(**kwargs: Any) -> MeasuredBackend:
     backend = build_measured_backend(
-        make_encoder(), "cpu-testbed", "op", protocol=ONCE, isolate=False, **kwargs
+        ModelSpec(make_encoder(), "op", **kwargs), TESTBED, protocol=ONCE, isolate=False
     )
     assert isinstance(backend, MeasuredBackend)
     return backend
@@ -85,7 +87,7 @@ def test_scattered_placements_run_and_compute_the_same(kind: str, tmp_path: Path
     file = tmp_path / "model.xml"
     ov.save_model(model(), file, compress_to_fp16=False)
     backend = build_measured_backend(
-        file, "cpu-testbed", "op", protocol=ONCE, isolate=False, **kwargs
+        ModelSpec(file, "op", **kwargs), TESTBED, protocol=ONCE, isolate=False
     )
     rng = np.random.default_rng(0)
     for _ in range(6):

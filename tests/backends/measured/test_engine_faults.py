@@ -18,6 +18,8 @@ from placement_gym.backends.measured import measuring
 from placement_gym.backends.measured.build import build_measured_backend
 from placement_gym.backends.measured.isolated import IsolatedBackend
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
+from placement_gym.devices import TESTBED
+from placement_gym.models.spec import ModelSpec
 
 SUPPORT = Path(__file__).parents[2] / "support"
 PROTOCOL = TimingProtocol(warmup=1, repeats=2, attempts=1, final_repeats=2, final_compiles=2)
@@ -35,7 +37,9 @@ def faults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def faulty(timeout_s: float = 60.0) -> IsolatedBackend:
-    backend = build_measured_backend("tiny", "cpu-testbed", protocol=PROTOCOL, timeout_s=timeout_s)
+    backend = build_measured_backend(
+        ModelSpec("tiny"), TESTBED, protocol=PROTOCOL, timeout_s=timeout_s
+    )
     assert isinstance(backend, IsolatedBackend)
     backend.engine.module = "faulty_worker"
     return backend

@@ -22,18 +22,19 @@ from placement_gym.backends.measured import isolated, measuring
 from placement_gym.backends.measured.backend import MeasuredBackend
 from placement_gym.backends.measured.build import build_measured_backend
 from placement_gym.backends.measured.isolated import IsolatedBackend
-from placement_gym.backends.measured.recipe import ModelSource
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
+from placement_gym.devices import TESTBED
 from placement_gym.errors import EngineError, UserError
 from placement_gym.models import UnsupportedModelError
+from placement_gym.models.spec import ModelSpec
 from placement_gym.processes.child import ChildNotStartedError
 
 SUPPORT = Path(__file__).parents[2] / "support"
 PROTOCOL = TimingProtocol(warmup=1, repeats=2, attempts=1, final_repeats=2, final_compiles=2)
 
 
-def build(model: Any = "tiny", **kwargs: Any) -> IsolatedBackend:
-    backend = build_measured_backend(model, "cpu-testbed", protocol=PROTOCOL, **kwargs)
+def build(model: Any = "tiny", granularity: str = "colocated") -> IsolatedBackend:
+    backend = build_measured_backend(ModelSpec(model, granularity), TESTBED, protocol=PROTOCOL)
     assert isinstance(backend, IsolatedBackend)
     return backend
 
@@ -194,9 +195,9 @@ def test_built_in_model_ignores_the_files_of_the_folder(
 ) -> None:
     (tmp_path / "tiny").mkdir()
     monkeypatch.chdir(tmp_path)
-    with ModelSource("tiny").as_file() as source:
+    with ModelSpec("tiny").as_file() as source:
         assert source["model"] == "tiny"
-    with ModelSource("models/tiny").as_file() as source:
+    with ModelSpec("models/tiny").as_file() as source:
         assert source["model"] == str(tmp_path / "models" / "tiny")
 
 

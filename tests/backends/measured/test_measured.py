@@ -30,6 +30,7 @@ from placement_gym.devices import TESTBED
 from placement_gym.env import DevicePlacementEnv
 from placement_gym.errors import EngineError, UserError
 from placement_gym.machine import UnknownDeviceError
+from placement_gym.models.spec import ModelSpec
 
 needs_one_device = pytest.mark.skipif(
     len(ov.Core().available_devices) > 1, reason="this machine has several devices"
@@ -132,7 +133,7 @@ def test_model_with_infinite_outputs_is_refused_before_profiling(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(counters, "measure_operator_times", lambda *_: pytest.fail("profiled"))
-    tested = build_measured_backend(log_of_negative(), "cpu-testbed", "op", isolate=False)
+    tested = build_measured_backend(ModelSpec(log_of_negative(), "op"), TESTBED, isolate=False)
     with pytest.raises(UserError, match="NaN or infinite"):
         profile.measure_profile(tested)
 

@@ -17,7 +17,9 @@ from placement_gym.backends.measured.build import build_measured_backend
 from placement_gym.backends.measured.inferences import PhaseTimes
 from placement_gym.backends.measured.outputs import relative_error, sample_steps
 from placement_gym.backends.measured.phases import PhasedRequest, PhasedRun
+from placement_gym.devices import TESTBED
 from placement_gym.models import load
+from placement_gym.models.spec import ModelSpec
 
 SCENARIO = "chat-6-8"
 
@@ -89,7 +91,7 @@ def test_handing_over_is_no_part_of_a_token() -> None:
 
 def decoder() -> MeasuredBackend:
     backend = build_measured_backend(
-        "gpt", "cpu-testbed", "fused", isolate=False, scenario=SCENARIO
+        ModelSpec("gpt", "fused", scenario=SCENARIO), TESTBED, isolate=False
     )
     assert isinstance(backend, MeasuredBackend)
     return backend

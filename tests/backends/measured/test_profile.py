@@ -23,9 +23,11 @@ from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.backends.simulated.build import build_simulated_problem
 from placement_gym.costs.analytic import analytic
 from placement_gym.costs.table import CostTable
-from placement_gym.devices import DeviceSpec
+from placement_gym.device_requests import resolve_devices
+from placement_gym.devices import TESTBED, DeviceSpec
 from placement_gym.errors import PlacementGymWarning, UserError
 from placement_gym.graph.submodels import acyclic_submodels
+from placement_gym.models.spec import ModelSpec
 from placement_gym.patterns import sample_placements
 from placement_gym.problem import Problem
 
@@ -63,7 +65,7 @@ def check_recovered(costs: CostTable) -> None:
 @pytest.fixture(scope="module")
 def inception() -> tuple[Problem, np.ndarray]:
     """A problem, and made-up times of its operators."""
-    problem = build_simulated_problem("inception", "cpu+dgpu").problem
+    problem = build_simulated_problem(ModelSpec("inception"), "cpu+dgpu").problem
     rng = np.random.default_rng(1)
     return problem, rng.random((len(problem.units.graph), 2)) * [1.0, 0.5]
 
@@ -101,7 +103,7 @@ def test_drifting_machine_gives_the_same_costs(
 
 
 def test_the_twin_charges_a_device_alone_what_was_measured() -> None:
-    problem = build_simulated_problem("tiny", "cpu+dgpu").problem
+    problem = build_simulated_problem(ModelSpec("tiny"), "cpu+dgpu").problem
     operator_ms = np.ones((len(problem.units.graph), 2)) * [1.0, 0.6]
     placements, found = follow_the_model(problem, operator_ms, submodel_ms=2.0)
     twin = SimulatedBackend(problem, profile.fit_costs(problem, operator_ms, placements, found))
@@ -113,7 +115,7 @@ def test_the_twin_charges_a_device_alone_what_was_measured() -> None:
 
 
 def test_a_transfer_never_costs_less_than_its_floor() -> None:
-    problem = build_simulated_problem("tiny", "cpu+dgpu").problem
+    problem = build_simulated_problem(ModelSpec("tiny"), "cpu+dgpu").problem
     operator_ms = np.ones((len(problem.units.graph), 2))
     placements, found = follow_the_model(problem, operator_ms)
     free = [Measurement(7.0, 7.0, n_submodels=m.n_submodels) for m in found]
@@ -134,7 +136,7 @@ def test_model_shorter_than_its_transfers_still_takes_time(
 
 
 def test_too_few_measurements_are_no_profile() -> None:
-    problem = build_simulated_problem("tiny", "cpu+dgpu").problem
+    problem = build_simulated_problem(ModelSpec("tiny"), "cpu+dgpu").problem
     operator_ms = np.ones((len(problem.units.graph), 2))
     placements, found = follow_the_model(problem, operator_ms)
     failed = [Measurement.failed("no", 1.0) for _ in found]
@@ -166,7 +168,7 @@ def measured(monkeypatch: pytest.MonkeyPatch, tiny_profile: CostTable) -> list[T
 def test_a_profile_is_measured_once_and_kept_as_a_file(
     measured: list[TimingProtocol], tiny_profile: CostTable
 ) -> None:
-    backend = build_measured_backend("tiny", "cpu-testbed")
+    backend = build_measured_backend(ModelSpec("tiny"), TESTBED)
     assert profile.kept_profile(backend) is None
     first = profile.load_or_measure(backend, quiet=True)
     assert profile.kept_profile(backend) == profile.cache_path(backend)
@@ -181,7 +183,7 @@ def test_a_profile_is_measured_once_and_kept_as_a_file(
 def test_quick_profile_is_measured_only_without_a_full_one(
     measured: list[TimingProtocol],
 ) -> None:
-    backend = build_measured_backend("tiny", "cpu-testbed")
+    backend = build_measured_backend(ModelSpec("tiny"), TESTBED)
     profile.load_or_measure(backend, quiet=True, quick=True)
     assert profile.kept_profile(backend) is None
     profile.load_or_measure(backend, quiet=True)
@@ -194,7 +196,7 @@ def test_quick_profile_is_measured_only_without_a_full_one(
 def test_a_damaged_profile_is_set_aside_reported_and_made_again(
     measured: list[TimingProtocol],
 ) -> None:
-    backend = build_measured_backend("tiny", "cpu-testbed")
+    backend = build_measured_backend(ModelSpec("tiny"), TESTBED)
     profile.load_or_measure(backend, quiet=True)
     path = profile.cache_path(backend)
     good = path.read_text()
@@ -211,7 +213,7 @@ def test_a_damaged_profile_is_set_aside_reported_and_made_again(
 
 @pytest.mark.usefixtures("own_cache")
 def test_a_damaged_full_profile_leaves_the_quick_one(measured: list[TimingProtocol]) -> None:
-    backend = build_measured_backend("tiny", "cpu-testbed")
+    backend = build_measured_backend(ModelSpec("tiny"), TESTBED)
     quick = profile.load_or_measure(backend, quiet=True, quick=True)
     profile.cache_path(backend).write_text("{")
     with pytest.warns(PlacementGymWarning, match="it is now"):
@@ -222,7 +224,7 @@ def test_a_damaged_full_profile_leaves_the_quick_one(measured: list[TimingProtoc
 
 @pytest.mark.usefixtures("own_cache")
 def test_a_profile_that_cannot_be_kept_is_returned(measured: list[TimingProtocol]) -> None:
-    backend = build_measured_backend("tiny", "cpu-testbed")
+    backend = build_measured_backend(ModelSpec("tiny"), TESTBED)
     with full_disk(), pytest.warns(PlacementGymWarning, match="the profile could not be kept"):
         costs = profile.load_or_measure(backend, quiet=True)
     assert costs.source == "profiled"
@@ -244,7 +246,7 @@ def test_devices_that_run_a_part_are_refused_by_name() -> None:
 def test_too_few_placements_are_refused_before_measuring() -> None:
     values = ops.parameter((1, 8), np.float32)
     model = ov.Model([ops.result(ops.sigmoid(ops.relu(values)))], [values], "two")
-    backend = build_measured_backend(model, "cpu-testbed", "op")
+    backend = build_measured_backend(ModelSpec(model, "op"), TESTBED)
     with pytest.raises(UserError, match=r"2 units have only 4 placements.*at least 7"):
         profile.load_or_measure(backend, quiet=True)
 
@@ -266,7 +268,11 @@ def test_the_twin_takes_this_machines_profile_on_request() -> None:
 
 def test_profiles_of_other_devices_or_units_are_kept_apart() -> None:
     paths = {
-        profile.cache_path(build_measured_backend("tiny", devices, granularity, isolate=False))
+        profile.cache_path(
+            build_measured_backend(
+                ModelSpec("tiny", granularity), resolve_devices(devices, "measured"), isolate=False
+            )
+        )
         for devices in ("cpu-testbed", "cpu-testbed-limited")
         for granularity in ("op", "colocated")
     }
@@ -275,7 +281,7 @@ def test_profiles_of_other_devices_or_units_are_kept_apart() -> None:
 
 def test_profiles_of_other_ways_of_splitting_are_kept_apart() -> None:
     backends = [
-        build_measured_backend("tiny", "cpu-testbed", split=split, isolate=False)
+        build_measured_backend(ModelSpec("tiny"), TESTBED, split, isolate=False)
         for split in ("alias", "hetero")
     ]
     assert len({profile.cache_path(backend) for backend in backends}) == 2
@@ -283,7 +289,7 @@ def test_profiles_of_other_ways_of_splitting_are_kept_apart() -> None:
 
 def small_gpu(share: float = 0.5) -> Problem:
     devices = [{"name": "CPU"}, {"name": "GPU", "weight_share": share}]
-    return build_simulated_problem("resnet", devices).problem
+    return build_simulated_problem(ModelSpec("resnet"), devices).problem
 
 
 class FullGPU:
@@ -323,7 +329,7 @@ def test_a_device_that_cannot_hold_the_model_is_never_run_alone() -> None:
 
 def test_reference_too_small_for_the_model_is_refused_early() -> None:
     small = {"name": "GPU", "weight_share": 0.5}
-    problem = build_simulated_problem("tiny", [small, {"name": "CPU"}]).problem
+    problem = build_simulated_problem(ModelSpec("tiny"), [small, {"name": "CPU"}]).problem
     with pytest.raises(UserError, match=r"the reference, GPU.*name a device first"):
         profile.check_can_be_profiled(problem)
 

@@ -22,8 +22,10 @@ from placement_gym.backends.measured.inferences import PhaseTimes, ScenarioRun
 from placement_gym.backends.measured.outputs import relative_error, sample_steps
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
 from placement_gym.backends.protocol import Measurement
+from placement_gym.devices import TESTBED
 from placement_gym.graph.extract import extract
 from placement_gym.models import load
+from placement_gym.models.spec import ModelSpec
 from placement_gym.patterns import prefixes
 from placement_gym.placement import Placement
 from placement_gym.tools.evaluate import evaluate_placement
@@ -55,7 +57,7 @@ class FakeRequest:
 def decoder(name: str = "gpt", scenario: str = "chat-16-32", **kwargs: Any) -> MeasuredBackend:
     model = make_decoder() if name == "decoder" else name
     backend = build_measured_backend(
-        model, "cpu-testbed", isolate=False, protocol=ONCE, scenario=scenario, **kwargs
+        ModelSpec(model, scenario=scenario, **kwargs), TESTBED, isolate=False, protocol=ONCE
     )
     assert isinstance(backend, MeasuredBackend)
     return backend

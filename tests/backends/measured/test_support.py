@@ -11,11 +11,11 @@ import pytest
 from placement_gym.backends.measured.inspection import inspect
 from placement_gym.backends.measured.profile import check_can_be_profiled
 from placement_gym.backends.measured.support import find_supported
+from placement_gym.device_requests import resolve_devices
 from placement_gym.devices import DeviceSpec
 from placement_gym.errors import UserError
 from placement_gym.graph.extract import extract
 from placement_gym.graph.units import group
-from placement_gym.machine import find_machine_devices
 from placement_gym.models import load
 from placement_gym.problem import Problem
 
@@ -49,7 +49,7 @@ def intel_problem(
 ) -> Problem:
     monkeypatch.setattr(ov, "Core", IntelMachine)
     model = load("tiny")
-    specs = find_machine_devices(ov.Core(), devices)
+    specs = resolve_devices(devices, "measured", ov.Core())
     units = group(extract(model), granularity)
     return Problem(units, specs, find_supported(units, inspect(model, specs).operators))
 

@@ -26,6 +26,7 @@ from placement_gym.devices import PRESETS, TESTBED
 from placement_gym.errors import UserError
 from placement_gym.graph.quantization import without_integer_kernels
 from placement_gym.models import load
+from placement_gym.models.spec import ModelSpec
 
 Measure = Callable[[], float | None]
 
@@ -131,9 +132,9 @@ def test_the_value_that_passes_is_rounded_up(error: float) -> None:
 
 
 def test_a_worker_gets_the_stated_tolerance() -> None:
-    isolated = build_measured_backend("tiny", "cpu-testbed", tolerance=0.25)
+    isolated = build_measured_backend(ModelSpec("tiny"), TESTBED, tolerance=0.25)
     assert isinstance(isolated, IsolatedBackend)
-    built = isolated.engine.recipe.build({"model": "tiny"}, Session(), Reporter())
+    built = isolated.engine.recipe.build(ModelSpec("tiny"), Session(), Reporter())
     assert built.tolerance == built.with_protocol(built.protocol).tolerance == 0.25
 
 
@@ -147,7 +148,7 @@ def test_a_tolerance_is_above_zero(tolerance: Any) -> None:
 @pytest.mark.parametrize("granularity", ["fused", "op"])
 def test_a_quantised_model_is_profiled_on_devices_in_f32(granularity: str) -> None:
     tested = build_measured_backend(
-        "cnn-int8", TESTBED, granularity, protocol=QUICK_PROFILE, isolate=False
+        ModelSpec("cnn-int8", granularity), TESTBED, protocol=QUICK_PROFILE, isolate=False
     )
     table = measure_profile(tested)
     assert not tested.session.failures

@@ -11,6 +11,7 @@ from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.backends.simulated.build import build_simulated_problem
 from placement_gym.costs.semantics import PRESETS
 from placement_gym.env import DevicePlacementEnv, placement_env
+from placement_gym.models.spec import ModelSpec
 
 TIGHT = ["CPU", {"name": "GPU", "memory_bytes": 1000}]
 
@@ -28,7 +29,7 @@ def test_a_device_without_counted_memory_may_be_the_best_single() -> None:
 
 
 def test_outputs_that_do_not_fit_rule_a_single_device_out() -> None:
-    twin = build_simulated_problem("resnet", "cpu+dgpu")
+    twin = build_simulated_problem(ModelSpec("resnet"), "cpu+dgpu")
     weights = int(twin.problem.unit_bytes.sum())
     env = environment(
         devices=["CPU", {"name": "GPU", "memory_bytes": weights + 1000}],
@@ -56,7 +57,7 @@ def test_a_throughput_counts_the_memory_that_its_schedule_counts(
 
 @pytest.mark.parametrize("wrong", [[2] * 37, [-1] * 37, [256] * 37, [0, 1]])
 def test_indices_outside_of_the_problem_never_reach_a_kernel(wrong: list[int]) -> None:
-    twin = build_simulated_problem("resnet", "cpu+dgpu")
+    twin = build_simulated_problem(ModelSpec("resnet"), "cpu+dgpu")
     backend = SimulatedBackend(twin.problem, twin.costs, PRESETS["event"])
     with pytest.raises(ValueError, match="37 device indices from 0 to 1"):
         backend.evaluate(np.array(wrong))

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from placement_gym.backends.measured.isolated import IsolatedBackend
-from placement_gym.backends.measured.recipe import ModelSource
 from placement_gym.backends.protocol import Measurement
 from placement_gym.backends.single_devices import SingleDeviceResults
 from placement_gym.bench.run.agent_run import run_agent
@@ -18,6 +17,7 @@ from placement_gym.bench.run.agents import AgentSpec
 from placement_gym.bench.run.environment import BenchEnv
 from placement_gym.bench.run.finalist import Finalist
 from placement_gym.bench.run.finalists import choose_finalist
+from placement_gym.models.spec import ModelSpec
 
 SIM = "DevicePlacementSim-v0"
 
@@ -138,7 +138,7 @@ def test_failing_new_process_is_an_error_row_with_a_placement(
         "DevicePlacement-v0", {"model": "tiny", "devices": "cpu-testbed"}, tmp_path
     )
     bench_env.env.reset()  # the process of the search has the model
-    bench_env.base.backend.inner.engine.source = ModelSource("gone.xml")
+    bench_env.base.backend.inner.engine.spec = ModelSpec("gone.xml")
     row, placement = run_agent(bench_env, AgentSpec("single-device"), seed=0, budget=2)
     bench_env.close()
     assert placement is None

@@ -11,7 +11,8 @@ from published import DATA
 
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.costs.semantics import Semantics
-from placement_gym.costs.workloads import Workload, parse_counts
+from placement_gym.costs.workloads import Workload
+from placement_gym.device_requests import parse_counts
 from placement_gym.problem import Problem
 from placement_gym.solvers.beams.beam import Beam
 

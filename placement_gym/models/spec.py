@@ -1,0 +1,109 @@
+"""Which model is placed: one object for the arguments that say so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from placement_gym.errors import unknown_name
+from placement_gym.files import make_temporary_folder
+from placement_gym.models.loading import load, match_built_in
+from placement_gym.models.saving import write_model
+from placement_gym.models.shapes import Shapes
+
+if TYPE_CHECKING:
+    import openvino as ov
+
+VIEWS = ("folded", "raw")
+GRANULARITIES = ("op", "colocated", "fused")
+
+
+@dataclass(frozen=True)
+class ModelSpec:
+    """Which model is placed, in which units, and at which sizes.
+
+    Attributes:
+        model: Name, path or model, see ``models.load``; or a workload's ``.json``, or the name of
+            a generated graph, which can only be simulated.
+        granularity: What a unit is, see ``graph.units.group``.
+        graph: View of the operators, see ``graph.extract.extract``.
+        shapes: Sizes that bind dynamic dimensions, see ``models.load``.
+        data_shapes: Sizes that are measured where dimensions stay dynamic, see ``models.load``.
+        scenario: What one run of a model with state is, see ``Scenario.parse``.
+
+    Raises:
+        UserError: The granularity or the view is unknown.
+    """
+
+    model: str | Path | ov.Model
+    granularity: str = "colocated"
+    graph: str = "folded"
+    shapes: Shapes | None = field(default=None, hash=False)
+    data_shapes: Shapes | None = field(default=None, hash=False)
+    scenario: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.granularity not in GRANULARITIES:
+            raise unknown_name("granularity", self.granularity, GRANULARITIES)
+        if self.graph not in VIEWS:
+            raise unknown_name("graph", self.graph, VIEWS)
+
+    @classmethod
+    def pick(cls, kwargs: Mapping[str, Any]) -> ModelSpec:
+        """The model that arguments of ``gym.make`` name; other arguments are ignored."""
+        return cls(**{key: kwargs[key] for key in NAMES if key in kwargs})
+
+    @property
+    def fused(self) -> bool:
+        """Whether units are what the CPU executes as one primitive."""
+        return self.granularity == "fused"
+
+    def load(self) -> ov.Model:
+        """Load the model, see ``models.load``."""
+        return load(self.model, self.shapes, self.data_shapes)
+
+    def given(self, model: str | Path | ov.Model | None, shapes: Shapes | None) -> ModelSpec:
+        """The same with another model, unless that is None, bound to shapes."""
+        return replace(self, model=self.model if model is None else model, shapes=shapes)
+
+    def holding(self, loaded: ov.Model) -> ModelSpec:
+        """The same with what was loaded in the place of a model in memory."""
+        if isinstance(self.model, (str, Path)):
+            return self
+        return replace(self, model=loaded, shapes=None)
+
+    def to_json(self) -> dict[str, Any]:
+        """The fields that are given as arguments of ``gym.make``, JSON-able but for an
+        ``ov.Model``.
+        """
+        values = {key: getattr(self, key) for key in NAMES}
+        if isinstance(self.model, Path):
+            values["model"] = str(self.model)
+        return {
+            key: dict(value) if isinstance(value, Mapping) else value
+            for key, value in values.items()
+            if value
+        }
+
+    @contextmanager
+    def as_file(self) -> Iterator[dict[str, Any]]:
+        """``to_json`` for another process; a model in memory becomes a file for as long.
+
+        Raises:
+            FileError: That cannot be written.
+        """
+        if isinstance(self.model, (str, Path)):
+            name = str(self.model)
+            name = name if match_built_in(name) else str(Path(name).resolve())
+            yield replace(self, model=name).to_json()
+            return
+        with make_temporary_folder() as folder:
+            file = folder / "model.xml"
+            write_model(self.model, file)
+            yield replace(self, model=str(file)).to_json()
+
+
+NAMES = tuple(one.name for one in fields(ModelSpec))

@@ -1,0 +1,60 @@
+"""One object says which model is placed: checked, comparable, and readable by another process."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import openvino as ov
+import pytest
+from foreign_models import make_encoder
+
+from placement_gym.errors import UserError
+from placement_gym.models import load
+from placement_gym.models.spec import ModelSpec
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "known"),
+    [
+        ("granularity", "layer", r"colocated.*fused.*op.*'layer'"),
+        ("graph", "cooked", "folded.*raw"),
+    ],
+)
+def test_an_unknown_name_is_refused_with_those_there_are(
+    field: str, value: str, known: str
+) -> None:
+    with pytest.raises(UserError, match=known):
+        ModelSpec("tiny", **{field: value})
+
+
+def test_equal_specs_are_one_key_whatever_their_shapes() -> None:
+    one, other = (ModelSpec("x.xml", "op", shapes={"x": [1, 2]}) for _ in range(2))
+    assert {one: "found"}[other] == "found"
+    assert one != ModelSpec("x.xml", "op", shapes={"x": [1, 3]})
+
+
+def test_other_arguments_of_an_environment_are_ignored() -> None:
+    kwargs: dict[str, Any] = {"model": "tiny", "graph": "raw", "devices": "CPU", "horizon": 2}
+    assert ModelSpec.pick(kwargs) == ModelSpec("tiny", graph="raw")
+
+
+def test_a_spec_as_json_is_the_same_spec() -> None:
+    spec = ModelSpec(
+        Path("x.xml"), "op", "raw", {"x": [-1, 2]}, data_shapes={"x": [1, 2]}, scenario="chat"
+    )
+    values = json.loads(json.dumps(spec.to_json()))
+    assert ModelSpec(**values).to_json() == values
+    assert values["model"] == "x.xml"
+    assert set(ModelSpec("tiny").to_json()) == {"model", "granularity", "graph"}
+
+
+def test_a_model_in_memory_keeps_its_bound_shapes_in_a_file() -> None:
+    spec = ModelSpec(make_encoder(), shapes={"input_ids": [1, 8]})
+    held = spec.holding(spec.load())
+    with held.as_file() as values:
+        assert "shapes" not in values
+        read: ov.Model = load(values["model"])
+    assert list(read.inputs[0].shape) == [1, 8]
+    assert ModelSpec("tiny").holding(read) == ModelSpec("tiny")
