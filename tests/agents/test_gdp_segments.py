@@ -87,14 +87,14 @@ def differentiate(
 
 @pytest.mark.parametrize("algorithm", ["ppo", "reinforce"])
 def test_the_first_step_goes_on_from_the_rollout(algorithm: str) -> None:
-    model: Any = make(simulated(), 0, "search", algorithm, policy=SMALL, n_epochs=2)
+    model: Any = make(simulated(), 0, algorithm=algorithm, policy=SMALL, n_epochs=2)
     read: list[bool] = []
     model.policy.network.encoder.register_forward_hook(
         lambda *_: read.append(torch.is_grad_enabled())
     )
     model.learn(20)
     assert read == [True, True]
-    anew: Any = make(simulated(), 0, "search", algorithm, policy=SMALL, n_epochs=2)
+    anew: Any = make(simulated(), 0, algorithm=algorithm, policy=SMALL, n_epochs=2)
     train = anew.train
     anew.train = lambda: (anew.policy.clear_caches(), train())
     anew.learn(20)
@@ -103,7 +103,7 @@ def test_the_first_step_goes_on_from_the_rollout(algorithm: str) -> None:
 
 
 def test_what_was_read_with_other_weights_is_not_used() -> None:
-    model: Any = make(simulated(), 0, "search", policy=SMALL)
+    model: Any = make(simulated(), 0, policy=SMALL)
     seen = model.policy.obs_to_tensor(model.env.reset())[0]
     graphs, _ = model.policy.graphs.batch(seen)
     with torch.no_grad():
