@@ -41,7 +41,7 @@ from rich.progress import track
 from placement_gym.bench.run.agents import UNCHANGED, AgentSpec
 from placement_gym.bench.run.rows import cut_torn_line, lock_folder
 from placement_gym.bench.run.threads import limit_threads
-from placement_gym.costs.workloads import parse_counts
+from placement_gym.device_requests import parse_counts
 from placement_gym.env import DevicePlacementEnv
 from placement_gym.plots.style import COLOURS, save
 from placement_gym.processes.watchdog import exit_with_parent

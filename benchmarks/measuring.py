@@ -36,7 +36,9 @@ from placement_gym.backends.measured.backend import MeasuredBackend
 from placement_gym.backends.measured.build import build_measured_backend
 from placement_gym.backends.measured.isolated import IsolatedBackend
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
+from placement_gym.devices import TESTBED
 from placement_gym.env import placement_env
+from placement_gym.models.spec import ModelSpec
 
 SUPPORT = Path(__file__).resolve().parents[1] / "tests" / "support"
 PROTOCOL = TimingProtocol(warmup=1, repeats=2, attempts=1)
@@ -154,8 +156,8 @@ def sample_windows(n_units: int, count: int) -> list[IntArray]:
 
 def time_isolation(options: argparse.Namespace) -> None:
     """Measure the same placements in this process and in its own, in turns."""
-    alone = build_measured_backend(options.model, "cpu-testbed", isolate=False)
-    isolated = build_measured_backend(options.model, "cpu-testbed")
+    alone = build_measured_backend(ModelSpec(options.model), TESTBED, isolate=False)
+    isolated = build_measured_backend(ModelSpec(options.model), TESTBED)
     assert isinstance(isolated, IsolatedBackend)
     problem = isolated.problem
     start_s = time_s(isolated.ask, "ready")
@@ -194,7 +196,9 @@ def strike(options: argparse.Namespace, kinds: Sequence[str], file: Path) -> Non
     """Measure random placements while faults strike; the worker reads their kinds from a file."""
     from faulty_worker import REFUSALS
 
-    backend = build_measured_backend(options.model, "cpu-testbed", protocol=PROTOCOL, timeout_s=2.0)
+    backend = build_measured_backend(
+        ModelSpec(options.model), TESTBED, protocol=PROTOCOL, timeout_s=2.0
+    )
     assert isinstance(backend, IsolatedBackend)
     backend.engine.module = "faulty_worker"
     rng = np.random.default_rng(0)

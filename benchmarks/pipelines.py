@@ -23,7 +23,8 @@ from rich.table import Table
 
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.costs.semantics import PRESETS
-from placement_gym.costs.workloads import Workload, make_devices
+from placement_gym.costs.workloads import Workload
+from placement_gym.device_requests import make_devices
 from placement_gym.problem import Problem
 from placement_gym.solvers.forward import Forward
 from placement_gym.solvers.pipelines.ideals import enumerate_ideals

@@ -26,8 +26,8 @@ from rich.table import Table
 from placement_gym.costs.analytic import analytic
 from placement_gym.costs.semantics import PRESETS
 from placement_gym.costs.table import CostTable
-from placement_gym.costs.workloads import Workload, make_devices
-from placement_gym.devices import parse_devices
+from placement_gym.costs.workloads import Workload
+from placement_gym.device_requests import make_devices, parse_devices
 from placement_gym.graph.extract import extract
 from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.synthetic import synthetic

@@ -24,7 +24,8 @@ from placement_gym.arrays import IntArray
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.costs.semantics import PRESETS
 from placement_gym.costs.table import CostTable
-from placement_gym.costs.workloads import Workload, make_devices
+from placement_gym.costs.workloads import Workload
+from placement_gym.device_requests import make_devices
 from placement_gym.errors import UserError
 from placement_gym.problem import Problem
 from placement_gym.solvers.balance import balance_loads

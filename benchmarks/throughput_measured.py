@@ -38,10 +38,12 @@ from placement_gym.backends.measured.stage_costs import load_or_measure_costs
 from placement_gym.backends.measured.throughput import InFlight
 from placement_gym.backends.measured.timing_protocol import FOR_FITTING
 from placement_gym.costs.table import CostTable
+from placement_gym.device_requests import resolve_devices
 from placement_gym.devices import PRESETS, DeviceSpec
 from placement_gym.graph.extract import extract
 from placement_gym.machine import register
 from placement_gym.models import load
+from placement_gym.models.spec import ModelSpec
 from placement_gym.pipeline.executor import StageExecutor
 from placement_gym.pipeline.inputs import InputReader
 from placement_gym.pipeline.stage import Stage, compile_stages
@@ -97,7 +99,9 @@ def main() -> None:
 def measure_rates(options: argparse.Namespace) -> list[Row]:
     """Predict the plan's gain, measure it by processor time and by the clock; returns the rows."""
     backend: Any = build_measured_backend(
-        options.model, PAIR, "fused", isolate=False, scenario=options.scenario
+        ModelSpec(options.model, "fused", scenario=options.scenario),
+        resolve_devices(PAIR, "measured"),
+        isolate=False,
     )
     protocol = replace(FOR_FITTING, objective="throughput")
     profile = load_or_measure(backend.with_protocol(FOR_FITTING), quick=True)

@@ -22,6 +22,7 @@ from playwright.sync_api import Browser, sync_playwright
 
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.backends.simulated.build import build_simulated_problem
+from placement_gym.models.spec import ModelSpec
 from placement_gym.view.data import make_view_data
 from placement_gym.view.page import render_page
 from placement_gym.view.scene import Scene, Shown
@@ -68,7 +69,7 @@ def main() -> None:
 
 def make_page(size: int) -> str:
     """A page of a layered graph, placed in seven runs on two devices."""
-    simulated = build_simulated_problem(f"synthetic-layered-{size}", None, "op")
+    simulated = build_simulated_problem(ModelSpec(f"synthetic-layered-{size}", "op"))
     problem = simulated.problem
     runs = np.arange(problem.n_units) * 7 // problem.n_units % 2
     shown = (Shown("runs", runs), Shown("alone", problem.single(0)))
