@@ -6,10 +6,13 @@ import runpy
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import openvino as ov
 import pytest
 from quantized import write_onnx
+from testbed import make
 
+from placement_gym import Placement
 from placement_gym.cli.main import main
 from placement_gym.models import load
 from placement_gym.tools.plan import plan
@@ -38,9 +41,11 @@ def test_quantised_file_is_planned_exported_viewed_and_evaluated(
 
 @pytest.mark.slow
 def test_tolerance_of_the_command_line_reaches_the_measurement(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    command = ["plan", "-m", "cnn-int8", "-d", "cpu-testbed-bf16", "-q", "--tolerance", "1e-12"]
+    problem, file = make("cnn-int8", graph="raw", granularity="op").problem, tmp_path / "split.json"
+    without_rounding = np.array([int("conv1" in name) for name in problem.units.names])
+    Placement.of(problem, without_rounding, graph="raw").save(file)
+    command = ["evaluate", str(file), "-m", "cnn-int8", "-q", "--tolerance", "1e-12"]
     assert main(command) != 0
     assert "more than 1.0e-12" in capsys.readouterr().err
