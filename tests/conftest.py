@@ -5,6 +5,7 @@ import os
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch, which small graphs slow down else
 
 import ctypes
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -64,8 +65,10 @@ settings.load_profile("tests")
 def signals_on_the_main_stack() -> None:
     """For tests that interrupt this process, in which others have used OpenVINO.
 
-    Its plugins may have left a stack for signals that is freed (see ``keep_signal_stack``).
+    Its plugins may have left a stack for signals that is freed (see ``keep_signal_stack``); and a
+    shell starts what runs in the background with interrupts ignored.
     """
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     disabled = SignalStack(None, 2, 0)
     assert ctypes.CDLL(None).sigaltstack(ctypes.byref(disabled), None) == 0
 
