@@ -3,20 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
 from placement_gym.arrays import BoolArray, IntArray
-
-if TYPE_CHECKING:
-    from placement_gym.env import DevicePlacementEnv
+from placement_gym.decisions import Layout
 
 Result = TypeVar("Result")
 
 
+class Repairing(Protocol):
+    """The part of an environment that says which rows it evaluates."""
+
+    repair: bool
+    on_repair: Callable[[BoolArray], Any]
+
+    @property
+    def layout(self) -> Layout:
+        """Of the decisions in a row."""
+
+    def repair_placements(self, assignments: IntArray, keep: BoolArray | None = None) -> IntArray:
+        """Repair (k, n_units) placements."""
+
+
 def evaluate_all(
-    env: DevicePlacementEnv,
+    env: Repairing,
     rows: IntArray,
     evaluate: Callable[[IntArray], Result],
     keep: BoolArray | None = None,
@@ -37,7 +49,7 @@ def evaluate_all(
 
 
 def repair_rows(
-    env: DevicePlacementEnv, rows: IntArray, keep: BoolArray | None
+    env: Repairing, rows: IntArray, keep: BoolArray | None
 ) -> tuple[IntArray, BoolArray]:
     """The rows with repaired placements, and (k,) bool, which changed; ``on_repair`` gets it."""
     if not env.repair:

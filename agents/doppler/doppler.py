@@ -11,7 +11,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from agents.common.begin_with import NOTHING, propose_first
 from agents.common.elites import IMITATED
 from agents.common.weights import save_weights
 from agents.doppler.checkpoint import describe
@@ -25,6 +24,7 @@ from agents.doppler.episodes import (
 from agents.doppler.graph import TaskGraph
 from agents.doppler.networks import DualPolicy
 from agents.doppler.schedule import DEVICE_FEATURES, OWN_FEATURES
+from agents.search.begin_with import NOTHING, propose_first
 from agents.search.search import Search
 from placement_gym.arrays import FloatArray, IntArray
 from placement_gym.errors import UserError
@@ -57,7 +57,7 @@ class Settings:
         imitate: Weight of imitating the fastest placements so far in stage 3.
         max_norm: Of the gradient; None does not clip it.
         begin_with: What is evaluated first in stage 3: ``"nothing"``, ``"heuristics"`` or
-            ``"search"``, see ``agents.common.begin_with``.
+            ``"search"``, see ``agents.search.begin_with``.
     """
 
     rules: Rules = DEFAULT_RULES

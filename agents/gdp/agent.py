@@ -7,13 +7,13 @@ from typing import Any
 
 import gymnasium as gym
 
-from agents.common.begin_with import NOTHING, begin
 from agents.common.reinforce import REINFORCE
 from agents.common.vec_env import vectorize
 from agents.common.weights import load_weights
 from agents.gdp.gcn import GCNPolicy
 from agents.gdp.policy import PAPER_FEATURES, GOPolicy
 from agents.gdp.ppo import UnitPPO
+from agents.search.begin_with import NOTHING, begin
 from placement_gym.env import placement_env
 from placement_gym.errors import unknown_name
 
@@ -63,7 +63,7 @@ def make(
         gcn: Whether two graph convolutions, ``GCNPolicy``, take the place of GO's network.
         algorithm: ``"ppo"``, see ``UnitPPO``, or ``"reinforce"``.
         begin_with: What is evaluated first: ``"nothing"``, ``"heuristics"`` or ``"search"``, see
-            ``agents.common.begin_with``.
+            ``agents.search.begin_with``.
         weights: What the policy begins with: ``"inception-hsdag-paper"``, trained on that problem
             with ``gcn=True``, or a file of ``agents.save_weights``; None is random.
         policy: Arguments of ``GOPolicy`` or ``GCNPolicy`` that override the preset.

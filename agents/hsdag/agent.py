@@ -8,12 +8,12 @@ from typing import Any
 
 import gymnasium as gym
 
-from agents.common.begin_with import NOTHING, begin
 from agents.common.graph_policy import check_options
 from agents.common.reinforce import REINFORCE
 from agents.common.vec_env import vectorize
 from agents.common.weights import load_weights
 from agents.hsdag.policy import HSDAGPolicy
+from agents.search.begin_with import NOTHING, begin
 from placement_gym.env import placement_env
 from placement_gym.errors import unknown_name
 
@@ -65,7 +65,7 @@ def make(
         policy: Options of ``HSDAGPolicy`` that override the preset.
         envs: Arguments of ``PlacementVectorEnv`` that override the preset.
         begin_with: What is evaluated first: ``"nothing"``, ``"heuristics"`` or ``"search"``, see
-            ``agents.common.begin_with``.
+            ``agents.search.begin_with``.
         weights: What the policy begins with: a file of ``agents.save_weights``; None is random.
         settings: Arguments of ``REINFORCE`` that override the preset, as ``imitate``.
 

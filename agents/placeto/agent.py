@@ -11,12 +11,12 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from agents.common.begin_with import NOTHING
 from agents.common.reinforce import REINFORCE
 from agents.common.weights import load_weights
 from agents.placeto.from_best import FromBest
 from agents.placeto.policy import PlacetoPolicy
 from agents.placeto.rehearsal import Rehearsal
+from agents.search.begin_with import NOTHING
 from placement_gym.env import DevicePlacementEnv, placement_env
 from placement_gym.errors import UserError, unknown_name
 from placement_gym.wrappers import PerUnit
@@ -153,7 +153,7 @@ def make(
         begin_with: ``"nothing"``: episodes start with all units on the reference device, or as
             ``env`` says where it places one unit per step; else they go on from the best
             placement so far, at first of ``"heuristics"`` or of ``"search"``, see
-            ``agents.common.begin_with``.
+            ``agents.search.begin_with``.
         policy: Arguments of ``PlacetoPolicy`` that override the preset.
         weights: What the policy begins with: ``"inception-hsdag-paper"``, trained on that problem
             with ``preset="paper"``, or a file of ``agents.save_weights``; None is

@@ -6,7 +6,7 @@ from typing import Any
 
 import gymnasium as gym
 
-from agents.common.begin_with import propose_first
+from agents.search.begin_with import propose_first
 from placement_gym.arrays import IntArray
 from placement_gym.wrappers import PerUnit
 
@@ -18,7 +18,7 @@ class FromBest(PerUnit):
 
     Args:
         env: The environment to place in.
-        begin_with: See ``agents.common.begin_with.propose_first``.
+        begin_with: See ``agents.search.begin_with.propose_first``.
     """
 
     def __init__(self, env: gym.Env[Any, Any], begin_with: str) -> None:

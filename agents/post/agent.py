@@ -7,10 +7,10 @@ from typing import Any
 
 import gymnasium as gym
 
-from agents.common.begin_with import NOTHING, begin
 from agents.common.vec_env import vectorize
 from agents.common.weights import load_weights
 from agents.post.post import Post
+from agents.search.begin_with import NOTHING, begin
 from placement_gym.env import placement_env
 from placement_gym.errors import unknown_name
 
@@ -42,7 +42,7 @@ def make(
             unit by itself and sees neither.
         policy: Arguments of ``LogitsPolicy`` that override the preset.
         begin_with: What is evaluated first: ``"nothing"``, ``"heuristics"`` or ``"search"``, see
-            ``agents.common.begin_with``.
+            ``agents.search.begin_with``.
         weights: What the policy begins with: ``"inception-hsdag-paper"``, which fits that problem
             alone, or a file of ``agents.save_weights``; None is untrained.
         settings: Arguments of ``Post``, as ``imitate``.

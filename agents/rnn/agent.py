@@ -7,12 +7,12 @@ from typing import Any
 
 import gymnasium as gym
 
-from agents.common.begin_with import NOTHING, begin
 from agents.common.reinforce import REINFORCE
 from agents.common.vec_env import vectorize
 from agents.common.weights import load_weights
 from agents.rnn.hdp import HDPPolicy
 from agents.rnn.policy import RNNPolicy
+from agents.search.begin_with import NOTHING, begin
 from placement_gym.env import placement_env
 from placement_gym.errors import unknown_name
 from placement_gym.observation import FEATURES
@@ -83,7 +83,7 @@ def make(
         policy: Arguments of ``RNNPolicy`` that override the preset.
         envs: Arguments of ``PlacementVectorEnv`` that override the preset.
         begin_with: What is evaluated first: ``"nothing"``, ``"heuristics"`` or ``"search"``, see
-            ``agents.common.begin_with``.
+            ``agents.search.begin_with``.
         hierarchical: Whether units are grouped first.
         weights: What the policy begins with: a file of ``agents.save_weights``;
             None is random. None comes with the package: they take two megabytes.

@@ -11,7 +11,6 @@ import torch
 from learned import simulated
 
 import agents
-from agents.common.begin_with import propose_first
 from agents.common.checkpoint import restore, save
 from agents.gdp.agent import make as make_go
 from agents.placeto.agent import make as make_placeto
@@ -21,6 +20,7 @@ from agents.rnn.agent import make as make_rnn
 from agents.rnn.agent import make_hierarchical
 from agents.rnn.hdp import prefer_runs
 from agents.rnn.segments import Segments, count_segments
+from agents.search.begin_with import propose_first
 from placement_gym.env import DevicePlacementEnv
 from placement_gym.episode import play_episode
 from placement_gym.errors import UserError
