@@ -1,0 +1,34 @@
+"""A list schedule that moves keep up to date is the one computed from the beginning."""
+
+from __future__ import annotations
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+from placement_gym.env import placement_env
+from placement_gym.schedules.limits import cost_ms
+from placement_gym.schedules.simulator import Simulator
+from placement_gym.solvers.search.chains import Chains
+
+LIMITED = ["CPU", {"name": "GPU.0", "weight_share": 0.3}, {"name": "GPU.1", "weight_share": 0.3}]
+
+
+@pytest.mark.parametrize("model", ["synthetic-layered-200", "resnet"])
+def test_updated_schedules_equal_those_from_the_beginning(model: str) -> None:
+    env = placement_env(
+        gym.make("DevicePlacementSim-v0", model=model, devices=LIMITED, schedule="list")
+    )
+    semantics = env.backend.semantics  # type: ignore[attr-defined]
+    simulator = Simulator(env.problem.units, env.cost_table(), semantics)
+    chains = Chains(env.problem, simulator, np.random.default_rng(0))
+    state = chains.build(env.problem.single(0).astype(np.uint8))
+    start = state.place.copy()
+    for _ in range(100):
+        chains.anneal(state, 1, (0.02, 0.02))
+        assert state.numbers[0] == pytest.approx(cost_ms(env.problem, simulator, state.place))
+        fresh = chains.start(state.place)
+        for name in ("kept", "kept_free", "tail", "after"):
+            np.testing.assert_allclose(getattr(state, name), getattr(fresh, name), rtol=1e-9)
+        assert (state.finish == state.kept).all()
+    assert (state.place != start).any()
