@@ -9,22 +9,22 @@ import gymnasium as gym
 ENVS: tuple[dict[str, Any], ...] = (
     {
         "id": "DevicePlacement-v0",
-        "entry_point": "placement_gym.entry_points:MeasuredEnv",
+        "entry_point": "placement_gym.envs.entry_points:MeasuredEnv",
         "nondeterministic": True,
     },
     {
         "id": "DevicePlacementSim-v0",
-        "entry_point": "placement_gym.entry_points:SimulatedEnv",
-        "vector_entry_point": "placement_gym.vector:SimulatedVectorEnv",
+        "entry_point": "placement_gym.envs.entry_points:SimulatedEnv",
+        "vector_entry_point": "placement_gym.envs.vector:SimulatedVectorEnv",
     },
     {
         "id": "DevicePlacementPerUnit-v0",
-        "entry_point": "placement_gym.entry_points:measured_per_unit",
+        "entry_point": "placement_gym.envs.entry_points:measured_per_unit",
         "nondeterministic": True,
     },
     {
         "id": "DevicePlacementPerUnitSim-v0",
-        "entry_point": "placement_gym.entry_points:simulated_per_unit",
+        "entry_point": "placement_gym.envs.entry_points:simulated_per_unit",
     },
 )
 

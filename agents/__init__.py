@@ -7,7 +7,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from placement_gym.errors import UserError, unknown_name, warn_user
+from placement_gym.base.errors import UserError, unknown_name, warn_user
 
 AGENTS: dict[str, str] = {
     "single-device": "agents.static:single_device",

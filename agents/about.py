@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from placement_gym.arguments import LATENCY, OBJECTIVES, THROUGHPUT
-from placement_gym.errors import UserError
+from placement_gym.base.arguments import LATENCY, OBJECTIVES, THROUGHPUT
+from placement_gym.base.errors import UserError
 
 if TYPE_CHECKING:
-    from placement_gym.problem import Problem
+    from placement_gym.problem.problem import Problem
 
 CHOICE, SEARCH, SOLVER, LEARNED = "fixed choice", "search", "solver", "learned"
 FORMS = ("rl", "paper")

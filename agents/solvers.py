@@ -11,13 +11,13 @@ import numpy as np
 from agents.about import check_objective, check_pools
 from agents.common.fixed import Fixed
 from agents.common.further_decisions import extend_with_rank
-from placement_gym.arrays import IntArray
 from placement_gym.backends.simulated.backend import SimulatedBackend
-from placement_gym.costs.semantics import PRESETS
-from placement_gym.costs.table import CostTable
-from placement_gym.env import placement_env
-from placement_gym.errors import EngineError
-from placement_gym.problem import Problem
+from placement_gym.base.arrays import IntArray
+from placement_gym.base.errors import EngineError
+from placement_gym.envs.env import placement_env
+from placement_gym.problem.costs.semantics import PRESETS
+from placement_gym.problem.costs.table import CostTable
+from placement_gym.problem.problem import Problem
 from placement_gym.solvers import calls, cuts, fill, list_scheduling
 from placement_gym.solvers.balance import N_MOVES, balance_loads, find_start
 from placement_gym.solvers.milp import serial_program

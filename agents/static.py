@@ -10,13 +10,13 @@ import gymnasium as gym
 import numpy as np
 
 from agents.common.fixed import Fixed
-from placement_gym import patterns
-from placement_gym.arrays import IntArray
-from placement_gym.env import DevicePlacementEnv, placement_env
-from placement_gym.episode import play_episode
-from placement_gym.errors import UserError, unknown_name
-from placement_gym.files import is_path
-from placement_gym.placement import Placement
+from placement_gym.base.arrays import IntArray
+from placement_gym.base.errors import UserError, unknown_name
+from placement_gym.base.files import is_path
+from placement_gym.envs.env import DevicePlacementEnv, placement_env
+from placement_gym.envs.episode import play_episode
+from placement_gym.problem import patterns
+from placement_gym.problem.placement import Placement
 
 Proposer = Callable[[int], Iterable[IntArray]]
 

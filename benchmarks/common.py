@@ -19,14 +19,14 @@ import numpy as np
 from scipy import stats
 
 import placement_gym
-from placement_gym.arrays import FloatArray
 from placement_gym.backends.protocol import Backend
+from placement_gym.base.arrays import FloatArray
 from placement_gym.bench.known.best_known import find_best_known
 from placement_gym.bench.known.identity import identify
 from placement_gym.bench.run.agents import AgentSpec
 from placement_gym.bench.run.budget import BudgetedBackend, BudgetReached
 from placement_gym.bench.run.rows import append_line, cut_torn_line
-from placement_gym.env import DevicePlacementEnv, placement_env
+from placement_gym.envs.env import DevicePlacementEnv, placement_env
 
 Row = dict[str, Any]
 Problem = tuple[str, str]

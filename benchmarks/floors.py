@@ -38,14 +38,14 @@ from common import BY_RANK, Meter, Row, append_row, best_known_ms, make_env, rea
 from matplotlib.figure import Figure
 from rich.progress import track
 
+from placement_gym.base.processes.watchdog import exit_with_parent
 from placement_gym.bench.run.agents import UNCHANGED, AgentSpec
 from placement_gym.bench.run.rows import cut_torn_line, lock_folder
 from placement_gym.bench.run.threads import limit_threads
-from placement_gym.device_requests import parse_counts
-from placement_gym.env import DevicePlacementEnv
-from placement_gym.plots.style import COLOURS, save
-from placement_gym.processes.watchdog import exit_with_parent
+from placement_gym.envs.env import DevicePlacementEnv
+from placement_gym.hardware.device_requests import parse_counts
 from placement_gym.solvers.bounds import load_ms
+from placement_gym.view.figures.style import COLOURS, save
 
 DEVICES = "1cpu+1acc@0.5,1cpu+2acc@0.3,1cpu+4acc@0.2"
 TRIAL = 50

@@ -132,9 +132,9 @@ MODELS: dict[str, tuple[str, Callable[[Path], Path]]] = {
 
 def make_row(name: str, folder: Path) -> Row:
     """Convert and plan one network; what it refuses is a result too."""
-    from placement_gym.errors import PlacementGymError
-    from placement_gym.tools import selection
-    from placement_gym.tools.plan import plan
+    from placement_gym.base.errors import PlacementGymError
+    from placement_gym.deployment import selection
+    from placement_gym.deployment.plan import plan
 
     library, build = MODELS[name]
     row: Row = {"name": name, "library": library}

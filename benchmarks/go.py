@@ -34,12 +34,12 @@ from rich.table import Table
 
 from placement_gym.bench.run.agents import AgentSpec
 from placement_gym.bench.run.budget import BudgetedBackend
-from placement_gym.costs.planted import planted_ms
-from placement_gym.decisions import DECISIONS
-from placement_gym.env import DevicePlacementEnv, placement_env
+from placement_gym.envs.env import DevicePlacementEnv, placement_env
 from placement_gym.graph.planted import Plan
-from placement_gym.plots.style import COLOURS, save
+from placement_gym.problem.costs.planted import planted_ms
+from placement_gym.problem.decisions import DECISIONS
 from placement_gym.solvers.bounds import critical_path_ms, load_ms, path_ms
+from placement_gym.view.figures.style import COLOURS, save
 
 DEVICES = ["CPU", *({"name": f"GPU.{i}", "weight_share": 0.4} for i in range(2))]
 SETTING = {"granularity": "op", "schedule": "list", "observe_graph": False, "repair": True}

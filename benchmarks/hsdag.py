@@ -18,7 +18,7 @@ from rich.table import Table
 
 from agents.common.reinforce import REINFORCE
 from agents.hsdag.agent import make
-from placement_gym.env import DevicePlacementEnv
+from placement_gym.envs.env import DevicePlacementEnv
 
 LONG = "latency-inputs/OperatorGraphs/bert_l-12_inference.json"
 GRAPHS = {

@@ -30,14 +30,14 @@ import gymnasium as gym
 import numpy as np
 
 import placement_gym  # noqa: F401  registers the environments
-from placement_gym.arrays import IntArray
 from placement_gym.backends.measured import hetero, timing
 from placement_gym.backends.measured.backend import MeasuredBackend
 from placement_gym.backends.measured.build import build_measured_backend
 from placement_gym.backends.measured.isolated import IsolatedBackend
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
-from placement_gym.devices import TESTBED
-from placement_gym.env import placement_env
+from placement_gym.base.arrays import IntArray
+from placement_gym.envs.env import placement_env
+from placement_gym.hardware.devices import TESTBED
 from placement_gym.models.spec import ModelSpec
 
 SUPPORT = Path(__file__).resolve().parents[1] / "tests" / "support"

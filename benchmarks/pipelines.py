@@ -22,10 +22,10 @@ from rich.progress import track
 from rich.table import Table
 
 from placement_gym.backends.simulated.backend import SimulatedBackend
-from placement_gym.costs.semantics import PRESETS
-from placement_gym.costs.workloads import Workload
-from placement_gym.device_requests import make_devices
-from placement_gym.problem import Problem
+from placement_gym.hardware.device_requests import make_devices
+from placement_gym.problem.costs.semantics import PRESETS
+from placement_gym.problem.costs.workloads import Workload
+from placement_gym.problem.problem import Problem
 from placement_gym.solvers.forward import Forward
 from placement_gym.solvers.pipelines.ideals import enumerate_ideals
 from placement_gym.solvers.pipelines.leaves import merge_leaves

@@ -23,17 +23,17 @@ from common import make_env
 from rich.console import Console
 from rich.table import Table
 
-from placement_gym.costs.analytic import analytic
-from placement_gym.costs.semantics import PRESETS
-from placement_gym.costs.table import CostTable
-from placement_gym.costs.workloads import Workload
-from placement_gym.device_requests import make_devices, parse_devices
+from placement_gym.envs.observation import compute_node_features
 from placement_gym.graph.extract import extract
 from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.synthetic import synthetic
 from placement_gym.graph.units import group
-from placement_gym.observation import compute_node_features
-from placement_gym.problem import Problem
+from placement_gym.hardware.device_requests import make_devices, parse_devices
+from placement_gym.problem.costs.analytic import analytic
+from placement_gym.problem.costs.semantics import PRESETS
+from placement_gym.problem.costs.table import CostTable
+from placement_gym.problem.costs.workloads import Workload
+from placement_gym.problem.problem import Problem
 from placement_gym.schedules.simulator import Simulator
 
 BERT = "latency-inputs/OperatorGraphs/bert_l-12_inference"

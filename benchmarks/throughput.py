@@ -20,14 +20,14 @@ from common import Row, run_missing
 from rich.console import Console
 from rich.table import Table
 
-from placement_gym.arrays import IntArray
 from placement_gym.backends.simulated.backend import SimulatedBackend
-from placement_gym.costs.semantics import PRESETS
-from placement_gym.costs.table import CostTable
-from placement_gym.costs.workloads import Workload
-from placement_gym.device_requests import make_devices
-from placement_gym.errors import UserError
-from placement_gym.problem import Problem
+from placement_gym.base.arrays import IntArray
+from placement_gym.base.errors import UserError
+from placement_gym.hardware.device_requests import make_devices
+from placement_gym.problem.costs.semantics import PRESETS
+from placement_gym.problem.costs.table import CostTable
+from placement_gym.problem.costs.workloads import Workload
+from placement_gym.problem.problem import Problem
 from placement_gym.solvers.balance import balance_loads
 from placement_gym.solvers.bounds import lower_bound
 from placement_gym.solvers.pipelines.pipeline import exact_pipeline, linear_pipeline

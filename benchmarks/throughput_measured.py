@@ -28,7 +28,6 @@ import numpy as np
 import openvino as ov
 from common import Row, append_row, read_rows
 
-from placement_gym.arrays import FloatArray, IntArray
 from placement_gym.backends.measured.backend import MeasuredBackend
 from placement_gym.backends.measured.build import build_measured_backend
 from placement_gym.backends.measured.hetero import Partition, compile_partition
@@ -37,17 +36,18 @@ from placement_gym.backends.measured.profile import load_or_measure
 from placement_gym.backends.measured.stage_costs import load_or_measure_costs
 from placement_gym.backends.measured.throughput import InFlight
 from placement_gym.backends.measured.timing_protocol import FOR_FITTING
-from placement_gym.costs.table import CostTable
-from placement_gym.device_requests import resolve_devices
-from placement_gym.devices import PRESETS, DeviceSpec
+from placement_gym.backends.pipeline.executor import StageExecutor
+from placement_gym.backends.pipeline.inputs import InputReader
+from placement_gym.backends.pipeline.stage import Stage, compile_stages
+from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.graph.extract import extract
-from placement_gym.machine import register
+from placement_gym.hardware.device_requests import resolve_devices
+from placement_gym.hardware.devices import PRESETS, DeviceSpec
+from placement_gym.hardware.machine import register
 from placement_gym.models import load
 from placement_gym.models.spec import ModelSpec
-from placement_gym.pipeline.executor import StageExecutor
-from placement_gym.pipeline.inputs import InputReader
-from placement_gym.pipeline.stage import Stage, compile_stages
-from placement_gym.problem import Problem
+from placement_gym.problem.costs.table import CostTable
+from placement_gym.problem.problem import Problem
 from placement_gym.solvers.loads import find_largest_load_ms
 from placement_gym.solvers.pipelines.pipeline import exact_pipeline
 

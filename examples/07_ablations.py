@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from placement_gym import Study, placement_env, run_study
-from placement_gym.observation import FEATURES
+from placement_gym.envs.observation import FEATURES
 from placement_gym.solvers.cuts import minimum_cut
 
 ENV = "DevicePlacementSim-v0"

@@ -14,6 +14,8 @@ from envs_registry import register_envs
 from placement_gym.version import VERSION
 
 if TYPE_CHECKING:
+    from placement_gym.backends.pipeline.stage import StageError
+    from placement_gym.base.errors import EngineError, PlacementGymError, UserError
     from placement_gym.bench.compare import compare
     from placement_gym.bench.report.comparison import comparison_table
     from placement_gym.bench.report.scores import StudyResults
@@ -21,20 +23,18 @@ if TYPE_CHECKING:
     from placement_gym.bench.study.replay import validate
     from placement_gym.bench.study.runner import run_study
     from placement_gym.bench.study.spec import Study
-    from placement_gym.costs.table import CostTable
-    from placement_gym.deploy import apply_placement, compile_model, compile_phases
-    from placement_gym.devices import DeviceSpec
-    from placement_gym.env import DevicePlacementEnv, placement_env
-    from placement_gym.episode import play_episode
-    from placement_gym.errors import EngineError, PlacementGymError, UserError
+    from placement_gym.deployment.compile import apply_placement, compile_model, compile_phases
+    from placement_gym.deployment.evaluate import evaluate_placement
+    from placement_gym.deployment.export import export_phases, export_placement
+    from placement_gym.deployment.fidelity import fidelity
+    from placement_gym.deployment.pipeline import Pipeline
+    from placement_gym.deployment.plan import plan
+    from placement_gym.envs.env import DevicePlacementEnv, placement_env
+    from placement_gym.envs.episode import play_episode
+    from placement_gym.hardware.devices import DeviceSpec
     from placement_gym.models import load as load_model
-    from placement_gym.pipeline.pipeline import Pipeline
-    from placement_gym.pipeline.stage import StageError
-    from placement_gym.placement import Placement, PlacementMismatchError
-    from placement_gym.tools.evaluate import evaluate_placement
-    from placement_gym.tools.export import export_phases, export_placement
-    from placement_gym.tools.fidelity import fidelity
-    from placement_gym.tools.plan import plan
+    from placement_gym.problem.costs.table import CostTable
+    from placement_gym.problem.placement import Placement, PlacementMismatchError
 
 __version__ = VERSION
 __all__ = [
@@ -69,31 +69,31 @@ __all__ = [
 ]
 
 SOURCES = {
-    "CostTable": "costs.table",
-    "DevicePlacementEnv": "env",
-    "DeviceSpec": "devices",
-    "EngineError": "errors",
-    "Pipeline": "pipeline.pipeline",
-    "Placement": "placement",
-    "PlacementGymError": "errors",
-    "PlacementMismatchError": "placement",
-    "StageError": "pipeline.stage",
+    "CostTable": "problem.costs.table",
+    "DevicePlacementEnv": "envs.env",
+    "DeviceSpec": "hardware.devices",
+    "EngineError": "base.errors",
+    "Pipeline": "deployment.pipeline",
+    "Placement": "problem.placement",
+    "PlacementGymError": "base.errors",
+    "PlacementMismatchError": "problem.placement",
+    "StageError": "backends.pipeline.stage",
     "Study": "bench.study.spec",
     "StudyResults": "bench.report.scores",
-    "UserError": "errors",
-    "apply_placement": "deploy",
+    "UserError": "base.errors",
+    "apply_placement": "deployment.compile",
     "compare": "bench.compare",
     "comparison_table": "bench.report.comparison",
-    "compile_model": "deploy",
-    "compile_phases": "deploy",
-    "evaluate_placement": "tools.evaluate",
-    "export_phases": "tools.export",
-    "export_placement": "tools.export",
-    "fidelity": "tools.fidelity",
+    "compile_model": "deployment.compile",
+    "compile_phases": "deployment.compile",
+    "evaluate_placement": "deployment.evaluate",
+    "export_phases": "deployment.export",
+    "export_placement": "deployment.export",
+    "fidelity": "deployment.fidelity",
     "load_model": "models:load",
-    "placement_env": "env",
-    "plan": "tools.plan",
-    "play_episode": "episode",
+    "placement_env": "envs.env",
+    "plan": "deployment.plan",
+    "play_episode": "envs.episode",
     "report_study": "bench.report.study",
     "run_study": "bench.study.runner",
     "validate": "bench.study.replay",

@@ -19,14 +19,14 @@ from hypothesis import settings
 from placement_gym.backends.measured.build import build_measured_backend
 from placement_gym.backends.measured.profile import cache_path, measure_profile
 from placement_gym.backends.measured.timing_protocol import QUICK
+from placement_gym.base.processes.signal_stack import SignalStack
 from placement_gym.bench.run.environment import BenchEnv
-from placement_gym.costs.table import CostTable
-from placement_gym.devices import TESTBED
 from placement_gym.graph.extract import extract
 from placement_gym.graph.operators import OpGraph
+from placement_gym.hardware.devices import TESTBED
 from placement_gym.models import load
 from placement_gym.models.spec import ModelSpec
-from placement_gym.processes.signal_stack import SignalStack
+from placement_gym.problem.costs.table import CostTable
 
 LONGEST_FILES = ("test_examples.py", "test_learners.py", "test_executors.py")
 """They begin first."""

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from placement_gym.arrays import round_significant
+from placement_gym.base.arrays import round_significant
 
 SCRIPT = Path(__file__).parent / "support" / "digests.py"
 LIBRARY = "glibc.cpu.hwcaps=-AVX2,-FMA"

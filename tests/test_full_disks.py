@@ -14,11 +14,11 @@ import pytest
 from disks import fill, full_disk, make_read_only, mounted
 from fakes import diamond_costs, diamond_problem
 
-from placement_gym.files import FileError
+from placement_gym.base.files import FileError
 from placement_gym.models import load
 from placement_gym.models.saving import save_model
 from placement_gym.models.spec import ModelSpec
-from placement_gym.placement import Placement
+from placement_gym.problem.placement import Placement
 
 SIZE = 2**20
 
@@ -99,7 +99,7 @@ import sys, tempfile
 from pathlib import Path
 sys.path.append(sys.argv[2])
 from disks import fill
-from placement_gym.processes.child import Child, ChildNotStartedError
+from placement_gym.base.processes.child import Child, ChildNotStartedError
 tempfile.tempdir = sys.argv[1]
 fill(Path(sys.argv[1]))
 try:

@@ -24,9 +24,9 @@ from browsing import browse
 import placement_gym
 from envs_registry import ENVS
 from placement_gym.backends.protocol import Measurement
-from placement_gym.devices import PRESETS
-from placement_gym.entry_points import MeasuredEnv, SimulatedEnv
-from placement_gym.rewards import REWARDS
+from placement_gym.envs.entry_points import MeasuredEnv, SimulatedEnv
+from placement_gym.envs.rewards import REWARDS
+from placement_gym.hardware.devices import PRESETS
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"

@@ -7,14 +7,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from gymnasium import spaces
 
-from placement_gym.decisions import DECISIONS, LEVELS
+from placement_gym.problem.decisions import DECISIONS, LEVELS
 
 BITS = 2
 """Values of a bit."""
 
 
 class ActionParts(NamedTuple):
-    """The parts of an action, in their order; see ``placement_gym.decisions.Layout``.
+    """The parts of an action, in their order; see ``placement_gym.problem.decisions.Layout``.
 
     Attributes:
         units: Entries that are devices, padding included.

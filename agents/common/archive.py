@@ -13,9 +13,9 @@ import torch
 from numpy.typing import NDArray
 from pydantic import Field
 
-from placement_gym.errors import UserError
-from placement_gym.files import FileError, replace_file
-from placement_gym.schemas.reading import MAX_DEPTH, Fields, check, parse_json
+from placement_gym.base.errors import UserError
+from placement_gym.base.files import FileError, replace_file
+from placement_gym.base.schemas.reading import MAX_DEPTH, Fields, check, parse_json
 
 CONTENTS = "contents.json"
 FORMAT = 1

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from placement_gym.arrays import FloatArray, IntArray
-from placement_gym.errors import UserError
+from placement_gym.base.arrays import FloatArray, IntArray
+from placement_gym.base.errors import UserError
 
 BASELINES = ("none", "moving_average", "per_step", "leave_one_out", "self_critical", "critic")
 

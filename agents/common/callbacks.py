@@ -11,8 +11,8 @@ from stable_baselines3.common.callbacks import BaseCallback
 
 from agents.common.gap import compute_bound_ms
 from agents.common.progress_pictures import record_placement, writes_to_tensorboard
-from placement_gym.arrays import IntArray
-from placement_gym.placement import Placement
+from placement_gym.base.arrays import IntArray
+from placement_gym.problem.placement import Placement
 
 
 class Best(NamedTuple):

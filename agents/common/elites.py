@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from stable_baselines3.common.buffers import DictRolloutBuffer
 
 from agents.common.baselines import is_key
-from placement_gym.arrays import IntArray
-from placement_gym.errors import UserError
+from placement_gym.base.arrays import IntArray
+from placement_gym.base.errors import UserError
 
 IMITATED = 2
 """Best placements of each graph and step of an episode that are imitated."""

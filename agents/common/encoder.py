@@ -11,8 +11,8 @@ from torch.nn import functional
 from agents.common.graph_data import read_data
 from agents.common.graphs import Edges, GraphBatch
 from agents.common.pyg import Data, GATConv, GCNConv, GINConv
-from placement_gym.errors import UserError, unknown_name
-from placement_gym.observation import FEATURES
+from placement_gym.base.errors import UserError, unknown_name
+from placement_gym.envs.observation import FEATURES
 
 CONVOLUTIONS = ("gcn", "gat", "gin")
 HEADS = 4
@@ -24,7 +24,7 @@ class Encoder(nn.Module):
     """Two linear layers, then graph convolutions with residual connections (HSDAG, 2.4).
 
     Args:
-        features: Names of blocks in ``placement_gym.observation.FEATURES``.
+        features: Names of blocks in ``placement_gym.envs.observation.FEATURES``.
         hidden: Width of an embedding, divisible by four for ``"gat"``.
         layers: Number of graph convolutions; 0 ignores the edges.
         conv: ``"gcn"``, ``"gat"``, ``"gin"``; or a class of PyTorch Geometric as ``SAGEConv``,

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from placement_gym.arrays import IntArray
+from placement_gym.base.arrays import IntArray
 
 
 class Fixed:
@@ -15,7 +15,7 @@ class Fixed:
 
     Args:
         assignment: (n_units,) device indices; or (width,) a row of all decisions, see
-            ``placement_gym.decisions``.
+            ``placement_gym.problem.decisions``.
     """
 
     def __init__(self, assignment: IntArray) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from placement_gym.arrays import IntArray
-from placement_gym.decisions import FUSION, LEVELS, PRIORITY
-from placement_gym.env import DevicePlacementEnv
+from placement_gym.base.arrays import IntArray
+from placement_gym.envs.env import DevicePlacementEnv
+from placement_gym.problem.decisions import FUSION, LEVELS, PRIORITY
 from placement_gym.solvers.tasks import Tasks
 
 

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from agents.common.distribution import UnitCategorical
 from agents.common.graphs import Graphs
 from agents.common.loading import explain_mismatch
-from placement_gym.errors import UserError, unknown_name
+from placement_gym.base.errors import UserError, unknown_name
 
 GraphTable = Mapping[int, Mapping[str, Any]]
 GIVEN_BY_ALGORITHMS = ("self", "observation_space", "action_space", "lr_schedule", "use_sde")

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from agents.common.pyg import InstanceNorm, degree, to_dense_batch
 from agents.common.same_graphs import DEVICE_KEYS, SameGraphs
-from placement_gym.errors import UserError
-from placement_gym.observation import FEATURES
+from placement_gym.base.errors import UserError
+from placement_gym.envs.observation import FEATURES
 
 TensorDict = Mapping[str, Tensor]
 COST = FEATURES["cost"]
@@ -95,7 +95,7 @@ class Neighbours:
 
 @dataclass(frozen=True, eq=False)
 class DeviceTables:
-    """What ``observe_devices`` tells of a batch of graphs; see ``placement_gym.device_table``.
+    """What ``observe_devices`` tells of a batch of graphs; see ``placement_gym.envs.device_table``.
 
     Attributes:
         devices: (G, D, 5) limits and times of the devices.

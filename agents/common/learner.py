@@ -15,7 +15,7 @@ from stable_baselines3.common.vec_env import VecEnv
 
 from agents.common.loading import explain_mismatch, fit_env
 from agents.common.threads import limit_threads
-from placement_gym.env import DevicePlacementEnv
+from placement_gym.envs.env import DevicePlacementEnv
 
 
 class OnPolicyLearner(OnPolicyAlgorithm):

@@ -15,7 +15,7 @@ from gymnasium import spaces
 from stable_baselines3.common.vec_env import VecEnv
 
 from agents.common.vec_env import vectorize
-from placement_gym.errors import UserError
+from placement_gym.base.errors import UserError
 
 
 @contextmanager

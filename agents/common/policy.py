@@ -17,9 +17,9 @@ from agents.common.action_parts import read_parts
 from agents.common.distribution import DeviceDistribution, Likelihood, UnitLikelihood
 from agents.common.graph_policy import GraphPolicy, GraphTable
 from agents.common.graphs import TensorDict
-from placement_gym.arrays import IntArray
-from placement_gym.decisions import PLACEMENT_ALONE
-from placement_gym.errors import UserError
+from placement_gym.base.arrays import IntArray
+from placement_gym.base.errors import UserError
+from placement_gym.problem.decisions import PLACEMENT_ALONE
 
 
 class Decision(NamedTuple):

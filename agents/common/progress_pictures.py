@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from stable_baselines3.common.logger import Image, Logger, TensorBoardOutputFormat
 
-from placement_gym.arrays import IntArray
-from placement_gym.errors import warn_user
-from placement_gym.problem import Problem
+from placement_gym.base.arrays import IntArray
+from placement_gym.base.errors import warn_user
+from placement_gym.problem.problem import Problem
 
 NAME = "placement/best"
 OTHERS = ("stdout", "log", "json", "csv")
@@ -23,8 +23,8 @@ def record_placement(logger: Logger, problem: Problem, assignment: IntArray, tit
 
     A picture that cannot be drawn is a warning: it must not cost a training.
     """
-    from placement_gym.plots.placement import draw_placement
-    from placement_gym.plots.style import render_pixels
+    from placement_gym.view.figures.placement import draw_placement
+    from placement_gym.view.figures.style import render_pixels
 
     try:
         pixels = render_pixels(draw_placement(problem, assignment, title))

@@ -27,9 +27,9 @@ from agents.common.elites import IMITATED, Elites
 from agents.common.graph_policy import GraphPolicy
 from agents.common.learner import OnPolicyLearner
 from agents.common.policy import UnitPolicy
-from placement_gym.arguments import check_not_negative
-from placement_gym.arrays import FloatArray, IntArray
-from placement_gym.errors import UserError, unknown_name
+from placement_gym.base.arguments import check_not_negative
+from placement_gym.base.arrays import FloatArray, IntArray
+from placement_gym.base.errors import UserError, unknown_name
 
 Losses = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 RETURNS = ("to_go", "immediate")

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from agents.common.distribution import UnitCategorical, intersect_followers
 from agents.common.graphs import GraphBatch
-from placement_gym.arrays import BoolArray, FloatArray, IntArray
+from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
 
 MARGIN = 1e-6
 """Share of the model's bytes that stays free, as shares are rounded."""

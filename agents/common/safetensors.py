@@ -13,8 +13,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from placement_gym.errors import UserError
-from placement_gym.files import read_bytes, write_bytes
+from placement_gym.base.errors import UserError
+from placement_gym.base.files import read_bytes, write_bytes
 
 MAX_BYTES = 2**30
 

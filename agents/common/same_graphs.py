@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from placement_gym.errors import UserError
+from placement_gym.base.errors import UserError
 
 DEVICE_KEYS = ("devices", "links", "unit_ms", "unit_bytes", "edge_attr")
 INTEGER_KEYS = ("graph_id", "step", "placement", "current_unit")

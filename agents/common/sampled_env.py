@@ -9,9 +9,10 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import ArrayLike
 
-from placement_gym.arguments import check_integer
-from placement_gym.entry_points import SimulatedEnv
-from placement_gym.env import DevicePlacementEnv
+from placement_gym.base.arguments import check_integer
+from placement_gym.envs.entry_points import SimulatedEnv
+from placement_gym.envs.env import DevicePlacementEnv
+from placement_gym.envs.observation import Observation
 from placement_gym.graph.families.device_sets import LARGEST_SET
 from placement_gym.graph.families.problems import (
     DRAWN,
@@ -20,7 +21,6 @@ from placement_gym.graph.families.problems import (
     SampledProblem,
     sample_problem,
 )
-from placement_gym.observation import Observation
 from placement_gym.solvers.fill import fill_in_order
 from placement_gym.solvers.list_scheduling import heft
 

@@ -17,9 +17,9 @@ from torch.optim import Optimizer
 
 from agents.common.archive import read_archive, write_archive
 from agents.common.callbacks import Best
-from placement_gym.errors import UserError
-from placement_gym.files import FileError
-from placement_gym.schemas.reading import Fields, check
+from placement_gym.base.errors import UserError
+from placement_gym.base.files import FileError
+from placement_gym.base.schemas.reading import Fields, check
 
 Algorithm = TypeVar("Algorithm", bound=BaseAlgorithm)
 

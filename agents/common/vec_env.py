@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from stable_baselines3.common.vec_env import VecEnv
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices, VecEnvObs, VecEnvStepReturn
 
-from placement_gym.arrays import IntArray
-from placement_gym.env import placement_env
-from placement_gym.vector import PlacementVectorEnv
+from placement_gym.base.arrays import IntArray
+from placement_gym.envs.env import placement_env
+from placement_gym.envs.vector import PlacementVectorEnv
 
 
 class PlacementVecEnv(VecEnv):

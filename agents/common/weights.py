@@ -12,9 +12,9 @@ from torch import nn
 
 from agents.common.safetensors import read_safetensors, write_safetensors
 from agents.common.saving import to_tensors
-from placement_gym.errors import UserError, unknown_name
-from placement_gym.files import FileError, is_path
-from placement_gym.schemas.reading import parse_json
+from placement_gym.base.errors import UserError, unknown_name
+from placement_gym.base.files import FileError, is_path
+from placement_gym.base.schemas.reading import parse_json
 
 SUFFIX = ".safetensors"
 ABOUT = "placement_gym"

@@ -12,7 +12,7 @@ from agents.common.weights import find_weights
 from agents.doppler.checkpoint import load_policy
 from agents.doppler.doppler import Doppler, Settings
 from agents.doppler.episodes import Rules
-from placement_gym.errors import UserError, unknown_name
+from placement_gym.base.errors import UserError, unknown_name
 
 PAPER = Settings(
     rules=Rules(sample=False, room=False, own_features=False, earliest="start"),

@@ -12,9 +12,9 @@ from agents.common.weights import read_weights
 from agents.doppler.graph import NODE_FEATURES
 from agents.doppler.networks import DualPolicy
 from agents.doppler.schedule import DEVICE_FEATURES, OWN_FEATURES
-from placement_gym.errors import UserError
-from placement_gym.files import FileError
-from placement_gym.schemas.reading import Fields, check
+from placement_gym.base.errors import UserError
+from placement_gym.base.files import FileError
+from placement_gym.base.schemas.reading import Fields, check
 
 KIND = "doppler"
 

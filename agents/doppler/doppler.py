@@ -26,8 +26,8 @@ from agents.doppler.networks import DualPolicy
 from agents.doppler.schedule import DEVICE_FEATURES, OWN_FEATURES
 from agents.search.begin_with import NOTHING, propose_first
 from agents.search.search import Search
-from placement_gym.arrays import FloatArray, IntArray
-from placement_gym.errors import UserError
+from placement_gym.base.arrays import FloatArray, IntArray
+from placement_gym.base.errors import UserError
 
 MAX_NODES = 4_000
 """A batch of episodes keeps a number for every pair of nodes."""

@@ -11,7 +11,7 @@ from torch import Tensor
 from agents.doppler.graph import TaskGraph
 from agents.doppler.networks import DualPolicy
 from agents.doppler.schedule import DEVICE_FEATURES, Offer, Schedules
-from placement_gym.arrays import BoolArray, Float32Array, FloatArray, IntArray
+from placement_gym.base.arrays import BoolArray, Float32Array, FloatArray, IntArray
 
 NEVER = -1e9
 

@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from placement_gym.arrays import BoolArray, FloatArray, IntArray
-from placement_gym.costs.table import CostTable
-from placement_gym.problem import Problem
+from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
+from placement_gym.problem.costs.table import CostTable
+from placement_gym.problem.problem import Problem
 from placement_gym.solvers.tasks import Tasks
 
 NODE_FEATURES = (

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from agents.doppler.graph import NOBODY, TaskGraph
-from placement_gym.arrays import BoolArray, FloatArray, IntArray
+from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
 
 DEVICE_FEATURES = (
     "load",

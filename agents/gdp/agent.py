@@ -14,8 +14,8 @@ from agents.gdp.gcn import GCNPolicy
 from agents.gdp.policy import PAPER_FEATURES, GOPolicy
 from agents.gdp.ppo import UnitPPO
 from agents.search.begin_with import NOTHING, begin
-from placement_gym.env import placement_env
-from placement_gym.errors import unknown_name
+from placement_gym.base.errors import unknown_name
+from placement_gym.envs.env import placement_env
 
 ALGORITHMS: dict[str, type[REINFORCE]] = {"ppo": UnitPPO, "reinforce": REINFORCE}
 PLACEMENTS = 20

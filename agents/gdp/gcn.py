@@ -14,7 +14,7 @@ from agents.common.graph_policy import make_perceptron
 from agents.common.graphs import TensorDict
 from agents.common.policy import Decision, UnitPolicy
 from agents.common.pyg import global_mean_pool
-from placement_gym.observation import FEATURES
+from placement_gym.envs.observation import FEATURES
 
 CRITIC_HIDDEN = 64
 
@@ -24,7 +24,7 @@ class GCNPolicy(UnitPolicy, ActorCriticPolicy):
 
     Args:
         args: See ``UnitPolicy``.
-        features: Names of blocks in ``placement_gym.observation.FEATURES``.
+        features: Names of blocks in ``placement_gym.envs.observation.FEATURES``.
         hidden: Width of embeddings.
         layers: Graph convolutions.
         kwargs: See ``UnitPolicy``.

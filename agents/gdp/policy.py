@@ -20,9 +20,9 @@ from agents.gdp.heads import UNIT_COLUMNS, DeviceHead, PlainHead, describe_units
 from agents.gdp.joint import StagedDistribution
 from agents.gdp.segments import Segments
 from agents.gdp.stages import Stages
-from placement_gym.arguments import check_integer
-from placement_gym.errors import UserError
-from placement_gym.observation import FEATURES
+from placement_gym.base.arguments import check_integer
+from placement_gym.base.errors import UserError
+from placement_gym.envs.observation import FEATURES
 
 PAPER_FEATURES = ("type", "shape", "in_degree", "out_degree")
 OWN_FEATURES = tuple(name for name in FEATURES if name != "cost")
@@ -58,7 +58,7 @@ class GOPolicy(UnitPolicy, ActorCriticPolicy):
 
     Args:
         args: See ``UnitPolicy``.
-        features: Names of blocks in ``placement_gym.observation.FEATURES``.
+        features: Names of blocks in ``placement_gym.envs.observation.FEATURES``.
         devices: Whether the network sees times, limits and links of the devices, so that it fits
             any number of them; needs ``graph_table(devices=True)`` or ``observe_devices=True``.
             False ends in one output for each device, as published.

@@ -13,7 +13,7 @@ from agents.common.distribution import UnitCategorical
 from agents.common.policy import UnitPolicy
 from agents.common.reinforce import REINFORCE, Losses
 from agents.gdp.joint import StagedLikelihood
-from placement_gym.errors import UserError
+from placement_gym.base.errors import UserError
 
 
 class UnitPPO(REINFORCE):

@@ -12,8 +12,8 @@ from agents.common.graphs import GraphBatch
 from agents.gdp.heads import DEVICE_COLUMNS, PAIR_COLUMNS, describe_each_device, describe_pairs
 from agents.gdp.joint import Choose
 from agents.gdp.segments import Segments
-from placement_gym.decisions import FUSION, LEVELS, PRIORITY
-from placement_gym.errors import UserError
+from placement_gym.base.errors import UserError
+from placement_gym.problem.decisions import FUSION, LEVELS, PRIORITY
 
 CUT_COLUMNS, EDGE_COLUMNS = 2, 3
 

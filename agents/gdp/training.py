@@ -11,7 +11,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 from agents.common.sampled_env import SampledProblemEnv
 from agents.gdp.policy import GOPolicy
 from agents.gdp.ppo import UnitPPO
-from placement_gym.arguments import check_integer
+from placement_gym.base.arguments import check_integer
 from placement_gym.graph.families.problems import DRAWN
 
 SETTINGS: dict[str, Any] = {"learning_rate": 3e-4, "ent_coef": 0.003, "max_grad_norm": 1.0}

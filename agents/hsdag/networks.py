@@ -15,7 +15,7 @@ from agents.common.encoder import Conv, Encoder
 from agents.common.graph_policy import make_perceptron
 from agents.common.graphs import MIN_COST, GraphBatch
 from agents.common.pyg import scatter
-from placement_gym.observation import FEATURES
+from placement_gym.envs.observation import FEATURES
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Options:
     """Options of ``HSDAGPolicy``, given as ``policy_kwargs``; saved models name them.
 
     Attributes:
-        features: Names of blocks in ``placement_gym.observation.FEATURES`` for the encoder.
+        features: Names of blocks in ``placement_gym.envs.observation.FEATURES`` for the encoder.
         hidden: Width of an embedding.
         layers: Number of graph convolutions; 0 ignores the edges.
         conv: See ``agents.common.encoder.Encoder``: a name, or a class as ``SAGEConv``.

@@ -17,8 +17,8 @@ from agents.common.graphs import TensorDict
 from agents.common.policy import Decision, UnitPolicy
 from agents.hsdag.networks import Networks, Options
 from agents.hsdag.rollout import Rollout
-from placement_gym.errors import unknown_name
-from placement_gym.observation import FEATURES
+from placement_gym.base.errors import unknown_name
+from placement_gym.envs.observation import FEATURES
 
 PAPER_FEATURES = (
     "type",

@@ -16,7 +16,7 @@ from agents.common.distribution import intersect_followers
 from agents.common.graphs import GraphBatch, Recent
 from agents.hsdag.networks import Networks, Options, States
 from agents.hsdag.parsing import Partition, parse
-from placement_gym.arrays import BoolArray
+from placement_gym.base.arrays import BoolArray
 
 Key = tuple[int, int]
 """``graph_id`` and step of the episode."""

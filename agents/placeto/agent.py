@@ -17,9 +17,9 @@ from agents.placeto.from_best import FromBest
 from agents.placeto.policy import PlacetoPolicy
 from agents.placeto.rehearsal import Rehearsal
 from agents.search.begin_with import NOTHING
-from placement_gym.env import DevicePlacementEnv, placement_env
-from placement_gym.errors import UserError, unknown_name
-from placement_gym.wrappers import PerUnit
+from placement_gym.base.errors import UserError, unknown_name
+from placement_gym.envs.env import DevicePlacementEnv, placement_env
+from placement_gym.envs.wrappers import PerUnit
 
 PAPER = "paper"
 FIRST_RATE, LAST_RATE = 1e-3, 1e-4

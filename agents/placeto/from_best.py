@@ -7,8 +7,8 @@ from typing import Any
 import gymnasium as gym
 
 from agents.search.begin_with import propose_first
-from placement_gym.arrays import IntArray
-from placement_gym.wrappers import PerUnit
+from placement_gym.base.arrays import IntArray
+from placement_gym.envs.wrappers import PerUnit
 
 
 class FromBest(PerUnit):

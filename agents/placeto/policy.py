@@ -20,8 +20,8 @@ from agents.common.graphs import Recent, TensorDict
 from agents.common.room import Room
 from agents.placeto.networks import Networks
 from agents.placeto.structure import EPSILON, Structure
-from placement_gym.errors import UserError
-from placement_gym.observation import FEATURES
+from placement_gym.base.errors import UserError
+from placement_gym.envs.observation import FEATURES
 
 STATE_KEYS = ("placement", "visited", "current_unit", "start_ms")
 

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Self
 
-from placement_gym.arrays import FloatArray, IntArray
-from placement_gym.entry_points import MeasuredEnv
-from placement_gym.env import DevicePlacementEnv
-from placement_gym.episode import Policy
-from placement_gym.observation import Observer
-from placement_gym.wrappers import observe_unit
+from placement_gym.base.arrays import FloatArray, IntArray
+from placement_gym.envs.entry_points import MeasuredEnv
+from placement_gym.envs.env import DevicePlacementEnv
+from placement_gym.envs.episode import Policy
+from placement_gym.envs.observation import Observer
+from placement_gym.envs.wrappers import observe_unit
 
 
 @dataclass(frozen=True, eq=False)

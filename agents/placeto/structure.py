@@ -12,8 +12,8 @@ from torch import Tensor
 from agents.common.graphs import GraphBatch
 from agents.common.pairs import describe_pairs
 from agents.common.room import Room
-from placement_gym.arrays import IntArray
-from placement_gym.observation import FEATURES
+from placement_gym.base.arrays import IntArray
+from placement_gym.envs.observation import FEATURES
 
 RELATIONS = 3
 EPSILON = 1e-6

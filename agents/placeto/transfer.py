@@ -19,11 +19,11 @@ from agents.common.learner import make_logger
 from agents.common.threads import limit_threads
 from agents.placeto.policy import PlacetoPolicy
 from agents.placeto.rehearsal import Rehearsal
-from placement_gym.arrays import IntArray
-from placement_gym.env import DevicePlacementEnv, placement_env
-from placement_gym.errors import UserError, unknown_name
+from placement_gym.base.arrays import IntArray
+from placement_gym.base.errors import UserError, unknown_name
+from placement_gym.envs.env import DevicePlacementEnv, placement_env
+from placement_gym.envs.wrappers import PerUnit
 from placement_gym.solvers.list_scheduling import heft
-from placement_gym.wrappers import PerUnit
 
 MAX_POLICIES = 8
 STARTS = ("first", "heft")

@@ -13,7 +13,7 @@ from agents.common.graphs import MIN_COST, TensorDict
 from agents.common.policy import Decision, UnitPolicy
 from agents.common.room import Room, RoomCategorical
 from agents.common.variants import VariantMemory
-from placement_gym.errors import UserError
+from placement_gym.base.errors import UserError
 
 
 class LogitsPolicy(UnitPolicy, ActorCriticPolicy):

@@ -16,9 +16,9 @@ from torch import Tensor
 from agents.common.elites import IMITATED
 from agents.common.learner import OnPolicyLearner
 from agents.post.policy import LogitsPolicy
-from placement_gym.arguments import check_not_negative
-from placement_gym.arrays import IntArray
-from placement_gym.errors import UserError, unknown_name
+from placement_gym.base.arguments import check_not_negative
+from placement_gym.base.arrays import IntArray
+from placement_gym.base.errors import UserError, unknown_name
 
 VARIANTS = ("joint", "cross_entropy", "ppo")
 

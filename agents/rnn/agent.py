@@ -13,9 +13,9 @@ from agents.common.weights import load_weights
 from agents.rnn.hdp import HDPPolicy
 from agents.rnn.policy import RNNPolicy
 from agents.search.begin_with import NOTHING, begin
-from placement_gym.env import placement_env
-from placement_gym.errors import unknown_name
-from placement_gym.observation import FEATURES
+from placement_gym.base.errors import unknown_name
+from placement_gym.envs.env import placement_env
+from placement_gym.envs.observation import FEATURES
 
 PAPER = "paper"
 

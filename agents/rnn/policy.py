@@ -31,7 +31,7 @@ class RNNPolicy(UnitPolicy, ActorCriticPolicy):
 
     Args:
         args: See ``UnitPolicy``.
-        features: Names of blocks in ``placement_gym.observation.FEATURES``.
+        features: Names of blocks in ``placement_gym.envs.observation.FEATURES``.
         hidden: Width of the encoder's LSTM in each direction.
         decoder: Width of the decoder's LSTM.
         attention: Width of queries and keys.

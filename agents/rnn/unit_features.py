@@ -20,7 +20,7 @@ class UnitFeatures(nn.Module):
     reads the mean features of its producers and of its consumers.
 
     Args:
-        features: Names of blocks in ``placement_gym.observation.FEATURES``.
+        features: Names of blocks in ``placement_gym.envs.observation.FEATURES``.
         n_devices: Number of devices whose times, limits and transfers are seen, see
             ``agents.common.pairs``; 0 sees none.
     """

@@ -10,9 +10,9 @@ import numpy as np
 from agents.search.joint_moves import extend_starts, make_moves
 from agents.search.search import UNFIT, Search
 from agents.search.starts import HEURISTICS, propose_starts
-from placement_gym.arrays import IntArray
-from placement_gym.patterns import random_blocks
-from placement_gym.problem import assignment_hash
+from placement_gym.base.arrays import IntArray
+from placement_gym.problem.patterns import random_blocks
+from placement_gym.problem.problem import assignment_hash
 
 ATTEMPTS = 5
 KICKS = 3

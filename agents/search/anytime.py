@@ -11,11 +11,11 @@ import numpy as np
 
 from agents.search.moves import Moves
 from agents.search.search import Search
-from placement_gym.arguments import check_not_negative
-from placement_gym.arrays import IntArray
-from placement_gym.costs.semantics import Semantics, parse_schedule
-from placement_gym.env import DevicePlacementEnv
-from placement_gym.problem import assignment_hash
+from placement_gym.base.arguments import check_not_negative
+from placement_gym.base.arrays import IntArray
+from placement_gym.envs.env import DevicePlacementEnv
+from placement_gym.problem.costs.semantics import Semantics, parse_schedule
+from placement_gym.problem.problem import assignment_hash
 from placement_gym.schedules.simulator import Simulator
 from placement_gym.solvers.search import AnytimeSearch
 

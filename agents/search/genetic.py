@@ -10,8 +10,8 @@ import numpy as np
 from agents.search.moves import Moves
 from agents.search.search import Search
 from agents.search.starts import HEURISTICS, propose_starts
-from placement_gym.arrays import IntArray
-from placement_gym.patterns import random_blocks
+from placement_gym.base.arrays import IntArray
+from placement_gym.problem.patterns import random_blocks
 
 
 class Genetic(Search):

@@ -9,9 +9,9 @@ import numpy as np
 
 from agents.common.further_decisions import extend_with_rank
 from agents.search.moves import Moves
-from placement_gym.arrays import IntArray
-from placement_gym.decisions import LEVELS
-from placement_gym.env import DevicePlacementEnv
+from placement_gym.base.arrays import IntArray
+from placement_gym.envs.env import DevicePlacementEnv
+from placement_gym.problem.decisions import LEVELS
 
 Change = Callable[[IntArray, int], IntArray]
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from placement_gym.arrays import FloatArray, IntArray
-from placement_gym.env import DevicePlacementEnv
+from placement_gym.base.arrays import FloatArray, IntArray
+from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.solvers.search.moves import RandomMoves
 
 SCREENED = 0.9

@@ -8,9 +8,9 @@ import gymnasium as gym
 import numpy as np
 
 from agents.common.fixed import Fixed
-from placement_gym.arrays import FloatArray, IntArray
-from placement_gym.env import placement_env
-from placement_gym.problem import Problem
+from placement_gym.base.arrays import FloatArray, IntArray
+from placement_gym.envs.env import placement_env
+from placement_gym.problem.problem import Problem
 
 UNFIT = 1e-9
 

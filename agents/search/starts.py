@@ -11,12 +11,12 @@ import gymnasium as gym
 import numpy as np
 
 from agents.static import saved
-from placement_gym import patterns
-from placement_gym.arrays import IntArray
-from placement_gym.costs.table import CostTable
-from placement_gym.env import DevicePlacementEnv, placement_env
-from placement_gym.errors import UserError
-from placement_gym.problem import Problem
+from placement_gym.base.arrays import IntArray
+from placement_gym.base.errors import UserError
+from placement_gym.envs.env import DevicePlacementEnv, placement_env
+from placement_gym.problem import patterns
+from placement_gym.problem.costs.table import CostTable
+from placement_gym.problem.problem import Problem
 from placement_gym.solvers.list_scheduling import MANY_UNITS, critical_path, heft, m_etf
 from placement_gym.solvers.milp import serial_program
 from placement_gym.solvers.repair import RepairPrices

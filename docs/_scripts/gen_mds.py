@@ -15,14 +15,14 @@ from typing import Any, get_type_hints
 
 from agents.about import ABOUT, CHOICE, LEARNED, About
 from envs_registry import ENVS
-from placement_gym.env import DevicePlacementEnv
+from placement_gym.envs.env import DevicePlacementEnv
 
 DOCS = Path(__file__).parent.parent
 ROOT = DOCS.parent
 COPIES = {
     "project/changelog": ROOT / "CHANGELOG.md",
     "project/contributing": ROOT / "CONTRIBUTING.md",
-    "environments/index": ROOT / "placement_gym/env.py",
+    "environments/index": ROOT / "placement_gym/envs/env.py",
     "agents/index": ROOT / "agents/README.md",
     **{f"agents/{file.parent.name}": file for file in sorted(ROOT.glob("agents/*/README.md"))},
 }

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 import placement_gym
 from placement_gym.bench.run.rows import load_rows
 from placement_gym.graph.layout import assign_layers
-from placement_gym.plots.style import COLOURS, CROSSING, WITHIN
+from placement_gym.view.figures.style import COLOURS, CROSSING, WITHIN
 
 FOLDER = Path(__file__).parent
 PAPER = FOLDER.parent / "results" / "paper" / "results.jsonl.xz"

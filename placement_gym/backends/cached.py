@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from placement_gym.arrays import IntArray
 from placement_gym.backends.protocol import Backend, Batch, Measurement
 from placement_gym.backends.wrapper import BackendWrapper
+from placement_gym.base.arrays import IntArray
 
 
 class CachedBackend(BackendWrapper):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from placement_gym.backends.protocol import Backend
 from placement_gym.backends.wrapper import BackendWrapper
-from placement_gym.costs.table import CostTable
+from placement_gym.problem.costs.table import CostTable
 
 
 class ProfiledBackend(BackendWrapper):

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from placement_gym.arrays import BoolArray, FloatArray, IntArray
-from placement_gym.costs.table import CostTable
-from placement_gym.problem import Problem
-from placement_gym.rewards import PENALTY
+from placement_gym.backends.protocol import PENALTY
+from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
+from placement_gym.problem.costs.table import CostTable
+from placement_gym.problem.problem import Problem
 
 OPTIONAL = ("prefill_ms", "token_ms", "handover_ms", "requests", "streams")
 """Fields of some measurements only."""

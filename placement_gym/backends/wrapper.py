@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from placement_gym.arrays import FloatArray, IntArray
 from placement_gym.backends.protocol import Backend, Batch, Measurement
-from placement_gym.costs.table import CostTable
+from placement_gym.base.arrays import FloatArray, IntArray
+from placement_gym.problem.costs.table import CostTable
 
 
 class BackendWrapper:

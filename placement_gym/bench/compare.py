@@ -11,12 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from placement_gym.bench.opening import announce, choose_devices, open_env_to_split
+from placement_gym.base.files import keep_if_possible, make_output_folder
+from placement_gym.base.progress import progress_bar
+from placement_gym.bench.problem_setup import announce, choose_devices, open_env_to_split
 from placement_gym.bench.report import comparison
 from placement_gym.bench.report.drift import NOTE, correct_drift, median_device_ms
 from placement_gym.bench.report.known_latencies import find_known_latencies
+from placement_gym.bench.report.score_reference import TRIVIAL, choose_yardstick
 from placement_gym.bench.report.verdict import state_verdict
-from placement_gym.bench.report.yardstick import TRIVIAL, choose_yardstick
 from placement_gym.bench.run.agents import AgentSpec, check_labels, check_objects, list_specs
 from placement_gym.bench.run.environment import BenchEnv, BenchEnvs, to_portable
 from placement_gym.bench.run.provenance import host, versions
@@ -33,9 +35,7 @@ from placement_gym.bench.run.rows import (
 from placement_gym.bench.study.executors import Serial
 from placement_gym.bench.study.runner import find_missing, run_tasks
 from placement_gym.bench.study.task import Task
-from placement_gym.devices import collect_cautions
-from placement_gym.files import keep_if_possible, make_output_folder
-from placement_gym.progress import progress_bar
+from placement_gym.hardware.devices import collect_cautions
 
 DEFAULT_ENV = "DevicePlacement-v0"
 SINGLE_DEVICE = "single-device"
@@ -102,8 +102,8 @@ def compare(
     Raises:
         UserError: An argument is wrong; nothing has run then.
     """
-    from placement_gym.schemas.reading import check
-    from placement_gym.schemas.studies import EffortFields
+    from placement_gym.base.schemas.reading import check
+    from placement_gym.base.schemas.studies import EffortFields
 
     check(EffortFields, {"budget": budget, "seeds": seeds})
     seeds = range(seeds) if isinstance(seeds, int) else list(dict.fromkeys(seeds))

@@ -179,6 +179,8 @@ def add_known(command: Command) -> None:
 def run_run(options: argparse.Namespace) -> int:
     from rich.console import Console
 
+    from placement_gym.base.errors import UserError
+    from placement_gym.base.texts import make_lines_printable
     from placement_gym.bench.study.runner import (
         check_names,
         choose_executor,
@@ -187,8 +189,6 @@ def run_run(options: argparse.Namespace) -> int:
         run_study,
     )
     from placement_gym.bench.study.spec import Study
-    from placement_gym.errors import UserError
-    from placement_gym.texts import make_lines_printable
 
     study = Study.load(options.study)
     choose_executor(study, options.executor, options.workers, options.address, options.timeout)
@@ -255,8 +255,8 @@ def run_report(options: argparse.Namespace) -> int:
 
 
 def run_validate(options: argparse.Namespace) -> int:
+    from placement_gym.base.texts import make_printable
     from placement_gym.bench.study.replay import validate
-    from placement_gym.texts import make_printable
 
     rows, wrong = 0, list[dict[str, str]]()
     for verdict in validate(options.out, options.quiet):

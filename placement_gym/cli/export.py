@@ -43,7 +43,7 @@ def add_export(command: Command) -> None:
 
 
 def run_export(options: argparse.Namespace) -> int:
-    from placement_gym.tools.export import export_placement
+    from placement_gym.deployment.export import export_placement
 
     files = export_placement(
         options.placement,

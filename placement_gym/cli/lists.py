@@ -10,7 +10,7 @@ from placement_gym.cli.options import add_json, set_command
 from placement_gym.cli.parser import Command, describe
 
 if TYPE_CHECKING:
-    from placement_gym.devices import DeviceSpec
+    from placement_gym.hardware.devices import DeviceSpec
 
 NOTHING_RUNS = "nothing was running"
 MEASURED, SIMULATED = "measured, simulated", "simulated only"
@@ -76,9 +76,9 @@ def run_devices(options: argparse.Namespace) -> int:
     import openvino as ov
     from rich.console import Group
 
+    from placement_gym.base.fitted_table import Column, FittedTable, FittedText
     from placement_gym.cli.tables import print_result
-    from placement_gym.devices import PRESETS, usable_cores
-    from placement_gym.fitted_table import Column, FittedTable, FittedText
+    from placement_gym.hardware.devices import PRESETS, usable_cores
 
     core = ov.Core()
     found = {name: core.get_property(name, "FULL_DEVICE_NAME") for name in core.available_devices}
@@ -149,8 +149,8 @@ def describe_spec(spec: DeviceSpec) -> str:
 def run_models(options: argparse.Namespace) -> int:
     from rich.console import Group
 
+    from placement_gym.base.fitted_table import Column, FittedTable, FittedText
     from placement_gym.cli.tables import print_result
-    from placement_gym.fitted_table import Column, FittedTable, FittedText
     from placement_gym.graph.families.names import FAMILIES
 
     files = {"FILE": "what OpenVINO reads: .xml, .onnx, .tflite, .pb, .pdmodel"}
@@ -180,9 +180,9 @@ def run_models(options: argparse.Namespace) -> int:
 def run_agents(options: argparse.Namespace) -> int:
     from rich.console import Group
 
+    from placement_gym.base.fitted_table import Column, FittedTable, FittedText
     from placement_gym.bench.run.agents import forward_name, load_agent, load_bundled
     from placement_gym.cli.tables import print_result
-    from placement_gym.fitted_table import Column, FittedTable, FittedText
 
     if options.name:
         name = forward_name(options.name, {})
@@ -268,7 +268,7 @@ def options_table(document: dict[str, Any]) -> Any:
     """The options of one agent."""
     from rich.console import Group
 
-    from placement_gym.fitted_table import Column, FittedTable, FittedText
+    from placement_gym.base.fitted_table import Column, FittedTable, FittedText
 
     table = FittedTable(
         [

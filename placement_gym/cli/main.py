@@ -11,6 +11,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from io import TextIOWrapper
 
+from placement_gym.base.errors import PlacementGymError, PlacementGymWarning, raise_interrupt
+from placement_gym.base.texts import make_lines_printable, make_printable
 from placement_gym.cli.bench import add_bench
 from placement_gym.cli.compare import add_compare
 from placement_gym.cli.export import add_export
@@ -18,8 +20,6 @@ from placement_gym.cli.lists import add_agents, add_list_devices, add_models
 from placement_gym.cli.measure import add_evaluate, add_fidelity, add_plan, add_profile
 from placement_gym.cli.parser import PROGRAM, Command, describe
 from placement_gym.cli.view import add_view
-from placement_gym.errors import PlacementGymError, PlacementGymWarning, raise_interrupt
-from placement_gym.texts import make_lines_printable, make_printable
 from placement_gym.version import VERSION
 
 

@@ -154,9 +154,9 @@ def add_fidelity(command: Command) -> None:
 
 
 def run_evaluate(options: argparse.Namespace) -> int:
+    from placement_gym.base.errors import UserError
     from placement_gym.cli.tables import evaluation_table, print_result
-    from placement_gym.errors import UserError
-    from placement_gym.tools.evaluate import evaluate_placement
+    from placement_gym.deployment.evaluate import evaluate_placement
 
     if options.placement is None:
         raise UserError("name a placement file, as in evaluate results/plan-resnet.json")
@@ -175,7 +175,7 @@ def run_evaluate(options: argparse.Namespace) -> int:
 
 def run_plan(options: argparse.Namespace) -> int:
     from placement_gym.cli.tables import plan_table, print_result
-    from placement_gym.tools.plan import plan
+    from placement_gym.deployment.plan import plan
 
     document = plan(
         model=options.model,
@@ -198,11 +198,11 @@ def run_plan(options: argparse.Namespace) -> int:
 
 def run_profile(options: argparse.Namespace) -> int:
     from placement_gym.backends.measured.profile import kept_profile, load_or_measure
+    from placement_gym.base.files import check_output_file, name_output_file
     from placement_gym.cli.tables import describe_profile, print_result, profile_table
-    from placement_gym.files import check_output_file, name_output_file
+    from placement_gym.deployment.granularity import build_backend_to_split
+    from placement_gym.deployment.interruption import explain_interrupt
     from placement_gym.models.spec import ModelSpec
-    from placement_gym.tools.granularity import build_backend_to_split
-    from placement_gym.tools.interruption import explain_interrupt
 
     out = name_output_file(options.out, "profile.json") if options.out else None
     if out:
@@ -225,7 +225,7 @@ def run_profile(options: argparse.Namespace) -> int:
 
 def run_fidelity(options: argparse.Namespace) -> int:
     from placement_gym.cli.tables import fidelity_table, print_result
-    from placement_gym.tools.fidelity import fidelity
+    from placement_gym.deployment.fidelity import fidelity
 
     document = fidelity(
         model=options.model,

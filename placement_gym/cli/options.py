@@ -6,7 +6,8 @@ import argparse
 from collections.abc import Callable
 from typing import Any
 
-from placement_gym.arguments import OBJECTIVES
+from placement_gym.base.arguments import OBJECTIVES
+from placement_gym.base.errors import UserError
 from placement_gym.cli.parser import Command
 from placement_gym.cli.values import (
     one_of,
@@ -15,7 +16,6 @@ from placement_gym.cli.values import (
     parse_shapes,
     positive_number,
 )
-from placement_gym.errors import UserError
 from placement_gym.models.spec import GRANULARITIES
 
 SPLITS = ("auto", "alias", "hetero")

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 from textwrap import fill
 from typing import Any, NoReturn
 
-from placement_gym.errors import suggest
-from placement_gym.texts import make_printable
+from placement_gym.base.errors import suggest
+from placement_gym.base.texts import make_printable
 
 PROGRAM = "placement-gym"
 EXIT_CODES = {

@@ -10,12 +10,12 @@ from typing import Any
 
 from rich.console import Console, Group, RenderableType
 
+from placement_gym.base.fitted_table import Column, FittedTable, FittedText
+from placement_gym.base.texts import join_words
 from placement_gym.bench.report.formats import format_ratio
 from placement_gym.bench.run.verdict import NO, UNDECIDED, WITHIN_NOISE, YES
-from placement_gym.costs.table import CostTable
-from placement_gym.fitted_table import Column, FittedTable, FittedText
-from placement_gym.problem import Problem
-from placement_gym.texts import join_words
+from placement_gym.problem.costs.table import CostTable
+from placement_gym.problem.problem import Problem
 
 Document = Mapping[str, Any]
 WIDE = 240

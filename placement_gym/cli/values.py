@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from placement_gym.errors import suggest
+from placement_gym.base.errors import suggest
 
 MAX_SEEDS = 100_000
 FILES = (".json", ".jsonl", ".html", ".md", ".png", ".csv", ".xml", ".onnx", ".yaml")
@@ -23,8 +23,8 @@ def parse_setting(text: str) -> tuple[str, Any]:
         raise argparse.ArgumentTypeError(
             f"{text!r} is not of the form KEY=VALUE, as in granularity=op"
         )
-    from placement_gym.errors import UserError
-    from placement_gym.schemas.reading import parse_json
+    from placement_gym.base.errors import UserError
+    from placement_gym.base.schemas.reading import parse_json
 
     try:
         return key, parse_json(value)

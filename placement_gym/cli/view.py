@@ -65,9 +65,9 @@ def add_view(command: Command) -> None:
 
 
 def run_view(options: argparse.Namespace) -> int:
+    from placement_gym.base.files import check_output_file, name_output_file, write_text
+    from placement_gym.base.progress import progress_bar
     from placement_gym.bench.scenes import open_scene
-    from placement_gym.files import check_output_file, name_output_file, write_text
-    from placement_gym.progress import progress_bar
     from placement_gym.view.data import make_view_data
     from placement_gym.view.explorer import make_graph, make_node_data
     from placement_gym.view.page import render_page

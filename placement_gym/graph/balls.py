@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from placement_gym.arrays import IntArray
+from placement_gym.base.arrays import IntArray
 
 
 @njit(cache=True, nogil=True)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from placement_gym.arrays import IntArray
-from placement_gym.errors import UserError
+from placement_gym.base.arrays import IntArray
+from placement_gym.base.errors import UserError
 from placement_gym.graph.flops import node_flops
 from placement_gym.graph.operators import OpGraph, Tensors, distinct_edges
 from placement_gym.graph.quantization import reads_rounded, rounding_nodes, weight_bytes

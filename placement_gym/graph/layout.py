@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from placement_gym.arrays import FloatArray, IntArray
+from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.graph.operators import OpGraph
 
 MAX_BENDS = 20_000

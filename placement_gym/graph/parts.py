@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from placement_gym.arrays import IntArray
-from placement_gym.errors import CompileError
+from placement_gym.base.arrays import IntArray
+from placement_gym.base.errors import CompileError
 from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.static_values import separate_static_values
 

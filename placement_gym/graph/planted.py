@@ -25,8 +25,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from placement_gym.arrays import IntArray
-from placement_gym.errors import UserError
+from placement_gym.base.arrays import IntArray
+from placement_gym.base.errors import UserError
 from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.synthetic import op_graph
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from placement_gym.arrays import BoolArray
+from placement_gym.base.arrays import BoolArray
 from placement_gym.graph.operators import OpGraph
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from placement_gym.arrays import IntArray
+from placement_gym.base.arrays import IntArray
 from placement_gym.graph.operators import OpGraph, distinct_edges
 from placement_gym.graph.submodels import acyclic_submodels, earliest_levels, submodel_devices
 

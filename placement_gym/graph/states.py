@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from placement_gym.arrays import IntArray
+from placement_gym.base.arrays import IntArray
 from placement_gym.graph.flops import FREE
 
 if TYPE_CHECKING:

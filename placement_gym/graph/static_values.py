@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from placement_gym.errors import EngineError
+from placement_gym.base.errors import EngineError
 
 if TYPE_CHECKING:
     import openvino as ov

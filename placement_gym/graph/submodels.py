@@ -6,7 +6,7 @@ import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from placement_gym.arrays import BoolArray, IntArray
+from placement_gym.base.arrays import BoolArray, IntArray
 from placement_gym.graph.operators import OpGraph, distinct_edges
 from placement_gym.graph.units import contract, join_states, sort_labels
 

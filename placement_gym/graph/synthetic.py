@@ -10,8 +10,8 @@ import re
 
 import numpy as np
 
-from placement_gym.arrays import FloatArray, IntArray, round_significant
-from placement_gym.errors import UserError
+from placement_gym.base.arrays import FloatArray, IntArray, round_significant
+from placement_gym.base.errors import UserError
 from placement_gym.graph.operators import OpGraph, Tensors, distinct_edges
 
 FAMILIES = ("synthetic-layered", "synthetic-series-parallel", "unrolled-lstm", "stacked-bert")

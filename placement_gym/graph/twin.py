@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from placement_gym.errors import UserError
+from placement_gym.base.errors import UserError
 from placement_gym.models.scenario import Step, input_shape
 
 if TYPE_CHECKING:

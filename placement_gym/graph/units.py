@@ -10,8 +10,8 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
-from placement_gym.arrays import IntArray
-from placement_gym.errors import UserError
+from placement_gym.base.arrays import IntArray
+from placement_gym.base.errors import UserError
 from placement_gym.graph.operators import OpGraph, distinct_edges
 from placement_gym.graph.states import READER, WRITER
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-from placement_gym.errors import UserError, unknown_name
+from placement_gym.base.errors import UserError, unknown_name
 from placement_gym.models.shapes import (
     Shapes,
     UnsupportedModelError,

@@ -8,8 +8,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from placement_gym.errors import UserError, suggest
-from placement_gym.files import is_path, list_neighbours
+from placement_gym.base.errors import UserError, suggest
+from placement_gym.base.files import is_path, list_neighbours
+from placement_gym.base.texts import join_words
 from placement_gym.models.data_shapes import drop_lower_bounds, find_data_shapes, shape_nodes
 from placement_gym.models.saving import make_models_picklable
 from placement_gym.models.scenario import is_stateful
@@ -21,7 +22,6 @@ from placement_gym.models.shapes import (
     bind_shapes,
     explain_dynamic,
 )
-from placement_gym.texts import join_words
 
 if TYPE_CHECKING:
     import openvino as ov

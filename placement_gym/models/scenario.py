@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from placement_gym.errors import UserError
+from placement_gym.base.errors import UserError
 
 if TYPE_CHECKING:
     import openvino as ov

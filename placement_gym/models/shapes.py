@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeAlias
 
-from placement_gym.errors import UserError, unknown_name
+from placement_gym.base.errors import UserError, unknown_name
 
 if TYPE_CHECKING:
     import openvino as ov

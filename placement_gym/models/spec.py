@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from placement_gym.errors import unknown_name
-from placement_gym.files import make_temporary_folder
+from placement_gym.base.errors import unknown_name
+from placement_gym.base.files import make_temporary_folder
 from placement_gym.models.loading import load, match_built_in
 from placement_gym.models.saving import write_model
 from placement_gym.models.shapes import Shapes

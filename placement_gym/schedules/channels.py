@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from placement_gym.arrays import Int32
+from placement_gym.base.arrays import Int32
 
 
 class Channels(NamedTuple):

@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from placement_gym.arrays import FloatArray, UInt8
+from placement_gym.base.arrays import FloatArray, UInt8
 from placement_gym.schedules.channels import Channels
 from placement_gym.schedules.program import Program
 

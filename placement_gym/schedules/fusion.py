@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from placement_gym.arrays import FloatArray, Int32, UInt8
-from placement_gym.costs.fusion import FusionCosts
+from placement_gym.base.arrays import FloatArray, Int32, UInt8
+from placement_gym.problem.costs.fusion import FusionCosts
 from placement_gym.schedules.program import Program, Readings
 
 NOTHING = -1

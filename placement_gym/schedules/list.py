@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from placement_gym.arrays import FloatArray, UInt8, UInt32
+from placement_gym.base.arrays import FloatArray, UInt8, UInt32
 from placement_gym.schedules.channels import Channels
 from placement_gym.schedules.event_fifo import EDGE, NOTHING, OUTPUT
 from placement_gym.schedules.program import Program, Readings

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from placement_gym.arrays import FloatArray, IntArray, UInt32
-from placement_gym.costs.table import CostTable
+from placement_gym.base.arrays import FloatArray, IntArray, UInt32
 from placement_gym.graph.units import Units
+from placement_gym.problem.costs.table import CostTable
 
 
 class Program(NamedTuple):

@@ -6,13 +6,13 @@ from functools import cached_property
 
 import numpy as np
 
-from placement_gym.arrays import FloatArray, IntArray, UInt8, UInt32
-from placement_gym.costs.rank import upward_rank
-from placement_gym.costs.semantics import CHOICES, Semantics
-from placement_gym.costs.table import CostTable
+from placement_gym.base.arrays import FloatArray, IntArray, UInt8, UInt32
 from placement_gym.graph.stages import count_stages
 from placement_gym.graph.submodels import join_operators
 from placement_gym.graph.units import Units
+from placement_gym.problem.costs.rank import upward_rank
+from placement_gym.problem.costs.semantics import CHOICES, Semantics
+from placement_gym.problem.costs.table import CostTable
 from placement_gym.schedules.calls import call_schedule
 from placement_gym.schedules.channels import Channels
 from placement_gym.schedules.event_fifo import event_fifo, event_fifo_batch

@@ -9,7 +9,7 @@ from numba import njit
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from placement_gym.arrays import IntArray, UInt8, UInt32
+from placement_gym.base.arrays import IntArray, UInt8, UInt32
 from placement_gym.graph.operators import OpGraph
 from placement_gym.schedules.program import offsets, uint32
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from numba import njit
 
-from placement_gym.arrays import IntArray, UInt8
+from placement_gym.base.arrays import IntArray, UInt8
 from placement_gym.schedules.program import Program
 
 

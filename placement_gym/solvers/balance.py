@@ -6,11 +6,11 @@ from itertools import pairwise
 
 import numpy as np
 
-from placement_gym.arrays import IntArray
-from placement_gym.costs.semantics import parse_schedule
-from placement_gym.costs.table import CostTable
-from placement_gym.errors import UserError
-from placement_gym.problem import Problem
+from placement_gym.base.arrays import IntArray
+from placement_gym.base.errors import UserError
+from placement_gym.problem.costs.semantics import parse_schedule
+from placement_gym.problem.costs.table import CostTable
+from placement_gym.problem.problem import Problem
 from placement_gym.schedules.simulator import Simulator
 from placement_gym.solvers.fill import fill_in_order
 from placement_gym.solvers.pipelines.pipeline import linear_pipeline

@@ -7,9 +7,9 @@ from time import perf_counter
 
 import numpy as np
 
-from placement_gym.costs.semantics import Semantics
-from placement_gym.costs.table import CostTable
-from placement_gym.problem import Problem
+from placement_gym.problem.costs.semantics import Semantics
+from placement_gym.problem.costs.table import CostTable
+from placement_gym.problem.problem import Problem
 from placement_gym.solvers.beams.beam import MERGED, WIDTHS, Beam, widen
 from placement_gym.solvers.beams.block_prices import bound_by_blocks
 from placement_gym.solvers.cuts import minimum_cut

@@ -10,9 +10,9 @@ from time import perf_counter
 
 import numpy as np
 
-from placement_gym.arrays import FloatArray, IntArray
-from placement_gym.costs.table import CostTable
-from placement_gym.problem import Problem
+from placement_gym.base.arrays import FloatArray, IntArray
+from placement_gym.problem.costs.table import CostTable
+from placement_gym.problem.problem import Problem
 from placement_gym.solvers.bounds import call_tasks
 from placement_gym.solvers.kinds import interchangeable_devices
 from placement_gym.solvers.linear import Linear

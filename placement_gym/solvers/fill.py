@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from placement_gym.arrays import FloatArray, IntArray
-from placement_gym.costs.table import CostTable
-from placement_gym.errors import unknown_name
-from placement_gym.problem import Problem
+from placement_gym.base.arrays import FloatArray, IntArray
+from placement_gym.base.errors import unknown_name
+from placement_gym.problem.costs.table import CostTable
+from placement_gym.problem.problem import Problem
 
 SHARES = ("full", "equal", "limits")
 MARGIN = 1.2

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import networkx as nx
 import numpy as np
 
-from placement_gym.arrays import IntArray
+from placement_gym.base.arrays import IntArray
 from placement_gym.graph.operators import BACKWARD, distinct_edges
 from placement_gym.graph.units import Units
 

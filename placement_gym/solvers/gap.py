@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import inf
 
-from placement_gym.arrays import IntArray
-from placement_gym.costs.semantics import Semantics
-from placement_gym.costs.table import CostTable
-from placement_gym.problem import Problem
+from placement_gym.base.arrays import IntArray
+from placement_gym.problem.costs.semantics import Semantics
+from placement_gym.problem.costs.table import CostTable
+from placement_gym.problem.problem import Problem
 from placement_gym.solvers.bounds import lower_bound
 from placement_gym.solvers.solution import reaches
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import coo_array, csr_array
 
-from placement_gym.arrays import FloatArray, IntArray
+from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.solvers.linear import Linear, broadcast_flat
 from placement_gym.solvers.time_unit import LEAST, LONGEST
 

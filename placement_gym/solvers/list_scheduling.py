@@ -11,9 +11,9 @@ from bisect import bisect_left, insort
 
 import numpy as np
 
-from placement_gym.arrays import FloatArray, IntArray
-from placement_gym.costs.table import CostTable
-from placement_gym.problem import Problem
+from placement_gym.base.arrays import FloatArray, IntArray
+from placement_gym.problem.costs.table import CostTable
+from placement_gym.problem.problem import Problem
 from placement_gym.solvers.tasks import Tasks
 
 MANY_UNITS = 2_000

@@ -7,11 +7,11 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import ArrayLike
 
-from placement_gym.arrays import FloatArray, IntArray
-from placement_gym.costs.table import CostTable
+from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.graph.submodels import acyclic_submodels, submodel_devices
-from placement_gym.memory_groups import MemoryGroups
-from placement_gym.problem import Problem
+from placement_gym.hardware.memory_groups import MemoryGroups
+from placement_gym.problem.costs.table import CostTable
+from placement_gym.problem.problem import Problem
 from placement_gym.solvers.highs import GAP
 from placement_gym.solvers.linear import Linear
 from placement_gym.solvers.minimize import minimize

@@ -6,7 +6,7 @@ from time import perf_counter
 
 from numpy.typing import ArrayLike
 
-from placement_gym.arrays import IntArray
+from placement_gym.base.arrays import IntArray
 from placement_gym.solvers.highs import GAP, Optimum, Solver
 from placement_gym.solvers.linear import Linear
 from placement_gym.solvers.time_unit import choose_unit, is_accurate

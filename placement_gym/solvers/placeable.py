@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from placement_gym.arrays import BoolArray, FloatArray
-from placement_gym.memory_groups import MemoryGroups
+from placement_gym.base.arrays import BoolArray, FloatArray
+from placement_gym.hardware.memory_groups import MemoryGroups
 
 
 class Placeable(Protocol):

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from placement_gym.arrays import BoolArray, FloatArray, IntArray
+from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
 from placement_gym.solvers.regrets import choose_run, choose_target
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import isfinite
 
-from placement_gym.arrays import IntArray
+from placement_gym.base.arrays import IntArray
 
 TOLERANCE = 1e-4
 """Relative gap to the bound at which a latency is called the optimum."""

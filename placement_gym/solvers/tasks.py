@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from placement_gym.arrays import FloatArray, IntArray
-from placement_gym.costs.rank import upward_rank
-from placement_gym.costs.table import CostTable
+from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.graph.operators import Tensors
 from placement_gym.graph.units import Units, merge_cycles
+from placement_gym.problem.costs.rank import upward_rank
+from placement_gym.problem.costs.table import CostTable
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from placement_gym.base.texts import make_printable
 from placement_gym.graph.operators import OpGraph
-from placement_gym.texts import make_printable
 from placement_gym.view.data import Values
 from placement_gym.view.scene import Scene
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from placement_gym.devices import collect_cautions
-from placement_gym.errors import UserError
+from placement_gym.base.errors import UserError
+from placement_gym.hardware.devices import collect_cautions
 from placement_gym.view.scene import Scene
 
 
@@ -15,7 +15,7 @@ def check_picture_file(path: str | Path) -> None:
     Raises:
         UserError: It ends otherwise.
     """
-    from placement_gym.plots.style import FORMATS
+    from placement_gym.view.figures.style import FORMATS
 
     if Path(path).suffix.lstrip(".") not in FORMATS:
         endings = ", ".join(f".{kind}" for kind in FORMATS)
@@ -28,8 +28,8 @@ def draw_shown(scene: Scene, path: str | Path) -> None:
     Raises:
         FileError: The file cannot be written.
     """
-    from placement_gym.plots.placement import draw_placement
-    from placement_gym.plots.style import save
+    from placement_gym.view.figures.placement import draw_placement
+    from placement_gym.view.figures.style import save
 
     shown, problem = scene.placements[0], scene.backend.problem
     save(draw_placement(problem, shown.assignment, make_title(scene)), Path(path), follow=True)

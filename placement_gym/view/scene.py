@@ -8,18 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from placement_gym.arrays import IntArray
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.backends.simulated.build import (
     SimulatedProblem,
     build_simulated_problem,
     make_problem,
 )
-from placement_gym.costs.semantics import parse_schedule
+from placement_gym.base.arrays import IntArray
 from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.units import Units, contract, sort_labels
 from placement_gym.models.spec import ModelSpec
-from placement_gym.placement import Placement, PlacementMismatchError
+from placement_gym.problem.costs.semantics import parse_schedule
+from placement_gym.problem.placement import Placement, PlacementMismatchError
 
 MAX_SHOWN = 400_000
 """Units times placements on one page; two placements are always shown."""

@@ -12,11 +12,11 @@ from stable_baselines3.common.monitor import Monitor
 
 import agents
 from agents import AGENTS, static
-from placement_gym import patterns
+from placement_gym.base.errors import UserError
 from placement_gym.bench.run.agents import load_agent
-from placement_gym.devices import DeviceSpec
-from placement_gym.env import placement_env
-from placement_gym.errors import UserError
+from placement_gym.envs.env import placement_env
+from placement_gym.hardware.devices import DeviceSpec
+from placement_gym.problem import patterns
 
 SEARCHES = ("random", "random-blocks", "prefix", "window")
 SIMULATED = ("DevicePlacementSim-v0", "DevicePlacementPerUnitSim-v0")

@@ -24,7 +24,7 @@ from agents.placeto import PlacetoPolicy
 from agents.post import Post
 from agents.post.policy import LogitsPolicy
 from agents.rnn import HDPPolicy, RNNPolicy
-from placement_gym.errors import UserError
+from placement_gym.base.errors import UserError
 
 ALGORITHMS = (PPO, A2C, MaskablePPO, TRPO, REINFORCE, UnitPPO, Post)
 RECURRENT = {"hidden": 8, "decoder": 8, "attention": 4}

@@ -19,10 +19,10 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from agents.common import REINFORCE
 from agents.common.callbacks import Best, BestPlacementCallback
 from agents.common.checkpoint import Checkpoint, resume
-from placement_gym.env import DevicePlacementEnv
-from placement_gym.errors import PlacementGymWarning
-from placement_gym.files import FileError
-from placement_gym.placement import Placement
+from placement_gym.base.errors import PlacementGymWarning
+from placement_gym.base.files import FileError
+from placement_gym.envs.env import DevicePlacementEnv
+from placement_gym.problem.placement import Placement
 
 PER_UNIT = "placement_gym:DevicePlacementPerUnitSim-v0"
 
@@ -69,7 +69,7 @@ def test_a_picture_that_cannot_be_drawn_costs_no_training(
     def fail(*_: Any) -> None:
         raise MemoryError("too large")
 
-    monkeypatch.setattr("placement_gym.plots.placement.draw_placement", fail)
+    monkeypatch.setattr("placement_gym.view.figures.placement.draw_placement", fail)
     model = hsdag(vectorize_toy())
     model.set_logger(configure(str(tmp_path), ["tensorboard"]))
     best = BestPlacementCallback()

@@ -18,10 +18,10 @@ from agents.doppler.episodes import Rules, compare_with_teacher, compute_likelih
 from agents.doppler.graph import TaskGraph, find_longest, mark_paths
 from agents.doppler.networks import DualPolicy
 from agents.doppler.schedule import Schedules
-from placement_gym.devices import DeviceSpec
-from placement_gym.env import DevicePlacementEnv
-from placement_gym.errors import UserError
-from placement_gym.problem import Problem
+from placement_gym.base.errors import UserError
+from placement_gym.envs.env import DevicePlacementEnv
+from placement_gym.hardware.devices import DeviceSpec
+from placement_gym.problem.problem import Problem
 from placement_gym.solvers.list_scheduling import critical_path
 
 LIMITED = [

@@ -11,7 +11,7 @@ from learned import hsdag, simulated, vectorize_toy
 from agents.common import REINFORCE, encoder
 from agents.common.checkpoint import restore, save
 from agents.hsdag import HSDAGPolicy
-from placement_gym.errors import UserError
+from placement_gym.base.errors import UserError
 
 
 @pytest.fixture

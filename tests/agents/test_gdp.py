@@ -20,7 +20,7 @@ from agents.gdp.heads import DeviceHead
 from agents.gdp.policy import GOPolicy
 from agents.gdp.segments import Segments
 from agents.gdp.training import make_trainer
-from placement_gym.errors import UserError
+from placement_gym.base.errors import UserError
 
 SMALL = {"hidden": 16, "layers": 1, "rounds": 1, "segment": 4, "memory": 2}
 

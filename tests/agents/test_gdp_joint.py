@@ -18,9 +18,9 @@ from agents.gdp.agent import make
 from agents.gdp.joint import StagedLikelihood
 from agents.gdp.policy import GOPolicy
 from agents.gdp.ppo import UnitPPO
-from placement_gym.decisions import DECISIONS
-from placement_gym.env import placement_env
-from placement_gym.errors import UserError
+from placement_gym.base.errors import UserError
+from placement_gym.envs.env import placement_env
+from placement_gym.problem.decisions import DECISIONS
 
 SMALL = {"hidden": 16, "layers": 1, "rounds": 1, "segment": 4, "memory": 2}
 SETS = (DECISIONS[:1], DECISIONS[:2], DECISIONS[::2], DECISIONS)

@@ -10,7 +10,7 @@ from stable_baselines3.common.utils import obs_as_tensor
 
 from agents.common.encoder import CONVOLUTIONS, Encoder
 from agents.common.graphs import GraphBatch, Graphs, MissingGraphError
-from placement_gym.observation import FEATURES
+from placement_gym.envs.observation import FEATURES
 
 
 def batch(*models: str) -> tuple[GraphBatch, torch.Tensor]:

@@ -19,7 +19,7 @@ import agents
 from agents.common import to_data
 from agents.common.encoder import Encoder
 from agents.common.graphs import Graphs
-from placement_gym.errors import UserError
+from placement_gym.base.errors import UserError
 
 PADDED = {"max_nodes": 80, "max_edges": 120}
 

@@ -27,8 +27,8 @@ from agents.post import Post
 from agents.rnn import HDPPolicy, RNNPolicy
 from placement_gym.bench.compare import compare
 from placement_gym.bench.run.agents import load_agent
-from placement_gym.env import DevicePlacementEnv
-from placement_gym.episode import play_episode
+from placement_gym.envs.env import DevicePlacementEnv
+from placement_gym.envs.episode import play_episode
 from placement_gym.solvers.cuts import minimum_cut
 
 PER_UNIT = "placement_gym:DevicePlacementPerUnitSim-v0"

@@ -18,7 +18,7 @@ from agents.hsdag import HSDAGPolicy
 from agents.placeto import PlacetoPolicy
 from agents.post.policy import LogitsPolicy
 from agents.rnn import HDPPolicy, RNNPolicy
-from placement_gym.errors import UserError
+from placement_gym.base.errors import UserError
 
 SMALL = {"hidden": 16, "decoder": 16, "attention": 8}
 POLICIES: dict[str, tuple[Any, dict[str, Any]]] = {

@@ -14,15 +14,15 @@ import pytest
 
 from agents import AGENTS, make
 from agents.about import ABOUT, LEARNED, SEARCH, describe_goal
-from placement_gym.arguments import LATENCY, THROUGHPUT
-from placement_gym.arrays import BoolArray, IntArray
+from placement_gym.base.arguments import LATENCY, THROUGHPUT
+from placement_gym.base.arrays import BoolArray, IntArray
+from placement_gym.base.errors import UserError
 from placement_gym.bench.run.agent_run import run_agent
 from placement_gym.bench.run.agents import AgentSpec
 from placement_gym.bench.run.environment import BenchEnv
 from placement_gym.bench.run.rows import Row
-from placement_gym.costs.semantics import PRESETS
-from placement_gym.env import placement_env
-from placement_gym.errors import UserError
+from placement_gym.envs.env import placement_env
+from placement_gym.problem.costs.semantics import PRESETS
 
 MODEL: dict[str, Any] = {"model": "tiny", "devices": "cpu+igpu"}
 GOALS: dict[str, dict[str, Any]] = {

@@ -21,9 +21,9 @@ from agents.rnn.agent import make_hierarchical
 from agents.rnn.hdp import prefer_runs
 from agents.rnn.segments import Segments, count_segments
 from agents.search.begin_with import propose_first
-from placement_gym.env import DevicePlacementEnv
-from placement_gym.episode import play_episode
-from placement_gym.errors import UserError
+from placement_gym.base.errors import UserError
+from placement_gym.envs.env import DevicePlacementEnv
+from placement_gym.envs.episode import play_episode
 
 SMALL = {
     "rnn": {"policy": {"hidden": 16, "decoder": 16}},

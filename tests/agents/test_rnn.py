@@ -22,7 +22,7 @@ from agents.rnn.autoregressive import AutoregressiveDevices
 from agents.rnn.grouping import GroupedDevices, GroupMemory, order_groups
 from agents.rnn.networks import Seq2Seq
 from agents.rnn.unit_features import UnitFeatures
-from placement_gym.rewards import neg_sqrt_latency
+from placement_gym.envs.rewards import neg_sqrt_latency
 
 WIDTH, N_DEVICES = 5, 3
 

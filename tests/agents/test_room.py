@@ -18,8 +18,8 @@ from agents.common.room import Room, RoomCategorical
 from agents.doppler.graph import TaskGraph
 from agents.doppler.schedule import Schedules
 from agents.placeto.policy import leave
-from placement_gym.devices import DeviceSpec
-from placement_gym.errors import UserError
+from placement_gym.base.errors import UserError
+from placement_gym.hardware.devices import DeviceSpec
 
 HELD, LIMITS = (0.3, 0.2, 0.25, 0.25), (0.5, 0.5, 1.0)
 

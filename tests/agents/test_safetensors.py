@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from agents.common.safetensors import halve_file, read_safetensors, write_safetensors
-from placement_gym.errors import UserError
-from placement_gym.files import FileError
+from placement_gym.base.errors import UserError
+from placement_gym.base.files import FileError
 
 TENSORS = {"a.b": torch.arange(6.0).reshape(2, 3), "one": torch.tensor(3), "none": torch.empty(0)}
 

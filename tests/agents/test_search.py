@@ -12,13 +12,13 @@ import pytest
 import placement_gym  # noqa: F401  registers the environments
 from agents.about import ABOUT
 from agents.search import Annealing, Search, annealing, genetic, hill_climb
-from placement_gym.arrays import FloatArray, IntArray
+from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.bench.run.agent_run import run_agent
 from placement_gym.bench.run.agents import AgentSpec, load_agent
 from placement_gym.bench.run.budget import BudgetedBackend
 from placement_gym.bench.run.environment import BenchEnv
-from placement_gym.env import placement_env
-from placement_gym.placement import Placement
+from placement_gym.envs.env import placement_env
+from placement_gym.problem.placement import Placement
 from placement_gym.solvers.cuts import minimum_cut
 
 MAKERS = {

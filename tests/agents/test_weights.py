@@ -15,7 +15,7 @@ from agents.about import ABOUT
 from agents.common.weights import find_network, save_weights, shipped_names
 from agents.hsdag import HSDAGPolicy
 from placement_gym import play_episode
-from placement_gym.errors import UserError
+from placement_gym.base.errors import UserError
 
 SHIPPED = {"placeto": 1.12, "post": 1.19, "gdp": 1.19, "doppler": 1.19}
 """Agents with weights, and the least speed-up over the best single device on their problem."""

@@ -5,7 +5,7 @@ import pytest
 from fakes import FakeBackend, assignment, diamond_problem
 
 from placement_gym.backends.cached import CachedBackend
-from placement_gym.devices import DeviceSpec
+from placement_gym.hardware.devices import DeviceSpec
 
 MIXED = [0, 1, 1, 0]
 

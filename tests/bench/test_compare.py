@@ -13,12 +13,12 @@ import pytest
 from fakes import Greedy
 
 import placement_gym
+from placement_gym.base.errors import UserError
 from placement_gym.bench.compare import find_stale_runs, plan_runs
 from placement_gym.bench.report import comparison
 from placement_gym.bench.run.agents import AgentSpec, UnknownAgentError, load_agent
 from placement_gym.bench.run.environment import BenchEnv, BenchEnvs
 from placement_gym.bench.run.rows import append_row, load_rows, remove_rows, write_rows
-from placement_gym.errors import UserError
 
 SIM = "DevicePlacementSim-v0"
 RENAMED = {"name": "random", "label": "chance"}
@@ -38,8 +38,8 @@ def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
         "placement.draw_placement",
     )
     for name in names:
-        monkeypatch.setattr(f"placement_gym.plots.{name}", lambda *_: None)
-    monkeypatch.setattr("placement_gym.plots.style.save", lambda *_: None)
+        monkeypatch.setattr(f"placement_gym.view.figures.{name}", lambda *_: None)
+    monkeypatch.setattr("placement_gym.view.figures.style.save", lambda *_: None)
 
 
 def test_compare_leaves_files_that_people_can_open(tmp_path: Path) -> None:
@@ -217,7 +217,7 @@ def test_pictures_that_cannot_be_drawn_cost_no_result(
     def fail(*_: Any, **__: Any) -> None:
         raise MemoryError("too large to draw")
 
-    monkeypatch.setattr("placement_gym.plots.placement.draw_placement", fail)
+    monkeypatch.setattr("placement_gym.view.figures.placement.draw_placement", fail)
     document = compare(tmp_path, ["window"])
     assert all(row["latency_ms"] for row in document["rows"])
     assert any("too large to draw" in note for note in document["notes"])

@@ -15,8 +15,8 @@ from placement_gym.bench.report.scores import StudyResults
 from placement_gym.bench.report.summary import count_split_wins
 from placement_gym.bench.run.environment import BenchEnv
 from placement_gym.bench.scenes import open_scene
-from placement_gym.plots.comparison import draw_comparison
 from placement_gym.view.data import make_view_data
+from placement_gym.view.figures.comparison import draw_comparison
 
 SIM = "DevicePlacementSim-v0"
 SMALL = [{"name": name, "weight_share": 0.9} for name in ("CPU", "GPU")]
@@ -31,7 +31,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def document(folder: Path) -> dict[str, Any]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("placement_gym.plots.style.save", lambda *_, **__: None)
+        patch.setattr("placement_gym.view.figures.style.save", lambda *_, **__: None)
         return placement_gym.compare(
             "tiny", ["random"], env_id=SIM, devices=SMALL, budget=20, out=folder, quiet=True
         )

@@ -15,13 +15,13 @@ from pages import unpack
 from studies import study
 
 from placement_gym.backends.simulated.build import build_simulated_problem
+from placement_gym.base.errors import UserError
 from placement_gym.bench.run.rows import load_runs
 from placement_gym.bench.scenes import open_scene
 from placement_gym.bench.study.runner import run_study
 from placement_gym.cli.main import main, make_parser
-from placement_gym.errors import UserError
 from placement_gym.models.spec import ModelSpec
-from placement_gym.placement import Placement, PlacementMismatchError
+from placement_gym.problem.placement import Placement, PlacementMismatchError
 
 MODEL = "synthetic-layered-30"
 

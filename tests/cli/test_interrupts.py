@@ -66,7 +66,7 @@ def test_an_interrupt_of_compiled_code_is_an_interrupt(
     def interrupted(*args: Any, **kwargs: Any) -> None:
         raise SystemError("returned a result with an exception set") from KeyboardInterrupt()
 
-    monkeypatch.setattr("placement_gym.tools.plan.plan", interrupted)
+    monkeypatch.setattr("placement_gym.deployment.plan.plan", interrupted)
     assert main(["plan", "-m", "tiny"]) == 130
     assert "interrupted" in capsys.readouterr().err
     monkeypatch.setattr("placement_gym.bench.run.agent_run.run_search", interrupted)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from placement_gym.base.errors import warn_user
 from placement_gym.cli.main import main
-from placement_gym.errors import warn_user
 
 SIM = ["--env", "DevicePlacementSim-v0", "--model", "tiny"]
 

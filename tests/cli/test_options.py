@@ -142,7 +142,7 @@ def test_the_command_starts_without_heavy_modules() -> None:
 
 
 def test_out_is_a_file_or_its_folder(tmp_path: Path) -> None:
-    from placement_gym.files import name_output_file
+    from placement_gym.base.files import name_output_file
 
     assert name_output_file(tmp_path / "a.json", "b.json") == tmp_path / "a.json"
     assert name_output_file(tmp_path / "a", "b.json") == tmp_path / "a" / "b.json"

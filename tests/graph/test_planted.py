@@ -9,10 +9,10 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from placement_gym.costs.planted import planted_ms
-from placement_gym.env import DevicePlacementEnv, placement_env
-from placement_gym.errors import UserError
+from placement_gym.base.errors import UserError
+from placement_gym.envs.env import DevicePlacementEnv, placement_env
 from placement_gym.graph.planted import SLACK, Plan, build_planted
+from placement_gym.problem.costs.planted import planted_ms
 
 
 def planted(name: str, **kwargs: Any) -> DevicePlacementEnv:

@@ -10,16 +10,16 @@ import openvino as ov
 import pytest
 from openvino import opset13 as ops
 
-from placement_gym.costs.analytic import analytic, operator_times
-from placement_gym.costs.semantics import parse_schedule
-from placement_gym.devices import PRESETS
 from placement_gym.graph.extract import extract
 from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.states import bound
 from placement_gym.graph.submodels import acyclic_submodels
 from placement_gym.graph.units import group
+from placement_gym.hardware.devices import PRESETS
 from placement_gym.models import load
 from placement_gym.models.scenario import Scenario
+from placement_gym.problem.costs.analytic import analytic, operator_times
+from placement_gym.problem.costs.semantics import parse_schedule
 from placement_gym.schedules.simulator import Simulator
 
 

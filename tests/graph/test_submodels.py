@@ -9,7 +9,7 @@ from graphs import chain, op_graph, op_graphs
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placement_gym.arrays import IntArray
+from placement_gym.base.arrays import IntArray
 from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.submodels import (
     acyclic_submodels,

@@ -16,13 +16,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import placement_gym  # noqa: F401  registers the ids
-from placement_gym.arrays import IntArray
+from placement_gym.base.arrays import IntArray
+from placement_gym.envs.observation import N_FEATURES, compute_node_features
 from placement_gym.graph.balls import ball_sizes
 from placement_gym.graph.features import fractal_dimension
 from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.synthetic import FAMILIES, is_synthetic, synthetic
 from placement_gym.graph.units import group
-from placement_gym.observation import N_FEATURES, compute_node_features
 
 RANDOM = ("synthetic-layered", "synthetic-series-parallel")
 GROWN = (*RANDOM, "unrolled-lstm")

@@ -14,11 +14,11 @@ from openvino import opset13 as ops
 from placement_gym.backends.measured.outputs import sample_inputs
 from placement_gym.backends.simulated.build import build_simulated_problem
 from placement_gym.cli.main import make_parser
-from placement_gym.costs.semantics import PRESETS
 from placement_gym.graph.extract import extract
 from placement_gym.models import UnsupportedModelError, load
 from placement_gym.models.data_shapes import find_data_shapes, raise_to_bounds
 from placement_gym.models.spec import ModelSpec
+from placement_gym.problem.costs.semantics import PRESETS
 from placement_gym.schedules.simulator import Simulator
 
 SIZES = {"input_ids": [2, 5]}

@@ -19,8 +19,8 @@ from placement_gym.backends.measured.backend import MeasuredBackend
 from placement_gym.backends.measured.build import build_measured_backend
 from placement_gym.backends.measured.outputs import relative_error
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
-from placement_gym.devices import TESTBED
 from placement_gym.graph.extract import extract
+from placement_gym.hardware.devices import TESTBED
 from placement_gym.models import UnsupportedModelError, load
 from placement_gym.models.spec import ModelSpec
 

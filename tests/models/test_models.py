@@ -14,11 +14,11 @@ from onnx import TensorProto, helper
 from openvino import opset13 as ops
 
 from placement_gym.backends.simulated.backend import SimulatedBackend
-from placement_gym.costs.analytic import analytic
-from placement_gym.devices import PRESETS
 from placement_gym.graph.extract import extract
 from placement_gym.graph.operators import OpGraph
+from placement_gym.hardware.devices import PRESETS
 from placement_gym.models import UnsupportedModelError, load, prepare
+from placement_gym.problem.costs.analytic import analytic
 
 MODELS = ("tiny", "resnet", "inception", "bert-8")
 Built = Callable[[str], ov.Model]

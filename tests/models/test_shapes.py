@@ -10,8 +10,8 @@ import pytest
 from openvino import opset13 as ops
 
 from placement_gym.backends.simulated.build import build_simulated_problem
+from placement_gym.base.errors import UserError
 from placement_gym.cli.values import parse_shapes
-from placement_gym.errors import UserError
 from placement_gym.models import UnsupportedModelError, load
 from placement_gym.models.scenario import Step, input_shape
 from placement_gym.models.spec import ModelSpec

@@ -8,11 +8,11 @@ from alike import all_loads, draw_alike
 from by_hand import cost_table, made_graph
 from pipelines import draw_backend
 
-from placement_gym.costs.semantics import PRESETS
-from placement_gym.devices import DeviceSpec
-from placement_gym.errors import UserError
+from placement_gym.base.errors import UserError
 from placement_gym.graph.units import group
-from placement_gym.problem import Problem
+from placement_gym.hardware.devices import DeviceSpec
+from placement_gym.problem.costs.semantics import PRESETS
+from placement_gym.problem.problem import Problem
 from placement_gym.schedules.simulator import Simulator
 from placement_gym.solvers.balance import balance_loads, find_start
 from placement_gym.solvers.fill import fill_in_order

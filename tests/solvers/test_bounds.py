@@ -14,11 +14,11 @@ from overlapping import LIST, diamonds
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.bench.compare import compare
 from placement_gym.bench.report.optimum import find_optimum_or_bound
-from placement_gym.costs.semantics import PRESETS, Semantics
-from placement_gym.costs.table import CostTable
-from placement_gym.devices import DeviceSpec
-from placement_gym.env import DevicePlacementEnv
-from placement_gym.problem import Problem
+from placement_gym.envs.env import DevicePlacementEnv
+from placement_gym.hardware.devices import DeviceSpec
+from placement_gym.problem.costs.semantics import PRESETS, Semantics
+from placement_gym.problem.costs.table import CostTable
+from placement_gym.problem.problem import Problem
 from placement_gym.solvers import bounds
 from placement_gym.solvers.bounds import (
     call_tasks,

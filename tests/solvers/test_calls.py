@@ -11,11 +11,11 @@ from by_hand import cost_table, grouped, ints, made_graph
 from published import DATA
 
 from placement_gym.backends.simulated.backend import SimulatedBackend
-from placement_gym.costs.semantics import PRESETS
-from placement_gym.costs.workloads import Workload
-from placement_gym.devices import DeviceSpec
 from placement_gym.graph.units import group
-from placement_gym.problem import Problem
+from placement_gym.hardware.devices import DeviceSpec
+from placement_gym.problem.costs.semantics import PRESETS
+from placement_gym.problem.costs.workloads import Workload
+from placement_gym.problem.problem import Problem
 from placement_gym.solvers.calls import call_indices, call_program, greedy_fill
 from placement_gym.solvers.forward import Forward
 

@@ -10,10 +10,10 @@ from by_hand import cost_table, made_graph
 
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.backends.simulated.build import build_simulated_problem
-from placement_gym.devices import DeviceSpec
 from placement_gym.graph.units import group
+from placement_gym.hardware.devices import DeviceSpec
 from placement_gym.models.spec import ModelSpec
-from placement_gym.problem import Problem
+from placement_gym.problem.problem import Problem
 from placement_gym.solvers.cuts import alpha_expansion, approximation_factor, minimum_cut
 from placement_gym.solvers.tasks import Tasks
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from by_hand import cost_table, made_graph
 
-from placement_gym.costs.table import CostTable
-from placement_gym.devices import DeviceSpec
 from placement_gym.graph.units import group
-from placement_gym.problem import Problem
+from placement_gym.hardware.devices import DeviceSpec
+from placement_gym.problem.costs.table import CostTable
+from placement_gym.problem.problem import Problem
 from placement_gym.solvers.fill import SHARES, fill_in_order, pipeline_parallel
 
 

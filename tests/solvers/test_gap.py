@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from by_hand import cost_table, grouped, made_graph
 
-from placement_gym.arrays import IntArray
-from placement_gym.costs.semantics import Semantics
-from placement_gym.costs.table import CostTable
-from placement_gym.devices import DeviceSpec
-from placement_gym.problem import Problem
+from placement_gym.base.arrays import IntArray
+from placement_gym.hardware.devices import DeviceSpec
+from placement_gym.problem.costs.semantics import Semantics
+from placement_gym.problem.costs.table import CostTable
+from placement_gym.problem.problem import Problem
 from placement_gym.solvers.gap import optimum_or_bound
 
 SERIAL, CALLS = Semantics(), Semantics("calls")

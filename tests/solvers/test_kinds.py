@@ -9,10 +9,10 @@ import pytest
 from by_hand import cost_table, made_graph
 
 from placement_gym.backends.simulated.backend import SimulatedBackend
-from placement_gym.costs.semantics import Semantics
-from placement_gym.devices import DeviceSpec
 from placement_gym.graph.units import group
-from placement_gym.problem import Problem
+from placement_gym.hardware.devices import DeviceSpec
+from placement_gym.problem.costs.semantics import Semantics
+from placement_gym.problem.problem import Problem
 from placement_gym.solvers.bounds import lower_bound
 from placement_gym.solvers.kinds import interchangeable_devices
 from placement_gym.solvers.tasks import Tasks

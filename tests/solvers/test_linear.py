@@ -7,7 +7,7 @@ from math import log2
 import numpy as np
 import pytest
 
-from placement_gym.arrays import FloatArray
+from placement_gym.base.arrays import FloatArray
 from placement_gym.solvers.linear import Linear
 from placement_gym.solvers.minimize import minimize
 from placement_gym.solvers.programs.growing import GrowingSolver

@@ -10,9 +10,9 @@ import pytest
 from by_hand import cost_table, made_graph, random_backend
 
 from placement_gym.backends.simulated.backend import SimulatedBackend
-from placement_gym.devices import DeviceSpec
 from placement_gym.graph.units import group
-from placement_gym.problem import Problem
+from placement_gym.hardware.devices import DeviceSpec
+from placement_gym.problem.problem import Problem
 from placement_gym.solvers.milp import serial_program
 
 

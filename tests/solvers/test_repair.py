@@ -9,10 +9,10 @@ import pytest
 from graphs import op_graph
 from slow_repair import SlowRepair
 
-from placement_gym.arrays import IntArray
-from placement_gym.devices import DeviceSpec
+from placement_gym.base.arrays import IntArray
 from placement_gym.graph.units import group
-from placement_gym.problem import Problem
+from placement_gym.hardware.devices import DeviceSpec
+from placement_gym.problem.problem import Problem
 from placement_gym.solvers.repair import Links, RepairPrices, repair
 
 CASES = range(60)

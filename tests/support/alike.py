@@ -7,12 +7,12 @@ from itertools import product
 import numpy as np
 from by_hand import grouped, made_graph
 
-from placement_gym.arrays import FloatArray
 from placement_gym.backends.simulated.backend import SimulatedBackend
-from placement_gym.costs.semantics import PRESETS
-from placement_gym.costs.workloads import Workload
-from placement_gym.device_requests import make_devices
-from placement_gym.problem import Problem
+from placement_gym.base.arrays import FloatArray
+from placement_gym.hardware.device_requests import make_devices
+from placement_gym.problem.costs.semantics import PRESETS
+from placement_gym.problem.costs.workloads import Workload
+from placement_gym.problem.problem import Problem
 
 LOAD = PRESETS["tarnawski-throughput"]
 

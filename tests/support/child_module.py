@@ -10,7 +10,7 @@ import time
 import warnings
 from typing import Any
 
-from placement_gym.processes.serving import Parent, serve
+from placement_gym.base.processes.serving import Parent, serve
 
 
 class Obedient:

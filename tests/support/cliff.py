@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 from by_hand import cost_table, made_graph
 
-from placement_gym.arrays import FloatArray, IntArray
 from placement_gym.backends.measured.measuring import MeasuringBackend
 from placement_gym.backends.measured.timing_protocol import QUICK, TimingProtocol
 from placement_gym.backends.protocol import Measurement
 from placement_gym.backends.simulated.backend import SimulatedBackend
-from placement_gym.devices import DeviceSpec
+from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.graph.units import group
-from placement_gym.problem import Problem
+from placement_gym.hardware.devices import DeviceSpec
+from placement_gym.problem.problem import Problem
 
 GIB = 1 << 30
 N_UNITS = 20

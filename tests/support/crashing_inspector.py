@@ -8,8 +8,8 @@ from typing import Any
 from unittest.mock import patch
 
 from placement_gym.backends.measured import inspection
+from placement_gym.base.processes.serving import serve
 from placement_gym.models import load, spec
-from placement_gym.processes.serving import serve
 
 
 def crash(*_: object) -> None:

@@ -15,12 +15,12 @@ from placement_gym.bench.known.evaluation import evaluate_ms
 from placement_gym.bench.known.identity import identify
 from placement_gym.bench.known.update import open_backend
 from placement_gym.bench.run.environment import BenchEnvs
-from placement_gym.costs.analytic import analytic
-from placement_gym.devices import PRESETS
 from placement_gym.graph.families.names import FAMILIES, build_family, name_graph
 from placement_gym.graph.families.problems import make_problem
 from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.synthetic import synthetic
+from placement_gym.hardware.devices import PRESETS
+from placement_gym.problem.costs.analytic import analytic
 
 SYNTHETIC = ("synthetic-layered-2000", "synthetic-series-parallel-2000", "unrolled-lstm-200")
 SEEDS = (*range(20), *range(10_000, 10_020), *range(20_000, 20_020))

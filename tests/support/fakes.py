@@ -9,15 +9,15 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import ArrayLike
 
-from placement_gym.arrays import FloatArray, IntArray
 from placement_gym.backends.protocol import Batch, Measurement
 from placement_gym.backends.simulated.backend import SimulatedBackend
-from placement_gym.costs.table import CostTable
-from placement_gym.devices import DeviceSpec
-from placement_gym.env import DevicePlacementEnv
+from placement_gym.base.arrays import FloatArray, IntArray
+from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.graph.operators import OpGraph, Tensors
 from placement_gym.graph.units import group
-from placement_gym.problem import Problem
+from placement_gym.hardware.devices import DeviceSpec
+from placement_gym.problem.costs.table import CostTable
+from placement_gym.problem.problem import Problem
 
 WEIGHT_BYTES = (100, 200, 300, 400)
 UNIT_MS = ((4.0, 1.0), (4.0, 2.0), (1.0, 3.0), (1.0, 5.0))

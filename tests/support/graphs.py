@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 from hypothesis import strategies as st
 
-from placement_gym.arrays import IntArray
-from placement_gym.devices import DeviceSpec
+from placement_gym.base.arrays import IntArray
 from placement_gym.graph.operators import OpGraph, Tensors, distinct_edges
 from placement_gym.graph.units import Units, group
-from placement_gym.problem import Problem
+from placement_gym.hardware.devices import DeviceSpec
+from placement_gym.problem.problem import Problem
 
 TWO_DEVICES = (DeviceSpec("CPU", threads=1), DeviceSpec("CPU_FAST", plugin="CPU", threads=1))
 Edges = Sequence[tuple[int, int]]

@@ -9,12 +9,12 @@ from time import perf_counter
 import numpy as np
 from by_hand import cost_table, grouped, made_graph, random_backend
 
-from placement_gym.arrays import BoolArray, FloatArray, IntArray
 from placement_gym.backends.simulated.backend import SimulatedBackend
-from placement_gym.costs.semantics import Semantics
-from placement_gym.devices import DeviceSpec
+from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
 from placement_gym.graph.units import group
-from placement_gym.problem import Problem
+from placement_gym.hardware.devices import DeviceSpec
+from placement_gym.problem.costs.semantics import Semantics
+from placement_gym.problem.problem import Problem
 from placement_gym.solvers.beams.beam import WIDTHS, Beam, widen
 from placement_gym.solvers.solution import Solution
 

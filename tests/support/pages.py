@@ -15,7 +15,7 @@ from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.backends.simulated.build import build_simulated_problem
 from placement_gym.graph.units import group
 from placement_gym.models.spec import ModelSpec
-from placement_gym.problem import Problem
+from placement_gym.problem.problem import Problem
 from placement_gym.view.data import make_view_data
 from placement_gym.view.page import render_page
 from placement_gym.view.scene import Scene, Shown

@@ -11,13 +11,13 @@ import networkx as nx
 import numpy as np
 from by_hand import cost_table, grouped, ints, made_graph
 
-from placement_gym.arrays import IntArray
 from placement_gym.backends.simulated.backend import SimulatedBackend
-from placement_gym.costs.semantics import PRESETS
-from placement_gym.costs.workloads import Workload
-from placement_gym.device_requests import make_devices
-from placement_gym.devices import DeviceSpec
-from placement_gym.problem import Problem
+from placement_gym.base.arrays import IntArray
+from placement_gym.hardware.device_requests import make_devices
+from placement_gym.hardware.devices import DeviceSpec
+from placement_gym.problem.costs.semantics import PRESETS
+from placement_gym.problem.costs.workloads import Workload
+from placement_gym.problem.problem import Problem
 from placement_gym.solvers.forward import Forward
 
 THROUGHPUT = PRESETS["tarnawski-throughput"]

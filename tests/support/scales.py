@@ -11,13 +11,13 @@ from by_hand import cost_table, grouped, made_graph
 from overlapping import solve_by_beams
 from pipelines import least_load_ms
 
-from placement_gym.arrays import FloatArray, IntArray
 from placement_gym.backends.simulated.backend import SimulatedBackend
-from placement_gym.costs.semantics import PRESETS, Semantics
-from placement_gym.costs.table import CostTable
-from placement_gym.devices import DeviceSpec
+from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.graph.units import group
-from placement_gym.problem import Problem
+from placement_gym.hardware.devices import DeviceSpec
+from placement_gym.problem.costs.semantics import PRESETS, Semantics
+from placement_gym.problem.costs.table import CostTable
+from placement_gym.problem.problem import Problem
 from placement_gym.solvers import gap
 from placement_gym.solvers.bounds import load_ms, lower_bound
 from placement_gym.solvers.calls import call_indices, call_program

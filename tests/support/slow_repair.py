@@ -6,8 +6,8 @@ from itertools import pairwise, product
 
 import numpy as np
 
-from placement_gym.arrays import BoolArray, FloatArray, IntArray
-from placement_gym.problem import Problem
+from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
+from placement_gym.problem.problem import Problem
 from placement_gym.solvers.regrets import RUN_SHARE
 from placement_gym.solvers.repair import RepairPrices
 

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from placement_gym import DeviceSpec, Placement
 from placement_gym.backends.measured.backend import MeasuredBackend, TimingProtocol
 from placement_gym.backends.measured.outputs import sample_inputs
-from placement_gym.devices import TESTBED, usable_cores
-from placement_gym.env import DevicePlacementEnv
+from placement_gym.envs.env import DevicePlacementEnv
+from placement_gym.hardware.devices import TESTBED, usable_cores
 from placement_gym.models import load
-from placement_gym.problem import Problem
+from placement_gym.problem.problem import Problem
 
 QUICK = {"warmup": 1, "repeats": 2}
 N_TINY = 7

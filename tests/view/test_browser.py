@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 from pages import EVIL, make_large_page, make_page
 
-from placement_gym.arrays import IntArray
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.backends.simulated.build import build_simulated_problem
+from placement_gym.base.arrays import IntArray
 from placement_gym.models.spec import ModelSpec
 from placement_gym.view.data import make_view_data
 from placement_gym.view.page import render_page

@@ -11,8 +11,8 @@ from graphs import op_graph
 
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.backends.simulated.build import build_simulated_problem
-from placement_gym.costs.semantics import PRESETS
 from placement_gym.models.spec import ModelSpec
+from placement_gym.problem.costs.semantics import PRESETS
 from placement_gym.view.data import find_runs, make_view_data
 from placement_gym.view.scene import Scene, Shown
 

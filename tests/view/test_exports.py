@@ -14,9 +14,9 @@ from fakes import diamond_backend
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.backends.simulated.build import build_simulated_problem
 from placement_gym.cli.main import main
-from placement_gym.costs.semantics import PRESETS
 from placement_gym.models.spec import ModelSpec
-from placement_gym.placement import Placement
+from placement_gym.problem.costs.semantics import PRESETS
+from placement_gym.problem.placement import Placement
 from placement_gym.view.data import make_view_data
 from placement_gym.view.explorer import find_layer, make_graph, make_node_data
 from placement_gym.view.scene import Scene, Shown

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from placement_gym.arrays import FloatArray, IntArray
 from placement_gym.backends.failures import EngineFailureError, Kind, check_values, classify
 from placement_gym.backends.measured import counters, hetero, own_choice, timing
 from placement_gym.backends.measured.candidate import (
@@ -35,12 +34,13 @@ from placement_gym.backends.measured.throughput import (
 )
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
 from placement_gym.backends.measured.tolerance import find_tolerance, measure_rounding
+from placement_gym.backends.pipeline.stage import compile_on
 from placement_gym.backends.protocol import Measurement
-from placement_gym.errors import EngineError, UserError
+from placement_gym.base.arrays import FloatArray, IntArray
+from placement_gym.base.errors import EngineError, UserError
 from placement_gym.graph.quantization import without_integer_kernels
-from placement_gym.machine import register
-from placement_gym.pipeline.stage import compile_on
-from placement_gym.problem import Problem
+from placement_gym.hardware.machine import register
+from placement_gym.problem.problem import Problem
 
 if TYPE_CHECKING:
     import openvino as ov

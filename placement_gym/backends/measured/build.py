@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from placement_gym.arguments import check_positive
 from placement_gym.backends.measured.backend import MeasuredBackend
 from placement_gym.backends.measured.inspection import Inspection, inspect
 from placement_gym.backends.measured.isolated import (
@@ -21,13 +20,14 @@ from placement_gym.backends.measured.recipe import Recipe
 from placement_gym.backends.measured.stage_costs import load_or_measure_costs
 from placement_gym.backends.measured.support import find_supported
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
-from placement_gym.devices import DeviceSpec
-from placement_gym.errors import UserError
+from placement_gym.base.arguments import check_positive
+from placement_gym.base.errors import UserError
 from placement_gym.graph.extract import extract_spec
 from placement_gym.graph.units import Units, group
+from placement_gym.hardware.devices import DeviceSpec
 from placement_gym.models.loading import is_model_file
 from placement_gym.models.spec import ModelSpec
-from placement_gym.problem import Problem
+from placement_gym.problem.problem import Problem
 
 if TYPE_CHECKING:
     import openvino as ov

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from placement_gym.arrays import IntArray
 from placement_gym.backends.measured.candidate import Candidate, Compilation
 from placement_gym.backends.measured.hetero import Partition, compile_partition, count_submodels
 from placement_gym.backends.measured.inferences import Beat, Inputs, prepare_inferences
 from placement_gym.backends.measured.phases import PhasedModel, PhasedRun, join_phases
-from placement_gym.problem import Problem
+from placement_gym.base.arrays import IntArray
+from placement_gym.problem.problem import Problem
 
 if TYPE_CHECKING:
     import openvino as ov

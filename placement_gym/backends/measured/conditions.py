@@ -9,7 +9,7 @@ import platform
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from placement_gym.devices import usable_cores
+from placement_gym.hardware.devices import usable_cores
 
 if TYPE_CHECKING:
     from placement_gym.backends.measured.measuring import MeasuringBackend

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from placement_gym.arrays import FloatArray
 from placement_gym.backends.measured.inferences import Inputs
-from placement_gym.devices import DeviceSpec
+from placement_gym.base.arrays import FloatArray
 from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.primitives import members_of_primitives
+from placement_gym.hardware.devices import DeviceSpec
 
 if TYPE_CHECKING:
     import openvino as ov

@@ -6,9 +6,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from placement_gym.arrays import IntArray
-from placement_gym.devices import DeviceSpec
-from placement_gym.errors import CompileError, UserError, unknown_name
+from placement_gym.base.arrays import IntArray
+from placement_gym.base.errors import CompileError, UserError, unknown_name
+from placement_gym.base.texts import last_line
 from placement_gym.graph.borders import state_border_shapes
 from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.parts import separate_parts
@@ -17,8 +17,8 @@ from placement_gym.graph.submodels import (
     separating_colours,
     submodel_devices,
 )
-from placement_gym.machine import register
-from placement_gym.texts import last_line
+from placement_gym.hardware.devices import DeviceSpec
+from placement_gym.hardware.machine import register
 
 if TYPE_CHECKING:
     import openvino as ov

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from placement_gym.arrays import FloatArray
+from placement_gym.base.arrays import FloatArray
 
 if TYPE_CHECKING:
     import openvino as ov

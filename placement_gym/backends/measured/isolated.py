@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from placement_gym.arrays import FloatArray, IntArray
 from placement_gym.backends.failures import EngineFailureError, Kind, check_values
 from placement_gym.backends.measured.health import Session
 from placement_gym.backends.measured.hetero import uses_aliases
@@ -22,16 +21,17 @@ from placement_gym.backends.measured.measuring import MakeCosts, MeasuringBacken
 from placement_gym.backends.measured.recipe import Recipe
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
 from placement_gym.backends.protocol import Measurement
-from placement_gym.devices import DeviceSpec
-from placement_gym.errors import EngineError, UserError
-from placement_gym.models.spec import ModelSpec
-from placement_gym.problem import Problem
-from placement_gym.processes.child import (
+from placement_gym.base.arrays import FloatArray, IntArray
+from placement_gym.base.errors import EngineError, UserError
+from placement_gym.base.processes.child import (
     Child,
     ChildLostError,
     ChildNotStartedError,
     RemoteError,
 )
+from placement_gym.hardware.devices import DeviceSpec
+from placement_gym.models.spec import ModelSpec
+from placement_gym.problem.problem import Problem
 
 WORKER = "placement_gym.backends.measured.worker"
 INSPECTOR = "placement_gym.backends.measured.inspection"

@@ -16,7 +16,7 @@ from filelock import FileLock, Timeout
 
 from placement_gym.backends.failures import EngineFailureError, Kind
 from placement_gym.backends.measured.reporter import Reporter
-from placement_gym.errors import EngineError
+from placement_gym.base.errors import EngineError
 
 PATH_VARIABLE = "PLACEMENT_GYM_LOCK"
 """Environment variable with the path of the lock; processes that share it take turns."""

@@ -12,15 +12,15 @@ from typing import TypeVar
 
 import numpy as np
 
-from placement_gym.arrays import FloatArray, IntArray
 from placement_gym.backends.failures import EngineFailureError
 from placement_gym.backends.measured.health import Session, settle_reference
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
 from placement_gym.backends.protocol import Batch, Measurement
-from placement_gym.costs.analytic import analytic
-from placement_gym.costs.table import CostTable
-from placement_gym.errors import UserError
-from placement_gym.problem import Problem
+from placement_gym.base.arrays import FloatArray, IntArray
+from placement_gym.base.errors import UserError
+from placement_gym.problem.costs.analytic import analytic
+from placement_gym.problem.costs.table import CostTable
+from placement_gym.problem.problem import Problem
 
 T = TypeVar("T")
 MakeCosts = Callable[["MeasuringBackend"], CostTable]

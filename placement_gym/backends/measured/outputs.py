@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from placement_gym.errors import UserError
+from placement_gym.base.errors import UserError
 from placement_gym.models.scenario import Scenario, Step, input_shape
 from placement_gym.models.shapes import input_names
 

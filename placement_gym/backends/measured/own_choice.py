@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from placement_gym.problem import Problem
+from placement_gym.problem.problem import Problem
 
 if TYPE_CHECKING:
     import openvino as ov

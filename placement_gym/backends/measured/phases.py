@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from placement_gym.arrays import IntArray
 from placement_gym.backends.measured.candidate import Compilation
 from placement_gym.backends.measured.inferences import (
     KEPT,
@@ -19,8 +18,9 @@ from placement_gym.backends.measured.inferences import (
     PhaseTimes,
     ScenarioRun,
 )
+from placement_gym.base.arrays import IntArray
 from placement_gym.graph.units import Units, contract
-from placement_gym.problem import Problem
+from placement_gym.problem.problem import Problem
 
 if TYPE_CHECKING:
     import openvino as ov

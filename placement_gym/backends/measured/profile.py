@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.optimize import lsq_linear
 
-from placement_gym.arrays import FloatArray, IntArray
 from placement_gym.backends.measured.conditions import (
     cache_folder,
     compute_digest,
@@ -20,12 +19,13 @@ from placement_gym.backends.measured.conditions import (
 )
 from placement_gym.backends.measured.timing_protocol import FOR_FITTING, QUICK, TimingProtocol
 from placement_gym.backends.protocol import Measurement
-from placement_gym.costs.table import CostTable
-from placement_gym.errors import EngineError, UserError, warn_user
-from placement_gym.files import keep_if_possible, safe_name, set_aside
-from placement_gym.patterns import sample_placements
-from placement_gym.problem import Problem
-from placement_gym.progress import progress_bar
+from placement_gym.base.arrays import FloatArray, IntArray
+from placement_gym.base.errors import EngineError, UserError, warn_user
+from placement_gym.base.files import keep_if_possible, safe_name, set_aside
+from placement_gym.base.progress import progress_bar
+from placement_gym.problem.costs.table import CostTable
+from placement_gym.problem.patterns import sample_placements
+from placement_gym.problem.problem import Problem
 
 if TYPE_CHECKING:
     from placement_gym.backends.measured.measuring import MeasuringBackend

@@ -10,14 +10,14 @@ import numpy as np
 from placement_gym.backends.measured.backend import MeasuredBackend
 from placement_gym.backends.measured.health import Session
 from placement_gym.backends.measured.reporter import Reporter
-from placement_gym.devices import DeviceSpec
-from placement_gym.errors import UserError
+from placement_gym.base.errors import UserError
 from placement_gym.graph.extract import extract_spec
 from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.units import Units, contract
-from placement_gym.machine import register
+from placement_gym.hardware.devices import DeviceSpec
+from placement_gym.hardware.machine import register
 from placement_gym.models.spec import ModelSpec
-from placement_gym.problem import Problem
+from placement_gym.problem.problem import Problem
 
 Json = dict[str, Any]
 

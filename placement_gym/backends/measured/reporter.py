@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from placement_gym.progress import show_waiting
+from placement_gym.base.progress import show_waiting
 
 
 def print_to_stderr(message: str) -> None:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from placement_gym.arrays import FloatArray, IntArray
 from placement_gym.backends.measured.conditions import (
     cache_folder,
     compute_digest,
@@ -22,11 +21,12 @@ from placement_gym.backends.measured.conditions import (
 )
 from placement_gym.backends.measured.profile import holds_model, load_or_measure
 from placement_gym.backends.measured.timing_protocol import FOR_FITTING, QUICK
-from placement_gym.costs.table import CostTable
-from placement_gym.errors import UserError
-from placement_gym.files import keep_if_possible, safe_name, set_aside
-from placement_gym.problem import Problem
-from placement_gym.progress import progress_bar
+from placement_gym.base.arrays import FloatArray, IntArray
+from placement_gym.base.errors import UserError
+from placement_gym.base.files import keep_if_possible, safe_name, set_aside
+from placement_gym.base.progress import progress_bar
+from placement_gym.problem.costs.table import CostTable
+from placement_gym.problem.problem import Problem
 
 if TYPE_CHECKING:
     from placement_gym.backends.measured.measuring import MeasuringBackend

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
-from placement_gym.arrays import BoolArray
+from placement_gym.base.arrays import BoolArray
 from placement_gym.graph.operators import FOLLOWERS
 from placement_gym.graph.units import Units
 

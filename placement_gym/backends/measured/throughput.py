@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from placement_gym.arrays import FloatArray, IntArray
 from placement_gym.backends.failures import EngineFailureError, Kind
 from placement_gym.backends.measured.candidate import Candidate, Compilation
 from placement_gym.backends.measured.inferences import Beat, Inputs, Outputs
 from placement_gym.backends.measured.outputs import compare_outputs
 from placement_gym.backends.measured.timing import Samples
-from placement_gym.devices import DeviceSpec, usable_cores
-from placement_gym.errors import CompileError
-from placement_gym.pipeline.cutting import Port
-from placement_gym.pipeline.executor import StageExecutor
-from placement_gym.pipeline.inputs import InputReader
-from placement_gym.pipeline.stage import Stage, compile_stages, count_streams, with_streams
-from placement_gym.problem import Problem
+from placement_gym.backends.pipeline.cutting import Port
+from placement_gym.backends.pipeline.executor import StageExecutor
+from placement_gym.backends.pipeline.inputs import InputReader
+from placement_gym.backends.pipeline.stage import Stage, compile_stages, count_streams, with_streams
+from placement_gym.base.arrays import FloatArray, IntArray
+from placement_gym.base.errors import CompileError
+from placement_gym.hardware.devices import DeviceSpec, usable_cores
+from placement_gym.problem.problem import Problem
 
 if TYPE_CHECKING:
     from concurrent.futures import Future

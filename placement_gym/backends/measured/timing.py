@@ -9,7 +9,7 @@ from time import perf_counter
 import numpy as np
 from scipy.special import stdtrit
 
-from placement_gym.arrays import FloatArray
+from placement_gym.base.arrays import FloatArray
 
 BLOCK = 2
 UNSTEADY = 1.15

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from placement_gym.backends.measured.inferences import Inputs
 from placement_gym.backends.measured.outputs import relative_error
-from placement_gym.devices import DeviceSpec
 from placement_gym.graph.quantization import is_quantized
+from placement_gym.hardware.devices import DeviceSpec
 
 if TYPE_CHECKING:
     import openvino as ov

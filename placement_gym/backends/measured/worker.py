@@ -14,8 +14,8 @@ from placement_gym.backends.measured.health import Session
 from placement_gym.backends.measured.recipe import Recipe
 from placement_gym.backends.measured.reporter import Reporter
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
+from placement_gym.base.processes.serving import Parent, serve
 from placement_gym.models.spec import ModelSpec
-from placement_gym.processes.serving import Parent, serve
 
 Json = dict[str, Any]
 

@@ -7,14 +7,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from placement_gym.arguments import LATENCY, MAX_NOISE, THROUGHPUT, check_not_negative
-from placement_gym.arrays import BoolArray, FloatArray, IntArray, UInt8
-from placement_gym.backends.protocol import Batch, Measurement
-from placement_gym.costs.semantics import Semantics
-from placement_gym.costs.table import LEAST_MS, CostTable
-from placement_gym.errors import UserError
-from placement_gym.problem import Problem
-from placement_gym.rewards import PENALTY
+from placement_gym.backends.protocol import PENALTY, Batch, Measurement
+from placement_gym.base.arguments import LATENCY, MAX_NOISE, THROUGHPUT, check_not_negative
+from placement_gym.base.arrays import BoolArray, FloatArray, IntArray, UInt8
+from placement_gym.base.errors import UserError
+from placement_gym.problem.costs.semantics import Semantics
+from placement_gym.problem.costs.table import LEAST_MS, CostTable
+from placement_gym.problem.problem import Problem
 from placement_gym.schedules.held_bytes import held_bytes
 from placement_gym.schedules.limits import check_limits, count_bytes
 from placement_gym.schedules.simulator import Simulator

@@ -5,19 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from placement_gym.costs.analytic import analytic
-from placement_gym.costs.table import CostTable
-from placement_gym.costs.workloads import SCALES, Workload, is_workload
-from placement_gym.device_requests import DevicesArgument, resolve_devices
-from placement_gym.devices import DeviceSpec
-from placement_gym.errors import UserError, suggest
-from placement_gym.files import is_path
+from placement_gym.base.errors import UserError, suggest
+from placement_gym.base.files import is_path
 from placement_gym.graph.families.names import build_family, is_family
 from placement_gym.graph.planted import build_planted, is_planted
 from placement_gym.graph.synthetic import is_synthetic, synthetic
 from placement_gym.graph.units import Units, group
+from placement_gym.hardware.device_requests import DevicesArgument, resolve_devices
+from placement_gym.hardware.devices import DeviceSpec
 from placement_gym.models.spec import ModelSpec
-from placement_gym.problem import Problem
+from placement_gym.problem.costs.analytic import analytic
+from placement_gym.problem.costs.table import CostTable
+from placement_gym.problem.costs.workloads import SCALES, Workload, is_workload
+from placement_gym.problem.problem import Problem
 
 GENERATED = (
     (is_synthetic, synthetic),

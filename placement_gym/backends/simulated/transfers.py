@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from placement_gym.arrays import FloatArray, IntArray, UInt8
+from placement_gym.base.arrays import FloatArray, IntArray, UInt8
 from placement_gym.schedules.simulator import Simulator
 
 

@@ -11,7 +11,7 @@ from placement_gym.bench.known.evaluation import evaluate_ms
 from placement_gym.bench.run.rows import Json
 from placement_gym.bench.study.replay import ROUNDING, task_of
 from placement_gym.bench.study.task import Task
-from placement_gym.placement import parse_assignment
+from placement_gym.problem.placement import parse_assignment
 
 
 @dataclass(frozen=True)

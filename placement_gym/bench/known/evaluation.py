@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from placement_gym.arrays import IntArray
 from placement_gym.backends.simulated.backend import SimulatedBackend
+from placement_gym.base.arrays import IntArray
 from placement_gym.solvers.bounds import lower_bound
 from placement_gym.solvers.solution import Solution
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from placement_gym.base.fitted_table import Column, FittedTable
 from placement_gym.bench.known.best_known import BestKnown, name_problem
 from placement_gym.bench.known.update import Change
-from placement_gym.fitted_table import Column, FittedTable
 
 
 def known_table(values: Sequence[BestKnown]) -> FittedTable:

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from placement_gym.backends.simulated.backend import SimulatedBackend
+from placement_gym.base.errors import PlacementGymError, UserError
+from placement_gym.base.progress import progress_bar
 from placement_gym.bench.known import best_known
 from placement_gym.bench.known.best_known import (
     DIGITS,
@@ -27,9 +29,7 @@ from placement_gym.bench.run.provenance import git_commit
 from placement_gym.bench.run.rows import ROWS, load_runs
 from placement_gym.bench.study.replay import ROUNDING
 from placement_gym.bench.study.task import VARIABLE, expand_variables
-from placement_gym.errors import PlacementGymError, UserError
-from placement_gym.placement import parse_assignment
-from placement_gym.progress import progress_bar
+from placement_gym.problem.placement import parse_assignment
 from placement_gym.solvers.solution import TOLERANCE
 
 TIME_LIMIT_S = 10.0

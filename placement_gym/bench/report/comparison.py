@@ -13,6 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from rich.console import Group
 
+from placement_gym.base.errors import UserError
+from placement_gym.base.files import keep_if_possible, safe_name, write_text
+from placement_gym.base.fitted_table import Column, FittedTable, FittedText
+from placement_gym.base.texts import escape_markdown, escape_paragraph, make_printable
 from placement_gym.bench.report.formats import (
     GAP_LEGEND,
     INFEASIBLE_LEGEND,
@@ -26,11 +30,7 @@ from placement_gym.bench.report.verdict import list_doubts
 from placement_gym.bench.run.environment import BenchEnv
 from placement_gym.bench.run.rows import Json
 from placement_gym.bench.run.verdict import WITHIN_NOISE, YES
-from placement_gym.errors import UserError
-from placement_gym.files import keep_if_possible, safe_name, write_text
-from placement_gym.fitted_table import Column, FittedTable, FittedText
-from placement_gym.placement import Placement, parse_assignment
-from placement_gym.texts import escape_markdown, escape_paragraph, make_printable
+from placement_gym.problem.placement import Placement, parse_assignment
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -212,8 +212,8 @@ def _markdown_line(cells: Sequence[str]) -> str:
 
 def describe_replaced(document: Document, folder: Path) -> list[str]:
     """A sentence about the comparison whose table the folder holds, if it is another one."""
-    from placement_gym.schemas.comparisons import ComparisonFields
-    from placement_gym.schemas.reading import check, load_json
+    from placement_gym.base.schemas.comparisons import ComparisonFields
+    from placement_gym.base.schemas.reading import check, load_json
 
     if not (folder / FILE).is_file():
         return []
@@ -247,8 +247,8 @@ def draw_runs(document: Document, folder: Path, pictures: str) -> list[str]:
     Returns:
         A note for each picture that could not be drawn.
     """
-    from placement_gym.plots.comparison import draw_best_so_far, draw_comparison
-    from placement_gym.plots.style import draw_if_possible
+    from placement_gym.view.figures.comparison import draw_best_so_far, draw_comparison
+    from placement_gym.view.figures.style import draw_if_possible
 
     rows = _name_seeds(document["rows"])
     if not any(row["latency_ms"] for row in rows):
@@ -316,7 +316,7 @@ def draw_placements(
     Returns:
         A note for each picture that could not be drawn: it must not cost the results.
     """
-    from placement_gym.plots.style import draw_if_possible
+    from placement_gym.view.figures.style import draw_if_possible
 
     notes = []
     for row in rows:
@@ -328,7 +328,7 @@ def draw_placements(
 
 def draw_finalist(bench_env: BenchEnv, row: Json) -> Figure:
     """The finalist of a row on its graph."""
-    from placement_gym.plots.placement import draw_placement
+    from placement_gym.view.figures.placement import draw_placement
 
     problem, result = bench_env.base.problem, "failed"
     if row["latency_ms"] is not None:

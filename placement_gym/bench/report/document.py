@@ -13,11 +13,11 @@ from pathlib import Path
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
+from placement_gym.base.files import safe_name, write_text
+from placement_gym.base.texts import code_span, escape_markdown, escape_paragraph, make_printable
 from placement_gym.bench.report.inline_svg import follow_theme, make_inline
-from placement_gym.files import safe_name, write_text
-from placement_gym.plots.lines import MOST_LINES, REST, choose_looks
-from placement_gym.plots.style import TEXT_AS_TEXT, save
-from placement_gym.texts import code_span, escape_markdown, escape_paragraph, make_printable
+from placement_gym.view.figures.lines import MOST_LINES, REST, choose_looks
+from placement_gym.view.figures.style import TEXT_AS_TEXT, save
 from placement_gym.view.page import fill_in, hash_source
 
 PARTS = ("report.html", "report.css", "report.js")

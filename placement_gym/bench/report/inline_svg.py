@@ -5,8 +5,8 @@ from __future__ import annotations
 import html
 import re
 
-from placement_gym.plots.style import COLOURS, CROSSING, GROUND, WITHIN
-from placement_gym.texts import make_printable
+from placement_gym.base.texts import make_printable
+from placement_gym.view.figures.style import COLOURS, CROSSING, GROUND, WITHIN
 
 VARIABLES = {GROUND: "ground", CROSSING: "ink", WITHIN: "faint", COLOURS[7]: "ink"}
 """Colours that follow the page's theme, by the name of its variable."""

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
+from placement_gym.base.errors import UserError, warn_user
+from placement_gym.base.files import FileError, keep_if_possible, set_aside, write_text
 from placement_gym.bench.known.best_known import BestKnown, find_best_known
 from placement_gym.bench.known.identity import identify, identify_row
 from placement_gym.bench.report.drift import group_by_problem, median_device_ms
@@ -16,8 +18,6 @@ from placement_gym.bench.report.optimum import find_optimum_or_bound
 from placement_gym.bench.run.environment import BenchEnv, BenchEnvs
 from placement_gym.bench.run.rows import Json, to_plain
 from placement_gym.bench.study.task import Task
-from placement_gym.errors import UserError, warn_user
-from placement_gym.files import FileError, keep_if_possible, set_aside, write_text
 from placement_gym.solvers.solution import reaches
 
 FILE = "references.json"
@@ -152,8 +152,8 @@ def load_references(path: Path) -> References:
     Raises:
         FileError: The file cannot be read.
     """
-    from placement_gym.schemas.comparisons import ReferencesFile
-    from placement_gym.schemas.reading import check, load_json
+    from placement_gym.base.schemas.comparisons import ReferencesFile
+    from placement_gym.base.schemas.reading import check, load_json
 
     if not path.is_file():
         return {}

@@ -7,7 +7,7 @@ from functools import partial
 
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.bench.known.evaluation import evaluate_ms
-from placement_gym.env import DevicePlacementEnv
+from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.solvers import gap
 
 

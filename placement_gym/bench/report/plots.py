@@ -8,12 +8,12 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from placement_gym.arrays import FloatArray
+from placement_gym.base.arrays import FloatArray
+from placement_gym.base.texts import escape_figure_text
 from placement_gym.bench.report.stats import bootstrap_curve, performance_profile
-from placement_gym.plots.comparison import number_axis
-from placement_gym.plots.lines import REST, Look, choose_looks
-from placement_gym.plots.style import COLOURS, WITHIN
-from placement_gym.texts import escape_figure_text
+from placement_gym.view.figures.comparison import number_axis
+from placement_gym.view.figures.lines import REST, Look, choose_looks
+from placement_gym.view.figures.style import COLOURS, WITHIN
 
 if TYPE_CHECKING:
     from placement_gym.bench.report.scores import StudyResults

@@ -7,11 +7,13 @@ from pathlib import Path
 
 import numpy as np
 
-from placement_gym.arrays import FloatArray
+from placement_gym.base.arrays import FloatArray
+from placement_gym.base.texts import format_ms
 from placement_gym.bench.report.document import Block, Heading, Picture, Table, Text
 from placement_gym.bench.report.formats import format_gap, format_infeasible, format_ratio
 from placement_gym.bench.report.known_latencies import reopen_env
 from placement_gym.bench.report.remarks import list_remarks
+from placement_gym.bench.report.score_reference import TRIVIAL
 from placement_gym.bench.report.scores import StudyResults
 from placement_gym.bench.report.verdict import (
     count_doubtful,
@@ -20,12 +22,10 @@ from placement_gym.bench.report.verdict import (
     state_verdict,
 )
 from placement_gym.bench.report.views import write_view
-from placement_gym.bench.report.yardstick import TRIVIAL
 from placement_gym.bench.run.environment import BenchEnvs
 from placement_gym.bench.run.rows import Json
 from placement_gym.bench.study.task import Task
-from placement_gym.placement import parse_assignment
-from placement_gym.texts import format_ms
+from placement_gym.problem.placement import parse_assignment
 
 COLUMNS = (
     "agent",
@@ -133,7 +133,7 @@ def draw_best_placement(
     results: StudyResults, problem: str, task: Task, envs: BenchEnvs, views: Path | None = None
 ) -> list[Block]:
     """The fastest placement of all runs, drawn on the graph; a note where that is not possible."""
-    from placement_gym.plots.placement import draw_placement
+    from placement_gym.view.figures.placement import draw_placement
 
     rows = [row for row in results.rows if row["problem"] == problem and row["latency_ms"]]
     if not rows:

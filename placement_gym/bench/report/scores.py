@@ -11,25 +11,25 @@ from pathlib import Path
 
 import numpy as np
 
-from placement_gym.arrays import FloatArray
+from placement_gym.base.arrays import FloatArray
+from placement_gym.base.errors import UserError
 from placement_gym.bench.report.drift import (
     correct_drift,
     group_by_problem,
     median_device_ms,
 )
 from placement_gym.bench.report.known_latencies import KnownLatencies, find_recorded
+from placement_gym.bench.report.score_reference import Yardstick, choose_yardstick
 from placement_gym.bench.report.stats import (
     Estimate,
     bootstrap,
     interquartile_mean,
     mean_of_medians,
 )
-from placement_gym.bench.report.usable import keep_usable_rows
-from placement_gym.bench.report.yardstick import Yardstick, choose_yardstick
+from placement_gym.bench.report.valid_rows import keep_usable_rows
 from placement_gym.bench.run.rows import Json, load_runs
 from placement_gym.bench.study.roles import TEST
 from placement_gym.bench.study.task import describe_devices
-from placement_gym.errors import UserError
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import numpy as np
 
+from placement_gym.base.errors import UserError
+from placement_gym.base.texts import format_ms
 from placement_gym.bench.report.document import Block, Heading, Table, Text
 from placement_gym.bench.report.drift import correct_drift
 from placement_gym.bench.report.scores import StudyResults
-from placement_gym.bench.report.usable import keep_usable_rows
+from placement_gym.bench.report.valid_rows import keep_usable_rows
 from placement_gym.bench.run.rows import Json, load_runs
 from placement_gym.bench.study.spec import Study
-from placement_gym.errors import UserError
-from placement_gym.texts import format_ms
 
 EQUAL = 1e-3
 """Latencies whose ratio differs from 1 by less are called equal."""

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
+from placement_gym.base.errors import UserError
+from placement_gym.base.progress import progress_bar
 from placement_gym.bench.report.agent_table import FLOORS, summarize_agents
 from placement_gym.bench.report.document import (
     Block,
@@ -29,15 +31,13 @@ from placement_gym.bench.report.problem_table import describe_roles, list_proble
 from placement_gym.bench.report.scores import StudyResults
 from placement_gym.bench.report.side_by_side import compare_folders
 from placement_gym.bench.report.summary import summarize_study
-from placement_gym.bench.report.usable import keep_usable_rows
+from placement_gym.bench.report.valid_rows import keep_usable_rows
 from placement_gym.bench.run.environment import BenchEnvs
 from placement_gym.bench.run.rows import Json, load_runs
 from placement_gym.bench.study.roles import ROLES
 from placement_gym.bench.study.spec import Study
-from placement_gym.devices import DeviceSpec, collect_cautions
-from placement_gym.errors import UserError
-from placement_gym.keywords import find_env_spec
-from placement_gym.progress import progress_bar
+from placement_gym.envs.keywords import find_env_spec
+from placement_gym.hardware.devices import DeviceSpec, collect_cautions
 from placement_gym.version import VERSION
 
 LEGEND = (

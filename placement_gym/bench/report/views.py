@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from placement_gym.base.files import write_text
 from placement_gym.bench.report.document import Link, Text
 from placement_gym.bench.run.rows import Json
 from placement_gym.bench.scenes import open_runs
-from placement_gym.files import write_text
 from placement_gym.view.data import make_view_data
 from placement_gym.view.page import render_page
 

@@ -6,17 +6,17 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 
-from placement_gym.arrays import IntArray
+from placement_gym.base.arrays import IntArray
+from placement_gym.base.errors import raise_interrupt
 from placement_gym.bench.run.agents import REPAIR, UNCHANGED, AgentSpec
 from placement_gym.bench.run.budget import BudgetedBackend, BudgetReached
 from placement_gym.bench.run.environment import BenchEnv
 from placement_gym.bench.run.finalist import Finalist
 from placement_gym.bench.run.finalists import choose_finalist
 from placement_gym.bench.run.rows import Row
-from placement_gym.env import DevicePlacementEnv
-from placement_gym.episode import play_episode
-from placement_gym.errors import raise_interrupt
-from placement_gym.placement import Placement
+from placement_gym.envs.env import DevicePlacementEnv
+from placement_gym.envs.episode import play_episode
+from placement_gym.problem.placement import Placement
 
 N_FINALISTS = 3
 

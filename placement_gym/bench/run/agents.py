@@ -12,9 +12,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from placement_gym.arguments import check_flag
-from placement_gym.errors import UserError, unknown_name
-from placement_gym.files import IMPORT_ROOT
+from placement_gym.base.arguments import check_flag
+from placement_gym.base.errors import UserError, unknown_name
+from placement_gym.base.files import IMPORT_ROOT
 
 REGISTRY = "agents:AGENTS"
 IMPORTABLE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
@@ -96,8 +96,8 @@ class AgentSpec:
         Raises:
             UserError: A key is unknown or wrong.
         """
-        from placement_gym.schemas.reading import check
-        from placement_gym.schemas.studies import AgentFields
+        from placement_gym.base.schemas.reading import check
+        from placement_gym.base.schemas.studies import AgentFields
 
         try:
             fields = check(AgentFields, values)

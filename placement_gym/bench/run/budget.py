@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from placement_gym.arrays import BoolArray, IntArray
 from placement_gym.backends.protocol import Backend, Batch, Measurement
 from placement_gym.backends.wrapper import BackendWrapper
+from placement_gym.base.arrays import BoolArray, IntArray
 
 INFEASIBLE = "infeasible"
 

@@ -14,15 +14,15 @@ from typing import Any
 import gymnasium as gym
 
 from placement_gym.backends.cached import CachedBackend
+from placement_gym.base.errors import UserError
+from placement_gym.base.files import safe_name
 from placement_gym.bench.run.budget import CONTENDER_SHARE
 from placement_gym.bench.run.finalist import Finalist
-from placement_gym.decisions import PLACEMENT_ALONE
-from placement_gym.devices import DeviceSpec
-from placement_gym.env import DevicePlacementEnv, placement_env
-from placement_gym.errors import UserError
-from placement_gym.files import safe_name
-from placement_gym.keywords import check_kwargs, not_placement
+from placement_gym.envs.env import DevicePlacementEnv, placement_env
+from placement_gym.envs.keywords import check_kwargs, not_placement
+from placement_gym.hardware.devices import DeviceSpec
 from placement_gym.models.saving import save_model
+from placement_gym.problem.decisions import PLACEMENT_ALONE
 
 
 @dataclass(frozen=True)

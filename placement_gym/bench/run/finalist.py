@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from placement_gym.arrays import IntArray
 from placement_gym.backends.protocol import Measurement
+from placement_gym.base.arrays import IntArray
 from placement_gym.bench.run.verdict import compare_with_best_single
 
 

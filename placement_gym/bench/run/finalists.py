@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from placement_gym.arrays import IntArray
-from placement_gym.backends.protocol import Measurement
+from placement_gym.backends.protocol import PENALTY, Measurement
+from placement_gym.base.arrays import IntArray
 from placement_gym.bench.run.environment import BenchEnv
 from placement_gym.bench.run.finalist import Finalist
 from placement_gym.bench.run.verdict import YES
-from placement_gym.rewards import PENALTY
 
 
 def choose_finalist(bench_env: BenchEnv, candidates: Sequence[IntArray]) -> Finalist:

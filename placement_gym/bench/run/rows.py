@@ -15,9 +15,9 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
+from placement_gym.base.errors import UserError, warn_user
+from placement_gym.base.files import FileError, read_bytes, write_bytes, write_text
 from placement_gym.bench.run.provenance import git_commit, host, versions
-from placement_gym.errors import UserError, warn_user
-from placement_gym.files import FileError, read_bytes, write_bytes, write_text
 
 Json = dict[str, Any]
 ROWS = "results.jsonl"
@@ -228,8 +228,8 @@ def parse_row(line: bytes) -> Json:
     Raises:
         UserError: It is not valid JSON, or a field is missing or wrong.
     """
-    from placement_gym.schemas.reading import check, parse_json
-    from placement_gym.schemas.rows import RowFields
+    from placement_gym.base.schemas.reading import check, parse_json
+    from placement_gym.base.schemas.rows import RowFields
 
     row = parse_json(line)
     check(RowFields, row)

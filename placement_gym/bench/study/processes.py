@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from placement_gym.base.processes.child import Child, ChildHungError, ChildLostError
 from placement_gym.bench.run.rows import Json
 from placement_gym.bench.run.threads import limit_threads
 from placement_gym.bench.study.executors import WorkerLost
 from placement_gym.bench.study.task import Task
 from placement_gym.bench.study.worker import make_failed_row
-from placement_gym.devices import usable_cores
-from placement_gym.processes.child import Child, ChildHungError, ChildLostError
+from placement_gym.hardware.devices import usable_cores
 
 TASK_PROCESS = "placement_gym.bench.study.task_process"
 TASK_TIMEOUT_S = 3600.0

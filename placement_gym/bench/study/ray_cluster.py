@@ -8,14 +8,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from placement_gym.base.errors import UserError
+from placement_gym.base.files import IMPORT_ROOT
 from placement_gym.bench.run.agents import find_modules_in
 from placement_gym.bench.run.rows import Json
 from placement_gym.bench.run.threads import ONE_THREAD
 from placement_gym.bench.study.executors import WorkerLost, run_all
 from placement_gym.bench.study.processes import TASK_TIMEOUT_S, Processes
 from placement_gym.bench.study.task import Task
-from placement_gym.errors import UserError
-from placement_gym.files import IMPORT_ROOT
 
 
 def run_in_worker(task: Task, folder: str, timeout_s: float) -> Json:

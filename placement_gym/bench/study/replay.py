@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from placement_gym.base.errors import UserError, raise_interrupt
+from placement_gym.base.progress import progress_bar
 from placement_gym.bench.run.agent_run import describe_error
 from placement_gym.bench.run.environment import BenchEnvs
 from placement_gym.bench.run.finalist import Finalist
@@ -15,9 +17,7 @@ from placement_gym.bench.run.finalists import choose_finalist
 from placement_gym.bench.run.rows import ROWS, Json, load_runs
 from placement_gym.bench.study.task import Task, expand_variables
 from placement_gym.bench.study.worker import score_elsewhere
-from placement_gym.errors import UserError, raise_interrupt
-from placement_gym.placement import Placement, parse_assignment
-from placement_gym.progress import progress_bar
+from placement_gym.problem.placement import Placement, parse_assignment
 
 ROUNDING = 1e-9
 N_INTERVALS = 2.0

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from placement_gym.base.errors import UserError, unknown_name
 from placement_gym.bench.study.task import Task
-from placement_gym.errors import UserError, unknown_name
 
 TEST, VALIDATION, TRAIN = "test", "validation", "train"
 ROLES = (TEST, VALIDATION, TRAIN)

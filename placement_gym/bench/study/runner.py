@@ -8,7 +8,10 @@ from pathlib import Path
 
 from rich.progress import Task as ProgressTask
 
-from placement_gym.arguments import check_positive
+from placement_gym.base.arguments import check_positive
+from placement_gym.base.errors import UserError, unknown_name
+from placement_gym.base.files import keep_if_possible, make_output_folder
+from placement_gym.base.progress import progress_bar
 from placement_gym.bench.run.agents import AgentSpec
 from placement_gym.bench.run.environment import BenchEnvs
 from placement_gym.bench.run.rows import (
@@ -25,10 +28,7 @@ from placement_gym.bench.study.processes import TASK_TIMEOUT_S, Processes
 from placement_gym.bench.study.ray_cluster import Ray
 from placement_gym.bench.study.spec import Study
 from placement_gym.bench.study.task import Task, describe_devices
-from placement_gym.errors import UserError, unknown_name
-from placement_gym.files import keep_if_possible, make_output_folder
-from placement_gym.keywords import find_env_spec
-from placement_gym.progress import progress_bar
+from placement_gym.envs.keywords import find_env_spec
 
 EXECUTORS = ("auto", "serial", "processes", "ray")
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from placement_gym.errors import UserError, suggest
-from placement_gym.files import is_path, list_neighbours
-from placement_gym.texts import join_words
+from placement_gym.base.errors import UserError, suggest
+from placement_gym.base.files import is_path, list_neighbours
+from placement_gym.base.texts import join_words
 
 STUDIES = Path(__file__).parent.parent / "studies"
 

@@ -9,12 +9,12 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from placement_gym.base.errors import UserError
+from placement_gym.base.files import read_bytes
 from placement_gym.bench.run.agents import AgentSpec, check_labels, list_specs
 from placement_gym.bench.study.roles import assign_roles
 from placement_gym.bench.study.shipped import find_study
 from placement_gym.bench.study.task import VARIABLE, Task
-from placement_gym.errors import UserError
-from placement_gym.files import read_bytes
 
 MAX_FILE_BYTES = 2**20
 LOG_OPTION = "tensorboard_log"
@@ -57,8 +57,8 @@ class Study:
     about: str = ""
 
     def __post_init__(self) -> None:
-        from placement_gym.schemas.reading import check
-        from placement_gym.schemas.studies import StudyFields
+        from placement_gym.base.schemas.reading import check
+        from placement_gym.base.schemas.studies import StudyFields
 
         check(StudyFields, vars(self))
         check_labels(self.specs)
@@ -74,7 +74,7 @@ class Study:
             UserError: There is no such study, it is not valid YAML, or a field is wrong or
                 missing; the message names the file and the field or line.
         """
-        from placement_gym.schemas.yaml import parse_yaml
+        from placement_gym.base.schemas.yaml import parse_yaml
 
         file = find_study(path)
         content = read_bytes(file, MAX_FILE_BYTES)
@@ -90,8 +90,8 @@ class Study:
         Raises:
             UserError: A field is wrong, unknown or missing.
         """
-        from placement_gym.schemas.reading import check
-        from placement_gym.schemas.studies import StudyFields
+        from placement_gym.base.schemas.reading import check
+        from placement_gym.base.schemas.studies import StudyFields
 
         if isinstance(values, Mapping):
             values = {name: value for name, value in values.items() if value is not None}

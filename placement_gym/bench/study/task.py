@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from placement_gym.base.errors import UserError
 from placement_gym.bench.run.rows import to_plain
-from placement_gym.errors import UserError
 
 VARIABLE = re.compile(r"\$\{?(\w+)\}?")
 

@@ -6,11 +6,11 @@ import sys
 from functools import partial
 from typing import Any
 
+from placement_gym.base.processes.serving import Parent, serve
 from placement_gym.bench.run.environment import BenchEnvs
 from placement_gym.bench.run.rows import Json
 from placement_gym.bench.study.task import Task
 from placement_gym.bench.study.worker import run_task
-from placement_gym.processes.serving import Parent, serve
 
 
 class TaskProcess:

@@ -15,7 +15,7 @@ from placement_gym.bench.run.finalist import Finalist
 from placement_gym.bench.run.finalists import choose_finalist
 from placement_gym.bench.run.rows import Json, Row, to_plain
 from placement_gym.bench.study.task import Task
-from placement_gym.placement import Placement
+from placement_gym.problem.placement import Placement
 
 
 def run_task(

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from placement_gym.arrays import FloatArray, IntArray, round_significant
-from placement_gym.devices import NATIVE_PRECISION, DeviceSpec
+from placement_gym.base.arrays import FloatArray, IntArray, round_significant
+from placement_gym.hardware.devices import NATIVE_PRECISION, DeviceSpec
 
 LARGEST_SET = 5
 SHARES_OF_COUNTS = (0.02, 0.33, 0.29, 0.18, 0.18)

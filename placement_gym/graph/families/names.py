@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from placement_gym.arrays import IntArray
-from placement_gym.errors import UserError, suggest
+from placement_gym.base.arrays import IntArray
+from placement_gym.base.errors import UserError, suggest
 from placement_gym.graph.families.audio import dilated
 from placement_gym.graph.families.convolutions import branching, densely_connected, u_shaped
 from placement_gym.graph.families.recurrent import recurrent

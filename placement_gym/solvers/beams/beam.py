@@ -15,8 +15,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from placement_gym.arrays import IntArray
-from placement_gym.costs.semantics import Semantics
+from placement_gym.base.arrays import IntArray
+from placement_gym.problem.costs.semantics import Semantics
 from placement_gym.schedules.simulator import Simulator
 from placement_gym.solvers.beams.expansion import Layer
 from placement_gym.solvers.beams.growth import Grower

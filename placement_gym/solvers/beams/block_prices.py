@@ -15,10 +15,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from placement_gym.arrays import FloatArray
-from placement_gym.costs.semantics import Semantics
-from placement_gym.costs.table import CostTable
-from placement_gym.problem import Problem
+from placement_gym.base.arrays import FloatArray
+from placement_gym.problem.costs.semantics import Semantics
+from placement_gym.problem.costs.table import CostTable
+from placement_gym.problem.problem import Problem
 from placement_gym.solvers.beams.block_search import WIDTHS, BlockSearch, Cost
 from placement_gym.solvers.beams.blocks import Block, Blocks
 from placement_gym.solvers.beams.expansion import CODED_DEVICES

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from placement_gym.arrays import FloatArray, IntArray
+from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.solvers.beams.block_kernel import expand_block
 from placement_gym.solvers.beams.blocks import Block
 from placement_gym.solvers.beams.expansion import MAX_SLOTS, Layer, merge_alike

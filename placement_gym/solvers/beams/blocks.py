@@ -9,10 +9,10 @@ from itertools import pairwise
 
 import numpy as np
 
-from placement_gym.arrays import BoolArray, FloatArray, IntArray
+from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
 from placement_gym.graph.operators import Tensors
-from placement_gym.memory_groups import MemoryGroups
-from placement_gym.problem import Problem
+from placement_gym.hardware.memory_groups import MemoryGroups
+from placement_gym.problem.problem import Problem
 from placement_gym.solvers.beams.frontier import find_tiny
 from placement_gym.solvers.tasks import Tasks
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from placement_gym.arrays import BoolArray, FloatArray, IntArray
+from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
 from placement_gym.solvers.placeable import Placeable
 from placement_gym.solvers.tasks import Tasks
 

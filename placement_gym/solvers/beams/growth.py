@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from placement_gym.arrays import FloatArray, IntArray
-from placement_gym.costs.semantics import Semantics
-from placement_gym.costs.table import CostTable
-from placement_gym.problem import Problem
+from placement_gym.base.arrays import FloatArray, IntArray
+from placement_gym.problem.costs.semantics import Semantics
+from placement_gym.problem.costs.table import CostTable
+from placement_gym.problem.problem import Problem
 from placement_gym.solvers.beams.expansion import (
     CODED_DEVICES,
     MAX_SLOTS,

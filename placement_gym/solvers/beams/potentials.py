@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from placement_gym.arrays import FloatArray, IntArray
+from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.solvers.beams.cut_slots import CutSlots
 from placement_gym.solvers.beams.frontier import Frontier
 from placement_gym.solvers.beams.prices import RowPrices

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from placement_gym.arrays import FloatArray, IntArray
-from placement_gym.problem import Problem
+from placement_gym.base.arrays import FloatArray, IntArray
+from placement_gym.problem.problem import Problem
 from placement_gym.solvers.highs import Optimum
 from placement_gym.solvers.placeable import Placeable
 from placement_gym.solvers.programs.growing import GrowingSolver

@@ -18,7 +18,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from placement_gym.arrays import FloatArray, Int32, IntArray
+from placement_gym.base.arrays import FloatArray, Int32, IntArray
 from placement_gym.solvers.pipelines.stages import Stages
 
 

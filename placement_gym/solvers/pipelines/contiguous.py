@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from placement_gym.arrays import FloatArray, IntArray
-from placement_gym.costs.table import CostTable
-from placement_gym.problem import Problem
+from placement_gym.base.arrays import FloatArray, IntArray
+from placement_gym.problem.costs.table import CostTable
+from placement_gym.problem.problem import Problem
 from placement_gym.solvers.forward import Forward
 from placement_gym.solvers.kinds import Kinds, interchangeable_devices
 from placement_gym.solvers.pipelines.capacity import price_devices

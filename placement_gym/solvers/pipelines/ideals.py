@@ -12,8 +12,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from placement_gym.arrays import BoolArray, Int32, IntArray
-from placement_gym.errors import UserError
+from placement_gym.base.arrays import BoolArray, Int32, IntArray
+from placement_gym.base.errors import UserError
 from placement_gym.solvers.forward import Forward
 
 MAX_BYTES = 2 * 2**30

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from placement_gym.arrays import BoolArray, IntArray
-from placement_gym.costs.table import CostTable
-from placement_gym.problem import Problem
+from placement_gym.base.arrays import BoolArray, IntArray
+from placement_gym.problem.costs.table import CostTable
+from placement_gym.problem.problem import Problem
 from placement_gym.solvers.forward import Forward
 from placement_gym.solvers.pipelines.touches import find_touch_sets
 

@@ -12,10 +12,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from placement_gym.arrays import BoolArray, IntArray
-from placement_gym.costs.table import CostTable
-from placement_gym.errors import UserError
-from placement_gym.problem import Problem
+from placement_gym.base.arrays import BoolArray, IntArray
+from placement_gym.base.errors import UserError
+from placement_gym.problem.costs.table import CostTable
+from placement_gym.problem.problem import Problem
 from placement_gym.solvers.forward import Forward
 from placement_gym.solvers.loads import find_largest_load_ms
 from placement_gym.solvers.pipelines.contiguous import ROUNDING, Search, Split

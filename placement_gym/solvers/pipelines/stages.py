@@ -14,10 +14,10 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from placement_gym.arrays import FloatArray, Int32, IntArray
-from placement_gym.costs.table import CostTable
-from placement_gym.errors import UserError
-from placement_gym.problem import Problem
+from placement_gym.base.arrays import FloatArray, Int32, IntArray
+from placement_gym.base.errors import UserError
+from placement_gym.problem.costs.table import CostTable
+from placement_gym.problem.problem import Problem
 from placement_gym.solvers.forward import Forward
 from placement_gym.solvers.pipelines.ideals import MAX_BYTES, Ideals
 from placement_gym.solvers.pipelines.touches import find_touch_sets

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from placement_gym.arrays import FloatArray, Int32, IntArray
+from placement_gym.base.arrays import FloatArray, Int32, IntArray
 from placement_gym.solvers.pipelines.chains import Chains, Plan, extend_chains
 from placement_gym.solvers.pipelines.stages import Stages
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from placement_gym.arrays import FloatArray, IntArray
-from placement_gym.costs.table import CostTable
-from placement_gym.problem import Problem
+from placement_gym.base.arrays import FloatArray, IntArray
+from placement_gym.problem.costs.table import CostTable
+from placement_gym.problem.problem import Problem
 from placement_gym.solvers.tasks import Tasks
 
 

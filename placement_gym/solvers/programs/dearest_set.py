@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from placement_gym.arrays import BoolArray, FloatArray
-from placement_gym.problem import Problem
+from placement_gym.base.arrays import BoolArray, FloatArray
+from placement_gym.problem.problem import Problem
 from placement_gym.solvers.highs import Solver
 from placement_gym.solvers.linear import Linear
 from placement_gym.solvers.programs.grouped_load import add_borders

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from placement_gym.arrays import FloatArray, IntArray
+from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.solvers.highs import Optimum, Solver
 from placement_gym.solvers.linear import Linear
 from placement_gym.solvers.time_unit import choose_unit, is_accurate

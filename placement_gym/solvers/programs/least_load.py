@@ -6,8 +6,8 @@ from time import perf_counter
 
 import numpy as np
 
-from placement_gym.arrays import FloatArray
-from placement_gym.problem import Problem
+from placement_gym.base.arrays import FloatArray
+from placement_gym.problem.problem import Problem
 from placement_gym.solvers.highs import Solver
 from placement_gym.solvers.linear import Linear
 from placement_gym.solvers.tasks import Tasks

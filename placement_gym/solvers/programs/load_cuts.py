@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from placement_gym.arrays import BoolArray, FloatArray, IntArray
+from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
 from placement_gym.solvers.linear import Linear
 from placement_gym.solvers.programs.path_program import PathProgram
 from placement_gym.solvers.tasks import Tasks

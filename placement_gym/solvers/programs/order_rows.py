@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from placement_gym.arrays import BoolArray, IntArray
+from placement_gym.base.arrays import BoolArray, IntArray
 from placement_gym.solvers.programs.path_program import PathProgram
 
 NEAR = 8

@@ -6,9 +6,9 @@ from time import perf_counter
 
 import numpy as np
 
-from placement_gym.arrays import BoolArray, FloatArray, IntArray
-from placement_gym.costs.table import CostTable
-from placement_gym.problem import Problem
+from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
+from placement_gym.problem.costs.table import CostTable
+from placement_gym.problem.problem import Problem
 from placement_gym.solvers.highs import GAP
 from placement_gym.solvers.milp import read_assignment
 from placement_gym.solvers.minimize import minimize

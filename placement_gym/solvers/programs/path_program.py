@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from placement_gym.arrays import BoolArray, FloatArray, IntArray
+from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
 from placement_gym.solvers.linear import Linear
 from placement_gym.solvers.milp import add_placement
 from placement_gym.solvers.placeable import Placeable

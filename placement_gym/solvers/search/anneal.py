@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from placement_gym.arrays import FloatArray
+from placement_gym.base.arrays import FloatArray
 from placement_gym.solvers.search.list_schedule import measure_tails, run_on
 from placement_gym.solvers.search.model import (
     BEST,

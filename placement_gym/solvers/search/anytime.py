@@ -10,11 +10,11 @@ from time import perf_counter
 
 import numpy as np
 
-from placement_gym.arrays import IntArray
-from placement_gym.costs.semantics import Semantics, parse_schedule
-from placement_gym.costs.table import CostTable
-from placement_gym.errors import UserError
-from placement_gym.problem import Problem, assignment_hash
+from placement_gym.base.arrays import IntArray
+from placement_gym.base.errors import UserError
+from placement_gym.problem.costs.semantics import Semantics, parse_schedule
+from placement_gym.problem.costs.table import CostTable
+from placement_gym.problem.problem import Problem, assignment_hash
 from placement_gym.schedules.simulator import Simulator
 from placement_gym.solvers.fill import fill_in_order
 from placement_gym.solvers.pipelines.pipeline import linear_pipeline

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from placement_gym.arrays import FloatArray, IntArray, UInt8
-from placement_gym.problem import Problem
+from placement_gym.base.arrays import FloatArray, IntArray, UInt8
+from placement_gym.problem.problem import Problem
 from placement_gym.schedules.limits import cost_ms
 from placement_gym.schedules.simulator import Simulator
 from placement_gym.solvers.search.anneal import (

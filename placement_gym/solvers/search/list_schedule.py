@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from placement_gym.arrays import FloatArray
+from placement_gym.base.arrays import FloatArray
 from placement_gym.solvers.search.model import BLOCK, Model, State
 
 signed: Any = np.int64

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from placement_gym.arrays import BoolArray, FloatArray, Int32, IntArray, UInt8, UInt32
-from placement_gym.problem import Problem
+from placement_gym.base.arrays import BoolArray, FloatArray, Int32, IntArray, UInt8, UInt32
+from placement_gym.problem.problem import Problem
 from placement_gym.schedules.program import uint32
 from placement_gym.schedules.simulator import Simulator
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from placement_gym.arrays import FloatArray, IntArray
-from placement_gym.costs.semantics import PRESETS
-from placement_gym.costs.table import CostTable
-from placement_gym.problem import Problem
+from placement_gym.base.arrays import FloatArray, IntArray
+from placement_gym.problem.costs.semantics import PRESETS
+from placement_gym.problem.costs.table import CostTable
+from placement_gym.problem.problem import Problem
 from placement_gym.schedules.simulator import Simulator
 from placement_gym.solvers.search.anneal import N_KINDS, anneal, estimate, undo
 from placement_gym.solvers.search.model import SIMULATED, Layout, Model, State, make_state

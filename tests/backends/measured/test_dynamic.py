@@ -20,15 +20,15 @@ from placement_gym.backends.measured.build import build_measured_backend
 from placement_gym.backends.measured.hetero import Partition, compile_partition, count_submodels
 from placement_gym.backends.measured.outputs import relative_error
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
-from placement_gym.device_requests import parse_devices
-from placement_gym.devices import TESTBED
+from placement_gym.deployment.evaluate import evaluate_placement
+from placement_gym.deployment.export import export_placement
+from placement_gym.deployment.plan import plan
 from placement_gym.graph.extract import extract
+from placement_gym.hardware.device_requests import parse_devices
+from placement_gym.hardware.devices import TESTBED
 from placement_gym.models import load
 from placement_gym.models.spec import ModelSpec
-from placement_gym.placement import Placement
-from placement_gym.tools.evaluate import evaluate_placement
-from placement_gym.tools.export import export_placement
-from placement_gym.tools.plan import plan
+from placement_gym.problem.placement import Placement
 
 ONCE = TimingProtocol(warmup=0, repeats=2, attempts=1)
 SIZES = {"input_ids": [2, 5]}

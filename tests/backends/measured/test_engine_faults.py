@@ -18,7 +18,7 @@ from placement_gym.backends.measured import measuring
 from placement_gym.backends.measured.build import build_measured_backend
 from placement_gym.backends.measured.isolated import IsolatedBackend
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
-from placement_gym.devices import TESTBED
+from placement_gym.hardware.devices import TESTBED
 from placement_gym.models.spec import ModelSpec
 
 SUPPORT = Path(__file__).parents[2] / "support"

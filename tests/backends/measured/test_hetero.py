@@ -39,11 +39,11 @@ from placement_gym.backends.measured.hetero import (
     set_affinities,
 )
 from placement_gym.backends.measured.outputs import sample_inputs
-from placement_gym.devices import TESTBED
-from placement_gym.env import DevicePlacementEnv
-from placement_gym.errors import CompileError
+from placement_gym.base.errors import CompileError
+from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.graph.extract import extract
 from placement_gym.graph.operators import OpGraph
+from placement_gym.hardware.devices import TESTBED
 from placement_gym.models import load, prepare
 
 

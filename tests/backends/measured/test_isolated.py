@@ -23,11 +23,11 @@ from placement_gym.backends.measured.backend import MeasuredBackend
 from placement_gym.backends.measured.build import build_measured_backend
 from placement_gym.backends.measured.isolated import IsolatedBackend
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
-from placement_gym.devices import TESTBED
-from placement_gym.errors import EngineError, UserError
+from placement_gym.base.errors import EngineError, UserError
+from placement_gym.base.processes.child import ChildNotStartedError
+from placement_gym.hardware.devices import TESTBED
 from placement_gym.models import UnsupportedModelError
 from placement_gym.models.spec import ModelSpec
-from placement_gym.processes.child import ChildNotStartedError
 
 SUPPORT = Path(__file__).parents[2] / "support"
 PROTOCOL = TimingProtocol(warmup=1, repeats=2, attempts=1, final_repeats=2, final_compiles=2)

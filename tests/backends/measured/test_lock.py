@@ -20,12 +20,12 @@ from testbed import (
 from placement_gym.backends.measured import lock
 from placement_gym.backends.measured.lock import measurement_lock
 from placement_gym.backends.measured.reporter import Reporter
-from placement_gym.errors import EngineError
+from placement_gym.base.errors import EngineError
 
 ENTERING_CHILD = """
 from placement_gym.backends.measured.lock import measurement_lock
 from placement_gym.backends.measured.reporter import Reporter
-from placement_gym.errors import EngineError
+from placement_gym.base.errors import EngineError
 with measurement_lock():
     print("entered", flush=True)
     input()

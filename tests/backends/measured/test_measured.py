@@ -20,16 +20,16 @@ from testbed import (
     step,
 )
 
-from placement_gym.arrays import IntArray
 from placement_gym.backends.measured import counters, profile, timing
 from placement_gym.backends.measured.backend import MeasuredBackend
 from placement_gym.backends.measured.build import build_measured_backend
 from placement_gym.backends.measured.candidate import Candidate, Compilation
 from placement_gym.backends.measured.reporter import Reporter
-from placement_gym.devices import TESTBED
-from placement_gym.env import DevicePlacementEnv
-from placement_gym.errors import EngineError, UserError
-from placement_gym.machine import UnknownDeviceError
+from placement_gym.base.arrays import IntArray
+from placement_gym.base.errors import EngineError, UserError
+from placement_gym.envs.env import DevicePlacementEnv
+from placement_gym.hardware.devices import TESTBED
+from placement_gym.hardware.machine import UnknownDeviceError
 from placement_gym.models.spec import ModelSpec
 
 needs_one_device = pytest.mark.skipif(
@@ -274,7 +274,7 @@ def test_every_unit_of_the_built_in_models_runs_on_the_cpu() -> None:
 
 
 def test_measured_observations_know_no_costs() -> None:
-    from placement_gym.observation import FEATURES
+    from placement_gym.envs.observation import FEATURES
 
     assert not make().reset()[0]["x"][:, FEATURES["cost"]].any()
 

@@ -12,8 +12,8 @@ from scripted_engine import Answer, ScriptedEngine
 from placement_gym.backends.failures import EngineFailureError, Kind
 from placement_gym.backends.measured import health, measuring
 from placement_gym.backends.protocol import Measurement
-from placement_gym.env import DevicePlacementEnv
-from placement_gym.errors import EngineError
+from placement_gym.base.errors import EngineError
+from placement_gym.envs.env import DevicePlacementEnv
 
 MIXED, OTHER = assignment([0, 1, 1, 0]), assignment([1, 1, 0, 0])
 DEAD = EngineFailureError(Kind.DEAD, "killed by SIGSEGV")

@@ -11,13 +11,13 @@ import pytest
 
 import placement_gym
 from placement_gym import Placement, UserError
-from placement_gym.arrays import IntArray
 from placement_gym.backends.measured.backend import MeasuredBackend
 from placement_gym.backends.measured.build import build_measured_backend
 from placement_gym.backends.measured.inferences import PhaseTimes
 from placement_gym.backends.measured.outputs import relative_error, sample_steps
 from placement_gym.backends.measured.phases import PhasedRequest, PhasedRun
-from placement_gym.devices import TESTBED
+from placement_gym.base.arrays import IntArray
+from placement_gym.hardware.devices import TESTBED
 from placement_gym.models import load
 from placement_gym.models.spec import ModelSpec
 

@@ -13,7 +13,6 @@ from disks import full_disk
 from fakes import diamond_problem
 from openvino import opset13 as ops
 
-from placement_gym.arrays import IntArray
 from placement_gym.backends.measured import profile
 from placement_gym.backends.measured.backend import MeasuredBackend
 from placement_gym.backends.measured.build import build_measured_backend
@@ -21,15 +20,16 @@ from placement_gym.backends.measured.timing_protocol import FOR_FITTING, QUICK, 
 from placement_gym.backends.protocol import Measurement
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.backends.simulated.build import build_simulated_problem
-from placement_gym.costs.analytic import analytic
-from placement_gym.costs.table import CostTable
-from placement_gym.device_requests import resolve_devices
-from placement_gym.devices import TESTBED, DeviceSpec
-from placement_gym.errors import PlacementGymWarning, UserError
+from placement_gym.base.arrays import IntArray
+from placement_gym.base.errors import PlacementGymWarning, UserError
 from placement_gym.graph.submodels import acyclic_submodels
+from placement_gym.hardware.device_requests import resolve_devices
+from placement_gym.hardware.devices import TESTBED, DeviceSpec
 from placement_gym.models.spec import ModelSpec
-from placement_gym.patterns import sample_placements
-from placement_gym.problem import Problem
+from placement_gym.problem.costs.analytic import analytic
+from placement_gym.problem.costs.table import CostTable
+from placement_gym.problem.patterns import sample_placements
+from placement_gym.problem.problem import Problem
 
 LINK_MS, MS_PER_MB, SUBMODEL_MS = 0.05, 0.4, 0.03
 

@@ -22,14 +22,14 @@ from placement_gym.backends.measured.inferences import PhaseTimes, ScenarioRun
 from placement_gym.backends.measured.outputs import relative_error, sample_steps
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
 from placement_gym.backends.protocol import Measurement
-from placement_gym.devices import TESTBED
+from placement_gym.deployment.evaluate import evaluate_placement
+from placement_gym.deployment.plan import plan
 from placement_gym.graph.extract import extract
+from placement_gym.hardware.devices import TESTBED
 from placement_gym.models import load
 from placement_gym.models.spec import ModelSpec
-from placement_gym.patterns import prefixes
-from placement_gym.placement import Placement
-from placement_gym.tools.evaluate import evaluate_placement
-from placement_gym.tools.plan import plan
+from placement_gym.problem.patterns import prefixes
+from placement_gym.problem.placement import Placement
 
 ONCE = TimingProtocol(warmup=0, repeats=2, attempts=1)
 

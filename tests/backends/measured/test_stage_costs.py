@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from fakes import diamond_costs, diamond_problem
 
-from placement_gym.arrays import FloatArray, IntArray
 from placement_gym.backends.measured import stage_costs
 from placement_gym.backends.measured.stage_costs import (
     charge_stages,
@@ -22,11 +21,12 @@ from placement_gym.backends.measured.stage_costs import (
 )
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
 from placement_gym.backends.simulated.backend import SimulatedBackend
-from placement_gym.costs.semantics import parse_schedule
-from placement_gym.costs.table import CostTable
-from placement_gym.devices import DeviceSpec
+from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.graph.stages import count_stages
-from placement_gym.problem import Problem
+from placement_gym.hardware.devices import DeviceSpec
+from placement_gym.problem.costs.semantics import parse_schedule
+from placement_gym.problem.costs.table import CostTable
+from placement_gym.problem.problem import Problem
 
 STAGE_MS = np.array([0.3, 0.1, 0.2])
 THREE = (DeviceSpec("CPU"), DeviceSpec("GPU"), DeviceSpec("NPU"))

@@ -11,13 +11,13 @@ import pytest
 from placement_gym.backends.measured.inspection import inspect
 from placement_gym.backends.measured.profile import check_can_be_profiled
 from placement_gym.backends.measured.support import find_supported
-from placement_gym.device_requests import resolve_devices
-from placement_gym.devices import DeviceSpec
-from placement_gym.errors import UserError
+from placement_gym.base.errors import UserError
 from placement_gym.graph.extract import extract
 from placement_gym.graph.units import group
+from placement_gym.hardware.device_requests import resolve_devices
+from placement_gym.hardware.devices import DeviceSpec
 from placement_gym.models import load
-from placement_gym.problem import Problem
+from placement_gym.problem.problem import Problem
 
 REFUSED = {"CPU": set(), "GPU": {"Softmax"}, "NPU": {"Softmax", "MaxPool", "Add"}}
 """Types of operators that each device does not run."""

@@ -18,12 +18,12 @@ from placement_gym.backends.measured import throughput
 from placement_gym.backends.measured.backend import MeasuredBackend
 from placement_gym.backends.measured.throughput import InFlight, list_streams, time_windows
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
-from placement_gym.devices import usable_cores
-from placement_gym.errors import UserError
+from placement_gym.backends.pipeline.stage import Stage
+from placement_gym.base.errors import UserError
 from placement_gym.graph.units import Units, contract
+from placement_gym.hardware.devices import usable_cores
 from placement_gym.models import load
-from placement_gym.pipeline.stage import Stage
-from placement_gym.problem import Problem
+from placement_gym.problem.problem import Problem
 
 TWO = (DeviceSpec("CPU", threads=1), DeviceSpec("CPU_B", plugin="CPU", threads=1))
 SPLIT = np.array([0, 0, 1, 1])

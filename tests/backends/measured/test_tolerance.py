@@ -22,9 +22,9 @@ from placement_gym.backends.measured.profile import measure_profile
 from placement_gym.backends.measured.reporter import Reporter
 from placement_gym.backends.measured.timing_protocol import QUICK as QUICK_PROFILE
 from placement_gym.backends.measured.tolerance import find_tolerance, measure_rounding
-from placement_gym.devices import PRESETS, TESTBED
-from placement_gym.errors import UserError
+from placement_gym.base.errors import UserError
 from placement_gym.graph.quantization import without_integer_kernels
+from placement_gym.hardware.devices import PRESETS, TESTBED
 from placement_gym.models import load
 from placement_gym.models.spec import ModelSpec
 

@@ -15,8 +15,8 @@ from drawn_cases import (
 )
 from oracle import Oracle
 
-from placement_gym.costs.semantics import CHOICES, Semantics
 from placement_gym.graph.submodels import acyclic_submodels, submodel_devices
+from placement_gym.problem.costs.semantics import CHOICES, Semantics
 from placement_gym.schedules.event_fifo import event_fifo
 from placement_gym.schedules.list import list_schedule
 from placement_gym.schedules.simulator import Simulator

@@ -10,8 +10,8 @@ import pytest
 from by_hand import Made, cost_table, grouped, ints, made_graph
 from oracle import Oracle
 
-from placement_gym.costs.semantics import CHOICES, Semantics
-from placement_gym.costs.table import CostTable
+from placement_gym.problem.costs.semantics import CHOICES, Semantics
+from placement_gym.problem.costs.table import CostTable
 from placement_gym.schedules.simulator import Simulator
 
 Simulate = type[Oracle] | type[Simulator]

@@ -10,7 +10,7 @@ import pytest
 from by_hand import cost_table, grouped, made_graph, random_backend
 
 from placement_gym.backends.simulated.transfers import schedule_transfers
-from placement_gym.costs.semantics import PRESETS, Semantics
+from placement_gym.problem.costs.semantics import PRESETS, Semantics
 from placement_gym.schedules.simulator import Simulator
 
 QUEUED = {name: axes for name, axes in PRESETS.items() if axes.schedule in ("event", "list")}

@@ -17,14 +17,14 @@ from stable_baselines3.common.env_checker import check_env as check_env_for_sb3
 
 import placement_gym  # noqa: F401  registers the ids
 from placement_gym.backends.simulated.backend import SimulatedBackend
-from placement_gym.costs.analytic import analytic
-from placement_gym.costs.semantics import PRESETS, Semantics, parse_schedule
-from placement_gym.costs.table import CostTable
-from placement_gym.devices import DeviceSpec
-from placement_gym.env import DevicePlacementEnv
+from placement_gym.envs.env import DevicePlacementEnv
+from placement_gym.envs.wrappers import PerUnit
+from placement_gym.hardware.devices import DeviceSpec
+from placement_gym.problem.costs.analytic import analytic
+from placement_gym.problem.costs.semantics import PRESETS, Semantics, parse_schedule
+from placement_gym.problem.costs.table import CostTable
 from placement_gym.schedules.simulator import Simulator
 from placement_gym.solvers.cuts import minimum_cut
-from placement_gym.wrappers import PerUnit
 
 ENV_ID = "DevicePlacementSim-v0"
 MODEL = "synthetic-layered-40"

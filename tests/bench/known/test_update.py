@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from studies import study
 
+from placement_gym.base.errors import UserError
 from placement_gym.bench.known import best_known
 from placement_gym.bench.known import update as update_module
 from placement_gym.bench.known.best_known import BestKnown, load_values
@@ -19,7 +20,6 @@ from placement_gym.bench.run import rows as rows_file
 from placement_gym.bench.run.rows import Json
 from placement_gym.bench.study.runner import run_study
 from placement_gym.cli.main import main
-from placement_gym.errors import UserError
 from placement_gym.solvers.solution import Solution
 
 EVENT = {"schedule": "event"}

@@ -9,10 +9,10 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 from pages import EVIL
 
+from placement_gym.base.texts import escape_figure_text
 from placement_gym.bench.report.document import Heading, Picture, Text, read, render_page
 from placement_gym.bench.report.inline_svg import make_inline
-from placement_gym.plots.style import COLOURS, TEXT_AS_TEXT
-from placement_gym.texts import escape_figure_text
+from placement_gym.view.figures.style import COLOURS, TEXT_AS_TEXT
 
 
 def draw(*labels: str) -> Figure:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from studies import REPORTED, leave_out_pictures, read_rows
 
+from placement_gym.base.errors import PlacementGymWarning, UserError
 from placement_gym.bench.report import stats
 from placement_gym.bench.report.known_latencies import KnownLatencies
 from placement_gym.bench.report.problem import draw_best_placement
@@ -21,7 +22,6 @@ from placement_gym.bench.run import rows as rows_file
 from placement_gym.bench.run.environment import BenchEnvs
 from placement_gym.bench.study.runner import run_study
 from placement_gym.cli.main import main
-from placement_gym.errors import PlacementGymWarning, UserError
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -11,13 +11,13 @@ from disks import full_disk
 from published import DATA
 from studies import REPORTED, read_rows, study
 
+from placement_gym.base.errors import UserError
+from placement_gym.base.files import FileError
 from placement_gym.bench.run import rows as rows_file
 from placement_gym.bench.study.publish import publish_rows
 from placement_gym.bench.study.replay import validate
 from placement_gym.bench.study.runner import run_study
 from placement_gym.cli.main import main
-from placement_gym.errors import UserError
-from placement_gym.files import FileError
 
 
 def test_published_rows_are_those_of_the_study_in_its_order(folder: Path, tmp_path: Path) -> None:

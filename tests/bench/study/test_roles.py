@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from studies import study
 
-from placement_gym.errors import UserError
+from placement_gym.base.errors import UserError
 
 
 def roles_of(**changes: Any) -> list[str]:

@@ -16,6 +16,8 @@ from disks import full_disk
 from studies import VALUES, study, timeless
 
 from placement_gym.backends.cached import CachedBackend
+from placement_gym.base.errors import PlacementGymWarning, warn_user
+from placement_gym.base.files import FileError
 from placement_gym.bench.compare import compare
 from placement_gym.bench.run import rows as rows_file
 from placement_gym.bench.run.agents import load_agent
@@ -25,9 +27,7 @@ from placement_gym.bench.study.replay import validate
 from placement_gym.bench.study.runner import count_lost, describe_study, run_study
 from placement_gym.bench.study.worker import make_failed_row, run_task
 from placement_gym.cli.main import main
-from placement_gym.env import placement_env
-from placement_gym.errors import PlacementGymWarning, warn_user
-from placement_gym.files import FileError
+from placement_gym.envs.env import placement_env
 
 SIM = "DevicePlacementSim-v0"
 

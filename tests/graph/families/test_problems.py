@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 
 import placement_gym  # noqa: F401  registers the ids
-from placement_gym.costs.rooflines import ROOFLINES
-from placement_gym.env import placement_env
-from placement_gym.errors import UserError
+from placement_gym.base.errors import UserError
+from placement_gym.envs.env import placement_env
 from placement_gym.graph.families.device_sets import (
     ACCELERATORS,
     LARGEST_SET,
@@ -35,6 +34,7 @@ from placement_gym.graph.families.problems import (
     sample_problem,
     split_of_seed,
 )
+from placement_gym.problem.costs.rooflines import ROOFLINES
 
 N = 30
 

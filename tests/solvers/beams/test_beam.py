@@ -10,10 +10,10 @@ from overlapping import OVERLAPPING, all_placements, diamonds, drawn, solve_by_b
 from published import DATA
 
 from placement_gym.backends.simulated.backend import SimulatedBackend
-from placement_gym.costs.semantics import Semantics
-from placement_gym.costs.workloads import Workload
-from placement_gym.device_requests import parse_counts
-from placement_gym.problem import Problem
+from placement_gym.hardware.device_requests import parse_counts
+from placement_gym.problem.costs.semantics import Semantics
+from placement_gym.problem.costs.workloads import Workload
+from placement_gym.problem.problem import Problem
 from placement_gym.solvers.beams.beam import Beam
 
 EXACT = 1.0 + 1e-6

@@ -10,8 +10,8 @@ from by_hand import cost_table, grouped, made_graph
 from overlapping import LIST, OVERLAPPING, all_placements, diamonds, drawn
 
 from placement_gym.backends.simulated.backend import SimulatedBackend
-from placement_gym.costs.semantics import Semantics
-from placement_gym.problem import Problem
+from placement_gym.problem.costs.semantics import Semantics
+from placement_gym.problem.problem import Problem
 from placement_gym.solvers.beams.block_prices import PricedBlocks, Tangent, bound_by_blocks, meet
 from placement_gym.solvers.beams.blocks import Blocks
 from placement_gym.solvers.bounds import without_limits

@@ -9,8 +9,8 @@ import pytest
 from by_hand import cost_table, grouped, made_graph
 from overlapping import LIST, diamonds
 
-from placement_gym.devices import DeviceSpec
-from placement_gym.problem import Problem
+from placement_gym.hardware.devices import DeviceSpec
+from placement_gym.problem.problem import Problem
 from placement_gym.solvers.beams.beam import Beam
 from placement_gym.solvers.beams.frontier import MANY, find_tiny
 from placement_gym.solvers.tasks import Tasks

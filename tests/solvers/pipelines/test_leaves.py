@@ -8,9 +8,9 @@ from by_hand import cost_table, grouped, made_graph
 from pipelines import draw_backend, plain_pipeline_ms, published
 from published import DATA
 
-from placement_gym.arrays import BoolArray
-from placement_gym.devices import DeviceSpec
-from placement_gym.problem import Problem
+from placement_gym.base.arrays import BoolArray
+from placement_gym.hardware.devices import DeviceSpec
+from placement_gym.problem.problem import Problem
 from placement_gym.solvers.forward import Forward
 from placement_gym.solvers.pipelines.ideals import enumerate_ideals
 from placement_gym.solvers.pipelines.leaves import merge_leaves

@@ -17,10 +17,10 @@ from pipelines import (
 )
 from published import DATA
 
-from placement_gym.arrays import IntArray
 from placement_gym.backends.simulated.backend import SimulatedBackend
-from placement_gym.devices import DeviceSpec
-from placement_gym.problem import Problem
+from placement_gym.base.arrays import IntArray
+from placement_gym.hardware.devices import DeviceSpec
+from placement_gym.problem.problem import Problem
 from placement_gym.solvers.pipelines import contiguous
 from placement_gym.solvers.pipelines.chains import extend_chains
 from placement_gym.solvers.pipelines.ideals import TooManyIdealsError

@@ -11,9 +11,9 @@ from by_hand import random_backend
 from published import DATA
 
 from placement_gym.backends.simulated.backend import SimulatedBackend
-from placement_gym.costs.semantics import PRESETS
-from placement_gym.costs.workloads import Workload
-from placement_gym.problem import Problem
+from placement_gym.problem.costs.semantics import PRESETS
+from placement_gym.problem.costs.workloads import Workload
+from placement_gym.problem.problem import Problem
 from placement_gym.solvers.bounds import load_ms
 from placement_gym.solvers.kinds import interchangeable_devices
 from placement_gym.solvers.minimize import minimize

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from overlapping import OVERLAPPING, all_placements, drawn
 
-from placement_gym.costs.semantics import Semantics
+from placement_gym.problem.costs.semantics import Semantics
 from placement_gym.solvers.programs.path_load import solve
 
 EXACT = 1.0 + 1e-6

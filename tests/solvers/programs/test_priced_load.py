@@ -11,10 +11,10 @@ from alike import all_loads, draw_alike
 from published import DATA
 
 from placement_gym.backends.simulated.backend import SimulatedBackend
-from placement_gym.costs.semantics import PRESETS
-from placement_gym.costs.workloads import Workload
-from placement_gym.device_requests import make_devices
-from placement_gym.problem import Problem
+from placement_gym.hardware.device_requests import make_devices
+from placement_gym.problem.costs.semantics import PRESETS
+from placement_gym.problem.costs.workloads import Workload
+from placement_gym.problem.problem import Problem
 from placement_gym.solvers.bounds import load_ms, lower_bound
 from placement_gym.solvers.programs.dearest_set import DearestSet
 from placement_gym.solvers.programs.priced_load import Refuter, priced_load

@@ -1,0 +1,187 @@
+"""The stages of a placement, each compiled on its device."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, replace
+from threading import Lock, Semaphore
+from time import perf_counter, thread_time
+from typing import TYPE_CHECKING, Any
+
+from placement_gym.backends.pipeline.cutting import MODEL, Port, cut
+from placement_gym.base.arrays import IntArray
+from placement_gym.base.errors import CompileError, EngineError
+from placement_gym.base.texts import last_line
+from placement_gym.graph.operators import OpGraph
+from placement_gym.graph.parts import separate_parts
+from placement_gym.graph.stages import pipeline_stages
+from placement_gym.graph.submodels import submodel_devices
+from placement_gym.hardware.devices import DeviceSpec
+from placement_gym.hardware.machine import register
+
+if TYPE_CHECKING:
+    import openvino as ov
+
+
+class StageError(EngineError):
+    """A stage failed on a request.
+
+    Attributes:
+        stage: Its name, as in ``"stage 1 on GPU.0"``.
+    """
+
+    def __init__(self, stage: str, error: BaseException) -> None:
+        super().__init__(f"{stage} failed: {last_line(error)}")
+        self.stage = stage
+
+
+@dataclass
+class Stage:
+    """A compiled stage.
+
+    Attributes:
+        name: As in ``"stage 1 on GPU.0"``.
+        device: Name of its device.
+        operators: Names of its operators.
+        compiled: Its model.
+        sources: (n_inputs,) where each input comes from.
+        requests: (n_slots,) one for each request of the pipeline that may be in flight.
+        workers: Inferences that may run at a time.
+        turn: Held during an inference where the device has several stages.
+        runs: Inferences so far.
+        busy_s: Seconds that they took, with handing over what earlier stages computed.
+        processor_s: Seconds of processor time of the threads that asked for them.
+    """
+
+    name: str
+    device: str
+    operators: tuple[str, ...]
+    compiled: ov.CompiledModel
+    sources: tuple[Port, ...]
+    requests: list[ov.InferRequest]
+    workers: int = 1
+    turn: AbstractContextManager[Any] = field(default_factory=nullcontext)
+    runs: int = 0
+    busy_s: float = 0.0
+    processor_s: float = 0.0
+    lock: Lock = field(default_factory=Lock)
+
+    def run(self, slot: int, inputs: Sequence[ov.Tensor], stages: Sequence[Stage]) -> None:
+        """Run one inference; what earlier stages computed in the slot is read where it lies.
+
+        Args:
+            slot: Of the request.
+            inputs: Tensors of the whole model.
+            stages: All stages.
+        """
+        request, started, processor_s = self.requests[slot], perf_counter(), -thread_time()
+        for index, (giver, port) in enumerate(self.sources):
+            given = stages[giver].requests[slot].get_output_tensor(port) if giver != MODEL else None
+            request.set_input_tensor(index, inputs[port] if given is None else given)
+        seconds = perf_counter() - started
+        with self.turn:
+            started = perf_counter()
+            request.infer()
+            seconds += perf_counter() - started
+        processor_s += thread_time()
+        with self.lock:
+            self.runs += 1
+            self.busy_s += seconds
+            self.processor_s += processor_s
+
+
+def compile_stages(
+    core: ov.Core,
+    model: ov.Model,
+    graph: OpGraph,
+    operator_devices: IntArray,
+    specs: Sequence[DeviceSpec],
+    requests: int | None = None,
+    config: Mapping[str, Any] | None = None,
+) -> tuple[list[Stage], list[Port]]:
+    """Cut a model into the stages of a placement, and compile each on its device.
+
+    Args:
+        core: Virtual devices are registered in it.
+        model: As ``models.load`` returns it; not changed.
+        graph: Its operators.
+        operator_devices: (n_operators,) index into ``specs``.
+        specs: The devices, with their settings.
+        requests: Requests in flight; None is one more than stages, and for a device alone twice
+            its streams.
+        config: Further compile properties.
+
+    Returns:
+        The stages; and (n_outputs,) the stage and its output that each output of the model is.
+
+    Raises:
+        CompileError: OpenVINO refused a stage.
+    """
+    stage_of = pipeline_stages(graph, operator_devices)
+    on = submodel_devices(graph, operator_devices, stage_of).tolist()
+    parts = model.clone()
+    drafts, outputs = cut(parts, separate_parts(parts, graph, stage_of))
+    register(core, specs)
+    turns = {device: take_turns(specs[device], on.count(device)) for device in set(on)}
+    alone = len(drafts) == 1
+    slots = requests or (2 * count_streams(specs[on[0]]) if alone else len(drafts) + 1)
+    stages = []
+    for number, draft in enumerate(drafts):
+        spec = specs[on[number]]
+        compiled = compile_on(core, draft.model, spec, f"stage {number} on {spec.name}", config)
+        stages.append(
+            Stage(
+                f"stage {number} on {spec.name}",
+                spec.name,
+                tuple(graph.names[i] for i in (stage_of == number).nonzero()[0]),
+                compiled,
+                draft.sources,
+                make_requests(compiled, slots),
+                slots if alone else count_streams(spec),  # alone it has a queue of its own
+                turns[on[number]],
+            )
+        )
+    return stages, outputs
+
+
+def compile_on(
+    core: ov.Core,
+    model: ov.Model,
+    spec: DeviceSpec,
+    name: str,
+    config: Mapping[str, Any] | None = None,
+) -> ov.CompiledModel:
+    """Compile a model on a device with its settings.
+
+    Raises:
+        CompileError: OpenVINO refused it.
+    """
+    try:
+        return core.compile_model(model, spec.name, {**spec.compile_properties(), **(config or {})})
+    except RuntimeError as error:
+        raise CompileError(f"OpenVINO refused {name}: {last_line(error)}") from error
+
+
+def make_requests(compiled: ov.CompiledModel, count: int) -> list[ov.InferRequest]:
+    return [compiled.create_infer_request() for _ in range(count)]
+
+
+def take_turns(spec: DeviceSpec, n_stages: int) -> AbstractContextManager[Any]:
+    """What keeps a device from running more inferences of its stages than it has streams.
+
+    Each stage is a compiled model with threads of its own, so that two of them would have twice the
+    threads that the device was given.
+    """
+    return nullcontext() if n_stages == 1 else Semaphore(count_streams(spec))
+
+
+def with_streams(spec: DeviceSpec, streams: int) -> DeviceSpec:
+    """The device, compiled with so many streams."""
+    return replace(spec, properties={**spec.properties, "NUM_STREAMS": streams})
+
+
+def count_streams(spec: DeviceSpec) -> int:
+    """Inferences that a device runs at a time; 1 where OpenVINO chooses."""
+    streams = str(spec.compile_properties().get("NUM_STREAMS", 1))
+    return max(int(streams), 1) if streams.lstrip("-").isdigit() else 1

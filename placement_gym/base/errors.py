@@ -1,0 +1,77 @@
+"""The package's errors and warnings: those a user can mend, and those of the engine."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+from placement_gym.base.texts import make_lines_printable
+
+FEW_NAMES = 12
+
+
+class PlacementGymError(Exception):
+    """Any error that this package raises on purpose; its message is for the user."""
+
+
+class UserError(PlacementGymError, ValueError):
+    """A wrong argument, file or name; the message says what to change."""
+
+
+class EngineError(PlacementGymError, RuntimeError):
+    """OpenVINO, a process or the machine refused or failed; the message says what is left to do."""
+
+
+class CompileError(EngineError):
+    """OpenVINO refused a placement, or compiled something else."""
+
+
+class PlacementGymWarning(UserWarning):
+    """Something that a user should know before trusting a result."""
+
+
+def raise_interrupt(error: BaseException) -> None:
+    """Raise ``KeyboardInterrupt`` if that is what an error is: Ctrl-C in compiled code.
+
+    Numba's functions return with the interrupt pending, which Python reports as a ``SystemError``.
+    """
+    if isinstance(error, SystemError) and isinstance(error.__cause__, KeyboardInterrupt):
+        raise KeyboardInterrupt from None
+
+
+def warn_user(message: str) -> None:
+    """Warn in one line, without the path and the source line of a caller inside the package."""
+    warnings.warn_explicit(
+        make_lines_printable(message),
+        PlacementGymWarning,
+        filename="placement_gym",
+        lineno=1,
+        module="placement_gym",
+        registry=globals().setdefault("__warningregistry__", {}),
+    )
+
+
+def unknown_name(kind: str, name: object, known: Iterable[str]) -> UserError:
+    """The error for a name that is not known: it suggests the nearest one, or lists all.
+
+    A long list is left out where there is a nearest name.
+
+    Args:
+        kind: What the name should be, as in ``"reward"``.
+        name: What was given.
+        known: The names that exist.
+    """
+    names = sorted(known)
+    listed, near = ", ".join(names), suggest(name, names)
+    if not near:
+        return UserError(f"{kind} must be one of {listed}, not {name!r:.200}")
+    all_names = f" It must be one of {listed}" if len(names) <= FEW_NAMES else ""
+    return UserError(f"{kind} cannot be {name!r:.200}{near}{all_names}")
+
+
+def suggest(name: object, known: Iterable[str]) -> str:
+    """``"; did you mean 'x'?"`` with the nearest known name, or an empty string."""
+    names = {one.lower(): one for one in known}
+    nearest = get_close_matches(str(name)[:100].lower(), names, n=1)
+    return f"; did you mean {names[nearest[0]]!r}?" if nearest else ""

@@ -1,0 +1,237 @@
+"""Files: read within bounds, replaced as a whole or not at all, and named safely."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import re
+import secrets
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from placement_gym.base.errors import UserError, suggest, warn_user
+
+IMPORT_ROOT = Path(__file__).resolve().parent.parent
+"""The folder that this package and ``agents`` are imported from."""
+MAX_NEIGHBOURS = 1000
+MAX_NAME = 150
+"""Bytes of a file name that are taken from a model or a label."""
+UNSAFE = re.compile(r"[^\w.-]+")
+
+
+class FileError(UserError, OSError):
+    """A file cannot be read or written; the message names it and says why."""
+
+
+@contextmanager
+def replace_file(path: str | Path, follow: bool = False) -> Iterator[Path]:
+    """Yield the path of a new file, which replaces ``path`` when the block ends without an error.
+
+    For libraries that write to a path; the new file has the same folder and suffix. It is on the
+    disk before it replaces the old one, so that a full disk or a kill leaves the old file whole.
+
+    Args:
+        path: The file.
+        follow: Whether a link stays a link and its target is replaced: for paths that the user
+            named. In a folder that may be a stranger's, a link is replaced itself.
+
+    Raises:
+        FileError: It cannot be written; the message says why.
+    """
+    target = Path(path)
+    try:
+        if follow or not target.is_symlink():
+            if target.exists() and not target.is_file():  # a pipe or a terminal
+                yield target
+                return
+            target = target.resolve()
+        new = target.with_name(f".new-{secrets.token_hex(6)}{target.suffix}")
+        try:
+            yield new
+            if target.is_file() and not target.is_symlink():
+                new.chmod(target.stat().st_mode)
+            _sync(new)
+            new.replace(target)
+            _sync(target.parent)
+        finally:
+            new.unlink(missing_ok=True)
+    except FileError:
+        raise
+    except OSError as error:
+        raise FileError(f"cannot write {str(path)!r}: {error.strerror or error}") from error
+
+
+def write_bytes(path: str | Path, content: bytes, follow: bool = False) -> None:
+    """Write a file, or leave the one that is there; see ``replace_file``."""
+    with replace_file(path, follow) as new:
+        new.write_bytes(content)
+
+
+def write_text(path: str | Path, text: str, follow: bool = False) -> None:
+    """Write a text file in UTF-8, or leave the one that is there; see ``replace_file``."""
+    write_bytes(path, text.encode(), follow)
+
+
+def _sync(path: Path) -> None:
+    """Have the system write a file or a folder to the disk, where its file system can."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EROFS):
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def is_path(text: object) -> bool:
+    """Whether text names something that exists; False where it can name nothing, as it is long."""
+    try:
+        return bool(str(text)) and Path(str(text)).exists()
+    except (OSError, ValueError):
+        return False
+
+
+def list_neighbours(path: str) -> list[str]:
+    """Files in the folder that a path lies in, as the path would name them."""
+    folder = Path(path).parent
+    with suppress(OSError, ValueError):
+        return [str(file) for file in islice(folder.iterdir(), MAX_NEIGHBOURS) if file.is_file()]
+    return []
+
+
+def read_bytes(path: str | Path, limit: int) -> bytes:
+    """Read a file of at most ``limit`` bytes.
+
+    Raises:
+        FileError: It cannot be read, is no regular file, or is larger; the message says why.
+    """
+    file = Path(path)
+    try:
+        if file.exists() and not file.is_file():
+            raise FileError(f"cannot read {str(path)!r}: it is not a file")
+        with file.open("rb") as opened:
+            content = opened.read(limit + 1)
+    except FileError:
+        raise
+    except (OSError, ValueError) as error:  # ValueError: a null character in the path
+        reason = getattr(error, "strerror", None) or error
+        absent = isinstance(error, FileNotFoundError)
+        near = suggest(path, list_neighbours(str(path))) if absent else ""
+        raise FileError(f"cannot read {str(path)!r}: {reason}{near}") from error
+    if len(content) > limit:
+        raise FileError(f"cannot read {str(path)!r}: it has more than {limit} bytes")
+    return content
+
+
+def set_aside(path: Path) -> Path | None:
+    """Rename a damaged file, so that a new one can take its place and nothing is lost.
+
+    Returns:
+        Its new path; None if it cannot be renamed.
+    """
+    taken = (path.with_name(f"{path.name}.damaged{number or ''}") for number in range(1000))
+    aside = next((free for free in taken if not free.exists()), None)
+    with suppress(OSError):
+        if aside is not None:
+            path.rename(aside)
+            return aside
+    return None
+
+
+@contextmanager
+def keep_if_possible(what: str) -> Iterator[None]:
+    """Turn a file that cannot be written into a warning: results are worth more than their file.
+
+    Args:
+        what: What is lost otherwise, as in ``"the report"``.
+    """
+    try:
+        yield
+    except OSError as error:
+        warn_user(f"{what} could not be kept: {error}")
+
+
+def safe_name(text: str) -> str:
+    """A file name without folders from a model's name or a label.
+
+    Letters, digits, ``_``, ``.`` and ``-`` stay; long names end with some digits of a hash.
+    """
+    name = UNSAFE.sub("-", text).lstrip(".-") or "unnamed"
+    if len(name.encode()) <= MAX_NAME:
+        return name
+    digest = hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:8]
+    return f"{name.encode()[:MAX_NAME].decode(errors='ignore')}-{digest}"
+
+
+def compute_checksum(values: dict[str, Any]) -> str:
+    """Sixteen hex digits of the contents of a JSON file, its ``checksum`` left out."""
+    contents = {key: value for key, value in values.items() if key != "checksum"}
+    text = json.dumps(contents, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def make_output_folder(path: str | Path) -> Path:
+    """Create a folder for results and make sure that files can be written into it.
+
+    Raises:
+        UserError: It cannot be created or written; the message says why.
+    """
+    folder = Path(path)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        reason = error.strerror or error
+        if folder.exists() and not folder.is_dir():
+            reason = "it is a file; name a folder"
+        raise UserError(f"cannot write results into {str(folder)!r}: {reason}") from error
+    return folder
+
+
+@contextmanager
+def make_temporary_folder() -> Iterator[Path]:
+    """A folder that is removed when the block ends.
+
+    Raises:
+        FileError: It cannot be made; the message says what to do.
+    """
+    try:
+        folder = tempfile.TemporaryDirectory(prefix="placement_gym-", ignore_cleanup_errors=True)
+    except OSError as error:
+        raise FileError(
+            f"cannot make a temporary folder: {error}; TMPDIR may name another place"
+        ) from error
+    with folder as path:
+        yield Path(path)
+
+
+def name_output_file(out: str | Path, name: str) -> Path:
+    """The file that ``--out`` means: a path with a suffix is the file, any other its folder.
+
+    Args:
+        out: A file or a folder.
+        name: The file's name in a folder.
+    """
+    path = Path(out)
+    return path if path.suffix and not path.is_dir() else path / name
+
+
+def check_output_file(path: str | Path) -> Path:
+    """As ``make_output_folder``, for the folder of a single file.
+
+    Raises:
+        UserError: The file cannot be written; the message says why.
+    """
+    file = Path(path)
+    if file.is_dir():
+        raise UserError(f"cannot write {str(file)!r}: it is a folder; name a file in it")
+    make_output_folder(file.parent)
+    return file

@@ -1,0 +1,154 @@
+"""Tables and text that fit a terminal: narrow ones get fewer columns, numbers are never cut."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from textwrap import fill
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.table import Table
+from rich.text import Text
+
+from placement_gym.base.texts import make_printable
+
+UNLIMITED = 10_000
+NO_BREAK = "\N{NO-BREAK SPACE}"
+BEFORE_SIGN = re.compile(r"(?<=\d) (?=(?:%|ms|MB|s|x)(?!\w))")
+"""The space between a number and its unit, where no line is broken."""
+NOTHING = ("", "-")
+"""Cells that say nothing."""
+HEADER_WIDTH = 12
+MAX_WORDS, MIN_WORDS = 24, 16
+"""Characters that a column of words gets before another column is left out: always shown or not."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table.
+
+    Attributes:
+        name: Its header.
+        spare: The column with the largest number is left out first; 0 is always shown.
+        text: Whether it holds words, which may be wrapped, and not numbers.
+        meaning: What it holds, for the legend below the table; may be empty.
+        whole: Whether words are names to be typed, which are never wrapped.
+    """
+
+    name: str
+    spare: int = 0
+    text: bool = False
+    meaning: str = ""
+    whole: bool = False
+
+
+@dataclass(frozen=True)
+class FittedText:
+    """Text for ``rich``, shown as it is, in lines that keep numbers and their units together.
+
+    Attributes:
+        text: What is shown; brackets are no markup, escapes no commands.
+        style: Of ``rich``.
+    """
+
+    text: str
+    style: str = ""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        kept = BEFORE_SIGN.sub(NO_BREAK, make_printable(self.text))
+        lines = fill(kept, options.max_width, break_long_words=False, break_on_hyphens=False)
+        yield Text(lines.replace(NO_BREAK, " "), self.style, no_wrap=True, overflow="ignore")
+
+
+class FittedTable:
+    """A table for ``rich`` with as many columns as fit.
+
+    Args:
+        columns: Its columns, in order.
+        title: Above the table, empty for none.
+    """
+
+    def __init__(self, columns: Sequence[Column], title: str = "") -> None:
+        self.columns, self.title = columns, title
+        self.rows: list[tuple[Sequence[str], str]] = []
+
+    def add_row(self, *cells: object, style: str = "") -> None:
+        """Add a line; cells are shown as they are, brackets are no markup."""
+        self.rows.append(([make_printable(cell) for cell in cells], style))
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        filled = [one for one in self.columns if not self.is_empty(one)]
+        shown = self.choose_columns(filled, console, options)
+        if self.title:
+            yield FittedText(self.title, "italic")
+        fits = self.least_width(shown, console, options) <= options.max_width
+        yield self.build(shown, wide_words=fits)
+        legend = "; ".join(f"{one.name}: {one.meaning}" for one in shown if one.meaning)
+        if legend:
+            yield FittedText(legend, "dim")
+        hidden = [one.name for one in filled if one not in shown]
+        if hidden:
+            names = ", ".join(hidden)
+            yield FittedText(f"No room for {names}: a wider terminal shows more.", "dim")
+
+    def choose_columns(
+        self, columns: Sequence[Column], console: Console, options: ConsoleOptions
+    ) -> list[Column]:
+        """The columns that fit, in order."""
+        shown = list(columns)
+        while self.least_width(shown, console, options) > options.max_width:
+            spare = max(shown, key=lambda one: one.spare)
+            if not spare.spare:
+                break
+            shown.remove(spare)
+        return shown
+
+    def least_width(
+        self, columns: Sequence[Column], console: Console, options: ConsoleOptions
+    ) -> int:
+        """Characters of a line in which no number of these columns is cut."""
+        wide = options.update(max_width=UNLIMITED)
+        return console.measure(self.build(columns), options=wide).minimum
+
+    def is_empty(self, column: Column) -> bool:
+        """Whether there are rows, but nothing in this column of them."""
+        return bool(self.rows) and all(cell in NOTHING for cell in self.cells(column))
+
+    def cells(self, column: Column) -> list[str]:
+        """What a column has in each row."""
+        at = list(self.columns).index(column)
+        return [cells[at] for cells, _ in self.rows]
+
+    def build(self, columns: Sequence[Column], wide_words: bool = True) -> Table:
+        """The table with these columns; without ``wide_words`` words are wrapped as needed."""
+        table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
+        for one in columns:
+            table.add_column(
+                Text(wrap_header(one.name)),
+                justify="left" if one.text else "right",
+                no_wrap=one.whole or not one.text,
+                overflow="fold",
+                min_width=self.least_cell_width(one, wide_words),
+            )
+        lines = zip(*map(self.cells, columns), strict=True)
+        for cells, (_, style) in zip(lines, self.rows, strict=True):
+            table.add_row(*map(Text, cells), style=style)
+        return table
+
+    def least_cell_width(self, column: Column, wide_words: bool) -> int | None:
+        """Characters of a column's widest number or name, as of "18.1 %", which is never wrapped.
+
+        Of a column of words those that it gets before another column is left out for it.
+        """
+        longest = max(map(len, self.cells(column)), default=0)
+        if column.whole or not column.text:
+            # rich breaks no header of such a column, and would cut its numbers for it
+            return max(longest, *map(len, wrap_header(column.name).split("\n")))
+        return min(longest, MIN_WORDS if column.spare else MAX_WORDS) if wide_words else None
+
+
+def wrap_header(name: str) -> str:
+    """A column's name in short lines."""
+    return fill(name, HEADER_WIDTH, break_long_words=False)

@@ -1,0 +1,103 @@
+"""The child's side: it answers requests until its parent ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import warnings
+from collections.abc import Callable
+from typing import IO, Any
+
+from placement_gym.base.processes.pulse import Pulse
+from placement_gym.base.processes.watchdog import exit_with_parent
+
+Json = dict[str, Any]
+Handle = Callable[[Json], Any]
+
+
+class Parent:
+    """Requests of the parent and messages to it, one JSON document a line.
+
+    They have descriptors that nothing else knows: what anything prints to standard output goes to
+    standard error, and standard input is empty.
+
+    Attributes:
+        pulse: Where signs of life go.
+    """
+
+    def __init__(self, pulse: Pulse) -> None:
+        self.pulse = pulse
+        self.requests: IO[bytes] = os.fdopen(os.dup(0), "rb")
+        self.messages: IO[bytes] = os.fdopen(os.dup(1), "wb")
+        with open(os.devnull, "rb") as nothing:  # noqa: PTH123  a descriptor is needed
+            os.dup2(nothing.fileno(), 0)
+        os.dup2(2, 1)
+
+    def next_request(self) -> Json | None:
+        """The next request, or None if the parent has exited."""
+        line = self.requests.readline()
+        return json.loads(line) if line.endswith(b"\n") else None
+
+    def tell(self, **message: Any) -> None:
+        """Send a message."""
+        self.messages.write(json.dumps(message).encode() + b"\n")
+        self.messages.flush()
+
+    def count(self, steps: int) -> None:
+        """Tell the parent how many steps of the request are done."""
+        self.tell(steps=steps)
+
+    def print_message(self, text: str) -> None:
+        """Let the parent print a text at once."""
+        self.tell(say=text)
+
+    def show_waiting(self, text: str) -> None:
+        """Let the parent's progress show what is waited for; nothing if the text is empty."""
+        self.tell(wait=text)
+
+
+def serve(make_handle: Callable[[Json, Parent], Handle]) -> None:
+    """Answer the requests of the parent that started this process as a ``Child``.
+
+    Args:
+        make_handle: Makes what answers, from the first message; if it fails, the first request
+            gets the error and the process ends.
+    """
+    parent = Parent(Pulse(int(sys.argv[1])))
+    exit_with_parent(int(sys.argv[2]), of_main_thread=sys.argv[3] == "main")
+    start = parent.next_request()
+    if start is None:
+        return
+    try:
+        handle = make_handle(start, parent)
+    except (Exception, SystemExit) as error:
+        parent.tell(error=describe(error))
+        return
+    parent.pulse.beat("a request")
+    while (request := parent.next_request()) is not None:
+        answer_request(parent, handle, request)
+
+
+def answer_request(parent: Parent, handle: Handle, request: Json) -> None:
+    """Answer one request with a value or an error, after the warnings that it raised."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("default", UserWarning)
+        try:
+            answer = {"value": handle(request)}
+        except (Exception, SystemExit) as error:
+            answer = {"error": describe(error)}
+    for warning in caught:
+        if issubclass(warning.category, UserWarning):
+            parent.tell(warn=str(warning.message))
+    parent.tell(**answer)
+
+
+def describe(error: BaseException) -> Json:
+    """An exception as JSON: its types, its message, and what ``to_json`` adds."""
+    added = error.to_json() if hasattr(error, "to_json") else {}
+    return {
+        "types": [kind.__name__ for kind in type(error).__mro__],
+        "message": str(error),
+        **added,
+    }

@@ -1,0 +1,127 @@
+"""Progress of long work, on standard error: a bar, or a line now and then without a terminal."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from datetime import timedelta
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TextColumn,
+    TimeElapsedColumn,
+)
+from rich.table import Column
+from rich.text import Text
+
+from placement_gym.base.texts import make_printable
+
+FIRST_LINE_S, NEXT_LINE_S = 2.0, 30.0
+"""Seconds before the first line where there is no terminal, and between two lines."""
+LETTERS = 48
+"""Of what is waited for, that room is left for the bar."""
+SHOWN: ContextVar[Task | None] = ContextVar("SHOWN", default=None)
+"""The task of the bar that is shown, as what waits lies far below what shows it."""
+
+
+class Description(ProgressColumn):
+    """What is done now, which may be the name of a model: brackets in it are no markup."""
+
+    def render(self, task: Task) -> Text:
+        text = make_printable(task.fields["waiting"])
+        if len(text) > LETTERS:
+            text = f"{text[: LETTERS - 1]}…"
+        return Text(f"{text or make_printable(task.description):<24}")
+
+
+class Count(MofNCompleteColumn):
+    """Steps done and their total, or nothing where no total is known."""
+
+    def render(self, task: Task) -> Text:
+        return Text("") if task.total is None else super().render(task)
+
+
+@contextmanager
+def progress_bar(
+    total: int | None, unit: str, quiet: bool, counted: str = "", description: str = "starting"
+) -> Iterator[Progress]:
+    """Show a bar with one task on standard error; each warning is printed once.
+
+    Where standard error is not a terminal there is a line instead, after two seconds and then
+    every half minute.
+
+    Args:
+        total: Steps of the task, or None if unknown.
+        unit: What a step is.
+        quiet: Whether to show nothing.
+        counted: What the task's field ``count`` counts beside the steps; empty shows no count.
+        description: What is done at first.
+    """
+    console = Console(stderr=True)
+    columns = (
+        Description(table_column=Column(no_wrap=True)),
+        BarColumn(),
+        Count(),
+        TextColumn(unit),
+        *([TextColumn(f"{{task.fields[count]}} {counted}")] if counted else []),
+        TimeElapsedColumn(),
+    )
+    lines = not quiet and not console.is_terminal
+    with Progress(*columns, console=console, disable=quiet or lines) as progress:
+        progress.add_task(description, total=total, count=0, waiting="")
+        task = progress.tasks[0]
+        before = SHOWN.set(task)
+        try:
+            with warnings.catch_warnings(), line_printer(task, unit, counted, lines):
+                warnings.simplefilter("once")
+                yield progress
+        finally:
+            SHOWN.reset(before)
+
+
+def show_waiting(text: str) -> None:
+    """Let the bar of this thread, if there is one, say what is waited for; nothing if empty."""
+    task = SHOWN.get()
+    if task is not None:
+        task.fields["waiting"] = text
+
+
+@contextmanager
+def line_printer(task: Task, unit: str, counted: str, active: bool) -> Iterator[None]:
+    """Print a line about a task now and then while the block runs, if ``active``."""
+    if not active:
+        yield
+        return
+    done = threading.Event()
+
+    def print_lines() -> None:
+        wait_s = FIRST_LINE_S
+        while not done.wait(wait_s):
+            print(describe_task(task, unit, counted), file=sys.stderr, flush=True)
+            wait_s = NEXT_LINE_S
+
+    printer = threading.Thread(target=print_lines, daemon=True)
+    printer.start()
+    try:
+        yield
+    finally:
+        done.set()
+        printer.join()
+
+
+def describe_task(task: Task, unit: str, counted: str) -> str:
+    """A task's progress in one line, as in ``"profiling: 3 of 40 measurements, 0:00:12"``."""
+    steps = "" if task.total is None else f"{task.completed:.0f} of {task.total:.0f} {unit}, "
+    count = f"{task.fields['count']} {counted}, " if counted else ""
+    elapsed = timedelta(seconds=round(task.elapsed or 0.0))
+    doing = make_printable(task.fields["waiting"] or task.description)
+    return f"{doing}: {steps}{count}{elapsed}"

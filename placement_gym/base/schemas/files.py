@@ -1,0 +1,47 @@
+"""Placements and cost tables as files hold them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import FailFast, Field
+
+from placement_gym.base.arrays import MAX_DEVICES
+from placement_gym.base.schemas.reading import MAX_BYTES, Fields, Name
+
+Devices = Annotated[list[Any], Field(min_length=1, max_length=MAX_DEVICES)]
+Numbers = Annotated[list[float], FailFast()]
+Flags = Annotated[list[bool], FailFast()]
+Bytes = Annotated[list[Annotated[int, Field(ge=0, le=MAX_BYTES)]], FailFast()]
+
+
+class PlacementFields(Fields):
+    """A placement; ``DeviceSpec`` checks the devices."""
+
+    model: Name
+    fingerprint: Name
+    graph: Literal["folded", "raw"]
+    devices: Devices
+    units: dict[Name, Name]
+    members: dict[Name, list[Name]]
+    scenario: Name = ""
+    data_shapes: dict[Name, list[Annotated[int, Field(gt=0)]]] = Field(default_factory=dict)
+
+
+class CostFields(Fields):
+    """A cost table in format 2; ``CostTable`` checks shapes and ranges."""
+
+    source: Name
+    graph: Name
+    operators: Annotated[list[Name], FailFast(), Field(min_length=1)]
+    devices: Annotated[list[Name], FailFast(), Field(min_length=1, max_length=MAX_DEVICES)]
+    transfer_unit: Name
+    operator_ms: Annotated[list[Numbers], FailFast()]
+    supported: Annotated[list[Flags], FailFast()]
+    memory_bytes: Bytes
+    transfer_size: Numbers
+    link_ms: Annotated[list[Numbers], FailFast()]
+    link_ms_per_size: Annotated[list[Numbers], FailFast()]
+    submodel_ms: Numbers
+    host: Flags
+    checksum: str | None = None

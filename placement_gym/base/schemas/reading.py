@@ -1,0 +1,164 @@
+"""Foreign contents as plain values: within bounds, and with errors that say where and what."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import ErrorDetails, from_json
+
+from placement_gym.base.errors import UserError, suggest
+from placement_gym.base.files import read_bytes
+
+MEGABYTE = 2**20
+MAX_BYTES = 2**62
+"""Bytes of memory, in one number and in a sum."""
+MAX_NODES = 200_000
+"""Values in nested settings, each counted wherever it is repeated."""
+MAX_TEXT = 2**24
+"""Characters of all texts in nested settings, each counted wherever it is repeated."""
+MAX_DEPTH = 32
+SHOWN = 3
+"""Errors that a message lists."""
+SHOWN_LENGTH = 60
+
+Name = Annotated[str, Field(max_length=65_536)]
+Schema = TypeVar("Schema", bound=BaseModel)
+
+
+class Fields(BaseModel):
+    """The base of all schemas: no conversions between types, and keys of later versions ignored."""
+
+    model_config = ConfigDict(strict=True, extra="ignore", protected_namespaces=())
+
+
+def load_json(path: str | Path, megabytes: int = 256) -> Any:
+    """Read a JSON file as plain values.
+
+    Raises:
+        FileError: It cannot be read, or is too large.
+        UserError: It is not valid JSON; the message has the line.
+    """
+    return parse_json(read_bytes(path, megabytes * MEGABYTE))
+
+
+def parse_json(content: bytes | str) -> Any:
+    """Plain values from JSON without NaN and infinite numbers, nested at most 200 deep.
+
+    Raises:
+        UserError: It is not valid JSON; the message has the line.
+    """
+    raw = content.encode(errors="surrogatepass") if isinstance(content, str) else content
+    try:
+        return from_json(raw, allow_inf_nan=False)
+    except ValueError as error:
+        raise UserError(f"invalid JSON, {error}") from error
+
+
+def check(schema: type[Schema], values: Any) -> Schema:
+    """Values as a schema's object.
+
+    Raises:
+        UserError: A field is missing or wrong; the message names the first few.
+    """
+    if not isinstance(values, Mapping):
+        raise UserError(f"it needs an object with the keys {required_keys(schema)}")
+    try:
+        return schema.model_validate(values)
+    except ValidationError as error:
+        found = error.errors(include_url=False, include_context=True)
+        lines = [describe(one, schema) for one in found[:SHOWN]]
+        more = f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
+        raise UserError("; ".join(lines) + more) from error
+
+
+def check_format(values: Any, expected: int) -> None:
+    """Raise unless a file states the format that this version reads.
+
+    Raises:
+        UserError: It states none, or another one.
+    """
+    if not isinstance(values, Mapping) or "format" not in values:
+        raise UserError("it needs an object with the key 'format'")
+    number = values["format"]
+    if isinstance(number, bool) or number != expected:
+        raise UserError(f"its format is {shorten(number)}, this version reads {expected}")
+
+
+def required_keys(schema: type[BaseModel]) -> list[str]:
+    """The keys that have no default."""
+    fields = schema.model_fields.items()
+    return [field.alias or name for name, field in fields if field.is_required()]
+
+
+def describe(error: ErrorDetails, schema: type[BaseModel]) -> str:
+    """One error with the field that it is in."""
+    field = name_field(error["loc"])
+    if error["type"] == "missing":
+        return f"{field} is missing"
+    if error["type"] == "extra_forbidden":
+        known = [entry.alias or name for name, entry in schema.model_fields.items()]
+        nearest = suggest(error["loc"][-1], known) if len(error["loc"]) == 1 else ""
+        return f"{field} is not known among {sorted(known)}{nearest}"
+    if error["type"] == "value_error":  # of a check of our own
+        return f"{field}: {error['ctx']['error']}" if error["loc"] else str(error["ctx"]["error"])
+    message = error["msg"].partition("should ")[2] or error["msg"]
+    return f"{field} must {message}, not {shorten(error['input'])}"
+
+
+def name_field(path: tuple[int | str, ...]) -> str:
+    """``'nodes'[3].'size'`` as a reader finds it in the file."""
+    parts = (f"[{part}]" if isinstance(part, int) else f".{part:.{SHOWN_LENGTH}}" for part in path)
+    return repr("".join(parts).removeprefix("."))
+
+
+def shorten(value: Any) -> str:
+    """The beginning of a value, without writing all of it."""
+    if isinstance(value, (Mapping, list, tuple)) and value:
+        return f"{type(value).__name__} of {len(value)}"
+    text = repr(value[: SHOWN_LENGTH + 1] if isinstance(value, str) else value)
+    return text if len(text) <= SHOWN_LENGTH else f"{text[:SHOWN_LENGTH]}..."
+
+
+def check_plain(value: Any) -> Any:
+    """Return a value that JSON can hold, with at most ``MAX_NODES`` values and keys.
+
+    Raises:
+        ValueError: It cannot; for schemas.
+    """
+    for item in list_parts(value):
+        keys = item if isinstance(item, Mapping) else ()
+        strange = [key for key in keys if not isinstance(key, str)]
+        if strange:
+            raise ValueError(f"keys must be text, not {shorten(strange[0])}")
+    try:
+        json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"JSON cannot hold it: {error}") from error
+    return value
+
+
+def list_parts(value: Any) -> list[Any]:
+    """A value and all that it holds, as often as it is repeated.
+
+    Raises:
+        ValueError: It holds itself, or too much by repetition.
+    """
+    parts, left_text = [], MAX_TEXT
+    waiting: list[tuple[Any, int]] = [(value, 0)]
+    while waiting:
+        item, depth = waiting.pop()
+        parts.append(item)
+        left_text -= len(item) if isinstance(item, str) else 0
+        if len(parts) > MAX_NODES or left_text < 0 or depth > MAX_DEPTH:
+            raise ValueError(
+                f"it has more than {MAX_NODES} values, {MAX_TEXT} characters or {MAX_DEPTH} levels"
+            )
+        if isinstance(item, Mapping):
+            waiting += [(part, depth + 1) for part in (*item, *item.values())]
+        elif isinstance(item, (list, tuple)):
+            waiting += [(part, depth + 1) for part in item]
+    return parts

@@ -1,0 +1,124 @@
+"""Studies and agents as YAML files hold them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    FiniteFloat,
+    model_validator,
+)
+
+from placement_gym.base.schemas.reading import Fields, Name, check_plain, shorten
+
+MAX_RUNS = 100_000
+MAX_TASK_TEXT = 2**30
+"""Characters of the settings of all runs, which are hashed for their keys."""
+MAX_BUDGET = 1_000_000_000
+MAX_SEED = 2**32 - 1
+
+
+def check_list(value: Any) -> Any:
+    """Return a list with entries.
+
+    Raises:
+        ValueError: It is none; for schemas.
+    """
+    if isinstance(value, str) or not isinstance(value, Sequence) or not value:
+        example = f", as in [{value}]" if isinstance(value, str) and len(value) < 40 else ""
+        raise ValueError(
+            f"it must be a list with at least one entry{example}, not {shorten(value)}"
+        )
+    return list(value)
+
+
+def check_seeds(value: Any) -> Any:
+    """Return a number of seeds, or a list of them.
+
+    Raises:
+        ValueError: It is neither; for schemas.
+    """
+    seeds = [value] if is_whole(value) else value
+    least = 1 if is_whole(value) else 0
+    listed = isinstance(seeds, Sequence) and not isinstance(seeds, str) and seeds
+    if not listed or not all(is_seed(seed, least) for seed in seeds):
+        wrong = (
+            next((seed for seed in seeds if not is_seed(seed, least)), value) if listed else value
+        )
+        raise ValueError(
+            "they must be a number of seeds, as in 5 for 0 to 4, or a list of whole numbers, not "
+            f"{shorten(wrong)}"
+        )
+    return value
+
+
+def is_seed(value: Any, least: int) -> bool:
+    """Whether a value is a whole number from ``least`` on that a generator takes."""
+    return is_whole(value) and least <= value <= MAX_SEED
+
+
+def is_whole(value: Any) -> bool:
+    """Whether a value is an integer, and not True or False."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+Items = Annotated[list[Any], BeforeValidator(check_list)]
+PlainItems = Annotated[list[Any], BeforeValidator(check_list), AfterValidator(check_plain)]
+Settings = Annotated[Mapping[str, Any], AfterValidator(check_plain)]
+Seeds = Annotated[Any, AfterValidator(check_seeds)]
+
+
+class AgentFields(Fields):
+    """An agent with its options and what tables call it."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: Annotated[Name, Field(min_length=1)]
+    kwargs: Settings | None = None
+    label: Name | None = None
+
+
+class EffortFields(Fields):
+    """How often and how long each agent runs."""
+
+    budget: Annotated[int, Field(ge=1, le=MAX_BUDGET)]
+    seeds: Seeds
+
+
+class StudyFields(EffortFields):
+    """A study; ``AgentFields`` are those of its agents."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    env: Name
+    models: Items
+    agents: Items
+    devices: PlainItems = [None]  # noqa: RUF012  pydantic copies defaults
+    seeds: Seeds = 5
+    env_kwargs: Settings = Field(default_factory=dict)
+    score_on: Settings = Field(default_factory=dict)
+    published: Mapping[Name, Mapping[Name, FiniteFloat]] = Field(default_factory=dict)
+    roles: Settings = Field(default_factory=dict)
+    about: Name = ""
+
+    @model_validator(mode="after")
+    def check_runs(self) -> StudyFields:
+        """Refuse more runs than anyone can wait for."""
+        n_seeds = self.seeds if is_whole(self.seeds) else len(self.seeds)
+        n_runs = len(self.models) * len(self.agents) * len(self.devices) * n_seeds
+        if n_runs > MAX_RUNS:
+            raise ValueError(f"{n_runs} runs, more than {MAX_RUNS}: leave out models or seeds")
+        shared = len(json.dumps([dict(self.env_kwargs), dict(self.score_on)]))
+        varied = sum(
+            len(json.dumps(each, default=str)) / len(each)
+            for each in (self.models, self.agents, self.devices)
+        )
+        if n_runs * (shared + varied) > MAX_TASK_TEXT:
+            raise ValueError(f"its settings are too long for {n_runs} runs: leave out seeds")
+        return self

@@ -1,0 +1,77 @@
+"""Published workloads and splits as their files hold them."""
+
+from __future__ import annotations
+
+from math import fsum
+from typing import Annotated, Literal
+
+from pydantic import FailFast, Field, FiniteFloat, model_validator
+
+from placement_gym.base.arrays import MAX_DEVICES
+from placement_gym.base.schemas.reading import MAX_BYTES, Fields
+
+MAX_MS = 1e15
+"""Of one time, and of the sum of all."""
+
+Id = Annotated[int, Field(ge=-MAX_BYTES, le=MAX_BYTES)]
+Milliseconds = Annotated[FiniteFloat, Field(ge=0.0, le=MAX_MS)]
+Amount = Annotated[FiniteFloat, Field(ge=0.0, le=float(MAX_BYTES))]
+Flag = bool | Literal[0, 1]
+
+
+class NodeFields(Fields):
+    """A node with its times and the memory that it holds."""
+
+    id: Id
+    supported: Flag = Field(alias="supportedOnFpga")
+    host_ms: Milliseconds = Field(alias="cpuLatency")
+    accelerator_ms: Milliseconds = Field(alias="fpgaLatency")
+    backward: Flag = Field(alias="isBackwardNode")
+    size_bytes: Amount = Field(alias="size")
+    colour: Id | None = Field(None, alias="colorClass")
+
+
+class EdgeFields(Fields):
+    """An edge with the time of its tensor's transfer."""
+
+    source: Id = Field(alias="sourceId")
+    target: Id = Field(alias="destId")
+    transfer_ms: Milliseconds = Field(alias="cost")
+    size_bytes: Amount = Field(0.0, alias="size")
+
+
+class WorkloadFields(Fields):
+    """A workload."""
+
+    n_accelerators: Annotated[int, Field(ge=0, le=MAX_DEVICES - 1)] = Field(alias="maxFPGAs")
+    accelerator_bytes: Amount = Field(alias="maxSizePerFPGA")
+    nodes: Annotated[list[NodeFields], FailFast(), Field(min_length=1)]
+    edges: Annotated[list[EdgeFields], FailFast()]
+
+    @model_validator(mode="after")
+    def check_sums(self) -> WorkloadFields:
+        """Refuse numbers whose sums a simulation could not hold."""
+        columns = {
+            "cpuLatency": ([node.host_ms for node in self.nodes], MAX_MS),
+            "fpgaLatency": ([node.accelerator_ms for node in self.nodes], MAX_MS),
+            "cost": ([edge.transfer_ms for edge in self.edges], MAX_MS),
+            "size": ([node.size_bytes for node in self.nodes], MAX_BYTES),
+            "size of edges": ([edge.size_bytes for edge in self.edges], MAX_BYTES),
+        }
+        for name, (values, most) in columns.items():
+            if fsum(values) > most:
+                raise ValueError(f"the sum of {name} must be at most {most:.3g}")
+        return self
+
+
+class PartFields(Fields):
+    """The nodes on one device."""
+
+    nodes: list[Id]
+
+
+class SplitFields(Fields):
+    """A published split."""
+
+    cpus: Annotated[list[PartFields], Field(max_length=MAX_DEVICES)]
+    fpgas: Annotated[list[PartFields], Field(max_length=MAX_DEVICES)]

@@ -1,0 +1,71 @@
+"""The problem that a comparison opens with: devices and units that leave something to place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+from rich.console import Console
+
+from placement_gym.base.errors import UserError
+from placement_gym.base.texts import make_printable
+from placement_gym.bench.run.environment import BenchEnv, BenchEnvs
+from placement_gym.bench.study.task import Task
+from placement_gym.envs.keywords import find_env_spec
+from placement_gym.graph.units import FEW_UNITS, FINER, count_units
+from placement_gym.hardware.device_requests import choose_default
+
+
+def choose_devices(env_id: str, devices: Any) -> tuple[Any, list[str]]:
+    """The devices to compare on, and why they are not the machine's own."""
+    measured = find_env_spec(f"placement_gym:{env_id}").nondeterministic
+    if devices is not None or not measured:
+        return devices, []
+    import openvino as ov
+
+    preset, reason = choose_default("compared", ov.Core().available_devices)
+    return preset, [reason] if reason else []
+
+
+def open_env_to_split(
+    envs: BenchEnvs, env_id: str, kwargs: dict[str, Any]
+) -> tuple[BenchEnv, dict[str, Any], list[str]]:
+    """Make the environment; with finer units if the default ones are too few to split.
+
+    Returns:
+        The environment, its arguments, and notes for the reader.
+    """
+    bench_env, notes = envs.get(env_id, kwargs), []
+    finer = [] if "granularity" in kwargs else [*FINER.values()]
+    while bench_env.base.problem.n_units < FEW_UNITS and finer:
+        granularity = finer.pop(0)
+        with suppress(UserError):  # published workloads have no fused units
+            fine_env = envs.get(env_id, {**kwargs, "granularity": granularity})
+            found = count_units(bench_env.base.problem.units)
+            notes = [f"the default granularity leaves {found}: {granularity!r} is used"]
+            bench_env, kwargs = fine_env, {**kwargs, "granularity": granularity}
+    names = bench_env.base.problem.device_names
+    if len(names) == 1:
+        notes.append(f"{names[0]} is the only device: name two or more to split, as in CPU,GPU")
+    if bench_env.base.problem.n_units < FEW_UNITS:
+        notes.append(f"there is little to place: {count_units(bench_env.base.problem.units)}")
+    return bench_env, kwargs, notes
+
+
+def announce(
+    bench_env: BenchEnv, tasks: Sequence[Task], missing: Sequence[Task], notes: Sequence[str]
+) -> None:
+    """Say on standard error what will run, before anything is measured."""
+    problem, done = bench_env.base.problem, len(tasks) - len(missing)
+    before = f", {done} of them in the folder already" if done else ""
+    console = Console(stderr=True)
+    for note in notes:
+        console.print(make_printable(note), highlight=False, markup=False)
+    console.print(
+        f"{make_printable(problem.units.graph.model)}: {problem.n_units} units on "
+        f"{', '.join(problem.device_names)}; {len(tasks)} runs of {tasks[0].budget} evaluations"
+        f"{before}",
+        highlight=False,
+        markup=False,
+    )

@@ -1,0 +1,120 @@
+"""A placement in a program of your own: compile a model under it, or only set its affinities."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from placement_gym.backends.measured.hetero import (
+    Partition,
+    compile_partition,
+    set_affinities,
+    uses_aliases,
+)
+from placement_gym.backends.measured.phases import PhasedModel
+from placement_gym.base.errors import UserError
+from placement_gym.deployment.prepared import prepare_for
+from placement_gym.graph.extract import extract_spec
+from placement_gym.graph.operators import OpGraph
+from placement_gym.models.scenario import is_stateful
+from placement_gym.problem.placement import Placement
+
+if TYPE_CHECKING:
+    import openvino as ov
+
+
+def compile_model(
+    core: ov.Core,
+    model: ov.Model,
+    placement: Placement,
+    split: str = "auto",
+    config: Mapping[str, Any] | None = None,
+) -> ov.CompiledModel:
+    """Compile a model under a placement, as the measured environment does.
+
+    Args:
+        core: Virtual devices of the placement, and aliases, are registered in it.
+        model: The model that the placement was made for; it is not changed.
+        placement: Where each unit goes, with the settings of each device.
+        split: ``"alias"`` keeps our own acyclic submodels apart by alias device names,
+            ``"hetero"`` leaves splitting to HETERO, ``"auto"`` is alias where devices allow it.
+        config: Further compile properties.
+
+    Raises:
+        PlacementMismatchError: The placement was made for another model.
+        CompileError: OpenVINO refused the placement.
+        ValueError: Unknown split.
+    """
+    ready = prepare_for(placement, model)
+    graph, partition = cut(ready, placement, split)
+    return compile_partition(core, ready, graph, partition, config)
+
+
+def compile_phases(
+    core: ov.Core,
+    model: ov.Model,
+    prefill: Placement,
+    decode: Placement,
+    split: str = "auto",
+    config: Mapping[str, Any] | None = None,
+) -> PhasedModel:
+    """Compile a model with state under a placement for prompts and another one for tokens.
+
+    ```python
+    request = compile_phases(ov.Core(), model, prefill, decode).create_infer_request()
+    request.reset_state()
+    request.infer(prompt)  # under prefill
+    request.infer(token)  # under decode, which was given the state
+    ```
+
+    Args:
+        core: As for ``compile_model``.
+        model: As for ``compile_model``.
+        prefill: The placement of the first inference after the state is reset.
+        decode: The placement of those that follow.
+        split: As for ``compile_model``.
+        config: As for ``compile_model``.
+
+    Raises:
+        PlacementMismatchError: A placement was made for another model.
+        CompileError: OpenVINO refused a placement.
+        UserError: The model keeps no state.
+        ValueError: Unknown split.
+    """
+    if not is_stateful(model):
+        raise UserError("a model without state has no phases: use compile_model")
+    return PhasedModel(
+        compile_model(core, model, prefill, split, config),
+        compile_model(core, model, decode, split, config),
+    )
+
+
+def cut(model: ov.Model, placement: Placement, split: str = "auto") -> tuple[OpGraph, Partition]:
+    """The graph of a model as ``load_model`` returns it, and its parts under a placement.
+
+    Raises:
+        PlacementMismatchError: The placement was made for another model.
+        ValueError: Unknown split.
+    """
+    graph = extract_spec(model, placement.spec)
+    alias = uses_aliases(split, placement.devices)
+    devices = placement.operator_devices(graph)
+    return graph, Partition.of(graph, devices, placement.devices, alias)
+
+
+def apply_placement(model: ov.Model, placement: Placement) -> None:
+    """Set the affinity of every node of a model, in place, to compile it with ``HETERO``.
+
+    To try several placements, apply each to a clone. Names that are not unique become so. Values
+    that are known without data and read in several submodels get a copy for each.
+
+    Args:
+        model: The model that the placement was made for.
+        placement: Where each unit goes. Its virtual devices have to be registered in the Core
+            that compiles the model; ``compile_model`` does both.
+
+    Raises:
+        PlacementMismatchError: The placement was made for another model.
+    """
+    prepare_for(placement, model, in_place=True)
+    set_affinities(model, *cut(model, placement, "hetero"))

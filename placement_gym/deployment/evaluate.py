@@ -1,0 +1,130 @@
+"""Measure a saved placement again."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from placement_gym.backends.protocol import Measurement
+from placement_gym.base.files import make_temporary_folder
+from placement_gym.base.progress import progress_bar
+from placement_gym.bench.run.environment import BenchEnv
+from placement_gym.bench.run.finalist import Finalist
+from placement_gym.bench.run.finalists import choose_finalist
+from placement_gym.bench.run.rows import to_plain
+from placement_gym.deployment.saved import describe_saved
+from placement_gym.hardware.devices import collect_cautions
+from placement_gym.models.shapes import Shapes, shapes_of_placement
+from placement_gym.problem.placement import Placement
+
+
+def evaluate_placement(
+    model: Any,
+    placement: Placement | str | Path,
+    split: str = "auto",
+    shapes: Shapes | None = None,
+    quiet: bool = False,
+    objective: str = "latency",
+    tolerance: float | None = None,
+) -> dict[str, Any]:
+    """Compile and measure a placement beside the fastest single device.
+
+    Args:
+        model: The model it was made for, as for ``gym.make``; None takes the one that the
+            placement names, if that is built in.
+        placement: A placement or its file; its devices and their settings are used.
+        split: See ``placement_gym.compile_model``.
+        shapes: As for ``gym.make``; the scenario of a model with state, or what sizes inputs with
+            dynamic dimensions are measured with, is the placement's.
+        quiet: Show no progress.
+        objective: As for ``gym.make``; with ``"throughput"`` latencies are the times between two
+            results.
+        tolerance: As for ``gym.make``.
+
+    Returns:
+        model, saved (what the file holds, in one line), alone (whether that is a single device),
+        notes, latency_ms, latency_p90_ms, reference_ms, best_single_ms, speedup,
+        speedup_vs_best_single, noise, n_submodels, n_submodels_expected, beats_best_single, and
+        doubt: why the measurement decides nothing, or an empty string. For a model with state also
+        scenario, prefill_ms and token_ms, for throughput objective, requests_per_s, requests (in
+        flight) and streams. best_single_ms, speedup_vs_best_single and beats_best_single are None
+        where no device may run the model alone.
+
+    Raises:
+        PlacementMismatchError: It was made for another model.
+        UnknownDeviceError: The machine does not have its devices.
+    """
+    chosen = placement if isinstance(placement, Placement) else Placement.load(placement)
+    env_kwargs = {
+        **chosen.spec.given(model, shapes).to_json(),
+        "devices": chosen.devices,
+        "split": split,
+        "objective": objective,
+        "tolerance": tolerance,
+    }
+    with (
+        progress_bar(2, "steps", quiet, description="reading the model") as progress,
+        make_temporary_folder() as folder,
+        shapes_of_placement(),
+        closing(BenchEnv.make("DevicePlacement-v0", env_kwargs, folder)) as bench_env,
+    ):
+        units = bench_env.base.problem.units
+        assignment = np.empty(len(units), dtype=np.int64)
+        assignment[units.of_operator] = chosen.operator_devices(units.graph)
+        progress.update(progress.task_ids[0], advance=1, description="measuring")
+        finalist = choose_finalist(bench_env, [assignment])
+    return {
+        "model": chosen.model,
+        "saved": describe_measured(chosen, finalist, name_best_single(bench_env)),
+        "alone": len(set(chosen.units.values())) == 1,
+        "notes": collect_cautions(bench_env.base.problem.devices, bench_env.measured),
+        **summarize(finalist),
+        **describe_run(finalist.measurement, chosen.scenario),
+    }
+
+
+def name_best_single(bench_env: BenchEnv) -> str:
+    """``"CPU alone"`` if that is the best single device; empty if none may run the model."""
+    best = bench_env.best_single
+    return "" if best is None else f"{bench_env.base.problem.device_names[best]} alone"
+
+
+def describe_measured(placement: Placement, finalist: Finalist, best_single: str) -> str:
+    """What the file holds, with the gain that was measured."""
+    speedup = finalist.speedup_vs_best_single if best_single else None
+    return describe_saved(placement, speedup, finalist.noise, best_single)
+
+
+def summarize(finalist: Finalist) -> dict[str, Any]:
+    """The values of a finalist that are returned and printed."""
+    measurement, alone = finalist.measurement, finalist.handicap == 1.0
+    values: dict[str, Any] = to_plain(
+        {
+            "latency_ms": measurement.latency_ms,
+            "latency_p90_ms": measurement.latency_p90_ms,
+            "reference_ms": measurement.latency_ms * finalist.speedup,
+            "best_single_ms": measurement.reference_ms if alone else None,
+            "speedup": finalist.speedup,
+            "speedup_vs_best_single": finalist.speedup_vs_best_single if alone else None,
+            "noise": finalist.noise,
+            "n_submodels": measurement.n_submodels,
+            "n_submodels_expected": measurement.n_submodels_expected,
+            "beats_best_single": finalist.beats_best_single if alone else None,
+            "doubt": measurement.doubt,
+        }
+    )
+    return values
+
+
+def describe_run(measured: Measurement, scenario: str) -> dict[str, Any]:
+    """The latencies of a scenario's phases, or what was in flight; else nothing."""
+    values: dict[str, Any] = {"scenario": scenario} if scenario else {}
+    if measured.requests is not None:
+        in_flight = {"requests": measured.requests, "streams": measured.streams}
+        rate = 1e3 / measured.latency_ms
+        return {**values, "objective": "throughput", "requests_per_s": rate, **in_flight}
+    phases = {"prefill_ms": measured.prefill_ms, "token_ms": measured.token_ms}
+    return {**values, **phases} if scenario else {}

@@ -1,0 +1,241 @@
+"""A placement for programs that know OpenVINO alone: a model, its affinities, and a script."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from pprint import pformat
+from textwrap import indent
+from typing import TYPE_CHECKING, Any
+
+from placement_gym.backends.measured.hetero import Partition, collect_properties, set_affinities
+from placement_gym.base.files import make_output_folder, safe_name, write_text
+from placement_gym.deployment.compile import cut
+from placement_gym.graph.operators import OpGraph
+from placement_gym.graph.submodels import submodel_devices
+from placement_gym.models.saving import save_model
+from placement_gym.models.scenario import is_stateful
+from placement_gym.models.shapes import Shapes, shapes_of_placement
+from placement_gym.problem.placement import Placement
+
+if TYPE_CHECKING:
+    import openvino as ov
+
+CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+KEY = ["placement_gym", "affinities"]
+"""Where the model's runtime info has the affinities: JSON, as nodes cannot keep their own."""
+PHASES = ("prefill", "decode")
+MODEL, AFFINITIES, SCRIPT = "model.xml", "affinities.json", "run.py"
+
+
+def export_placement(
+    placement: Placement | str | Path,
+    out: str | Path,
+    model: Any = None,
+    shapes: Shapes | None = None,
+    split: str = "auto",
+    requests: int | None = None,
+) -> list[Path]:
+    """Write what a program without this package needs to run a model under a placement.
+
+    ``model.xml`` (and ``.bin``) is the model, its weights as they are, cut for the placement;
+    its runtime info has the device of every node. ``run.py`` compiles it by OpenVINO alone; to
+    import ``compile_model`` from it is enough. ``affinities.json`` maps nodes to devices in the
+    form of OpenVINO's ``hello_affinity`` and of ``benchmark_app -affinity``; it names no aliases
+    of devices, so HETERO may cut the model into more parts.
+
+    Args:
+        placement: A placement or its file.
+        out: The folder; files of these names in it are replaced.
+        model: The model that the placement was made for, as for ``gym.make``; None means the
+            built-in model that it names.
+        shapes: As for ``gym.make``.
+        split: See ``placement_gym.compile_model``.
+        requests: How many requests are to be in flight: ``run.py`` then also has ``make_queue``, an
+            ``ov.AsyncInferQueue`` of as many; of a model with state ``make_requests``, as many
+            requests with a state of their own, each for a thread of the user's.
+
+    Returns:
+        The model, the script and the affinities.
+
+    Raises:
+        PlacementMismatchError: The placement was made for another model.
+        UserError: ``out`` cannot be written, or the model cannot be loaded.
+    """
+    chosen = placement if isinstance(placement, Placement) else Placement.load(placement)
+    folder = make_output_folder(out)
+    with shapes_of_placement():
+        loaded = chosen.spec.given(model, shapes).load()
+    graph, partition = cut(loaded, chosen, split)
+    set_affinities(loaded, graph, partition)
+    replace_control_characters(loaded)
+    affinities = read_affinities(loaded)
+    loaded.set_rt_info(json.dumps(affinities), KEY)
+    save_model(loaded, folder / MODEL)
+    names = name_devices(chosen, graph, partition)
+    plain = {node: names[device] for node, device in affinities.items()}
+    write_text(folder / AFFINITIES, json.dumps(plain, indent=1) + "\n")
+    in_flight = (REQUESTS if is_stateful(loaded) else QUEUE).format(requests=requests)
+    script = write_script(
+        chosen.model, sorted(set(names.values())), partition, in_flight if requests else ""
+    )
+    write_text(folder / SCRIPT, script)
+    return [folder / name for name in (MODEL, SCRIPT, AFFINITIES)]
+
+
+def export_phases(
+    prefill: Placement,
+    decode: Placement,
+    out: str | Path,
+    model: Any = None,
+    shapes: Shapes | None = None,
+    split: str = "auto",
+) -> list[Path]:
+    """As ``export_placement``, of a placement for prompts and one for tokens.
+
+    The folders ``prefill`` and ``decode`` are exports on their own; ``run.py`` beside them has a
+    request that runs prompts in the first and tokens in the second, and hands the state over.
+
+    Returns:
+        The script, and the files of both exports.
+    """
+    folder = make_output_folder(out)
+    pairs = ((phase, placement) for phase, placement in zip(PHASES, (prefill, decode), strict=True))
+    files = [
+        file
+        for phase, placement in pairs
+        for file in export_placement(placement, folder / phase, model, shapes, split)
+    ]
+    about = f"Run {safe_name(prefill.model)}: prompts as in prefill/, tokens as in decode/."
+    write_text(folder / SCRIPT, PHASES_SOURCE.format(about=quote(about)))
+    return [folder / SCRIPT, *files]
+
+
+def replace_control_characters(model: ov.Model) -> None:
+    """Rename nodes whose names a file would not hold as they are."""
+    nodes = model.get_ordered_ops()
+    taken = {node.get_friendly_name() for node in nodes}
+    for node in nodes:
+        name = CONTROL.sub("_", node.get_friendly_name())
+        if name == node.get_friendly_name():
+            continue
+        while name in taken:
+            name += "_"
+        taken.add(name)
+        node.set_friendly_name(name)
+
+
+def read_affinities(model: ov.Model) -> dict[str, str]:
+    """Node -> device of a model that has affinities."""
+    return {
+        node.get_friendly_name(): node.get_rt_info()["affinity"].astype(str)
+        for node in model.get_ordered_ops()
+    }
+
+
+def name_devices(placement: Placement, graph: OpGraph, partition: Partition) -> dict[str, str]:
+    """The name in partition -> that of the placement's device, of which it may be an alias."""
+    devices = submodel_devices(graph, placement.operator_devices(graph), partition.submodels)
+    names = [placement.devices[device].name for device in devices.tolist()]
+    return dict(zip(partition.targets, names, strict=True))
+
+
+def write_script(
+    model: str, devices: Sequence[str], partition: Partition, in_flight: str = ""
+) -> str:
+    """The source of a program that compiles the exported model by OpenVINO alone."""
+    virtual = [name for name, spec in partition.devices.items() if spec.virtual]
+    return SOURCE.format(
+        about=quote(f"Compile {safe_name(model)} on {', '.join(devices)} as planned."),
+        register=REGISTER.format(virtual=virtual) if virtual else "",
+        in_flight=in_flight,
+        key=KEY,
+        target=quote(partition.target),
+        properties=indent(pformat(collect_properties(partition), sort_dicts=False), "        "),
+    )
+
+
+def quote(text: str) -> str:
+    """A text as a literal: names come from files of others, and must not become code."""
+    return json.dumps(text, ensure_ascii=False)
+
+
+REGISTER = """    for name in {virtual}:
+        if name not in core.available_devices:
+            core.register_plugin("openvino_intel_cpu_plugin", name)
+"""
+
+QUEUE = """
+
+def make_queue(core: ov.Core, requests: int = {requests}):
+    return ov.AsyncInferQueue(compile_model(core), requests)
+"""
+
+REQUESTS = """
+
+def make_requests(core: ov.Core, requests: int = {requests}):
+    compiled = compile_model(core)
+    return [compiled.create_infer_request() for _ in range(requests)]
+"""
+
+SOURCE = """{about}
+import json
+from pathlib import Path
+
+import openvino as ov
+
+
+def compile_model(core: ov.Core, path: Path = Path(__file__).with_name("model.xml")):
+{register}    model = core.read_model(path)
+    affinities = json.loads(model.get_rt_info({key}).astype(str))
+    for node in model.get_ops():
+        node.get_rt_info()["affinity"] = affinities[node.get_friendly_name()]
+    settings = (
+{properties}
+    )
+    return core.compile_model(model, {target}, settings)
+{in_flight}
+
+if __name__ == "__main__":
+    compiled = compile_model(ov.Core())
+    parts = compiled.get_property("HETERO_NUMBER_OF_SUBMODELS")
+    print(f"submodels: {{parts}}, on {{', '.join(compiled.get_property('EXECUTION_DEVICES'))}}")
+"""
+
+PHASES_SOURCE = '''{about}
+import runpy
+from pathlib import Path
+
+import openvino as ov
+
+
+class Request:
+    """Runs the first inference after ``reset_state`` in prefill/, those that follow in decode/."""
+
+    def __init__(self, core: ov.Core, folder: Path = Path(__file__).parent):
+        scripts = (runpy.run_path(str(folder / one / "run.py")) for one in ("prefill", "decode"))
+        models = [script["compile_model"](core) for script in scripts]
+        self.prefill, self.decode = (model.create_infer_request() for model in models)
+        self.current = None
+
+    def reset_state(self):
+        self.prefill.reset_state()
+        self.decode.reset_state()
+        self.current = None
+
+    def infer(self, inputs):
+        if self.current is self.prefill:
+            state = {{one.name: one.state for one in self.prefill.query_state()}}
+            for one in self.decode.query_state():
+                one.state = state[one.name]
+        self.current = self.prefill if self.current is None else self.decode
+        return self.current.infer(inputs)
+
+
+if __name__ == "__main__":
+    request = Request(ov.Core())
+    states = len(request.prefill.query_state())
+    print(f"{{states}} states are handed over after the prompt")
+'''

@@ -1,0 +1,215 @@
+"""How well the twin predicts: the same placements measured and simulated, side by side."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.stats import kendalltau, spearmanr
+
+from placement_gym.backends.measured.measuring import MeasuringBackend
+from placement_gym.backends.measured.profile import load_or_measure, sample_fit_placements
+from placement_gym.backends.measured.timing_protocol import FOR_RANKING
+from placement_gym.backends.protocol import Measurement
+from placement_gym.backends.simulated.backend import SimulatedBackend
+from placement_gym.base.arrays import FloatArray, IntArray
+from placement_gym.base.errors import EngineError, UserError, warn_user
+from placement_gym.base.files import keep_if_possible, make_output_folder, safe_name, write_text
+from placement_gym.base.progress import progress_bar
+from placement_gym.bench.run.rows import to_plain
+from placement_gym.deployment.granularity import DEFAULT_GRANULARITY, build_backend_to_split
+from placement_gym.deployment.interruption import explain_interrupt
+from placement_gym.hardware.devices import collect_cautions
+from placement_gym.models.shapes import Shapes
+from placement_gym.models.spec import ModelSpec
+from placement_gym.problem.costs.table import CostTable
+from placement_gym.problem.patterns import sample_placements
+from placement_gym.problem.problem import Problem
+
+SEED = 7
+MIN_PLACEMENTS = 6
+FASTEST = 1 / 3
+Document = dict[str, Any]
+
+
+def fidelity(
+    model: Any = "resnet",
+    devices: Any = None,
+    granularity: str = DEFAULT_GRANULARITY,
+    n_placements: int = 40,
+    out: str | Path = "results",
+    refresh: bool = False,
+    quiet: bool = False,
+    shapes: Shapes | None = None,
+    scenario: str | None = None,
+    data_shapes: Shapes | None = None,
+    pictures: str = "png",
+    tolerance: float | None = None,
+) -> Document:
+    """Measure a spread of placements with OpenVINO, predict them with the profiled twin, compare.
+
+    The profile was not fitted to any of the placements. Both latencies are speed-ups over the
+    reference device, times its median latency while measuring, so that a machine that is slower
+    than when it was profiled does not count as an error of the twin. ``out`` gets
+    ``fidelity-MODEL.json`` with every placement and a scatter plot beside it.
+
+    Args:
+        model: As for ``gym.make``.
+        devices: As for ``gym.make``.
+        granularity: As for ``gym.make``; a finer one is used where it leaves fewer than four
+            units.
+        n_placements: Number of placements to measure.
+        out: Folder for the results.
+        refresh: Profile again, even if this machine has a profile.
+        quiet: Show no progress.
+        shapes: As for ``gym.make``.
+        scenario: As for ``gym.make``.
+        data_shapes: As for ``gym.make``.
+        pictures: Kind of the scatter plot: ``"png"``, ``"svg"`` or ``"pdf"``.
+        tolerance: As for ``gym.make``.
+
+    Returns:
+        ``model``, ``devices``, ``notes``, ``costs`` (fingerprint), ``reference_ms``,
+        ``profiled_reference_ms``, ``noise``, ``failed``, ``rows`` of
+        placements with ``measured_ms``, ``predicted_ms``, ``slow_share``; and ``twin`` and
+        ``slow_share``, each with ``spearman``, ``kendall``, ``spearman_fastest_third`` and, for
+        the twin, ``median_error`` and ``largest_error``.
+
+    Raises:
+        UserError: ``out`` cannot be written, the problem cannot be split or profiled, or fewer
+            than six placements are wanted or exist.
+        EngineError: Fewer than six placements could be measured.
+    """
+    if n_placements < MIN_PLACEMENTS:
+        raise UserError(
+            f"rank correlation needs at least {MIN_PLACEMENTS} placements, not {n_placements}"
+        )
+    folder = make_output_folder(out)
+    backend, notes = build_backend_to_split(
+        ModelSpec(model, granularity, "folded", shapes, data_shapes, scenario),
+        devices,
+        quiet=quiet,
+        tolerance=tolerance,
+    )
+    problem = backend.problem
+    placements = sample_held_out(problem, n_placements)
+    if len(placements) < MIN_PLACEMENTS:
+        raise UserError(
+            f"{problem.n_units} units leave only {len(placements)} placements that no profile is "
+            f"fitted to, and rank correlation needs {MIN_PLACEMENTS}: the model is too small"
+        )
+    with closing(backend), explain_interrupt(backend):
+        costs = load_or_measure(backend, refresh, quiet)
+        measured = measure(backend, placements, quiet)
+    twin = SimulatedBackend(problem, costs)
+    reference_ms = float(np.median([m.reference_ms for m in measured]))
+    rows = [
+        {
+            "placement": placement.tolist(),
+            "measured_ms": reference_ms / m.speedup,
+            "predicted_ms": reference_ms / twin.evaluate_ignoring_limits(placement).speedup,
+            "slow_share": slow_share(problem, costs, placement),
+            "noise": m.noise,
+            "n_submodels": m.n_submodels,
+        }
+        for placement, m in zip(placements, measured, strict=True)
+        if m.feasible
+    ]
+    if len(rows) < MIN_PLACEMENTS:
+        reasons = sorted({m.error for m in measured if m.error})
+        raise EngineError(f"only {len(rows)} placements could be measured: {'; '.join(reasons)}")
+    document: Document = to_plain(
+        {
+            "model": problem.units.graph.model,
+            "devices": problem.device_names,
+            "notes": [*collect_cautions(problem.devices), *notes],
+            "costs": costs.fingerprint,
+            "reference_ms": reference_ms,
+            "profiled_reference_ms": twin.reference_ms,
+            "noise": float(np.median([row["noise"] for row in rows])),
+            "failed": len(placements) - len(rows),
+            **compute_agreement(rows),
+            "rows": rows,
+        }
+    )
+    with keep_if_possible("the report"):
+        write_report(document, folder, pictures)
+    return document
+
+
+def measure(
+    backend: MeasuringBackend, placements: Sequence[IntArray], quiet: bool
+) -> list[Measurement]:
+    """Measure placements one by one, as exactly as a ranking needs; limits are ignored."""
+    with (
+        progress_bar(len(placements), "placements", quiet) as progress,
+        closing(backend.with_protocol(FOR_RANKING)) as exact,
+    ):
+        task = progress.task_ids[0]
+        progress.update(task, description="measuring")
+        measured = []
+        for placement in placements:
+            measured.append(exact.evaluate_ignoring_limits(placement))
+            progress.advance(task)
+    return measured
+
+
+def sample_held_out(problem: Problem, n: int) -> list[IntArray]:
+    """``n`` placements that no profile was fitted to; fewer where the problem has fewer."""
+    known = {placement.tobytes() for placement in sample_fit_placements(problem)}
+    drawn = sample_placements(problem, n + len(known), np.random.default_rng(SEED))
+    return [placement for placement in drawn if placement.tobytes() not in known][:n]
+
+
+def slow_share(problem: Problem, costs: CostTable, placement: IntArray) -> float:
+    """The share of the work that lies on devices slower than the fastest."""
+    unit_ms = costs.unit_ms(problem.units)
+    fastest = int(unit_ms.sum(axis=0).argmin())
+    work = unit_ms[:, fastest]
+    return float(work[placement != fastest].sum() / work.sum())
+
+
+def compute_agreement(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float]]:
+    """How well predictions, and the plain share of slow work, agree with the measurements."""
+    measured = np.array([row["measured_ms"] for row in rows])
+    predicted = np.array([row["predicted_ms"] for row in rows])
+    share = np.array([row["slow_share"] for row in rows])
+    error = np.abs(predicted / measured - 1.0)
+    return {
+        "twin": {
+            **rank_correlations(measured, predicted),
+            "median_error": float(np.median(error)),
+            "largest_error": float(error.max()),
+        },
+        "slow_share": rank_correlations(measured, share),
+    }
+
+
+def rank_correlations(measured: FloatArray, predicted: FloatArray) -> dict[str, float]:
+    """Rank correlations over all placements, and over the fastest third as measured.
+
+    Where all values are equal, so that there is no order to agree with, they are 0.
+    """
+    fastest = np.argsort(measured)[: max(int(np.ceil(len(measured) * FASTEST)), 3)]
+    found = {
+        "spearman": spearmanr(measured, predicted),
+        "kendall": kendalltau(measured, predicted),
+        "spearman_fastest_third": spearmanr(measured[fastest], predicted[fastest]),
+    }
+    return {name: float(np.nan_to_num(result.statistic)) for name, result in found.items()}
+
+
+def write_report(document: Document, folder: Path, pictures: str) -> None:
+    """Write the report's JSON and its scatter plot."""
+    from placement_gym.view.figures.fidelity import draw_fidelity
+    from placement_gym.view.figures.style import draw_if_possible
+
+    name = f"fidelity-{safe_name(document['model'])}"
+    write_text(folder / f"{name}.json", json.dumps(document, indent=1) + "\n")
+    if note := draw_if_possible(partial(draw_fidelity, document), folder / f"{name}.{pictures}"):
+        warn_user(note)

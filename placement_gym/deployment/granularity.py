@@ -1,0 +1,81 @@
+"""Units fine enough to split a model: a finer granularity where there would be too few."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from placement_gym.backends.measured.build import build_measured_backend
+from placement_gym.backends.measured.measuring import MeasuringBackend
+from placement_gym.backends.measured.profile import check_can_be_profiled, check_several
+from placement_gym.backends.measured.timing_protocol import TimingProtocol
+from placement_gym.base.errors import UserError
+from placement_gym.base.progress import progress_bar
+from placement_gym.base.texts import make_printable
+from placement_gym.graph.units import FEW_UNITS, FINER, count_units
+from placement_gym.hardware.device_requests import DevicesArgument, resolve_devices
+from placement_gym.models.spec import ModelSpec
+
+DEFAULT_GRANULARITY = "fused"
+
+
+def build_backend_to_split(
+    spec: ModelSpec,
+    devices: DevicesArgument = None,
+    protocol: TimingProtocol | None = None,
+    quiet: bool = False,
+    tolerance: float | None = None,
+) -> tuple[MeasuringBackend, list[str]]:
+    """A measured backend with at least four units, where a finer granularity can make them.
+
+    A plain chain of layers is a single unit under ``"colocated"``: no placement would split it.
+    The notes go to standard error too, before anything is measured.
+
+    Args:
+        spec: The model, and the granularity to start with.
+        devices: As for ``gym.make``.
+        protocol: How often things run.
+        quiet: Leave standard error alone.
+        tolerance: As for ``gym.make``.
+
+    Returns:
+        The backend; and notes on how many units there are, and why they are finer than asked for.
+
+    Raises:
+        UserError: There are fewer than two units, or the problem cannot be profiled.
+    """
+    found = resolve_devices(devices, "measured")
+    check_several([device.name for device in found])  # before anything waits for the machine
+
+    def build(spec: ModelSpec) -> MeasuringBackend:
+        with progress_bar(None, "", quiet, description="reading the model"):
+            return build_measured_backend(spec, found, protocol=protocol, tolerance=tolerance)
+
+    backend, notes = build(spec), []
+    while backend.problem.n_units < FEW_UNITS and spec.granularity in FINER:
+        few, finer = count_units(backend.problem.units), FINER[spec.granularity]
+        notes.append(f"granularity {spec.granularity!r} leaves {few}, too few: {finer!r} is used")
+        spec = replace(spec, granularity=finer)
+        backend = build(spec)
+    problem = backend.problem
+    notes.append(f"{count_units(problem.units)} to place (granularity {spec.granularity!r})")
+    if problem.units.graph.scenario:
+        notes.append(f"latencies are those of scenario {problem.units.graph.scenario!r}")
+    if problem.units.graph.data_shapes:
+        notes.append(f"measured with {describe_sizes(problem.units.graph.data_shapes)}")
+    if not quiet:
+        name = make_printable(problem.units.graph.model)
+        print(f"{name}: {'; '.join(notes)}", file=sys.stderr, flush=True)
+    if problem.n_units < 2:
+        raise UserError(
+            f"{problem.units.graph.model!r} has {count_units(problem.units)} even with granularity "
+            f"{spec.granularity!r}: there is nothing to split, only to compare devices"
+        )
+    check_can_be_profiled(problem)
+    return backend, notes
+
+
+def describe_sizes(sizes: Mapping[str, Sequence[int]]) -> str:
+    """``"input_ids[1,64], mask[1,64]"``."""
+    return ", ".join(f"{name}[{','.join(map(str, one))}]" for name, one in sizes.items())

@@ -1,0 +1,201 @@
+"""What each device holds under a placement: weights, copies of shared ones, key-value cache."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from placement_gym.base.arrays import IntArray
+from placement_gym.base.errors import UserError
+from placement_gym.base.texts import join_words
+from placement_gym.graph.submodels import acyclic_submodels
+from placement_gym.problem.problem import Problem
+
+
+class Held(NamedTuple):
+    """Bytes on each device.
+
+    Attributes:
+        weights: (n_devices,) weights; one that several submodels read counts for each of them.
+        state: (n_devices,) state, such as a key-value cache at the end of the scenario.
+    """
+
+    weights: IntArray
+    state: IntArray
+
+    @property
+    def total(self) -> IntArray:
+        return self.weights + self.state
+
+
+def count_held(problem: Problem, assignment: IntArray) -> Held:
+    """What each device really holds once a placement is compiled.
+
+    Args:
+        problem: Units and devices.
+        assignment: (n_units,) device indices; or (2, n_units) those for prompts and for tokens,
+            which are compiled apart and share nothing.
+    """
+    if assignment.ndim == 2:
+        weights, state = np.sum([count_held(problem, one) for one in assignment], axis=0)
+        return Held(weights, state)
+    graph, on = problem.units.graph, assignment[problem.units.of_operator]
+    n_devices = len(problem.devices)
+    states = state_bytes(problem)
+    weights = np.bincount(on, graph.weight_bytes - states, n_devices)
+    if graph.copied and len(set(on.tolist())) > 1:
+        submodels = acyclic_submodels(graph, on)
+        for readers, size in graph.copied:
+            own = submodels[readers[0]]
+            others = {submodels[r]: on[r] for r in readers if submodels[r] != own}
+            np.add.at(weights, list(others.values()), size)
+    state = np.bincount(on, states, n_devices)
+    return Held(weights.astype(np.int64), state.astype(np.int64))
+
+
+def state_bytes(problem: Problem) -> IntArray:
+    """(n_operators,) bytes of state that each operator holds."""
+    graph = problem.units.graph
+    return np.zeros(len(graph), dtype=np.int64) if graph.state_bytes is None else graph.state_bytes
+
+
+def weigh_units(problem: Problem) -> IntArray:
+    """(n_units,) bytes of weights alone, without state."""
+    weights = problem.units.graph.weight_bytes - state_bytes(problem)
+    return np.bincount(problem.units.of_operator, weights, problem.n_units).astype(np.int64)
+
+
+def explain_excess(problem: Problem, assignment: IntArray) -> str:
+    """Which device would hold more than its limit, copies included, or an empty string."""
+    error = problem.over_limit(count_held(problem, assignment).total)
+    return error and f"{error}; a weight that two parts of the model read is held twice"
+
+
+def charge_copies(problem: Problem) -> Problem:
+    """The problem in which every reader of a shared weight holds it: no copy can exceed a limit.
+
+    Limits stay those of the problem, in bytes.
+    """
+    graph = problem.units.graph
+    held = graph.weight_bytes.copy()
+    for readers, size in graph.copied:
+        held[list(readers[1:])] += size
+    devices = tuple(
+        replace(device, weight_share=None, memory_bytes=int(limit) if np.isfinite(limit) else None)
+        for device, limit in zip(problem.devices, problem.limits_bytes.tolist(), strict=True)
+    )
+    return Problem(problem.units, devices, problem.supported, held)
+
+
+def check_room(problem: Problem) -> None:
+    """Raise if all devices together cannot hold the model, or none holds one of its units.
+
+    Raises:
+        UserError: The message says by how much.
+    """
+    needed = float(problem.unit_bytes.sum())
+    room = float(problem.memory.limits_bytes.sum())
+    if needed > room:
+        raise UserError(
+            f"the model needs {describe_need(problem)}, and {join_words(problem.device_names)} "
+            f"hold {megabytes(room)} together: {megabytes(needed - room)} too little. Add a "
+            "device, raise memory_bytes, compress the weights (int8) or shorten the scenario"
+        )
+    unplaced = np.flatnonzero(~problem.possible.any(axis=1))
+    if len(unplaced):
+        unit = unplaced[0]
+        raise UserError(
+            f"unit {problem.units.names[unit]!r} needs {megabytes(problem.unit_bytes[unit])}, "
+            f"more than any device that runs it holds: try granularity='op'"
+        )
+
+
+def describe_need(problem: Problem) -> str:
+    """``"17.3 MB (weights 16.2, cache 1.1)"``."""
+    weights, state = count_held(problem, problem.single(0))
+    total = float(weights.sum() + state.sum())
+    cache = f" (weights {weights.sum() / 1e6:.1f}, cache {state.sum() / 1e6:.1f})"
+    return megabytes(total) + cache * bool(state.any())
+
+
+def describe_fit(problem: Problem) -> list[str]:
+    """What does not fit on which device or pool, and by how much; empty where the model fits each.
+
+    What an integrated device reports is no limit, and said so.
+    """
+    need, names = float(problem.unit_bytes.sum()), problem.device_names
+    groups = enumerate(problem.memory.limits_bytes.tolist())
+    limits = [
+        f"{join_words([names[device] for device in problem.memory.members(group)])} cannot hold "
+        f"the model: it needs {describe_need(problem)}, the limit is {megabytes(limit)}: "
+        f"{megabytes(need - limit)} too much"
+        for group, limit in groups
+        if need > limit
+    ]
+    reported = zip(names, problem.reported_bytes.tolist(), strict=True)
+    return limits + [
+        f"the model needs {describe_need(problem)}, and {name} reports {megabytes(one)}: "
+        f"{megabytes(need - one)} more. As {name} uses the host's memory this is no limit, and "
+        f"{name} alone is measured too"
+        for name, one in reported
+        if need > one
+    ]
+
+
+def describe_use(problem: Problem, label: str, assignment: IntArray) -> list[str]:
+    """Where a placement puts more on an integrated device than this reports, and how much more."""
+    held = count_held(problem, assignment).total.tolist()
+    return [
+        f"{label} puts {megabytes(used)} on {name}, which exceeds what it reports by "
+        f"{megabytes(used - one)}"
+        for name, used, one in zip(
+            problem.device_names, held, problem.reported_bytes.tolist(), strict=True
+        )
+        if used > one
+    ]
+
+
+def within_reported(problem: Problem) -> Problem:
+    """The problem in which integrated devices hold no more than they report.
+
+    They do not share a pool then, as that is larger; where nothing is reported it is the same one.
+    """
+    if np.isinf(problem.reported_bytes).all():
+        return problem
+    return problem.with_limits(np.minimum(problem.limits_bytes, problem.reported_bytes))
+
+
+def report_memory(problem: Problem, placements: Mapping[str, IntArray]) -> dict[str, Any]:
+    """Bytes per device under each of some placements, by their labels, as JSON holds them.
+
+    Returns:
+        ``devices``: for each its ``name``, ``limit_bytes`` (None without a limit), ``pool`` (of
+        all devices that share the limit, empty for none) and ``reported_bytes`` (by an integrated
+        device, else None); and ``placements``: label -> for each device ``weights`` and ``state``.
+    """
+    held = {label: count_held(problem, placement) for label, placement in placements.items()}
+    return {
+        "devices": [
+            {
+                "name": device.name,
+                "limit_bytes": limit if np.isfinite(limit) else None,
+                "reported_bytes": device.reported_bytes,
+                "pool": device.memory_pool,
+            }
+            for device, limit in zip(problem.devices, problem.limits_bytes.tolist(), strict=True)
+        ],
+        "placements": {
+            label: [
+                {"weights": weights, "state": state}
+                for weights, state in zip(one.weights.tolist(), one.state.tolist(), strict=True)
+            ]
+            for label, one in held.items()
+        },
+    }
+
+
+def megabytes(count: float) -> str:
+    return f"{count / 1e6:.1f} MB" if count >= 1e5 else f"{count / 1e3:.1f} kB"

@@ -1,0 +1,239 @@
+"""Prompts under one placement and tokens under another, where that is faster."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from placement_gym.backends.measured.measuring import MeasuringBackend
+from placement_gym.backends.measured.profile import holds_model
+from placement_gym.backends.protocol import Measurement
+from placement_gym.backends.simulated.backend import SimulatedBackend
+from placement_gym.base.arrays import FloatArray
+from placement_gym.base.errors import UserError
+from placement_gym.bench.run.verdict import UNDECIDED, WITHIN_NOISE, YES
+from placement_gym.deployment.candidates import Candidate, collect
+from placement_gym.deployment.memory import explain_excess
+from placement_gym.deployment.plan_rows import judge, make_rows
+from placement_gym.models.scenario import Scenario
+from placement_gym.problem.costs.table import CostTable
+from placement_gym.problem.problem import Problem
+from placement_gym.solvers.milp import serial_program
+
+LABEL = "phases"
+"""Of the row of two placements."""
+
+
+@dataclass(frozen=True)
+class Phased:
+    """Two placements, measured beside the best single one.
+
+    Attributes:
+        prefill: Of the prompts.
+        decode: Of the tokens.
+        candidate: Both as one candidate.
+        row: Of the report.
+        answer: Whether they beat the best single placement; see ``compare_with_best_single``.
+    """
+
+    prefill: Candidate
+    decode: Candidate
+    candidate: Candidate
+    row: dict[str, Any]
+    answer: str
+
+    @property
+    def wins(self) -> bool:
+        return self.answer == YES
+
+
+def check_phases(problem: Problem, objective: str) -> None:
+    """Raise if a plan of two phases makes no sense.
+
+    Raises:
+        UserError: The model keeps no state, or the objective is throughput.
+    """
+    if not problem.units.graph.scenario:
+        raise UserError(
+            f"phases are a prompt and its tokens, and {problem.units.graph.model!r} keeps no "
+            "state: leave phases out"
+        )
+    if objective != "latency":
+        raise UserError("phases are planned for latency: leave phases or the objective out")
+
+
+def add_phase_candidates(
+    backend: MeasuringBackend,
+    twin: SimulatedBackend,
+    candidates: Sequence[Candidate],
+    time_limit_s: float,
+) -> list[Candidate]:
+    """The candidates, and the best placements for the prompt alone and for the tokens alone."""
+    labels = ("milp of the prompt", "milp of the tokens")
+    solved = [
+        (label, serial_program(twin.problem, costs, time_limit_s).assignment)
+        for label, costs in zip(labels, split_costs(backend, twin.costs), strict=True)
+    ]
+    named = [(label, assignment) for label, assignment in solved if assignment is not None]
+    return collect(twin, named, candidates)
+
+
+def split_costs(backend: MeasuringBackend, costs: CostTable) -> tuple[CostTable, CostTable]:
+    """The part of a profile that is the prompt's, and that of all tokens together."""
+    graph = backend.problem.units.graph
+    share, part = measure_prompt_shares(backend), 1.0 / graph.n_inferences
+    prompt = replace(
+        costs,
+        operator_ms=costs.operator_ms * share,
+        transfer_size=graph.phases[0][1].tensors.size_bytes / 1e6,
+        link_ms=costs.link_ms * part,
+        submodel_ms=costs.submodel_ms * part,
+    )
+    tokens = replace(
+        costs,
+        operator_ms=costs.operator_ms - prompt.operator_ms,
+        transfer_size=costs.transfer_size - prompt.transfer_size,
+        link_ms=costs.link_ms - prompt.link_ms,
+        submodel_ms=costs.submodel_ms - prompt.submodel_ms,
+    )
+    return prompt, tokens
+
+
+def measure_prompt_shares(backend: MeasuringBackend) -> FloatArray:
+    """(n_operators, n_devices) the share of an operator's time that the prompt takes.
+
+    A device that cannot hold the model, and so is never run alone, has the mean of the others.
+    """
+    problem = backend.problem
+    shares: dict[int, FloatArray] = {}
+    for device in range(len(problem.devices)):
+        if holds_model(problem, device):
+            total = backend.measure_operators(device)
+            prompt = backend.measure_operators(device, prefill=True)
+            even = np.full(len(total), 1.0 / problem.units.graph.n_inferences)
+            shares[device] = np.divide(prompt, total, out=even, where=total > 0.0).clip(0.0, 1.0)
+    mean = np.stack([*shares.values()]).mean(axis=0)
+    return np.stack([shares.get(device, mean) for device in range(len(problem.devices))], axis=1)
+
+
+def measure_phases(
+    backend: MeasuringBackend,
+    candidates: Sequence[Candidate],
+    measured: Mapping[str, Measurement],
+    rows: Sequence[Mapping[str, Any]],
+    label: str,
+) -> Phased | None:
+    """Measure the best two placements beside the best one; None where no two promise anything.
+
+    Args:
+        backend: Measures.
+        candidates: All of them.
+        measured: Label -> measurement of those that ran.
+        rows: Of the report.
+        label: The row to hand over if one placement serves both phases.
+    """
+    found = choose_pair(backend.problem, candidates, measured)
+    if found is None:
+        return None
+    by_label = {candidate.label: candidate for candidate in candidates}
+    single = next((str(row["label"]) for row in rows if row["alone"] and not row["error"]), label)
+    beside = list(dict.fromkeys((single, label)))
+    arms = [*(by_label[name] for name in beside), join(*found, backend.problem, measured)]
+    try:
+        again = backend.remeasure([arm.assignment for arm in arms])
+    except RuntimeError as error:
+        (row,) = make_rows(arms[-1:], {}, {LABEL: f"does not run: {error}"})
+        return Phased(*found, arms[-1], row, "")
+    by_row = {arm.label: one for arm, one in zip(arms, again, strict=True)}
+    row = next(row for row in make_rows(arms, by_row, {}) if row["label"] == LABEL)
+    return Phased(*found, arms[-1], row, compare(by_row[LABEL], by_row[label]))
+
+
+def compare(phased: Measurement, chosen: Measurement) -> str:
+    """Whether two placements beat the one that would be handed over; see ``Phased.answer``."""
+    return judge(
+        {
+            "speedup": phased.speedup / chosen.speedup,
+            "noise": phased.noise + chosen.noise,
+            "doubt": phased.doubt or chosen.doubt,
+        }
+    )
+
+
+def choose_pair(
+    problem: Problem, candidates: Sequence[Candidate], measured: Mapping[str, Measurement]
+) -> tuple[Candidate, Candidate] | None:
+    """The fastest placements for the prompt and for tokens that the devices hold together.
+
+    None if the same placement is the fastest for both.
+    """
+    ran = [candidate for candidate in candidates if candidate.label in measured]
+    fitting = [
+        (prefill, decode)
+        for prefill, decode in product(ran, ran)
+        if prefill is decode
+        or not explain_excess(problem, np.stack([prefill.assignment, decode.assignment]))
+    ]
+    if not fitting:
+        return None
+    prefill, decode = min(fitting, key=lambda two: predict_ms(problem, two[0], two[1], measured))
+    return None if prefill is decode else (prefill, decode)
+
+
+def predict_ms(
+    problem: Problem, prefill: Candidate, decode: Candidate, measured: Mapping[str, Measurement]
+) -> float:
+    """Latency of the scenario by the measured phases of two candidates, without handing over."""
+    decoded = Scenario.parse(problem.units.graph.scenario).decoded
+    first, then = measured[prefill.label].prefill_ms, measured[decode.label].token_ms
+    assert first is not None  # every measurement of a scenario has its phases
+    assert then is not None
+    return first + decoded * then
+
+
+def join(
+    prefill: Candidate, decode: Candidate, problem: Problem, measured: Mapping[str, Measurement]
+) -> Candidate:
+    """Two placements as one candidate; what is predicted comes from their measured phases."""
+    pair = np.stack([prefill.assignment, decode.assignment])
+    return Candidate(LABEL, pair, predict_ms(problem, prefill, decode, measured))
+
+
+def describe_phases(found: Phased | None, label: str) -> str:
+    """One sentence that answers whether two placements pay."""
+    if found is None:
+        return f"No two placements that fit promise more than {label} for both phases."
+    pair = f"prompts on {found.prefill.label} and tokens on {found.decode.label}"
+    row = found.row
+    if row["error"]:
+        return f"{pair[0].upper()}{pair[1:]}: {row['error']}."
+    if row["doubt"]:
+        return UNDECIDED.format(f"{pair} beat {label}", row["doubt"])
+    said = {YES: "beat", WITHIN_NOISE: "equal, within noise,"}.get(found.answer, "do not beat")
+    return f"{pair[0].upper()}{pair[1:]} {said} {label}, the best for both phases."
+
+
+def report_phases(found: Phased | None, label: str, stem: Path) -> dict[str, Any]:
+    """What the report says of two placements.
+
+    Args:
+        found: They, if they were measured.
+        label: The row to hand over if one placement serves both phases.
+        stem: Of the plan's files, without suffix.
+    """
+    verdict = {"verdict": describe_phases(found, label)}
+    if found is None:
+        return verdict
+    files = [f"{stem}-{phase}.json" for phase in ("prefill", "decode")]
+    return {
+        **verdict,
+        "prefill": found.prefill.label,
+        "decode": found.decode.label,
+        "wins": found.wins,
+        **({"files": files} if found.wins else {}),
+    }

@@ -1,0 +1,254 @@
+"""A plan for an engineer: profile, solve, measure the best few, hand over the fastest."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from placement_gym.backends.measured.stage_costs import load_or_measure_costs
+from placement_gym.backends.measured.timing_protocol import QUICK
+from placement_gym.backends.measured.tolerance import F32_TOLERANCE
+from placement_gym.backends.pipeline.stage import with_streams
+from placement_gym.base.arguments import check_objective
+from placement_gym.base.errors import warn_user
+from placement_gym.base.files import keep_if_possible, make_output_folder, safe_name, write_text
+from placement_gym.bench.run.rows import to_plain
+from placement_gym.deployment.candidates import Candidate
+from placement_gym.deployment.export import export_phases, export_placement
+from placement_gym.deployment.granularity import DEFAULT_GRANULARITY, build_backend_to_split
+from placement_gym.deployment.interruption import explain_interrupt
+from placement_gym.deployment.memory import check_room, describe_fit, describe_use, report_memory
+from placement_gym.deployment.phases import check_phases, report_phases
+from placement_gym.deployment.plan_rows import summarize
+from placement_gym.deployment.saved import describe_gain, describe_saved
+from placement_gym.deployment.selection import Selection, select
+from placement_gym.hardware.devices import collect_cautions
+from placement_gym.models.shapes import Shapes
+from placement_gym.models.spec import ModelSpec
+from placement_gym.problem.costs.table import CostTable, costs_beside
+from placement_gym.problem.placement import Placement
+from placement_gym.problem.problem import Problem
+
+Document = dict[str, Any]
+
+
+def plan(
+    model: Any = "resnet",
+    devices: Any = None,
+    granularity: str = DEFAULT_GRANULARITY,
+    out: str | Path = "results",
+    time_limit_s: float = 10.0,
+    refresh: bool = False,
+    quiet: bool = False,
+    shapes: Shapes | None = None,
+    scenario: str | None = None,
+    objective: str = "latency",
+    export: str | Path | None = None,
+    pictures: str = "png",
+    phases: bool = False,
+    data_shapes: Shapes | None = None,
+    tolerance: float | None = None,
+) -> Document:
+    """Find the placement to deploy: solved on a profile, and measured before it is handed over.
+
+    Candidates are the solvers' placements, the best prefix and window by the twin, and every
+    single device; where memory is limited also those that fill devices in order, as other tools
+    and HETERO's ``PIPELINE_PARALLEL`` do. A split that nearly fills a device comes with variants
+    that leave more of it free, see ``near_full``. What an integrated device reports as its memory
+    is no limit: placements within it and beyond it are candidates, that device alone among them.
+    All that fit are measured side by side. The plan is the
+    fastest split if it beats every single device that may run the model by more than the noise,
+    else the fastest single device.
+    With objective ``"throughput"`` candidates are the best pipelines by the profile and single
+    devices, each of these with the streams and requests that suit it best, and times are those
+    between two results; ``Pipeline`` runs such a plan.
+    With ``phases`` candidates are also the solver's placements for the prompt alone and for the
+    tokens alone, and the fastest one for the prompt with the fastest one for the tokens, the state
+    handed over between them, is measured beside the best single placement. Both are compiled, so
+    that devices hold the weights of both.
+    ``out`` gets ``plan-MODEL.json``, the placement; ``plan-MODEL-costs.json``, the costs that it
+    was solved for, which a view of it takes; ``plan-MODEL-report.json``; and a picture.
+
+    Args:
+        model: As for ``gym.make``.
+        devices: As for ``gym.make``.
+        granularity: As for ``gym.make``; a finer one is used where it leaves fewer than four
+            units.
+        out: Folder for the results.
+        time_limit_s: For the mixed-integer program.
+        refresh: Profile again, even if this machine has a profile.
+        quiet: Show no progress.
+        shapes: As for ``gym.make``.
+        scenario: As for ``gym.make``.
+        objective: As for ``gym.make``.
+        export: Folder that also gets what OpenVINO alone needs to run the plan; see
+            ``export_placement``.
+        pictures: Kind of the picture: ``"png"``, ``"svg"`` or ``"pdf"``.
+        phases: Of a model with state, also plan for a placement of prompts and one of tokens;
+            ``compile_phases`` runs them.
+        data_shapes: As for ``gym.make``.
+        tolerance: As for ``gym.make``.
+
+    Returns:
+        ``model``, ``objective``, ``devices``, ``notes``, ``saved`` (what the file holds, in one
+        line), ``plan`` (the row's label), ``verdict``,
+        ``bound_ms`` of the profile's model, ``wall_s``, ``file`` and ``rows``: for each candidate
+        ``label``, ``alone`` (a single device), ``also`` (other candidates that are the same
+        placement), ``predicted_ms``, ``error`` (why it was not measured, or an empty string),
+        ``doubt`` (why its measurement decides nothing, or an empty string), and, None where there
+        is an error, ``measured_ms``, ``speedup`` over the fastest feasible single device,
+        ``noise``, ``n_submodels``, for a model with state ``prefill_ms`` and ``token_ms``, and for
+        throughput ``requests_per_s``, ``requests`` in flight and ``streams``; and ``memory``, see
+        ``report_memory``. With ``export`` also ``exported``, the folder. With ``phases`` also
+        ``phases``: ``verdict``, and where two placements were measured ``prefill`` and ``decode``,
+        their labels, ``wins``, and ``files`` if they do; their row is ``"phases"``, with
+        ``handover_ms``, and ``plan`` is that row if they win.
+
+    Raises:
+        UserError: ``out`` cannot be written, the problem cannot be split or profiled, all devices
+            together cannot hold the model, or ``phases`` does not apply.
+        EngineError: No candidate fits and runs.
+    """
+    started = perf_counter()
+    check_objective(objective)
+    folder = make_output_folder(out)
+    if export is not None:
+        make_output_folder(export)
+    backend, notes = build_backend_to_split(
+        ModelSpec(model, granularity, "folded", shapes, data_shapes, scenario),
+        devices,
+        replace(QUICK, objective=objective),
+        quiet,
+        tolerance,
+    )
+    problem = backend.problem
+    check_room(problem)
+    if phases:
+        check_phases(problem, objective)
+    with closing(backend), explain_interrupt(backend, quick=True):
+        costs = load_or_measure_costs(backend, refresh, quiet, quick=True)
+        found = select(backend, costs, time_limit_s, phases, quiet)
+        notes += describe_tolerance(problem, backend.tolerance)
+    kind = "" if objective == "latency" else f"-{objective}"
+    stem = folder / f"plan-{safe_name(problem.units.graph.model)}{kind}"
+    document = make_document(problem, found, objective, notes, stem)
+    document["wall_s"] = perf_counter() - started
+    if phases:
+        document["phases"] = report_phases(found.pair, found.chosen.label, stem)
+    with keep_if_possible("the plan's report"):
+        write_files(document, problem, costs, found, pictures)
+    if export is not None:
+        export_winner(problem, found, export, model, shapes)
+        document["exported"] = str(export)
+    return document
+
+
+def describe_tolerance(problem: Problem, tolerance: float) -> list[str]:
+    """How far outputs were allowed to differ, where that is not the little that f32 needs."""
+    if tolerance == F32_TOLERANCE:
+        return []
+    reference = problem.device_names[problem.reference_device]
+    return [f"outputs may differ from those of {reference} by {tolerance:.2g} relative"]
+
+
+def make_document(
+    problem: Problem, found: Selection, objective: str, notes: Sequence[str], stem: Path
+) -> Document:
+    """The report; see ``plan``."""
+    rows = [*found.rows, found.pair.row] if found.pair else found.rows
+    candidates = [*found.candidates, found.pair.candidate] if found.pair else found.candidates
+    document: Document = to_plain(
+        {
+            "model": problem.units.graph.model,
+            "objective": objective,
+            "devices": problem.device_names,
+            "notes": [
+                *collect_cautions(problem.devices),
+                *describe_fit(problem),
+                *describe_use(problem, found.winner.label, found.winner.assignment),
+                *notes,
+            ],
+            "saved": describe_winner(problem, found),
+            "plan": found.winner.label,
+            "verdict": summarize(found.rows, found.chosen.label),
+            "bound_ms": found.bound_ms,
+            "file": f"{stem}.json",
+            "rows": rows,
+            "memory": report_memory(
+                problem,
+                {name: one.assignment for one in candidates for name in (one.label, *one.also)},
+            ),
+        }
+    )
+    return document
+
+
+def describe_winner(problem: Problem, found: Selection) -> str:
+    """What is saved, in one line."""
+    alone = [row for row in found.rows if row["alone"] and row["speedup"] is not None]
+    best = max(alone, key=lambda row: row["speedup"])["label"] if alone else ""
+    if found.pair is not None and found.winner is not found.chosen:
+        gain = describe_gain(found.pair.row["speedup"], found.pair.row["noise"], best)
+        return f"Saved: two placements, one for prompts and one for tokens{gain}"
+    row = next(row for row in found.rows if row["label"] == found.chosen.label)
+    placement = Placement.of(problem, found.chosen.assignment)
+    return describe_saved(placement, row["speedup"], row["noise"], best)
+
+
+def make_placement(problem: Problem, chosen: Candidate, streams: int | None) -> Placement:
+    """The placement to hand over; a device alone keeps the streams that it was measured with."""
+    placement = Placement.of(problem, chosen.assignment)
+    if streams is None or not chosen.alone:
+        return placement
+    devices, device = list(problem.devices), int(chosen.assignment[0])
+    devices[device] = with_streams(devices[device], streams)
+    return replace(placement, devices=tuple(devices))
+
+
+def write_files(
+    document: Document, problem: Problem, costs: CostTable, found: Selection, pictures: str
+) -> None:
+    """Write the placement, the costs that it was solved for, the report, and a picture."""
+    from placement_gym.view.figures.placement import draw_placement
+    from placement_gym.view.figures.style import draw_if_possible
+
+    file = Path(document["file"])
+    make_placement(problem, found.chosen, found.result.streams).save(file, follow=False)
+    write_text(costs_beside(file), json.dumps(costs.to_json()) + "\n")
+    write_text(file.with_name(f"{file.stem}-report.json"), json.dumps(document, indent=1) + "\n")
+    phase_files = document.get("phases", {}).get("files", [])
+    for placement, phase_file in zip(list_phases(problem, found), phase_files, strict=True):
+        placement.save(phase_file, follow=False)
+    title = [
+        document["saved"],
+        f"{document['model']}: {document['verdict']}",
+        *collect_cautions(problem.devices),
+    ]
+    draw = partial(draw_placement, problem, found.chosen.assignment, "\n".join(title))
+    if note := draw_if_possible(draw, file.with_suffix(f".{pictures}")):
+        warn_user(note)
+
+
+def list_phases(problem: Problem, found: Selection) -> list[Placement]:
+    """The placements of prompts and of tokens, where two win; else none."""
+    if found.winner is found.chosen:
+        return []
+    return [Placement.of(problem, one) for one in found.winner.assignment]
+
+
+def export_winner(
+    problem: Problem, found: Selection, folder: str | Path, model: Any, shapes: Shapes | None
+) -> None:
+    """Write what OpenVINO alone needs to run the plan."""
+    if phases := list_phases(problem, found):
+        prefill, decode = phases
+        export_phases(prefill, decode, folder, model, shapes)
+        return
+    placement = make_placement(problem, found.chosen, found.result.streams)
+    export_placement(placement, folder, model, shapes, requests=found.result.requests)

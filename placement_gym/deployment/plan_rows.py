@@ -1,0 +1,106 @@
+"""The rows of a plan's report: which candidate is handed over, and what they say of splits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from placement_gym.backends.protocol import Measurement
+from placement_gym.base.errors import EngineError
+from placement_gym.bench.run.verdict import UNDECIDED, WITHIN_NOISE, YES, compare_with_best_single
+from placement_gym.deployment.candidates import Candidate
+
+
+def make_rows(
+    candidates: Sequence[Candidate],
+    measured: Mapping[str, Measurement],
+    errors: Mapping[str, str],
+) -> list[dict[str, Any]]:
+    """The rows of the report, fastest first.
+
+    Args:
+        candidates: All of them.
+        measured: Label -> measurement of those that ran.
+        errors: Label -> error of the others.
+    """
+    singles = [measured[c.label] for c in candidates if c.alone and c.label in measured]
+    best = max(singles, key=lambda single: single.speedup, default=None)
+    rows = [
+        {
+            "label": candidate.label,
+            "alone": candidate.alone,
+            "also": list(candidate.also),
+            "predicted_ms": candidate.predicted_ms,
+            "error": errors.get(candidate.label, ""),
+            **measured_values(measured.get(candidate.label), best),
+        }
+        for candidate in candidates
+    ]
+    return sorted(rows, key=lambda row: row["measured_ms"] or float("inf"))
+
+
+def measured_values(found: Measurement | None, best: Measurement | None) -> dict[str, Any]:
+    """The measured part of a row; ``best`` is the fastest single device, if any runs."""
+    if found is None:
+        return {**dict.fromkeys(("measured_ms", "speedup", "noise", "n_submodels")), "doubt": ""}
+    return {
+        "measured_ms": found.latency_ms,
+        "speedup": None if best is None else found.speedup / best.speedup,
+        "noise": found.noise + (0.0 if best in (None, found) else best.noise),
+        "n_submodels": found.n_submodels,
+        "doubt": found.doubt or (best.doubt if best else ""),
+        **({} if found.prefill_ms is None else {"prefill_ms": found.prefill_ms}),
+        **({} if found.token_ms is None else {"token_ms": found.token_ms}),
+        **({} if found.handover_ms is None else {"handover_ms": found.handover_ms}),
+        **describe_throughput(found),
+    }
+
+
+def describe_throughput(found: Measurement) -> dict[str, float]:
+    """Results a second, and what was in flight; nothing where latency was measured."""
+    if not found.requests:
+        return {}
+    return {
+        "requests_per_s": 1e3 / found.latency_ms,
+        "requests": found.requests,
+        "streams": found.streams or 1,
+    }
+
+
+def choose(rows: Sequence[Mapping[str, Any]]) -> str:
+    """The label of the row to hand over.
+
+    Raises:
+        EngineError: No candidate ran.
+    """
+    ran = [row for row in rows if row["measured_ms"] is not None]
+    if not ran:
+        reasons = "; ".join(f"{row['label']}: {row['error']}" for row in rows)
+        raise EngineError(f"no candidate fits the devices' memory and runs ({reasons})")
+    singles = [row for row in ran if row["alone"]]
+    winners = [row for row in ran if judge(row) == YES] if singles else ran
+    return str([*winners, *singles][0]["label"])
+
+
+def judge(row: Mapping[str, Any]) -> str:
+    """Whether a measured row beats the fastest single device; see ``compare_with_best_single``."""
+    return compare_with_best_single(row["speedup"], row["noise"], row["doubt"])
+
+
+def summarize(rows: Sequence[Mapping[str, Any]], label: str) -> str:
+    """One sentence that answers whether a split pays."""
+    chosen = next(row for row in rows if row["label"] == label)
+    if chosen["speedup"] is None:
+        return f"No single device holds the model; {label} is the fastest split."
+    if chosen["alone"]:
+        splits = [row for row in rows if not row["alone"] and row["speedup"] is not None]
+        doubtful = [row["doubt"] for row in splits if row["doubt"]]
+        if doubtful:
+            return UNDECIDED.format(f"a split beats {label}", doubtful[0])
+        if not splits:
+            return f"No split beats {label}: none was found that differs from it."
+        best = max(splits, key=lambda row: row["speedup"])
+        if judge(best) == WITHIN_NOISE:
+            return f"No split beats {label}; {best['label']} equals it within noise."
+        return f"No split beats {label}: the best one, {best['label']}, is {best['speedup']:.2f} x."
+    return f"{label} beats the best single device by {100 * (chosen['speedup'] - 1):.1f} %."

@@ -1,0 +1,134 @@
+"""The candidates of a plan, measured side by side, and the one that is handed over."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from placement_gym.backends.measured.measuring import MeasuringBackend
+from placement_gym.backends.measured.timing_protocol import QUICK
+from placement_gym.backends.protocol import Measurement
+from placement_gym.backends.simulated.backend import SimulatedBackend
+from placement_gym.base.progress import progress_bar
+from placement_gym.deployment.candidates import Candidate, propose_candidates, propose_pipelines
+from placement_gym.deployment.memory import explain_excess
+from placement_gym.deployment.near_full import add_variants
+from placement_gym.deployment.phases import Phased, add_phase_candidates, measure_phases
+from placement_gym.deployment.plan_rows import choose, make_rows
+from placement_gym.problem.costs.semantics import parse_schedule
+from placement_gym.problem.costs.table import CostTable
+
+MEASURED_MS = 10_000.0
+MAX_REPEATS = 64
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What was proposed and measured, and what to hand over.
+
+    Attributes:
+        candidates: All of them.
+        bound_ms: No placement is below it by the profile; None if there is no bound.
+        measured: Label -> measurement of those that ran.
+        rows: Of the report, one for each candidate.
+        chosen: The candidate to hand over if one placement serves.
+        pair: Two placements for two phases, if they were measured.
+    """
+
+    candidates: Sequence[Candidate]
+    bound_ms: float | None
+    measured: Mapping[str, Measurement]
+    rows: Sequence[dict[str, Any]]
+    chosen: Candidate
+    pair: Phased | None = None
+
+    @property
+    def result(self) -> Measurement:
+        """Of ``chosen``."""
+        return self.measured[self.chosen.label]
+
+    @property
+    def winner(self) -> Candidate:
+        """The candidate to hand over; of two placements where these win."""
+        return self.pair.candidate if self.pair and self.pair.wins else self.chosen
+
+
+def select(
+    backend: MeasuringBackend, costs: CostTable, time_limit_s: float, phases: bool, quiet: bool
+) -> Selection:
+    """Propose candidates by a profile, measure them, and choose.
+
+    Args:
+        backend: Measures; its protocol has the objective.
+        costs: The profile.
+        time_limit_s: For the mixed-integer program.
+        phases: Whether to try one placement of prompts and one of tokens.
+        quiet: Show no progress.
+
+    Raises:
+        EngineError: No candidate fits and runs.
+    """
+    objective = backend.protocol.objective
+    twin = SimulatedBackend(backend.problem, costs, parse_schedule("serial", objective))
+    propose = propose_pipelines if objective == "throughput" else propose_candidates
+    with progress_bar(None, "", quiet, description=f"solving, at most {time_limit_s:.0f} s"):
+        candidates, bound_ms = propose(twin, time_limit_s)
+        candidates = add_variants(twin, candidates)
+    if phases:
+        candidates = add_phase_candidates(backend, twin, candidates, time_limit_s)
+    with closing(with_enough_repeats(backend, candidates)) as thorough:
+        measured, errors = measure(thorough, candidates, quiet)
+        rows = make_rows(candidates, measured, errors)
+        label = choose(rows)
+        pair = measure_phases(thorough, candidates, measured, rows, label) if phases else None
+    chosen = next(candidate for candidate in candidates if candidate.label == label)
+    return Selection(candidates, bound_ms, measured, rows, chosen, pair)
+
+
+def with_enough_repeats(
+    backend: MeasuringBackend, candidates: Sequence[Candidate]
+) -> MeasuringBackend:
+    """The backend with as many inferences, or windows, of each candidate as there is time for."""
+    protocol = replace(QUICK, objective=backend.protocol.objective)
+    results = protocol.window if protocol.in_flight else 1
+    round_ms = max(sum(c.predicted_ms for c in candidates), 1e-3) * QUICK.final_compiles * results
+    repeats = int(np.clip(MEASURED_MS / round_ms, QUICK.final_repeats, MAX_REPEATS))
+    return backend.with_protocol(replace(protocol, final_repeats=repeats))
+
+
+def measure(
+    backend: MeasuringBackend, candidates: Sequence[Candidate], quiet: bool
+) -> tuple[dict[str, Measurement], dict[str, str]]:
+    """Measure every candidate that memory allows.
+
+    The first, to which all others are compared, is the fastest single device by the twin.
+
+    Returns:
+        Label -> measurement of the candidates that ran, and label -> error of the others.
+    """
+    errors = {
+        c.label: backend.infeasibility(c.assignment)
+        or explain_excess(backend.problem, c.assignment)
+        for c in candidates
+    }
+    allowed = [candidate for candidate in candidates if not errors[candidate.label]]
+    allowed.sort(key=lambda candidate: (not candidate.alone, candidate.predicted_ms))
+    said, n_rounds = f"measuring {len(allowed)} candidates", backend.protocol.final_compiles
+    with progress_bar(n_rounds, "rounds", quiet, description=said) as progress:
+        backend.on_rounds = lambda done: progress.update(progress.task_ids[0], completed=done)
+        try:
+            measured = backend.remeasure([candidate.assignment for candidate in allowed])
+        except RuntimeError:
+            for candidate in allowed:
+                error = backend.evaluate_ignoring_limits(candidate.assignment).error
+                errors[candidate.label] = error and f"does not run: {error}"
+            allowed = [candidate for candidate in allowed if not errors[candidate.label]]
+            measured = backend.remeasure([c.assignment for c in allowed]) if allowed else []
+    return (
+        {candidate.label: m for candidate, m in zip(allowed, measured, strict=True)},
+        {label: error for label, error in errors.items() if error},
+    )

@@ -1,0 +1,1 @@
+"""Environments: observation, reward, info, episodes, and what ``gym.make`` calls."""

@@ -1,0 +1,167 @@
+"""Devices, links and limits as arrays: what a policy needs that is not tied to one machine.
+
+All times are multiples of one scale, ``scale_ms``, so that they show which device is faster; all
+bytes are shares of the model's.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from placement_gym.base.arrays import Float32Array, FloatArray, IntArray
+from placement_gym.problem.costs.table import CostTable
+from placement_gym.problem.problem import Problem
+from placement_gym.solvers.tasks import Tasks
+
+DEVICE_FEATURES = ("limit", "limited", "host", "mean_ms", "submodel_ms")
+"""Columns of ``devices``: bytes that fit; whether less than the model fits; whether it computes in
+the host's memory; mean time of a unit; cost of a submodel."""
+EDGE_FEATURES = ("mean_ms", "tensors", "size")
+"""Columns of ``edge_attr``: mean time of the edge's transfers over all pairs of devices; number of
+tensors; their size, in mean tensors."""
+LINK_FEATURES = ("fixed_ms", "ms_per_size")
+"""Last axis of ``links``: time of a transfer, and further time for a mean tensor."""
+
+
+def device_spaces(n_nodes: int, n_edges: int, n_devices: int) -> dict[str, spaces.Space[Any]]:
+    """The spaces of ``describe_devices`` by key."""
+
+    def box(*shape: int) -> spaces.Box:
+        return spaces.Box(0.0, np.inf, shape, np.float32)
+
+    return {
+        "device_mask": spaces.MultiBinary(n_devices),
+        "memory_pool": spaces.Box(0, n_devices, (n_devices,), np.int64),
+        "devices": box(n_devices, len(DEVICE_FEATURES)),
+        "links": box(n_devices, n_devices, len(LINK_FEATURES)),
+        "unit_ms": box(n_nodes, n_devices),
+        "unit_bytes": spaces.Box(0.0, 1.0, (n_nodes,), np.float32),
+        "supported": spaces.MultiBinary([n_nodes, n_devices]),
+        "edge_attr": box(n_edges, len(EDGE_FEATURES)),
+        "scale_ms": box(1),
+    }
+
+
+def room_space(n_devices: int) -> spaces.Box:
+    """The space of ``observe_room`` for one placement."""
+    return spaces.Box(-1.0, 1.0, (n_devices,), np.float32)
+
+
+def describe_devices(
+    problem: Problem, costs: CostTable | None, n_nodes: int, n_edges: int, n_devices: int
+) -> dict[str, NDArray[Any]]:
+    """Describe devices, links, times and bytes in arrays that are padded with zeros.
+
+    The time of edge e's transfers from device a to b is
+    ``tensors[e] * links[a, b, 0] + size[e] * links[a, b, 1]``; a tensor that several units of one
+    device read moves there once.
+
+    Args:
+        problem: Units, devices and limits.
+        costs: Times; None leaves all of them zero.
+        n_nodes: Padded number N of units.
+        n_edges: Padded number E of edges.
+        n_devices: Padded number D of devices.
+
+    Returns:
+        ``device_mask`` (D,) and ``supported`` (N, D) int8; ``memory_pool`` (D,) int64, a
+        number from 1 for devices that share memory, else 0; ``devices`` (D, 5), ``links``
+        (D, D, 2), ``unit_ms`` (N, D), ``unit_bytes`` (N,), ``edge_attr`` (E, 3) and ``scale_ms``
+        (1,) float32. Multiply a time by ``scale_ms`` to get milliseconds.
+    """
+    present = len(problem.devices)
+    arrays: dict[str, NDArray[Any]] = {
+        "device_mask": np.ones(present, dtype=np.int8),
+        "memory_pool": number_pools(problem),
+        "devices": np.zeros((present, len(DEVICE_FEATURES)), dtype=np.float32),
+        "links": np.zeros((present, present, len(LINK_FEATURES)), dtype=np.float32),
+        "unit_ms": np.zeros(problem.supported.shape, dtype=np.float32),
+        "unit_bytes": (problem.unit_bytes / total_bytes(problem)).astype(np.float32),
+        "supported": problem.supported.astype(np.int8),
+        "edge_attr": np.zeros(
+            (problem.units.quotient.n_edges, len(EDGE_FEATURES)), dtype=np.float32
+        ),
+        "scale_ms": np.ones(1, dtype=np.float32),
+    }
+    share = limit_shares(problem)
+    arrays["devices"][:, 0], arrays["devices"][:, 1] = share, share < 1.0
+    arrays["devices"][:, 2] = [device.host for device in problem.devices]
+    if costs is not None:
+        add_times(arrays, problem, costs)
+    full = device_spaces(n_nodes, n_edges, n_devices)
+    return {key: pad_to(value, full[key].shape or ()) for key, value in arrays.items()}
+
+
+def add_times(arrays: dict[str, NDArray[Any]], problem: Problem, costs: CostTable) -> None:
+    """Fill in what a cost table knows, in multiples of the mean time of a unit on a device."""
+    supported = problem.supported
+    unit_ms = costs.unit_ms(problem.units)
+    scale_ms = float(unit_ms[supported].mean()) or 1.0
+    size, tensors, mean_size = edge_sizes(problem, costs)
+    links = np.stack([costs.link_ms, costs.link_ms_per_size * mean_size], axis=2) / scale_ms
+    apart = ~np.eye(len(costs.devices), dtype=bool)
+    fixed, per_size = links[apart].mean(axis=0) if apart.any() else np.zeros(2)
+    of_device = np.where(supported, unit_ms, 0.0).sum(axis=0) / np.maximum(supported.sum(axis=0), 1)
+    arrays["unit_ms"][:] = unit_ms / scale_ms
+    arrays["devices"][:, 3] = of_device / scale_ms
+    arrays["devices"][:, 4] = costs.submodel_ms / scale_ms
+    arrays["links"][:] = links
+    arrays["edge_attr"][:] = np.stack([tensors * fixed + size * per_size, tensors, size], axis=1)
+    arrays["scale_ms"][:] = scale_ms
+
+
+def edge_sizes(problem: Problem, costs: CostTable) -> tuple[FloatArray, FloatArray, float]:
+    """(n_edges,) sizes in mean tensors and (n_edges,) numbers of tensors; size of a mean tensor."""
+    tasks = Tasks.of_units(problem.units, costs)
+    tensor, reader = tasks.tensors.readings()
+    sizes = costs.transfer_size[tasks.tensor]
+    mean_size = float(sizes.mean()) if sizes.any() else 1.0
+    edges = problem.units.quotient.edge_index
+    keys = edges[0] * problem.n_units + edges[1]  # ascending: edges are sorted
+    edge = np.searchsorted(keys, tasks.tensors.source[tensor] * problem.n_units + reader)
+    size = np.bincount(edge, sizes[tensor] / mean_size, len(keys))
+    tensors = np.bincount(edge, minlength=len(keys)).astype(np.float64)
+    return size.astype(np.float64), tensors, mean_size
+
+
+def total_bytes(problem: Problem) -> float:
+    """Bytes of all units, at least one."""
+    return max(float(problem.unit_bytes.sum()), 1.0)
+
+
+def limit_shares(problem: Problem) -> FloatArray:
+    """(n_devices,) share of the model's bytes that fits on each device, 1 without a limit."""
+    return np.minimum(problem.limits_bytes / total_bytes(problem), 1.0)
+
+
+def number_pools(problem: Problem) -> IntArray:
+    """(n_devices,) from 1, the pool that each device shares with others; 0 where it shares none."""
+    shared = problem.memory.shared.sum(axis=1) > 1
+    return np.where(shared, problem.memory.owner + 1, 0)
+
+
+def observe_room(problem: Problem, assignments: IntArray, n_devices: int) -> Float32Array:
+    """(k, D) room left on each device, or in its pool, as a share of the model's bytes.
+
+    It is negative where a device holds more than its limit; a device without one could hold the
+    whole model.
+
+    Args:
+        problem: Units, devices and limits.
+        assignments: (k, n_units) placements.
+        n_devices: Padded number D of devices.
+    """
+    used = np.stack([problem.memory_bytes(one) for one in assignments])
+    held = problem.memory.held(used)[:, problem.memory.of_device] / total_bytes(problem)
+    room = np.zeros((len(assignments), n_devices), dtype=np.float32)
+    room[:, : held.shape[1]] = limit_shares(problem) - held
+    return room
+
+
+def pad_to(array: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+    """The array with zeros after it along every axis."""
+    return np.pad(array, [(0, full - n) for full, n in zip(shape, array.shape, strict=True)])

@@ -1,0 +1,521 @@
+"""The environment: an action places every unit, a backend evaluates the placement."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import ArrayLike
+
+from placement_gym.backends.protocol import Backend, Batch, Measurement
+from placement_gym.backends.single_devices import SingleDeviceResults
+from placement_gym.base.arguments import MAX_HORIZON, check_flag, check_integer
+from placement_gym.base.arrays import BoolArray, FloatArray, IntArray, UInt8
+from placement_gym.base.errors import UserError, unknown_name
+from placement_gym.envs import rewards
+from placement_gym.envs.evaluate_all import evaluate_all
+from placement_gym.envs.info import make_info
+from placement_gym.envs.observation import Observation, Observer
+from placement_gym.envs.render import Painter, render_text
+from placement_gym.envs.reset_options import read_start
+from placement_gym.problem.costs.table import CostTable
+from placement_gym.problem.decisions import LEVELS, PLACEMENT_ALONE, Layout
+from placement_gym.problem.placement import Placement
+from placement_gym.problem.problem import Problem
+
+if TYPE_CHECKING:
+    from placement_gym.solvers.repair import RepairPrices
+
+
+def ignore_repairs(repaired: BoolArray) -> None:
+    """Do nothing with (k,) bool, which placements were repaired."""
+
+
+class DevicePlacementEnv(gym.Env[Observation, IntArray]):
+    """Place the units of a neural network on devices.
+
+    ## Description
+    A model is a graph of operators, grouped into units. A placement assigns every unit to a
+    device. A unit takes longer on some devices than on others, and every tensor that moves to
+    another device costs a transfer. The goal is to minimise the latency of one inference.
+
+    `granularity` decides what a unit is: with `"op"` a single operator; with `"colocated"` an only
+    child also joins its only parent; with `"fused"` what the CPU executes as one primitive. By
+    default constants, conversions and the computation of shapes belong to the operators that read
+    them; `graph="raw"` keeps every node of OpenVINO's model.
+
+    ## Action Space
+    `MultiDiscrete([n_devices] * N)`: the index of a device for each unit, in topological order.
+    `info["devices"]` lists the devices. `env.unwrapped.action_masks()` masks devices that cannot
+    run a unit, as MaskablePPO needs it.
+
+    With `max_nodes`, N is that number and actions of padded units are ignored. With
+    `max_devices`, `n_devices` is that number; padded devices are masked, and choosing one means
+    the reference device.
+
+    ## Observation Space
+    A flat `Dict` of padded arrays, as Stable-Baselines3 expects it. N units, E edges and D
+    devices are those of the problem, or `max_nodes`, `max_edges` and `max_devices`.
+
+    | key | shape | type | meaning |
+    | --- | --- | --- | --- |
+    | `node_mask` | (N,) | int8 | 1 for a unit, 0 for padding |
+    | `placement` | (N,) | int64 | device of each unit |
+    | `step` | (1,) | int64 | placements so far |
+    | `graph_id` | (1,) | int64 | identifies graph, costs and devices |
+    | `x` | (N, F) | float32 | features; `placement_gym.envs.observation.FEATURES` names the blocks |
+    | `edge_index` | (2, E) | int64 | producer and consumer of each edge |
+    | `edge_mask` | (E,) | int8 | 1 for an edge, 0 for padding |
+
+    `observe_graph=False` leaves out the last three, for graphs of many thousand units.
+    `observe_devices=True` adds the keys below, all but `room` only where the graph is observed.
+    Times are in units of `scale_ms`, and zero if the backend knows no costs without measuring;
+    bytes are shares of the model's.
+
+    | key | shape | type | meaning |
+    | --- | --- | --- | --- |
+    | `device_mask` | (D,) | int8 | 1 for a device, 0 for padding |
+    | `memory_pool` | (D,) | int64 | a number from 1 for devices that share memory, else 0 |
+    | `devices` | (D, 5) | float32 | see below |
+    | `links` | (D, D, 2) | float32 | time of a transfer, and extra time for a mean tensor |
+    | `unit_ms` | (N, D) | float32 | time of each unit on each device |
+    | `unit_bytes` | (N,) | float32 | bytes that each unit holds |
+    | `supported` | (N, D) | int8 | 1 if the device runs the unit |
+    | `edge_attr` | (E, 3) | float32 | mean transfer time, number of tensors, their relative size |
+    | `scale_ms` | (1,) | float32 | mean time of a unit on a device, in ms |
+    | `room` | (D,) | float32 | free memory under the placement, negative beyond a limit |
+
+    The columns of `devices` are the bytes that fit (1: the whole model), 1 if they are limited,
+    1 for the host, the mean time of a unit, and the cost of a submodel. The size in `edge_attr`
+    is in mean tensors.
+
+    The wrapper `placement_gym.envs.wrappers.GraphObservation` returns a `spaces.Graph` instead.
+
+    ## Rewards
+
+    | `reward` | value | source |
+    | --- | --- | --- |
+    | `"log_speedup"` | log(reference latency / latency), the default | |
+    | `"speedup"` | reference latency / latency | |
+    | `"inverse_latency"` | inferences per second | HSDAG |
+    | `"neg_sqrt_latency"` | -sqrt(latency in seconds) | Mirhoseini et al. 2017 |
+    | `"improvement"` | latency saved by this step, in reference latencies | Placeto |
+
+    A placement that does not fit or does not run is infeasible. It counts as ten reference
+    latencies and never raises an exception. With `repair` the nearest placement that fits is
+    evaluated in its place.
+
+    Any other reward [is a wrapper](../docs/how_to/reward.md).
+
+    ## Starting State
+    All units on the reference device: the first that runs the whole model.
+
+    `reset(options={"placement": ...})` starts this one episode from a placement of your own: a
+    `Placement`, a dictionary from unit to device name, or device indices (with `gym.make_vec` also
+    one row for each environment). It is evaluated first. Any other option is an error.
+
+    ## Episode End
+    The episode terminates after `horizon` placements. An infeasible placement does not end it.
+    It is never truncated, unless `gym.make` is given `max_episode_steps`.
+
+    ## Information
+    `reset` and `step` return the same keys.
+
+    | key | meaning |
+    | --- | --- |
+    | `latency_ms`, `latency_p90_ms` | median and 90th percentile of the placement's latency |
+    | `reference_ms` | latency of the reference device |
+    | `best_single_ms` | latency of the fastest single device within memory limits |
+    | `best_single_unlimited_ms` | the same without limits |
+    | `speedup`, `speedup_vs_best_single` | over the reference and over the best single device |
+    | `noise` | half-width of the speed-up's 95 % interval, as a fraction |
+    | `noise_floor` | typical noise of this session |
+    | `doubt` | why no verdict should rest on this sample; `""` if nothing speaks against it |
+    | `n_submodels`, `n_submodels_expected` | submodels that were made, and that are needed |
+    | `n_transfers`, `transfer_bytes` | tensors that change device, for each destination; bytes |
+    | `memory_bytes` | bytes on each device that count against its limit |
+    | `compile_s`, `measure_s` | seconds to compile, and to warm up, check and time |
+    | `cached` | True if the measurement was made earlier |
+    | `feasible`, `error` | True if the placement fits and runs, else why not |
+    | `repaired` | True if the placement was changed so that it fits |
+    | `placement_hash` | identifies the placement |
+    | `devices` | names of the devices, in the order of action values |
+    | `testbed` | True if two devices are one physical device |
+
+    Latencies of single devices are relative to the reference latency of the same moment, so that
+    slow drift of the machine cancels. `best_single_ms` is at most `reference_ms` where the
+    reference device may run alone, and ten reference latencies if no device holds the model.
+    `doubt` covers single devices too: the reference moved or differs from itself, a long tail, a
+    busy machine.
+
+    A measured model with state adds `prefill_ms` and `token_ms`, NaN if the placement failed.
+    Measured throughput adds `requests_per_s`, `requests` in flight and `streams`; latencies are
+    then the times between two results.
+
+    ## References
+    Rewards, masks and the per-unit form follow HSDAG (Duan et al. 2024), Placeto (Addanki et al.
+    2019) and the hierarchical placer (Mirhoseini et al. 2017, 2018).
+
+    ## Version History
+    * v0: Initial version, 0.1.0 of the package. Version 0.2.0 adds arguments, info keys and
+      optional observation keys.
+
+    Args:
+        backend: Evaluates placements of its problem.
+        reward: ``"log_speedup"``, ``"speedup"``, ``"inverse_latency"``, ``"neg_sqrt_latency"`` or
+            ``"improvement"``.
+        horizon: Placements per episode.
+        max_nodes: Number of units to pad to, for transfer between models.
+        max_edges: Number of edges to pad to.
+        observe_graph: Include the graph in observations.
+        unit_ms: (n_units, n_devices) times for the feature block ``cost``.
+        max_devices: Number of devices to pad to, for transfer between sets of devices.
+        observe_devices: Include limits, free memory, times and links in observations.
+        graph: View of the problem's operators, kept in saved placements.
+        repair: Repair a placement that support or weights forbid before it is evaluated, see
+            ``solvers.repair``; the observed placement is the repaired one.
+        render_mode: None, ``"ansi"``, ``"human"`` or ``"rgb_array"``.
+        decisions: What an action decides, which the backend evaluates; see
+            ``placement_gym.problem.decisions``.
+
+    Raises:
+        ValueError: An argument is out of range; the message says what is possible.
+    """
+
+    metadata = {  # noqa: RUF012  as gym.Env declares it
+        "render_modes": ["ansi", "human", "rgb_array"],
+        "render_fps": 1,
+    }
+
+    def __init__(
+        self,
+        backend: Backend,
+        reward: str = "log_speedup",
+        horizon: int = 1,
+        max_nodes: int | None = None,
+        max_edges: int | None = None,
+        observe_graph: bool = True,
+        unit_ms: FloatArray | None = None,
+        graph: str = "folded",
+        repair: bool = False,
+        render_mode: str | None = None,
+        max_devices: int | None = None,
+        observe_devices: bool = False,
+        decisions: Sequence[str] = PLACEMENT_ALONE,
+    ) -> None:
+        check_integer("horizon", horizon, 1, MAX_HORIZON)
+        check_flag("repair", repair)
+        if render_mode is not None and render_mode not in self.metadata["render_modes"]:
+            raise unknown_name("render_mode", render_mode, self.metadata["render_modes"])
+        self.backend = backend
+        self.problem: Problem = backend.problem
+        self.reward = rewards.get_reward(reward)
+        self.horizon = horizon
+        self.graph = graph
+        self.repair = repair
+        self.on_repair: Callable[[BoolArray], None] = ignore_repairs
+        self.starts: dict[bytes, str] = {}
+        self.render_mode = render_mode
+        self.painter = Painter()
+        self.observer = Observer(
+            self.problem,
+            horizon,
+            max_nodes,
+            max_edges,
+            observe_graph,
+            unit_ms,
+            max_devices,
+            observe_devices,
+            backend.rough_costs if observe_devices else None,
+            decisions,
+        )
+        self.observation_space: spaces.Space[Any] = self.observer.space()
+        self.action_space = spaces.MultiDiscrete(self.layout.choices_of_each)
+        self.row = self.reference_row()
+        self.steps = 0
+        self.measurement: Measurement | None = None
+
+    @property
+    def layout(self) -> Layout:
+        """The layout of actions and rows of decisions."""
+        return self.observer.layout
+
+    @property
+    def decisions(self) -> tuple[str, ...]:
+        """What an action decides; see ``placement_gym.problem.decisions``."""
+        return self.layout.names
+
+    @property
+    def assignment(self) -> IntArray:
+        """(n_units,) the current placement, which the current row of decisions begins with."""
+        return self.row[: self.problem.n_units]
+
+    def reference_row(self) -> IntArray:
+        """All units on the reference device, and nothing else decided."""
+        alone = self.problem.single(self.problem.reference_device)
+        return self.layout.complete(alone[None])[0]
+
+    @contextmanager
+    def with_backend(
+        self,
+        backend: Backend,
+        repair: bool | None = None,
+        on_repair: Callable[[BoolArray], None] = ignore_repairs,
+    ) -> Iterator[None]:
+        """Evaluate with another backend of the same problem within a ``with`` statement.
+
+        Args:
+            backend: Takes the place of ``backend``, as one that counts evaluations around it.
+            repair: Takes the place of ``repair``; None leaves it.
+            on_repair: Called before each evaluation with (k,) bool, which placements were repaired.
+        """
+        before = self.backend, self.repair, self.on_repair
+        self.backend, self.on_repair = backend, on_repair
+        self.repair = self.repair if repair is None else repair
+        try:
+            yield
+        finally:
+            self.backend, self.repair, self.on_repair = before
+
+    @cached_property
+    def singles(self) -> SingleDeviceResults:
+        """Every device alone, measured when first needed."""
+        return SingleDeviceResults.of(self.backend)
+
+    @cached_property
+    def reference(self) -> Measurement:
+        """The reference device alone."""
+        reference = self.singles.measurements[self.problem.reference_device]
+        assert reference is not None  # Problem chose a device that runs everything
+        return reference
+
+    @cached_property
+    def best_speedups(self) -> tuple[float, float]:
+        """Speed-up of the fastest single device, within memory limits and without them."""
+        return self.singles.fastest().speedup, self.singles.fastest(limited=False).speedup
+
+    @cached_property
+    def doubt_of_singles(self) -> str:
+        """Why it is uncertain which device is the fastest and by how much, or an empty string."""
+        return self.singles.explain_doubt()
+
+    def measure_singles_again(self) -> None:
+        """Measure every device alone anew, whatever is remembered in memory or on disk."""
+        for name in ("singles", "reference", "best_speedups", "doubt_of_singles"):
+            self.__dict__.pop(name, None)
+        self.singles = SingleDeviceResults.of(self.backend, anew=True)
+
+    @property
+    def objective(self) -> str:
+        """What latencies are: ``"latency"`` of one request, or ``"throughput"``."""
+        return self.backend.objective
+
+    @property
+    def last_measurement(self) -> Measurement:
+        """The latest measurement, after a reset that of the reference."""
+        return self.reference if self.measurement is None else self.measurement
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        """Start an episode; known latencies are not measured again.
+
+        Args:
+            seed: As for ``gym.Env.reset``.
+            options: ``{"placement": ...}``: what the episode begins with, see "Starting State".
+
+        Raises:
+            UserError: There is no such option, or the placement is of another problem.
+        """
+        start = read_start(options, self.problem)
+        super().reset(seed=seed)
+        self.row = self.reference_row()
+        self.steps = 0
+        self.measurement = None
+        if start is not None:
+            self.evaluate(start)
+        return self.observer.observe(self.row, 0), self.get_info()
+
+    def step(self, action: ArrayLike) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        """Place every unit and evaluate the placement.
+
+        Args:
+            action: (N,) device indices, and then what else is decided.
+
+        Raises:
+            ValueError: The action has another shape or range.
+        """
+        before = self.last_measurement
+        now = self.evaluate(self.layout.parse(action))
+        self.steps += 1
+        reward = self.reward(now, before)
+        terminated = self.steps >= self.horizon
+        observation = self.observer.observe(self.row, self.steps)
+        if self.render_mode == "human":
+            self.render()
+        return observation, float(reward), terminated, False, self.get_info()
+
+    def evaluate(self, row: IntArray, keep: BoolArray | None = None) -> Measurement:
+        """Evaluate a placement, repaired if need be; it becomes the current one.
+
+        Args:
+            row: (n_units,) device indices, or a row of all decisions.
+            keep: (n_units,) bool, units that a repair moves only if it must.
+        """
+        kept = None if keep is None else keep[None]
+        rows, measurement, repaired = evaluate_all(
+            self, row[None], lambda rows: self.backend.evaluate(rows[0]), kept
+        )
+        self.measurement = replace(measurement, repaired=True) if repaired[0] else measurement
+        self.row = rows[0]
+        return self.measurement
+
+    def evaluate_batch(self, rows: IntArray) -> tuple[IntArray, Batch]:
+        """Evaluate k placements, repaired if need be; the current one stays.
+
+        Args:
+            rows: (k, n_units) device indices, or (k, width) rows of all decisions.
+
+        Returns:
+            The rows that were evaluated, and their speed-ups and feasibility.
+        """
+        evaluated, batch, _ = evaluate_all(self, rows, self.backend.evaluate_batch)
+        return evaluated, Batch(*batch)
+
+    def repair_placements(self, assignments: IntArray, keep: BoolArray | None = None) -> IntArray:
+        """Repair (k, n_units) placements by this environment's costs, see ``solvers.repair``.
+
+        Where limits do not forbid a placement, only support is repaired.
+        """
+        from placement_gym.solvers.repair import repair
+
+        if not self.backend.limits_weights:
+            self.problem.check(assignments)
+            return self.problem.where_supported(assignments)
+        prices = self.repair_prices
+        return repair(self.problem, assignments, prices.unit_ms, prices.links, keep)
+
+    @cached_property
+    def repair_prices(self) -> RepairPrices:
+        """What a repair minimises."""
+        from placement_gym.solvers.repair import RepairPrices
+
+        return RepairPrices.of(self.problem, self.backend.rough_costs)
+
+    def remember_starts(self, placements: Mapping[str, IntArray]) -> None:
+        """Keep what an agent begins with, so that a result can say that its answer is the start.
+
+        Args:
+            placements: (n_units,) devices by the name of what proposed them; of equal ones the
+                last name is kept.
+        """
+        for name, placement in placements.items():
+            self.starts[placement.astype(np.int64).tobytes()] = name
+
+    def name_start(self, placement: IntArray) -> str:
+        """The name of the start that (n_units,) devices are equal to, or an empty string."""
+        return self.starts.get(placement.astype(np.int64).tobytes(), "")
+
+    def action_masks(self) -> BoolArray:
+        """(sum of choices,) bool, what each entry of an action may be (sb3-contrib's form).
+
+        The first N * n_devices say whether each unit may go to each device; the rest is free.
+        """
+        _, levels, bits = self.layout.counts
+        free = np.ones(levels * LEVELS + bits * 2, dtype=np.bool_)
+        return np.concatenate([self.device_masks().ravel(), free])
+
+    def device_masks(self) -> BoolArray:
+        """(N, n_devices) bool, whether each unit may go to each device."""
+        n_units, present = self.problem.supported.shape
+        masks = np.zeros((self.observer.n_nodes, self.observer.n_devices), dtype=np.bool_)
+        masks[:, :present] = True
+        masks[:n_units, :present] = self.problem.supported
+        return masks
+
+    def get_info(self) -> dict[str, Any]:
+        """The info of the current placement, see the class; arrays are fresh."""
+        return make_info(
+            self.problem,
+            self.row,
+            self.last_measurement,
+            self.best_speedups,
+            self.doubt_of_singles,
+        )
+
+    def cost_table(self) -> CostTable:
+        """What operators and transfers cost.
+
+        The simulated backend's table, or the profile of this machine, which is measured on the
+        first call and then kept.
+        """
+        return self.backend.cost_table()
+
+    def placement(self) -> Placement:
+        """The current placement, to save or to compile with."""
+        return Placement.of(self.problem, self.assignment, self.graph)
+
+    def graph_table(
+        self, devices: bool | None = None, costs: CostTable | None = None
+    ) -> dict[int, Observation]:
+        """The static part of observations by ``graph_id``, for policies.
+
+        Keys: x, edge_index, edge_mask, node_mask, and action_mask (N, n_devices) bool; with
+        ``devices`` also those that ``observe_devices`` adds, but ``room``.
+
+        Args:
+            devices: Whether to tell limits, times and links; None as observations do.
+            costs: Times for ``devices``; None takes what is known without a measurement.
+        """
+        observer = self.observer
+        static = {key: value.copy() for key, value in observer.static.items()}
+        if observer.devices if devices is None else devices:
+            known = costs or observer.costs or self.backend.rough_costs
+            static |= replace(observer, costs=known).device_table
+        static["action_mask"] = self.device_masks()
+        return {self.observer.graph_id: static}
+
+    def render(self) -> str | UInt8 | None:
+        """The current placement as text (``"ansi"``, printed by ``"human"``) or as a picture."""
+        if self.render_mode == "rgb_array":
+            return self.painter.render_rgb(self.problem, self.assignment, self.last_measurement)
+        description = render_text(self.problem, self.assignment, self.last_measurement)
+        if self.render_mode == "ansi":
+            return description
+        print(description)
+        return None
+
+    def close(self) -> None:
+        """Close the backend."""
+        self.backend.close()
+
+
+def placement_env(env: gym.Env[Any, Any], joint: bool = False) -> DevicePlacementEnv:
+    """Return the placement environment inside any wrappers.
+
+    Args:
+        env: The environment.
+        joint: Whether the caller knows about further decisions than the placement.
+
+    Raises:
+        TypeError: The innermost environment is another one.
+        UserError: Its actions decide more than the placement, which the caller cannot.
+    """
+    base = env.unwrapped
+    if not isinstance(base, DevicePlacementEnv):
+        several = ": give the agent one environment" if hasattr(base, "num_envs") else ""
+        raise TypeError(
+            f"{base!r} is not a placement environment, as 'DevicePlacement-v0' is{several}"
+        )
+    if base.decisions != PLACEMENT_ALONE and not joint:
+        raise UserError(
+            f"this places units and nothing else, but the environment decides {base.decisions}: "
+            "make it with decisions=('placement',), or use gdp, annealing, hill-climb or heft"
+        )
+    return base

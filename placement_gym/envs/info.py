@@ -1,0 +1,75 @@
+"""The info that comes with every observation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from placement_gym.backends.protocol import Measurement
+from placement_gym.base.arrays import IntArray
+from placement_gym.problem.problem import Problem, assignment_hash
+
+
+def make_info(
+    problem: Problem,
+    row: IntArray,
+    last: Measurement,
+    best_speedups: tuple[float, float],
+    doubt_of_singles: str = "",
+) -> dict[str, Any]:
+    """The keys that ``DevicePlacementEnv`` documents; arrays are fresh.
+
+    Args:
+        problem: Names of devices.
+        row: The current placement, or the row of all decisions.
+        last: Its measurement.
+        best_speedups: Of the fastest single device, within memory limits and without them.
+        doubt_of_singles: Why these are uncertain, or an empty string.
+    """
+    best, unlimited = best_speedups
+    latency_ms, reference_ms = last.latency_ms, last.reference_ms
+    speedup = reference_ms / latency_ms
+    info = {
+        "latency_ms": latency_ms,
+        "reference_ms": reference_ms,
+        "best_single_ms": reference_ms / best,
+        "best_single_unlimited_ms": reference_ms / unlimited,
+        "speedup": speedup,
+        "speedup_vs_best_single": speedup / best,
+        "latency_p90_ms": last.latency_p90_ms,
+        "noise": last.noise,
+        "noise_floor": last.noise_floor,
+        "doubt": join_doubts(last.doubt, doubt_of_singles),
+        "n_submodels": last.n_submodels,
+        "n_submodels_expected": last.n_submodels_expected,
+        "n_transfers": last.n_transfers,
+        "transfer_bytes": last.transfer_bytes,
+        "memory_bytes": np.array(last.memory_bytes, dtype=np.int64),
+        "compile_s": last.compile_s,
+        "measure_s": last.measure_s,
+        "cached": last.cached,
+        "feasible": not last.error,
+        "repaired": last.repaired,
+        "error": last.error,
+        "placement_hash": assignment_hash(row),
+        "devices": problem.device_names,
+        "testbed": problem.testbed,
+    }
+    if last.prefill_ms is not None:
+        info["prefill_ms"] = last.prefill_ms
+    if last.token_ms is not None:
+        info["token_ms"] = last.token_ms
+    if last.requests is not None:
+        info |= {"requests_per_s": 1e3 / latency_ms, "requests": last.requests}
+    if last.streams is not None:
+        info["streams"] = last.streams
+    return info
+
+
+def join_doubts(own: str, of_singles: str) -> str:
+    """Why a measurement is doubtful, and the single devices if for another reason."""
+    if not of_singles or of_singles == own:
+        return own
+    reason = f"single devices: {of_singles}"
+    return f"{own}; {reason}" if own else reason

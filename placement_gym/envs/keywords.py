@@ -1,0 +1,112 @@
+"""Which keywords ``gym.make`` takes for an environment, checked before anything is made."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any
+
+import gymnasium as gym
+from gymnasium.envs.registration import EnvSpec, load_env_creator
+
+from placement_gym.base.errors import UserError, unknown_name
+from placement_gym.envs.entry_points import (
+    MeasuredEnv,
+    SimulatedEnv,
+    measured_per_unit,
+    simulated_per_unit,
+)
+from placement_gym.envs.env import DevicePlacementEnv
+
+ENV_OF_ENTRY_POINT: dict[Callable[..., Any], Callable[..., Any]] = {
+    measured_per_unit: MeasuredEnv,
+    simulated_per_unit: SimulatedEnv,
+}
+"""The environment that takes the further keywords of an entry point."""
+MAKE_KEYWORDS = {"max_episode_steps", "disable_env_checker"}
+"""Keywords of ``gym.make`` itself."""
+
+
+def check_kwargs(env_id: str, kwargs: Mapping[str, Any]) -> None:
+    """Raise if ``gym.make(env_id, **kwargs)`` would not accept a keyword, or make another thing.
+
+    Args:
+        env_id: Id of a registered environment, with or without ``"module:"`` before it.
+        kwargs: Further arguments of ``gym.make``; their values are not checked.
+
+    Raises:
+        UserError: The id or a keyword is unknown, and the message suggests the nearest one; or the
+            environment is none of placement.
+    """
+    creator = find_creator(find_env_spec(env_id))
+    if creator is None:
+        return
+    known = accepted_keywords(creator)
+    for key in kwargs:
+        if known is not None and key not in known:
+            raise unknown_name(f"an argument of {env_id.rpartition(':')[2]}", key, known)
+
+
+def find_env_spec(env_id: str) -> EnvSpec:
+    """The registered spec of a placement environment, with or without ``"module:"`` before its id.
+
+    Raises:
+        UserError: The id is unknown, and the message suggests the nearest one; or the environment
+            is none of placement.
+    """
+    module, _, name = env_id.rpartition(":")
+    if ":" in module:
+        raise UserError(f"an environment is named without a module here: {name!r}")
+    try:
+        if module:
+            import_module(module)
+        spec = gym.spec(name)
+    except gym.error.Error:
+        raise unknown_name("env", name, placement_ids()) from None
+    except ModuleNotFoundError as error:
+        raise UserError(str(error)) from error
+    if not may_place(spec):
+        raise not_placement(name)
+    return spec
+
+
+def not_placement(name: str) -> UserError:
+    """The error for an environment of something else."""
+    *others, last = placement_ids()
+    return UserError(f"{name} is not a placement environment; use {', '.join(others)} or {last}")
+
+
+def placement_ids() -> list[str]:
+    """Ids of the registered environments of this package."""
+    return [known for known in gym.registry if known.startswith("DevicePlacement")]
+
+
+def find_creator(spec: EnvSpec) -> Callable[..., Any] | None:
+    """What ``gym.make`` calls for a spec; None if there is nothing, or it cannot be imported."""
+    entry_point = spec.entry_point
+    if not isinstance(entry_point, str):
+        return entry_point
+    try:
+        return load_env_creator(entry_point)
+    except (ImportError, AttributeError, gym.error.Error):
+        return None
+
+
+def may_place(spec: EnvSpec) -> bool:
+    """Whether a spec may make a placement environment: what a function makes is not known."""
+    creator = find_creator(spec)
+    if spec.id in placement_ids() or not isinstance(creator, type):
+        return spec.id in placement_ids() or creator is not None
+    return issubclass(creator, (DevicePlacementEnv, gym.Wrapper))
+
+
+def accepted_keywords(creator: Callable[..., Any]) -> set[str] | None:
+    """Return the keywords that ``gym.make`` takes for an entry point, or None if it takes any."""
+    parameters = inspect.signature(creator).parameters.values()
+    named = {one.name for one in parameters if one.kind is not one.VAR_KEYWORD}
+    if len(named) == len(parameters):
+        return named | MAKE_KEYWORDS
+    env = ENV_OF_ENTRY_POINT.get(creator)
+    further = None if env is None else accepted_keywords(env)
+    return None if further is None else named | further

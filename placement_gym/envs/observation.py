@@ -1,0 +1,270 @@
+"""Observations: the one owner of their keys, shapes, bounds and padding."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from placement_gym.base.arguments import check_flag, check_integer
+from placement_gym.base.arrays import FloatArray, IntArray
+from placement_gym.base.errors import UserError
+from placement_gym.envs.device_table import (
+    describe_devices,
+    device_spaces,
+    observe_room,
+    room_space,
+)
+from placement_gym.graph import features
+from placement_gym.problem.costs.table import CostTable
+from placement_gym.problem.decisions import LEVELS, PLACEMENT_ALONE, Layout
+from placement_gym.problem.problem import Problem
+
+Observation = dict[str, NDArray[Any]]
+
+COST_COLUMNS = 16
+GRAPH_IDS = 1 << 24
+WIDTHS = {
+    "type": features.OTHER_TYPE + 1,
+    "shape": features.MAX_RANK,
+    "in_degree": features.MAX_DEGREE + 1,
+    "out_degree": features.MAX_DEGREE + 1,
+    "fractal_dimension": 1,
+    "position": features.POSITIONS,
+    "work": 3,
+    "cost": COST_COLUMNS,
+}
+ENDS = np.cumsum(list(WIDTHS.values())).tolist()
+FEATURES: dict[str, slice] = {
+    name: slice(end - WIDTHS[name], end) for name, end in zip(WIDTHS, ENDS, strict=True)
+}
+"""Columns of ``x`` by name; ``cost`` has one column per device, zeros without a cost table."""
+N_FEATURES = ENDS[-1]
+
+
+def compute_node_features(problem: Problem, unit_ms: FloatArray | None) -> NDArray[np.float32]:
+    """Compute (n_units, N_FEATURES) float32, the blocks of ``FEATURES`` side by side.
+
+    Args:
+        problem: Units and devices.
+        unit_ms: (n_units, n_devices) times from a cost table, if there is one; scaled to a mean
+            of 1.
+    """
+    graph = problem.units.quotient
+    costs = np.zeros((len(graph), COST_COLUMNS))
+    if unit_ms is not None:
+        costs[:, : unit_ms.shape[1]] = unit_ms / unit_ms.mean()
+    blocks = {
+        "type": features.type_shares(problem.units),
+        "shape": features.shapes(graph),
+        "in_degree": features.degrees(graph, incoming=True),
+        "out_degree": features.degrees(graph, incoming=False),
+        "fractal_dimension": features.fractal_dimension(graph),
+        "position": features.positions(len(graph)),
+        "work": features.work(graph),
+        "cost": costs,
+    }
+    return np.concatenate([blocks[name] for name in FEATURES], axis=1).astype(np.float32)
+
+
+@dataclass(frozen=True, eq=False)
+class Observer:
+    """Builds the observations of one problem.
+
+    Keys: ``node_mask`` (N,) int8, ``placement`` (N,) int64, ``step`` (1,) int64, ``graph_id``
+    (1,) int64; with ``graph`` also ``x`` (N, N_FEATURES) float32, ``edge_index`` (2, E) int64 and
+    ``edge_mask`` (E,) int8. N and E are ``max_nodes`` and ``max_edges``; padding is zero.
+
+    With ``devices`` also ``room`` (D,) float32, what the placement leaves of each device's memory,
+    and with ``graph`` the arrays of ``device_table.describe_devices``: ``device_mask`` (D,) int8,
+    ``memory_pool`` (D,) int64, ``devices`` (D, 5), ``links`` (D, D, 2), ``unit_ms`` (N, D),
+    ``unit_bytes`` (N,), ``edge_attr`` (E, 3) and ``scale_ms`` (1,) float32, ``supported`` (N, D)
+    int8. D is ``max_devices``. Times are multiples of ``scale_ms``, the mean time of a unit on a
+    device; bytes are shares of the model's.
+
+    Where more than the placement is decided, also ``priority`` (n_units,) int64 and ``fused``
+    (n_edges,) int8, see ``decisions.Choices``.
+
+    The masks are ``MultiBinary``, which SB3's ``VecNormalize`` refuses to normalise: use
+    ``VecNormalize(env, norm_obs_keys=["x"])``, or ``norm_obs=False``.
+
+    Args:
+        problem: Units and devices.
+        horizon: Largest value of ``step``.
+        max_nodes: Common number of units; None takes the problem's.
+        max_edges: Common number of edges; None takes the problem's.
+        graph: Whether observations carry the static graph.
+        unit_ms: See ``compute_node_features``.
+        max_devices: Common number of devices; None takes the problem's.
+        devices: Whether observations tell limits, room, times and links.
+        costs: Times for ``devices``; None leaves them zero.
+        decisions: What an action decides, see ``decisions.Layout``; more than the placement
+            excludes padding.
+
+    Raises:
+        ValueError: An argument has another type, the problem is larger than ``max_nodes``,
+            ``max_edges`` or ``max_devices``, or it has more devices than there are cost columns.
+    """
+
+    problem: Problem
+    horizon: int
+    max_nodes: int | None = None
+    max_edges: int | None = None
+    graph: bool = True
+    unit_ms: FloatArray | None = None
+    max_devices: int | None = None
+    devices: bool = False
+    costs: CostTable | None = None
+    decisions: Sequence[str] = PLACEMENT_ALONE
+
+    def __post_init__(self) -> None:
+        sizes = ("max_nodes", "max_edges", "max_devices")
+        padded = [name for name in sizes if getattr(self, name) is not None]
+        for name in padded:
+            check_integer(name, getattr(self, name), 1)
+        check_flag("observe_graph", self.graph)
+        check_flag("observe_devices", self.devices)
+        quotient = self.problem.units.quotient
+        if self.n_nodes < len(quotient) or self.n_edges < quotient.n_edges:
+            raise UserError(
+                f"max_nodes={self.max_nodes}, max_edges={self.max_edges} are too small: "
+                f"{quotient.model!r} has {len(quotient)} units and {quotient.n_edges} edges"
+            )
+        largest, present = max(self.n_devices, len(self.problem.devices)), self.problem.devices
+        if largest > COST_COLUMNS:
+            raise UserError(f"at most {COST_COLUMNS} devices, not {largest}")
+        if padded and not self.layout.alone:
+            raise UserError(f"{padded} pad placements alone: leave them out, or decisions")
+        if self.n_devices < len(present):
+            raise UserError(
+                f"max_devices={self.max_devices} is too small: there are {len(present)} devices"
+            )
+
+    @cached_property
+    def n_nodes(self) -> int:
+        return len(self.problem.units) if self.max_nodes is None else int(self.max_nodes)
+
+    @cached_property
+    def n_edges(self) -> int:
+        n_edges = self.problem.units.quotient.n_edges
+        return max(n_edges, 1) if self.max_edges is None else int(self.max_edges)
+
+    @cached_property
+    def n_devices(self) -> int:
+        return len(self.problem.devices) if self.max_devices is None else int(self.max_devices)
+
+    @cached_property
+    def layout(self) -> Layout:
+        """Of actions."""
+        return Layout.of(self.decisions, self.problem, self.n_nodes, self.n_devices)
+
+    @cached_property
+    def graph_id(self) -> int:
+        """Identifies graph, costs and devices by an integer below 2**24, which float32 holds.
+
+        Limits and links count only where they are observed.
+        """
+        parts = [self.problem.fingerprint().encode(), self.problem.supported.tobytes()]
+        if self.unit_ms is not None:
+            parts.append(self.unit_ms.tobytes())
+        if self.devices:
+            parts.append(self.problem.limits_bytes.tobytes())
+            if self.problem.tight_pools:
+                parts.append(self.problem.memory.owner.tobytes())
+        if self.devices and self.costs is not None:
+            parts.append(self.costs.fingerprint.encode())
+        return int(hashlib.sha256(b"".join(parts)).hexdigest()[:6], 16)
+
+    def space(self) -> spaces.Dict:
+        """The observation space."""
+        n, last = self.n_nodes, self.n_devices - 1
+        keys: dict[str, spaces.Space[Any]] = {
+            "node_mask": spaces.MultiBinary(n),
+            "placement": spaces.Box(0, last, (n,), np.int64),
+            "step": spaces.Box(0, self.horizon, (1,), np.int64),
+            "graph_id": spaces.Box(0, GRAPH_IDS - 1, (1,), np.int64),
+        }
+        if self.graph:
+            keys |= {
+                "x": spaces.Box(-np.inf, np.inf, (n, N_FEATURES), np.float32),
+                "edge_index": spaces.Box(0, max(n - 1, 1), (2, self.n_edges), np.int64),
+                "edge_mask": spaces.MultiBinary(self.n_edges),
+            }
+        if self.devices:
+            keys["room"] = room_space(self.n_devices)
+        if self.devices and self.graph:
+            keys |= device_spaces(n, self.n_edges, self.n_devices)
+        if not self.layout.alone:
+            keys["priority"] = spaces.Box(0, LEVELS - 1, (self.layout.n_units,), np.int64)
+            keys["fused"] = spaces.MultiBinary(self.layout.n_edges)
+        return spaces.Dict(keys)
+
+    @cached_property
+    def static(self) -> Observation:
+        """``x``, ``edge_index``, ``edge_mask`` and ``node_mask``, which never change."""
+        quotient = self.problem.units.quotient
+        x = np.zeros((self.n_nodes, N_FEATURES), dtype=np.float32)
+        x[: len(quotient)] = compute_node_features(self.problem, self.unit_ms)
+        edge_index = np.zeros((2, self.n_edges), dtype=np.int64)
+        edge_index[:, : quotient.n_edges] = quotient.edge_index
+        return {
+            "x": x,
+            "edge_index": edge_index,
+            "edge_mask": (np.arange(self.n_edges) < quotient.n_edges).astype(np.int8),
+            "node_mask": self.node_mask,
+        }
+
+    @cached_property
+    def device_table(self) -> Observation:
+        """Limits, times and links, which never change; see ``device_table.describe_devices``."""
+        return describe_devices(
+            self.problem, self.costs, self.n_nodes, self.n_edges, self.n_devices
+        )
+
+    @cached_property
+    def constant(self) -> Observation:
+        """The entries that are the same in all observations."""
+        static = self.static if self.graph else {"node_mask": self.node_mask}
+        table = self.device_table if self.graph and self.devices else {}
+        return {**static, **table, "graph_id": np.array([self.graph_id])}
+
+    @cached_property
+    def node_mask(self) -> NDArray[np.int8]:
+        """(N,) 1 for a unit, 0 for padding."""
+        return (np.arange(self.n_nodes) < len(self.problem.units)).astype(np.int8)
+
+    def observe(self, row: IntArray, step: int) -> Observation:
+        """The observation after ``step`` steps, sharing no memory with any other.
+
+        Args:
+            row: (n_units,) devices, or a row of all decisions.
+            step: Value of ``step``.
+        """
+        observation = {key: value.copy() for key, value in self.constant.items()}
+        return observation | self.observe_decisions(row, np.array([step]))
+
+    def observe_batch(self, rows: IntArray, step: int) -> Observation:
+        """As ``observe``, for k rows; every array has a leading axis of k."""
+        k = len(rows)
+        constant = {key: np.repeat(one[None], k, axis=0) for key, one in self.constant.items()}
+        return constant | self.observe_decisions(rows, np.full((k, 1), step))
+
+    def observe_decisions(self, rows: IntArray, step: IntArray) -> Observation:
+        """The entries that change, of one row or of (k, width) rows."""
+        assignments = rows[..., : self.layout.n_units]
+        placement = np.zeros((*rows.shape[:-1], self.n_nodes), dtype=np.int64)
+        placement[..., : self.layout.n_units] = assignments
+        observed: Observation = {"placement": placement, "step": step}
+        if self.devices:
+            room = observe_room(self.problem, np.atleast_2d(assignments), self.n_devices)
+            observed["room"] = room.reshape(*rows.shape[:-1], self.n_devices)
+        if not self.layout.alone:
+            _, priority, fused = self.layout.split(rows)
+            observed |= {"priority": priority.copy(), "fused": fused.astype(np.int8)}
+        return observed

@@ -1,0 +1,64 @@
+"""One placement as text or as a picture."""
+
+from __future__ import annotations
+
+from string import ascii_lowercase, ascii_uppercase, digits
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from placement_gym.backends.protocol import Measurement
+from placement_gym.base.arrays import IntArray, UInt8
+from placement_gym.base.texts import make_printable
+from placement_gym.problem.problem import Problem
+
+if TYPE_CHECKING:
+    from placement_gym.view.figures.film import Film
+
+LINE = 72
+LETTERS = ascii_uppercase + ascii_lowercase + digits
+"""Of devices, from the first again after the last."""
+
+
+def render_text(problem: Problem, assignment: IntArray, measurement: Measurement) -> str:
+    """A summary, one line per device, and one letter per unit in topological order."""
+    units = np.bincount(assignment, minlength=len(problem.devices))
+    memory = problem.memory_bytes(assignment) / 1e6
+    width = max(len(name) for name in problem.device_names)
+    lines = [make_title(problem, measurement)]
+    for index, name in enumerate(problem.device_names):
+        letter = LETTERS[index % len(LETTERS)]
+        lines.append(f"{letter} {name:<{width}} {units[index]:4d} units {memory[index]:8.1f} MB")
+    letters = "".join(LETTERS[device % len(LETTERS)] for device in assignment)
+    lines += [letters[start : start + LINE] for start in range(0, len(letters), LINE)]
+    return "\n".join(lines)
+
+
+def make_title(problem: Problem, measurement: Measurement) -> str:
+    name = make_printable(problem.units.graph.model)
+    note = " (test bed)" if problem.testbed else ""
+    if not measurement.feasible:
+        return f"{name}: infeasible, {make_printable(measurement.error)}{note}"
+    reference = problem.device_names[problem.reference_device]
+    return (
+        f"{name}: {measurement.latency_ms:.3f} ms, {measurement.speedup:.2f} x {reference}, "
+        f"{measurement.n_submodels} submodel{'s' * (measurement.n_submodels != 1)}{note}"
+    )
+
+
+class Painter:
+    """Draws placements as pixels; of a problem that it has drawn before, only what changes."""
+
+    def __init__(self) -> None:
+        self.film: Film | None = None
+
+    def __getstate__(self) -> dict[str, None]:
+        return {"film": None}  # figures are laid out again where they are needed
+
+    def render_rgb(self, problem: Problem, assignment: IntArray, measurement: Measurement) -> UInt8:
+        """(height, width, 3) picture of the graph, coloured by device."""
+        from placement_gym.view.figures.film import Film
+
+        if self.film is None or self.film.problem is not problem:
+            self.film = Film(problem)
+        return self.film.render(assignment, make_title(problem, measurement))

@@ -1,0 +1,70 @@
+"""Rewards: pure functions of a placement's outcome and the one before, or of arrays of both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+
+from placement_gym.base.errors import unknown_name
+
+PENALTY = 10.0
+"""Latency of an infeasible placement, in reference latencies."""
+
+
+class Outcome(Protocol):
+    """What a reward depends on: numbers for one placement, (k,) arrays for k placements."""
+
+    @property
+    def latency_ms(self) -> Any:
+        """Latency of the placement."""
+
+    @property
+    def speedup(self) -> Any:
+        """Reference latency over latency."""
+
+
+Reward = Callable[[Outcome, Outcome], Any]
+
+
+def log_speedup(now: Outcome, before: Outcome) -> Any:
+    """Logarithm of the speed-up: 0 for the reference, up to noise; equal ratios count equally."""
+    return np.log(now.speedup)
+
+
+def speedup(now: Outcome, before: Outcome) -> Any:
+    """Reference latency over latency."""
+    return now.speedup
+
+
+def inverse_latency(now: Outcome, before: Outcome) -> Any:
+    """Inferences per second (HSDAG, section 2.5)."""
+    return 1e3 / now.latency_ms
+
+
+def neg_sqrt_latency(now: Outcome, before: Outcome) -> Any:
+    """-sqrt(latency in seconds) (Mirhoseini et al. 2017)."""
+    return -np.sqrt(now.latency_ms / 1e3)
+
+
+def improvement(now: Outcome, before: Outcome) -> Any:
+    """Latency saved since the last placement, in reference latencies (Placeto, section 3)."""
+    return 1.0 / before.speedup - 1.0 / now.speedup
+
+
+REWARDS: dict[str, Reward] = {
+    reward.__name__: reward
+    for reward in (log_speedup, speedup, inverse_latency, neg_sqrt_latency, improvement)
+}
+
+
+def get_reward(name: str) -> Reward:
+    """Return the reward function of a name.
+
+    Raises:
+        ValueError: The name is unknown; the message lists all.
+    """
+    if name not in REWARDS:
+        raise unknown_name("reward", name, REWARDS)
+    return REWARDS[name]

@@ -1,0 +1,243 @@
+"""Many placements per step: the natively batched vector environments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+from numpy.typing import NDArray
+
+from placement_gym.base.arguments import check_integer
+from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
+from placement_gym.base.errors import UserError
+from placement_gym.envs import rewards
+from placement_gym.envs.entry_points import SimulatedEnv
+from placement_gym.envs.env import DevicePlacementEnv
+from placement_gym.envs.evaluate_all import evaluate_all
+from placement_gym.envs.observation import Observation
+from placement_gym.envs.reset_options import read_starts
+
+Info = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Outcomes:
+    """Latencies of one placement in each environment.
+
+    Attributes:
+        latency_ms: (num_envs,).
+        reference_ms: Latency of the reference device.
+        feasible: (num_envs,) bool.
+        repaired: (num_envs,) bool.
+    """
+
+    latency_ms: FloatArray
+    reference_ms: float
+    feasible: BoolArray
+    repaired: BoolArray
+
+    @property
+    def speedup(self) -> FloatArray:
+        return self.reference_ms / self.latency_ms
+
+
+class PlacementVectorEnv(VectorEnv[Observation, IntArray, NDArray[Any]]):
+    """Copies of one environment whose placements its backend evaluates together.
+
+    The copies begin and end their episodes together, and are reset in the step that ends one
+    (``AutoresetMode.SAME_STEP``); ``final_obs`` and ``final_info`` hold the end of the episode.
+    Infos hold latency_ms, reference_ms, best_single_ms, speedup, speedup_vs_best_single, feasible
+    and repaired, (num_envs,) each.
+
+    Args:
+        env: The environment; its problem, backend and settings are used.
+        num_envs: Placements per step.
+        horizon: Placements per episode; None takes the environment's.
+        reward: Name of a reward; None takes the environment's.
+        observe_graph: Whether observations carry the graph; None takes the environment's.
+
+    Raises:
+        ValueError: ``num_envs`` or ``horizon`` is not a positive integer, or the reward is unknown.
+    """
+
+    metadata = {"autoreset_mode": AutoresetMode.SAME_STEP}  # noqa: RUF012  as VectorEnv declares it
+
+    def __init__(
+        self,
+        env: DevicePlacementEnv,
+        num_envs: int = 1,
+        horizon: int | None = None,
+        reward: str | None = None,
+        observe_graph: bool | None = None,
+    ) -> None:
+        check_integer("num_envs", num_envs, 1)
+        self.env = env
+        self.num_envs = num_envs
+        self.horizon = env.horizon if horizon is None else horizon
+        check_integer("horizon", self.horizon, 1)
+        self.reward = env.reward if reward is None else rewards.get_reward(reward)
+        graph = env.observer.graph if observe_graph is None else observe_graph
+        self.observer = replace(env.observer, horizon=self.horizon, graph=graph)
+        self.single_observation_space = self.observer.space()
+        self.single_action_space = env.action_space
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.action_space = batch_space(self.single_action_space, num_envs)
+        self.start_episodes()
+
+    def start_episodes(self) -> None:
+        """Place everything on the reference device, in every environment."""
+        reference = self.env.reference
+        self.rows = np.tile(self.env.reference_row(), (self.num_envs, 1))
+        self.steps = 0
+        self.outcomes = Outcomes(
+            np.full(self.num_envs, reference.latency_ms),
+            reference.reference_ms,
+            np.ones(self.num_envs, dtype=np.bool_),
+            np.zeros(self.num_envs, dtype=np.bool_),
+        )
+
+    def reset(
+        self,
+        *,
+        seed: int | Sequence[int | None] | None = None,
+        options: dict[str, Any] | None = None,
+    ) -> tuple[Observation, Info]:
+        """Start all episodes; seeds go to the shared environment.
+
+        Args:
+            seed: A seed for each environment, or the first of consecutive ones.
+            options: ``{"placement": ...}`` as for ``DevicePlacementEnv``, for all environments or
+                a row of device indices for each. Later episodes begin with the reference device.
+
+        Raises:
+            ValueError: There is no such option, or not one seed or placement per environment.
+        """
+        if options and "reset_mask" in options:
+            raise UserError("all environments are reset together: leave out 'reset_mask'")
+        if seed is not None:
+            seeds = [seed + i for i in range(self.num_envs)] if isinstance(seed, int) else seed
+            if len(seeds) != self.num_envs:
+                raise UserError(f"seed must be a list of {self.num_envs} seeds, not {len(seeds)}")
+            self.seed(seeds)
+        starts = read_starts(options, self.env.problem, self.num_envs)
+        self.start_episodes()
+        if starts is not None:
+            self.outcomes = self.evaluate(starts)
+        return self.observe(), self.get_info()
+
+    def seed(self, seeds: Sequence[int | None]) -> None:
+        """Seed the shared environment by the first seed."""
+        if seeds[0] is not None:
+            self.env.reset(seed=seeds[0])
+
+    def step(self, actions: IntArray) -> tuple[Observation, FloatArray, BoolArray, BoolArray, Info]:
+        """Place every unit in every environment.
+
+        Args:
+            actions: (num_envs, N) device indices, and then what else is decided.
+
+        Raises:
+            ValueError: The actions have another shape or range.
+        """
+        rows = self.env.layout.parse(actions, self.num_envs)
+        before, self.outcomes = self.outcomes, self.evaluate(rows)
+        self.steps += 1
+        reward = np.asarray(self.reward(self.outcomes, before), dtype=np.float64)
+        done = self.steps >= self.horizon
+        observation, info = self.observe(), self.get_info()
+        if done:
+            self.start_episodes()
+            final = self.unbatch(observation), info
+            observation, info = self.observe(), self.get_info()
+            always = np.ones(self.num_envs, dtype=np.bool_)
+            info |= {"final_obs": final[0], "_final_obs": always}
+            info |= {"final_info": final[1], "_final_info": always.copy()}
+        terminated = np.full(self.num_envs, done)
+        return observation, reward, terminated, np.zeros_like(terminated), info
+
+    def evaluate(self, rows: IntArray) -> Outcomes:
+        """Evaluate placements, repaired where the environment does; they become the current ones.
+
+        Args:
+            rows: (num_envs, n_units) device indices, or (num_envs, width) rows of all decisions.
+        """
+        self.rows, (latency_ms, feasible), repaired = evaluate_all(
+            self.env, rows, self.evaluate_rows
+        )
+        return Outcomes(latency_ms, self.env.reference.reference_ms, feasible, repaired)
+
+    def evaluate_rows(self, rows: IntArray) -> tuple[FloatArray, BoolArray]:
+        """(num_envs,) latencies in ms of rows as they are, and whether these are feasible."""
+        speedup, feasible = self.env.backend.evaluate_batch(rows)
+        return self.env.reference.reference_ms / speedup, feasible
+
+    def observe(self) -> Observation:
+        """Batched observations; fresh arrays, as large as ``num_envs`` copies of the graph."""
+        return self.observer.observe_batch(self.rows, self.steps)
+
+    def unbatch(self, observation: Observation) -> NDArray[np.object_]:
+        """(num_envs,) the observation of each environment."""
+        rows = np.empty(self.num_envs, dtype=object)
+        for i in range(self.num_envs):
+            rows[i] = {key: value[i] for key, value in observation.items()}
+        return rows
+
+    def get_info(self) -> Info:
+        """The infos of the current placements, each key with its mask."""
+        last = self.outcomes
+        best_single = self.env.best_speedups[0]
+        values = {
+            "latency_ms": last.latency_ms.copy(),
+            "reference_ms": np.full(self.num_envs, last.reference_ms),
+            "best_single_ms": np.full(self.num_envs, last.reference_ms / best_single),
+            "speedup": last.speedup,
+            "speedup_vs_best_single": last.speedup / best_single,
+            "feasible": last.feasible.copy(),
+            "repaired": last.repaired.copy(),
+        }
+        return values | {f"_{key}": np.ones(self.num_envs, dtype=np.bool_) for key in values}
+
+    def close_extras(self, **kwargs: Any) -> None:
+        """Close the shared environment."""
+        self.env.close()
+
+
+class SimulatedVectorEnv(PlacementVectorEnv):
+    """``gym.make_vec("DevicePlacementSim-v0", num_envs=k)``: equal to k single environments.
+
+    Latencies, rewards, observations and noise are those of k single environments with the same
+    seeds.
+
+    Args:
+        num_envs: Placements per step.
+        kwargs: As for ``SimulatedEnv``, without ``render_mode``.
+
+    Raises:
+        ValueError: ``num_envs`` is not a positive integer, or an argument of ``SimulatedEnv`` is
+            wrong.
+    """
+
+    def __init__(self, num_envs: int = 1, **kwargs: Any) -> None:
+        env = SimulatedEnv(**kwargs)
+        super().__init__(env, num_envs)
+        self.exact = env.exact
+        self.noise_rngs = [np.random.default_rng() for _ in range(num_envs)]
+
+    def seed(self, seeds: Sequence[int | None]) -> None:
+        """Seed the noise of each environment; None leaves a generator as it is."""
+        for i, seed in enumerate(seeds):
+            if seed is not None:
+                self.noise_rngs[i] = np.random.default_rng(seed)
+
+    def evaluate_rows(self, rows: IntArray) -> tuple[FloatArray, BoolArray]:
+        """As ``PlacementVectorEnv.evaluate_rows``, with noise as a single environment has it."""
+        latency_ms, feasible = self.exact.evaluate_batch_exactly(rows)
+        if self.exact.noise:
+            for i in np.flatnonzero(feasible):
+                noise = self.exact.noise * self.noise_rngs[i].standard_normal()
+                latency_ms[i] *= np.exp(noise)
+        return latency_ms, feasible

@@ -1,0 +1,1 @@
+"""Devices: their specifications, presets, memory pools, and what this machine has."""

@@ -1,0 +1,212 @@
+"""Requests for devices: what a user may write, and the specifications that it means."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from placement_gym.base.arrays import MAX_DEVICES
+from placement_gym.base.errors import UserError, suggest, warn_user
+from placement_gym.base.files import FileError
+from placement_gym.hardware.devices import NATIVE_PRECISION, PRESETS, DeviceSpec
+from placement_gym.hardware.machine import check_available, read_memory, share_host_memory
+from placement_gym.hardware.testbeds import describe_testbed
+
+if TYPE_CHECKING:
+    import openvino as ov
+
+DevicesArgument = str | Sequence["str | Mapping[str, Any] | DeviceSpec"] | None
+
+ACCELERATOR = "ACC"
+COUNTS = re.compile(r"(?P<cpus>[0-9]+)cpu\+(?P<accs>[0-9]+)acc(@(?P<share>[0-9.]+))?")
+DEFAULTS = {
+    "simulated": ("cpu+dgpu", ""),
+    "measured": (
+        "cpu-testbed",
+        "this machine has one device, {}: taking 'cpu-testbed', two virtual devices of one CPU. "
+        "A test bed for methods, never a claim about a GPU.",
+    ),
+    "compared": (
+        "cpu-testbed-limited",
+        "this machine has one device, {}: comparing on 'cpu-testbed-limited', two virtual devices "
+        "of one CPU. The fast one holds half of the model's weights, else it alone would win and "
+        "no split could; choose with --devices. A test bed for methods, never a claim about a GPU",
+    ),
+}
+"""Context -> the preset that ``devices=None`` means, and why, if a reader has to be told.
+
+What is simulated has the same devices on every machine; what is measured has those of the machine,
+and the preset only if that is a single one. Of two virtual devices of one CPU the faster one alone
+is the optimum, so that no split could win a comparison unless it lacks the memory for the model.
+"""
+
+
+def resolve_devices(
+    devices: DevicesArgument, context: str, core: ov.Core | None = None
+) -> tuple[DeviceSpec, ...]:
+    """Return the devices that a request means in a context.
+
+    Args:
+        devices: As for ``parse_devices``; None means the default of the context.
+        context: ``"simulated"``; or ``"measured"``, where this machine has to have the devices,
+            and reports their memory.
+        core: Asked for this machine's devices; None makes one.
+
+    Raises:
+        UnknownDeviceError: This machine does not have a device; the message lists those it has.
+        UserError: The request is malformed.
+    """
+    if context == "simulated":
+        return parse_devices(DEFAULTS[context][0] if devices is None else devices)
+    import openvino as ov
+
+    core = core or ov.Core()
+    available = list(core.available_devices)
+    if devices is None:
+        devices, reason = choose_default(context, available)
+        if reason:
+            warn_user(reason)
+    specs = parse_devices(available if devices is None else devices)
+    check_available(specs, available)
+    return share_host_memory([read_memory(core, spec) for spec in specs])
+
+
+def choose_default(context: str, available: Sequence[str]) -> tuple[str | None, str]:
+    """Choose the preset that ``devices=None`` means where latencies are measured.
+
+    Args:
+        context: Key of ``DEFAULTS``.
+        available: The machine's devices.
+
+    Returns:
+        The preset, and why it is taken; None and an empty string on a machine with several
+        devices, all of which are meant.
+    """
+    if len(available) != 1:
+        return None, ""
+    preset, reason = DEFAULTS[context]
+    return preset, reason.format(*available)
+
+
+def parse_devices(devices: str | Sequence[Any]) -> tuple[DeviceSpec, ...]:
+    """Return device specifications from whatever names or describes them.
+
+    Args:
+        devices: A preset's name, also ``"cpu-testbed-3"`` (see ``describe_testbed``); counts, see
+            ``parse_counts``; comma-separated OpenVINO names; the path of a JSON file with a list;
+            or a list of names, dictionaries or ``DeviceSpec``.
+
+    Raises:
+        ValueError: No device, a name given twice, or a malformed specification or file.
+    """
+    if not isinstance(devices, str):
+        return parse_list(devices)
+    if devices in PRESETS:
+        return PRESETS[devices]
+    testbed = describe_testbed(devices)
+    if testbed is not None:
+        return parse_list(testbed)
+    if Path(devices).suffix == ".json":
+        return load_devices(Path(devices))
+    return parse_counts(devices) or parse_list(devices.split(","))
+
+
+def load_devices(path: Path) -> tuple[DeviceSpec, ...]:
+    """Device specifications from a JSON file.
+
+    Raises:
+        FileError: The file cannot be read.
+        UserError: It holds no list of devices; the message names the file.
+    """
+    from placement_gym.base.schemas.reading import load_json
+
+    try:
+        return parse_list(load_json(path, megabytes=1))
+    except FileError:
+        raise
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from error
+
+
+def parse_list(items: Any) -> tuple[DeviceSpec, ...]:
+    """Distinct device specifications from a list of names, mappings or specifications."""
+    if isinstance(items, str) or not isinstance(items, Sequence):
+        raise UserError(f"devices must be a list, not {items!r:.200}")
+    if len(items) > MAX_DEVICES:
+        raise UserError(f"there are {len(items)} devices, more than {MAX_DEVICES}")
+    specs = tuple(parse_device(item) for item in items)
+    names = [spec.name for spec in specs]
+    strange = [name for name in names if not set("+@%").isdisjoint(name)]
+    if strange:
+        raise UserError(
+            f"{strange[0]!r} is neither a device nor a preset, of which there are "
+            f"{', '.join(sorted(PRESETS))}{suggest(strange[0], PRESETS)}"
+        )
+    if not names:
+        raise UserError("devices is an empty list: name one or more, as in CPU,GPU")
+    if not all(names) or len(set(names)) < len(names):
+        twice = sorted({name for name in names if name and names.count(name) > 1})
+        why = f"{twice[0]!r} is named twice" if twice else "a name is empty"
+        raise UserError(f"devices must be distinct names, as in CPU,GPU: {why} in {items!r:.200}")
+    check_pools(specs)
+    return specs
+
+
+def check_pools(specs: Sequence[DeviceSpec]) -> None:
+    """Raise if devices of one memory pool state different limits of it.
+
+    Raises:
+        UserError: They do; the message names two of them.
+    """
+    first: dict[str, DeviceSpec] = {}
+    for spec in specs:
+        if not spec.memory_pool or (spec.memory_bytes, spec.weight_share) == (None, None):
+            continue
+        other = first.setdefault(spec.memory_pool, spec)
+        if (spec.memory_bytes, spec.weight_share) != (other.memory_bytes, other.weight_share):
+            raise UserError(
+                f"{other.name} and {spec.name} share the memory pool {spec.memory_pool!r} and "
+                "state different limits: a pool has one limit, state it once or alike"
+            )
+
+
+def parse_device(item: str | Mapping[str, Any] | DeviceSpec) -> DeviceSpec:
+    """A specification from a device's name or a mapping of its fields."""
+    if isinstance(item, DeviceSpec):
+        return item
+    if isinstance(item, str):
+        name = item.strip()
+        return DeviceSpec(name, precision=NATIVE_PRECISION.get(name.split(".")[0], "f32"))
+    return DeviceSpec.from_json(item)
+
+
+def parse_counts(text: str) -> tuple[DeviceSpec, ...] | None:
+    """Parse counts of devices, for example ``"1cpu+2acc@0.3"``: 30 % of all memory per accelerator.
+
+    Returns None if the text has another form.
+
+    Raises:
+        ValueError: The counts are zero or too large, or the share is invalid.
+    """
+    match = COUNTS.fullmatch(text)
+    if not match:
+        return None
+    counts = [match[kind].lstrip("0") or "0" for kind in ("cpus", "accs")]
+    if max(map(len, counts)) > len(str(MAX_DEVICES)) or sum(map(int, counts)) > MAX_DEVICES:
+        raise UserError(f"{text[:60]!r} has more devices than {MAX_DEVICES}")
+    if not sum(map(int, counts)):
+        raise UserError(f"{text!r} has no devices: count at least one")
+    share = match["share"]
+    if share is not None and share.count(".") + (share == ".") > 1:
+        raise UserError(f"{text!r}: the share must be a number, as in '1cpu+2acc@0.3'")
+    limit = {} if share is None else {"weight_share": float(share)}
+    n_hosts, n_accelerators = map(int, counts)
+    return make_devices(n_hosts, n_accelerators, **limit)
+
+
+def make_devices(n_hosts: int, n_accelerators: int, **limit: Any) -> tuple[DeviceSpec, ...]:
+    hosts = [DeviceSpec(f"CPU.{i}" if n_hosts > 1 else "CPU") for i in range(n_hosts)]
+    names = [f"{ACCELERATOR}.{i}" for i in range(n_accelerators)]
+    return (*hosts, *(DeviceSpec(name, **limit) for name in names))

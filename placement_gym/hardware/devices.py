@@ -1,0 +1,227 @@
+"""Devices: specifications, presets, and what follows from them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any
+
+from placement_gym.base.arguments import MAX_INTEGER, check_integer, check_not_negative
+from placement_gym.base.errors import UserError, unknown_name
+from placement_gym.hardware.properties import PRECISION_PROPERTIES, check_properties
+
+PRECISIONS = ("f32", "f16", "bf16")
+MAX_NAME = 64
+MAX_THREADS = 4096
+KINDS = ("CPU", "GPU", "NPU")
+NATIVE_PRECISION = {"NPU": "f16"}
+
+
+@dataclass(frozen=True)
+class DeviceSpec:
+    """A device that units can be placed on, with settings that hold in every measurement.
+
+    Attributes:
+        name: The name in placements and tables, and in OpenVINO: ``"CPU"``, ``"GPU.0"``.
+        plugin: OpenVINO device whose plugin serves ``name``, if that is not ``name`` itself. Only
+            ``"CPU"`` can be given a second name, which then is a virtual CPU device.
+        precision: Inference precision, one of ``"f32"``, ``"f16"``, ``"bf16"``.
+        threads: CPU threads; None means all cores this process may use.
+        memory_bytes: Bytes of weights that the device holds; None means no limit.
+        weight_share: The same limit as a share of the model's weights, between 0 and 1.
+        memory_pool: Name of memory that several devices share, as ``"host"``: the devices of a
+            pool hold together what one of them may hold. Empty for memory of its own.
+        reported_bytes: What an integrated device reports as its memory. It is no limit, as more
+            may run, if slowly: a plan says where it is exceeded, and measures around it.
+        properties: Further OpenVINO compile properties, of ``properties.PROPERTIES``.
+        roofline: Shipped constants that simulated environments use for the device, a key of
+            ``costs.rooflines.ROOFLINES``; by default those of its kind. A simulated device may
+            have any name if its roofline is stated.
+
+    Raises:
+        ValueError: A field has another type or is out of range, or a virtual device's name cannot
+            be registered.
+    """
+
+    name: str
+    plugin: str = ""
+    precision: str = "f32"
+    threads: int | None = None
+    memory_bytes: int | None = None
+    weight_share: float | None = None
+    memory_pool: str = ""
+    reported_bytes: int | None = None
+    properties: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    roofline: str = ""
+
+    def __post_init__(self) -> None:
+        for key in ("name", "plugin", "roofline", "memory_pool"):
+            if not isinstance(getattr(self, key), str):
+                raise UserError(f"a device's {key} must be text, not {getattr(self, key)!r:.60}")
+            if len(getattr(self, key)) > MAX_NAME or not getattr(self, key).isprintable():
+                raise UserError(
+                    f"a device's {key} must be at most {MAX_NAME} printable characters, not "
+                    f"{getattr(self, key)!r:.80}"
+                )
+        if self.precision not in PRECISIONS:
+            raise unknown_name(f"{self.name}: precision", self.precision, PRECISIONS)
+        if self.virtual and self.plugin != "CPU":
+            raise UserError(f"{self.name}: only the CPU plugin can be given a second name")
+        if self.virtual and ("CPU" not in self.name or "." in self.name):
+            raise UserError(
+                f"{self.name}: a virtual CPU device needs 'CPU' in its name and no dot, "
+                "as in 'CPU_FAST'"
+            )
+        if self.threads is not None:
+            check_integer(f"{self.name}: threads (None: all cores)", self.threads, 1)
+            if self.threads > MAX_THREADS:
+                raise UserError(f"{self.name}: threads must be at most {MAX_THREADS}")
+        for key in ("memory_bytes", "reported_bytes"):
+            if getattr(self, key) is not None:
+                check_not_negative(
+                    f"{self.name}: {key} (None: no limit)", getattr(self, key), MAX_INTEGER
+                )
+        if self.weight_share is not None:
+            check_not_negative(f"{self.name}: weight_share (None: no limit)", self.weight_share)
+            if self.weight_share > 1.0:
+                raise UserError(f"{self.name}: weight_share must be at most 1")
+        if not isinstance(self.properties, Mapping):
+            raise UserError(
+                f"{self.name}: properties must be a mapping, not {self.properties!r:.80}"
+            )
+        check_properties(self.name, self.properties)
+
+    @property
+    def virtual(self) -> bool:
+        return bool(self.plugin) and self.plugin != self.name
+
+    @property
+    def kind(self) -> str:
+        """The plugin's base name: ``"CPU"``, ``"GPU"``, ``"NPU"``."""
+        return (self.plugin or self.name).split(".")[0]
+
+    @property
+    def host(self) -> bool:
+        """Whether the device computes in the host's memory."""
+        return self.kind == "CPU"
+
+    def limit_bytes(self, model_bytes: int) -> float:
+        """Bytes of weights that fit, infinite without a limit.
+
+        Args:
+            model_bytes: Bytes of all weights of the model, which ``weight_share`` refers to.
+        """
+        share = float("inf") if self.weight_share is None else self.weight_share * model_bytes
+        return min(share, float("inf") if self.memory_bytes is None else self.memory_bytes)
+
+    def compile_properties(self) -> dict[str, Any]:
+        """OpenVINO properties that fix precision, threads and streams."""
+        fixed: dict[str, Any] = {"INFERENCE_PRECISION_HINT": self.precision}
+        if self.kind == "CPU":
+            fixed |= {
+                "INFERENCE_NUM_THREADS": self.threads or usable_cores(),
+                "NUM_STREAMS": 1,
+                "ENABLE_CPU_PINNING": False,
+            }
+        if self.kind == "CPU" and self.precision == "f32":
+            # By default the CPU rounds caches to f16 where it fuses attention, and only there.
+            fixed["KV_CACHE_PRECISION"] = "f32"
+        return fixed | dict(self.properties)
+
+    def to_json(self) -> dict[str, Any]:
+        """The fields that differ from their defaults."""
+        defaults = DeviceSpec(self.name)
+        values = asdict(self)
+        return {
+            key: value
+            for key, value in values.items()
+            if key == "name" or value != getattr(defaults, key)
+        }
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> DeviceSpec:
+        """The inverse of ``to_json``.
+
+        Raises:
+            ValueError: A key is unknown, ``name`` is missing, or a value is wrong.
+        """
+        known = [item.name for item in fields(cls)]
+        if not isinstance(values, Mapping) or "name" not in values:
+            raise UserError(f"a device needs 'name' and takes {known}, not {values!r:.200}")
+        for key in values:
+            if key not in known:
+                raise unknown_name(f"device {values['name']!r:.80}: a key", key, known)
+        return cls(**values)
+
+
+TESTBED = (DeviceSpec("CPU", threads=1), DeviceSpec("CPU_FAST", plugin="CPU"))
+PRESETS: dict[str, tuple[DeviceSpec, ...]] = {
+    "cpu-testbed": TESTBED,
+    "cpu-testbed-limited": (TESTBED[0], replace(TESTBED[1], weight_share=0.5)),
+    "cpu-testbed-bf16": (
+        TESTBED[0],
+        DeviceSpec("CPU_FAST", plugin="CPU", precision="bf16", threads=1),
+    ),
+    "cpu-testbed-pair": (TESTBED[0], DeviceSpec("CPU_TWIN", plugin="CPU", threads=1)),
+    "cpu-p+e": (
+        DeviceSpec("CPU_P", plugin="CPU", properties={"SCHEDULING_CORE_TYPE": "PCORE_ONLY"}),
+        DeviceSpec("CPU_E", plugin="CPU", properties={"SCHEDULING_CORE_TYPE": "ECORE_ONLY"}),
+    ),
+    "cpu+igpu": (DeviceSpec("CPU"), DeviceSpec("GPU", roofline="iGPU")),
+    "cpu+dgpu": (DeviceSpec("CPU"), DeviceSpec("GPU")),
+    "cpu+2dgpu": (DeviceSpec("CPU"), DeviceSpec("GPU.0"), DeviceSpec("GPU.1")),
+    "cpu+igpu+npu": (
+        DeviceSpec("CPU"),
+        DeviceSpec("GPU", roofline="iGPU"),
+        DeviceSpec("NPU", precision="f16"),
+    ),
+    "hsdag-paper": (
+        DeviceSpec("CPU", roofline="HSDAG-CPU"),
+        DeviceSpec("GPU", roofline="HSDAG-GPU"),
+    ),
+}
+TESTBED_PRESETS = tuple(
+    name for name, specs in PRESETS.items() if all(spec.kind == "CPU" for spec in specs)
+)
+"""Presets that need nothing but a CPU."""
+
+
+def is_testbed(devices: Sequence[DeviceSpec]) -> bool:
+    """Whether two of the devices are one physical device under two names."""
+    return any(spec.virtual for spec in devices)
+
+
+def has_mixed_precision(devices: Sequence[DeviceSpec]) -> bool:
+    """Whether the devices compute in different precisions, or round differently."""
+    return len({identify_precision(spec) for spec in devices}) > 1
+
+
+def identify_precision(spec: DeviceSpec) -> tuple[str, ...]:
+    """What decides how a device rounds."""
+    own = [f"{k}={v}" for k, v in spec.properties.items() if k in PRECISION_PROPERTIES]
+    return spec.precision, *sorted(own)
+
+
+def collect_cautions(devices: Sequence[DeviceSpec], measured: bool = True) -> list[str]:
+    """Return what a reader must know before trusting a latency on the devices.
+
+    Args:
+        devices: The devices of the problem.
+        measured: Whether latencies are measured rather than simulated.
+    """
+    found = []
+    if not measured:
+        found.append("simulated: no claim about a real device")
+    elif is_testbed(devices):
+        found.append("test bed: virtual devices of one CPU, never a claim about a GPU")
+    if has_mixed_precision(devices):
+        found.append("mixed precision: not a placement gain")
+    return found
+
+
+def usable_cores() -> int:
+    """Cores that this process may run on."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

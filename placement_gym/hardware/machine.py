@@ -1,0 +1,117 @@
+"""The devices that OpenVINO finds on this machine."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from placement_gym.base.errors import UserError, suggest
+from placement_gym.base.processes.signal_stack import keep_signal_stack
+from placement_gym.hardware.devices import KINDS, TESTBED_PRESETS, DeviceSpec
+
+if TYPE_CHECKING:
+    import openvino as ov
+
+HOST_POOL = "host"
+"""The memory pool of the CPU and of integrated devices."""
+MEMORY_PROPERTIES = ("GPU_DEVICE_TOTAL_MEM_SIZE", "NPU_DEVICE_TOTAL_MEM_SIZE")
+
+
+class UnknownDeviceError(UserError):
+    """A device is not available on this machine."""
+
+
+def check_available(specs: Sequence[DeviceSpec], available: Sequence[str]) -> None:
+    """Raise if this machine does not have a device.
+
+    Raises:
+        UnknownDeviceError: It does not; the message lists those it has.
+    """
+    for spec in specs:
+        if (spec.plugin or spec.name) not in available and spec.name not in available:
+            near = suggest(spec.name, (*available, *TESTBED_PRESETS))
+            absent = spec.kind in KINDS and not any(spec.kind in name for name in available)
+            remedy = "; DevicePlacementSim-v0 simulates it" if absent else near
+            raise UnknownDeviceError(
+                f"device {spec.name!r} is not available; this machine has {', '.join(available)} "
+                f"and can split its CPU by the presets {', '.join(TESTBED_PRESETS)}{remedy}"
+            )
+
+
+def read_memory(core: ov.Core, spec: DeviceSpec) -> DeviceSpec:
+    """Return the specification with what OpenVINO reports of the device's memory.
+
+    What a discrete device reports is its limit. An integrated GPU or NPU has no memory of its own:
+    it joins the host's pool, and what it reports is no limit. What the specification states stays.
+    """
+    if spec.virtual or spec.memory_bytes is not None:
+        return spec
+    supported = load_plugin(core, spec.name)
+    reported = [
+        int(core.get_property(spec.name, key)) for key in MEMORY_PROPERTIES if key in supported
+    ]
+    if not is_integrated(core, spec):
+        return replace(spec, memory_bytes=reported[0]) if reported else spec
+    if spec.host or (spec.weight_share is not None and not spec.memory_pool):
+        return spec
+    if reported and spec.reported_bytes is None:
+        spec = replace(spec, reported_bytes=reported[0])
+    return replace(spec, memory_pool=spec.memory_pool or HOST_POOL)
+
+
+def is_integrated(core: ov.Core, spec: DeviceSpec) -> bool:
+    """Whether a device computes in the host's memory; of those that do not tell, NPUs do."""
+    if "DEVICE_TYPE" not in load_plugin(core, spec.name):
+        return spec.kind in ("CPU", "NPU")
+    return str(core.get_property(spec.name, "DEVICE_TYPE")).lower().endswith("integrated")
+
+
+def share_host_memory(specs: Sequence[DeviceSpec]) -> tuple[DeviceSpec, ...]:
+    """Return devices of which those in the host's pool share the memory of this machine.
+
+    The CPU joins the pool where another device is in it. A limit that one of them states stays.
+    """
+    if not any(spec.memory_pool == HOST_POOL for spec in specs):
+        return tuple(specs)
+    free = [
+        spec.host and not spec.memory_pool and (spec.memory_bytes, spec.weight_share) == (None,) * 2
+        for spec in specs
+    ]
+    joined = [
+        replace(spec, memory_pool=HOST_POOL) if joins else spec
+        for spec, joins in zip(specs, free, strict=True)
+    ]
+    mine = [spec for spec in joined if spec.memory_pool == HOST_POOL]
+    total = count_host_bytes()
+    stated = any((spec.memory_bytes, spec.weight_share) != (None, None) for spec in mine)
+    if stated or total is None:
+        return tuple(joined)
+    return tuple(replace(spec, memory_bytes=total) if spec in mine else spec for spec in joined)
+
+
+def count_host_bytes() -> int | None:
+    """Bytes of this machine's memory; None where the system does not tell."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return None
+
+
+def register(core: ov.Core, specs: Sequence[DeviceSpec]) -> None:
+    """Register virtual devices with a Core, unless it already knows them, and load all plugins."""
+    for spec in specs:
+        if spec.virtual and spec.name not in core.available_devices:
+            core.register_plugin("openvino_intel_cpu_plugin", spec.name)
+        load_plugin(core, spec.name)
+
+
+def load_plugin(core: ov.Core, device: str) -> list[str]:
+    """Load the plugin of a device, which may change the stack of signal handlers.
+
+    Returns:
+        The properties that it supports.
+    """
+    with keep_signal_stack():
+        return list(core.get_property(device, "SUPPORTED_PROPERTIES"))

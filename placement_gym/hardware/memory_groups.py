@@ -1,0 +1,70 @@
+"""Memory as devices have it: each has its own, or shares that of a pool."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
+from placement_gym.hardware.devices import DeviceSpec
+
+
+@dataclass(frozen=True, eq=False)
+class MemoryGroups:
+    """Groups of devices that share memory, and how much of it there is.
+
+    Attributes:
+        of_device: (n_devices,) group of each device; without pools its own index.
+        limits_bytes: (n_groups,) float64 bytes that fit, infinite without a limit.
+    """
+
+    of_device: IntArray
+    limits_bytes: FloatArray
+
+    @classmethod
+    def of(cls, devices: Sequence[DeviceSpec], model_bytes: int) -> MemoryGroups:
+        """The groups of devices: those of one ``memory_pool`` share the limit that they state.
+
+        Args:
+            devices: The devices.
+            model_bytes: Bytes of all weights of the model, which ``weight_share`` refers to.
+        """
+        keys = [device.memory_pool or (index,) for index, device in enumerate(devices)]
+        distinct = list(dict.fromkeys(keys))
+        of_device = np.array([distinct.index(key) for key in keys], dtype=np.int64)
+        limits = np.full(len(distinct), np.inf)
+        np.minimum.at(limits, of_device, [device.limit_bytes(model_bytes) for device in devices])
+        return cls(of_device, limits)
+
+    @cached_property
+    def owner(self) -> IntArray:
+        """(n_devices,) the first device of each device's group, which stands for it in kernels."""
+        _, first = np.unique(self.of_device, return_index=True)
+        owner: IntArray = first[self.of_device].astype(np.int64)
+        return owner
+
+    @cached_property
+    def shared(self) -> BoolArray:
+        """(n_devices, n_devices) bool, whether two devices are of one group."""
+        return np.equal.outer(self.of_device, self.of_device)
+
+    def members(self, group: int) -> IntArray:
+        """The devices of a group."""
+        return np.flatnonzero(self.of_device == group)
+
+    def held(self, used: NDArray[np.number]) -> FloatArray:
+        """(..., n_groups) bytes in each group, from (..., n_devices) bytes on each device."""
+        if len(self.limits_bytes) == len(self.of_device):
+            return used.astype(np.float64)
+        member = self.of_device[:, None] == np.arange(len(self.limits_bytes))
+        held: FloatArray = used.astype(np.float64) @ member
+        return held
+
+    def excess(self, used: NDArray[np.number]) -> FloatArray:
+        """(..., n_groups) bytes beyond the limits, from (..., n_devices) bytes on each device."""
+        excess: FloatArray = np.maximum(self.held(used) - self.limits_bytes, 0.0)
+        return excess

@@ -1,0 +1,119 @@
+"""OpenVINO's compile properties that a device may state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import inf
+from typing import Any
+
+from placement_gym.base.errors import UserError, suggest
+
+MAX_VALUE = 64
+PROPERTIES = frozenset(
+    {
+        "ACTIVATIONS_SCALE_FACTOR",
+        "COMPILATION_NUM_THREADS",
+        "CPU_DENORMALS_OPTIMIZATION",
+        "CPU_SPARSE_WEIGHTS_DECOMPRESSION_RATE",
+        "DYNAMIC_QUANTIZATION_GROUP_SIZE",
+        "ENABLE_CPU_PINNING",
+        "ENABLE_CPU_RESERVATION",
+        "ENABLE_HYPER_THREADING",
+        "ENABLE_TENSOR_PARALLEL",
+        "EXCLUSIVE_ASYNC_REQUESTS",
+        "EXECUTION_MODE_HINT",
+        "GPU_DISABLE_WINOGRAD_CONVOLUTION",
+        "GPU_ENABLE_LOOP_UNROLLING",
+        "GPU_ENABLE_SDPA_OPTIMIZATION",
+        "GPU_HOST_TASK_PRIORITY",
+        "GPU_QUEUE_PRIORITY",
+        "GPU_QUEUE_THROTTLE",
+        "KEY_CACHE_GROUP_SIZE",
+        "KEY_CACHE_PRECISION",
+        "KV_CACHE_PRECISION",
+        "MODEL_DISTRIBUTION_POLICY",
+        "MODEL_PRIORITY",
+        "NPU_MAX_TILES",
+        "NPU_TILES",
+        "NPU_TURBO",
+        "NUM_STREAMS",
+        "PERFORMANCE_HINT",
+        "PERFORMANCE_HINT_NUM_REQUESTS",
+        "PERF_COUNT",
+        "SCHEDULING_CORE_TYPE",
+        "TBB_PARTITIONER",
+        "VALUE_CACHE_GROUP_SIZE",
+        "VALUE_CACHE_PRECISION",
+    }
+)
+"""Compile properties that a device may state: none of them writes or reads a file."""
+FIELDS = {"INFERENCE_NUM_THREADS": "threads", "INFERENCE_PRECISION_HINT": "precision"}
+"""Properties that a field of a device states."""
+PRECISION_PROPERTIES = frozenset(
+    {
+        "ACTIVATIONS_SCALE_FACTOR",
+        "CPU_DENORMALS_OPTIMIZATION",
+        "DYNAMIC_QUANTIZATION_GROUP_SIZE",
+        "EXECUTION_MODE_HINT",
+        "KEY_CACHE_GROUP_SIZE",
+        "KEY_CACHE_PRECISION",
+        "KV_CACHE_PRECISION",
+        "VALUE_CACHE_GROUP_SIZE",
+        "VALUE_CACHE_PRECISION",
+    }
+)
+"""Those that change what is computed, as the precision does."""
+GROUP_SIZES = 0, 2**64 - 1
+RANGES: dict[str, tuple[float, float]] = {
+    "ACTIVATIONS_SCALE_FACTOR": (-1, 65504),
+    "COMPILATION_NUM_THREADS": (1, 4096),
+    "CPU_SPARSE_WEIGHTS_DECOMPRESSION_RATE": (0, 1),
+    "DYNAMIC_QUANTIZATION_GROUP_SIZE": GROUP_SIZES,
+    "KEY_CACHE_GROUP_SIZE": GROUP_SIZES,
+    "NPU_MAX_TILES": (-1, 64),
+    "NPU_TILES": (-1, 64),
+    "NUM_STREAMS": (-2, 256),
+    "PERFORMANCE_HINT_NUM_REQUESTS": (0, 4096),
+    "VALUE_CACHE_GROUP_SIZE": GROUP_SIZES,
+}
+"""Least and largest value of numeric properties; the others are words, or flags: 0 or 1."""
+
+
+def check_properties(name: str, properties: Mapping[str, Any]) -> None:
+    """Raise unless all compile properties are known to do no harm.
+
+    Others write files or read them, and device files come from anywhere.
+
+    Raises:
+        UserError: A property is not in ``PROPERTIES``, or its value is neither text nor a number,
+            or out of range.
+    """
+    for key, value in properties.items():
+        if key in FIELDS:
+            raise UserError(f"{name}: state {FIELDS[key]!r} of the device, not property {key}")
+        if key not in PROPERTIES:
+            raise UserError(
+                f"{name}: property {key!r:.60} is not allowed{suggest(key, PROPERTIES)}; those of "
+                "placement_gym.hardware.properties are; compile_model takes others as config"
+            )
+        if not isinstance(value, (str, int, float)) or len(str(value)) > MAX_VALUE:
+            raise UserError(f"{name}: property {key} must be text or a number, not {value!r:.60}")
+        least, largest = RANGES.get(key, (0, 1))
+        if not is_word(value) and not is_within(value, least, largest):
+            raise UserError(
+                f"{name}: property {key} must be a word or a number from {least} to {largest}, "
+                f"not {value!r:.60}"
+            )
+
+
+def is_word(value: str | float) -> bool:
+    """Whether a value is text that no engine takes for a number."""
+    return isinstance(value, str) and value[:1].isalpha() and not is_within(value)
+
+
+def is_within(value: str | float, least: float = -inf, largest: float = inf) -> bool:
+    """Whether a value, or the number that it writes out, lies in a range; NaN lies in none."""
+    try:
+        return least <= float(value) <= largest
+    except (ValueError, OverflowError):
+        return False

@@ -1,0 +1,1 @@
+"""A placement problem: units, devices, placements, the layout of an action, and costs."""

@@ -1,0 +1,97 @@
+"""Analytic costs: a roofline per device, and a star of links around the host's memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from placement_gym.base.arrays import BoolArray, FloatArray
+from placement_gym.graph.operators import OpGraph
+from placement_gym.hardware.devices import DeviceSpec
+from placement_gym.problem.costs.paper import is_calibrated, paper_factors
+from placement_gym.problem.costs.rooflines import CLASSES, FREE, roofline, share_of_cores
+from placement_gym.problem.costs.table import CostTable
+
+
+def analytic(graph: OpGraph, devices: Sequence[DeviceSpec]) -> CostTable:
+    """Compute a cost table from shipped constants.
+
+    A transfer between two devices other than the host passes through the host's memory and costs
+    both links. The costs of a model with state are those of its whole scenario: operators and
+    transfers cost what they do at the shapes of the prefill, and of the first and the last decoded
+    token, each of which stands for one half of these.
+    """
+    lines = [roofline(device) for device in devices]
+    names = tuple(device.name for device in devices)
+    apart = ~np.eye(len(lines), dtype=bool)
+    fixed = np.array([line.link_ms for line in lines])
+    per_mb = np.array([1.0 / line.link_gbytes_per_s for line in lines])
+    phases = graph.phases or ((1.0, graph),)
+    operator_ms = np.stack([scenario_times(phases, device) for device in devices], axis=1)
+    table = CostTable(
+        source="calibrated" if is_calibrated(graph, devices) else "analytic",
+        graph=graph.fingerprint(),
+        operators=graph.names,
+        devices=names,
+        operator_ms=operator_ms,
+        supported=np.ones(operator_ms.shape, dtype=np.bool_),
+        memory_bytes=graph.weight_bytes,
+        transfer_size=graph.tensors.size_bytes / 1e6,
+        transfer_unit="MB",
+        link_ms=(fixed[:, None] + fixed) * apart * graph.n_inferences,
+        link_ms_per_size=(per_mb[:, None] + per_mb) * apart,
+        submodel_ms=np.zeros(len(lines)),
+        host=np.array([device.host for device in devices]),
+    )
+    return table.scaled(paper_factors(graph, devices, operator_ms.sum(axis=0)))
+
+
+def scenario_times(phases: Sequence[tuple[float, OpGraph]], device: DeviceSpec) -> FloatArray:
+    """(n_operators,) ms of all inferences; ``phases`` are numbers of them and their graphs."""
+    total: FloatArray = sum(
+        (count * operator_times(graph, device) for count, graph in phases), np.zeros(1)
+    )
+    return total
+
+
+def operator_times(graph: OpGraph, device: DeviceSpec) -> FloatArray:
+    """(n_operators,) ms: a launch plus the maximum of arithmetic and memory traffic."""
+    busy, arithmetic_ms, traffic_ms = time_parts(graph, device)
+    times: FloatArray = busy * (roofline(device).launch_ms + np.maximum(arithmetic_ms, traffic_ms))
+    return times
+
+
+def time_parts(graph: OpGraph, device: DeviceSpec) -> tuple[BoolArray, FloatArray, FloatArray]:
+    """(n_operators,) each: whether a type is launched at all, ms of arithmetic and of traffic."""
+    line = roofline(device)
+    computed = zip(graph.types, precisions(graph, device), strict=True)
+    rate = np.array([line.rate(kind, precision) for kind, precision in computed])
+    outputs = np.array([np.prod(shape, dtype=float) for shape in graph.shapes])
+    filled = (
+        np.clip(outputs, 1.0, line.fill_elements) / line.fill_elements
+        if line.fill_elements
+        else 1.0
+    )
+    arithmetic_ms = graph.flops / (rate * filled * share_of_cores(device) * 1e6)
+    traffic_ms = traffic_bytes(graph) / (line.gbytes_per_s * 1e6)
+    busy = np.array([kind not in FREE for kind in graph.types])
+    return busy, arithmetic_ms, traffic_ms
+
+
+def precisions(graph: OpGraph, device: DeviceSpec) -> list[str]:
+    """(n_operators,) what a device computes each operator in: a quantised one in integers."""
+    rounded = np.zeros(len(graph), dtype=np.bool_) if graph.integers is None else graph.integers
+    return [
+        "i8" if integers and kind in CLASSES else device.precision
+        for kind, integers in zip(graph.types, rounded.tolist(), strict=True)
+    ]
+
+
+def traffic_bytes(graph: OpGraph) -> FloatArray:
+    """(n_operators,) bytes of weights, outputs and inputs."""
+    tensor, reader = graph.tensors.readings()
+    written = np.bincount(graph.tensors.source, graph.tensors.size_bytes, len(graph))
+    read = np.bincount(reader, graph.tensors.size_bytes[tensor], len(graph))
+    total: FloatArray = graph.weight_bytes + written.astype(float) + read
+    return total

@@ -1,0 +1,35 @@
+"""The latency of planted optima under a cost table."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from placement_gym.base.errors import UserError
+from placement_gym.graph.planted import SLACK, Plan
+from placement_gym.problem.costs.table import CostTable
+
+
+def planted_ms(model: str, costs: CostTable) -> float:
+    """The least latency of any placement of a planted graph under schedule ``"list"``, in ms.
+
+    Args:
+        model: Its name.
+        costs: Of its operators, on as many equal devices as the name says.
+
+    Raises:
+        UserError: The optimum is not known there: the devices are of another number or differ, or
+            transfers take too long.
+    """
+    plan, times = Plan.parse(model), costs.operator_ms
+    longest = costs.transfer_ms.max(initial=0.0)
+    if len(costs.devices) != plan.devices or not np.allclose(times, times[0, 0], rtol=1e-12):
+        raise UserError(
+            f"the optimum of {model!r} is known on {plan.devices} equal devices, not on "
+            f"{list(costs.devices)}"
+        )
+    if longest > SLACK * times[0, 0]:
+        raise UserError(
+            f"the optimum of {model!r} is known if a transfer takes at most {SLACK} times as long "
+            f"as an operator, not {longest:.3g} ms beside {times[0, 0]:.3g} ms"
+        )
+    return float(plan.slots * times[0, 0])

@@ -1,0 +1,150 @@
+"""The meaning of a simulated latency: axes on which published simulators differ, and presets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from placement_gym.base.arguments import check_not_negative, check_objective
+from placement_gym.base.errors import UserError, unknown_name
+
+GAPS = ("op_gap_ms", "link_gap_ms", "memory_penalty_ms_per_gb")
+CHOICES = {
+    "schedule": ("serial", "event", "list", "calls", "load"),
+    "transfer": ("dest", "edge", "output"),
+    "contention": ("none", "source", "dest", "both", "link"),
+    "order": ("fifo", "priority"),
+    "memory": ("off", "static", "lifetime", "outputs"),
+}
+
+
+@dataclass(frozen=True)
+class Semantics:
+    """How a placement's latency follows from its costs.
+
+    Attributes:
+        schedule: ``"serial"``: one operator or transfer at a time, and a cost for each submodel,
+            as OpenVINO HETERO runs. ``"event"``: devices and links work at the same time, each
+            first come, first served. ``"list"``: as event, but every device runs its operators
+            in one fixed order. ``"calls"``: accelerators are called like functions, one subgraph
+            per call. ``"load"``: the time between two results of a steady pipeline, which is
+            the load of the busiest device.
+        transfer: How often a tensor moves: once per destination device (``"dest"``), once per
+            reader (``"edge"``), or once for all readers (``"output"``). Event and list.
+        contention: Which transfers wait for each other: those from one device (``"source"``), to
+            one device (``"dest"``), any that use a device's one channel for both (``"both"``),
+            those between the same two devices (``"link"``), or none. Event and list.
+        order: ``"fifo"``, or ``"priority"``: the longest remaining path of mean times first
+            (HEFT's upward rank). Event and list; fifo means topological order in a list.
+        op_gap_ms: Idle time of a device after each operator. Event and list.
+        link_gap_ms: Idle time of a link after each transfer. Event and list.
+        memory: What a device's limit counts: nothing (``"off"``), weights (``"static"``),
+            weights and the peak of live outputs (``"lifetime"``), or the peak of live outputs
+            alone (``"outputs"``).
+        memory_penalty_ms_per_gb: Latency added for each gigabyte above a limit; None makes such
+            a placement infeasible.
+
+    Raises:
+        ValueError: A choice is unknown, or axes exclude each other.
+    """
+
+    schedule: str = "serial"
+    transfer: str = "dest"
+    contention: str = "source"
+    order: str = "fifo"
+    op_gap_ms: float = 0.0
+    link_gap_ms: float = 0.0
+    memory: str = "static"
+    memory_penalty_ms_per_gb: float | None = None
+
+    def __post_init__(self) -> None:
+        for name, allowed in CHOICES.items():
+            if getattr(self, name) not in allowed:
+                raise unknown_name(name, getattr(self, name), allowed)
+        if self.transfer == "output" and self.contention not in ("none", "source"):
+            raise UserError(
+                "transfer='output' reaches all readers at once: use contention='source'"
+            )
+        if self.memory in ("lifetime", "outputs") and self.schedule not in ("event", "list"):
+            raise UserError(f"memory={self.memory!r} needs schedule 'event' or 'list'")
+        values = (self.op_gap_ms, self.link_gap_ms, self.memory_penalty_ms_per_gb or 0.0)
+        for name, value in zip(GAPS, values, strict=True):
+            check_not_negative(name, value)
+        timed = self.schedule in ("event", "list")
+        axes = ("transfer", "contention", "order", "op_gap_ms", "link_gap_ms")
+        changed = [name for name in axes if getattr(self, name) != getattr(Semantics, name)]
+        if changed and not timed:
+            raise UserError(f"{changed} have no meaning under schedule {self.schedule!r}")
+
+
+PRESETS: dict[str, Semantics] = {
+    "serial": Semantics(),
+    "event": Semantics("event"),
+    "list": Semantics("list", contention="none"),
+    "placeto": Semantics(
+        "event",
+        transfer="output",
+        op_gap_ms=0.0057,
+        link_gap_ms=0.025,
+        memory="outputs",
+        memory_penalty_ms_per_gb=2000.0,
+    ),
+    "giph": Semantics("event", transfer="edge", contention="none", memory="off"),
+    "exprimo": Semantics("event", contention="link", memory="lifetime"),
+    "baechi": Semantics("event", contention="both", memory="lifetime"),
+    "tarnawski-throughput": Semantics("load"),
+    "tarnawski-latency": Semantics("calls"),
+}
+"""Semantics by name: plain schedules, and those of published simulators.
+
+``"placeto"`` and ``"giph"`` agree with the published programs to rounding where every operator has
+one output tensor, as built-in models and workloads have, and no two events happen at equal times.
+Known differences elsewhere:
+
+- Ties. Placeto orders events of equal time by kind, parent and child, GiPH by insertion; ours are
+  ordered by server, channels before devices and lower numbers first.
+- Several output tensors. Placeto sends them in the order of each tensor's first reader in the
+  graph and releases local readers by name; ours go by port, then by reader. Of two tensors that one
+  operator reads from another, Placeto keeps only the last; ours sends both.
+- Memory penalty. Placeto charges only the device with the maximum memory and limits the latency;
+  ours adds the penalties of all devices without a limit.
+- Unread outputs count in Placeto's peak memory, not in ours.
+"""
+
+OF_SCHEDULE = {
+    "event": "event",
+    "list": "list",
+    "calls": "tarnawski-latency",
+    "load": "tarnawski-throughput",
+}
+"""The preset that is changed if a schedule is given by its axes without a preset."""
+
+
+def parse_schedule(schedule: str | Mapping[str, Any] | Semantics, objective: str) -> Semantics:
+    """Convert ``gym.make``'s ``schedule`` and ``objective`` to semantics.
+
+    Args:
+        schedule: A preset's name, or axes by name, ``{"preset": "giph", "order": "priority"}``.
+        objective: ``"latency"``; or ``"throughput"``, which means schedule ``"load"``.
+
+    Raises:
+        ValueError: A name is unknown, or axes exclude each other.
+    """
+    check_objective(objective)
+    if not isinstance(schedule, Semantics):
+        axes = {"preset": schedule} if isinstance(schedule, str) else dict(schedule)
+        name = axes.pop("preset", OF_SCHEDULE.get(str(axes.get("schedule")), "serial"))
+        unknown = sorted(set(axes) - {field.name for field in fields(Semantics)})
+        if name not in PRESETS and not unknown:
+            raise unknown_name("schedule", name, PRESETS)
+        if unknown:
+            raise UserError(
+                f"schedule must be one of {sorted(PRESETS)} or a mapping with 'preset' and "
+                f"{[field.name for field in fields(Semantics)]}, not {schedule!r}"
+            )
+        schedule = replace(PRESETS[name], **axes)
+    if objective == "throughput":
+        counted = schedule.memory if schedule.memory in ("off", "static") else "static"
+        return Semantics("load", memory=counted)
+    return schedule

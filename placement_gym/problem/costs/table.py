@@ -1,0 +1,285 @@
+"""The cost table: times of operators, transfers and submodels, stored in one file."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from placement_gym.base.arrays import BoolArray, FloatArray, IntArray, round_significant
+from placement_gym.base.errors import UserError, unknown_name
+from placement_gym.base.files import FileError, compute_checksum, write_text
+from placement_gym.graph.operators import OpGraph
+from placement_gym.graph.units import Units
+
+FORMAT = 2
+LEAST_MS = 1e-250
+"""Smaller times lose digits, and what is computed from them proves nothing."""
+UNITS = ("MB", "ms")
+MAX_MEGABYTES = 1024
+MAX_SUM = float(2**62)
+"""Of the bytes, the times or the sizes of a table, so that no sum of them overflows."""
+
+
+class CostMismatchError(UserError):
+    """The cost table was made for another model or other devices."""
+
+
+@dataclass(frozen=True, eq=False)
+class CostTable:
+    """Costs of one operator graph on some devices, in milliseconds.
+
+    Attributes:
+        source: Where the costs come from, as in ``"analytic"``.
+        graph: Fingerprint of the operator graph.
+        operators: (n_operators,) names.
+        devices: (n_devices,) names.
+        operator_ms: (n_operators, n_devices) time of each operator on each device.
+        supported: (n_operators, n_devices) bool, whether the device can run the operator.
+        memory_bytes: (n_operators,) memory that the operator holds where it is placed.
+        transfer_size: (n_tensors,) how much each tensor moves, in ``transfer_unit``.
+        transfer_unit: ``"MB"``: megabytes; or ``"ms"``: milliseconds between an accelerator and
+            the host's memory, as published workloads state them.
+        link_ms: (n_devices, n_devices) fixed time of a transfer; the diagonal is zero.
+        link_ms_per_size: (n_devices, n_devices) further time for each unit of
+            ``transfer_size``; likewise.
+        submodel_ms: (n_devices,) cost of every submodel that runs on the device, or of every stage
+            where requests are in flight.
+        host: (n_devices,) bool, whether the device computes in the host's memory.
+
+    Raises:
+        ValueError: Shapes do not fit together, a cost is negative or not finite, or the unit is
+            unknown.
+    """
+
+    source: str
+    graph: str
+    operators: tuple[str, ...]
+    devices: tuple[str, ...]
+    operator_ms: FloatArray
+    supported: BoolArray
+    memory_bytes: IntArray
+    transfer_size: FloatArray
+    transfer_unit: str
+    link_ms: FloatArray
+    link_ms_per_size: FloatArray
+    submodel_ms: FloatArray
+    host: BoolArray
+
+    def __post_init__(self) -> None:
+        n, d = len(self.operators), len(self.devices)
+        expected = {
+            "operator_ms": (n, d),
+            "supported": (n, d),
+            "memory_bytes": (n,),
+            "transfer_size": (len(self.transfer_size),),
+            "link_ms": (d, d),
+            "link_ms_per_size": (d, d),
+            "submodel_ms": (d,),
+            "host": (d,),
+        }
+        for name, shape in expected.items():
+            if getattr(self, name).shape != shape:
+                raise UserError(f"{name} has shape {getattr(self, name).shape}, not {shape}")
+        if self.transfer_unit not in UNITS:
+            raise unknown_name("transfer_unit", self.transfer_unit, UNITS)
+        numbers = [getattr(self, name) for name in ARRAYS if ARRAYS[name] is not np.bool_]
+        if not all(np.isfinite(array).all() and (array >= 0).all() for array in numbers):
+            raise UserError("costs must be finite and not negative")
+        if any(
+            array.max(initial=0) > MAX_SUM or array.sum(dtype=np.float64) > MAX_SUM
+            for array in numbers
+        ):
+            raise UserError(f"costs must not exceed {MAX_SUM:.3g}, in one entry or in their sum")
+        if any(((array > 0) & (array < LEAST_MS)).any() for array in numbers):
+            raise UserError(f"costs below {LEAST_MS:g} lose their digits: state them in ms")
+        if np.diagonal(self.link_ms).any() or np.diagonal(self.link_ms_per_size).any():
+            raise UserError("a transfer within a device costs nothing: the diagonal must be zero")
+
+    @classmethod
+    def by_bytes(cls, graph: OpGraph, devices: tuple[str, ...]) -> CostTable:
+        """A table for devices of which nothing is known: only transfers cost, 1 ms a megabyte."""
+        n, d = len(graph.names), len(devices)
+        return cls(
+            source="bytes",
+            graph=graph.fingerprint(),
+            operators=graph.names,
+            devices=devices,
+            operator_ms=np.zeros((n, d)),
+            supported=np.ones((n, d), dtype=np.bool_),
+            memory_bytes=np.zeros(n, dtype=np.int64),
+            transfer_size=graph.tensors.size_bytes / 1e6,
+            transfer_unit="MB",
+            link_ms=np.zeros((d, d)),
+            link_ms_per_size=1.0 - np.eye(d),
+            submodel_ms=np.zeros(d),
+            host=np.zeros(d, dtype=np.bool_),
+        )
+
+    @cached_property
+    def transfer_ms(self) -> FloatArray:
+        """(n_tensors, n_devices, n_devices) time to move each tensor between two devices."""
+        return self.link_ms + self.transfer_size[:, None, None] * self.link_ms_per_size
+
+    @cached_property
+    def boundary_ms(self) -> FloatArray:
+        """(n_tensors, n_devices) time between each device and the host's memory.
+
+        Where no device is a host, half of the cheapest transfer to another device.
+        """
+        if self.host.any():
+            to_host = self.transfer_ms[:, :, int(self.host.argmax())].copy()
+            to_host[:, self.host] = 0.0
+            return to_host
+        apart = np.where(np.eye(len(self.devices), dtype=bool), np.inf, self.transfer_ms)
+        cheapest = apart.min(axis=2)
+        return np.where(np.isfinite(cheapest), cheapest / 2, 0.0)
+
+    def unit_ms(self, units: Units) -> FloatArray:
+        """(n_units, n_devices) time of each unit: the sum of its operators."""
+        columns = [np.bincount(units.of_operator, ms, len(units)) for ms in self.operator_ms.T]
+        return np.stack(columns, axis=1)
+
+    def units_supported(self, units: Units) -> BoolArray:
+        """(n_units, n_devices) bool, whether the device runs every operator of the unit."""
+        refused = np.zeros((len(units), len(self.devices)), dtype=np.int64)
+        np.add.at(refused, units.of_operator, ~self.supported)
+        return refused == 0
+
+    def scaled(self, factors: FloatArray) -> CostTable:
+        """The same table with operator times multiplied by (n_devices,) factors."""
+        return replace(self, operator_ms=self.operator_ms * factors)
+
+    def check(self, graph: OpGraph, devices: tuple[str, ...]) -> None:
+        """Raise if the table was made for another model or other devices.
+
+        Raises:
+            CostMismatchError: The message says what differs.
+        """
+        if self.devices != devices:
+            raise CostMismatchError(
+                f"the cost table is for devices {list(self.devices)}, not {list(devices)}"
+            )
+        if self.graph != graph.fingerprint() or self.operators != graph.names:
+            raise CostMismatchError(
+                f"the cost table was made for another graph ({self.graph}) than "
+                f"{graph.model!r} ({graph.fingerprint()}), or for its operators in another order: "
+                "use the same model and view"
+            )
+        n_tensors = len(graph.tensors.source)
+        if len(self.transfer_size) != n_tensors:
+            raise CostMismatchError(
+                f"transfer_size has {len(self.transfer_size)} entries, but {graph.model!r} has "
+                f"{n_tensors} tensors"
+            )
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Sixteen hex digits that change with the first nine digits of any number of the table."""
+        digest = hashlib.sha256(repr((self.graph, self.devices)).encode())
+        for name in ARRAYS:
+            values = getattr(self, name)
+            exact = values.dtype.kind != "f"
+            digest.update((values if exact else round_significant(values, 9)).tobytes())
+        return digest.hexdigest()[:16]
+
+    def to_json(self) -> dict[str, Any]:
+        """The contents of the table's file, with a checksum of them."""
+        arrays = {name: getattr(self, name).tolist() for name in ARRAYS}
+        values = {
+            "format": FORMAT,
+            "source": self.source,
+            "graph": self.graph,
+            "operators": list(self.operators),
+            "devices": list(self.devices),
+            "transfer_unit": self.transfer_unit,
+            **arrays,
+        }
+        return values | {"checksum": compute_checksum(values)}
+
+    def save(self, path: str | Path) -> None:
+        """Write the table as one JSON file, rows in the order of ``operators``.
+
+        Raises:
+            FileError: It cannot be written; the file that was there is unchanged.
+        """
+        write_text(path, json.dumps(self.to_json()) + "\n", follow=True)
+
+    @classmethod
+    def load(cls, path: str | Path) -> CostTable:
+        """Read a table that ``save`` wrote.
+
+        Raises:
+            FileError: The file cannot be read.
+            UserError: It is not a valid cost table, or has an unknown format; the message names
+                the field.
+        """
+        from placement_gym.base.schemas.reading import load_json
+
+        try:
+            return cls.of(load_json(path, MAX_MEGABYTES))
+        except FileError:
+            raise
+        except UserError as error:
+            raise UserError(f"{path} is not a valid cost table: {error}") from error
+
+    @classmethod
+    def of(cls, values: Any) -> CostTable:
+        """The inverse of ``to_json``.
+
+        Raises:
+            UserError: The contents are not valid; the message names the field.
+        """
+        from placement_gym.base.schemas.files import CostFields
+        from placement_gym.base.schemas.reading import check, check_format
+
+        check_format(values, FORMAT)
+        fields = check(CostFields, values)
+        arrays: dict[str, Any] = {
+            name: make_array(name, getattr(fields, name), kind) for name, kind in ARRAYS.items()
+        }
+        table = cls(
+            source=fields.source,
+            graph=fields.graph,
+            operators=tuple(fields.operators),
+            devices=tuple(fields.devices),
+            transfer_unit=fields.transfer_unit,
+            **arrays,
+        )
+        if fields.checksum not in (None, compute_checksum(values)):
+            raise UserError(
+                "its contents do not fit its checksum: make it again, or if the change is yours, "
+                "remove the key 'checksum'"
+            )
+        return table
+
+
+def costs_beside(placement_file: str | Path) -> Path:
+    """Where the costs are kept that a placement was solved for: beside its file."""
+    path = Path(placement_file)
+    return path.with_name(f"{path.stem}-costs.json")
+
+
+def make_array(name: str, values: list[Any], kind: type) -> Any:
+    """An array from nested lists of one type."""
+    try:
+        return np.array(values, dtype=kind)
+    except ValueError:
+        raise UserError(f"the rows of {name} differ in length") from None
+
+
+ARRAYS: dict[str, type] = {
+    "operator_ms": np.float64,
+    "supported": np.bool_,
+    "memory_bytes": np.int64,
+    "transfer_size": np.float64,
+    "link_ms": np.float64,
+    "link_ms_per_size": np.float64,
+    "submodel_ms": np.float64,
+    "host": np.bool_,
+}

@@ -1,0 +1,239 @@
+"""Published placement workloads: the JSON files of dnn-partitioning (Tarnawski et al. 2020)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import networkx as nx
+import numpy as np
+
+from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
+from placement_gym.base.errors import UserError
+from placement_gym.base.files import FileError
+from placement_gym.graph.operators import BACKWARD, OpGraph, Tensors
+from placement_gym.graph.units import Units, contract, merge_cycles, sort_labels
+from placement_gym.hardware.device_requests import ACCELERATOR, make_devices
+from placement_gym.hardware.devices import DeviceSpec
+from placement_gym.problem.costs.rooflines import check_kind
+from placement_gym.problem.costs.table import CostTable
+
+if TYPE_CHECKING:
+    from placement_gym.base.schemas.workloads import EdgeFields, WorkloadFields
+
+SCALES = {"published": 1.0, "published-x1000": 1000.0}
+
+
+class WorkloadError(UserError):
+    """The file is not a valid workload; the message says what is wrong."""
+
+
+@dataclass(frozen=True, eq=False)
+class Workload:
+    """A published graph with its costs on a CPU core and on an accelerator.
+
+    Attributes:
+        graph: Nodes in topological order; a node's name is its id, its weights its ``size``, its
+            type ``"Forward"`` or ``"Backward"``.
+        colours: (n,) nodes of one colour class have the same number.
+        host_ms: (n,) time on a CPU core, ``cpuLatency``.
+        accelerator_ms: (n,) time on an accelerator, ``fpgaLatency``.
+        supported: (n,) bool, whether an accelerator runs the node.
+        transfer_ms: (n_tensors,) to move the tensor between accelerator and host memory.
+        n_accelerators: Published number of accelerators.
+        accelerator_bytes: Memory of one accelerator.
+    """
+
+    graph: OpGraph
+    colours: IntArray
+    host_ms: FloatArray
+    accelerator_ms: FloatArray
+    supported: BoolArray
+    transfer_ms: FloatArray
+    n_accelerators: int
+    accelerator_bytes: int
+
+    @classmethod
+    def load(cls, path: str | Path) -> Workload:
+        """Read a file of the publication's format.
+
+        Raises:
+            WorkloadError: A field is missing or invalid, or the graph is not acyclic.
+        """
+        from placement_gym.base.schemas.reading import load_json
+
+        try:
+            return cls.of(load_json(path), Path(path).stem)
+        except FileError:
+            raise
+        except UserError as error:
+            raise WorkloadError(
+                f"{path} is not a valid dnn-partitioning workload file: {error}"
+            ) from error
+
+    @classmethod
+    def of(cls, values: Any, name: str) -> Workload:
+        """Make a workload from the contents of a file.
+
+        Raises:
+            UserError: A field is missing or invalid, or the graph is not acyclic.
+        """
+        from placement_gym.base.schemas.reading import check
+        from placement_gym.base.schemas.workloads import WorkloadFields
+
+        fields = check(WorkloadFields, values)
+        order, edges, costs = sort_nodes(fields)
+        nodes = {node.id: node for node in fields.nodes}
+        rows = [nodes[key] for key in order]
+        sources = np.unique(edges[0])
+        graph = OpGraph(
+            model=name,
+            names=tuple(str(key) for key in order),
+            types=tuple(BACKWARD if row.backward else "Forward" for row in rows),
+            shapes=((),) * len(order),
+            element_types=("",) * len(order),
+            members=tuple((str(key),) for key in order),
+            weight_bytes=np.array([int(row.size_bytes) for row in rows], dtype=np.int64),
+            flops=np.zeros(len(order)),
+            edge_index=edges,
+            tensors=node_outputs(fields.edges, edges, order),
+            inputs=(),
+        )
+        return cls(
+            graph=graph,
+            colours=colour_classes([row.colour for row in rows]),
+            host_ms=np.array([row.host_ms for row in rows], dtype=np.float64),
+            accelerator_ms=np.array([row.accelerator_ms for row in rows], dtype=np.float64),
+            supported=np.array([bool(row.supported) for row in rows]),
+            transfer_ms=np.array([costs[order[source]] for source in sources], dtype=np.float64),
+            n_accelerators=fields.n_accelerators,
+            accelerator_bytes=int(fields.accelerator_bytes),
+        )
+
+    def units(self, granularity: str = "colocated") -> Units:
+        """Group nodes by colour class; or each alone with ``"op"``, which the publication forbids.
+
+        The graph of colour classes may be cyclic; units are then numbered by their first node.
+
+        Raises:
+            ValueError: The granularity is neither.
+        """
+        if granularity not in ("colocated", "op"):
+            raise UserError(f"a workload's granularity is 'colocated' or 'op', not {granularity!r}")
+        labels = np.arange(len(self.graph)) if granularity == "op" else self.colours
+        if len(np.unique(merge_cycles(self.graph, labels))) == len(np.unique(labels)):
+            labels = sort_labels(self.graph, labels)
+        return Units(granularity, self.graph, labels, contract(self.graph, labels))
+
+    def read_split(self, path: str | Path) -> IntArray:
+        """(n,) device of each node in a published split: CPU cores first, then accelerators.
+
+        Raises:
+            WorkloadError: The file is not a valid split of this workload.
+        """
+        from placement_gym.base.schemas.reading import check, load_json
+        from placement_gym.base.schemas.workloads import SplitFields
+
+        try:
+            fields = check(SplitFields, load_json(path))
+            parts = (*fields.cpus, *fields.fpgas)
+            device = {str(key): number for number, part in enumerate(parts) for key in part.nodes}
+            absent = [name for name in self.graph.names if name not in device]
+            if absent:
+                raise UserError(f"node {absent[0]} is on no device")
+            return np.array([device[name] for name in self.graph.names], dtype=np.int64)
+        except FileError:
+            raise
+        except UserError as error:
+            raise WorkloadError(
+                f"{path} is not a valid split of {self.graph.model}: {error}"
+            ) from error
+
+    def devices(self) -> tuple[DeviceSpec, ...]:
+        """One CPU without a memory limit, and the published accelerators with theirs."""
+        return make_devices(1, self.n_accelerators, memory_bytes=self.accelerator_bytes)
+
+    def costs(self, devices: Sequence[DeviceSpec], source: str = "published") -> CostTable:
+        """Make a cost table of the published times; every device but a CPU is an accelerator.
+
+        Args:
+            devices: CPUs and accelerators, which are told apart by their kind.
+            source: ``"published"``, or ``"published-x1000"``: transfers a thousand times longer,
+                as the layer graphs' throughput files seem to state seconds for milliseconds.
+
+        Raises:
+            ValueError: The source, or the kind of a device, is unknown.
+        """
+        if source not in SCALES:
+            raise UserError(f"a workload's costs must be one of {sorted(SCALES)}, not {source!r}")
+        for device in devices:
+            check_kind(device, (ACCELERATOR,))
+        host = np.array([device.host for device in devices])
+        ways = (~host).astype(float)
+        apart = ~np.eye(len(devices), dtype=bool)
+        return CostTable(
+            source=source,
+            graph=self.graph.fingerprint(),
+            operators=self.graph.names,
+            devices=tuple(device.name for device in devices),
+            operator_ms=np.where(host, self.host_ms[:, None], self.accelerator_ms[:, None]),
+            supported=host | self.supported[:, None],
+            memory_bytes=self.graph.weight_bytes,
+            transfer_size=self.transfer_ms * SCALES[source],
+            transfer_unit="ms",
+            link_ms=np.zeros((len(devices), len(devices))),
+            link_ms_per_size=(ways[:, None] + ways) * apart,
+            submodel_ms=np.zeros(len(devices)),
+            host=host,
+        )
+
+
+def sort_nodes(fields: WorkloadFields) -> tuple[list[int], IntArray, dict[int, float]]:
+    """Sort nodes; returns ids in order, (2, n_edges) indices into them, each source's cost.
+
+    Raises:
+        WorkloadError: An edge names an unknown node, costs differ, or there is a cycle.
+    """
+    graph = nx.DiGraph()
+    graph.add_nodes_from(sorted(node.id for node in fields.nodes))
+    costs: dict[int, float] = {}
+    for edge in fields.edges:
+        graph.add_edge(edge.source, edge.target)
+        if costs.setdefault(edge.source, edge.transfer_ms) != edge.transfer_ms:
+            raise WorkloadError(f"edges of node {edge.source} differ in cost")
+    if len(graph) != len(fields.nodes):
+        raise WorkloadError("an edge names an unknown node, or two nodes have the same id")
+    try:
+        order = list(nx.lexicographical_topological_sort(graph))
+    except nx.NetworkXUnfeasible:
+        raise WorkloadError("its edges form a cycle") from None
+    index = {key: position for position, key in enumerate(order)}
+    pairs = sorted((index[a], index[b]) for a, b in graph.edges)
+    return order, np.array(pairs, dtype=np.int64).reshape(-1, 2).T, costs
+
+
+def node_outputs(stated: Sequence[EdgeFields], edges: IntArray, order: list[int]) -> Tensors:
+    """One tensor per node, read by all its successors; bytes as stated in the file."""
+    size_bytes = {edge.source: int(edge.size_bytes) for edge in stated}
+    sources, counts = np.unique(edges[0], return_counts=True)
+    return Tensors(
+        source=sources,
+        port=np.zeros(len(sources), dtype=np.int64),
+        size_bytes=np.array([size_bytes[order[source]] for source in sources], dtype=np.int64),
+        offsets=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+        readers=edges[1],
+    )
+
+
+def colour_classes(colours: Sequence[int | None]) -> IntArray:
+    """(n,) class of each node by first appearance; a node without a colour is its own class."""
+    numbers: dict[Any, int] = {}
+    keys = [("own", node) if c is None else ("class", c) for node, c in enumerate(colours)]
+    return np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.int64)
+
+
+def is_workload(model: object) -> bool:
+    """Whether a model argument names a workload file."""
+    return isinstance(model, (str, Path)) and Path(model).suffix == ".json"

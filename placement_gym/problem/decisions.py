@@ -1,0 +1,179 @@
+"""Layout of an action: the device of each unit, and perhaps levels of units and fused edges."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from placement_gym.base.arrays import IntArray
+from placement_gym.base.errors import UserError
+from placement_gym.problem.problem import Problem
+
+PLACEMENT, PRIORITY, FUSION = "placement", "priority", "fusion"
+DECISIONS = (PLACEMENT, PRIORITY, FUSION)
+PLACEMENT_ALONE = (PLACEMENT,)
+LEVELS = 8
+"""Levels of priority; a device that is free starts a ready unit of the highest one."""
+
+
+class Choices(NamedTuple):
+    """The parts of a row of decisions, or of (k, width) rows.
+
+    Attributes:
+        placement: (..., n_units) devices.
+        priority: (..., n_units) levels from 0 to ``LEVELS - 1``.
+        fused: (..., n_edges) 1 where an edge of the units' graph is to be fused.
+    """
+
+    placement: IntArray
+    priority: IntArray
+    fused: IntArray
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Order of the decisions in a row: devices of units, levels of units, bits of edges.
+
+    The trivial layout is a placement alone. An action is a row, padded where that is all.
+
+    Attributes:
+        names: Some of ``DECISIONS``, in that order, the placement first.
+        n_units: Number of units.
+        n_edges: Edges of the units' graph.
+        n_devices: Number of devices.
+        n_nodes: Entries of an action that are devices, padding included.
+        n_slots: Device indices of an action, padding included.
+        reference: The device that padded device indices mean.
+    """
+
+    names: tuple[str, ...]
+    n_units: int
+    n_edges: int
+    n_devices: int
+    n_nodes: int
+    n_slots: int
+    reference: int
+
+    @classmethod
+    def of(
+        cls,
+        names: Sequence[str],
+        problem: Problem,
+        n_nodes: int | None = None,
+        n_slots: int | None = None,
+    ) -> Layout:
+        """The layout of a problem's decisions.
+
+        Args:
+            names: What is decided.
+            problem: Units and devices.
+            n_nodes: Units to pad to; None pads none.
+            n_slots: Devices to pad to; None pads none.
+
+        Raises:
+            UserError: They are not some of ``DECISIONS`` in that order.
+        """
+        known = [name for name in DECISIONS if name in tuple(names)]
+        if isinstance(names, str) or list(names) != known or known[:1] != [PLACEMENT]:
+            raise UserError(
+                f"decisions are 'placement' and then any of 'priority' and 'fusion', as in "
+                f"{DECISIONS}, not {names!r}"
+            )
+        quotient, n_devices = problem.units.quotient, len(problem.devices)
+        return cls(
+            tuple(known),
+            len(quotient),
+            quotient.n_edges,
+            n_devices,
+            len(quotient) if n_nodes is None else n_nodes,
+            n_devices if n_slots is None else n_slots,
+            problem.reference_device,
+        )
+
+    @cached_property
+    def alone(self) -> bool:
+        """Whether an action is a placement and nothing else."""
+        return self.names == PLACEMENT_ALONE
+
+    @cached_property
+    def counts(self) -> tuple[int, int, int]:
+        """Numbers of devices, levels and bits in a row."""
+        levels = self.n_units * (PRIORITY in self.names)
+        return self.n_units, levels, self.n_edges * (FUSION in self.names)
+
+    @cached_property
+    def width(self) -> int:
+        """Length of a row."""
+        return sum(self.counts)
+
+    @cached_property
+    def choices_of_each(self) -> IntArray:
+        """(action width,) number of values of each entry of an action."""
+        return np.repeat([self.n_slots, LEVELS, 2], (self.n_nodes, *self.counts[1:]))
+
+    def parse(self, actions: ArrayLike, *leading: int) -> IntArray:
+        """Return a copy of actions as rows without padding; backends check the range of entries.
+
+        Args:
+            actions: (*leading, action width) integers.
+            leading: Leading axes, none for a single action.
+
+        Raises:
+            UserError: The actions are of another type or shape; the message says what is valid.
+        """
+        given, shape = np.asarray(actions), (*leading, len(self.choices_of_each))
+        if given.dtype.kind not in "iu" or given.shape != shape:
+            of = "" if self.alone else f" of {self.names}"
+            size = f"actions{of} are {shape}" if leading else f"an action{of} is {shape[0]}"
+            kind = f"device indices from 0 to {self.n_slots - 1}" if self.alone else "numbers"
+            raise UserError(f"{size} {kind}, not {actions!r}")
+        return self.where_present(given[..., : self.width].astype(np.int64))
+
+    def where_present(self, devices: IntArray) -> IntArray:
+        """The devices, padded ones replaced by the reference device."""
+        if self.n_slots == self.n_devices:
+            return devices
+        padded = (devices >= self.n_devices) & (devices < self.n_slots)
+        return np.where(padded, self.reference, devices)
+
+    def complete(self, rows: IntArray) -> IntArray:
+        """(k, width) rows; those that hold a placement alone get level 0 and no fused edge."""
+        if self.alone or rows.shape[1] != self.n_units:
+            return rows
+        return np.pad(rows, [(0, 0), (0, self.width - self.n_units)])
+
+    def split(self, rows: IntArray) -> Choices:
+        """The parts of (..., width) rows, or of placements; decisions that are not made are zero.
+
+        Raises:
+            UserError: Their length or an entry is out of range.
+        """
+        self.check(rows)
+        units, levels, _ = self.counts
+        priority, fused = rows[..., units : units + levels], rows[..., units + levels :]
+        if not priority.shape[-1]:
+            priority = np.zeros((*rows.shape[:-1], self.n_units), np.int64)
+        if not fused.shape[-1]:
+            fused = np.zeros((*rows.shape[:-1], self.n_edges), np.int64)
+        return Choices(rows[..., :units], priority, fused)
+
+    def check(self, rows: Any) -> None:
+        """Raise if the length or an entry of (..., width) rows is invalid.
+
+        Raises:
+            UserError: The message says what is valid.
+        """
+        placed = rows.shape[-1] == self.n_units
+        most = self.choices_of_each[: self.n_units] if placed else self.choices_of_each
+        fits = placed or rows.shape[-1] == self.width
+        if not fits or (rows < 0).any() or (rows >= most).any():
+            units, levels, bits = self.counts
+            raise UserError(
+                f"decisions are {units} devices below {self.n_devices}, {levels} levels below "
+                f"{LEVELS} and {bits} bits, {self.width} numbers in all, not {rows!r}"
+            )

@@ -1,0 +1,110 @@
+"""Patterns of placements: contiguous runs, prefixes, windows, blocks, and units on their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import combinations, permutations
+
+import numpy as np
+
+from placement_gym.base.arrays import IntArray, round_significant
+from placement_gym.problem.problem import Problem
+
+MAX_RUNS = 8
+MAX_CELLS = 64
+
+Interval = tuple[int, int]
+
+
+def cut_grid(problem: Problem, cells: int = MAX_CELLS) -> list[int]:
+    """Even cut points from 0 to ``n_units``: at most ``cells`` intervals, none of them empty."""
+    cells = min(problem.n_units, cells)
+    cuts: list[int] = np.linspace(0, problem.n_units, cells + 1).round().astype(int).tolist()
+    return cuts
+
+
+def window(problem: Problem, interval: Interval, inside: int, outside: int) -> IntArray:
+    """(n_units,) the units of an interval on one device, all others on another.
+
+    A unit that its device does not support goes to the reference device, here and in every other
+    pattern.
+
+    Args:
+        problem: Units and devices.
+        interval: The first unit inside, and the first one after it.
+        inside: Device of the interval.
+        outside: Device of the other units.
+    """
+    assignment = problem.single(outside)
+    assignment[slice(*interval)] = inside
+    return problem.where_supported(assignment)
+
+
+def prefixes(problem: Problem) -> IntArray:
+    """(k, n_units) every prefix of ``cut_grid``, all units included, on every ordered pair."""
+    return windows_on_all_pairs(problem, [(0, cut) for cut in cut_grid(problem)[1:]])
+
+
+def windows(problem: Problem) -> IntArray:
+    """(k, n_units) every window between two cuts of ``cut_grid``, on every ordered pair."""
+    return windows_on_all_pairs(problem, combinations(cut_grid(problem), 2))
+
+
+def windows_on_all_pairs(problem: Problem, intervals: Iterable[Interval]) -> IntArray:
+    """(k, n_units) each interval inside each device with the rest on each other device."""
+    intervals, pairs = list(intervals), permutations(range(len(problem.devices)), 2)
+    found = [window(problem, interval, *pair) for pair in pairs for interval in intervals]
+    return np.array(found, dtype=np.int64).reshape(-1, problem.n_units)
+
+
+def random_blocks(problem: Problem, rng: np.random.Generator) -> IntArray:
+    """(n_units,) one to eight runs of the topological order, each on a device drawn uniformly."""
+    n_cuts = min(int(rng.integers(MAX_RUNS)), problem.n_units - 1)
+    cuts = random_cuts(problem, n_cuts, rng)
+    devices = rng.integers(len(problem.devices), size=n_cuts + 1)
+    return problem.where_supported(fill_runs(problem, cuts, devices))
+
+
+def random_runs(problem: Problem, rng: np.random.Generator) -> IntArray:
+    """(n_units,) two to eight runs, neighbouring ones on different devices; support is ignored."""
+    n_devices = len(problem.devices)
+    n_cuts = min(int(rng.integers(1, MAX_RUNS)), problem.n_units - 1)
+    cuts = random_cuts(problem, n_cuts, rng)
+    steps = rng.integers(1, max(n_devices, 2), n_cuts + 1)
+    return fill_runs(problem, cuts, (rng.integers(n_devices) + np.cumsum(steps)) % n_devices)
+
+
+def random_units(problem: Problem, rng: np.random.Generator) -> IntArray:
+    """(n_units,) every unit on its own, by random shares of the devices; support is ignored."""
+    shares = round_significant(rng.dirichlet(np.ones(len(problem.devices))), 6)
+    chosen = rng.choice(len(shares), problem.n_units, p=shares / shares.sum())
+    return chosen.astype(np.int64)
+
+
+def random_cuts(problem: Problem, n_cuts: int, rng: np.random.Generator) -> IntArray:
+    """(n_cuts,) distinct cut points, ascending."""
+    inner = np.arange(1, problem.n_units)
+    cuts: IntArray = np.sort(rng.choice(inner, n_cuts, replace=False))
+    return cuts
+
+
+def fill_runs(problem: Problem, cuts: IntArray, devices: IntArray) -> IntArray:
+    """(n_units,) the device of the run that each unit is in; one device more than cuts."""
+    chosen: IntArray = devices[np.searchsorted(cuts, np.arange(problem.n_units), side="right")]
+    return chosen
+
+
+def sample_placements(problem: Problem, n: int, rng: np.random.Generator) -> list[IntArray]:
+    """``n`` distinct placements on several devices: half ``random_runs``, half ``random_units``.
+
+    Fewer if the problem has fewer.
+    """
+    found: dict[bytes, IntArray] = {}
+    for attempt in range(20 * n):
+        if len(found) == n:
+            break
+        drawn = random_runs(problem, rng) if attempt % 2 else random_units(problem, rng)
+        assignment = problem.where_supported(drawn)
+        if len(np.unique(assignment)) > 1:
+            found.setdefault(assignment.tobytes(), assignment)
+    return list(found.values())

@@ -1,0 +1,208 @@
+"""Placements as files: the device of each unit of one model, saved and loaded."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from placement_gym.base.arrays import IntArray
+from placement_gym.base.errors import UserError
+from placement_gym.base.files import FileError, write_text
+from placement_gym.graph.operators import OpGraph
+from placement_gym.hardware.device_requests import parse_list
+from placement_gym.hardware.devices import DeviceSpec
+from placement_gym.models.spec import ModelSpec
+from placement_gym.problem.problem import Problem
+
+FORMAT = 1
+
+
+class PlacementMismatchError(UserError):
+    """A placement was made for another model, other units or other devices."""
+
+
+@dataclass(frozen=True)
+class Placement:
+    """The device of each unit of one model.
+
+    Attributes:
+        model: Name of the model.
+        fingerprint: ``OpGraph.fingerprint()`` of the model's operators.
+        graph: The view that the units belong to, ``"folded"`` or ``"raw"``.
+        devices: The devices that the units name, with their settings.
+        units: Device name by unit.
+        members: Names of the IR nodes by unit.
+        scenario: Of a model with state, else empty.
+        data_shapes: Sizes that the model was measured with, of inputs with dynamic dimensions.
+    """
+
+    model: str
+    fingerprint: str
+    graph: str
+    devices: tuple[DeviceSpec, ...]
+    units: Mapping[str, str]
+    members: Mapping[str, tuple[str, ...]]
+    scenario: str = ""
+    data_shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+
+    @property
+    def spec(self) -> ModelSpec:
+        """The model by its name, one unit for each operator of the view."""
+        return ModelSpec(
+            self.model,
+            "op",
+            self.graph,
+            data_shapes=self.data_shapes or None,
+            scenario=self.scenario or None,
+        )
+
+    @classmethod
+    def of(cls, problem: Problem, assignment: IntArray, graph: str = "folded") -> Placement:
+        """Make a placement from an (n_units,) assignment of device indices."""
+        units = problem.units
+        names = problem.device_names
+        return cls(
+            model=units.graph.model,
+            fingerprint=units.graph.fingerprint(),
+            graph=graph,
+            devices=problem.devices,
+            units={u: names[d] for u, d in zip(units.names, assignment.tolist(), strict=True)},
+            members=dict(zip(units.names, units.quotient.members, strict=True)),
+            scenario=units.graph.scenario,
+            data_shapes=dict(units.graph.data_shapes),
+        )
+
+    def assignment(self, problem: Problem) -> IntArray:
+        """(n_units,) device indices in a problem of the same model, units and device names.
+
+        Raises:
+            PlacementMismatchError: Model, units or devices differ.
+        """
+        self.check(problem.units.graph)
+        return parse_assignment(self.units, problem)
+
+    def operator_devices(self, graph: OpGraph) -> IntArray:
+        """(n_operators,) index into ``devices`` of each operator of the same model's graph.
+
+        Raises:
+            PlacementMismatchError: The graph is another model's.
+        """
+        self.check(graph)
+        index = {device.name: position for position, device in enumerate(self.devices)}
+        unknown = sorted(set(self.units.values()) - set(index))
+        if unknown or set(self.units) != set(self.members):
+            raise PlacementMismatchError(
+                f"the placement names devices {unknown} that it does not describe, or units "
+                "without members: save it again"
+            )
+        of_node = {
+            node: index[self.units[unit]] for unit, nodes in self.members.items() for node in nodes
+        }
+        absent = [name for name in graph.names if name not in of_node]
+        if absent:
+            raise PlacementMismatchError(
+                f"no unit of the placement has the node {absent[0]!r}: save it again"
+            )
+        return np.array([of_node[name] for name in graph.names], dtype=np.int64)
+
+    def check(self, graph: OpGraph) -> None:
+        """Raise unless the placement was made for the model of this graph."""
+        if graph.fingerprint() != self.fingerprint:
+            raise PlacementMismatchError(
+                f"the placement was made for model {self.model!r} ({self.fingerprint}), not for "
+                f"{graph.model!r} ({graph.fingerprint()}): operators, names, shapes or weights' "
+                "sizes differ. Shapes that were given as the placement was made have to be the "
+                "same, as by load_model(file, shapes={...}). Automatic names change from build to "
+                "build: save the model as .xml once and place that file."
+            )
+
+    def to_json(self) -> dict[str, Any]:
+        """The contents of a placement file."""
+        scenario = {"scenario": self.scenario} if self.scenario else {}
+        sizes = {name: list(given) for name, given in self.data_shapes.items()}
+        return {
+            "format": FORMAT,
+            "model": self.model,
+            "fingerprint": self.fingerprint,
+            "graph": self.graph,
+            "devices": [device.to_json() for device in self.devices],
+            "units": dict(self.units),
+            "members": {unit: list(nodes) for unit, nodes in self.members.items()},
+            **scenario,
+            **({"data_shapes": sizes} if sizes else {}),
+        }
+
+    def save(self, path: str | Path, follow: bool = True) -> None:
+        """Write the placement as JSON.
+
+        Args:
+            path: The file.
+            follow: Whether a link stays a link and its target is replaced.
+
+        Raises:
+            FileError: It cannot be written; the file that was there is unchanged.
+        """
+        write_text(path, json.dumps(self.to_json(), indent=1) + "\n", follow)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Placement:
+        """Read a placement that ``save`` wrote.
+
+        Raises:
+            FileError: The file cannot be read.
+            UserError: It is not a placement file, or of another format; the message names the
+                field.
+        """
+        from placement_gym.base.schemas.reading import load_json
+
+        try:
+            return cls.of_json(load_json(path))
+        except FileError:
+            raise
+        except UserError as error:
+            raise UserError(f"{path} is not a placement file: {error}") from error
+
+    @classmethod
+    def of_json(cls, values: Any) -> Placement:
+        """The inverse of ``to_json``.
+
+        Raises:
+            UserError: The contents are not valid; the message names the field.
+        """
+        from placement_gym.base.schemas.files import PlacementFields
+        from placement_gym.base.schemas.reading import check, check_format
+
+        check_format(values, FORMAT)
+        fields = check(PlacementFields, values)
+        return cls(
+            model=fields.model,
+            fingerprint=fields.fingerprint,
+            graph=fields.graph,
+            devices=parse_list([DeviceSpec.from_json(device) for device in fields.devices]),
+            units=fields.units,
+            members={unit: tuple(nodes) for unit, nodes in fields.members.items()},
+            scenario=fields.scenario,
+            data_shapes={name: tuple(sizes) for name, sizes in fields.data_shapes.items()},
+        )
+
+
+def parse_assignment(units: Mapping[str, str], problem: Problem) -> IntArray:
+    """Return (n_units,) device indices from device names by unit.
+
+    Raises:
+        PlacementMismatchError: Units or devices are not those of the problem.
+    """
+    index = {name: position for position, name in enumerate(problem.device_names)}
+    absent = sorted(set(units.values()) - set(index))
+    if set(units) != set(problem.units.names) or absent:
+        raise PlacementMismatchError(
+            f"the placement has {len(units)} units on {sorted(set(units.values()))}, "
+            f"the environment {problem.n_units} on {list(index)}: "
+            "make it with the same granularity, graph and devices"
+        )
+    return np.array([index[units[unit]] for unit in problem.units.names], dtype=np.int64)

@@ -1,0 +1,228 @@
+"""The placement problem: units, devices, and which device runs which unit."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
+from placement_gym.base.errors import UserError
+from placement_gym.base.texts import join_words
+from placement_gym.graph.units import Units
+from placement_gym.hardware.devices import DeviceSpec, is_testbed
+from placement_gym.hardware.memory_groups import MemoryGroups
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """Units to place, devices to place them on, and which device runs which unit.
+
+    An *assignment* is an (n_units,) int64 array of device indices.
+
+    Attributes:
+        units: The units to place.
+        devices: The devices, in the order of their indices.
+        supported: (n_units, n_devices) bool, whether the device can run the unit.
+        operator_bytes: (n_operators,) memory of each operator; None takes its weights.
+
+    Raises:
+        ValueError: No device runs a unit, or no device runs all units.
+    """
+
+    units: Units
+    devices: tuple[DeviceSpec, ...]
+    supported: BoolArray
+    operator_bytes: IntArray | None = None
+
+    def __post_init__(self) -> None:
+        refused = np.flatnonzero(~self.supported.any(axis=1))
+        if len(refused):
+            raise UserError(
+                f"no device runs unit {self.units.names[refused[0]]!r}; try granularity='op'"
+            )
+        if not self.runs_all.any():
+            raise UserError(
+                f"none of {self.device_names} runs the whole model: add one that does, "
+                "it is the reference of every speed-up"
+            )
+
+    @cached_property
+    def n_units(self) -> int:
+        return len(self.units)
+
+    @cached_property
+    def device_names(self) -> tuple[str, ...]:
+        return tuple(device.name for device in self.devices)
+
+    @cached_property
+    def testbed(self) -> bool:
+        """Whether two devices are one physical device under two names."""
+        return is_testbed(self.devices)
+
+    @cached_property
+    def runs_all(self) -> BoolArray:
+        """(n_devices,) bool, whether the device runs every unit, regardless of memory."""
+        return np.array([column.all() for column in self.supported.T])
+
+    @cached_property
+    def reference_device(self) -> int:
+        """The first device that runs the whole model."""
+        return int(self.runs_all.argmax())
+
+    def single(self, device: int) -> IntArray:
+        """(n_units,) the assignment of every unit to one device."""
+        return np.full(self.n_units, device, dtype=np.int64)
+
+    @cached_property
+    def unit_bytes(self) -> FloatArray:
+        """(n_units,) float64 bytes of memory that each unit holds where it is placed."""
+        graph = self.units.graph
+        held = graph.weight_bytes if self.operator_bytes is None else self.operator_bytes
+        return np.bincount(self.units.of_operator, held, self.n_units).astype(np.float64)
+
+    @cached_property
+    def memory(self) -> MemoryGroups:
+        """Which devices share memory, and the limits."""
+        return MemoryGroups.of(self.devices, int(self.unit_bytes.sum()))
+
+    @cached_property
+    def limits_bytes(self) -> FloatArray:
+        """(n_devices,) bytes that fit, infinite without a limit; in a pool, if others are empty."""
+        limits: FloatArray = self.memory.limits_bytes[self.memory.of_device]
+        return limits
+
+    @cached_property
+    def reported_bytes(self) -> FloatArray:
+        """(n_devices,) what integrated devices report, which is no limit; infinite elsewhere."""
+        reported = [device.reported_bytes for device in self.devices]
+        return np.array([np.inf if one is None else one for one in reported], dtype=np.float64)
+
+    @cached_property
+    def limited(self) -> bool:
+        """Whether any device has a memory limit."""
+        return bool(np.isfinite(self.limits_bytes).any())
+
+    @cached_property
+    def binding(self) -> bool:
+        """Whether any device or pool is too small for the whole model."""
+        return bool((self.limits_bytes < self.unit_bytes.sum()).any())
+
+    @cached_property
+    def tight_pools(self) -> tuple[str, ...]:
+        """The memory pools of several devices that are too small for the whole model."""
+        shared = self.memory.shared.sum(axis=1) > 1
+        small = shared & (self.limits_bytes < self.unit_bytes.sum())
+        return tuple(dict.fromkeys(self.devices[i].memory_pool for i in np.flatnonzero(small)))
+
+    @cached_property
+    def possible(self) -> BoolArray:
+        """(n_units, n_devices) bool, whether the device runs the unit and could hold it alone."""
+        fits: BoolArray = self.unit_bytes[:, None] <= self.limits_bytes
+        return self.supported & fits
+
+    @cached_property
+    def supports_all(self) -> bool:
+        """Whether every device runs every unit."""
+        return bool(self.supported.all())
+
+    def with_limits(self, limits_bytes: FloatArray) -> Problem:
+        """The problem with other limits and no pools: (n_devices,) bytes, infinite for none."""
+        limits = [int(limit) if np.isfinite(limit) else None for limit in limits_bytes.tolist()]
+        devices = tuple(
+            replace(device, memory_bytes=limit, weight_share=None, memory_pool="")
+            for device, limit in zip(self.devices, limits, strict=True)
+        )
+        return replace(self, devices=devices)
+
+    def check(self, assignments: IntArray) -> None:
+        """Raise if the length or a device index is invalid.
+
+        Args:
+            assignments: (n_units,) or (k, n_units).
+
+        Raises:
+            ValueError: The message says what is valid.
+        """
+        n_units, n_devices = self.supported.shape
+        # a negative number is a large unsigned one
+        largest = assignments.astype(np.uint64).max(initial=0)
+        if assignments.shape[-1] != n_units or largest >= n_devices:
+            raise UserError(
+                f"an assignment is {n_units} device indices from 0 to {n_devices - 1}, "
+                f"not {assignments!r}"
+            )
+
+    def memory_bytes(self, assignment: NDArray[np.integer[Any]]) -> IntArray:
+        """(n_devices,) bytes held on each device."""
+        return np.bincount(assignment, self.unit_bytes, len(self.devices)).astype(np.int64)
+
+    def infeasibility(self, assignment: IntArray) -> str:
+        """Why the assignment cannot be run, or an empty string; see also ``check``."""
+        self.check(assignment)
+        error = self.unsupported(assignment)
+        if error or not self.limited:
+            return error
+        return self.over_limit(self.memory_bytes(assignment))
+
+    def unsupported(self, assignment: NDArray[np.integer[Any]]) -> str:
+        """Which unit is on a device that does not run it, or an empty string."""
+        if self.supports_all:
+            return ""
+        refused = np.flatnonzero(~self.supported[np.arange(self.n_units), assignment])
+        if not len(refused):
+            return ""
+        unit, device = self.units.names[refused[0]], self.device_names[assignment[refused[0]]]
+        return f"{device} does not support unit {unit!r}"
+
+    def over_limit(self, used: IntArray) -> str:
+        """Which device, or devices of a pool, would hold more than the limit, or an empty string.
+
+        Args:
+            used: (n_devices,) bytes held on each device.
+        """
+        held, limits = self.memory.held(used), self.memory.limits_bytes
+        over = np.flatnonzero(held > limits)
+        if not len(over):
+            return ""
+        limit = f"{limits[over[0]] / 1e6:.1f} MB, not {held[over[0]] / 1e6:.1f}"
+        names = [self.device_names[device] for device in self.memory.members(over[0])]
+        if len(names) == 1:
+            return f"{names[0]} holds {limit}"
+        pool = self.devices[self.memory.members(over[0])[0]].memory_pool
+        return f"{join_words(names)} hold {limit} (memory pool {pool!r})"
+
+    def where_supported(self, assignment: IntArray) -> IntArray:
+        """The assignment, with units that their device cannot run on the reference device."""
+        if self.supports_all:
+            return assignment
+        possible = self.supported[np.arange(self.n_units), assignment]
+        return np.where(possible, assignment, self.reference_device)
+
+    def transfers(self, assignment: IntArray) -> tuple[IntArray, IntArray]:
+        """(n_transfers,) tensor and (n_transfers,) destination: each pair once."""
+        tensors = self.units.quotient.tensors
+        tensor, reader = tensors.readings()
+        target = assignment[reader]
+        crossing = assignment[tensors.source[tensor]] != target
+        pairs = np.unique(np.stack([tensor[crossing], target[crossing]]), axis=1)
+        return pairs[0], pairs[1]
+
+    def traffic(self, assignment: IntArray) -> tuple[int, int]:
+        """Number of transfers, and the bytes that they move."""
+        tensor, _ = self.transfers(assignment)
+        return len(tensor), int(self.units.quotient.tensors.size_bytes[tensor].sum())
+
+    def fingerprint(self) -> str:
+        """Sixteen hex digits that change with the graph or its grouping."""
+        parts = self.units.graph.fingerprint().encode() + self.units.of_operator.tobytes()
+        return hashlib.sha256(parts).hexdigest()[:16]
+
+
+def assignment_hash(assignment: NDArray[np.integer[Any]]) -> str:
+    """Sixteen hex digits that change with the device of any unit."""
+    return hashlib.blake2b(assignment.astype(np.uint8).tobytes(), digest_size=8).hexdigest()

@@ -1,0 +1,113 @@
+"""A placement of a graph with too many units to draw each: groups of similar depth and device."""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib.collections import LineCollection
+from matplotlib.figure import Figure
+
+from placement_gym.base.arrays import FloatArray, IntArray
+from placement_gym.base.texts import escape_figure_text
+from placement_gym.graph.layout import assign_layers
+from placement_gym.problem.problem import Problem
+from placement_gym.view.figures.style import COLOURS, CROSSING, WITHIN
+
+COLUMNS = 40
+LARGEST_AREA = 220.0
+WIDEST_LINE = 4.0
+
+
+def draw_large_placement(problem: Problem, assignment: IntArray, title: str) -> Figure:
+    """Draw one lane per device and at most ``COLUMNS`` columns of similar depth.
+
+    A circle represents the units of one column on one device; its area grows with their share of
+    the column's work. Lines represent the edges between two circles.
+
+    Args:
+        problem: Units and devices.
+        assignment: (n_units,) device of each unit.
+        title: Heading of the figure.
+    """
+    n_devices, depth = len(problem.devices), assign_layers(problem.units.quotient)
+    column = split_into_columns(depth)
+    n_levels, n_columns = int(depth.max()) + 1, int(column.max()) + 1
+    figure = Figure(figsize=(11, 1.6 + 0.6 * n_devices), layout="constrained")
+    axes = figure.add_subplot()
+    axes.add_collection(draw_group_edges(problem, column * n_devices + assignment))
+    shares = work_shares(problem, assignment, column, n_columns)
+    for index in range(n_devices):
+        here = np.flatnonzero(shares[:, index])
+        area = LARGEST_AREA * shares[here, index]
+        axes.scatter(
+            here,
+            np.full(len(here), index),
+            area,
+            COLOURS[index % len(COLOURS)],
+            zorder=2,
+            clip_on=False,
+        )
+    counts = np.bincount(assignment, minlength=n_devices)
+    axes.set(yticks=range(n_devices), ylim=(n_devices - 0.4, -0.6), xticks=[])
+    axes.set_yticklabels(
+        f"{escape_figure_text(name)}: {count / len(depth):.0%} of units"
+        for name, count in zip(problem.device_names, counts, strict=True)
+    )
+    axes.set_xlabel(
+        f"depth: {n_levels:,} levels of {len(depth):,} units in {n_columns} columns; "
+        "area: share of the column's work; lines: edges, wider for more, black where the device "
+        "changes",
+        fontsize=8,
+    )
+    axes.set_title(escape_figure_text(title), fontsize=10)
+    axes.spines[:].set_visible(False)
+    axes.tick_params(length=0)
+    return figure
+
+
+def split_into_columns(depth: IntArray) -> IntArray:
+    """(n,) column of each unit: some levels each, or of a graph of few levels a part of one."""
+    n_levels = int(depth.max()) + 1
+    if n_levels >= COLUMNS:
+        return depth * COLUMNS // n_levels
+    parts = COLUMNS // n_levels
+    counts = np.bincount(depth)
+    order = np.argsort(depth, kind="stable")
+    place = np.empty(len(depth), dtype=np.int64)
+    place[order] = np.arange(len(depth)) - np.repeat(np.cumsum(counts) - counts, counts)
+    column = depth * parts + place * np.minimum(parts, counts)[depth] // counts[depth]
+    numbered: IntArray = np.unique(column, return_inverse=True)[1]
+    return numbered
+
+
+def work_shares(
+    problem: Problem, assignment: IntArray, column: IntArray, n_columns: int
+) -> FloatArray:
+    """(n_columns, n_devices) share of each column's work; a unit without work counts a little."""
+    n_devices = len(problem.devices)
+    flops = problem.units.quotient.flops
+    work = flops + max(1e-3 * flops.mean(), 1.0)
+    total = np.bincount(column * n_devices + assignment, work, n_columns * n_devices)
+    total = total.reshape(n_columns, n_devices)
+    shares: FloatArray = total / total.sum(axis=1, keepdims=True)
+    return shares
+
+
+def draw_group_edges(problem: Problem, group: IntArray) -> LineCollection:
+    """Draw one line between two groups, wider if there are more edges between them.
+
+    Args:
+        problem: Units and devices.
+        group: (n_units,) column times ``n_devices`` plus device.
+    """
+    ends = group[problem.units.quotient.edge_index]
+    ends = ends[:, ends[0] != ends[1]]
+    (source, target), counts = np.unique(ends, axis=1, return_counts=True)
+    columns, lanes = np.divmod(np.stack([source, target], axis=1), len(problem.devices))
+    crossing = lanes[:, 0] != lanes[:, 1]
+    widths = WIDEST_LINE * np.sqrt(counts / counts.max(initial=1))
+    return LineCollection(
+        list(np.stack([columns, lanes], axis=2).astype(np.float64)),
+        colors=np.where(crossing, CROSSING, WITHIN).tolist(),
+        linewidths=np.maximum(widths, 0.15),
+        zorder=1,
+    )

@@ -1,0 +1,168 @@
+"""A placement drawn on its graph."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
+from matplotlib.figure import Figure
+
+from placement_gym.base.arrays import FloatArray, IntArray
+from placement_gym.base.texts import escape_figure_text
+from placement_gym.graph.operators import OpGraph
+from placement_gym.problem.problem import Problem
+from placement_gym.view.figures.arrangement import COLUMN_IN, Arrangement, arrange
+from placement_gym.view.figures.key import add_key
+from placement_gym.view.figures.large_placement import draw_large_placement
+from placement_gym.view.figures.names import add_names
+from placement_gym.view.figures.style import COLOURS, CROSSING, WITHIN
+
+MAX_EDGES = 2_000
+"""Larger graphs are drawn in groups of units."""
+SMALLEST_AREA, LARGEST_AREA = 20.0, 180.0
+"""Of a unit's circle, in square points, at full scale."""
+THINNEST_LINE, WIDEST_LINE = 0.5, 3.5
+MANY_EDGES = 200
+"""More of them are thinner."""
+CURVE = np.linspace(0.0, 1.0, 15)
+PAGE_WIDTH_IN, MARGIN_IN = 11.0, 0.35
+
+
+def draw_placement(problem: Problem, assignment: IntArray, title: str) -> Figure:
+    """Draw the units of a graph layer by layer, coloured by device.
+
+    A unit's area grows with its work, an edge's width with its bytes; units are named where there
+    is room. Long graphs continue in further rows, which run to the right and back, and wide layers
+    in further columns; graphs of more than ``MAX_EDGES`` edges are drawn by
+    ``draw_large_placement``.
+
+    Args:
+        problem: Units and devices.
+        assignment: (n_units,) device of each unit.
+        title: Heading of the figure.
+    """
+    if problem.units.quotient.n_edges > MAX_EDGES:
+        return draw_large_placement(problem, assignment, title)
+    picture = PlacementPicture(problem)
+    picture.show(assignment, title)
+    return picture.figure
+
+
+class PlacementPicture:
+    """The units of a graph, laid out once, to be coloured by one placement after another.
+
+    Args:
+        problem: Units and devices, with ``MAX_EDGES`` edges at most.
+
+    Attributes:
+        figure: The picture.
+        axes: Where units and edges are, in inches.
+        lines: The edges, those whose device changes on top.
+        circles: The units of each device.
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        self.graph = graph = problem.units.quotient
+        arrangement, size_bytes = arrange(graph), edge_bytes(graph)
+        self.points = arrangement.points
+        self.curves = draw_curves(graph, arrangement)
+        self.widths = find_widths(size_bytes, arrangement.scale)
+        areas = arrangement.scale**2 * np.array([SMALLEST_AREA, LARGEST_AREA])
+        share = np.sqrt(graph.flops / max(graph.flops.max(), 1.0))
+        self.area = areas[0] + (areas[1] - areas[0]) * share
+        self.figure, self.axes = self.make_figure()
+        self.lines = LineCollection([], zorder=1)
+        self.axes.add_collection(self.lines, autolim=False)
+        self.circles = [
+            self.axes.scatter([], [], color=COLOURS[index % len(COLOURS)], zorder=2)
+            for index in range(len(problem.devices))
+        ]
+        self.mark_rows(arrangement)
+        add_names(self.axes, graph, self.points, self.area, arrangement.scale * COLUMN_IN)
+        widest = float(np.max(self.widths, initial=0.0))
+        add_key(self.figure, problem, (graph.flops, areas), (size_bytes, widest))
+
+    def make_figure(self) -> tuple[Figure, Axes]:
+        """An empty picture with room for all units and edges."""
+        drawn = np.concatenate([self.points, *self.curves])
+        (left, bottom), (right, top) = drawn.min(axis=0) - MARGIN_IN, drawn.max(axis=0) + MARGIN_IN
+        aside = max(0.0, PAGE_WIDTH_IN - (right - left)) / 2
+        figure = Figure(figsize=(PAGE_WIDTH_IN, max(1.9, top - bottom + 0.8)), layout="constrained")
+        axes = figure.add_subplot(xlim=(left - aside, right + aside), ylim=(bottom, top))
+        axes.set_axis_off()
+        return figure, axes
+
+    def mark_rows(self, arrangement: Arrangement) -> None:
+        """Point an arrow to the right or left where each of several rows begins."""
+        for row, start in enumerate(arrangement.starts if len(arrangement.starts) > 1 else ()):
+            x = start[0] + (MARGIN_IN if row % 2 else -MARGIN_IN) / 2
+            self.axes.plot(x, start[1], "<" if row % 2 else ">", color=CROSSING, ms=4, zorder=3)
+
+    def show(self, assignment: IntArray, title: str) -> None:
+        """Colour the units and edges by an (n_units,) assignment, and write its title."""
+        self.axes.set_title(escape_figure_text(title), fontsize=10)
+        source, target = self.graph.edge_index
+        crossing = assignment[source] != assignment[target]
+        order = np.argsort(crossing, kind="stable")
+        self.lines.set_segments([self.curves[edge] for edge in order.tolist()])
+        self.lines.set_color(np.where(crossing[order], CROSSING, WITHIN).tolist())
+        self.lines.set_linewidth(self.widths[order].tolist())
+        for index, circles in enumerate(self.circles):
+            here = assignment == index
+            circles.set_offsets(self.points[here])
+            circles.set_sizes(self.area[here])
+
+
+def edge_bytes(graph: OpGraph) -> IntArray:
+    """(n_edges,) bytes of the tensors that each edge's target reads from its source."""
+    tensor, reader = graph.tensors.readings()
+    keys = graph.edge_index[0] * len(graph) + graph.edge_index[1]
+    order = np.argsort(keys)
+    wanted = graph.tensors.source[tensor] * len(graph) + reader
+    edge = order[np.searchsorted(keys, wanted, sorter=order)]
+    total = np.bincount(edge, graph.tensors.size_bytes[tensor], graph.n_edges)
+    return total.astype(np.int64)
+
+
+def draw_curves(graph: OpGraph, arrangement: Arrangement) -> list[FloatArray]:
+    """(k, 2) points of each edge's line, around the units of layers in between."""
+    points, rows, curves = arrangement.points, arrangement.row, []
+    for edge, ends in enumerate(graph.edge_index.T.tolist()):
+        stops = np.insert(points[ends], 1, arrangement.bends[edge], axis=0)
+        passed = np.insert(rows[ends], 1, arrangement.bend_rows[edge])
+        legs = pairwise(zip(stops, passed.tolist(), strict=True))
+        curves.append(np.concatenate([join(begin, end) for begin, end in legs]))
+    return curves
+
+
+def find_widths(size_bytes: IntArray, scale: float) -> FloatArray:
+    """(n_edges,) widths of lines in points, wider for more bytes."""
+    share = np.sqrt(size_bytes / max(size_bytes.max(initial=0), 1))
+    thinner = scale * min(1.0, np.sqrt(MANY_EDGES / max(len(size_bytes), 1)))
+    widths: FloatArray = thinner * (THINNEST_LINE + (WIDEST_LINE - THINNEST_LINE) * share)
+    return np.maximum(widths, 0.35)
+
+
+def join(begin: tuple[FloatArray, int], end: tuple[FloatArray, int]) -> FloatArray:
+    """(len(CURVE), 2) points of a curve that leaves and arrives along the rows.
+
+    Args:
+        begin: (2,) point and its row.
+        end: The same of the other end.
+    """
+    (start, first), (stop, last) = begin, end
+    ahead = abs(stop[0] - start[0]) / 2 if first == last else 0.6 * COLUMN_IN
+    if first == last and ahead < 1e-6:
+        ahead = 0.25 * COLUMN_IN  # within one column: a bow to the side
+    out = np.array([ahead * (-1 if first % 2 else 1), 0.0])
+    into = np.array([ahead * (-1 if last % 2 else 1), 0.0])
+    t = CURVE[:, None]
+    curve: FloatArray = (
+        (1 - t) ** 3 * start
+        + 3 * (1 - t) ** 2 * t * (start + out)
+        + 3 * (1 - t) * t**2 * (stop - into)
+        + t**3 * stop
+    )
+    return curve

@@ -1,0 +1,65 @@
+"""What all figures share: the colours, and how a figure is written."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from matplotlib import rc_context
+from matplotlib.figure import Figure
+
+from placement_gym.base.arrays import UInt8
+from placement_gym.base.files import replace_file
+
+COLOURS = (
+    *("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#777777", "#222222"),
+    *("#99ddff", "#ffaabb", "#aaaa00", "#dddddd", "#ee8866", "#004488", "#bbcc33", "#997700"),
+)
+"""One colour per device or agent, in the order they are listed."""
+WITHIN, CROSSING = "#bbbbbb", "#000000"
+"""Edges within one device, and edges that change device."""
+GROUND = "#ffffff"
+FORMATS = ("png", "svg", "pdf")
+TEXT_AS_TEXT = {"svg.fonttype": "none", "pdf.fonttype": 42, "svg.hashsalt": "placement_gym"}
+"""Vector files hold letters, not their outlines; the same figure makes the same file."""
+
+
+def save(figure: Figure, path: Path, follow: bool = False) -> None:
+    """Write a figure as PNG, SVG or PDF, as the path ends.
+
+    Args:
+        figure: What to write.
+        path: The file.
+        follow: As for ``files.replace_file``.
+
+    Raises:
+        FileError: It cannot be written; the file that was there is unchanged.
+    """
+    stamp = {"Date": None} if path.suffix == ".svg" else None
+    with replace_file(path, follow) as new, rc_context(TEXT_AS_TEXT), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from font")  # names in other scripts
+        figure.savefig(new, dpi=150, metadata=stamp)
+
+
+def render_pixels(figure: Figure) -> UInt8:
+    """(height, width, 3) pixels of a figure."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    return np.asarray(canvas.buffer_rgba())[..., :3].copy()
+
+
+def draw_if_possible(draw: Callable[[], Figure], path: Path) -> str:
+    """Draw a figure and write it; a picture must not cost a result.
+
+    Returns:
+        A note if that failed, else an empty string.
+    """
+    try:
+        save(draw(), path)
+    except Exception as error:
+        return f"{path.name} could not be drawn: {error}"
+    return ""

@@ -1,0 +1,49 @@
+"""The problem that a comparison opens with leaves a split that can win."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import openvino as ov
+import pytest
+
+from placement_gym.bench.problem_setup import choose_devices
+from placement_gym.hardware.devices import PRESETS
+
+MEASURED, SIMULATED = "DevicePlacement-v0", "DevicePlacementSim-v0"
+
+
+def pretend(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
+    """Let the machine have these devices."""
+
+    class Core:
+        available_devices = names
+
+    monkeypatch.setattr(ov, "Core", Core)
+
+
+def test_one_device_is_split_with_a_too_small_faster_part(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pretend(monkeypatch, "CPU")
+    devices, (why,) = choose_devices(MEASURED, None)
+    slow, fast = PRESETS[devices]
+    assert fast.weight_share == 0.5
+    assert slow.weight_share is None
+    assert "one device, CPU" in why
+    assert "no split could" in why
+
+
+@pytest.mark.parametrize(
+    ("env", "devices", "machine"),
+    [
+        (MEASURED, None, ("CPU", "GPU")),
+        (MEASURED, "cpu-testbed", ("CPU",)),
+        (SIMULATED, None, ("CPU",)),
+    ],
+)
+def test_several_or_named_devices_are_left_alone(
+    env: str, devices: Any, machine: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pretend(monkeypatch, *machine)
+    assert choose_devices(env, devices) == (devices, [])

@@ -1,0 +1,53 @@
+"""Measuring a saved placement again."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import numpy as np
+import pytest
+from rich.console import Console
+from testbed import CHESSBOARD, placement
+
+from placement_gym.backends.protocol import PENALTY, Measurement
+from placement_gym.bench.run.environment import BenchEnv
+from placement_gym.bench.run.finalist import Finalist
+from placement_gym.cli.tables import evaluation_table
+from placement_gym.deployment import evaluate
+
+
+def test_the_environment_is_closed_when_measuring_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any) -> None:
+        raise RuntimeError("the device caught fire")
+
+    closed: list[BenchEnv] = []
+    monkeypatch.setattr(BenchEnv, "close", lambda bench_env: closed.append(bench_env))
+    monkeypatch.setattr(evaluate, "choose_finalist", fail)
+    with pytest.raises(RuntimeError, match="caught fire"):
+        evaluate.evaluate_placement("tiny", placement("tiny", CHESSBOARD))
+    assert len(closed) == 1
+
+
+def test_without_a_single_device_nothing_is_compared_with_one() -> None:
+    measured = Measurement(240.0, 197.0, latency_p90_ms=250.0, doubt="the machine was busy")
+    finalist = Finalist(np.zeros(1, np.int64), measured, speedup=0.8, handicap=PENALTY)
+    values = evaluate.summarize(finalist) | {
+        "model": "large",
+        "notes": [],
+        "alone": False,
+        "saved": "Saved: a split",
+    }
+    assert values["best_single_ms"] is values["speedup_vs_best_single"] is None
+    printed = io.StringIO()
+    Console(file=printed, width=200).print(evaluation_table(values))
+    text = printed.getvalue()
+    assert "No single device may run the model" in text
+    assert "is doubtful: the machine was busy" in text
+    assert "8.2" not in text
+
+
+def test_a_doubt_is_among_the_values() -> None:
+    doubtful = Measurement(8.0, 10.0, doubt="the machine was busy")
+    values = evaluate.summarize(Finalist(np.zeros(1, np.int64), doubtful, speedup=1.0))
+    assert (values["beats_best_single"], values["doubt"]) == ("within noise", doubtful.doubt)

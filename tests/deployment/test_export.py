@@ -1,0 +1,250 @@
+"""Exports: what is written runs the placement in programs that know OpenVINO alone."""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import openvino as ov
+import pytest
+from fakes import diamond_problem
+from testbed import worst_relative
+
+from placement_gym.backends.measured.outputs import sample_steps
+from placement_gym.base.errors import UserError
+from placement_gym.cli.main import main
+from placement_gym.deployment.export import export_phases, export_placement
+from placement_gym.graph.extract import extract
+from placement_gym.graph.units import group
+from placement_gym.hardware.device_requests import parse_devices
+from placement_gym.models import load
+from placement_gym.problem.placement import Placement, PlacementMismatchError
+from placement_gym.problem.problem import Problem
+
+PROGRAM = """
+import sys
+sys.path.insert(0, "{folder}")
+import numpy as np, openvino as ov, run
+compiled = run.compile_model(ov.Core())
+request = compiled.create_infer_request()
+inputs, outputs = np.load("{folder}/inputs.npz"), {{}}
+for step in range({steps}):
+    request.infer({{port: inputs[f"{{step}}-{{port}}"] for port in range(len(compiled.inputs))}})
+    for port, tensor in enumerate(request.output_tensors):
+        outputs[f"{{step}}-{{port}}"] = tensor.data.copy()
+np.savez("{folder}/outputs.npz", **outputs)
+assert not [name for name in sys.modules if name.startswith("placement_gym")]
+print(compiled.get_property("HETERO_NUMBER_OF_SUBMODELS"))
+"""
+
+
+def thirds(name: str, scenario: str | None = None) -> Placement:
+    """The first and last third of a model's units on one device, the middle on the other."""
+    units = group(extract(load(name), "folded", scenario), "op")
+    problem = Problem(units, parse_devices("cpu-testbed"), np.ones((len(units), 2), dtype=np.bool_))
+    return Placement.of(problem, np.arange(len(units)) * 3 // len(units) % 2)
+
+
+def run_alone(
+    folder: Path, model: ov.Model, scenario: str, program: str = PROGRAM
+) -> tuple[int, float]:
+    """Run an export in a program of its own; what it prints and the worst error of any step."""
+    steps = sample_steps(model, scenario)
+    named = {f"{i}-{port}": x for i, step in enumerate(steps) for port, x in enumerate(step)}
+    np.savez(folder / "inputs.npz", **named)
+    code = program.format(folder=folder, steps=len(steps))
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", code], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    plain = ov.Core().compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+    request = plain.create_infer_request()
+    found = np.load(folder / "outputs.npz")
+    worst = 0.0
+    for i, step in enumerate(steps):
+        request.infer(dict(enumerate(step)))
+        expected = [tensor.data for tensor in request.output_tensors]
+        outputs = [found[f"{i}-{port}"] for port in range(len(expected))]
+        worst = max(worst, worst_relative(outputs, expected))
+    return int(done.stdout), worst
+
+
+@pytest.mark.parametrize("model", ["tiny", "cnn-int8"])
+def test_the_script_runs_the_placement_without_this_package(model: str, tmp_path: Path) -> None:
+    export_placement(thirds(model), tmp_path)
+    n_submodels, error = run_alone(tmp_path, load(model), "")
+    assert n_submodels >= 3
+    assert error < 1e-5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", ["gpt", "gpt-int8", "gpt-int4"])
+def test_a_decoder_computes_the_same_step_by_step(model: str, tmp_path: Path) -> None:
+    export_placement(thirds(model, "chat-8-6"), tmp_path)
+    n_submodels, error = run_alone(tmp_path, load(model), "chat-8-6")
+    assert n_submodels >= 3
+    assert error < 1e-5
+
+
+QUEUE_PROGRAM = """
+import sys
+sys.path.insert(0, "{folder}")
+import numpy as np, openvino as ov, run
+queue = run.make_queue(ov.Core())
+assert len(queue) == 3
+inputs, outputs = np.load("{folder}/inputs.npz"), {{}}
+def keep(request, turn):
+    for port, tensor in enumerate(request.output_tensors):
+        outputs[f"{{turn}}-{{port}}"] = tensor.data.copy()
+queue.set_callback(keep)
+for turn in range(6):
+    queue.start_async({{0: inputs["0-0"]}}, turn)
+queue.wait_all()
+for name, array in outputs.items():
+    assert np.array_equal(array, outputs["0-" + name.split("-")[1]])
+np.savez("{folder}/outputs.npz", **outputs)
+print(len(outputs))
+"""
+
+
+def test_a_placement_for_throughput_has_a_queue_of_requests(tmp_path: Path) -> None:
+    export_placement(thirds("tiny"), tmp_path, requests=3)
+    n_outputs, error = run_alone(tmp_path, load("tiny"), "", QUEUE_PROGRAM)
+    assert n_outputs == 6
+    assert error < 1e-5
+
+
+REQUESTS_PROGRAM = """
+import sys
+sys.path.insert(0, "{folder}")
+from concurrent.futures import ThreadPoolExecutor
+import numpy as np, openvino as ov, run
+inputs = np.load("{folder}/inputs.npz")
+def decode(request):
+    request.reset_state()
+    return [
+        array.copy()
+        for step in range({steps})
+        for array in request.infer([inputs[f"{{step}}-{{port}}"] for port in range(3)]).values()
+    ]
+requests = run.make_requests(ov.Core())
+with ThreadPoolExecutor(len(requests)) as pool:
+    first, *others = pool.map(decode, requests)
+assert all(map(np.array_equal, first * len(others), sum(others, [])))
+np.savez("{folder}/outputs.npz", **{{f"{{step}}-0": array for step, array in enumerate(first)}})
+print(len(requests))
+"""
+
+
+@pytest.mark.slow
+def test_decoder_sequences_run_together_each_on_its_state(tmp_path: Path) -> None:
+    export_placement(thirds("gpt", "chat-8-6"), tmp_path, requests=3)
+    n_requests, error = run_alone(tmp_path, load("gpt"), "chat-8-6", REQUESTS_PROGRAM)
+    assert n_requests == 3
+    assert error < 1e-5
+
+
+PHASES_PROGRAM = """
+import sys
+sys.path.insert(0, "{folder}")
+import numpy as np, openvino as ov, run
+request = run.Request(ov.Core())
+inputs, outputs = np.load("{folder}/inputs.npz"), {{}}
+for turn in range(2):
+    request.reset_state()
+    for step in range({steps}):
+        named = {{port: inputs[f"{{step}}-{{port}}"] for port in range(3)}}
+        for port, array in enumerate(request.infer(named).values()):
+            outputs[f"{{step}}-{{port}}"] = array.copy()
+np.savez("{folder}/outputs.npz", **outputs)
+assert not [name for name in sys.modules if name.startswith("placement_gym")]
+print(len(request.decode.query_state()))
+"""
+
+
+@pytest.mark.slow
+def test_decoder_of_two_placements_computes_the_same(tmp_path: Path) -> None:
+    decode = thirds("gpt", "chat-8-6")
+    devices = [device.name for device in decode.devices]
+    prefill = replace(decode, units=dict.fromkeys(decode.units, devices[1]))
+    script, *_ = export_phases(prefill, decode, tmp_path)
+    assert script == tmp_path / "run.py"
+    n_states, error = run_alone(tmp_path, load("gpt"), "chat-8-6", PHASES_PROGRAM)
+    assert n_states == 8
+    assert error < 1e-5
+
+
+@pytest.mark.slow
+def test_compressed_weights_stay_compressed(tmp_path: Path) -> None:
+    export_placement(thirds("gpt-int8", "chat"), tmp_path / "int8")
+    export_placement(thirds("gpt", "chat"), tmp_path / "f32")
+    sizes = [(tmp_path / kind / "model.bin").stat().st_size for kind in ("int8", "f32")]
+    assert sizes[0] < sizes[1] / 2
+
+
+def test_affinities_name_every_node_and_no_alias(tmp_path: Path) -> None:
+    model, _, path = export_placement(thirds("bert-8"), tmp_path, split="alias")
+    affinities = json.loads(path.read_text())
+    assert set(affinities.values()) == {"CPU", "CPU_FAST"}
+    read = ov.Core().read_model(model)
+    assert {node.get_friendly_name() for node in read.get_ops()} == set(affinities)
+    own = json.loads(read.get_rt_info(["placement_gym", "affinities"]).astype(str))
+    assert set(own) == set(affinities)
+    assert "CPU_ALIAS1" in own.values()
+
+
+def test_names_of_a_foreign_placement_never_become_code(tmp_path: Path) -> None:
+    evil = 'CPU""" and open(0) and """'
+    placement = thirds("tiny")
+    devices = tuple(replace(one, name=evil, plugin="") for one in placement.devices[:1])
+    units = dict.fromkeys(placement.units, evil)
+    _, script, _ = export_placement(replace(placement, devices=devices, units=units), tmp_path)
+    program = ast.parse(script.read_text())
+    assert ast.get_docstring(program) == f"Compile tiny on {evil} as planned."
+    called = {ast.unparse(one.func) for one in ast.walk(program) if isinstance(one, ast.Call)}
+    assert "open" not in called
+
+
+def test_the_command_writes_the_same_and_lists_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    thirds("tiny").save(tmp_path / "placement.json")
+    words = ["export", str(tmp_path / "placement.json"), "--out", str(tmp_path / "out")]
+    assert main([*words, "--requests", "4"]) == 0
+    assert "requests: int = 4" in (tmp_path / "out" / "run.py").read_text()
+    listed = capsys.readouterr().out.split()
+    assert [Path(one).name for one in listed] == ["model.xml", "run.py", "affinities.json"]
+    assert all(Path(one).is_file() for one in listed)
+
+
+def test_placement_of_another_model_is_refused_before_writing(
+    tmp_path: Path,
+) -> None:
+    with pytest.raises(PlacementMismatchError):
+        export_placement(thirds("tiny"), tmp_path, model="bert-8")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_placement_of_a_file_needs_the_file(tmp_path: Path) -> None:
+    problem = diamond_problem()
+    strange = replace(Placement.of(problem, problem.single(0)), model="mine")
+    with pytest.raises(UserError, match="mine"):
+        export_placement(strange, tmp_path)
+
+
+def test_names_that_no_file_can_hold_are_replaced(tmp_path: Path) -> None:
+    model = load("tiny")
+    for number, node in enumerate(model.get_ordered_ops()):
+        node.set_friendly_name(f"node\0{number}")
+    units = group(extract(model, "folded"), "op")
+    problem = Problem(units, parse_devices("cpu-testbed"), np.ones((len(units), 2), dtype=np.bool_))
+    placement = Placement.of(problem, np.arange(len(units)) % 2)
+    export_placement(placement, tmp_path, model)
+    submodels, error = run_alone(tmp_path, load("tiny"), "")
+    assert submodels > 1
+    assert error < 1e-4

@@ -1,0 +1,62 @@
+"""The units that plans are made of: fine enough that there is something to place."""
+
+from __future__ import annotations
+
+import numpy as np
+import openvino as ov
+import pytest
+from foreign_models import make_chain
+from openvino import opset13 as ops
+
+from placement_gym.base.errors import UserError
+from placement_gym.deployment.granularity import build_backend_to_split
+from placement_gym.models.spec import ModelSpec
+
+
+def test_a_chain_is_split_by_what_the_device_runs_as_one(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    backend, notes = build_backend_to_split(ModelSpec(make_chain(), "fused"), "cpu-testbed")
+    assert backend.problem.units.granularity == "fused"
+    assert notes == [f"{backend.problem.n_units} units to place (granularity 'fused')"]
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.splitlines()[-1] == f"chain: {notes[0]}"
+
+
+def test_a_models_name_moves_no_cursor(capsys: pytest.CaptureFixture[str]) -> None:
+    model = make_chain()
+    model.set_friendly_name("\x1b[2Jchain\r")
+    build_backend_to_split(ModelSpec(model, "fused"), "cpu-testbed")
+    assert capsys.readouterr().err.splitlines()[-1].startswith("\\x1b[2Jchain: ")
+
+
+def test_one_unit_alone_gives_way_to_a_finer_granularity() -> None:
+    backend, notes = build_backend_to_split(
+        ModelSpec(make_chain(), "colocated"), "cpu-testbed", quiet=True
+    )
+    assert backend.problem.units.granularity == "fused"
+    assert notes[0] == "granularity 'colocated' leaves 1 unit, too few: 'fused' is used"
+
+
+def test_few_primitives_give_way_to_operators() -> None:
+    backend, notes = build_backend_to_split(
+        ModelSpec(make_chain(2), "fused"), "cpu-testbed", quiet=True
+    )
+    assert backend.problem.units.granularity == "op"
+    assert backend.problem.n_units >= 4
+    assert notes[0].endswith("too few: 'op' is used")
+
+
+def test_enough_units_stay_as_they_are() -> None:
+    backend, notes = build_backend_to_split(
+        ModelSpec("tiny", "colocated"), "cpu-testbed", quiet=True
+    )
+    assert (backend.problem.n_units, len(notes)) == (7, 1)
+
+
+def test_a_model_of_one_operator_is_refused() -> None:
+    values = ops.parameter((1, 8), np.float32)
+    model = ov.Model([ops.result(ops.relu(values))], [values], "single")
+    with pytest.raises(UserError, match=r"'single' has 1 unit even with granularity 'op'"):
+        build_backend_to_split(ModelSpec(model, "fused"), "cpu-testbed", quiet=True)

@@ -1,0 +1,222 @@
+"""What devices hold: weights, copies of shared ones, caches; and models that fit no device."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+from by_hand import cost_table, made_graph
+from fakes import FakeBackend
+from rich.console import Console
+
+from placement_gym.backends.measured.backend import MeasuredBackend
+from placement_gym.backends.measured.build import build_measured_backend
+from placement_gym.backends.measured.hetero import Partition, set_affinities
+from placement_gym.backends.measured.timing_protocol import QUICK
+from placement_gym.backends.simulated.backend import SimulatedBackend
+from placement_gym.base.errors import UserError
+from placement_gym.cli.tables import memory_tables
+from placement_gym.deployment.candidates import Candidate, propose_candidates
+from placement_gym.deployment.memory import (
+    charge_copies,
+    check_room,
+    count_held,
+    describe_fit,
+    explain_excess,
+    report_memory,
+)
+from placement_gym.deployment.selection import measure
+from placement_gym.graph.extract import extract
+from placement_gym.graph.units import group
+from placement_gym.hardware.device_requests import resolve_devices
+from placement_gym.hardware.devices import DeviceSpec
+from placement_gym.models import load
+from placement_gym.models.spec import ModelSpec
+from placement_gym.problem.costs.analytic import analytic
+from placement_gym.problem.problem import Problem
+
+TABLE = 4096 * 256 * 4
+"""Bytes of gpt's table of tokens, which the embedding and the head read."""
+
+
+@cache
+def gpt_problem(limits: tuple[float | None, float | None] = (None, None)) -> Problem:
+    units = group(extract(load("gpt"), "folded", "chat-8-4"), "op")
+    devices = tuple(
+        DeviceSpec(name, weight_share=share)
+        for name, share in zip(("CPU", "GPU"), limits, strict=True)
+    )
+    return Problem(units, devices, np.ones((len(units), 2), dtype=np.bool_))
+
+
+def test_devices_hold_the_constants_of_the_compiled_model() -> None:
+    problem = gpt_problem()
+    thirds = np.arange(problem.n_units) * 3 // problem.n_units % 2
+    model, graph = load("gpt"), problem.units.graph
+    partition = Partition.of(graph, thirds[problem.units.of_operator], problem.devices, alias=False)
+    set_affinities(model, graph, partition)
+    found = dict.fromkeys(problem.device_names, 0)
+    for node in model.get_ops():
+        if node.get_type_name() == "Constant":
+            found[node.get_rt_info()["affinity"].astype(str)] += node.get_byte_size()
+    held = count_held(problem, thirds).weights.tolist()
+    assert held == pytest.approx(list(found.values()), abs=1000)  # shapes are folded
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("devices", "too_small"), [("cpu-testbed-limited", 1), ("cpu-testbed-2-tight", 2)]
+)
+def test_decoder_decodes_32_tokens_within_the_limits(devices: str, too_small: int) -> None:
+    backend = build_measured_backend(
+        ModelSpec("gpt", "fused", scenario="chat-16-32"),
+        resolve_devices(devices, "measured"),
+        isolate=False,
+    )
+    assert isinstance(backend, MeasuredBackend)
+    problem = backend.problem
+    assert len(describe_fit(problem)) == too_small
+    costs = analytic(problem.units.graph, problem.devices)
+    found, _ = propose_candidates(SimulatedBackend(problem, costs), 10.0)
+    splits = [
+        one.assignment
+        for one in found
+        if not one.alone and not explain_excess(problem, one.assignment)
+    ]
+    assert splits
+    split = backend.compile(splits[0])
+    held = count_held(problem, splits[0])
+    assert (held.weights > 1e6).all()
+    assert (held.total <= problem.limits_bytes).all()
+    expected, outputs = backend.reference.outputs(), split.outputs()
+    assert len(outputs) == 33
+    assert max(float(np.abs(a - b).max()) for a, b in zip(outputs, expected, strict=True)) < 1e-5
+    backend.close()
+
+
+def shared_problem(limits: tuple[int | None, int | None] = (None, None)) -> Problem:
+    """A chain of four units of 10 bytes; the first and the last read one weight of 6 of them."""
+    graph = replace(
+        made_graph(4, [(unit, [unit + 1]) for unit in range(3)]),
+        weight_bytes=np.full(4, 10),
+        copied=(((0, 3), 6),),
+    )
+    devices = tuple(
+        DeviceSpec(name, memory_bytes=limit)
+        for name, limit in zip(("device0", "device1"), limits, strict=True)
+    )
+    return Problem(group(graph, "op"), devices, np.ones((4, 2), dtype=np.bool_))
+
+
+def test_a_cache_counts_apart_from_weights() -> None:
+    gpt = gpt_problem()
+    held = count_held(gpt, gpt.single(1))
+    layers, heads, width, tokens = 4, 4, 64, 8 + 4
+    assert held.state.tolist() == [0, layers * 2 * heads * width * tokens * 4]
+    assert held.weights[0] == 0
+    assert held.total.sum() == gpt.unit_bytes.sum()
+
+
+def test_a_weight_that_two_devices_read_is_held_by_both() -> None:
+    gpt = gpt_problem()
+    n = gpt.n_units
+    halves = (np.arange(n) >= n // 2).astype(np.int64)
+    held = count_held(gpt, halves)
+    assert held.total.sum() - gpt.unit_bytes.sum() == pytest.approx(TABLE, abs=200)
+    assert held.weights[1] > TABLE
+
+
+def test_each_submodel_has_its_copy() -> None:
+    problem = shared_problem()
+    assert count_held(problem, np.array([0, 0, 0, 0])).weights.tolist() == [40, 0]
+    assert count_held(problem, np.array([0, 1, 1, 0])).weights.tolist() == [26, 20]
+    assert count_held(problem, np.array([0, 1, 1, 1])).weights.tolist() == [10, 36]
+
+
+def test_copies_count_against_limits() -> None:
+    problem = shared_problem((None, 30))
+    split = np.array([0, 1, 1, 1])
+    assert problem.infeasibility(split) == ""
+    assert "device1 holds" in explain_excess(problem, split)
+    charged = charge_copies(problem)
+    assert charged.infeasibility(split)
+    assert charged.limits_bytes.tolist() == problem.limits_bytes.tolist()
+
+
+def test_a_split_whose_copies_exceed_a_limit_is_not_measured() -> None:
+    backend: Any = FakeBackend(problem=shared_problem((None, 30)))
+    backend.protocol = QUICK
+    measured, errors = measure(backend, [Candidate("milp", np.array([0, 1, 1, 1]), 1.0)], True)
+    assert not measured
+    assert "held twice" in errors["milp"]
+
+
+def test_the_solver_leaves_room_for_copies() -> None:
+    problem = shared_problem((26, 30))
+    costs = cost_table(
+        problem.units.graph, [[1.0, 1.0], [9.0, 1.0], [9.0, 1.0], [5.0, 1.0]], [1e-3] * 3
+    )
+    found, _ = propose_candidates(SimulatedBackend(problem, costs), 5.0)
+    by_label = {candidate.label: candidate.assignment for candidate in found}
+    assert "device1 holds" in explain_excess(problem, by_label["milp"])
+    assert by_label["milp, copies counted"].tolist() == [1, 1, 1, 0]
+    for label in ("prefix", "window"):
+        assert label not in by_label or not explain_excess(problem, by_label[label])
+
+
+def test_what_fits_no_device_is_said_with_its_bytes() -> None:
+    said = describe_fit(gpt_problem((0.6, None)))
+    assert len(said) == 1
+    assert said[0].startswith("CPU cannot hold the model: it needs 18.")
+    assert "weights 17.9, cache 0.1" in said[0]
+    assert said[0].endswith("MB too much")
+
+
+def test_devices_too_small_together_are_refused() -> None:
+    with pytest.raises(UserError, match=r"hold 14\.4 MB together: 3\.6 MB too little"):
+        check_room(gpt_problem((0.4, 0.4)))
+    with pytest.raises(UserError, match=r"unit .* needs .*more than any device"):
+        check_room(replace(shared_problem((25, 25)), operator_bytes=np.array([30, 1, 1, 1])))
+    check_room(gpt_problem((0.6, 0.6)))
+
+
+def test_fills_are_candidates_where_memory_is_limited() -> None:
+    problem = shared_problem((25, 25))
+    costs = cost_table(problem.units.graph, [[5.0, 1.0]] * 4, [1.0] * 3)
+    found, _ = propose_candidates(SimulatedBackend(problem, costs), 5.0)
+    labels = {name for candidate in found for name in (candidate.label, *candidate.also)}
+    assert {"fill-in-order", "PIPELINE_PARALLEL"} <= labels
+    free = SimulatedBackend(shared_problem(), costs)
+    found, _ = propose_candidates(free, 5.0)
+    assert not any("fill" in candidate.label for candidate in found)
+
+
+def printed(document: dict[str, Any]) -> str:
+    text = io.StringIO()
+    console = Console(width=120, file=text)
+    for table in memory_tables(document):
+        console.print(table)
+    return " ".join(text.getvalue().split())
+
+
+def test_bytes_are_printed_only_where_memory_is_limited() -> None:
+    problem = shared_problem((None, 30))
+    placements = {"PIPELINE_PARALLEL": problem.single(0), "milp": np.array([0, 1, 1, 0])}
+    memory = report_memory(problem, placements)
+    assert memory["placements"]["milp"] == [
+        {"weights": 26, "state": 0}, {"weights": 20, "state": 0},
+    ]  # fmt: skip
+    assert memory["devices"][0] == {
+        "name": "device0",
+        "limit_bytes": None,
+        "reported_bytes": None,
+        "pool": "",
+    }
+    document = {"plan": "milp", "memory": memory}
+    assert "device limit PIPELINE_PARALLEL milp" in printed(document)
+    free = shared_problem()
+    assert not printed({"plan": "milp", "memory": report_memory(free, placements)})

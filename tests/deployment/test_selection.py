@@ -1,0 +1,68 @@
+"""Candidates of a plan: those that cannot run are named, and two placements have to win."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from fakes import LIMITED, FakeBackend, diamond_problem
+
+from placement_gym.backends.measured.timing_protocol import QUICK
+from placement_gym.backends.protocol import Measurement
+from placement_gym.base.arrays import IntArray
+from placement_gym.deployment.candidates import Candidate
+from placement_gym.deployment.phases import Phased
+from placement_gym.deployment.plan_rows import choose, make_rows, summarize
+from placement_gym.deployment.selection import Selection, measure
+
+ALONE, SPLIT = np.array([1, 1, 1, 1]), np.array([0, 1, 1, 1])
+
+
+class FailingBackend(FakeBackend):
+    """Refuses to measure any of its failing placements again, as OpenVINO does."""
+
+    protocol = QUICK
+
+    def remeasure(self, assignments: Sequence[IntArray]) -> list[Measurement]:
+        if any(tuple(assignment.tolist()) in self.failures for assignment in assignments):
+            raise RuntimeError("the device caught fire")
+        return super().remeasure(assignments)
+
+
+def test_a_candidate_that_fails_to_run_is_left_out_and_named() -> None:
+    candidates = [Candidate("GPU alone", ALONE, 9.0), Candidate("milp", SPLIT, 8.0)]
+    backend = FailingBackend(failures=[SPLIT.tolist()])
+    measured, errors = measure(backend, candidates, quiet=True)
+    assert list(measured) == ["GPU alone"]
+    assert errors == {"milp": "does not run: the device caught fire"}
+    rows = make_rows(candidates, measured, errors)
+    assert choose(rows) == "GPU alone"
+    assert summarize(rows, "GPU alone") == (
+        "No split beats GPU alone: none was found that differs from it."
+    )
+
+
+def test_where_every_candidate_fails_none_is_measured() -> None:
+    backend = FailingBackend(failures=[ALONE.tolist()])
+    measured, errors = measure(backend, [Candidate("GPU alone", ALONE, 9.0)], quiet=True)
+    assert not measured
+    assert list(errors) == ["GPU alone"]
+
+
+def test_candidates_that_memory_forbids_are_not_run() -> None:
+    backend = FailingBackend(problem=diamond_problem(LIMITED))
+    measured, errors = measure(backend, [Candidate("GPU alone", ALONE, 9.0)], quiet=True)
+    assert not measured
+    assert "GPU holds" in errors["GPU alone"]
+    assert not backend.calls_of("evaluate_ignoring_limits")
+    assert not backend.calls_of("remeasure")
+
+
+@pytest.mark.parametrize(("answer", "handed_over"), [("yes", "phases"), ("no", "milp")])
+def test_two_placements_are_handed_over_only_if_they_win(answer: str, handed_over: str) -> None:
+    alone, split = Candidate("GPU alone", ALONE, 9.0), Candidate("milp", SPLIT, 8.0)
+    both = Candidate("phases", np.stack([ALONE, SPLIT]), 7.0)
+    pair = Phased(alone, split, both, {}, answer)
+    found = Selection([alone, split], None, {}, [], chosen=split, pair=pair)
+    assert found.winner.label == handed_over

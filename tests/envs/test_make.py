@@ -1,0 +1,296 @@
+"""Environments from their ids: arguments, built-in models, and learning on them."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import openvino as ov
+import pytest
+from fakes import (
+    CPU_GPU,
+    FakeBackend,
+    assignment,
+    diamond_problem,
+)
+from stable_baselines3 import PPO
+from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
+
+import placement_gym  # noqa: F401  registers the ids
+from placement_gym.base.errors import UserError
+from placement_gym.bench.run.environment import BenchEnv
+from placement_gym.cli.main import main
+from placement_gym.envs.env import DevicePlacementEnv, placement_env
+from placement_gym.envs.keywords import check_kwargs
+from placement_gym.graph.extract import extract
+from placement_gym.models import load
+
+
+@pytest.mark.parametrize(
+    ("env_id", "argument", "remedy"),
+    [
+        ("DevicePlacementSim-v0", {"granularity": "layer"}, "colocated"),
+        ("DevicePlacementSim-v0", {"graph": "pruned"}, "folded"),
+        ("DevicePlacementSim-v0", {"devices": "CPU,CPU"}, "distinct"),
+        ("DevicePlacementSim-v0", {"granularity": "colocate"}, "did you mean 'colocated'"),
+        ("DevicePlacementSim-v0", {"graph": "fold"}, "did you mean 'folded'"),
+        ("DevicePlacementSim-v0", {"schedule": "seriall"}, "did you mean 'serial'"),
+        ("DevicePlacementSim-v0", {"objective": "troughput"}, "did you mean 'throughput'"),
+        ("DevicePlacementSim-v0", {"noise": "a lot"}, "noise must be a number.*'a lot'"),
+        ("DevicePlacementSim-v0", {"noise": -0.1}, "noise must be a number of at least 0"),
+        ("DevicePlacementSim-v0", {"noise": 1e300}, "noise must be a number of at most 10"),
+        ("DevicePlacementSim-v0", {"horizon": 10**30}, "horizon must be .* at most 2147483647"),
+        (
+            "DevicePlacementSim-v0",
+            {"schedule": {"preset": "event", "op_gap_ms": 1e308}},
+            "op_gap_ms must be a number of at most",
+        ),
+        (
+            "DevicePlacementSim-v0",
+            {"devices": [{"name": "CPU", "memory_bytes": 10**400}]},
+            "memory_bytes .* at most .* out of range",
+        ),
+        ("DevicePlacement-v0", {"split": "half"}, "alias"),
+        ("DevicePlacement-v0", {"split": "heteros"}, "did you mean 'hetero'"),
+        ("DevicePlacement-v0", {"repeats": 1}, "repeats must be an integer of at least 2"),
+        ("DevicePlacement-v0", {"repeats": 2.5}, "repeats must be an integer"),
+        ("DevicePlacement-v0", {"warmup": -1}, "warmup must be an integer of at least 0"),
+        ("DevicePlacement-v0", {"cache": "no"}, "cache must be True or False"),
+    ],
+)
+def test_make_refuses_an_argument_out_of_range(
+    env_id: str, argument: dict[str, Any], remedy: str
+) -> None:
+    with pytest.raises(UserError, match=remedy):
+        gym.make(env_id, model="tiny", **argument)
+
+
+@pytest.mark.parametrize("env_id", ["DevicePlacementSim-v0", "DevicePlacement-v0"])
+def test_a_model_without_operators_is_refused(env_id: str) -> None:
+    with pytest.raises(UserError, match="has no operators: nothing to place"):
+        gym.make(env_id, model=ov.Model([], [], "empty"), devices="cpu-testbed")
+
+
+def test_a_reference_that_takes_no_time_is_refused(tmp_path: Path) -> None:
+    node = {"supportedOnFpga": 1, "cpuLatency": 0, "fpgaLatency": 1, "isBackwardNode": 0, "size": 1}
+    workload = {
+        "maxSizePerFPGA": 9,
+        "maxFPGAs": 1,
+        "maxCPUs": 1,
+        "nodes": [{"id": i, **node} for i in range(2)],
+        "edges": [{"sourceId": 0, "destId": 1, "cost": 1}],
+    }
+    path = tmp_path / "free.json"
+    path.write_text(json.dumps(workload))
+    with pytest.raises(UserError, match="the model takes 0 ms on CPU"):
+        gym.make("DevicePlacementSim-v0", model=str(path), devices="1cpu+1acc")
+
+
+@pytest.mark.parametrize(
+    ("device", "nearest"),
+    [
+        ("GPUU", "GPU"),
+        ("gpu", "GPU"),
+        ("GPUU.1", "GPU"),
+        ("NPUU", "NPU"),
+        ("XPU", "[CGN]PU"),
+        ("ACC.0", ""),
+        ("hsdag-papr", "hsdag-paper"),
+    ],
+)
+def test_simulated_device_of_an_unknown_kind_is_refused(device: str, nearest: str) -> None:
+    with pytest.raises(UserError, match=f"{device!r}.*'roofline'.*costs=.*{nearest}"):
+        gym.make("DevicePlacementSim-v0", model="tiny", devices=["CPU", device])
+
+
+def test_an_unknown_roofline_is_refused_with_the_nearest() -> None:
+    devices = [{"name": "CPU"}, {"name": "GPU", "roofline": "iGPUU"}]
+    with pytest.raises(UserError, match="did you mean 'iGPU'"):
+        gym.make("DevicePlacementSim-v0", model="tiny", devices=devices)
+
+
+@pytest.mark.parametrize("name", ["GPU.3", "NPU", "CPU.1"])
+def test_a_simulated_device_of_a_known_kind_may_have_an_index(name: str) -> None:
+    env = gym.make("DevicePlacementSim-v0", model="tiny", devices=["CPU", name])
+    assert env.reset()[1]["devices"] == ("CPU", name)
+
+
+def test_a_simulated_device_with_a_roofline_may_have_any_name() -> None:
+    devices = [{"name": "CPU"}, {"name": "MY_CARD", "roofline": "GPU"}]
+    own, gpu = (
+        placement_env(gym.make("DevicePlacementSim-v0", model="tiny", devices=given))
+        for given in (devices, "CPU,GPU")
+    )
+    np.testing.assert_array_equal(own.cost_table().operator_ms, gpu.cost_table().operator_ms)
+
+
+def test_a_cost_tables_file_may_name_any_devices(tmp_path: Path) -> None:
+    env = placement_env(gym.make("DevicePlacementSim-v0", model="tiny"))
+    path = tmp_path / "costs.json"
+    replace(env.cost_table(), devices=("BIG", "LITTLE")).save(path)
+    again = gym.make("DevicePlacementSim-v0", model="tiny", devices="BIG,LITTLE", costs=str(path))
+    assert again.reset()[1]["reference_ms"] == env.reference.latency_ms
+
+
+def test_a_workloads_device_of_an_unknown_kind_is_refused(tmp_path: Path) -> None:
+    node = {"id": 0, "cpuLatency": 1, "fpgaLatency": 1, "size": 1}
+    node |= {"isBackwardNode": 0, "supportedOnFpga": 1}
+    values = {"maxSizePerFPGA": 9, "maxFPGAs": 1, "nodes": [node], "edges": []}
+    path = tmp_path / "one.json"
+    path.write_text(json.dumps(values))
+    with pytest.raises(UserError, match=r"'ACCC'.*did you mean 'ACC'"):
+        gym.make("DevicePlacementSim-v0", model=str(path), devices="CPU,ACCC")
+    gym.make("DevicePlacementSim-v0", model=str(path), devices="CPU,ACC.0,GPU")
+
+
+@pytest.mark.parametrize(
+    ("env_id", "keyword", "nearest"),
+    [
+        ("DevicePlacementSim-v0", "colocated", ""),
+        ("DevicePlacementSim-v0", "granularty", "granularity"),
+        ("placement_gym:DevicePlacementSim-v0", "horizn", "horizon"),
+        ("DevicePlacement-v0", "repeat", "repeats"),
+        ("DevicePlacementPerUnitSim-v0", "nois", "noise"),
+        ("DevicePlacementPerUnit-v0", "final_rewrd", "final_reward"),
+        ("DevicePlacementPerUnit-v0", "noise", ""),
+    ],
+)
+def test_an_unknown_keyword_is_refused_with_the_nearest(
+    env_id: str, keyword: str, nearest: str
+) -> None:
+    name = env_id.removeprefix("placement_gym:")
+    with pytest.raises(UserError, match=f"argument of {name} .*'{keyword}'") as refusal:
+        check_kwargs(env_id, {"model": "tiny", keyword: 1})
+    assert not nearest or f"did you mean {nearest!r}?" in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("env_id", "kwargs"),
+    [
+        ("DevicePlacementSim-v0", {"model": "tiny", "noise": 0.1, "disable_env_checker": True}),
+        ("DevicePlacement-v0", {"split": "auto", "max_episode_steps": 3}),
+        ("DevicePlacementPerUnitSim-v0", {"start": "best", "schedule": "event", "noise": 0.0}),
+    ],
+)
+def test_known_keywords_pass(env_id: str, kwargs: dict[str, Any]) -> None:
+    check_kwargs(env_id, kwargs)
+
+
+def test_an_environment_of_ones_own_with_any_keywords_passes() -> None:
+    def make_env(**kwargs: Any) -> gym.Env[Any, Any]:
+        raise NotImplementedError
+
+    gym.register("TakesAnything-v0", entry_point=make_env)
+    try:
+        check_kwargs("TakesAnything-v0", {"anything": 1})
+    finally:
+        gym.registry.pop("TakesAnything-v0")
+
+
+@pytest.mark.parametrize("command", ["check", "compare", "study"])
+def test_foreign_environment_is_refused_with_the_ids(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plain = "CartPole-v1 is not a placement environment; use DevicePlacement-v0, "
+    if command == "check":
+        with pytest.raises(UserError, match=plain):
+            check_kwargs("CartPole-v1", {})
+        return
+    study = tmp_path / "study.yaml"
+    study.write_text("env: CartPole-v1\nmodels: [tiny]\nagents: [random]\nseeds: 1\nbudget: 3\n")
+    words = {
+        "compare": ["compare", "--env", "CartPole-v1", "--model", "tiny"],
+        "study": ["bench", "run", str(study), "--out", str(tmp_path / "out")],
+    }
+    assert main(words[command]) == 2
+    assert plain in capsys.readouterr().err
+
+
+def test_what_a_function_makes_is_seen_when_it_is_made() -> None:
+    gym.register("Disguised-v0", entry_point=lambda model: gym.make("CartPole-v1"))
+    try:
+        with pytest.raises(UserError, match="Disguised-v0 is not a placement environment"):
+            BenchEnv.make("Disguised-v0", {"model": "tiny"})
+    finally:
+        gym.registry.pop("Disguised-v0")
+
+
+@pytest.mark.parametrize("env_id", ["DevicePlacementSym-v0", "no_such_module:Env-v0"])
+def test_an_unknown_id_is_a_users_error(env_id: str) -> None:
+    with pytest.raises(UserError):
+        check_kwargs(env_id, {})
+
+
+def test_the_toy_has_one_best_placement_and_it_is_mixed() -> None:
+    env = gym.make("DevicePlacementSim-v0", model="tiny").unwrapped
+    assert isinstance(env, DevicePlacementEnv)
+    every = itertools.product(range(2), repeat=env.problem.n_units)
+    ranked = sorted((env.backend.evaluate(assignment(a)).latency_ms, a) for a in every)
+    assert ranked[0][0] < ranked[1][0]
+    assert len(set(ranked[0][1])) == 2
+
+
+@pytest.mark.parametrize("env_id", ["DevicePlacementSim-v0", "DevicePlacement-v0"])
+def test_a_chain_that_collapses_to_one_unit_can_be_placed(env_id: str) -> None:
+    import openvino as ov
+    from openvino import opset13 as ops
+
+    inputs = ops.parameter((1, 8), np.float32, name="inputs")
+    chain = ov.Model([ops.result(ops.tanh(ops.relu(inputs)))], [inputs], "chain")
+    env = gym.make(env_id, model=chain, devices="cpu-testbed")
+    observation, _ = env.reset()
+    assert env.observation_space.contains(observation)
+    assert env.step(np.array([1]))[4]["feasible"]
+
+
+def test_ppo_learns_on_the_simulated_env() -> None:
+    env = gym.make("DevicePlacementSim-v0", model="tiny", observe_graph=False)
+    agent = PPO("MultiInputPolicy", env, n_steps=64, batch_size=64, learning_rate=1e-2, seed=0)
+    agent.learn(384)
+    observation, start = env.reset(seed=0)
+    action, _ = agent.predict(observation, deterministic=True)
+    _, _, _, _, info = env.step(action)
+    assert info["latency_ms"] < 0.5 * start["latency_ms"]
+
+
+def test_ppo_makes_an_env_from_its_id_alone() -> None:
+    agent = PPO("MultiInputPolicy", "DevicePlacementSim-v0", n_steps=4, batch_size=4, seed=0)
+    agent.learn(4)
+    assert agent.num_timesteps == 4
+
+
+def test_features_can_be_normalised_and_masks_cannot() -> None:
+    envs = DummyVecEnv([lambda: gym.make("DevicePlacementSim-v0", model="tiny")])
+    normalised = VecNormalize(envs, norm_obs_keys=["x"])
+    raw, seen = envs.reset(), normalised.reset()
+    for _ in range(20):
+        seen, *_ = normalised.step(np.array([envs.action_space.sample()]))
+    assert isinstance(seen, dict)
+    assert isinstance(raw, dict)
+    assert not np.allclose(seen["x"], raw["x"])
+    np.testing.assert_array_equal(seen["node_mask"], raw["node_mask"])
+    agent = PPO("MultiInputPolicy", normalised, n_steps=4, batch_size=4, seed=0).learn(4)
+    assert agent.num_timesteps == 4
+    with pytest.raises(ValueError, match="norm_obs_keys"):
+        VecNormalize(envs)
+
+
+def test_the_reference_is_the_first_device_listed() -> None:
+    swapped = diamond_problem(CPU_GPU[::-1])
+    observation, info = DevicePlacementEnv(FakeBackend(problem=swapped)).reset()
+    assert observation["placement"].tolist() == [0, 0, 0, 0]
+    assert list(info["devices"]) == ["GPU", "CPU"]
+
+
+@pytest.mark.parametrize("view", ["folded", "raw"])
+@pytest.mark.parametrize("env_id", ["DevicePlacementSim-v0", "DevicePlacement-v0"])
+def test_placement_states_the_view_of_its_environment(env_id: str, view: str) -> None:
+    env = placement_env(gym.make(env_id, model="tiny", devices="cpu-testbed", graph=view))
+    placement = env.placement()
+    assert placement.graph == view
+    assert len(placement.operator_devices(extract(load("tiny"), placement.graph)))

@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import math
+from dataclasses import FrozenInstanceError
+from itertools import pairwise
+
+import pytest
+
+from placement_gym.backends.protocol import Measurement
+from placement_gym.envs import rewards
+
+REFERENCE = Measurement(latency_ms=10.0, reference_ms=10.0)
+FASTER = Measurement(latency_ms=4.0, reference_ms=10.0)
+FAILED = Measurement.failed("too large", reference_ms=10.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "of_faster", "of_failed"),
+    [
+        ("log_speedup", math.log(2.5), math.log(0.1)),
+        ("speedup", 2.5, 0.1),
+        ("inverse_latency", 250.0, 10.0),
+        ("neg_sqrt_latency", -math.sqrt(0.004), -math.sqrt(0.1)),
+        ("improvement", 0.6, -9.0),
+    ],
+)
+def test_reward_follows_its_formula(name: str, of_faster: float, of_failed: float) -> None:
+    reward = rewards.get_reward(name)
+    assert reward(FASTER, REFERENCE) == pytest.approx(of_faster)
+    assert reward(FAILED, REFERENCE) == pytest.approx(of_failed)
+
+
+@pytest.mark.parametrize("name", sorted(rewards.REWARDS))
+def test_a_faster_placement_never_earns_less(name: str) -> None:
+    reward = rewards.get_reward(name)
+    ladder = [Measurement(latency, 10.0) for latency in (100.0, 20.0, 10.0, 5.0, 0.1)]
+    earned = [reward(step, REFERENCE) for step in ladder]
+    assert all(low < high for low, high in pairwise(earned))
+
+
+def test_log_speedup_of_the_reference_is_zero() -> None:
+    assert rewards.log_speedup(REFERENCE, FASTER) == 0.0
+
+
+@pytest.mark.parametrize("name", sorted(set(rewards.REWARDS) - {"improvement"}))
+def test_only_improvement_looks_back(name: str) -> None:
+    reward = rewards.get_reward(name)
+    assert reward(FASTER, REFERENCE) == reward(FASTER, FAILED)
+
+
+def test_improvement_counts_in_the_reference_of_each_measurement() -> None:
+    drifted = Measurement(latency_ms=8.0, reference_ms=20.0)
+    assert rewards.improvement(drifted, FASTER) == pytest.approx(0.0)
+
+
+def test_an_unknown_reward_names_those_there_are() -> None:
+    with pytest.raises(ValueError, match=r"log_speedup.*neg_sqrt_latency"):
+        rewards.get_reward("latency")
+
+
+def test_a_failed_measurement_is_finite_and_costs_ten_references() -> None:
+    assert FAILED.latency_ms == 100.0
+    assert FAILED.latency_p90_ms == 100.0
+    assert (FAILED.feasible, FAILED.error) == (False, "too large")
+
+
+def test_a_measurement_cannot_be_changed() -> None:
+    with pytest.raises(FrozenInstanceError):
+        REFERENCE.latency_ms = 1.0  # type: ignore[misc]

@@ -1,0 +1,227 @@
+"""The batched environment against single ones side by side."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from fakes import diamond_env
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from vector_play import Vector, same_play
+
+import placement_gym  # noqa: F401  registers the ids
+from placement_gym.base.errors import UserError
+from placement_gym.envs.rewards import REWARDS
+from placement_gym.envs.vector import PlacementVectorEnv, SimulatedVectorEnv
+
+ENV_ID = "DevicePlacementSim-v0"
+MODEL = "synthetic-layered-30"
+LIMITED = [{"name": "CPU"}, {"name": "GPU", "weight_share": 0.45}]
+PENALISED = {"preset": "event", "memory": "lifetime", "memory_penalty_ms_per_gb": 50.0}
+OPTIONS: dict[str, dict[str, Any]] = {
+    "default": {},
+    "horizon": {"horizon": 3},
+    "limits": {"devices": LIMITED, "horizon": 2},
+    "penalty": {"devices": LIMITED, "schedule": PENALISED},
+    "devices": {"devices": LIMITED, "observe_devices": True, "max_devices": 4, "horizon": 2},
+    "noise": {"noise": 0.2, "horizon": 2},
+    "noise and limits": {"noise": 0.2, "devices": LIMITED, "horizon": 3},
+    "padding": {"max_nodes": 50, "max_edges": 99},
+    "no graph": {"observe_graph": False},
+    "four devices": {"devices": "CPU,GPU.0,GPU.1,NPU"},
+    "throughput": {"objective": "throughput"},
+    **{name: {"schedule": name} for name in ("event", "list", "giph", "tarnawski-latency")},
+    **{name: {"reward": name, "horizon": 2} for name in REWARDS},
+}
+
+
+def batched(k: int, **options: Any) -> Vector:
+    return gym.make_vec(ENV_ID, num_envs=k, **({"model": MODEL} | options))
+
+
+def side_by_side(k: int, **options: Any) -> Vector:
+    return gym.make_vec(
+        ENV_ID,
+        num_envs=k,
+        vectorization_mode="sync",
+        vector_kwargs={"autoreset_mode": AutoresetMode.SAME_STEP},
+        **({"model": MODEL} | options),
+    )
+
+
+def test_make_vec_gives_the_batched_environment() -> None:
+    envs = batched(3)
+    assert isinstance(envs, SimulatedVectorEnv)
+    assert isinstance(side_by_side(2), SyncVectorEnv)
+    assert envs.metadata["autoreset_mode"] is AutoresetMode.SAME_STEP
+    assert (envs.num_envs, envs.action_space.shape) == (3, (3, envs.single_action_space.shape[0]))
+
+
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS.keys())
+def test_a_batch_plays_as_single_environments_do(options: dict[str, Any]) -> None:
+    ours, theirs = batched(4, **options), side_by_side(4, **options)
+    assert ours.observation_space == theirs.observation_space
+    assert ours.action_space == theirs.action_space
+    same_play(ours, theirs, 7, seed=11)
+
+
+@pytest.mark.parametrize("k", [1, 2, 9, 33])
+def test_any_number_of_environments_plays_as_single_ones_do(k: int) -> None:
+    options = {"horizon": 2, "noise": 0.1, "observe_graph": False}
+    same_play(batched(k, **options), side_by_side(k, **options), 5, seed=0)
+
+
+def test_workload_with_limits_plays_as_single_ones_do(tmp_path: Path) -> None:
+    nodes = [
+        {"id": i, "cpuLatency": 9.0, "fpgaLatency": 1.0 + i, "size": 10 * i, "isBackwardNode": 0}
+        for i in range(6)
+    ]
+    for item in nodes:
+        item["supportedOnFpga"] = item["id"] != 4
+    edges = [{"sourceId": i, "destId": i + 1, "cost": 0.3, "size": 9} for i in range(5)]
+    values = {"maxSizePerFPGA": 90, "maxFPGAs": 2, "nodes": nodes, "edges": edges}
+    path = tmp_path / "row.json"
+    path.write_text(json.dumps(values))
+    ours, theirs = (kind(8, model=str(path), horizon=2) for kind in (batched, side_by_side))
+    same_play(ours, theirs, 6, seed=5)
+
+
+def test_batch_holds_feasible_and_infeasible_placements() -> None:
+    envs = batched(2, devices=LIMITED, horizon=2)
+    _, start = envs.reset()
+    n_units = envs.single_action_space.shape[0]
+    info = envs.step(np.stack([np.zeros(n_units, int), np.ones(n_units, int)]))[4]
+    assert info["feasible"].tolist() == [True, False]
+    expected = [1.0, 10.0] * start["reference_ms"]
+    np.testing.assert_allclose(info["latency_ms"], expected)
+
+
+def test_environments_end_and_restart_in_the_same_step() -> None:
+    envs = batched(2, horizon=3)
+    _, start = envs.reset()
+    ones = np.ones_like(envs.action_space.sample())
+    steps = [envs.step(ones) for _ in range(6)]
+    assert [step[2].tolist() for step in steps] == [[False] * 2, [False] * 2, [True] * 2] * 2
+    assert not any(step[3].any() for step in steps)
+    assert ["final_info" in step[4] for step in steps] == [False, False, True] * 2
+    ended = steps[2]
+    assert ended[0]["step"].tolist() == [[0], [0]]
+    assert not ended[0]["placement"].any()
+    np.testing.assert_array_equal(ended[4]["latency_ms"], start["latency_ms"])
+    assert ended[4]["final_obs"][0]["step"].tolist() == [3]
+    assert ended[4]["final_obs"][0]["placement"].all()
+
+
+@pytest.mark.parametrize("seed", [[5, 5, 8], [1, None, 2]], ids=["list", "list-with-none"])
+def test_seeds_of_a_list_go_to_the_environments_in_turn(seed: list[int | None]) -> None:
+    """Where a seed is None the noise of that environment goes on, as it does in a single one."""
+    options = {"noise": 0.3, "horizon": 2}
+    ours, theirs = batched(3, **options), side_by_side(3, **options)
+    same_play(ours, theirs, 2, seed=3)
+    same_play(ours, theirs, 4, seed=seed)
+
+
+def test_equal_seeds_make_equal_noise_and_other_seeds_make_other() -> None:
+    envs = batched(3, noise=0.3)
+    envs.reset(seed=[5, 5, 8])
+    ones = np.ones_like(envs.action_space.sample())
+    noisy_ms = envs.step(ones)[4]["final_info"]["latency_ms"]
+    assert noisy_ms[0] == noisy_ms[1] != noisy_ms[2]
+
+
+def test_a_reset_without_seed_goes_on_in_the_noise() -> None:
+    options = {"noise": 0.3, "horizon": 2}
+    ours, theirs = batched(3, **options), side_by_side(3, **options)
+    same_play(ours, theirs, 3, seed=1)
+    same_play(ours, theirs, 3, seed=None)
+
+
+@pytest.mark.parametrize("seed", [[1], [1, 2, 3]])
+def test_a_list_of_seeds_must_have_one_for_each_environment(seed: list[int]) -> None:
+    with pytest.raises(ValueError, match="seed"):
+        batched(2).reset(seed=seed)
+
+
+def test_some_environments_alone_cannot_be_reset() -> None:
+    with pytest.raises(ValueError, match="reset together"):
+        batched(2).reset(options={"reset_mask": np.array([True, False])})
+
+
+N = 30
+GOOD = np.zeros((2, N), dtype=np.int64)
+
+
+WRONG = {
+    "one": GOOD[0],
+    "few rows": GOOD[:1],
+    "many rows": np.zeros((3, N), dtype=np.int64),
+    "few units": GOOD[:, 1:],
+    "three-dimensional": GOOD[:, :, None],
+    "no such device": GOOD + 2,
+    "negative": GOOD - 1,
+    "between": GOOD + 0.5,
+    "bool": GOOD == 0,
+    "scalar": 0,
+}
+
+
+@pytest.mark.parametrize("actions", WRONG.values(), ids=WRONG.keys())
+def test_wrong_actions_are_refused_with_what_is_right(actions: Any) -> None:
+    envs = batched(2, granularity="op")
+    envs.reset()
+    with pytest.raises(ValueError, match=r"30\)? device indices from 0 to 1"):
+        envs.step(actions)
+
+
+def test_one_wrong_action_of_many_is_refused() -> None:
+    envs = batched(2, granularity="op")
+    envs.reset()
+    for wrong in (2, -1):
+        actions = GOOD.copy()
+        actions[1, -1] = wrong
+        with pytest.raises(ValueError, match="device indices"):
+            envs.step(actions)
+
+
+def test_later_steps_leave_earlier_results_alone() -> None:
+    envs = batched(2, horizon=5)
+    envs.reset()
+    ones = np.ones_like(envs.action_space.sample())
+    first = envs.step(ones)
+    kept = first[0]["placement"].copy(), first[4]["latency_ms"].copy()
+    envs.step(0 * ones)
+    np.testing.assert_array_equal(first[0]["placement"], kept[0])
+    np.testing.assert_array_equal(first[4]["latency_ms"], kept[1])
+
+
+def test_what_a_caller_does_to_an_info_changes_no_reward() -> None:
+    envs = batched(2, horizon=5, reward="improvement")
+    ones = np.ones_like(envs.action_space.sample())
+    envs.reset()
+    expected = envs.step(ones)[1]
+    _, info = envs.reset()
+    info["latency_ms"] *= 2.0
+    np.testing.assert_array_equal(envs.step(ones)[1], expected)
+
+
+@pytest.mark.parametrize("k", [0, -1, 2.5])
+def test_at_least_one_environment_is_needed(k: Any) -> None:
+    with pytest.raises(UserError, match="num_envs must be an integer of at least 1"):
+        batched(k)
+
+
+@pytest.mark.parametrize("horizon", [0, 1.5, "two"])
+def test_a_horizon_of_the_batch_must_be_a_positive_integer(horizon: Any) -> None:
+    with pytest.raises(UserError, match="horizon must be an integer of at least 1"):
+        PlacementVectorEnv(diamond_env(), 2, horizon=horizon)
+
+
+def test_unknown_arguments_are_refused_as_by_one_environment() -> None:
+    with pytest.raises(TypeError, match="colour"):
+        batched(2, colour="blue")
+    with pytest.raises(ValueError, match="log_speedup"):
+        batched(2, reward="colour")

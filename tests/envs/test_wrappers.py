@@ -1,0 +1,336 @@
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import combinations
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from fakes import FakeBackend, diamond_backend, diamond_problem
+from gymnasium.envs.registration import EnvSpec
+from gymnasium.utils.env_checker import check_env
+
+import placement_gym  # noqa: F401  registers the ids
+from placement_gym.base.errors import UserError
+from placement_gym.envs.env import DevicePlacementEnv
+from placement_gym.envs.observation import N_FEATURES
+from placement_gym.envs.wrappers import GraphObservation, PerUnit
+
+N_UNITS = 4
+
+
+def per_unit(backend: Any = None, inner: dict[str, Any] | None = None, **kwargs: Any) -> PerUnit:
+    return PerUnit(DevicePlacementEnv(backend or diamond_backend(), **(inner or {})), **kwargs)
+
+
+def play_episode(
+    env: gym.Env[Any, Any], devices: Iterable[int], seed: int | None = None
+) -> tuple[list[float], list[dict[str, Any]], list[dict[str, Any]]]:
+    """Play an episode; return its rewards, and observations and infos from the reset on."""
+    observation, info = env.reset(seed=seed)
+    rewards, observations, infos = [], [observation], [info]
+    for device in devices:
+        observation, reward, *_, info = env.step(device)
+        rewards.append(float(reward))
+        observations.append(observation)
+        infos.append(info)
+    return rewards, observations, infos
+
+
+def test_an_episode_visits_every_unit_once_in_topological_order() -> None:
+    env = per_unit()
+    _, observations, _ = play_episode(env, [1, 0, 1, 0])
+    current = [int(observation["current_unit"][0]) for observation in observations]
+    visited = [observation["visited"].tolist() for observation in observations]
+    assert current[:N_UNITS] == [0, 1, 2, 3]
+    assert visited == [[1] * step + [0] * (N_UNITS - step) for step in range(N_UNITS + 1)]
+    assert observations[-1]["placement"].tolist() == [1, 0, 1, 0]
+
+
+@pytest.mark.parametrize("horizon", [1, 9])
+def test_an_episode_ends_with_the_last_unit_whatever_the_horizon(horizon: int) -> None:
+    env = per_unit(inner={"horizon": horizon})
+    env.reset()
+    ends = [env.step(1)[2:4] for _ in range(N_UNITS)]
+    assert ends == [(False, False)] * (N_UNITS - 1) + [(True, False)]
+
+
+def test_each_step_moves_one_unit() -> None:
+    _, observations, _ = play_episode(per_unit(), [1, 1, 0, 1])
+    placements = [observation["placement"].tolist() for observation in observations]
+    assert placements == [
+        [0, 0, 0, 0],
+        [1, 0, 0, 0],
+        [1, 1, 0, 0],
+        [1, 1, 0, 0],
+        [1, 1, 0, 1],
+    ]
+
+
+@pytest.mark.parametrize("start", ["first", "random", "best"])
+def test_improvements_sum_to_what_the_episode_saved(start: str) -> None:
+    env = per_unit(start=start)
+    for seed, devices in enumerate(([1, 1, 0, 0], [0, 1, 0, 1], [1, 1, 1, 1])):
+        rewards, _, infos = play_episode(env, devices, seed)
+        saved = infos[0]["latency_ms"] - infos[-1]["latency_ms"]
+        assert sum(rewards) == pytest.approx(saved / infos[0]["reference_ms"])
+
+
+def test_the_info_describes_the_placement_observed() -> None:
+    env = per_unit(start="random")
+    _, observations, infos = play_episode(env, [1, 1, 0, 0], seed=3)
+    for observation, info in zip(observations, infos, strict=True):
+        on_device_1 = observation["placement"].astype(bool)
+        weights = np.array([100, 200, 300, 400])
+        assert info["memory_bytes"].tolist() == [
+            weights[~on_device_1].sum(),
+            weights[on_device_1].sum(),
+        ]
+
+
+def test_infeasible_step_costs_ten_references_and_ends_nothing() -> None:
+    env = per_unit(diamond_backend(diamond_problem(refused=[(1, 1)])))
+    env.reset()
+    env.step(0)
+    _, reward, terminated, _, info = env.step(1)
+    assert (info["feasible"], terminated) == (False, False)
+    assert info["latency_ms"] == pytest.approx(10 * info["reference_ms"])
+    assert reward == pytest.approx(-9.0)
+
+
+def test_start_first_is_the_reference_device() -> None:
+    observation, info = per_unit(start="first").reset()
+    assert observation["placement"].tolist() == [0] * N_UNITS
+    assert info["speedup"] == 1.0
+
+
+def test_start_random_follows_the_seed() -> None:
+    env = per_unit(start="random")
+    starts = [tuple(env.reset(seed=seed)[0]["placement"].tolist()) for seed in (*range(20), 0)]
+    assert starts[0] == starts[-1]
+    assert len(set(starts)) > 5
+
+
+def test_start_random_uses_supported_devices_only() -> None:
+    env = per_unit(diamond_backend(diamond_problem(refused=[(1, 1), (3, 1)])), start="random")
+    starts = np.array([env.reset(seed=seed)[0]["placement"] for seed in range(30)])
+    assert starts.any(axis=0).tolist() == [True, False, True, False]
+
+
+def test_start_random_is_evaluated_as_it_stands() -> None:
+    env = per_unit(FakeBackend(), start="random")
+    observation, info = env.reset(seed=1)
+    assert info["latency_ms"] == 10.0 + observation["placement"].sum()
+
+
+def test_start_best_returns_to_the_fastest_placement_seen() -> None:
+    env = per_unit(start="best")
+    assert env.reset()[0]["placement"].tolist() == [0] * N_UNITS
+    _, observations, infos = play_episode(env, [1, 1, 1, 1])
+    fastest = int(np.argmin([info["latency_ms"] for info in infos]))
+    observation, info = env.reset()
+    assert observation["placement"].tolist() == observations[fastest]["placement"].tolist()
+    assert info["latency_ms"] == infos[fastest]["latency_ms"]
+
+
+def test_start_best_never_loses_to_the_start_it_has_seen() -> None:
+    env = per_unit(FakeBackend(), start="best")
+    play_episode(env, [1, 1, 1, 1])
+    observation, info = env.reset()
+    assert observation["placement"].tolist() == [0] * N_UNITS
+    assert info["speedup"] == 1.0
+
+
+def test_start_best_ignores_infeasible_placements() -> None:
+    backend = FakeBackend(lambda a: 10.0 - float(a.sum()), diamond_problem(refused=[(3, 1)]))
+    env = per_unit(backend, start="best")
+    play_episode(env, [1, 1, 1, 1])
+    assert env.reset()[0]["placement"].tolist() == [1, 1, 1, 0]
+
+
+def test_start_best_with_the_final_reward_keeps_improvements() -> None:
+    """A start that was not evaluated is not taken for as fast as the reference."""
+    env = per_unit(FakeBackend(), start="best", reward="final")
+    for devices in ([1, 1, 1, 1], [1, 0, 0, 0]):
+        play_episode(env, devices)
+    assert env.reset()[0]["placement"].tolist() == [1, 0, 0, 0]
+
+
+def test_an_episode_leaves_the_best_placement_as_it_was() -> None:
+    env = per_unit(FakeBackend(), start="best")
+    for devices in ([1, 1, 1, 1], [0, 1, 1, 1]):
+        play_episode(env, devices)
+        assert env.reset()[0]["placement"].tolist() == [0] * N_UNITS
+
+
+def test_placing_a_unit_leaves_the_evaluated_placement_as_it_was() -> None:
+    env = per_unit()
+    env.reset()
+    info = env.step(1)[4]
+    env.place(1)
+    assert list(env.base.placement().units.values()) == ["GPU", "CPU", "CPU", "CPU"]
+    assert env.base.get_info()["placement_hash"] == info["placement_hash"]
+
+
+def test_the_final_reward_evaluates_only_once_an_episode() -> None:
+    backend = FakeBackend()
+    env = per_unit(backend, reward="final")
+    env.reset()
+    known = len(backend.calls)
+    for device in (1, 0, 1, 0):
+        env.step(device)
+    assert backend.calls[known:] == [("evaluate", (1, 0, 1, 0))]
+
+
+@pytest.mark.parametrize("start", ["first", "random", "best"])
+def test_the_final_reward_is_the_inner_envs(start: str) -> None:
+    env = per_unit(inner={"reward": "inverse_latency"}, start=start, reward="final")
+    for _ in range(2):
+        rewards, _, infos = play_episode(env, [1, 1, 0, 0], seed=0)
+        assert rewards[:-1] == [0.0] * (N_UNITS - 1)
+        assert rewards[-1] == pytest.approx(1e3 / infos[-1]["latency_ms"])
+
+
+def test_observations_stay_in_the_space_and_share_no_memory() -> None:
+    env = per_unit(inner={"max_nodes": 6, "max_edges": 8})
+    _, observations, _ = play_episode(env, [1, 0, 1, 0])
+    assert all(env.observation_space.contains(observation) for observation in observations)
+    arrays = [value for observation in observations for value in observation.values()]
+    assert not any(np.shares_memory(a, b) for a, b in combinations(arrays, 2))
+
+
+def test_padded_units_are_not_visited() -> None:
+    _, observations, _ = play_episode(per_unit(inner={"max_nodes": 6}), [1, 0, 1, 0])
+    assert observations[-1]["visited"].tolist() == [1, 1, 1, 1, 0, 0]
+    assert observations[-1]["start_ms"].shape == (6,)
+
+
+def test_start_times_are_zero_where_the_backend_knows_none() -> None:
+    observation, _ = per_unit(FakeBackend()).reset()
+    assert observation["start_ms"].tolist() == [0.0] * N_UNITS
+
+
+def test_masks_are_those_of_the_current_unit() -> None:
+    env = per_unit(diamond_backend(diamond_problem(refused=[(1, 1)])))
+    env.reset()
+    masks = [env.action_masks().tolist()]
+    for _ in range(2):
+        env.step(0)
+        masks.append(env.action_masks().tolist())
+    assert masks == [[True, True], [True, False], [True, True]]
+
+
+def test_masks_reach_through_the_wrappers_of_make() -> None:
+    for env_id, size in (("DevicePlacementPerUnitSim-v0", 2), ("DevicePlacementSim-v0", 14)):
+        env = gym.make(env_id, model="tiny")
+        assert env.get_wrapper_attr("action_masks")().shape == (size,)
+
+
+@pytest.mark.parametrize("action", [-1, 2, [0, 1], [0]])
+def test_an_action_that_is_not_a_device_index_is_refused(action: Any) -> None:
+    env = per_unit()
+    env.reset()
+    with pytest.raises(ValueError, match="from 0 to 1"):
+        env.step(action)
+
+
+@pytest.mark.parametrize(
+    ("argument", "remedy"),
+    [
+        ({"start": "worst"}, "'worst'.*one of best, first, random"),
+        ({"start": "frist"}, "did you mean 'first'"),
+        ({"reward": "speedup"}, "one of final, improvement, not 'speedup'"),
+        ({"reward": "improvment"}, "did you mean 'improvement'"),
+    ],
+)
+def test_unknown_start_and_reward_are_refused(argument: dict[str, Any], remedy: str) -> None:
+    with pytest.raises(UserError, match=remedy):
+        per_unit(**argument)
+
+
+def test_every_argument_of_the_wrapper_goes_through_make() -> None:
+    env = gym.make(
+        "DevicePlacementPerUnitSim-v0", model="tiny", start="random", reward="final", max_nodes=9
+    )
+    rewards, observations, _ = play_episode(env, [0] * 7, seed=0)
+    assert observations[0]["placement"].any()
+    assert rewards[:-1] == [0.0] * 6
+    assert observations[0]["visited"].shape == (9,)
+
+
+@pytest.mark.filterwarnings("ignore:.*(unwrapped version|infinity)")
+@pytest.mark.parametrize("kwargs", [{"start": "best"}, {"start": "random", "reward": "final"}])
+def test_the_wrapper_itself_passes_gymnasiums_check(kwargs: dict[str, Any]) -> None:
+    env: gym.Env[Any, Any] = gym.make("DevicePlacementPerUnitSim-v0", model="tiny", **kwargs)
+    while not isinstance(env, PerUnit):
+        env = env.env
+    check_env(env)
+
+
+@pytest.mark.parametrize("padding", [{}, {"max_nodes": 6, "max_edges": 9}])
+def test_a_graph_observation_holds_the_real_nodes_and_edges_only(
+    padding: dict[str, Any],
+) -> None:
+    env = GraphObservation(DevicePlacementEnv(diamond_backend(), **padding))
+    env.reset()
+    graph, *_ = env.step([0, 1, 1, 0] + [0] * (padding.get("max_nodes", 4) - 4))
+    assert env.observation_space.contains(graph)
+    assert graph.nodes.shape == (4, N_FEATURES + 2)
+    assert graph.nodes[:, N_FEATURES:].tolist() == [[1, 0], [0, 1], [0, 1], [1, 0]]
+    assert graph.edge_links.tolist() == [[0, 1], [0, 2], [1, 3], [2, 3]]
+    assert graph.edges is not None
+    assert graph.edges.tolist() == [[1.0], [1.0], [1.0], [1.0]]
+
+
+def test_edges_say_whether_they_change_device() -> None:
+    env = GraphObservation(DevicePlacementEnv(diamond_backend()))
+    env.reset()
+    graph, *_ = env.step([0, 0, 1, 1])
+    assert graph.edges is not None
+    assert graph.edges.ravel().tolist() == [0.0, 1.0, 1.0, 0.0]
+
+
+@pytest.mark.parametrize("env_id", ["DevicePlacementSim-v0", "DevicePlacementPerUnitSim-v0"])
+def test_graph_observations_work_with_every_id_and_its_spec(env_id: str) -> None:
+    env = GraphObservation(gym.make(env_id, model="tiny"))
+    assert env.spec is not None
+    again = gym.make(EnvSpec.from_json(env.spec.to_json()))
+    for made in (env, again):
+        observation, _ = made.reset(seed=0)
+        assert isinstance(observation, gym.spaces.GraphInstance)
+        assert made.observation_space.contains(observation)
+        after, *_ = made.step(made.action_space.sample())
+        assert made.observation_space.contains(after)
+
+
+def test_a_graph_observation_needs_the_graph() -> None:
+    with pytest.raises(ValueError, match="observe_graph=True"):
+        GraphObservation(DevicePlacementEnv(diamond_backend(), observe_graph=False))
+
+
+def test_the_final_reward_is_the_inner_environments() -> None:
+    kwargs = {"model": "tiny", "reward": "final", "final_reward": "inverse_latency"}
+    env = gym.make("DevicePlacementPerUnitSim-v0", **kwargs)
+    env.reset()
+    done, reward, info = False, 0.0, {}
+    while not done:
+        _, reward, done, _, info = env.step(0)
+    assert reward == pytest.approx(1e3 / info["latency_ms"])
+
+
+def test_a_seed_forgets_the_best_placement() -> None:
+    env = per_unit(start="best")
+    play_episode(env, [1, 1, 1, 1])
+    assert env.best is not None
+    observation, _ = env.reset(seed=0)
+    assert observation["placement"].tolist() == [0] * N_UNITS
+
+
+def test_units_can_be_placed_without_an_evaluation() -> None:
+    env = per_unit()
+    env.reset()
+    before = env.base.last_measurement
+    observations = [env.place(1) for _ in range(N_UNITS)]
+    assert env.base.last_measurement is before
+    assert observations[-1]["placement"].tolist() == [1] * N_UNITS

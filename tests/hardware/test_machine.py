@@ -1,0 +1,179 @@
+"""The devices that OpenVINO finds on a machine."""
+
+from __future__ import annotations
+
+import ctypes
+import subprocess
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from cliff import GIB, FakeCore, laptop
+
+from placement_gym.base.errors import PlacementGymWarning, UserError
+from placement_gym.base.processes.signal_stack import SignalStack
+from placement_gym.hardware import machine
+from placement_gym.hardware.device_requests import choose_default, resolve_devices
+from placement_gym.hardware.devices import (
+    PRESETS,
+    DeviceSpec,
+)
+from placement_gym.hardware.machine import UnknownDeviceError, register
+
+
+def names(devices: Sequence[DeviceSpec]) -> list[str]:
+    return [device.name for device in devices]
+
+
+def test_cores_of_each_type_are_a_device() -> None:
+    types = [device.compile_properties()["SCHEDULING_CORE_TYPE"] for device in PRESETS["cpu-p+e"]]
+    assert types == ["PCORE_ONLY", "ECORE_ONLY"]
+    assert names(resolve_devices("cpu-p+e", "measured", FakeCore("CPU"))) == ["CPU_P", "CPU_E"]
+
+
+@pytest.mark.parametrize("devices", ["GPU.7", ["CPU", "NPU"]])
+def test_unknown_device_is_refused_with_those_available(devices: str | list[str]) -> None:
+    core = FakeCore("CPU", "GPU.0")
+    with pytest.raises(UnknownDeviceError, match=r"CPU, GPU\.0.*cpu-testbed"):
+        resolve_devices(devices, "measured", core)
+
+
+@pytest.mark.parametrize(
+    ("misspelt", "nearest"), [("GPU.O", "GPU.0"), ("cpu", "CPU"), ("cpu-testbd", "cpu-testbed")]
+)
+def test_an_unknown_device_is_refused_with_the_nearest_name(misspelt: str, nearest: str) -> None:
+    with pytest.raises(UnknownDeviceError, match=f"did you mean '{nearest}'"):
+        resolve_devices(misspelt, "measured", FakeCore("CPU", "GPU.0"))
+
+
+def test_virtual_device_of_an_absent_plugin_is_refused() -> None:
+    with pytest.raises(UnknownDeviceError, match="this machine has GPU"):
+        resolve_devices([{"name": "CPU_FAST", "plugin": "CPU"}], "measured", FakeCore("GPU"))
+
+
+def test_machine_with_one_device_warns_of_the_test_bed() -> None:
+    with pytest.warns(PlacementGymWarning, match=r"cpu-testbed.*never a claim about a GPU"):
+        devices = resolve_devices(None, "measured", FakeCore("CPU"))
+    assert devices == PRESETS["cpu-testbed"]
+
+
+def test_warning_is_one_line_without_a_path_shown_once() -> None:
+    code = (
+        "from placement_gym.base.errors import warn_user\n"
+        "for _ in range(3):\n"
+        "    warn_user('two virtual devices')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr == "placement_gym:1: PlacementGymWarning: two virtual devices\n"
+
+
+@pytest.mark.filterwarnings("error")
+def test_chosen_test_bed_needs_no_warning() -> None:
+    assert names(resolve_devices("cpu-testbed", "measured", FakeCore("CPU"))) == ["CPU", "CPU_FAST"]
+
+
+@pytest.mark.filterwarnings("error")
+def test_machine_with_several_devices_uses_all_of_them() -> None:
+    core = FakeCore("CPU", "GPU", "NPU")
+    assert names(resolve_devices(None, "measured", core)) == ["CPU", "GPU", "NPU"]
+
+
+def test_default_devices_are_those_of_the_context() -> None:
+    assert resolve_devices(None, "simulated") == PRESETS["cpu+dgpu"]
+    presets = {context: choose_default(context, ["CPU"])[0] for context in ("measured", "compared")}
+    assert presets == {"measured": "cpu-testbed", "compared": "cpu-testbed-limited"}
+    assert choose_default("compared", ["CPU", "GPU"]) == (None, "")
+
+
+def test_machine_without_devices_has_nothing_to_measure_on() -> None:
+    with pytest.raises(UserError, match="name one or more"):
+        resolve_devices(None, "measured", FakeCore())
+
+
+def test_memory_of_a_device_is_asked_of_openvino() -> None:
+    cpu, gpu = resolve_devices(None, "measured", FakeCore("CPU", "GPU", memory=8 << 30))
+    assert (cpu.memory_bytes, gpu.memory_bytes) == (None, 8 << 30)
+
+
+@pytest.fixture
+def host_bytes(monkeypatch: pytest.MonkeyPatch) -> int:
+    monkeypatch.setattr(machine, "count_host_bytes", lambda: 32 * GIB)
+    return 32 * GIB
+
+
+def test_integrated_devices_share_the_memory_of_the_host(host_bytes: int) -> None:
+    cpu, gpu, npu = resolve_devices(None, "measured", laptop("CPU", "GPU", "NPU"))
+    assert {spec.memory_pool for spec in (cpu, gpu, npu)} == {"host"}
+    assert {spec.memory_bytes for spec in (cpu, gpu, npu)} == {host_bytes}
+    assert [spec.reported_bytes for spec in (cpu, gpu, npu)] == [None, 8 * GIB, 8 * GIB]
+
+
+def test_discrete_gpus_reported_memory_is_its_limit(host_bytes: int) -> None:
+    types = {"CPU": "Type.INTEGRATED", "GPU.0": "Type.INTEGRATED", "GPU.1": "Type.DISCRETE"}
+    core = FakeCore(*types, memory=8 * GIB, types=types)
+    cpu, integrated, discrete = resolve_devices(None, "measured", core)
+    assert (cpu.memory_pool, integrated.memory_pool, discrete.memory_pool) == ("host", "host", "")
+    assert (discrete.memory_bytes, discrete.reported_bytes) == (8 * GIB, None)
+    assert integrated.memory_bytes == host_bytes
+
+
+def test_an_npu_that_tells_no_type_is_integrated(host_bytes: int) -> None:
+    npu = resolve_devices(None, "measured", FakeCore("CPU", "NPU", memory=4 * GIB))[1]
+    assert (npu.memory_pool, npu.reported_bytes) == ("host", 4 * GIB)
+
+
+def test_a_limit_of_the_pool_that_is_stated_stays(host_bytes: int) -> None:
+    stated = {"name": "CPU", "memory_pool": "host", "memory_bytes": 16 * GIB}
+    cpu, gpu = resolve_devices([stated, "GPU"], "measured", laptop())
+    assert (cpu.memory_bytes, gpu.memory_bytes, gpu.memory_pool) == (16 * GIB, None, "host")
+
+
+def test_a_limit_that_is_stated_for_an_integrated_gpu_is_its_own() -> None:
+    own = {"name": "GPU", "memory_bytes": 1000}
+    cpu, gpu = resolve_devices(["CPU", own], "measured", laptop())
+    assert (gpu.memory_bytes, gpu.memory_pool, gpu.reported_bytes) == (1000, "", None)
+    assert (cpu.memory_bytes, cpu.memory_pool) == (None, "")
+
+
+def test_a_machine_without_integrated_devices_has_no_pool() -> None:
+    cpu, gpu = resolve_devices(None, "measured", FakeCore("CPU", "GPU", memory=8 * GIB))
+    assert (cpu.memory_pool, gpu.memory_pool) == ("", "")
+    assert machine.count_host_bytes() is None or machine.count_host_bytes() > GIB
+
+
+def test_given_memory_is_kept() -> None:
+    core = FakeCore("CPU", "GPU", memory=8 << 30)
+    gpu = resolve_devices([{"name": "GPU", "memory_bytes": 1000}], "measured", core)[0]
+    assert gpu.memory_bytes == 1000
+
+
+def test_only_virtual_devices_are_registered_and_only_once() -> None:
+    core = FakeCore("CPU")
+    for _ in range(2):
+        register(core, PRESETS["cpu-testbed"])
+    assert [name for _, name in core.registered] == ["CPU_FAST"]
+
+
+def read_signal_stack() -> int | None:
+    """Where this thread's stack of signal handlers is."""
+    stack = SignalStack()
+    ctypes.CDLL(None).sigaltstack(None, ctypes.byref(stack))
+    return stack.start
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the stack of signals is read as on Linux")
+def test_loading_a_plugin_leaves_the_stack_of_signal_handlers() -> None:
+    # OpenVINO's plugin changes it on processors with AMX, and may leave one that it has freed
+    memory = ctypes.create_string_buffer(1 << 18)
+
+    class LoadingCore(FakeCore):
+        def get_property(self, device: str, key: str) -> Any:
+            stack = SignalStack(ctypes.addressof(memory), 0, len(memory))
+            assert ctypes.CDLL(None).sigaltstack(ctypes.byref(stack), None) == 0
+            return super().get_property(device, key)
+
+    before, core = read_signal_stack(), LoadingCore("CPU")
+    assert names(resolve_devices("cpu-testbed", "measured", core)) == ["CPU", "CPU_FAST"]
+    register(core, PRESETS["cpu-testbed"])
+    assert read_signal_stack() == before != ctypes.addressof(memory)

@@ -1,0 +1,197 @@
+"""Cost tables: what they state, refuse and keep in a file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from fakes import TRANSFER_MS, UNIT_MS, diamond, diamond_costs, diamond_problem
+from graphs import chain
+
+import placement_gym  # noqa: F401  registers the ids
+from placement_gym.backends.simulated.backend import SimulatedBackend
+from placement_gym.graph.units import Units, contract
+from placement_gym.problem.costs.table import ARRAYS, CostMismatchError, CostTable
+
+CPU_GPU = ("CPU", "GPU")
+
+
+def table(**changes: Any) -> CostTable:
+    """The diamond's table, with some values replaced."""
+    return replace(diamond_costs(diamond_problem()), **changes)
+
+
+def nudged(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The array with its last value off the diagonal changed."""
+    changed = values.copy()
+    at = (0, 1) if values.ndim == 2 else (0,)
+    changed[at] = ~changed[at] if changed.dtype == np.bool_ else changed[at] + 1
+    return changed
+
+
+def test_a_saved_table_is_one_file_that_loads_exactly(tmp_path: Path) -> None:
+    thirds = table(operator_ms=np.array(UNIT_MS) / 3, host=np.array([True, False]))
+    thirds.save(tmp_path / "costs.json")
+    assert [path.name for path in tmp_path.iterdir()] == ["costs.json"]
+    loaded = CostTable.load(tmp_path / "costs.json")
+    assert (loaded.source, loaded.graph) == (thirds.source, thirds.graph)
+    assert (loaded.operators, loaded.devices) == (thirds.operators, thirds.devices)
+    for name in ARRAYS:
+        kept, expected = getattr(loaded, name), getattr(thirds, name)
+        assert kept.dtype == expected.dtype
+        np.testing.assert_array_equal(kept, expected)
+    assert loaded.fingerprint == thirds.fingerprint
+
+
+def test_an_unknown_unit_is_refused_with_those_there_are() -> None:
+    with pytest.raises(ValueError, match=r"transfer_unit must be one of MB, ms"):
+        table(transfer_unit="GB")
+
+
+@pytest.mark.parametrize("name", ARRAYS)
+def test_the_fingerprint_changes_with_any_number(name: str) -> None:
+    before = table()
+    assert table(**{name: nudged(getattr(before, name))}).fingerprint != before.fingerprint
+    assert table().fingerprint == before.fingerprint
+
+
+@pytest.mark.parametrize("name", [name for name in ARRAYS if name != "transfer_size"])
+def test_an_array_of_wrong_shape_is_refused_by_name(name: str) -> None:
+    values = getattr(table(), name)
+    for wrong in (values[:-1], np.stack([values, values]), np.concatenate([values, values[:1]])):
+        with pytest.raises(ValueError, match=rf"^{name} has shape"):
+            table(**{name: wrong})
+
+
+@pytest.mark.parametrize("bad", [-1.0, np.nan, np.inf])
+@pytest.mark.parametrize(
+    "name", ["operator_ms", "transfer_size", "link_ms", "link_ms_per_size", "submodel_ms"]
+)
+def test_a_cost_that_is_negative_or_not_finite_is_refused(name: str, bad: float) -> None:
+    values = getattr(table(), name).copy()
+    values[(0, 1) if values.ndim == 2 else (0,)] = bad
+    with pytest.raises(ValueError, match="finite and not negative"):
+        table(**{name: values})
+
+
+def test_negative_memory_is_refused() -> None:
+    with pytest.raises(ValueError, match="negative"):
+        table(memory_bytes=np.array([100, -1, 100, 100]))
+
+
+@pytest.mark.parametrize("name", ["link_ms", "link_ms_per_size"])
+def test_a_transfer_within_a_device_must_be_free(name: str) -> None:
+    with pytest.raises(ValueError, match="diagonal must be zero"):
+        table(**{name: np.eye(2)})
+
+
+def without_devices(values: dict[str, Any]) -> None:
+    del values["devices"]
+
+
+def of_the_future(values: dict[str, Any]) -> None:
+    values["format"] = 99
+
+
+def with_nan(values: dict[str, Any]) -> None:
+    values["operator_ms"][2][1] = float("nan")
+
+
+def of_a_changed_time(values: dict[str, Any]) -> None:
+    values["operator_ms"][2][1] += 1.0
+
+
+def of_an_infinite_sum(values: dict[str, Any]) -> None:
+    values["operator_ms"] = [[1e308, 1e308] for _ in values["operator_ms"]]
+
+
+def short_of_a_row(values: dict[str, Any]) -> None:
+    del values["operator_ms"][0]
+
+
+def transposed(values: dict[str, Any]) -> None:
+    values["operator_ms"] = np.array(values["operator_ms"]).T.tolist()
+
+
+@pytest.mark.parametrize(
+    ("damage", "reason"),
+    [
+        (without_devices, "devices"),
+        (of_the_future, "format is 99"),
+        (with_nan, "invalid JSON, .* line 1"),
+        (of_a_changed_time, "checksum"),
+        (of_an_infinite_sum, "in their sum"),
+        (short_of_a_row, "operator_ms has shape"),
+        (transposed, "operator_ms has shape"),
+    ],
+)
+def test_a_damaged_file_is_refused_with_its_name_and_the_reason(
+    damage: Callable[[dict[str, Any]], None], reason: str, tmp_path: Path
+) -> None:
+    values = table().to_json()
+    damage(values)
+    path = tmp_path / "damaged.json"
+    path.write_text(json.dumps(values))
+    with pytest.raises(ValueError, match=rf"damaged\.json is not a valid cost table: .*{reason}"):
+        CostTable.load(path)
+
+
+@pytest.mark.parametrize("text", ["", "not json", "[]", "3", "{}"])
+def test_a_file_that_is_no_table_is_refused_with_its_name(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "other.json"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=r"other\.json is not a valid cost table"):
+        CostTable.load(path)
+
+
+@pytest.mark.parametrize("devices", [("GPU", "CPU"), ("CPU",), ("CPU", "GPU", "NPU")])
+def test_other_devices_table_is_refused_with_both_lists(devices: tuple[str, ...]) -> None:
+    table().check(diamond(), CPU_GPU)
+    with pytest.raises(CostMismatchError) as refusal:
+        table().check(diamond(), devices)
+    assert str(list(CPU_GPU)) in str(refusal.value)
+    assert str(list(devices)) in str(refusal.value)
+
+
+def test_another_models_table_is_refused_with_its_name() -> None:
+    with pytest.raises(CostMismatchError, match="'by hand'"):
+        table().check(chain(4), CPU_GPU)
+
+
+def test_a_table_whose_rows_are_in_another_order_is_refused() -> None:
+    names = diamond().names
+    with pytest.raises(CostMismatchError):
+        table(operators=names[::-1]).check(diamond(), CPU_GPU)
+
+
+def test_a_table_that_lacks_a_tensor_is_refused() -> None:
+    with pytest.raises(ValueError, match="transfer_size"):
+        SimulatedBackend(diamond_problem(), table(transfer_size=np.array(TRANSFER_MS[:-1])))
+
+
+def test_units_cost_the_sum_of_operators_and_run_where_all_do() -> None:
+    labels = np.array([0, 1, 1, 2])
+    units = Units("drawn", diamond(), labels, contract(diamond(), labels))
+    supported = np.ones((4, 2), dtype=np.bool_)
+    supported[2, 1] = False
+    costs = table(supported=supported)
+    assert costs.unit_ms(units).tolist() == [[4.0, 1.0], [5.0, 5.0], [1.0, 5.0]]
+    assert costs.units_supported(units).tolist() == [[True, True], [True, False], [True, True]]
+
+
+def test_a_transfer_takes_a_fixed_time_and_one_for_its_size() -> None:
+    apart = 1.0 - np.eye(2)
+    costs = table(link_ms=3.0 * apart, link_ms_per_size=np.array([[0.0, 2.0], [8.0, 0.0]]))
+    assert costs.transfer_ms[0].tolist() == [[0.0, 4.0], [7.0, 0.0]]
+    assert costs.transfer_ms[2].tolist() == [[0.0, 3.25], [4.0, 0.0]]
+
+
+def test_boundary_is_the_way_to_the_host_or_half_to_a_device() -> None:
+    np.testing.assert_array_equal(table().boundary_ms[0], [0.0, TRANSFER_MS[0]])
+    equals = table(host=np.array([False, False]))
+    np.testing.assert_array_equal(equals.boundary_ms[0], [TRANSFER_MS[0] / 2] * 2)

@@ -1,0 +1,302 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import openvino as ov
+import pytest
+from graphs import TWO_DEVICES, problem_on
+from openvino import opset13 as ops
+
+from placement_gym import Placement, PlacementMismatchError, apply_placement, compile_model
+from placement_gym.base.arrays import IntArray
+from placement_gym.base.errors import UserError
+from placement_gym.graph.extract import extract
+from placement_gym.graph.operators import OpGraph
+from placement_gym.graph.submodels import acyclic_submodels
+from placement_gym.hardware.devices import PRESETS
+from placement_gym.hardware.machine import register
+from placement_gym.models import load
+from placement_gym.problem.problem import Problem
+
+GraphOf = Callable[[str, str], OpGraph]
+
+
+@pytest.fixture(scope="module")
+def core() -> ov.Core:
+    core = ov.Core()
+    register(core, TWO_DEVICES)
+    return core
+
+
+@pytest.fixture(scope="module")
+def tiny(graph_of: GraphOf) -> Problem:
+    return problem_on(graph_of("tiny", "folded"), granularity="colocated")
+
+
+@pytest.fixture(scope="module")
+def mixed(tiny: Problem) -> Placement:
+    return Placement.of(tiny, alternating(tiny))
+
+
+def alternating(problem: Problem) -> IntArray:
+    return np.arange(problem.n_units) % 2
+
+
+def affinities(model: ov.Model) -> dict[str, str]:
+    nodes = model.get_ordered_ops()
+    return {n.get_friendly_name(): n.get_rt_info()["affinity"].astype(str) for n in nodes}
+
+
+def shared_values(pattern: str) -> ov.Model:
+    """Three branches that share a compressed weight and a constant or computed pattern."""
+    data = ops.parameter([2, 4, 6], np.float32, name="x")
+    values = np.linspace(-1, 1, 36).reshape(6, 6).astype(np.float16)
+    weight = ops.convert(ops.constant(values), "f32")
+    batch = ops.constant(np.array([2]))
+    if pattern == "computed":
+        batch = ops.gather(ops.shape_of(data), np.array([0]), np.array(0))
+    shape = ops.concat([batch, ops.constant(np.array([24]))], 0)
+    products = [ops.matmul(f(data), weight, False, False) for f in (ops.relu, ops.tanh, ops.exp)]
+    branches = [ops.reshape(product, shape, False) for product in products]
+    return ov.Model([ops.result(ops.concat(branches, 1))], [data], "shared values")
+
+
+def answer(core: ov.Core, model: ov.Model, device: str) -> Any:
+    properties = {"INFERENCE_PRECISION_HINT": "f32"}
+    split = {"DEVICE_PROPERTIES": {spec.name: properties for spec in TWO_DEVICES}}
+    compiled = core.compile_model(model, device, split if "HETERO" in device else properties)
+    rng = np.random.default_rng(0)
+    return compiled([rng.random(port.shape, dtype=np.float32) for port in compiled.inputs])[0]
+
+
+def test_placement_names_the_device_of_every_unit(tiny: Problem, mixed: Placement) -> None:
+    expected = ["CPU", "CPU_FAST"] * tiny.n_units
+    assert mixed.units == dict(zip(tiny.units.names, expected, strict=False))
+    assert sorted(sum(mixed.members.values(), ())) == sorted(sum(tiny.units.graph.members, ()))
+
+
+def test_placement_survives_its_file(tmp_path: Path, mixed: Placement) -> None:
+    mixed.save(tmp_path / "placement.json")
+    assert Placement.load(tmp_path / "placement.json") == mixed
+
+
+def test_file_keeps_the_settings_of_the_devices(tmp_path: Path, graph_of: GraphOf) -> None:
+    problem = problem_on(graph_of("tiny", "folded"), PRESETS["cpu-testbed-limited"])
+    Placement.of(problem, problem.single(1)).save(tmp_path / "placement.json")
+    assert Placement.load(tmp_path / "placement.json").devices == PRESETS["cpu-testbed-limited"]
+
+
+def test_file_is_plain_json_that_maps_units_to_devices(tmp_path: Path, mixed: Placement) -> None:
+    mixed.save(tmp_path / "placement.json")
+    values = json.loads((tmp_path / "placement.json").read_text())
+    assert values["units"] == mixed.units
+    assert values["fingerprint"] == mixed.fingerprint
+
+
+def test_loaded_placement_gives_the_assignment_back(
+    tmp_path: Path, tiny: Problem, mixed: Placement
+) -> None:
+    mixed.save(tmp_path / "placement.json")
+    loaded = Placement.load(tmp_path / "placement.json")
+    assert loaded.assignment(tiny).tolist() == alternating(tiny).tolist()
+
+
+def test_assignment_follows_the_given_order_of_devices(
+    graph_of: GraphOf, tiny: Problem, mixed: Placement
+) -> None:
+    swapped = problem_on(graph_of("tiny", "folded"), TWO_DEVICES[::-1], "colocated")
+    assert mixed.assignment(swapped).tolist() == (1 - alternating(tiny)).tolist()
+
+
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [
+        (b"", "invalid JSON"),
+        (b"units: {}", "invalid JSON"),
+        (b"\xff\xfe", "invalid JSON"),
+        (b"[]", "needs an object with the key 'format'"),
+        (b"{}", "needs an object with the key 'format'"),
+        (b'{"format": 1}', "'model' is missing"),
+        (b'{"format": 99, "units": {}}', "its format is 99, this version reads 1"),
+    ],
+)
+def test_a_file_of_another_kind_is_refused_by_its_name(
+    tmp_path: Path, content: bytes, fault: str
+) -> None:
+    path = tmp_path / "other.json"
+    path.write_bytes(content)
+    with pytest.raises(UserError, match=rf"other\.json is not a placement file.*{fault}"):
+        Placement.load(path)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "fault"),
+    [
+        ("model", None, "'model' must be a valid string, not None"),
+        ("units", ["CPU"], "'units' must be a valid dictionary, not list of 1"),
+        ("units", {"a": 0}, "'units.a' must be a valid string, not 0"),
+        ("members", {"a": "a"}, "'members.a' must be a valid list, not 'a'"),
+        ("devices", "CPU", "'devices' must be a valid list, not 'CPU'"),
+        ("devices", ["CPU"], "a device needs 'name'"),
+    ],
+)
+def test_a_file_with_a_wrong_entry_is_refused_with_its_key(
+    tmp_path: Path, mixed: Placement, key: str, value: Any, fault: str
+) -> None:
+    path = tmp_path / "edited.json"
+    path.write_text(json.dumps(mixed.to_json() | {key: value}))
+    with pytest.raises(UserError, match=rf"edited\.json is not a placement file.*{fault}"):
+        Placement.load(path)
+
+
+def test_placement_for_another_model_is_refused_with_both_names(mixed: Placement) -> None:
+    with pytest.raises(PlacementMismatchError, match=r"'tiny'.*'tiny-fp16'"):
+        apply_placement(load("tiny-fp16"), mixed)
+
+
+def test_assignment_for_another_model_is_refused(graph_of: GraphOf, mixed: Placement) -> None:
+    with pytest.raises(PlacementMismatchError, match=r"'tiny'.*'resnet'"):
+        mixed.assignment(problem_on(graph_of("resnet", "folded"), granularity="colocated"))
+
+
+def test_assignment_for_other_units_is_refused_with_the_remedy(
+    graph_of: GraphOf, mixed: Placement
+) -> None:
+    with pytest.raises(PlacementMismatchError, match="same granularity"):
+        mixed.assignment(problem_on(graph_of("tiny", "folded"), granularity="op"))
+
+
+def test_assignment_with_a_unit_too_many_or_too_few_is_refused(
+    tiny: Problem, mixed: Placement
+) -> None:
+    first = next(iter(mixed.units))
+    fewer = {unit: device for unit, device in mixed.units.items() if unit != first}
+    for units in (fewer, {**mixed.units, "no such unit": "CPU"}):
+        with pytest.raises(PlacementMismatchError, match="same granularity"):
+            replace(mixed, units=units).assignment(tiny)
+
+
+def test_assignment_for_other_devices_is_refused(graph_of: GraphOf, mixed: Placement) -> None:
+    problem = problem_on(graph_of("tiny", "folded"), PRESETS["cpu+dgpu"], "colocated")
+    with pytest.raises(PlacementMismatchError, match=r"CPU_FAST.*GPU"):
+        mixed.assignment(problem)
+
+
+def test_refused_placement_leaves_no_affinity_behind(mixed: Placement) -> None:
+    other = load("tiny-fp16")
+    with pytest.raises(PlacementMismatchError):
+        apply_placement(other, mixed)
+    assert not any("affinity" in node.get_rt_info() for node in other.get_ordered_ops())
+
+
+@pytest.mark.parametrize("view", ["folded", "raw"])
+@pytest.mark.parametrize("granularity", ["op", "colocated"])
+def test_every_node_gets_the_affinity_of_its_unit(
+    graph_of: GraphOf, view: str, granularity: str
+) -> None:
+    problem = problem_on(graph_of("tiny-fp16", view), granularity=granularity)
+    placement = Placement.of(problem, alternating(problem), view)
+    model = load("tiny-fp16")
+    apply_placement(model, placement)
+    found = affinities(model)
+    assert set(found) >= set(graph_of("tiny-fp16", "raw").names)
+    neighbours = ("Constant", "Parameter", "Result")
+    for operator, unit in enumerate(problem.units.of_operator.tolist()):
+        if problem.units.graph.types[operator] not in neighbours:
+            device = placement.units[problem.units.names[unit]]
+            assert found[problem.units.graph.names[operator]] == device
+
+
+def test_constants_follow_the_operator_that_reads_them(mixed: Placement) -> None:
+    model = load("tiny")
+    apply_placement(model, mixed)
+    found = affinities(model)
+    for node in model.get_ordered_ops():
+        for port in node.inputs():
+            source = port.get_source_output().get_node()
+            if source.get_type_name() == "Constant":
+                assert found[source.get_friendly_name()] == found[node.get_friendly_name()]
+
+
+def test_placement_of_a_users_own_dictionary_is_applied(tiny: Problem, mixed: Placement) -> None:
+    first, *others = tiny.units.names
+    units = dict.fromkeys(others, "CPU_FAST") | {first: "CPU"}
+    model = load("tiny")
+    apply_placement(model, replace(mixed, units=units))
+    found = affinities(model)
+    assert {unit: found[unit] for unit in units} == units
+
+
+def test_applied_placement_runs_split_and_computes_the_same(
+    core: ov.Core, tiny: Problem, mixed: Placement
+) -> None:
+    model = load("tiny")
+    expected = answer(core, model, "CPU")
+    apply_placement(model, mixed)
+    compiled = core.compile_model(model, "HETERO:CPU,CPU_FAST")
+    operators = alternating(tiny)[tiny.units.of_operator]
+    submodels = acyclic_submodels(tiny.units.graph, operators)
+    assert compiled.get_property("HETERO_NUMBER_OF_SUBMODELS") == submodels.max() + 1
+    np.testing.assert_allclose(answer(core, model, "HETERO:CPU,CPU_FAST"), expected, rtol=1e-4)
+
+
+@pytest.mark.parametrize("pattern", ["constant", "computed"])
+def test_values_shared_by_both_devices_are_computed_on_each(core: ov.Core, pattern: str) -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(8):
+        model = load(shared_values(pattern))
+        expected = answer(core, model, "CPU")
+        problem = problem_on(extract(model))
+        apply_placement(model, Placement.of(problem, rng.integers(0, 2, problem.n_units)))
+        found = answer(core, model, "HETERO:CPU,CPU_FAST")
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("pattern", ["constant", "computed"])
+def test_branch_moved_away_is_one_further_submodel(core: ov.Core, pattern: str) -> None:
+    model = load(shared_values(pattern))
+    problem = problem_on(extract(model))
+    assignment = problem.single(0)
+    assignment[branch(problem.units.graph, "Tanh")] = 1
+    apply_placement(model, Placement.of(problem, assignment))
+    compiled = core.compile_model(model, "HETERO:CPU,CPU_FAST")
+    assert compiled.get_property("HETERO_NUMBER_OF_SUBMODELS") == 2
+
+
+@pytest.mark.parametrize("moved", ["Relu", "Tanh", "Exp"])
+@pytest.mark.parametrize("split", ["alias", "hetero"])
+def test_expected_submodels_are_made_with_a_shared_input(
+    core: ov.Core, split: str, moved: str
+) -> None:
+    model = load(shared_values("constant"))
+    problem = problem_on(extract(model))
+    assignment = problem.single(0)
+    assignment[branch(problem.units.graph, moved)] = 1
+    compiled = compile_model(core, model, Placement.of(problem, assignment), split)
+    expected = acyclic_submodels(problem.units.graph, assignment).max() + 1
+    assert compiled.get_property("HETERO_NUMBER_OF_SUBMODELS") == expected
+
+
+def test_compiling_under_a_placement_leaves_the_model_as_it_was(
+    core: ov.Core, mixed: Placement
+) -> None:
+    model = load("tiny")
+    expected = answer(core, model, "CPU")
+    compiled = compile_model(core, model, mixed)
+    rng = np.random.default_rng(0)
+    found = compiled([rng.random(port.shape, dtype=np.float32) for port in compiled.inputs])[0]
+    np.testing.assert_allclose(found, expected, rtol=1e-4)
+    assert not any("affinity" in node.get_rt_info() for node in model.get_ordered_ops())
+
+
+def branch(graph: OpGraph, kind: str) -> list[int]:
+    """The operators from the one of a kind to where the branches meet."""
+    operators = [graph.types.index(kind)]
+    while graph.types[operators[-1]] != "Concat":
+        operators.append(int(graph.edge_index[1, graph.edge_index[0] == operators[-1]][0]))
+    return operators[:-1]
