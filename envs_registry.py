@@ -9,22 +9,22 @@ import gymnasium as gym
 ENVS: tuple[dict[str, Any], ...] = (
     {
         "id": "DevicePlacement-v0",
-        "entry_point": "placement_gym.envs.entry_points:MeasuredEnv",
+        "entry_point": "placement_gym.envs.measured_env:MeasuredEnv",
         "nondeterministic": True,
     },
     {
         "id": "DevicePlacementSim-v0",
-        "entry_point": "placement_gym.envs.entry_points:SimulatedEnv",
+        "entry_point": "placement_gym.envs.simulated_env:SimulatedEnv",
         "vector_entry_point": "placement_gym.envs.vector:SimulatedVectorEnv",
     },
     {
         "id": "DevicePlacementPerUnit-v0",
-        "entry_point": "placement_gym.envs.entry_points:measured_per_unit",
+        "entry_point": "placement_gym.envs.measured_env:measured_per_unit",
         "nondeterministic": True,
     },
     {
         "id": "DevicePlacementPerUnitSim-v0",
-        "entry_point": "placement_gym.envs.entry_points:simulated_per_unit",
+        "entry_point": "placement_gym.envs.simulated_env:simulated_per_unit",
     },
 )
 

@@ -14,7 +14,7 @@ from agents.common.further_decisions import extend_with_rank
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.base.arrays import IntArray
 from placement_gym.base.errors import EngineError
-from placement_gym.envs.env import placement_env
+from placement_gym.envs.placement_env import placement_env
 from placement_gym.problem.costs.semantics import PRESETS
 from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem

@@ -13,8 +13,9 @@ from agents.common.fixed import Fixed
 from placement_gym.base.arrays import IntArray
 from placement_gym.base.errors import UserError, unknown_name
 from placement_gym.base.files import is_path
-from placement_gym.envs.env import DevicePlacementEnv, placement_env
+from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.episode import play_episode
+from placement_gym.envs.placement_env import placement_env
 from placement_gym.problem import patterns
 from placement_gym.problem.placement import Placement
 

@@ -26,7 +26,8 @@ from placement_gym.bench.known.identity import identify
 from placement_gym.bench.run.agents import AgentSpec
 from placement_gym.bench.run.budget import BudgetedBackend, BudgetReached
 from placement_gym.bench.run.rows import append_line, cut_torn_line
-from placement_gym.envs.env import DevicePlacementEnv, placement_env
+from placement_gym.envs.env import DevicePlacementEnv
+from placement_gym.envs.placement_env import placement_env
 
 Row = dict[str, Any]
 Problem = tuple[str, str]

@@ -38,7 +38,7 @@ from common import BY_RANK, Meter, Row, append_row, best_known_ms, make_env, rea
 from matplotlib.figure import Figure
 from rich.progress import track
 
-from placement_gym.base.processes.watchdog import exit_with_parent
+from placement_gym.base.processes.serving import exit_with_parent
 from placement_gym.bench.run.agents import UNCHANGED, AgentSpec
 from placement_gym.bench.run.rows import cut_torn_line, lock_folder
 from placement_gym.bench.run.threads import limit_threads

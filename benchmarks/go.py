@@ -34,7 +34,8 @@ from rich.table import Table
 
 from placement_gym.bench.run.agents import AgentSpec
 from placement_gym.bench.run.budget import BudgetedBackend
-from placement_gym.envs.env import DevicePlacementEnv, placement_env
+from placement_gym.envs.env import DevicePlacementEnv
+from placement_gym.envs.placement_env import placement_env
 from placement_gym.graph.planted import Plan
 from placement_gym.problem.costs.planted import planted_ms
 from placement_gym.problem.decisions import DECISIONS

@@ -24,8 +24,8 @@ from rich.table import Table
 
 from agents.placeto.agent import make as placeto
 from agents.rnn.agent import make as rnn
-from placement_gym.envs.env import placement_env
 from placement_gym.envs.episode import play_episode
+from placement_gym.envs.placement_env import placement_env
 
 LONG = "latency-inputs/OperatorGraphs/bert_l-12_inference.json"
 PER_UNIT = "DevicePlacementPerUnitSim-v0"

@@ -36,7 +36,7 @@ from placement_gym.backends.measured.build import build_measured_backend
 from placement_gym.backends.measured.isolated import IsolatedBackend
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
 from placement_gym.base.arrays import IntArray
-from placement_gym.envs.env import placement_env
+from placement_gym.envs.placement_env import placement_env
 from placement_gym.hardware.devices import TESTBED
 from placement_gym.models.spec import ModelSpec
 

@@ -54,9 +54,9 @@ from rich.table import Table
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.bench.run.agents import AgentSpec
 from placement_gym.bench.run.budget import BudgetedBackend
-from placement_gym.envs.entry_points import SimulatedEnv
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.episode import play_episode
+from placement_gym.envs.simulated_env import SimulatedEnv
 from placement_gym.graph.families.problems import SampledProblem, make_problem
 
 ENDLESS, TRIAL = 10**9, 100

@@ -29,8 +29,9 @@ if TYPE_CHECKING:
     from placement_gym.deployment.fidelity import fidelity
     from placement_gym.deployment.pipeline import Pipeline
     from placement_gym.deployment.plan import plan
-    from placement_gym.envs.env import DevicePlacementEnv, placement_env
+    from placement_gym.envs.env import DevicePlacementEnv
     from placement_gym.envs.episode import play_episode
+    from placement_gym.envs.placement_env import placement_env
     from placement_gym.hardware.devices import DeviceSpec
     from placement_gym.models import load as load_model
     from placement_gym.problem.costs.table import CostTable
@@ -91,7 +92,7 @@ SOURCES = {
     "export_placement": "deployment.export",
     "fidelity": "deployment.fidelity",
     "load_model": "models:load",
-    "placement_env": "envs.env",
+    "placement_env": "envs.placement_env",
     "plan": "deployment.plan",
     "play_episode": "envs.episode",
     "report_study": "bench.report.study",

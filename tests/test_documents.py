@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 import placement_gym
-from placement_gym.bench.study.shipped import STUDIES
+from placement_gym.bench.study.spec import STUDIES
 from placement_gym.cli.main import make_parser
 
 ROOT = Path(__file__).parent.parent
@@ -111,7 +111,7 @@ def test_examples_and_documents_import_public_names_only(path: Path) -> None:
         ("placement_gym.solvers.cuts:minimum_cut", True),
         ("agents.hsdag:HSDAGPolicy", True),
         ("placement_gym:problem", False),
-        ("placement_gym.envs.env:placement_env", False),
+        ("placement_gym.envs.placement_env:placement_env", False),
         ("placement_gym.bench.study.spec:Study", False),
     ],
 )

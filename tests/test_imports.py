@@ -28,48 +28,34 @@ def find_sources(folder: Path) -> dict[str, Path]:
 SOURCES = find_sources(ROOT)
 CODE = SOURCES | find_sources(ROOT.parent / "agents")
 """The package's modules, and those of the agents too."""
-LAYERS = (
-    {
-        "arrays",
-        "arguments",
-        "errors",
-        "files",
-        "texts",
-        "schemas",
-        "properties",
-        "testbeds",
-        "version",
-        "progress",
-        "fitted_table",
-        "processes",
-    },
-    {"devices", "machine", "models", "rewards", "episode"},
-    {"device_requests"},
-    {"graph", "memory_groups"},
+FLOORS = (
+    {"base"},
+    {"hardware", "models"},
+    {"graph"},
     {"problem"},
-    {"costs", "placement", "patterns", "plots", "decisions"},
     {"schedules"},
-    {"solvers", "observation", "device_table", "prepared"},
-    {"pipeline"},
-    {"backends"},
-    {"render", "deploy", "info", "view", "reset_options", "evaluate_all"},
-    {"env"},
-    {"wrappers"},
-    {"entry_points"},
-    {"vector", "keywords"},
-    {"bench.run"},
-    {"tools", "bench.study"},
-    {"bench.known"},
-    {"bench.scenes", "bench.opening"},
-    {"bench.report"},
-    {"bench.compare"},
+    {"solvers", "backends"},
+    {"view"},
+    {"envs"},
+    {"bench"},
+    {"deployment"},
     {"cli"},
-    {"__main__"},
 )
-RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
+BENCH_FLOORS = (
+    {"run"},
+    {"study"},
+    {"known"},
+    {"problem_setup", "scenes"},
+    {"report"},
+    {"compare"},
+)
+"""What is in ``bench``, the largest room, has an order too."""
+ROOT_FILES = {"placement_gym", "placement_gym.__main__", "placement_gym.version"}
 APART = (
+    ("hardware", "models"),
+    ("models", "hardware"),
     ("solvers", "backends"),
-    ("bench.run", "tools"),
+    ("backends", "solvers"),
     ("backends.measured", "backends.simulated"),
 )
 """Rooms of which the first never imports the second."""
@@ -115,26 +101,41 @@ def reached(module: str) -> set[str]:
     return found
 
 
-def room(module: str) -> str:
-    """The room of a module: a folder or a file of the package, ``bench``'s rooms on their own."""
-    parts = module.split(".")[1:]
-    return ".".join(parts[:2]) if parts[:1] == ["bench"] and len(parts) > 1 else "".join(parts[:1])
+def part(module: str, depth: int) -> str:
+    """A part of a module's name: at depth 1 its room."""
+    return [*module.split("."), "", ""][depth]
+
+
+def find_upward(module: str, floors: tuple[set[str], ...], depth: int) -> set[str]:
+    """Modules above a module's own floor that it reaches."""
+    rank = {name: number for number, names in enumerate(floors) for name in names}
+    own = rank[part(module, depth)]
+    return {other for other in reached(module) if rank.get(part(other, depth), own) > own}
 
 
 def lies_in(module: str, place: str) -> bool:
     return f"{module}.".startswith(f"placement_gym.{place}.")
 
 
-def test_every_room_has_a_floor() -> None:
-    rooms = {room(module) for module in SOURCES} - {"", "bench"}
-    assert rooms == set(RANK)
+def test_every_module_is_in_a_room_that_has_a_floor() -> None:
+    rooms = {part(module, 1) for module in SOURCES if module not in ROOT_FILES}
+    assert rooms == set.union(*FLOORS)
+    assert {part(module, 2) for module in SOURCES if lies_in(module, "bench")} - {""} == set.union(
+        *BENCH_FLOORS
+    )
 
 
-@pytest.mark.parametrize("module", [module for module in SOURCES if room(module) in RANK])
+@pytest.mark.parametrize("module", [module for module in SOURCES if module not in ROOT_FILES])
 def test_dependencies_run_one_way(module: str) -> None:
-    own = RANK[room(module)]
-    upwards = {other for other in reached(module) if RANK.get(room(other), own) > own}
-    assert not upwards
+    assert not find_upward(module, FLOORS, 1)
+
+
+@pytest.mark.parametrize(
+    "module", [one for one in SOURCES if lies_in(one, "bench") and part(one, 2)]
+)
+def test_dependencies_inside_bench_run_one_way(module: str) -> None:
+    upwards = find_upward(module, BENCH_FLOORS, 2)
+    assert not {other for other in upwards if lies_in(other, "bench")}
 
 
 @pytest.mark.parametrize(("first", "second"), APART)

@@ -24,8 +24,9 @@ from browsing import browse
 import placement_gym
 from envs_registry import ENVS
 from placement_gym.backends.protocol import Measurement
-from placement_gym.envs.entry_points import MeasuredEnv, SimulatedEnv
+from placement_gym.envs.measured_env import MeasuredEnv
 from placement_gym.envs.rewards import REWARDS
+from placement_gym.envs.simulated_env import SimulatedEnv
 from placement_gym.hardware.devices import PRESETS
 
 ROOT = Path(__file__).parent.parent

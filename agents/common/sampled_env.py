@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from placement_gym.base.arguments import check_integer
-from placement_gym.envs.entry_points import SimulatedEnv
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.observation import Observation
+from placement_gym.envs.simulated_env import SimulatedEnv
 from placement_gym.graph.families.device_sets import LARGEST_SET
 from placement_gym.graph.families.problems import (
     DRAWN,

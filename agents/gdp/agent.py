@@ -15,7 +15,7 @@ from agents.gdp.policy import PAPER_FEATURES, GOPolicy
 from agents.gdp.ppo import UnitPPO
 from agents.search.begin_with import NOTHING, begin
 from placement_gym.base.errors import unknown_name
-from placement_gym.envs.env import placement_env
+from placement_gym.envs.placement_env import placement_env
 
 ALGORITHMS: dict[str, type[REINFORCE]] = {"ppo": UnitPPO, "reinforce": REINFORCE}
 PLACEMENTS = 20

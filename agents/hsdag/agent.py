@@ -15,7 +15,7 @@ from agents.common.weights import load_weights
 from agents.hsdag.policy import HSDAGPolicy
 from agents.search.begin_with import NOTHING, begin
 from placement_gym.base.errors import unknown_name
-from placement_gym.envs.env import placement_env
+from placement_gym.envs.placement_env import placement_env
 
 EPISODE_LENGTH = 20
 """Placements per episode and rollout of the paper (3.1)."""

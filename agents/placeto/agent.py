@@ -18,7 +18,8 @@ from agents.placeto.policy import PlacetoPolicy
 from agents.placeto.rehearsal import Rehearsal
 from agents.search.begin_with import NOTHING
 from placement_gym.base.errors import UserError, unknown_name
-from placement_gym.envs.env import DevicePlacementEnv, placement_env
+from placement_gym.envs.env import DevicePlacementEnv
+from placement_gym.envs.placement_env import placement_env
 from placement_gym.envs.wrappers import PerUnit
 
 PAPER = "paper"

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from placement_gym.base.arrays import FloatArray, IntArray
-from placement_gym.envs.entry_points import MeasuredEnv
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.episode import Policy
+from placement_gym.envs.measured_env import MeasuredEnv
 from placement_gym.envs.observation import Observer
 from placement_gym.envs.wrappers import observe_unit
 

@@ -21,7 +21,8 @@ from agents.placeto.policy import PlacetoPolicy
 from agents.placeto.rehearsal import Rehearsal
 from placement_gym.base.arrays import IntArray
 from placement_gym.base.errors import UserError, unknown_name
-from placement_gym.envs.env import DevicePlacementEnv, placement_env
+from placement_gym.envs.env import DevicePlacementEnv
+from placement_gym.envs.placement_env import placement_env
 from placement_gym.envs.wrappers import PerUnit
 from placement_gym.solvers.list_scheduling import heft
 

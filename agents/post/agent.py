@@ -12,7 +12,7 @@ from agents.common.weights import load_weights
 from agents.post.post import Post
 from agents.search.begin_with import NOTHING, begin
 from placement_gym.base.errors import unknown_name
-from placement_gym.envs.env import placement_env
+from placement_gym.envs.placement_env import placement_env
 
 PAPER = "paper"
 ROLLOUT = 10

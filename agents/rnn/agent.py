@@ -14,8 +14,8 @@ from agents.rnn.hdp import HDPPolicy
 from agents.rnn.policy import RNNPolicy
 from agents.search.begin_with import NOTHING, begin
 from placement_gym.base.errors import unknown_name
-from placement_gym.envs.env import placement_env
 from placement_gym.envs.observation import FEATURES
+from placement_gym.envs.placement_env import placement_env
 
 PAPER = "paper"
 

@@ -19,7 +19,7 @@ from agents.search.joint_moves import extend_starts
 from agents.search.starts import propose_heuristics
 from placement_gym.base.arrays import IntArray
 from placement_gym.base.errors import unknown_name
-from placement_gym.envs.env import placement_env
+from placement_gym.envs.placement_env import placement_env
 
 NOTHING, HEURISTICS, SEARCH = "nothing", "heuristics", "search"
 CHOICES = (NOTHING, HEURISTICS, SEARCH)

@@ -9,7 +9,7 @@ import numpy as np
 
 from agents.common.fixed import Fixed
 from placement_gym.base.arrays import FloatArray, IntArray
-from placement_gym.envs.env import placement_env
+from placement_gym.envs.placement_env import placement_env
 from placement_gym.problem.problem import Problem
 
 UNFIT = 1e-9

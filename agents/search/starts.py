@@ -13,7 +13,8 @@ import numpy as np
 from agents.static import saved
 from placement_gym.base.arrays import IntArray
 from placement_gym.base.errors import UserError
-from placement_gym.envs.env import DevicePlacementEnv, placement_env
+from placement_gym.envs.env import DevicePlacementEnv
+from placement_gym.envs.placement_env import placement_env
 from placement_gym.problem import patterns
 from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem

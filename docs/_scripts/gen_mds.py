@@ -162,8 +162,9 @@ def described_arguments(target: Callable[..., Any]) -> dict[str, str]:
 
 
 def resolve(target: Callable[..., Any], name: str) -> Callable[..., Any]:
-    """The class that a docstring refers to by a name of its module."""
-    found: Callable[..., Any] = getattr(import_module(target.__module__), name)
+    """The class that a docstring refers to by name: of its module, or one that an id makes."""
+    entries = {entry.__name__: entry for entry in (load(env["entry_point"]) for env in ENVS)}
+    found: Callable[..., Any] = entries.get(name) or getattr(import_module(target.__module__), name)
     return found
 
 

@@ -8,11 +8,12 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from placement_gym.backends.protocol import PENALTY
 from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
 from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
 
+PENALTY = 10.0
+"""Latency of an infeasible placement, in reference latencies."""
 OPTIONAL = ("prefill_ms", "token_ms", "handover_ms", "requests", "streams")
 """Fields of some measurements only."""
 

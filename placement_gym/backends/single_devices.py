@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from placement_gym.backends.cached import CachedBackend
 from placement_gym.backends.protocol import Backend, Measurement
@@ -55,7 +56,19 @@ class SingleDeviceResults:
             if m is not None and m.feasible and (self.feasible[device] or not limited)
         }
 
-    def explain_doubt(self) -> str:
+    def of_device(self, device: int) -> Measurement:
+        """The measurement of a device that runs the whole model."""
+        found = self.measurements[device]
+        assert found is not None  # as the reference device does, which a Problem chooses
+        return found
+
+    @cached_property
+    def best_speedups(self) -> tuple[float, float]:
+        """Speed-up of the fastest device, within memory limits and without them."""
+        return self.fastest().speedup, self.fastest(limited=False).speedup
+
+    @cached_property
+    def doubt(self) -> str:
         """Why it is uncertain which device is the fastest and by how much, or an empty string."""
         reasons = [m.doubt for m in self.measurements if m is not None and m.doubt]
         return reasons[0] if reasons else ""

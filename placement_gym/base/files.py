@@ -17,7 +17,7 @@ from typing import Any
 
 from placement_gym.base.errors import UserError, suggest, warn_user
 
-IMPORT_ROOT = Path(__file__).resolve().parent.parent
+IMPORT_ROOT = Path(__file__).resolve().parents[2]
 """The folder that this package and ``agents`` are imported from."""
 MAX_NEIGHBOURS = 1000
 MAX_NAME = 150

@@ -17,7 +17,7 @@ from placement_gym.bench.problem_setup import announce, choose_devices, open_env
 from placement_gym.bench.report import comparison
 from placement_gym.bench.report.drift import NOTE, correct_drift, median_device_ms
 from placement_gym.bench.report.known_latencies import find_known_latencies
-from placement_gym.bench.report.score_reference import TRIVIAL, choose_yardstick
+from placement_gym.bench.report.score_reference import TRIVIAL, choose_score_reference
 from placement_gym.bench.report.verdict import state_verdict
 from placement_gym.bench.run.agents import AgentSpec, check_labels, check_objects, list_specs
 from placement_gym.bench.run.environment import BenchEnv, BenchEnvs, to_portable
@@ -283,7 +283,7 @@ def summarize(bench_env: BenchEnv, rows: Sequence[Json]) -> Document:
     unlimited = base.singles.fastest(limited=False).speedup
     noise = [row["noise"] for row in rows if row["noise"]]
     notes = collect_cautions(problem.devices, bench_env.measured)
-    if choose_yardstick(known, rows).trivial:
+    if choose_score_reference(known, rows).trivial:
         notes.append(TRIVIAL)
     document: Document = to_plain(
         {

@@ -9,11 +9,10 @@ from typing import Any
 from placement_gym.base.errors import UserError
 from placement_gym.bench.run.rows import Json, load_runs
 from placement_gym.bench.study.task import describe_devices, expand_variables
-from placement_gym.deployment.saved import describe_saved
 from placement_gym.models.loading import ModelNotFoundError
 from placement_gym.models.shapes import Shapes, shapes_of_placement
 from placement_gym.problem.costs.table import costs_beside
-from placement_gym.problem.placement import Placement, parse_assignment
+from placement_gym.problem.placement import Placement, describe_saved, parse_assignment
 from placement_gym.view.scene import Found, Scene, build_problem, make_scene
 
 MEASURED = "DevicePlacement-v0", "DevicePlacementPerUnit-v0"

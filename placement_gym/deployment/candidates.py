@@ -10,18 +10,23 @@ import numpy as np
 
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.base.arrays import IntArray
+from placement_gym.base.errors import UserError
 from placement_gym.deployment.memory import (
     charge_copies,
     explain_excess,
     weigh_units,
     within_reported,
 )
-from placement_gym.deployment.pipelines import find_pipelines
+from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.patterns import prefixes, windows
+from placement_gym.problem.problem import Problem
 from placement_gym.solvers.bounds import lower_bound
 from placement_gym.solvers.cuts import minimum_cut
 from placement_gym.solvers.fill import fill_in_order, pipeline_parallel
 from placement_gym.solvers.milp import serial_program
+from placement_gym.solvers.pipelines.ideals import TooManyIdealsError
+from placement_gym.solvers.pipelines.pipeline import exact_pipeline, linear_pipeline
+from placement_gym.solvers.pipelines.stages import PipelineMemoryError
 from placement_gym.solvers.search import search
 
 SEARCHED = 100
@@ -124,3 +129,21 @@ def propose_pipelines(twin: SimulatedBackend, time_limit_s: float) -> tuple[list
         distinct.setdefault(assignment.tobytes(), Candidate(label, assignment, predicted_ms))
     bound_ms = lower_bound(problem, costs, twin.semantics, time_limit_s).bound_ms
     return list(distinct.values()), bound_ms
+
+
+def find_pipelines(problem: Problem, costs: CostTable) -> list[tuple[str, IntArray]]:
+    """The best contiguous splits: over all orders, and along one; none where no split fits.
+
+    Returns:
+        Labels, ``"dp"`` and ``"dpl"``, and (n_units,) device indices. The first is left out where
+        the graph is too wide for it.
+    """
+    found = []
+    for label, solve in (("dp", exact_pipeline), ("dpl", linear_pipeline)):
+        try:
+            found.append((label, solve(problem, costs)))
+        except (TooManyIdealsError, PipelineMemoryError):
+            continue
+        except UserError:  # no contiguous split fits
+            break
+    return found

@@ -15,10 +15,9 @@ from placement_gym.bench.run.environment import BenchEnv
 from placement_gym.bench.run.finalist import Finalist
 from placement_gym.bench.run.finalists import choose_finalist
 from placement_gym.bench.run.rows import to_plain
-from placement_gym.deployment.saved import describe_saved
 from placement_gym.hardware.devices import collect_cautions
 from placement_gym.models.shapes import Shapes, shapes_of_placement
-from placement_gym.problem.placement import Placement
+from placement_gym.problem.placement import Placement, describe_saved
 
 
 def evaluate_placement(

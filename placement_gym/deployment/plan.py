@@ -26,13 +26,12 @@ from placement_gym.deployment.interruption import explain_interrupt
 from placement_gym.deployment.memory import check_room, describe_fit, describe_use, report_memory
 from placement_gym.deployment.phases import check_phases, report_phases
 from placement_gym.deployment.plan_rows import summarize
-from placement_gym.deployment.saved import describe_gain, describe_saved
 from placement_gym.deployment.selection import Selection, select
 from placement_gym.hardware.devices import collect_cautions
 from placement_gym.models.shapes import Shapes
 from placement_gym.models.spec import ModelSpec
 from placement_gym.problem.costs.table import CostTable, costs_beside
-from placement_gym.problem.placement import Placement
+from placement_gym.problem.placement import Placement, describe_gain, describe_saved
 from placement_gym.problem.problem import Problem
 
 Document = dict[str, Any]

@@ -17,7 +17,7 @@ from placement_gym.backends.protocol import Backend, Batch, Measurement
 from placement_gym.backends.single_devices import SingleDeviceResults
 from placement_gym.base.arguments import MAX_HORIZON, check_flag, check_integer
 from placement_gym.base.arrays import BoolArray, FloatArray, IntArray, UInt8
-from placement_gym.base.errors import UserError, unknown_name
+from placement_gym.base.errors import unknown_name
 from placement_gym.envs import rewards
 from placement_gym.envs.evaluate_all import evaluate_all
 from placement_gym.envs.info import make_info
@@ -69,7 +69,7 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
     | `placement` | (N,) | int64 | device of each unit |
     | `step` | (1,) | int64 | placements so far |
     | `graph_id` | (1,) | int64 | identifies graph, costs and devices |
-    | `x` | (N, F) | float32 | features; `placement_gym.envs.observation.FEATURES` names the blocks |
+    | `x` | (N, F) | float32 | features; `observation.FEATURES` names the blocks |
     | `edge_index` | (2, E) | int64 | producer and consumer of each edge |
     | `edge_mask` | (E,) | int8 | 1 for an edge, 0 for padding |
 
@@ -111,7 +111,7 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
     latencies and never raises an exception. With `repair` the nearest placement that fits is
     evaluated in its place.
 
-    Any other reward [is a wrapper](../docs/how_to/reward.md).
+    Any other reward [is a wrapper](../../docs/how_to/reward.md).
 
     ## Starting State
     All units on the reference device: the first that runs the whole model.
@@ -288,27 +288,18 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         """Every device alone, measured when first needed."""
         return SingleDeviceResults.of(self.backend)
 
-    @cached_property
+    @property
     def reference(self) -> Measurement:
         """The reference device alone."""
-        reference = self.singles.measurements[self.problem.reference_device]
-        assert reference is not None  # Problem chose a device that runs everything
-        return reference
+        return self.singles.of_device(self.problem.reference_device)
 
-    @cached_property
+    @property
     def best_speedups(self) -> tuple[float, float]:
         """Speed-up of the fastest single device, within memory limits and without them."""
-        return self.singles.fastest().speedup, self.singles.fastest(limited=False).speedup
-
-    @cached_property
-    def doubt_of_singles(self) -> str:
-        """Why it is uncertain which device is the fastest and by how much, or an empty string."""
-        return self.singles.explain_doubt()
+        return self.singles.best_speedups
 
     def measure_singles_again(self) -> None:
         """Measure every device alone anew, whatever is remembered in memory or on disk."""
-        for name in ("singles", "reference", "best_speedups", "doubt_of_singles"):
-            self.__dict__.pop(name, None)
         self.singles = SingleDeviceResults.of(self.backend, anew=True)
 
     @property
@@ -429,15 +420,7 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         """
         _, levels, bits = self.layout.counts
         free = np.ones(levels * LEVELS + bits * 2, dtype=np.bool_)
-        return np.concatenate([self.device_masks().ravel(), free])
-
-    def device_masks(self) -> BoolArray:
-        """(N, n_devices) bool, whether each unit may go to each device."""
-        n_units, present = self.problem.supported.shape
-        masks = np.zeros((self.observer.n_nodes, self.observer.n_devices), dtype=np.bool_)
-        masks[:, :present] = True
-        masks[:n_units, :present] = self.problem.supported
-        return masks
+        return np.concatenate([self.observer.device_masks().ravel(), free])
 
     def get_info(self) -> dict[str, Any]:
         """The info of the current placement, see the class; arrays are fresh."""
@@ -446,7 +429,7 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
             self.row,
             self.last_measurement,
             self.best_speedups,
-            self.doubt_of_singles,
+            self.singles.doubt,
         )
 
     def cost_table(self) -> CostTable:
@@ -478,7 +461,7 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         if observer.devices if devices is None else devices:
             known = costs or observer.costs or self.backend.rough_costs
             static |= replace(observer, costs=known).device_table
-        static["action_mask"] = self.device_masks()
+        static["action_mask"] = self.observer.device_masks()
         return {self.observer.graph_id: static}
 
     def render(self) -> str | UInt8 | None:
@@ -494,28 +477,3 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
     def close(self) -> None:
         """Close the backend."""
         self.backend.close()
-
-
-def placement_env(env: gym.Env[Any, Any], joint: bool = False) -> DevicePlacementEnv:
-    """Return the placement environment inside any wrappers.
-
-    Args:
-        env: The environment.
-        joint: Whether the caller knows about further decisions than the placement.
-
-    Raises:
-        TypeError: The innermost environment is another one.
-        UserError: Its actions decide more than the placement, which the caller cannot.
-    """
-    base = env.unwrapped
-    if not isinstance(base, DevicePlacementEnv):
-        several = ": give the agent one environment" if hasattr(base, "num_envs") else ""
-        raise TypeError(
-            f"{base!r} is not a placement environment, as 'DevicePlacement-v0' is{several}"
-        )
-    if base.decisions != PLACEMENT_ALONE and not joint:
-        raise UserError(
-            f"this places units and nothing else, but the environment decides {base.decisions}: "
-            "make it with decisions=('placement',), or use gdp, annealing, hill-climb or heft"
-        )
-    return base

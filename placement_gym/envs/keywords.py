@@ -11,13 +11,9 @@ import gymnasium as gym
 from gymnasium.envs.registration import EnvSpec, load_env_creator
 
 from placement_gym.base.errors import UserError, unknown_name
-from placement_gym.envs.entry_points import (
-    MeasuredEnv,
-    SimulatedEnv,
-    measured_per_unit,
-    simulated_per_unit,
-)
 from placement_gym.envs.env import DevicePlacementEnv
+from placement_gym.envs.measured_env import MeasuredEnv, measured_per_unit
+from placement_gym.envs.simulated_env import SimulatedEnv, simulated_per_unit
 
 ENV_OF_ENTRY_POINT: dict[Callable[..., Any], Callable[..., Any]] = {
     measured_per_unit: MeasuredEnv,

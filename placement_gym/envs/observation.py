@@ -13,7 +13,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from placement_gym.base.arguments import check_flag, check_integer
-from placement_gym.base.arrays import FloatArray, IntArray
+from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
 from placement_gym.base.errors import UserError
 from placement_gym.envs.device_table import (
     describe_devices,
@@ -238,6 +238,14 @@ class Observer:
     def node_mask(self) -> NDArray[np.int8]:
         """(N,) 1 for a unit, 0 for padding."""
         return (np.arange(self.n_nodes) < len(self.problem.units)).astype(np.int8)
+
+    def device_masks(self) -> BoolArray:
+        """(N, n_devices) bool, whether each unit may go to each device; padded units may."""
+        n_units, present = self.problem.supported.shape
+        masks = np.zeros((self.n_nodes, self.n_devices), dtype=np.bool_)
+        masks[:, :present] = True
+        masks[:n_units, :present] = self.problem.supported
+        return masks
 
     def observe(self, row: IntArray, step: int) -> Observation:
         """The observation after ``step`` steps, sharing no memory with any other.

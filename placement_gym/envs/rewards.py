@@ -9,9 +9,6 @@ import numpy as np
 
 from placement_gym.base.errors import unknown_name
 
-PENALTY = 10.0
-"""Latency of an infeasible placement, in reference latencies."""
-
 
 class Outcome(Protocol):
     """What a reward depends on: numbers for one placement, (k,) arrays for k placements."""

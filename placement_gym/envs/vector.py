@@ -15,11 +15,11 @@ from placement_gym.base.arguments import check_integer
 from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
 from placement_gym.base.errors import UserError
 from placement_gym.envs import rewards
-from placement_gym.envs.entry_points import SimulatedEnv
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.evaluate_all import evaluate_all
 from placement_gym.envs.observation import Observation
 from placement_gym.envs.reset_options import read_starts
+from placement_gym.envs.simulated_env import SimulatedEnv
 
 Info = dict[str, Any]
 

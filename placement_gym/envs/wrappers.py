@@ -12,8 +12,8 @@ from placement_gym.backends.protocol import Measurement
 from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
 from placement_gym.base.errors import UserError, unknown_name
 from placement_gym.envs import rewards
-from placement_gym.envs.env import placement_env
 from placement_gym.envs.observation import N_FEATURES, Observation, Observer
+from placement_gym.envs.placement_env import placement_env
 from placement_gym.envs.reset_options import PLACEMENT
 
 STARTS = ("first", "random", "best")

@@ -76,12 +76,12 @@ def fractal_dimension(graph: OpGraph, radius: int = RADIUS, limit: int = BALL) -
     Distances are undirected. They count up to ``radius``, and only until the neighbourhood stops
     growing or holds ``limit`` nodes, so that they are finite and the work stays local.
     """
-    from placement_gym.graph.balls import ball_sizes
+    from placement_gym.graph.neighbourhoods import count_within_distance
 
     ends = np.concatenate([graph.edge_index, graph.edge_index[::-1]], axis=1)
     order = np.argsort(ends[0], kind="stable")
     first = np.concatenate([[0], np.cumsum(np.bincount(ends[0], minlength=len(graph)))])
-    return slopes(ball_sizes(first, np.ascontiguousarray(ends[1][order]), radius, limit))
+    return slopes(count_within_distance(first, np.ascontiguousarray(ends[1][order]), radius, limit))
 
 
 def slopes(sizes: IntArray) -> FloatArray:

@@ -14,7 +14,7 @@ import agents
 from agents import AGENTS, static
 from placement_gym.base.errors import UserError
 from placement_gym.bench.run.agents import load_agent
-from placement_gym.envs.env import placement_env
+from placement_gym.envs.placement_env import placement_env
 from placement_gym.hardware.devices import DeviceSpec
 from placement_gym.problem import patterns
 

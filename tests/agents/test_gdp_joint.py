@@ -19,7 +19,7 @@ from agents.gdp.joint import StagedLikelihood
 from agents.gdp.policy import GOPolicy
 from agents.gdp.ppo import UnitPPO
 from placement_gym.base.errors import UserError
-from placement_gym.envs.env import placement_env
+from placement_gym.envs.placement_env import placement_env
 from placement_gym.problem.decisions import DECISIONS
 
 SMALL = {"hidden": 16, "layers": 1, "rounds": 1, "segment": 4, "memory": 2}

@@ -23,8 +23,8 @@ from agents.hsdag import HSDAGPolicy
 from agents.hsdag.agent import make
 from agents.hsdag.networks import Networks, Options
 from agents.hsdag.rollout import GraphStep, Rollout
-from placement_gym.envs.env import placement_env
 from placement_gym.envs.episode import play_episode
+from placement_gym.envs.placement_env import placement_env
 from placement_gym.envs.vector import PlacementVectorEnv
 from placement_gym.solvers.cuts import minimum_cut
 

@@ -23,9 +23,9 @@ from agents.placeto.networks import Embedding, Perceptrons
 from agents.placeto.structure import find_relations
 from agents.placeto.transfer import make as transferred
 from placement_gym.bench.run.budget import BudgetedBackend
-from placement_gym.envs.env import placement_env
 from placement_gym.envs.episode import play_episode
 from placement_gym.envs.observation import FEATURES
+from placement_gym.envs.placement_env import placement_env
 from placement_gym.envs.wrappers import PerUnit
 
 PER_UNIT = "placement_gym:DevicePlacementPerUnitSim-v0"

@@ -19,8 +19,8 @@ from agents.hsdag import HSDAGPolicy
 from agents.placeto import agent as placeto
 from agents.post import Post
 from placement_gym import play_episode
-from placement_gym.envs.entry_points import MeasuredEnv
-from placement_gym.envs.env import placement_env
+from placement_gym.envs.measured_env import MeasuredEnv
+from placement_gym.envs.placement_env import placement_env
 
 SIMULATED = "placement_gym:DevicePlacementSim-v0"
 PER_UNIT = "placement_gym:DevicePlacementPerUnitSim-v0"

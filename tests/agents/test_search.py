@@ -17,7 +17,7 @@ from placement_gym.bench.run.agent_run import run_agent
 from placement_gym.bench.run.agents import AgentSpec, load_agent
 from placement_gym.bench.run.budget import BudgetedBackend
 from placement_gym.bench.run.environment import BenchEnv
-from placement_gym.envs.env import placement_env
+from placement_gym.envs.placement_env import placement_env
 from placement_gym.problem.placement import Placement
 from placement_gym.solvers.cuts import minimum_cut
 

@@ -20,7 +20,7 @@ from placement_gym.bench.run.agents import AgentSpec
 from placement_gym.bench.run.budget import BudgetedBackend
 from placement_gym.bench.run.environment import BenchEnv
 from placement_gym.bench.study.spec import Study
-from placement_gym.envs.env import placement_env
+from placement_gym.envs.placement_env import placement_env
 from placement_gym.problem.costs.semantics import PRESETS
 
 LIMITED = ["CPU", {"name": "GPU", "weight_share": 0.4}]

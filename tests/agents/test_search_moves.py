@@ -12,7 +12,8 @@ import pytest
 from agents.search.moves import Moves
 from agents.search.starts import propose_heuristics, propose_starts
 from placement_gym.base.arrays import IntArray
-from placement_gym.envs.env import DevicePlacementEnv, placement_env
+from placement_gym.envs.env import DevicePlacementEnv
+from placement_gym.envs.placement_env import placement_env
 from placement_gym.solvers.list_scheduling import heft
 from placement_gym.solvers.search.moves import RandomMoves
 

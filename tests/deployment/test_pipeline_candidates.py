@@ -17,9 +17,8 @@ from placement_gym.backends.measured.outputs import sample_inputs
 from placement_gym.backends.protocol import Measurement
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.base.errors import UserError
-from placement_gym.deployment import pipelines
-from placement_gym.deployment.candidates import Candidate, propose_pipelines
-from placement_gym.deployment.pipelines import find_pipelines
+from placement_gym.deployment import candidates
+from placement_gym.deployment.candidates import Candidate, find_pipelines, propose_pipelines
 from placement_gym.deployment.plan import make_placement, plan
 from placement_gym.deployment.plan_rows import make_rows
 from placement_gym.models import load
@@ -44,7 +43,7 @@ def test_a_graph_that_is_too_wide_is_split_along_one_order(monkeypatch: Any) -> 
     def refuse(*_: Any) -> None:
         raise TooManyIdealsError("too wide")
 
-    monkeypatch.setattr(pipelines, "exact_pipeline", refuse)
+    monkeypatch.setattr(candidates, "exact_pipeline", refuse)
     problem = diamond_problem()
     assert [label for label, _ in find_pipelines(problem, diamond_costs(problem))] == ["dpl"]
 

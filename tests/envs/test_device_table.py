@@ -14,9 +14,9 @@ from gymnasium.utils.env_checker import check_env
 import placement_gym  # noqa: F401  registers the ids
 from placement_gym.base.errors import UserError
 from placement_gym.envs.device_table import DEVICE_FEATURES, EDGE_FEATURES
-from placement_gym.envs.entry_points import SimulatedEnv
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.observation import Observation
+from placement_gym.envs.simulated_env import SimulatedEnv
 from placement_gym.hardware.devices import DeviceSpec
 
 STATIC = {

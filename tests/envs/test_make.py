@@ -25,8 +25,9 @@ import placement_gym  # noqa: F401  registers the ids
 from placement_gym.base.errors import UserError
 from placement_gym.bench.run.environment import BenchEnv
 from placement_gym.cli.main import main
-from placement_gym.envs.env import DevicePlacementEnv, placement_env
+from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.keywords import check_kwargs
+from placement_gym.envs.placement_env import placement_env
 from placement_gym.graph.extract import extract
 from placement_gym.models import load
 

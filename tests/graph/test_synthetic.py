@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 import placement_gym  # noqa: F401  registers the ids
 from placement_gym.base.arrays import IntArray
 from placement_gym.envs.observation import N_FEATURES, compute_node_features
-from placement_gym.graph.balls import ball_sizes
 from placement_gym.graph.features import fractal_dimension
+from placement_gym.graph.neighbourhoods import count_within_distance
 from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.synthetic import FAMILIES, is_synthetic, synthetic
 from placement_gym.graph.units import group
@@ -192,7 +192,7 @@ def breadth_first(graph: OpGraph, radius: int) -> list[list[int]]:
 
 @given(graph=op_graphs(max_size=20), radius=st.integers(1, 6))
 def test_balls_are_counted_as_by_breadth_first_search(graph: OpGraph, radius: int) -> None:
-    sizes = ball_sizes(*neighbourhoods(graph), radius, 1000)
+    sizes = count_within_distance(*neighbourhoods(graph), radius, 1000)
     assert sizes.tolist() == breadth_first(graph, radius)
 
 
@@ -200,14 +200,14 @@ def test_balls_are_counted_as_by_breadth_first_search(graph: OpGraph, radius: in
 def test_a_ball_is_counted_until_it_holds_the_limit(
     graph: OpGraph, radius: int, limit: int
 ) -> None:
-    sizes = ball_sizes(*neighbourhoods(graph), radius, limit)
+    sizes = count_within_distance(*neighbourhoods(graph), radius, limit)
     assert sizes.max() <= limit
     np.testing.assert_array_equal(sizes, np.minimum(breadth_first(graph, radius), limit))
 
 
 def test_a_hub_costs_no_more_than_the_limit() -> None:
     star = op_graph(3001, [(0, leaf) for leaf in range(1, 3001)])
-    sizes = ball_sizes(*neighbourhoods(star), 3, 100)
+    sizes = count_within_distance(*neighbourhoods(star), 3, 100)
     assert sizes[1].tolist() == [2, 100, 100]
     assert np.isfinite(fractal_dimension(star, limit=100)).all()
 

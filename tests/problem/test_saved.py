@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from placement_gym.deployment.saved import describe_saved
-from placement_gym.problem.placement import Placement
+from placement_gym.problem.placement import Placement, describe_saved
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from overlapping import LIST, diamonds
 
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.bench.compare import compare
-from placement_gym.bench.report.optimum import find_optimum_or_bound
+from placement_gym.bench.report.known_latencies import find_optimum_or_bound
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.hardware.devices import DeviceSpec
 from placement_gym.problem.costs.semantics import PRESETS, Semantics

@@ -46,17 +46,17 @@ class Obedient:
         """Gives signs of life all the time."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
-            self.parent.pulse.beat("working")
+            self.parent.heartbeat.touch("working")
             time.sleep(0.01)
         return "done"
 
     def hang(self, seconds: float) -> None:
-        self.parent.pulse.beat("dreaming")
+        self.parent.heartbeat.touch("dreaming")
         time.sleep(seconds)
 
     def compute(self, seconds: float) -> None:
         """One long call of C, which keeps Python's lock."""
-        self.parent.pulse.beat("computing")
+        self.parent.heartbeat.touch("computing")
         ctypes.PyDLL(None).sleep(int(seconds))
 
     def chatter(self, text: str) -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from placement_gym.backends.measured.backend import MeasuredBackend
 from placement_gym.backends.measured.inspection import Inspection, inspect
@@ -18,11 +20,12 @@ from placement_gym.backends.measured.isolated import (
 from placement_gym.backends.measured.measuring import MeasuringBackend
 from placement_gym.backends.measured.recipe import Recipe
 from placement_gym.backends.measured.stage_costs import load_or_measure_costs
-from placement_gym.backends.measured.support import find_supported
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
 from placement_gym.base.arguments import check_positive
+from placement_gym.base.arrays import BoolArray
 from placement_gym.base.errors import UserError
 from placement_gym.graph.extract import extract_spec
+from placement_gym.graph.operators import FOLLOWERS
 from placement_gym.graph.units import Units, group
 from placement_gym.hardware.devices import DeviceSpec
 from placement_gym.models.loading import is_model_file
@@ -116,3 +119,21 @@ def group_model(spec: ModelSpec) -> Units:
         return group(extract_spec(spec.load(), spec), spec.granularity)
     loaded, found = load_and_inspect(spec, (), TIMEOUT_S, alone=False)
     return group(extract_spec(loaded, spec), spec.granularity, found.primitives)
+
+
+def find_supported(units: Units, operators: Sequence[Collection[str]]) -> BoolArray:
+    """(n_units, n_devices) bool: the device runs every operator of the unit.
+
+    Constants, Parameters and Results follow their neighbours and need no support.
+
+    Args:
+        units: Groups of operators.
+        operators: For each device, the names of the operators that it supports.
+    """
+    graph = units.graph
+    result = np.ones((len(units), len(operators)), dtype=np.bool_)
+    for column, known in enumerate(map(set, operators)):
+        for operator, (name, kind) in enumerate(zip(graph.names, graph.types, strict=True)):
+            if name not in known and kind not in FOLLOWERS:
+                result[units.of_operator[operator], column] = False
+    return result

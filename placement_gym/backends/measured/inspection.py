@@ -81,7 +81,9 @@ class Inspector:
 
     def __init__(self, start: Json, parent: Parent) -> None:
         sys.argv[:] = [start["command"]]
-        self.reporter = Reporter(parent.pulse.beat, parent.print_message, wait=parent.show_waiting)
+        self.reporter = Reporter(
+            parent.heartbeat.touch, parent.print_message, wait=parent.show_waiting
+        )
 
     def __call__(self, request: Json) -> Json:
         self.reporter.beat("reading the model")

@@ -31,7 +31,7 @@ class Worker:
     def __init__(self, start: Json, parent: Parent) -> None:
         sys.argv[:] = [start["command"]]
         reporter = Reporter(
-            parent.pulse.beat, parent.print_message, parent.count, parent.show_waiting
+            parent.heartbeat.touch, parent.print_message, parent.count, parent.show_waiting
         )
         recipe = Recipe(**start["recipe"])
         self.backend: MeasuredBackend = recipe.build(

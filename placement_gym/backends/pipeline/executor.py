@@ -60,8 +60,8 @@ class StageExecutor:
         """
         if self._threads.stateful:
             raise UserError(
-                "the model keeps state, so that one inference is no request: submit_sequence runs "
-                "the inferences of a whole sequence on a state that is reset first"
+                "a stateful model serves whole sequences: use submit_sequence, which runs the "
+                "inferences of one on a state that is reset first"
             )
         return self._threads.start(self._threads.reader.read(inputs), None, timeout)
 

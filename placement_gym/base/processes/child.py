@@ -17,7 +17,7 @@ from typing import IO, Any
 
 from placement_gym.base.errors import EngineError, warn_user
 from placement_gym.base.files import IMPORT_ROOT
-from placement_gym.base.processes.pulse import Pulse
+from placement_gym.base.processes.heartbeat import Heartbeat
 from placement_gym.base.progress import show_waiting
 
 Json = dict[str, Any]
@@ -82,7 +82,7 @@ class Child:
         self._finalizer = weakref.finalize(self, lambda: None)
         try:
             self.open(module, keep_log)
-            self.pulse.beat(STARTING)
+            self.heartbeat.touch(STARTING)
             self.send(start, START_S)
         except BaseException:  # an interrupt too
             self.end()
@@ -96,8 +96,8 @@ class Child:
         """
         try:
             with defer_interrupt(), ExitStack() as opened:
-                self.pulse = Pulse()
-                opened.callback(self.pulse.close)
+                self.heartbeat = Heartbeat()
+                opened.callback(self.heartbeat.close)
                 self.log = open_unnamed_file() if keep_log else None
                 if self.log is not None:
                     opened.callback(os.close, self.log)
@@ -111,7 +111,7 @@ class Child:
     def start_process(self, module: str) -> subprocess.Popen[bytes]:
         paths = [str(IMPORT_ROOT), os.environ.get("PYTHONPATH", "")]
         thread = "main" if threading.current_thread() is threading.main_thread() else "other"
-        arguments = str(self.pulse.descriptor), str(self.owner), thread
+        arguments = str(self.heartbeat.descriptor), str(self.owner), thread
         return subprocess.Popen(
             # -P: no file of the working folder hides a module of Python or of this package
             [sys.executable, "-P", "-m", module, *arguments],
@@ -119,7 +119,7 @@ class Child:
             stdout=subprocess.PIPE,
             stderr=self.log,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))},
-            pass_fds=(self.pulse.descriptor,),
+            pass_fds=(self.heartbeat.descriptor,),
             # Not in the terminal's foreground group; and if the parent dies, the system wakes
             # and ends those members of the group that are stopped.
             process_group=0,
@@ -166,8 +166,8 @@ class Child:
         if self.log is not None and os.fstat(self.log).st_size > MAX_LOG_BYTES:
             os.ftruncate(self.log, 0)
             os.lseek(self.log, 0, os.SEEK_SET)  # the child writes at the same position
-        if self.pulse.read()[2] != STARTING:
-            self.pulse.beat("a request")
+        if self.heartbeat.read()[2] != STARTING:
+            self.heartbeat.touch("a request")
         rest = memoryview(json.dumps(request).encode() + b"\n")
         while rest:
             self.check_life(timeout_s)
@@ -226,7 +226,7 @@ class Child:
         Raises:
             ChildHungError: None are left, and nothing lies in the pipe; the child is terminated.
         """
-        silent_s, _, stage = self.pulse.read()
+        silent_s, _, stage = self.heartbeat.read()
         if stage == STARTING:
             timeout_s = max(timeout_s, START_S)
         if silent_s > timeout_s and not is_ready(self.pipe_out, select.POLLIN, 0.0):

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
+import signal
 import sys
+import threading
+import time
 import warnings
 from collections.abc import Callable
 from typing import IO, Any
 
-from placement_gym.base.processes.pulse import Pulse
-from placement_gym.base.processes.watchdog import exit_with_parent
+from placement_gym.base.processes.heartbeat import Heartbeat
 
 Json = dict[str, Any]
 Handle = Callable[[Json], Any]
+POLL_S = 0.1
+PR_SET_PDEATHSIG = 1
 
 
 class Parent:
@@ -23,11 +28,11 @@ class Parent:
     standard error, and standard input is empty.
 
     Attributes:
-        pulse: Where signs of life go.
+        heartbeat: Where signs of life go.
     """
 
-    def __init__(self, pulse: Pulse) -> None:
-        self.pulse = pulse
+    def __init__(self, heartbeat: Heartbeat) -> None:
+        self.heartbeat = heartbeat
         self.requests: IO[bytes] = os.fdopen(os.dup(0), "rb")
         self.messages: IO[bytes] = os.fdopen(os.dup(1), "wb")
         with open(os.devnull, "rb") as nothing:  # noqa: PTH123  a descriptor is needed
@@ -64,7 +69,7 @@ def serve(make_handle: Callable[[Json, Parent], Handle]) -> None:
         make_handle: Makes what answers, from the first message; if it fails, the first request
             gets the error and the process ends.
     """
-    parent = Parent(Pulse(int(sys.argv[1])))
+    parent = Parent(Heartbeat(int(sys.argv[1])))
     exit_with_parent(int(sys.argv[2]), of_main_thread=sys.argv[3] == "main")
     start = parent.next_request()
     if start is None:
@@ -74,7 +79,7 @@ def serve(make_handle: Callable[[Json, Parent], Handle]) -> None:
     except (Exception, SystemExit) as error:
         parent.tell(error=describe(error))
         return
-    parent.pulse.beat("a request")
+    parent.heartbeat.touch("a request")
     while (request := parent.next_request()) is not None:
         answer_request(parent, handle, request)
 
@@ -101,3 +106,23 @@ def describe(error: BaseException) -> Json:
         "message": str(error),
         **added,
     }
+
+
+def exit_with_parent(parent: int, of_main_thread: bool = False) -> None:
+    """End this process as soon as its parent has ended, even if that one was killed.
+
+    Args:
+        parent: Process id of the one that started this one.
+        of_main_thread: Whether its main thread did. Linux then kills this process, whatever it
+            is doing. Otherwise a thread of this process ends it, which has to wait for calls that
+            keep Python's lock: Linux would kill it as soon as the thread that started it ends.
+    """
+    if of_main_thread and sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(POLL_S)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()

@@ -16,7 +16,7 @@ PLACE = re.compile('in "<[^>"]*>", ')
 
 
 class UniqueKeyLoader(yaml.SafeLoader):
-    """Refuses a key that is there twice, of which YAML would silently take the last."""
+    """Refuses a duplicate key, of which YAML would silently take the last."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         seen = set[str]()

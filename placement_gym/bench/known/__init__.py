@@ -1,1 +1,1 @@
-"""Best known latencies of problems, kept with the package: the yardstick of every score."""
+"""Best known latencies of problems, kept with the package, which scores are relative to."""

@@ -202,7 +202,9 @@ def open_backend(problem: Sequence[Any], envs: BenchEnvs) -> SimulatedBackend:
     kwargs = {"model": expand_variables(model), "devices": devices, **env_kwargs}
     backend = envs.get(env_id, kwargs).base.backend
     if not isinstance(backend, SimulatedBackend):
-        raise UserError("measured latencies are no yardstick: they belong to one machine")
+        raise UserError(
+            "measured latencies belong to one machine: no score can be relative to them"
+        )
     if len(backend.problem.devices) > len(DIGITS):
         raise UserError(f"placements on more than {len(DIGITS)} devices are not kept")
     return backend

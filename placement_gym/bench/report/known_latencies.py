@@ -5,19 +5,23 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
+from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.base.errors import UserError, warn_user
 from placement_gym.base.files import FileError, keep_if_possible, set_aside, write_text
 from placement_gym.bench.known.best_known import BestKnown, find_best_known
+from placement_gym.bench.known.evaluation import evaluate_ms
 from placement_gym.bench.known.identity import identify, identify_row
 from placement_gym.bench.report.drift import group_by_problem, median_device_ms
-from placement_gym.bench.report.optimum import find_optimum_or_bound
 from placement_gym.bench.run.environment import BenchEnv, BenchEnvs
 from placement_gym.bench.run.rows import Json, to_plain
 from placement_gym.bench.study.task import Task
+from placement_gym.envs.env import DevicePlacementEnv
+from placement_gym.solvers import gap
 from placement_gym.solvers.solution import reaches
 
 FILE = "references.json"
@@ -212,3 +216,25 @@ def reopen_env(task: Task, rows: Sequence[Json], envs: BenchEnvs) -> BenchEnv | 
 def _fingerprints(rows: Sequence[Json]) -> set[tuple[str, str | None]]:
     """The models and cost tables of rows."""
     return {(row["model_fingerprint"], row["costs_fingerprint"]) for row in rows}
+
+
+def find_optimum_or_bound(
+    env: DevicePlacementEnv, known_ms: Sequence[float]
+) -> dict[str, float | None]:
+    """Find ``optimum_ms``, if some placement is proven to be optimal, and ``bound_ms``.
+
+    Both for the environment's own latency, submodels and memory limits included; None where it is
+    measured, as a profile gives no bound. See ``solvers.gap.optimum_or_bound``.
+    """
+    backend = env.backend
+    if not isinstance(backend, SimulatedBackend):
+        return {"optimum_ms": None, "bound_ms": None}
+
+    optimum_ms, bound_ms = gap.optimum_or_bound(
+        backend.problem,
+        backend.costs,
+        backend.semantics,
+        known_ms,
+        partial(evaluate_ms, backend),
+    )
+    return {"optimum_ms": optimum_ms, "bound_ms": bound_ms}

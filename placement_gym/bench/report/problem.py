@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from placement_gym.base.arrays import FloatArray
+from placement_gym.base.files import write_text
 from placement_gym.base.texts import format_ms
-from placement_gym.bench.report.document import Block, Heading, Picture, Table, Text
+from placement_gym.bench.report.document import Block, Heading, Link, Picture, Table, Text
 from placement_gym.bench.report.formats import format_gap, format_infeasible, format_ratio
 from placement_gym.bench.report.known_latencies import reopen_env
 from placement_gym.bench.report.remarks import list_remarks
@@ -21,11 +22,18 @@ from placement_gym.bench.report.verdict import (
     list_doubts,
     state_verdict,
 )
-from placement_gym.bench.report.views import write_view
 from placement_gym.bench.run.environment import BenchEnvs
 from placement_gym.bench.run.rows import Json
+from placement_gym.bench.scenes import open_runs
 from placement_gym.bench.study.task import Task
 from placement_gym.problem.placement import parse_assignment
+from placement_gym.view.data import make_view_data
+from placement_gym.view.page import render_page
+
+VIEWS = "views"
+MOST_UNITS = 20_000
+"""Pages of larger models take long to write; ``placement-gym view`` writes one."""
+
 
 COLUMNS = (
     "agent",
@@ -73,7 +81,11 @@ def report_problem(
     rows = [row for row in results.rows if row["problem"] == problem]
     return [
         Heading(results.names[problem]),
-        *([Text(f"{TRIVIAL} It is in no average.")] if results.yardsticks[problem].trivial else []),
+        *(
+            [Text(f"{TRIVIAL} It is in no average.")]
+            if results.score_references[problem].trivial
+            else []
+        ),
         Table(columns, cells),
         Text(state_verdict(rows, known.one_device_holds_the_model)),
         *map(Text, [*list_doubts(rows), *list_remarks(rows)]),
@@ -154,3 +166,27 @@ def draw_best_placement(
     if views is not None:
         blocks.append(write_view(rows, views, number, base.problem.n_units))
     return blocks
+
+
+def write_view(rows: Sequence[Json], folder: Path, number: int, n_units: int) -> Link | Text:
+    """Write the page of a problem's placements, the fastest of each agent.
+
+    Args:
+        rows: The problem's runs.
+        folder: Of the report.
+        number: Of the problem.
+        n_units: Of the model.
+
+    Returns:
+        A link to the page; a note if there is none, which must not cost the report.
+    """
+    if n_units > MOST_UNITS:
+        return Text(f"{n_units:,} units: placement-gym view writes the interactive page.")
+    path = f"{VIEWS}/problem-{number}.html"
+    try:
+        page = render_page(make_view_data(open_runs(rows)))
+        (folder / VIEWS).mkdir(exist_ok=True)
+        write_text(folder / path, page)
+    except Exception as error:
+        return Text(f"There is no interactive view: {error}")
+    return Link("Explore these placements: graph, timeline and comparison", path)

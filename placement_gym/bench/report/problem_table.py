@@ -24,15 +24,15 @@ def list_problems(results: StudyResults) -> Table:
 
 def describe_problem(results: StudyResults, problem: str) -> list[str]:
     """The line of a problem."""
-    yardstick = results.yardsticks[problem]
+    reference = results.score_references[problem]
     elsewhere = f"{results.least_elsewhere_ms[problem]:.6g}"
     return [
         results.names[problem],
         results.role(problem),
-        f"{yardstick.latency_ms:.6g}",
-        yardstick.origin,
+        f"{reference.latency_ms:.6g}",
+        reference.origin,
         describe_bound(results, problem),
-        LEFT_OUT if yardstick.trivial else "yes",
+        LEFT_OUT if reference.trivial else "yes",
         *([elsewhere] if results.scored_elsewhere else []),
     ]
 
@@ -44,7 +44,7 @@ def describe_bound(results: StudyResults, problem: str) -> str:
         return "optimal"
     if known is None or not known.bound_ms:
         return "-"
-    return f"{known.bound_ms / results.yardsticks[problem].latency_ms:.3f}"
+    return f"{known.bound_ms / results.score_references[problem].latency_ms:.3f}"
 
 
 def describe_roles(study: Study, results: StudyResults) -> str:

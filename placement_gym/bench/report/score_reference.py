@@ -19,7 +19,7 @@ TRIVIAL = "Trivial: one device is as fast as any placement that is known."
 
 
 @dataclass(frozen=True)
-class Yardstick:
+class ScoreReference:
     """The lowest latency of a problem that is known.
 
     Attributes:
@@ -33,7 +33,7 @@ class Yardstick:
     trivial: bool
 
 
-def choose_yardstick(known: KnownLatencies, rows: Sequence[Json]) -> Yardstick:
+def choose_score_reference(known: KnownLatencies, rows: Sequence[Json]) -> ScoreReference:
     """The lowest of the proven optimum, the best known value and the latencies of runs.
 
     Args:
@@ -46,12 +46,12 @@ def choose_yardstick(known: KnownLatencies, rows: Sequence[Json]) -> Yardstick:
     before_ms = min(known.optimum_ms or np.inf, known.best_known_ms or np.inf)
     least_ms = min(found_ms, before_ms)
     if np.isinf(least_ms):
-        return Yardstick(np.nan, "no run has a latency", trivial=False)
+        return ScoreReference(np.nan, "no run has a latency", trivial=False)
     trivial = bool(np.isfinite(before_ms)) and is_trivial(least_ms, known.best_single_ms)
     if best and np.isinf(before_ms):
-        return Yardstick(least_ms, f"{ALONE}: {best['label']}", trivial=False)
+        return ScoreReference(least_ms, f"{ALONE}: {best['label']}", trivial=False)
     if best and known.best_known_ms and found_ms < known.best_known_ms * (1 - ROUNDING):
         gain = 1 - found_ms / known.best_known_ms
         origin = f"{NEW}: {best['label']}, {100 * gain:.2g} % below {known.best_known_ms:.6g} ms"
-        return Yardstick(least_ms, f"{origin} by {known.origin}", trivial)
-    return Yardstick(least_ms, known.origin or OPTIMUM, trivial)
+        return ScoreReference(least_ms, f"{origin} by {known.origin}", trivial)
+    return ScoreReference(least_ms, known.origin or OPTIMUM, trivial)

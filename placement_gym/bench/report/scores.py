@@ -19,14 +19,14 @@ from placement_gym.bench.report.drift import (
     median_device_ms,
 )
 from placement_gym.bench.report.known_latencies import KnownLatencies, find_recorded
-from placement_gym.bench.report.score_reference import Yardstick, choose_yardstick
+from placement_gym.bench.report.score_reference import ScoreReference, choose_score_reference
 from placement_gym.bench.report.stats import (
     Estimate,
     bootstrap,
     interquartile_mean,
     mean_of_medians,
 )
-from placement_gym.bench.report.valid_rows import keep_usable_rows
+from placement_gym.bench.report.valid_rows import keep_valid_rows
 from placement_gym.bench.run.rows import Json, load_runs
 from placement_gym.bench.study.roles import TEST
 from placement_gym.bench.study.task import describe_devices
@@ -58,7 +58,7 @@ class StudyResults:
         rows = load_runs(Path(folder))
         if not rows:
             raise UserError(f"{folder} has no results: run a study or a comparison first")
-        rows = correct_drift(keep_usable_rows(rows))
+        rows = correct_drift(keep_valid_rows(rows))
         return cls(rows, find_recorded(rows))
 
     def only(self, problems: Collection[str]) -> StudyResults:
@@ -74,7 +74,7 @@ class StudyResults:
         return [
             problem
             for problem in self.problems
-            if self.role(problem) == role and not self.yardsticks[problem].trivial
+            if self.role(problem) == role and not self.score_references[problem].trivial
         ]
 
     @cached_property
@@ -124,10 +124,10 @@ class StudyResults:
         return any(row["scored_ms"] for row in self.rows)
 
     @cached_property
-    def yardsticks(self) -> dict[str, Yardstick]:
+    def score_references(self) -> dict[str, ScoreReference]:
         """What the scores of each problem are relative to."""
         return {
-            rows[0]["problem"]: choose_yardstick(
+            rows[0]["problem"]: choose_score_reference(
                 self.known.get(rows[0]["problem"], KnownLatencies()), rows
             )
             for rows in group_by_problem(self.rows)
@@ -135,8 +135,10 @@ class StudyResults:
 
     @cached_property
     def least_ms(self) -> dict[str, float]:
-        """The lowest latency of each problem that is known; see ``yardsticks``."""
-        return {problem: yardstick.latency_ms for problem, yardstick in self.yardsticks.items()}
+        """The lowest latency of each problem that is known; see ``score_references``."""
+        return {
+            problem: reference.latency_ms for problem, reference in self.score_references.items()
+        }
 
     @cached_property
     def least_elsewhere_ms(self) -> dict[str, float]:

@@ -15,7 +15,7 @@ SHOWN = 3
 """Rows that the warning names."""
 
 
-def keep_usable_rows(rows: Sequence[Json], problems: Mapping[str, str] | None = None) -> list[Json]:
+def keep_valid_rows(rows: Sequence[Json], problems: Mapping[str, str] | None = None) -> list[Json]:
     """The valid rows; a warning names the others.
 
     Args:

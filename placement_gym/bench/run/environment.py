@@ -18,8 +18,9 @@ from placement_gym.base.errors import UserError
 from placement_gym.base.files import safe_name
 from placement_gym.bench.run.budget import CONTENDER_SHARE
 from placement_gym.bench.run.finalist import Finalist
-from placement_gym.envs.env import DevicePlacementEnv, placement_env
+from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.keywords import check_kwargs, not_placement
+from placement_gym.envs.placement_env import placement_env
 from placement_gym.hardware.devices import DeviceSpec
 from placement_gym.models.saving import save_model
 from placement_gym.problem.decisions import PLACEMENT_ALONE
@@ -88,7 +89,7 @@ class BenchEnv:
 
         Where latencies are noisy, and the search has seen several that may be it, these are
         measured beside each other as finalists are; once more if that was doubtful. A finalist
-        that beats a device which only looked fastest would beat nothing.
+        that beats a device which only looked fastest would be a false win.
         """
         problem, speeds = self.base.problem, self.base.singles.speedups()
         best = self.base.singles.best()

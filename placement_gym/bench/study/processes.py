@@ -107,7 +107,7 @@ class Processes:
         """Report the evaluations that are new."""
         if running.child is None or not running.child.alive:
             return
-        _, count, _ = running.child.pulse.read()
+        _, count, _ = running.child.heartbeat.read()
         for _ in range(count - running.counted):
             self.on_evaluation()
         running.counted = max(count, running.counted)

@@ -9,13 +9,14 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from placement_gym.base.errors import UserError
-from placement_gym.base.files import read_bytes
+from placement_gym.base.errors import UserError, suggest
+from placement_gym.base.files import is_path, list_neighbours, read_bytes
+from placement_gym.base.texts import join_words
 from placement_gym.bench.run.agents import AgentSpec, check_labels, list_specs
 from placement_gym.bench.study.roles import assign_roles
-from placement_gym.bench.study.shipped import find_study
 from placement_gym.bench.study.task import VARIABLE, Task
 
+STUDIES = Path(__file__).parent.parent / "studies"
 MAX_FILE_BYTES = 2**20
 LOG_OPTION = "tensorboard_log"
 """The only option of shipped agents, one of SB3's, that has them write files."""
@@ -166,3 +167,22 @@ class Study:
 def same_agent(spec: AgentSpec, row: Mapping[str, Any]) -> bool:
     """Whether a row is from that agent."""
     return spec.name == row["agent"] and dict(spec.kwargs) == row["kwargs"]
+
+
+def find_study(study: str | Path) -> Path:
+    """The YAML file of a study, given as a path or as the name of one in the package.
+
+    Raises:
+        UserError: It is neither; the message lists the names.
+    """
+    path = Path(study)
+    if is_path(path) and not path.is_dir():
+        return path
+    shipped = {file.stem: file for file in STUDIES.glob("*.yaml")}
+    if (name := str(study)) not in shipped:
+        near = suggest(name, shipped) or suggest(study, list_neighbours(str(study)))
+        raise UserError(
+            f"no study {str(study)!r:.200}: it is not a file, and those of the package are "
+            f"{join_words(sorted(shipped))}{near}"
+        )
+    return shipped[name]

@@ -25,11 +25,11 @@ class TaskProcess:
     def __init__(self, start: Json, parent: Parent) -> None:
         sys.path += [entry for entry in start["path"] if entry not in sys.path]
         self.envs = BenchEnvs()
-        self.pulse = parent.pulse
+        self.heartbeat = parent.heartbeat
 
     def __call__(self, request: Json) -> Any:
-        self.pulse.count = 0
-        beat = partial(self.pulse.beat_and_count, "the step after an evaluation")
+        self.heartbeat.count = 0
+        beat = partial(self.heartbeat.touch_and_count, "the step after an evaluation")
         return run_task(Task(**request["task"]), self.envs, on_evaluation=beat)
 
 

@@ -14,7 +14,8 @@ from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
 from placement_gym.solvers.forward import Forward
 from placement_gym.solvers.kinds import Kinds, interchangeable_devices
-from placement_gym.solvers.pipelines.capacity import price_devices
+from placement_gym.solvers.linear import Linear
+from placement_gym.solvers.minimize import minimize
 from placement_gym.solvers.pipelines.chains import Chains, Plan
 from placement_gym.solvers.pipelines.ideals import (
     MAX_BYTES,
@@ -191,3 +192,30 @@ class Search:
             device[stage] = self.kinds.devices[kind][used[state, kind] - 1]
             ideal, state, inside = smaller, state - int(stride[kind]), within
         return Split(load_ms, device)
+
+
+def price_devices(ms: FloatArray, counts: IntArray) -> tuple[FloatArray, FloatArray]:
+    """Price a millisecond of each kind of device, and the work of each unit by the cheapest kind.
+
+    For any prices, work of some units cannot exceed the largest load times the price of all devices
+    that share it. These prices, an optimal dual solution of the load that divided units
+    would give, make that tightest for all units and devices.
+
+    Args:
+        ms: (n_units, n_kinds) times, infinite where the kind does not support the unit.
+        counts: (n_kinds,) number of devices; their prices add up to 1.
+
+    Returns:
+        (n_kinds,) prices; (n_units,) priced work.
+    """
+    program = Linear()
+    price = program.variables(len(counts))
+    work = program.variables(len(ms), cost=-1.0, in_ms=True)
+    unit, kind = np.nonzero(np.isfinite(ms))
+    program.require((work[unit], 1.0), (price[kind], -ms[unit, kind]), rows=len(unit))
+    program.require((price[None], counts), rows=1, low=1.0, high=1.0)
+    found = minimize(program).values
+    prices = np.ones(len(counts)) if found is None else np.maximum(found[price], 0.0)
+    possible = np.isfinite(ms)
+    priced = np.where(possible, np.where(possible, ms, 0.0) * prices, np.inf)
+    return prices, priced.min(axis=1)

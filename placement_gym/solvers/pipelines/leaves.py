@@ -8,7 +8,7 @@ from placement_gym.base.arrays import BoolArray, IntArray
 from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
 from placement_gym.solvers.forward import Forward
-from placement_gym.solvers.pipelines.touches import find_touch_sets
+from placement_gym.solvers.pipelines.tensor_endpoints import find_endpoint_times
 
 
 def merge_leaves(forward: Forward, problem: Problem, costs: CostTable) -> tuple[Forward, BoolArray]:
@@ -60,7 +60,7 @@ class Shrinking:
         for source, target in forward.edge_index.T.tolist():
             self.neighbours[source].add(target)
             self.neighbours[target].add(source)
-        self.holders = [set(nodes) for nodes in find_touch_sets(problem, costs, forward.node)]
+        self.holders = [set(nodes) for nodes in find_endpoint_times(problem, costs, forward.node)]
         self.touched: list[set[int]] = [set() for _ in range(n)]
         for tensor, nodes in enumerate(self.holders):
             for node in nodes:

@@ -20,7 +20,7 @@ from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
 from placement_gym.solvers.forward import Forward
 from placement_gym.solvers.pipelines.ideals import MAX_BYTES, Ideals
-from placement_gym.solvers.pipelines.touches import find_touch_sets
+from placement_gym.solvers.pipelines.tensor_endpoints import find_endpoint_times
 
 FULL = np.uint64(2**64 - 1)
 
@@ -146,7 +146,7 @@ def find_touches(
     problem: Problem, costs: CostTable, position: IntArray, devices: list[int]
 ) -> Touches:
     """Number touch sets of the nodes at (n_units,) positions as tensors."""
-    total = find_touch_sets(problem, costs, position)
+    total = find_endpoint_times(problem, costs, position)
     pairs = np.array([(v, t) for t, nodes in enumerate(total) for v in nodes], dtype=np.int64)
     pairs = pairs.reshape(-1, 2)
     node, touched = pairs[np.lexsort(pairs.T[::-1])].T

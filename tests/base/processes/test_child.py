@@ -26,10 +26,10 @@ from placement_gym.base.processes.child import (
     RemoteError,
     describe_exit,
 )
-from placement_gym.base.processes.pulse import Pulse
+from placement_gym.base.processes.heartbeat import Heartbeat
 from placement_gym.base.progress import progress_bar
 
-SUPPORT = Path(__file__).parent.parent / "support"
+SUPPORT = Path(__file__).parents[2] / "support"
 LONG = "x" * 300_000
 """More than a pipe holds."""
 
@@ -132,7 +132,7 @@ def test_only_a_child_without_signs_of_life_is_ended(
 ) -> None:
     assert ask(child, "work", 4.0, timeout_s=3.0) == "done"
     child.send({"hang": 60.0}, 20.0)
-    while child.pulse.read()[2] != "dreaming":
+    while child.heartbeat.read()[2] != "dreaming":
         time.sleep(0.01)
     with pytest.raises(ChildHungError, match=r"dreaming took more than 0\.3 s"):
         wait_for_answer(child, timeout_s=0.3)
@@ -216,7 +216,7 @@ if sys.argv[1] == "stopped":
     os.waitpid(child.process.pid, os.WUNTRACED)
 if sys.argv[1] == "computing":
     child.send({"compute": 60}, 20.0)
-    while child.pulse.read()[2] != "computing":
+    while child.heartbeat.read()[2] != "computing":
         time.sleep(0.01)
 print(child.process.pid, flush=True)
 time.sleep(60)
@@ -258,10 +258,10 @@ def status(pid: int) -> str:
 
 
 def test_a_stage_is_named_in_full() -> None:
-    pulse = Pulse()
-    pulse.beat("the first inference with counters")
-    assert pulse.read()[2] == "the first inference with counters"
-    pulse.close()
+    heartbeat = Heartbeat()
+    heartbeat.touch("the first inference with counters")
+    assert heartbeat.read()[2] == "the first inference with counters"
+    heartbeat.close()
 
 
 def test_an_end_is_described_by_its_signal_or_status() -> None:

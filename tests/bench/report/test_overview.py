@@ -1,4 +1,4 @@
-"""The overview of a report: yardsticks, roles, trivial problems, and agents over the others."""
+"""The overview of a report: score references, roles, trivial problems, and agents."""
 
 from __future__ import annotations
 

@@ -272,7 +272,7 @@ def test_a_killed_parent_leaves_no_worker_and_the_study_goes_on(tmp_path: Path) 
 
 def test_a_process_ends_with_its_parent(tmp_path: Path) -> None:
     child = (
-        "import os, time; from placement_gym.base.processes.watchdog import exit_with_parent;"
+        "import os, time; from placement_gym.base.processes.serving import exit_with_parent;"
         "exit_with_parent(os.getppid()); print(os.getpid(), flush=True); time.sleep(60)"
     )
     code = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])"

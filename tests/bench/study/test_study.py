@@ -27,7 +27,7 @@ from placement_gym.bench.study.replay import validate
 from placement_gym.bench.study.runner import count_lost, describe_study, run_study
 from placement_gym.bench.study.worker import make_failed_row, run_task
 from placement_gym.cli.main import main
-from placement_gym.envs.env import placement_env
+from placement_gym.envs.placement_env import placement_env
 
 SIM = "DevicePlacementSim-v0"
 

@@ -11,7 +11,7 @@ from graphs import is_topological
 
 import placement_gym  # noqa: F401  registers the ids
 from placement_gym.base.errors import UserError
-from placement_gym.envs.env import placement_env
+from placement_gym.envs.placement_env import placement_env
 from placement_gym.graph.families.names import FAMILIES, build_family, is_family, name_graph
 
 named = cache(build_family)

@@ -12,7 +12,7 @@ import pytest
 
 import placement_gym  # noqa: F401  registers the ids
 from placement_gym.base.errors import UserError
-from placement_gym.envs.env import placement_env
+from placement_gym.envs.placement_env import placement_env
 from placement_gym.graph.families.device_sets import (
     ACCELERATORS,
     LARGEST_SET,

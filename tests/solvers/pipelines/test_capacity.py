@@ -8,7 +8,7 @@ from pipelines import draw_backend
 
 from placement_gym.solvers.bounds import load_ms
 from placement_gym.solvers.kinds import Kinds, interchangeable_devices
-from placement_gym.solvers.pipelines.capacity import price_devices
+from placement_gym.solvers.pipelines.contiguous import price_devices
 
 
 @pytest.mark.parametrize("seed", range(10))

@@ -6,7 +6,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from placement_gym.envs.env import placement_env
+from placement_gym.envs.placement_env import placement_env
 from placement_gym.schedules.limits import cost_ms
 from placement_gym.schedules.simulator import Simulator
 from placement_gym.solvers.search.chains import Chains

@@ -15,7 +15,7 @@ from by_hand import cost_table, made_graph, random_backend
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.base.arrays import IntArray
 from placement_gym.base.errors import UserError
-from placement_gym.envs.env import placement_env
+from placement_gym.envs.placement_env import placement_env
 from placement_gym.graph.units import group
 from placement_gym.hardware.devices import DeviceSpec
 from placement_gym.problem.costs.semantics import PRESETS, Semantics

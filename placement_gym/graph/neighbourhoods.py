@@ -9,7 +9,9 @@ from placement_gym.base.arrays import IntArray
 
 
 @njit(cache=True, nogil=True)
-def ball_sizes(first: IntArray, neighbours: IntArray, radius: int, limit: int) -> IntArray:
+def count_within_distance(
+    first: IntArray, neighbours: IntArray, radius: int, limit: int
+) -> IntArray:
     """(n, radius) number of nodes within distance 1, 2, ... of each node, itself included.
 
     A ball is counted until it holds ``limit`` nodes; larger radii then repeat its size, so that the

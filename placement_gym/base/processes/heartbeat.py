@@ -15,7 +15,7 @@ MAX_STAGE_BYTES = 64
 FORMAT = struct.Struct(f"=dq{MAX_STAGE_BYTES}s")
 
 
-class Pulse:
+class Heartbeat:
     """The time of the last sign, what began then, and a count.
 
     Args:
@@ -37,14 +37,14 @@ class Pulse:
             self.descriptor = descriptor
         self.count = 0
 
-    def beat(self, stage: str = "") -> None:
+    def touch(self, stage: str = "") -> None:
         """Give a sign of life as a stage begins."""
         FORMAT.pack_into(self.memory, 0, monotonic(), self.count, stage.encode()[:MAX_STAGE_BYTES])
 
-    def beat_and_count(self, stage: str = "") -> None:
-        """As ``beat``, and count one more."""
+    def touch_and_count(self, stage: str = "") -> None:
+        """As ``touch``, and count one more."""
         self.count += 1
-        self.beat(stage)
+        self.touch(stage)
 
     def read(self) -> tuple[float, int, str]:
         """Seconds since the last sign, the count, and the stage that began then."""

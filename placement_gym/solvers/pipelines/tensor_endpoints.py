@@ -8,7 +8,7 @@ from placement_gym.problem.problem import Problem
 from placement_gym.solvers.tasks import Tasks
 
 
-def find_touch_sets(
+def find_endpoint_times(
     problem: Problem, costs: CostTable, node: IntArray
 ) -> dict[frozenset[int], FloatArray]:
     """Find the touch sets of several nodes whose tensors cost time.
