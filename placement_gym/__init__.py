@@ -1,8 +1,9 @@
 """Device placement of neural networks as a Gymnasium environment, measured with OpenVINO.
 
-Everything in ``__all__`` is public; so are the modules ``observation``, ``entry_points``,
-``wrappers``, ``vector`` and ``solvers``. Names are imported when they are first used, so that
-``import placement_gym`` stays quick; it registers the environments.
+Everything in ``__all__`` is public; so are the modules of ``solvers``, and ``observation``,
+``measured_env``, ``simulated_env``, ``wrappers`` and ``vector`` of ``envs``. Names are imported
+when they are first used, so that ``import placement_gym`` stays quick; it registers the
+environments.
 """
 
 from __future__ import annotations

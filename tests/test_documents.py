@@ -37,7 +37,8 @@ WITH_CODE = [
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 LINK = re.compile(r"!?\[[^]]*\]\(([^)#]+)\)")
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-PUBLIC_MODULES = {"observation", "entry_points", "wrappers", "vector", "solvers"}
+PUBLIC_ENVS = ("observation", "measured_env", "simulated_env", "wrappers", "vector")
+PUBLIC_MODULES = ("solvers", *(f"envs.{name}" for name in PUBLIC_ENVS))
 
 SMALLER = {
     '"DevicePlacement-v0", model="resnet"': '"DevicePlacement-v0", model="tiny"',
@@ -93,7 +94,8 @@ def is_public(imported: str) -> bool:
         return True
     if not inner:
         return not name or name in placement_gym.__all__ or name in PUBLIC_MODULES
-    return inner.split(".")[0] in PUBLIC_MODULES
+    inside = f"{inner}.{name}."
+    return any(inside.startswith(f"{public}.") for public in PUBLIC_MODULES)
 
 
 @pytest.mark.parametrize("path", [*EXAMPLES, *WITH_CODE], ids=name_of)
@@ -107,10 +109,11 @@ def test_examples_and_documents_import_public_names_only(path: Path) -> None:
     [
         ("placement_gym", True),
         ("placement_gym:Placement", True),
-        ("placement_gym:observation", True),
+        ("placement_gym.envs:observation", True),
         ("placement_gym.solvers.cuts:minimum_cut", True),
         ("agents.hsdag:HSDAGPolicy", True),
         ("placement_gym:problem", False),
+        ("placement_gym.envs.observation:FEATURES", True),
         ("placement_gym.envs.placement_env:placement_env", False),
         ("placement_gym.bench.study.spec:Study", False),
     ],

@@ -107,7 +107,7 @@ class SimulatedEnv(DevicePlacementEnv):
         costs: ``"analytic"``: shipped constants; ``"profiled"``: measured on this machine; for a
             workload ``"published"`` or ``"published-x1000"``; or the file of a ``CostTable``.
             None takes the analytic or published ones.
-        schedule: What a latency means: a key of ``costs.semantics.PRESETS`` or a mapping of
+        schedule: What a latency means: a key of ``problem.costs.semantics.PRESETS`` or a mapping of
             axes. None takes ``"serial"``, as HETERO runs, and ``"list"`` for workloads.
         noise: Standard deviation of the logarithm of a latency; ``reset`` seeds the draws.
         max_nodes: See ``DevicePlacementEnv``.

@@ -36,8 +36,8 @@ class DeviceSpec:
             may run, if slowly: a plan says where it is exceeded, and measures around it.
         properties: Further OpenVINO compile properties, of ``properties.PROPERTIES``.
         roofline: Shipped constants that simulated environments use for the device, a key of
-            ``costs.rooflines.ROOFLINES``; by default those of its kind. A simulated device may
-            have any name if its roofline is stated.
+            ``problem.costs.rooflines.ROOFLINES``; by default those of its kind. A simulated device
+            may have any name if its roofline is stated.
 
     Raises:
         ValueError: A field has another type or is out of range, or a virtual device's name cannot

@@ -73,7 +73,7 @@ class Tasks:
         return float(work + self.transfer_ms[tuple(moves)].sum())
 
     def upward_rank(self) -> FloatArray:
-        """(n_tasks,) see ``costs.rank``."""
+        """(n_tasks,) see ``problem.costs.rank``."""
         return upward_rank(self.ms, self.transfer_ms, self.tensors)
 
     def rank_order(self) -> IntArray:

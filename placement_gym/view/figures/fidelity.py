@@ -16,7 +16,7 @@ def draw_fidelity(document: Mapping[str, Any]) -> Figure:
     """Predicted over measured latency, and beside it the share of slow work over the same.
 
     Args:
-        document: What ``tools.fidelity.fidelity`` returns.
+        document: What ``deployment.fidelity.fidelity`` returns.
     """
     figure = Figure(figsize=(9, 4.4), layout="constrained")
     axes, beside = figure.subplots(1, 2)
