@@ -13,11 +13,10 @@ from placement_gym.problem.problem import Problem
 from placement_gym.solvers.beams.beam import MERGED, WIDTHS, Beam, widen
 from placement_gym.solvers.beams.block_prices import bound_by_blocks
 from placement_gym.solvers.cuts import minimum_cut
-from placement_gym.solvers.highs import GAP
+from placement_gym.solvers.highs import GAP, minimize
 from placement_gym.solvers.kinds import interchangeable_devices
 from placement_gym.solvers.linear import Linear
 from placement_gym.solvers.milp import limit_memory, serial_program
-from placement_gym.solvers.minimize import minimize
 from placement_gym.solvers.programs import path_load
 from placement_gym.solvers.programs.grouped_load import grouped_load
 from placement_gym.solvers.programs.paths import earliest_finish_ms, mean_load_ms

@@ -12,9 +12,8 @@ from placement_gym.graph.submodels import acyclic_submodels, submodel_devices
 from placement_gym.hardware.memory_groups import MemoryGroups
 from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
-from placement_gym.solvers.highs import GAP
+from placement_gym.solvers.highs import GAP, minimize
 from placement_gym.solvers.linear import Linear
-from placement_gym.solvers.minimize import minimize
 from placement_gym.solvers.placeable import Placeable
 from placement_gym.solvers.programs.paths import fastest_ms
 from placement_gym.solvers.solution import Solution, reaches

@@ -16,16 +16,20 @@ SIM = ["--env", "DevicePlacementSim-v0", "--model", "tiny"]
     ("words", "target", "kept"),
     [
         (["compare", *SIM], "bench.compare.compare", "rerun the command to continue"),
-        (["plan", "-m", "tiny"], "tools.plan.plan", "a profile that was complete is kept"),
+        (["plan", "-m", "tiny"], "deployment.plan.plan", "a profile that was complete is kept"),
         (
             ["fidelity", "-m", "tiny"],
-            "tools.fidelity.fidelity",
+            "deployment.fidelity.fidelity",
             "a profile that was complete is kept",
         ),
-        (["profile", "-m", "tiny"], "tools.granularity.build_backend_to_split", "measures again"),
+        (
+            ["profile", "-m", "tiny"],
+            "deployment.granularity.build_backend_to_split",
+            "measures again",
+        ),
         (
             ["evaluate", "--placement", "x.json"],
-            "tools.evaluate.evaluate_placement",
+            "deployment.evaluate.evaluate_placement",
             "nothing is kept",
         ),
         (

@@ -27,9 +27,9 @@ from placement_gym.solvers.bounds import (
     lower_bound,
     path_ms,
 )
+from placement_gym.solvers.highs import minimize
 from placement_gym.solvers.linear import Linear
 from placement_gym.solvers.milp import add_placement
-from placement_gym.solvers.minimize import minimize
 from placement_gym.solvers.programs.paths import earliest_finish_ms, remaining_ms
 from placement_gym.solvers.tasks import Tasks
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from placement_gym.base.arrays import FloatArray
+from placement_gym.solvers.highs import minimize
 from placement_gym.solvers.linear import Linear
-from placement_gym.solvers.minimize import minimize
 from placement_gym.solvers.programs.growing import GrowingSolver
 from placement_gym.solvers.time_unit import LEAST, MOST, choose_unit, is_accurate
 

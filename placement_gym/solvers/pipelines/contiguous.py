@@ -13,9 +13,9 @@ from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
 from placement_gym.solvers.forward import Forward
+from placement_gym.solvers.highs import minimize
 from placement_gym.solvers.kinds import Kinds, interchangeable_devices
 from placement_gym.solvers.linear import Linear
-from placement_gym.solvers.minimize import minimize
 from placement_gym.solvers.pipelines.chains import Chains, Plan
 from placement_gym.solvers.pipelines.ideals import (
     MAX_BYTES,

@@ -10,12 +10,11 @@ import numpy as np
 from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
-from placement_gym.solvers.highs import GAP
+from placement_gym.solvers.highs import GAP, minimize
 from placement_gym.solvers.kinds import interchangeable_devices
 from placement_gym.solvers.linear import Linear
 from placement_gym.solvers.loads import find_largest_load_ms
 from placement_gym.solvers.milp import read_assignment
-from placement_gym.solvers.minimize import minimize
 from placement_gym.solvers.programs.least_load import least_loads
 from placement_gym.solvers.programs.paths import mean_load_ms
 from placement_gym.solvers.solution import Solution, reaches

@@ -9,9 +9,8 @@ import numpy as np
 from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
 from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
-from placement_gym.solvers.highs import GAP
+from placement_gym.solvers.highs import GAP, minimize
 from placement_gym.solvers.milp import read_assignment
-from placement_gym.solvers.minimize import minimize
 from placement_gym.solvers.programs.growing import GrowingSolver
 from placement_gym.solvers.programs.load_cuts import MAX_TASKS, LoadCuts
 from placement_gym.solvers.programs.order_rows import add_order_rows

@@ -15,8 +15,8 @@ from placement_gym.problem.costs.semantics import PRESETS
 from placement_gym.problem.costs.workloads import Workload
 from placement_gym.problem.problem import Problem
 from placement_gym.solvers.bounds import load_ms
+from placement_gym.solvers.highs import minimize
 from placement_gym.solvers.kinds import interchangeable_devices
-from placement_gym.solvers.minimize import minimize
 from placement_gym.solvers.programs.grouped_load import (
     build_program,
     first_groups,
