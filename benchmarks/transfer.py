@@ -33,7 +33,7 @@ from rich.table import Table
 
 from agents.common.weights import save_weights
 from agents.gdp.agent import make as make_go
-from agents.gdp.training import make_trainer
+from agents.gdp.agent import make_trainer
 from agents.placeto.agent import make as make_placeto
 from agents.placeto.transfer import train_policy
 from placement_gym.bench.run.agents import AgentSpec

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import gymnasium as gym
+from agents.common.safetensors import halve_file
 
 import agents
 import placement_gym
-from agents.common.safetensors import halve_file
 from agents.common.weights import save_weights
 
 NAME = "inception-hsdag-paper"

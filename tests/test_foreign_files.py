@@ -16,6 +16,7 @@ import gymnasium as gym
 import numpy as np
 import openvino as ov
 import pytest
+from agents.common.archive import read_archive, write_archive
 from learned import hsdag, vectorize_toy, weights
 from markdown_it import MarkdownIt
 from rich.console import Console
@@ -23,7 +24,6 @@ from rich.console import Console
 import placement_gym
 from agents import load_weights
 from agents.common import REINFORCE
-from agents.common.archive import read_archive, write_archive
 from agents.common.checkpoint import restore, resume
 from agents.common.checkpoint import save as save_checkpoint
 from placement_gym.bench.report.comparison import comparison_table, format_markdown

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from agents.common.distribution import UnitCategorical
 from agents.common.graphs import Graphs
-from agents.common.loading import explain_mismatch
+from agents.common.weights import explain_mismatch
 from placement_gym.errors import UserError, unknown_name
 
 GraphTable = Mapping[int, Mapping[str, Any]]

@@ -12,7 +12,7 @@ from torch.nn import functional
 from agents.common.distribution import UnitCategorical
 from agents.common.policy import UnitPolicy
 from agents.common.reinforce import REINFORCE, Losses
-from agents.gdp.joint import StagedLikelihood
+from agents.gdp.stages import StagedLikelihood
 from placement_gym.errors import UserError
 
 
@@ -68,6 +68,7 @@ class UnitPPO(REINFORCE):
             isinstance(likelihood, UnitCategorical) and likelihood.leader is not None
         ):
             raise units_depend(self.policy)
+        # one clipped ratio for each unit: their product would leave the clip range at once
         now = likelihood.unit_log_prob(batch.actions)
         before = self.remember(now, observations["graph_id"], batch.actions)
         ratio = (now - before).exp()

@@ -14,15 +14,12 @@ from numpy.typing import NDArray
 from stable_baselines3 import PPO
 from stable_baselines3.common.vec_env import DummyVecEnv
 
-from agents.common.fixed import Fixed
-from agents.common.learner import make_logger
-from agents.common.threads import limit_threads
+from agents.common.fixed_placement import FixedPlacement
+from agents.common.learner import limit_threads, make_logger
+from agents.placeto.episodes import FromHEFT, Rehearsal, place_by_heft
 from agents.placeto.policy import PlacetoPolicy
-from agents.placeto.rehearsal import Rehearsal
-from placement_gym.arrays import IntArray
 from placement_gym.env import DevicePlacementEnv, placement_env
 from placement_gym.errors import UserError, unknown_name
-from placement_gym.solvers.list_scheduling import heft
 from placement_gym.wrappers import PerUnit
 
 MAX_POLICIES = 8
@@ -61,7 +58,7 @@ class ZeroShot:
     ) -> tuple[NDArray[Any], Any]:
         """The current unit's device, or all units' devices."""
         assignment = self.rehearsal.play(self.policy, deterministic)
-        return Fixed(assignment).predict(observation, state)
+        return FixedPlacement(assignment).predict(observation, state)
 
 
 def make(
@@ -88,7 +85,7 @@ def make(
             ``start="heft"`` the start of each episode is evaluated besides.
         max_nodes: Maximum number of units of all models.
         max_edges: Maximum number of edges of all models.
-        policy: Arguments of ``PlacetoPolicy``, as ``{"devices": True, "room": True}``.
+        policy: Arguments of ``PlacetoPolicy``, as ``{"devices": True, "respect_memory": True}``.
         start: Where its episodes start: ``"first"``, all on the reference device; or ``"heft"``.
         settings: Arguments of PPO that override ``SETTINGS``.
 
@@ -160,26 +157,10 @@ def train_policy(
 
 
 def sees_devices(policy: Mapping[str, Any]) -> bool | None:
-    """What ``graph_table`` is to tell for a policy of these arguments."""
-    return True if policy.get("devices") or policy.get("room") else None
-
-
-class FromHEFT(PerUnit):
-    """``PerUnit`` whose episodes start where HEFT places the units."""
-
-    def choose_start(self) -> IntArray:
-        """See ``PerUnit``."""
-        return place_by_heft(self.base)
+    """Return the argument of ``graph_table`` for a policy of these arguments."""
+    return True if policy.get("devices") or policy.get("respect_memory") else None
 
 
 def start_at(env: gym.Env[Any, Any], start: str) -> PerUnit:
-    """The environment of one unit per step whose episodes start in this way."""
+    """Make an environment of one unit per step whose episodes start in this way."""
     return FromHEFT(env, start="random") if start == "heft" else PerUnit(env)
-
-
-def place_by_heft(env: DevicePlacementEnv) -> IntArray:
-    """(n_units,) devices, repaired if the environment repairs."""
-    placed = heft(env.problem, env.cost_table())
-    placed = env.repair_placements(placed[None])[0] if env.repair else placed
-    env.remember_starts({"heft": placed})
-    return placed

@@ -9,24 +9,26 @@ from stable_baselines3.common.policies import ActorCriticPolicy
 from torch import Tensor, nn
 
 from agents.common.distribution import DeviceDistribution, UnitCategorical, intersect_followers
+from agents.common.free_memory import FreeMemory, MemoryLimitedCategorical
 from agents.common.graphs import MIN_COST, TensorDict
 from agents.common.policy import Decision, UnitPolicy
-from agents.common.room import Room, RoomCategorical
-from agents.common.variants import VariantMemory
 from placement_gym.errors import UserError
+
+Sampled = tuple[int, int, bytes]
+"""``graph_id``, step and devices."""
 
 
 class LogitsPolicy(UnitPolicy, ActorCriticPolicy):
     """A softmax over the devices for each unit, independent of the observation.
 
-    Takes the arguments of ``UnitPolicy``, but ``critic``, as there is none; and these, which the
-    paper does not have.
+    The paper has the table alone. Deviations are the options ``runs``, ``respect_memory`` and
+    ``cost_weight``. Takes the arguments of ``UnitPolicy``, but ``critic``, as there is none.
 
     Args:
         args: See ``UnitPolicy``.
         runs: Whether one device is sampled for each run of units, by the mean of their logits.
             Every placement cuts the units anew, into few runs or many.
-        room: Whether only devices with room left are chosen, one unit after another.
+        respect_memory: Whether only devices that hold the unit are chosen, one unit after another.
         cost_weight: Weight of the logarithm of units' times in the first logits.
         kwargs: See ``UnitPolicy``.
 
@@ -38,13 +40,18 @@ class LogitsPolicy(UnitPolicy, ActorCriticPolicy):
         self,
         *args: Any,
         runs: bool = False,
-        room: bool = False,
+        respect_memory: bool = False,
         cost_weight: float = 0.0,
         **kwargs: Any,
     ) -> None:
-        self.switches = {"runs": runs, "room": room, "cost_weight": cost_weight}
-        self.draws_runs, self.keeps_room, self.cost_weight = runs, room, cost_weight
-        self.variants: Tensor | None = None
+        self.switches = {
+            "runs": runs,
+            "respect_memory": respect_memory,
+            "cost_weight": cost_weight,
+        }
+        self.draws_runs, self.respects_memory = runs, respect_memory
+        self.cost_weight = cost_weight
+        self.groupings: Tensor | None = None
         self.clear_caches()
         super().__init__(*args, **{**kwargs, "critic": False})
 
@@ -78,7 +85,7 @@ class LogitsPolicy(UnitPolicy, ActorCriticPolicy):
     def clear_caches(self) -> None:
         """Forget the runs of sampled placements; a new rollout begins."""
         self.leaders: list[Tensor] = []
-        self.memory = VariantMemory()
+        self.grouping_memory = GroupingMemory()
 
     def decide(self, observation: TensorDict, greedy: bool = False) -> Decision:
         """See ``UnitPolicy.decide``."""
@@ -89,8 +96,8 @@ class LogitsPolicy(UnitPolicy, ActorCriticPolicy):
             )
         row = torch.zeros(len(ids), dtype=torch.int64, device=ids.device)
         runs = self.draws_runs and not greedy
-        if runs and self.variants is not None:
-            row = self.variants
+        if runs and self.groupings is not None:
+            row = self.groupings
         devices = self.distribution(observation, mask[:1], row, runs)
         return Decision(devices, torch.zeros(len(ids), 1, device=ids.device))
 
@@ -101,9 +108,9 @@ class LogitsPolicy(UnitPolicy, ActorCriticPolicy):
         if deterministic or not self.draws_runs:
             return super().forward(obs, deterministic, action_masks)
         rows = torch.arange(len(obs["graph_id"]), device=obs["graph_id"].device)
-        self.variants = rows + len(self.leaders)
+        self.groupings = rows + len(self.leaders)
         actions, values, _ = super().forward(obs, deterministic, action_masks)
-        self.memory.keep(obs, actions, self.variants)
+        self.grouping_memory.keep(obs, actions, self.groupings)
         _, log_prob, _ = self.evaluate_actions(obs, actions, action_masks)
         return actions, values, log_prob
 
@@ -112,9 +119,9 @@ class LogitsPolicy(UnitPolicy, ActorCriticPolicy):
     ) -> tuple[Tensor, Tensor, Tensor]:
         """See ``UnitPolicy``; runs are those that the placements were sampled with."""
         if self.draws_runs:
-            self.variants = self.memory.recall(obs, actions)
+            self.groupings = self.grouping_memory.recall(obs, actions)
         found = super().evaluate_actions(obs, actions, action_masks)
-        self.variants = None
+        self.groupings = None
         return found
 
     def distribution(
@@ -128,12 +135,13 @@ class LogitsPolicy(UnitPolicy, ActorCriticPolicy):
             if allowed is not None:
                 allowed = intersect_followers(allowed.expand(len(leader), -1, -1), leader)
             mask = mask & (leader == torch.arange(mask.shape[1], device=mask.device))
-        room = Room.of(self.graphs.batch(observation)[0]) if self.keeps_room else None
-        if room is not None and leader is not None:
-            room = room.take(torch.zeros(len(leader), dtype=torch.int64, device=row.device))
-        if room is None:
+        graphs = self.graphs.batch(observation)[0] if self.respects_memory else None
+        memory = None if graphs is None else FreeMemory.of(graphs)
+        if memory is None:
             return UnitCategorical(logits, mask, leader, allowed, row)
-        return RoomCategorical(logits, room, mask, leader, allowed, row)
+        if leader is not None:
+            memory = memory.take(torch.zeros(len(leader), dtype=torch.int64, device=row.device))
+        return MemoryLimitedCategorical(logits, memory, mask, leader, allowed, row)
 
     def find_runs(self, mask: Tensor, k: int) -> Tensor:
         """(k, N) first unit of each unit's run in k ways to cut, the same in a rollout."""
@@ -172,3 +180,31 @@ def average_runs(logits: Tensor, leader: Tensor) -> Tensor:
     total = torch.zeros_like(logits).scatter_add(1, index, logits)
     count = torch.zeros_like(leader).scatter_add(1, leader, torch.ones_like(leader))
     return (total / count.clamp(min=1)[..., None]).gather(1, index)
+
+
+class GroupingMemory:
+    """The groupings of placements; one that is sampled again keeps that of its first time."""
+
+    def __init__(self) -> None:
+        self.groupings: dict[Sampled, int] = {}
+
+    def keep(self, observation: Any, actions: Tensor, groupings: Tensor) -> Tensor:
+        """Store the (B,) groupings of (B, N) devices, and return those that hold for them."""
+        for key, grouping in zip(make_keys(observation, actions), groupings.tolist(), strict=True):
+            self.groupings.setdefault(key, grouping)
+        return self.recall(observation, actions)
+
+    def recall(self, observation: Any, actions: Tensor) -> Tensor:
+        """(B,) groupings of (B, N) devices, the first one for placements that were not sampled."""
+        found = [self.groupings.get(key, 0) for key in make_keys(observation, actions)]
+        return torch.tensor(found, device=actions.device)
+
+
+def make_keys(observation: Any, actions: Tensor) -> list[Sampled]:
+    """Hashable keys of (B, N) devices."""
+    ids, steps = (observation[key].flatten().tolist() for key in ("graph_id", "step"))
+    rows = actions.to(torch.uint8).cpu().numpy()
+    return [
+        (int(graph), int(step), row.tobytes())
+        for graph, step, row in zip(ids, steps, rows, strict=True)
+    ]

@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from agents.common.distribution import FORBIDDEN, UnitCategorical, intersect_places
 from agents.common.graphs import GraphBatch
-from agents.rnn.autoregressive import AutoregressiveDevices
+from agents.rnn.networks import AutoregressiveDevices
 
 VOTES = 31
 GroupPlacer = Callable[[Tensor, Tensor], AutoregressiveDevices]
@@ -47,7 +47,7 @@ def order_groups(groups: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         mask: (B, N) bool, False for padding.
 
     Returns:
-        (B, N) place of each unit's group in the order, and (B, M) bool, which places are taken.
+        (B, N) place of each unit's group in the order, and (B, M) bool, True for places taken.
     """
     n_groups, n = int(groups.max()) + 1, groups.shape[1]
     unit = torch.arange(n, device=groups.device).expand_as(groups).where(mask, n)
@@ -69,7 +69,7 @@ def describe_groups(
         graphs: The G graphs.
         row: (B,) graph of each row.
         place: (B, N) place of each unit's group.
-        taken: (B, M) bool, which places are taken.
+        taken: (B, M) bool, True for places taken.
         width: Maximum number of groups.
     """
     n_rows, n_places = taken.shape
@@ -207,7 +207,7 @@ class GroupedDevices:
         Args:
             devices: (k, N) of the units of the first k rows.
             place: (k, N) place of each unit's group.
-            taken: (k, M) bool, which places are taken.
+            taken: (k, M) bool, True for places taken.
         """
         k = len(devices)
         mask, shared = self.mask[:k], self.share_allowed(place, taken)

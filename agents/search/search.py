@@ -7,7 +7,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from agents.common.fixed import Fixed
+from agents.common.fixed_placement import FixedPlacement
 from placement_gym.arrays import FloatArray, IntArray
 from placement_gym.env import placement_env
 from placement_gym.problem import Problem
@@ -15,7 +15,7 @@ from placement_gym.problem import Problem
 UNFIT = 1e-9
 
 
-class Search(Fixed):
+class Search(FixedPlacement):
     """Predicts the fastest feasible placement it has seen.
 
     Placements are evaluated in batches, which a simulated environment computes at once. Calling

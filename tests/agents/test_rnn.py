@@ -18,10 +18,8 @@ from agents.common.graphs import Graphs
 from agents.common.vec_env import vectorize
 from agents.rnn import HDPPolicy, RNNPolicy, networks
 from agents.rnn.agent import make
-from agents.rnn.autoregressive import AutoregressiveDevices
 from agents.rnn.grouping import GroupedDevices, GroupMemory, order_groups
-from agents.rnn.networks import Seq2Seq
-from agents.rnn.unit_features import UnitFeatures
+from agents.rnn.networks import AutoregressiveDevices, Seq2Seq, UnitFeatures
 from placement_gym.rewards import neg_sqrt_latency
 
 WIDTH, N_DEVICES = 5, 3

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 import torch
-
 from agents.common.safetensors import halve_file, read_safetensors, write_safetensors
+
 from placement_gym.errors import UserError
 from placement_gym.files import FileError
 
