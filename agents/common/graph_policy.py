@@ -43,7 +43,7 @@ class GraphPolicy:
         action_space: Action space of the environment.
         lr_schedule: Learning rate schedule of the algorithm.
         graphs: Static graphs by ``graph_id``, as ``env.unwrapped.graph_table()`` returns them. They
-            are needed by environments made with ``observe_graph=False``, and tell the policy which
+            are needed by environments made with ``observe_graph=False``, and hold which
             device supports which unit.
         critic: Whether to build a critic; REINFORCE needs one for ``baseline="critic"`` only.
         optimizer_class: As for SB3's policies.

@@ -159,7 +159,7 @@ def limit_threads(observation_space: spaces.Space[Any]) -> Iterator[None]:
     observations are not of a placement environment.
 
     Args:
-        observation_space: Its ``node_mask`` tells the (padded) number of units.
+        observation_space: Its ``node_mask`` has the (padded) number of units.
     """
     if not is_small(observation_space) or any(name in os.environ for name in SETTINGS_OF_THE_USER):
         yield

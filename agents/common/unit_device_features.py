@@ -1,6 +1,6 @@
 """Features of units on devices that policies see: times, transfers and memory on one scale.
 
-The numbers have no unit and lie in [0, 1], so that weights fit any model and any devices.
+The numbers have no unit and are in [0, 1], so that weights fit any model and any devices.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def sum_transfers(graphs: GraphBatch, graph: int, links: Tensor) -> tuple[Tensor
 
 
 class DevicePreferences(nn.Module):
-    """Preferences of units for devices, with weights that know neither.
+    """Preferences of units for devices, with weights that fit any of both.
 
     It begins with the faster device by ``cost_weight`` times the logarithm of the times, and learns
     from there.

@@ -62,7 +62,7 @@ def make(
 
     Raises:
         FileError: The checkpoint cannot be read.
-        UserError: It is neither, or sees other features; or sizes are given beside it; or the
+        UserError: It is neither, or sees other features; or sizes are given with it; or the
             preset is unknown.
         TypeError: Unknown setting.
     """

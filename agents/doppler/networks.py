@@ -64,7 +64,7 @@ class NodePolicy(nn.Module):
 
 
 class DevicePolicy(nn.Module):
-    """PLC: the device of a node; weights know neither the number of nodes nor that of devices.
+    """PLC: the device of a node; weights fit any number of nodes and of devices.
 
     Args:
         hidden: Width of an embedding.

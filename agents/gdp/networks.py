@@ -14,7 +14,7 @@ from torch.utils.checkpoint import checkpoint
 from agents.common.graphs import MIN_COST, GraphBatch, Neighbours
 
 SPARSE_ON = "cpu"
-"""Where PyTorch has maxima over the rows of a sparse matrix, twice as fast as over segments."""
+"""Type of device with maxima over sparse rows in PyTorch, twice as fast as over segments."""
 WIDENING = 2
 """Width of the layer between attentions, in widths of an embedding."""
 TOGETHER = 16

@@ -14,7 +14,6 @@ from placement_gym.entry_points import MeasuredEnv
 from placement_gym.env import DevicePlacementEnv
 from placement_gym.episode import Policy
 from placement_gym.observation import Observer
-from placement_gym.solvers.list_scheduling import heft
 from placement_gym.wrappers import PerUnit, observe_unit
 
 
@@ -41,22 +40,6 @@ class FromBest(PerUnit):
                 self.assignment = self.base.assignment
                 self.update_best(measurement)
         return super().choose_start()
-
-
-class FromHEFT(PerUnit):
-    """``PerUnit`` whose episodes start where HEFT places the units."""
-
-    def choose_start(self) -> IntArray:
-        """See ``PerUnit``."""
-        return place_by_heft(self.base)
-
-
-def place_by_heft(env: DevicePlacementEnv) -> IntArray:
-    """(n_units,) devices, repaired if the environment repairs."""
-    placed = heft(env.problem, env.cost_table())
-    placed = env.repair_placements(placed[None])[0] if env.repair else placed
-    env.remember_starts({"heft": placed})
-    return placed
 
 
 @dataclass(frozen=True, eq=False)

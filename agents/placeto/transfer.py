@@ -16,14 +16,13 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 
 from agents.common.fixed_placement import FixedPlacement
 from agents.common.learner import limit_threads, make_logger
-from agents.placeto.episodes import FromHEFT, Rehearsal, place_by_heft
+from agents.placeto.episodes import Rehearsal
 from agents.placeto.policy import PlacetoPolicy
 from placement_gym.env import DevicePlacementEnv, placement_env
-from placement_gym.errors import UserError, unknown_name
+from placement_gym.errors import UserError
 from placement_gym.wrappers import PerUnit
 
 MAX_POLICIES = 8
-STARTS = ("first", "heft")
 SETTINGS: dict[str, Any] = {
     "n_steps": 64,
     "batch_size": 160,
@@ -41,12 +40,11 @@ class ZeroShot:
     Args:
         policy: A policy trained on environments with the padding of ``env``.
         env: The environment to predict for.
-        start: See ``make``.
     """
 
-    def __init__(self, policy: PlacetoPolicy, env: DevicePlacementEnv, start: str) -> None:
+    def __init__(self, policy: PlacetoPolicy, env: DevicePlacementEnv) -> None:
         self.policy = policy
-        self.rehearsal = Rehearsal.of(env, place_by_heft(env) if start == "heft" else None)
+        self.rehearsal = Rehearsal.of(env)
         policy.add_graphs(env.graph_table(sees_devices(policy.switches)))
 
     def predict(
@@ -69,7 +67,6 @@ def make(
     max_nodes: int = 128,
     max_edges: int = 256,
     policy: Mapping[str, Any] | None = None,
-    start: str = "first",
     **settings: Any,
 ) -> ZeroShot:
     """Train Placeto on other models, in environments that are otherwise like ``env``.
@@ -81,18 +78,15 @@ def make(
         env: A simulated environment made by ``gym.make``.
         seed: Seed of all random numbers.
         train_on: Models to train on; the model of ``env`` must not be among them.
-        evaluations: Maximum number of training steps, each of which evaluates a placement; with
-            ``start="heft"`` the start of each episode is evaluated besides.
+        evaluations: Maximum number of training steps, each of which evaluates a placement.
         max_nodes: Maximum number of units of all models.
         max_edges: Maximum number of edges of all models.
         policy: Arguments of ``PlacetoPolicy``, as ``{"devices": True, "respect_memory": True}``.
-        start: Where its episodes start: ``"first"``, all on the reference device; or ``"heft"``.
         settings: Arguments of PPO that override ``SETTINGS``.
 
     Raises:
-        UserError: No models to train on, an unknown start, or the model of ``env`` is one that it
-            is to be trained on, or has too many units; or ``evaluations`` are fewer than one
-            rollout.
+        UserError: No models to train on, or the model of ``env`` is one that it is to be trained
+            on, or has too many units; or ``evaluations`` are fewer than one rollout.
     """
     assert env.spec is not None
     if not train_on:
@@ -103,14 +97,12 @@ def make(
         raise UserError(f"train_on holds the model to place, {model!r}: leave it out")
     sizes = {"max_nodes": max_nodes, "max_edges": max_edges, "observe_graph": False}
     like = json.dumps(kwargs | sizes | {"reward": "improvement"})
-    if start not in STARTS:
-        raise unknown_name("start", start, STARTS)
-    given = json.dumps({"settings": settings, "policy": dict(policy or {}), "start": start})
+    given = json.dumps({"settings": settings, "policy": dict(policy or {})})
     trained = train_policy(tuple(train_on), like, evaluations, seed, given)
     base = copy(placement_env(env))
     base.observer = replace(base.observer, max_nodes=max_nodes, max_edges=max_edges, graph=False)
     base.observation_space = base.observer.space()
-    return ZeroShot(trained, base, start)
+    return ZeroShot(trained, base)
 
 
 @lru_cache(maxsize=MAX_POLICIES)
@@ -124,11 +116,11 @@ def train_policy(
         like: Arguments of their environments in JSON.
         evaluations: Maximum number of steps.
         seed: Seed of all random numbers.
-        given: ``settings`` of PPO, arguments of the ``policy``, and the ``start``, in JSON.
+        given: ``settings`` of PPO, and arguments of the ``policy``, in JSON.
     """
     kwargs, options = json.loads(like), json.loads(given)
     name = "placement_gym:DevicePlacementSim-v0"
-    envs = [start_at(gym.make(name, model=model, **kwargs), options["start"]) for model in models]
+    envs = [PerUnit(gym.make(name, model=model, **kwargs)) for model in models]
     graphs = {
         key: table
         for env in envs
@@ -159,8 +151,3 @@ def train_policy(
 def sees_devices(policy: Mapping[str, Any]) -> bool | None:
     """Return the argument of ``graph_table`` for a policy of these arguments."""
     return True if policy.get("devices") or policy.get("respect_memory") else None
-
-
-def start_at(env: gym.Env[Any, Any], start: str) -> PerUnit:
-    """Make an environment of one unit per step whose episodes start in this way."""
-    return FromHEFT(env, start="random") if start == "heft" else PerUnit(env)

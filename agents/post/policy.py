@@ -27,7 +27,7 @@ class LogitsPolicy(UnitPolicy, ActorCriticPolicy):
     Args:
         args: See ``UnitPolicy``.
         runs: Whether one device is sampled for each run of units, by the mean of their logits.
-            Every placement cuts the units anew, into few runs or many.
+            Every placement cuts the units in its own way, into few runs or many.
         respect_memory: Whether only devices that hold the unit are chosen, one unit after another.
         cost_weight: Weight of the logarithm of units' times in the first logits.
         kwargs: See ``UnitPolicy``.
@@ -63,7 +63,7 @@ class LogitsPolicy(UnitPolicy, ActorCriticPolicy):
         """(N, D) logits before learning.
 
         Raises:
-            UserError: Times are needed, and the policy does not know them.
+            UserError: Times are needed, and the policy has none.
         """
         if not self.cost_weight:
             return torch.zeros(self.n_slots, self.n_devices)

@@ -20,7 +20,7 @@ PLACEMENT_SHARE = 0.5
 
 
 class ProposesMoves(Protocol):
-    """What annealing needs of its moves."""
+    """The moves of annealing."""
 
     def propose(self, assignment: IntArray, k: int) -> IntArray:
         """(k, width) changed copies of a row, chosen by price where that is possible."""
@@ -71,7 +71,7 @@ class JointMoves:
         return rows
 
     def draw_run(self, offset: int, size: int) -> tuple[int, int]:
-        """Where a random run of a part of the row begins and ends."""
+        """Draw the begin and the end of a run of a part of the row."""
         length = max(int(np.ceil(size ** self.rng.random())), 1)
         begin = int(self.rng.integers(size - length + 1))
         return offset + begin, offset + begin + length

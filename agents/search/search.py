@@ -27,7 +27,7 @@ class Search(FixedPlacement):
     """
 
     joint: bool = False
-    """Whether it also decides what an environment leaves open beside the placement."""
+    """True if it takes all decisions of an environment, not the placement alone."""
 
     def __init__(self, env: gym.Env[Any, Any], seed: int) -> None:
         self.base = base = placement_env(env, self.joint)
