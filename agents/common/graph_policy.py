@@ -43,8 +43,8 @@ class GraphPolicy:
         action_space: Action space of the environment.
         lr_schedule: Learning rate schedule of the algorithm.
         graphs: Static graphs by ``graph_id``, as ``env.unwrapped.graph_table()`` returns them. They
-            are needed by environments made with ``observe_graph=False``, and hold which
-            device supports which unit.
+            are needed by environments made with ``observe_graph=False``, and hold the support of
+            units by devices.
         critic: Whether to build a critic; REINFORCE needs one for ``baseline="critic"`` only.
         optimizer_class: As for SB3's policies.
         optimizer_kwargs: As for SB3's policies.

@@ -95,7 +95,7 @@ class Neighbours:
 
 @dataclass(frozen=True, eq=False)
 class DeviceTables:
-    """Costs and limits of ``observe_devices`` for a batch of graphs; see ``placement_gym.device_table``.
+    """Costs and limits of ``observe_devices`` for some graphs; see ``placement_gym.device_table``.
 
     Attributes:
         devices: (G, D, 5) limits and times of the devices.
