@@ -23,9 +23,9 @@ from rich.console import Console
 import placement_gym
 from agents import load_weights
 from agents.common import REINFORCE
-from agents.common.checkpoint import read_values, restore, resume, write_values
+from agents.common.checkpoint import restore, resume
 from agents.common.checkpoint import save as save_checkpoint
-from agents.common.weights import read_safetensors
+from agents.common.weights import read_safetensors, read_values, write_values
 from placement_gym.bench.report.comparison import comparison_table, format_markdown
 from placement_gym.bench.report.document import Code, Heading, Table, Text, write_report
 from placement_gym.bench.run.environment import BenchEnv

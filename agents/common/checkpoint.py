@@ -7,30 +7,25 @@ are not kept: a checkpoint is restored into a model that was made with the same 
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Mapping
 from copy import deepcopy
 from pathlib import Path
 from typing import Annotated, Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from pydantic import AfterValidator, Field, FiniteFloat
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.utils import set_random_seed
-from torch import Tensor
 from torch.optim import Optimizer
 
 from agents.common.callbacks import Best
-from agents.common.weights import read_safetensors, to_tensors, write_safetensors
+from agents.common.weights import read_values, to_tensors, write_values
 from placement_gym.errors import UserError
 from placement_gym.files import FileError
-from placement_gym.schemas.reading import MAX_DEPTH, Fields, check
+from placement_gym.schemas.reading import Fields, check
 
 Algorithm = TypeVar("Algorithm", bound=BaseAlgorithm)
-ARRAY = "array"
-"""Key of an object that stands for an array, whose value is the array's name in the file."""
 
 
 class Checkpoint(BaseCallback):
@@ -281,61 +276,3 @@ def check_step(optimizer: Optimizer, moments: dict[int, dict[str, Any]]) -> None
         raise UserError(f"its optimizer cannot go on: {type(error).__name__}: {error}") from error
     if not all(bool(torch.isfinite(one).all()) for one in weights):
         raise UserError("its optimizer's state is not finite, or not one of this optimizer")
-
-
-def write_values(path: str | Path, values: Mapping[str, Any]) -> None:
-    """Write nested plain values, arrays and tensors among them.
-
-    Raises:
-        FileError: It cannot be written; the file that was there is unchanged.
-        TypeError: A value is neither plain nor an array.
-    """
-    tensors: dict[str, Tensor] = {}
-    plain = take_tensors(values, tensors, "")
-    write_safetensors(path, tensors, plain)
-
-
-def take_tensors(value: Any, tensors: dict[str, Tensor], name: str) -> Any:
-    """Return the value with tensors replaced by their names, under which they are kept."""
-    if isinstance(value, np.ndarray):
-        value = torch.from_numpy(value)
-    if isinstance(value, Tensor):
-        tensors[name] = value
-        return {ARRAY: name}
-    if isinstance(value, Mapping):
-        items = {str(key): item for key, item in value.items()}
-        return {key: take_tensors(item, tensors, f"{name}/{key}") for key, item in items.items()}
-    if isinstance(value, (list, tuple)):
-        return [take_tensors(item, tensors, f"{name}/{i}") for i, item in enumerate(value)]
-    if isinstance(value, np.generic):
-        return value.item()
-    if value is None or isinstance(value, (str, int, float)):
-        return value
-    raise TypeError(f"a {type(value).__name__} cannot be kept without pickle")
-
-
-def read_values(path: str | Path) -> Any:
-    """Read what ``write_values`` wrote; lists stand for tuples, arrays for tensors.
-
-    Raises:
-        FileError: The file cannot be read.
-        UserError: It is of another format, or damaged.
-    """
-    arrays, values = read_safetensors(path)
-    return put_arrays(values, arrays, 0)
-
-
-def put_arrays(value: Any, arrays: Mapping[str, NDArray[Any]], depth: int) -> Any:
-    """Return the value with names replaced by their arrays."""
-    if depth > MAX_DEPTH:
-        raise UserError(f"it has more than {MAX_DEPTH} levels")
-    if isinstance(value, dict) and set(value) == {ARRAY}:
-        name = value[ARRAY]
-        if not isinstance(name, str) or name not in arrays:
-            raise UserError(f"there is no array {name!r:.60}")
-        return arrays[name]
-    if isinstance(value, dict):
-        return {key: put_arrays(item, arrays, depth + 1) for key, item in value.items()}
-    if isinstance(value, list):
-        return [put_arrays(item, arrays, depth + 1) for item in value]
-    return value

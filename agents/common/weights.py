@@ -21,11 +21,13 @@ from torch import Tensor, nn
 
 from placement_gym.errors import UserError, unknown_name
 from placement_gym.files import FileError, is_path, read_bytes, write_bytes
-from placement_gym.schemas.reading import parse_json
+from placement_gym.schemas.reading import MAX_DEPTH, parse_json
 
 SUFFIX = ".safetensors"
 ABOUT = "placement_gym"
 """Key of the file's metadata whose value is JSON."""
+ARRAY = "array"
+"""Key of an object that stands for an array, whose value is the array's name in the file."""
 MAX_BYTES = 2**30
 
 
@@ -156,6 +158,64 @@ def read_safetensors(path: str | Path) -> tuple[dict[str, NDArray[Any]], Any]:
 def widen(array: NDArray[Any]) -> NDArray[Any]:
     """Return float32 for float16, and other arrays as they are."""
     return array.astype(np.float32) if array.dtype == np.float16 else array
+
+
+def write_values(path: str | Path, values: Mapping[str, Any]) -> None:
+    """Write nested plain values, arrays and tensors among them.
+
+    Raises:
+        FileError: It cannot be written; the file that was there is unchanged.
+        TypeError: A value is neither plain nor an array.
+    """
+    tensors: dict[str, Tensor] = {}
+    plain = take_tensors(values, tensors, "")
+    write_safetensors(path, tensors, plain)
+
+
+def take_tensors(value: Any, tensors: dict[str, Tensor], name: str) -> Any:
+    """Return the value with tensors replaced by their names, under which they are kept."""
+    if isinstance(value, np.ndarray):
+        value = torch.from_numpy(value)
+    if isinstance(value, Tensor):
+        tensors[name] = value
+        return {ARRAY: name}
+    if isinstance(value, Mapping):
+        items = {str(key): item for key, item in value.items()}
+        return {key: take_tensors(item, tensors, f"{name}/{key}") for key, item in items.items()}
+    if isinstance(value, (list, tuple)):
+        return [take_tensors(item, tensors, f"{name}/{i}") for i, item in enumerate(value)]
+    if isinstance(value, np.generic):
+        return value.item()
+    if value is None or isinstance(value, (str, int, float)):
+        return value
+    raise TypeError(f"a {type(value).__name__} cannot be kept without pickle")
+
+
+def read_values(path: str | Path) -> Any:
+    """Read what ``write_values`` wrote; lists stand for tuples, arrays for tensors.
+
+    Raises:
+        FileError: The file cannot be read.
+        UserError: It is of another format, or damaged.
+    """
+    arrays, values = read_safetensors(path)
+    return put_arrays(values, arrays, 0)
+
+
+def put_arrays(value: Any, arrays: Mapping[str, NDArray[Any]], depth: int) -> Any:
+    """Return the value with names replaced by their arrays."""
+    if depth > MAX_DEPTH:
+        raise UserError(f"it has more than {MAX_DEPTH} levels")
+    if isinstance(value, dict) and set(value) == {ARRAY}:
+        name = value[ARRAY]
+        if not isinstance(name, str) or name not in arrays:
+            raise UserError(f"there is no array {name!r:.60}")
+        return arrays[name]
+    if isinstance(value, dict):
+        return {key: put_arrays(item, arrays, depth + 1) for key, item in value.items()}
+    if isinstance(value, list):
+        return [put_arrays(item, arrays, depth + 1) for item in value]
+    return value
 
 
 def to_tensors(given: Mapping[str, Any], like: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -124,6 +124,7 @@ class Doppler(Search):
         self.elites: list[tuple[float, IntArray]] = []
         self.costs: list[float] = []
         self.prepared = policy is not None
+        # Deviation: one optimizer for both policies; Adam acts on each weight by itself
         self.optimizer = torch.optim.Adam(self.policy.parameters(), lr=settings.gradient_rate)
         if policy is not None:
             self.assignment = self.place()

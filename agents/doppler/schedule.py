@@ -116,6 +116,8 @@ class TaskGraph:
             limits=problem.limits_bytes,
             shared=problem.memory.shared,
             down=down,
+            # Deviation: over all nodes, not over the candidates of a step, so that SEL's logits are
+            # computed once an episode
             x=standardise(torch.from_numpy(x).float(), 0),
             edges=torch.from_numpy(ends),
             edge_x=standardise(torch.from_numpy(both).float(), 0),

@@ -131,6 +131,8 @@ class Attention(nn.Module):
 
     def read(self, x: Tensor, before: Tensor, context: Tensor, size: int) -> Tensor:
         """(..., k, m + size, 2 * width) keys and values that each of k segments reads."""
+        # keys and values of a unit are computed once, whether its own segment reads it or a later
+        # one; later ones read it without a gradient for the unit, but with one for the weights
         memory = before.shape[-2]
         rows = torch.cat([before, x], dim=-2)
         weight, bias = self.pair.fold(context)

@@ -19,10 +19,10 @@ from placement_gym.errors import UserError
 class UnitPPO(REINFORCE):
     """Clipped PPO whose likelihood ratio is that of each unit's device, not of the placement.
 
-    The ratio of a whole placement is a product over its units: with thousands of them it leaves
-    the clip range with the first step, and nothing more is learned from the rollout. Units choose
-    independently of each other here, so that each has its own ratio. Returns and baselines are
-    those of ``REINFORCE``.
+    Deviation: the ratio of a whole placement is a product over its units. With thousands of them
+    it leaves the clip range with the first step, and nothing more is learned from the rollout.
+    Units choose independently of each other here, so that each has its own ratio. Returns and
+    baselines are those of ``REINFORCE``, not a critic's.
 
     Args:
         policy: A policy whose units choose independently, as ``GOPolicy`` or ``GCNPolicy``.

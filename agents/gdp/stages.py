@@ -155,6 +155,7 @@ class Stages(nn.Module):
         """
         if len(graphs.ids) != 1:
             raise UserError("priority and fusion are learned on one problem at a time")
+        # an edge between two devices cannot be fused: its bit is not decided
         cut = devices[:, graphs.edge_index[0]] != devices[:, graphs.edge_index[1]]
         h = self.advance(h + self.placed(devices, cut, graphs), context[0])
         stages = []
@@ -206,6 +207,8 @@ class Placed(nn.Module):
 
 class EdgeHead(nn.Module):
     """Scores edges by their ends.
+
+    Deviation: a bit for each edge, where the paper has priorities of fusing.
 
     Args:
         hidden: Width of embeddings.

@@ -129,6 +129,7 @@ class LogitsPolicy(UnitPolicy, ActorCriticPolicy):
     ) -> DeviceDistribution:
         """The distribution of the devices of (B,) rows; ``mask``: (1, N)."""
         allowed, logits, leader = self.allowed(observation), self.logits[None], None
+        # a run is one decision of its first unit, among the devices that all of its units allow
         if runs:
             leader = self.find_runs(mask, int(row.max()) + 1)
             logits = average_runs(logits.log_softmax(dim=2).expand(len(leader), -1, -1), leader)

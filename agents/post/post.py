@@ -185,6 +185,7 @@ class Post(OnPolicyLearner):
         for batch in self.rollout_buffer.get(batch_size=None):
             _, log_prob, _ = self.policy.evaluate_actions(batch.observations, batch.actions)
             returns = torch.as_tensor(batch.returns)
+            # ours: the abstract and Algorithm 1 do not say how rewards become advantages
             advantage = (returns - returns.mean()) / (returns.std(correction=0) + 1e-8)
             ratio = (log_prob - batch.old_log_prob).exp()
             clipped = ratio.clamp(1.0 - self.clip_range, 1.0 + self.clip_range)

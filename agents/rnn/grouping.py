@@ -40,7 +40,7 @@ class Grouper(nn.Module):
 
 
 def order_groups(groups: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-    """Order groups by their first units.
+    """Order groups by their first units; deviation: the paper orders them by their numbers.
 
     Args:
         groups: (B, N) group of each unit.
@@ -89,7 +89,8 @@ def describe_groups(
 class GroupMemory:
     """The groups with which each placement of a rollout was sampled.
 
-    A placement that is sampled again keeps the groups of its first time. Both groupings are samples
+    A rollout buffer holds devices alone, and the likelihood is that of groups and devices. A
+    placement that is sampled again keeps the groups of its first time. Both groupings are samples
     of the same conditional distribution, so the estimate stays unbiased; only its variance grows
     with the number of equal placements in a rollout.
     """
@@ -149,7 +150,7 @@ class GroupedDevices:
     def vote(self) -> Tensor:
         """(B, N) most frequent device of each unit over groupings sampled with a fixed seed.
 
-        The most likely group of each unit would make a grouping that is hardly ever sampled.
+        Ours: the most likely group of each unit would make a grouping that is hardly ever sampled.
         """
         device = self.mask.device
         with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
@@ -188,10 +189,12 @@ class GroupedDevices:
         k, n_devices = len(proposed), int(proposed.max()) + 1
         groups, mask = self.grouper.sample()[:k], self.mask[:k]
         likely = self.grouper.log_probs[:k]
+        # the device of most units of each group; groups without units have none
         votes = groups.new_zeros(k, likely.shape[2], n_devices)
         index = groups[..., None].expand(-1, -1, n_devices)
         votes.scatter_add_(1, index, functional.one_hot(proposed, n_devices) * mask[..., None])
         device_of = votes.argmax(dim=2).masked_fill(votes.sum(dim=2) == 0, -1)
+        # a device that lost every vote gets a group without units, if there is one
         for device in range(n_devices):
             free = device_of == -1
             lacks = votes[..., device].any(dim=1) & ~(device_of == device).any(dim=1)
