@@ -18,7 +18,7 @@ SPARSE_ON = "cpu"
 WIDENING = 2
 """Width of the layer between attentions, in widths of an embedding."""
 TOGETHER = 16
-"""SegmentAttention that a layer computes at once, whose activations fit in a processor's cache."""
+"""Segments that a layer computes at once, whose activations fit in a processor's cache."""
 UNIT_COLUMNS, UNIT_DEVICE_COLUMNS, DEVICE_COLUMNS = 2, 4, 7
 MAX_EQUAL = 16
 """Equal devices that are told apart."""
@@ -214,7 +214,7 @@ class SegmentAttention(nn.Module):
     def count_together(self, n: int) -> list[int]:
         """Count the segments of n units that are computed at once, from the first one on.
 
-        SegmentAttention are together if they are of one size and have a whole memory before them.
+        Segments are together if they are of one size and have a whole memory before them.
         """
         whole, rest = divmod(n, self.segment)
         early = min(-(-self.memory // self.segment), whole)
@@ -265,7 +265,7 @@ class DeviceHead(nn.Module):
         """(n, D) logits from (n, width) embeddings."""
         each = describe_each_device(graphs)
         device = (self.of_device(each) + self.of_rank(rank_among_equals(each)))[graphs.batch]
-        both = self.of_pair(describe_units_on_devices(graphs))
+        both = self.of_pair(compute_unit_device_columns(graphs))
         logits: Tensor = self.score((self.of_unit(h)[:, None] + device + both).relu())
         return logits[..., 0]
 
@@ -284,7 +284,7 @@ def describe_units(graphs: GraphBatch) -> Tensor:
     return torch.stack([size, (mean + MIN_COST).log()], dim=1)
 
 
-def describe_units_on_devices(graphs: GraphBatch) -> Tensor:
+def compute_unit_device_columns(graphs: GraphBatch) -> Tensor:
     """(n, D, 4) of each unit and device.
 
     Logarithm of the time; the same above that of the fastest device; bytes as a share of the
@@ -295,8 +295,8 @@ def describe_units_on_devices(graphs: GraphBatch) -> Tensor:
     fastest = times.masked_fill(padded, torch.inf).amin(dim=1, keepdim=True)
     limit = known.devices[..., 0].clamp(min=1e-6)[graphs.batch]
     share = (known.unit_bytes[:, None].float() / limit).clamp(max=LARGEST)
-    pairs = torch.stack([times, times - fastest, share, 1.0 - limit], dim=2)
-    return pairs.masked_fill(padded[..., None], 0.0)
+    columns = torch.stack([times, times - fastest, share, 1.0 - limit], dim=2)
+    return columns.masked_fill(padded[..., None], 0.0)
 
 
 def describe_each_device(graphs: GraphBatch) -> Tensor:

@@ -16,7 +16,7 @@ from agents.gdp.networks import (
     UNIT_DEVICE_COLUMNS,
     SegmentAttention,
     describe_each_device,
-    describe_units_on_devices,
+    compute_unit_device_columns,
 )
 from placement_gym.decisions import FUSION, LEVELS, PRIORITY
 from placement_gym.errors import UserError
@@ -200,7 +200,7 @@ class Placed(nn.Module):
         if isinstance(self.of_device, nn.Embedding):
             return embedded + self.of_device(devices)
         each = describe_each_device(graphs).expand(devices.shape[1], -1, -1)
-        table = self.of_device(torch.cat([describe_units_on_devices(graphs), each], dim=2))
+        table = self.of_device(torch.cat([compute_unit_device_columns(graphs), each], dim=2))
         units = torch.arange(devices.shape[1], device=devices.device)
         return embedded + table[units, devices]
 

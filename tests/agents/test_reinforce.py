@@ -167,7 +167,7 @@ def test_entropy_weight_follows_its_schedule() -> None:
 
 
 @pytest.mark.slow
-def test_imitation_makes_one_of_the_best_placements_the_prediction() -> None:
+def test_imitation_makes_one_of_the_best_the_prediction() -> None:
     model = hsdag(vectorize_toy(20), imitate=10.0, n_epochs=10, learning_rate=3e-3)
     model.learn(400)
     (best,) = model.elites.best.values()
