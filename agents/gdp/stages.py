@@ -15,8 +15,8 @@ from agents.gdp.networks import (
     DEVICE_COLUMNS,
     UNIT_DEVICE_COLUMNS,
     SegmentAttention,
-    describe_each_device,
     compute_unit_device_columns,
+    describe_each_device,
 )
 from placement_gym.decisions import FUSION, LEVELS, PRIORITY
 from placement_gym.errors import UserError
