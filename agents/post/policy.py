@@ -11,11 +11,9 @@ from torch import Tensor, nn
 from agents.common.distribution import DeviceDistribution, UnitCategorical, intersect_followers
 from agents.common.free_memory import FreeMemory, MemoryLimitedCategorical
 from agents.common.graphs import MIN_COST, TensorDict
+from agents.common.placement_memory import PlacementMemory
 from agents.common.policy import Decision, UnitPolicy
 from placement_gym.errors import UserError
-
-Sampled = tuple[int, int, bytes]
-"""``graph_id``, step and devices."""
 
 
 class LogitsPolicy(UnitPolicy, ActorCriticPolicy):
@@ -86,7 +84,7 @@ class LogitsPolicy(UnitPolicy, ActorCriticPolicy):
     def clear_caches(self) -> None:
         """Forget the runs of sampled placements; a new rollout begins."""
         self.leaders: list[Tensor] = []
-        self.grouping_memory = GroupingMemory()
+        self.grouping_memory = PlacementMemory()
 
     def decide(self, observation: TensorDict, greedy: bool = False) -> Decision:
         """See ``UnitPolicy.decide``."""
@@ -111,7 +109,7 @@ class LogitsPolicy(UnitPolicy, ActorCriticPolicy):
         rows = torch.arange(len(obs["graph_id"]), device=obs["graph_id"].device)
         self.groupings = rows + len(self.leaders)
         actions, values, _ = super().forward(obs, deterministic, action_masks)
-        self.grouping_memory.keep(obs, actions, self.groupings)
+        self.grouping_memory.keep(obs["graph_id"], actions, self.groupings)
         _, log_prob, _ = self.evaluate_actions(obs, actions, action_masks)
         return actions, values, log_prob
 
@@ -120,7 +118,8 @@ class LogitsPolicy(UnitPolicy, ActorCriticPolicy):
     ) -> tuple[Tensor, Tensor, Tensor]:
         """See ``UnitPolicy``; runs are those that the placements were sampled with."""
         if self.draws_runs:
-            self.groupings = self.grouping_memory.recall(obs, actions)
+            first = torch.zeros(len(actions), dtype=torch.int64, device=actions.device)
+            self.groupings = self.grouping_memory.recall(obs["graph_id"], actions, first)
         found = super().evaluate_actions(obs, actions, action_masks)
         self.groupings = None
         return found
@@ -182,31 +181,3 @@ def average_runs(logits: Tensor, leader: Tensor) -> Tensor:
     total = torch.zeros_like(logits).scatter_add(1, index, logits)
     count = torch.zeros_like(leader).scatter_add(1, leader, torch.ones_like(leader))
     return (total / count.clamp(min=1)[..., None]).gather(1, index)
-
-
-class GroupingMemory:
-    """The groupings of placements; one that is sampled again keeps that of its first time."""
-
-    def __init__(self) -> None:
-        self.groupings: dict[Sampled, int] = {}
-
-    def keep(self, observation: Any, actions: Tensor, groupings: Tensor) -> Tensor:
-        """Store the (B,) groupings of (B, N) devices, and return those that hold for them."""
-        for key, grouping in zip(make_keys(observation, actions), groupings.tolist(), strict=True):
-            self.groupings.setdefault(key, grouping)
-        return self.recall(observation, actions)
-
-    def recall(self, observation: Any, actions: Tensor) -> Tensor:
-        """(B,) groupings of (B, N) devices, the first one for placements that were not sampled."""
-        found = [self.groupings.get(key, 0) for key in make_keys(observation, actions)]
-        return torch.tensor(found, device=actions.device)
-
-
-def make_keys(observation: Any, actions: Tensor) -> list[Sampled]:
-    """Hashable keys of (B, N) devices."""
-    ids, steps = (observation[key].flatten().tolist() for key in ("graph_id", "step"))
-    rows = actions.to(torch.uint8).cpu().numpy()
-    return [
-        (int(graph), int(step), row.tobytes())
-        for graph, step, row in zip(ids, steps, rows, strict=True)
-    ]

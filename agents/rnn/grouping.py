@@ -11,6 +11,7 @@ from torch.nn import functional
 
 from agents.common.distribution import FORBIDDEN, UnitCategorical, intersect_places
 from agents.common.graphs import GraphBatch
+from agents.common.placement_memory import PlacementMemory
 from agents.rnn.networks import AutoregressiveDevices
 
 VOTES = 31
@@ -86,38 +87,6 @@ def describe_groups(
     return torch.cat([summed, *both], dim=2).asinh()
 
 
-class GroupMemory:
-    """The groups with which each placement of a rollout was sampled.
-
-    A rollout buffer holds devices alone, and the likelihood is that of groups and devices. A
-    placement that is sampled again keeps the groups of its first time. Both groupings are samples
-    of the same conditional distribution, so the estimate stays unbiased; only its variance grows
-    with the number of equal placements in a rollout.
-    """
-
-    def __init__(self) -> None:
-        self.groups: dict[tuple[int, bytes], Tensor] = {}
-
-    def keep(self, graph: Tensor, devices: Tensor, groups: Tensor) -> None:
-        """Store the (B, N) groups of (B, N) devices on graphs with (B,) ``graph_id``."""
-        for key, group in zip(make_keys(graph, devices), groups, strict=True):
-            self.groups.setdefault(key, group.to(torch.int16))
-
-    def recall(self, graph: Tensor, devices: Tensor, fallback: Tensor) -> Tensor:
-        """(B, N) groups of (B, N) devices; ``fallback`` for placements that were not sampled."""
-        known = [
-            self.groups.get(key, group)
-            for key, group in zip(make_keys(graph, devices), fallback, strict=True)
-        ]
-        return torch.stack([group.long() for group in known])
-
-
-def make_keys(graph: Tensor, devices: Tensor) -> list[tuple[int, bytes]]:
-    """Hashable keys of (B, N) devices on graphs with (B,) ``graph_id``."""
-    rows = devices.to(torch.uint8).cpu().numpy()
-    return [(int(i), row.tobytes()) for i, row in zip(graph.tolist(), rows, strict=True)]
-
-
 @dataclass(frozen=True, eq=False)
 class GroupedDevices:
     """Groups are sampled first, then their devices one after another.
@@ -125,7 +94,7 @@ class GroupedDevices:
     Attributes:
         grouper: Distribution of the groups.
         place_groups: See ``GroupPlacer``.
-        memory: Groups of the placements sampled so far.
+        memory: Groups that the placements so far were sampled with.
         graph: (B,) ``graph_id`` of each row.
         mask: (B, N) bool, False for padding.
         allowed: (B, N, D) bool, allowed devices of each unit; None allows all.
@@ -133,7 +102,7 @@ class GroupedDevices:
 
     grouper: UnitCategorical
     place_groups: GroupPlacer
-    memory: GroupMemory
+    memory: PlacementMemory
     graph: Tensor
     mask: Tensor
     allowed: Tensor | None = None

@@ -14,9 +14,10 @@ from agents.common.distribution import DeviceDistribution, UnitCategorical
 from agents.common.free_memory import FreeMemory
 from agents.common.graph_policy import make_perceptron
 from agents.common.graphs import GraphBatch, TensorDict
+from agents.common.placement_memory import PlacementMemory
 from agents.common.policy import Decision, UnitPolicy
 from agents.common.unit_device_features import DevicePreferences, describe_units_on_devices
-from agents.rnn.grouping import GroupedDevices, Grouper, GroupMemory, describe_groups
+from agents.rnn.grouping import GroupedDevices, Grouper, describe_groups
 from agents.rnn.networks import AutoregressiveDevices, Seq2Seq, UnitFeatures
 from agents.rnn.segments import SegmentDevices, Segments, count_segments
 
@@ -181,8 +182,8 @@ class HDPPolicy(RNNPolicy):
     """A learned grouper, then the sequence-to-sequence placer on groups (Mirhoseini et al. 2018).
 
     The policy gradient covers both choices. A placement's groups are those it was sampled with, see
-    ``GroupMemory``. Deviation: a group is described by the sum of the inputs of ``RNNPolicy`` for
-    its units, neighbours included, and by its edges; in the paper, by type counts, shapes and
+    ``PlacementMemory``. Deviation: a group is described by the sum of the inputs of ``RNNPolicy``
+    for its units, neighbours included, and by its edges; in the paper, by type counts, shapes and
     edges. Takes the arguments of ``RNNPolicy``.
     """
 
@@ -209,12 +210,12 @@ class HDPPolicy(RNNPolicy):
 
     def clear_caches(self) -> None:
         """Drop the groups of sampled placements; a new rollout begins."""
-        self.memory = GroupMemory()
+        self.memory = PlacementMemory()
 
     def _predict(
         self, observation: Any, deterministic: bool = False, action_masks: Any = None
     ) -> Tensor:
-        kept, self.memory = self.memory, GroupMemory()
+        kept, self.memory = self.memory, PlacementMemory()
         actions = super()._predict(observation, deterministic, action_masks)
         self.memory = kept
         return actions

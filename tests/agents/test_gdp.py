@@ -123,7 +123,7 @@ def test_ppo_stops_at_a_unit_whose_ratio_leaves_the_range() -> None:
     batch = batch._replace(advantages=torch.ones_like(batch.advantages))
     model.compute_losses(batch)
     unit, others = 3, [0, 1, 2, 4, 5, 6]
-    for before in model.before.values():
+    for before in model.before.values.values():
         before[unit] -= 0.5
     logits: list[torch.Tensor] = []
     model.policy.network.head.register_forward_hook(lambda *args: logits.append(args[-1]))
