@@ -1,8 +1,8 @@
-"""What each agent does and what it places for: read without importing any of them.
+"""Descriptions and objectives of all agents, read without importing any of them.
 
-The rule: an agent that evaluates placements in its environment optimises whatever that asks for. A
+The rule: an agent that evaluates placements in its environment optimises the objective of that. A
 solver computes a placement from costs, by a model of one kind of schedule. Where the environment
-asks for the other objective it refuses; under another schedule of the same objective it places as a
+has the other objective it refuses; under another schedule of the same objective it places as a
 heuristic, as HEFT does under a serial schedule.
 """
 
@@ -135,7 +135,7 @@ ABOUT: dict[str, About] = {
 
 
 def check_objective(name: str, objective: str) -> None:
-    """Raise unless an agent places for what an environment asks for.
+    """Raise unless an agent places for the objective of an environment.
 
     Args:
         name: A registered agent.

@@ -9,8 +9,8 @@ import gymnasium as gym
 import numpy as np
 
 from agents.about import check_objective, check_pools
-from agents.common.fixed import Fixed
-from agents.common.further_decisions import extend_with_rank
+from agents.common.fixed_placement import FixedPlacement
+from agents.search.joint_moves import extend_with_rank
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.base.arrays import IntArray
 from placement_gym.base.errors import EngineError
@@ -27,7 +27,7 @@ from placement_gym.solvers.solution import Solution
 Solver = Callable[[Problem, CostTable], IntArray]
 
 
-def solve(env: gym.Env[Any, Any], name: str, solver: Solver) -> Fixed:
+def solve(env: gym.Env[Any, Any], name: str, solver: Solver) -> FixedPlacement:
     """Solve the environment's problem with its costs.
 
     Args:
@@ -45,10 +45,10 @@ def solve(env: gym.Env[Any, Any], name: str, solver: Solver) -> Fixed:
     placement = solver(base.problem, base.cost_table())
     if not base.layout.alone:
         placement = extend_with_rank(base, placement[None], fuse=False)[0]
-    return Fixed(placement)
+    return FixedPlacement(placement)
 
 
-def fill_in_order(env: gym.Env[Any, Any], seed: int, shares: str = "full") -> Fixed:
+def fill_in_order(env: gym.Env[Any, Any], seed: int, shares: str = "full") -> FixedPlacement:
     """See ``solvers.fill.fill_in_order``.
 
     Raises:
@@ -59,34 +59,34 @@ def fill_in_order(env: gym.Env[Any, Any], seed: int, shares: str = "full") -> Fi
     )
 
 
-def heft(env: gym.Env[Any, Any], seed: int) -> Fixed:
+def heft(env: gym.Env[Any, Any], seed: int) -> FixedPlacement:
     """See ``solvers.list_scheduling.heft``; where priority is open, it is HEFT's rank."""
     return solve(env, "heft", list_scheduling.heft)
 
 
-def critical_path(env: gym.Env[Any, Any], seed: int) -> Fixed:
+def critical_path(env: gym.Env[Any, Any], seed: int) -> FixedPlacement:
     """See ``solvers.list_scheduling.critical_path``."""
     return solve(env, "critical-path", list_scheduling.critical_path)
 
 
-def m_topo(env: gym.Env[Any, Any], seed: int) -> Fixed:
+def m_topo(env: gym.Env[Any, Any], seed: int) -> FixedPlacement:
     """See ``solvers.list_scheduling.m_topo``."""
     return solve(env, "m-topo", list_scheduling.m_topo)
 
 
-def m_etf(env: gym.Env[Any, Any], seed: int) -> Fixed:
+def m_etf(env: gym.Env[Any, Any], seed: int) -> FixedPlacement:
     """See ``solvers.list_scheduling.m_etf``."""
     return solve(env, "m-etf", list_scheduling.m_etf)
 
 
-def min_cut(env: gym.Env[Any, Any], seed: int) -> Fixed:
+def min_cut(env: gym.Env[Any, Any], seed: int) -> FixedPlacement:
     """See ``solvers.cuts.minimum_cut``; memory limits are ignored."""
     return solve(
         env, "min-cut", lambda problem, costs: assignment_of(cuts.minimum_cut(problem.units, costs))
     )
 
 
-def alpha_expansion(env: gym.Env[Any, Any], seed: int) -> Fixed:
+def alpha_expansion(env: gym.Env[Any, Any], seed: int) -> FixedPlacement:
     """See ``solvers.cuts.alpha_expansion``; memory limits and support are ignored."""
     return solve(
         env,
@@ -95,17 +95,17 @@ def alpha_expansion(env: gym.Env[Any, Any], seed: int) -> Fixed:
     )
 
 
-def dp(env: gym.Env[Any, Any], seed: int) -> Fixed:
+def dp(env: gym.Env[Any, Any], seed: int) -> FixedPlacement:
     """See ``solvers.pipelines.pipeline.exact_pipeline``."""
     return solve(env, "dp", exact_pipeline)
 
 
-def dpl(env: gym.Env[Any, Any], seed: int) -> Fixed:
+def dpl(env: gym.Env[Any, Any], seed: int) -> FixedPlacement:
     """See ``solvers.pipelines.pipeline.linear_pipeline``."""
     return solve(env, "dpl", linear_pipeline)
 
 
-def balance(env: gym.Env[Any, Any], seed: int, n_moves: int = N_MOVES) -> Fixed:
+def balance(env: gym.Env[Any, Any], seed: int, n_moves: int = N_MOVES) -> FixedPlacement:
     """See ``solvers.balance.balance_loads``; it starts from ``find_start`` there."""
 
     def anneal(problem: Problem, costs: CostTable) -> IntArray:
@@ -114,12 +114,12 @@ def balance(env: gym.Env[Any, Any], seed: int, n_moves: int = N_MOVES) -> Fixed:
     return solve(env, "balance", anneal)
 
 
-def greedy_fill(env: gym.Env[Any, Any], seed: int) -> Fixed:
+def greedy_fill(env: gym.Env[Any, Any], seed: int) -> FixedPlacement:
     """See ``solvers.calls.greedy_fill``."""
     return solve(env, "greedy-fill", calls.greedy_fill)
 
 
-def call_milp(env: gym.Env[Any, Any], seed: int, time_limit_s: float = 60.0) -> Fixed:
+def call_milp(env: gym.Env[Any, Any], seed: int, time_limit_s: float = 60.0) -> FixedPlacement:
     """See ``solvers.calls.call_program``, which starts from ``greedy_fill``.
 
     Raises:
@@ -134,7 +134,7 @@ def call_milp(env: gym.Env[Any, Any], seed: int, time_limit_s: float = 60.0) -> 
     return solve(env, "call-milp", best)
 
 
-def milp(env: gym.Env[Any, Any], seed: int, time_limit_s: float = 60.0) -> Fixed:
+def milp(env: gym.Env[Any, Any], seed: int, time_limit_s: float = 60.0) -> FixedPlacement:
     """See ``solvers.milp.serial_program``.
 
     Raises:

@@ -9,7 +9,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from agents.common.fixed import Fixed
+from agents.common.fixed_placement import FixedPlacement
 from placement_gym.base.arrays import IntArray
 from placement_gym.base.errors import UserError, unknown_name
 from placement_gym.base.files import is_path
@@ -22,7 +22,7 @@ from placement_gym.problem.placement import Placement
 Proposer = Callable[[int], Iterable[IntArray]]
 
 
-class TryOut(Fixed):
+class BestOfProposals(FixedPlacement):
     """Tries proposed placements in order and predicts the fastest one.
 
     Args:
@@ -37,16 +37,16 @@ class TryOut(Fixed):
         self.proposals = proposals
         self.best_speedup = 0.0
 
-    def learn(self, total_timesteps: int) -> TryOut:
+    def learn(self, total_timesteps: int) -> BestOfProposals:
         """Try at most ``total_timesteps`` placements."""
         for assignment in islice(self.proposals(total_timesteps), total_timesteps):
-            info = play_episode(self.env, Fixed(assignment))
+            info = play_episode(self.env, FixedPlacement(assignment))
             if info["feasible"] and info["speedup"] > self.best_speedup:
                 self.assignment, self.best_speedup = self.base.assignment, info["speedup"]
         return self
 
 
-def single_device(env: gym.Env[Any, Any], seed: int, device: str | None = None) -> Fixed:
+def single_device(env: gym.Env[Any, Any], seed: int, device: str | None = None) -> FixedPlacement:
     """Everything on one device; without a name, on the fastest that can run the whole model.
 
     Raises:
@@ -58,10 +58,10 @@ def single_device(env: gym.Env[Any, Any], seed: int, device: str | None = None) 
         raise unknown_name("device", device, names)
     best = base.singles.best()
     fallback = base.problem.reference_device if best is None else best
-    return Fixed(base.problem.single(fallback if device is None else names.index(device)))
+    return FixedPlacement(base.problem.single(fallback if device is None else names.index(device)))
 
 
-def saved(env: gym.Env[Any, Any], seed: int, file: str | None = None) -> Fixed:
+def saved(env: gym.Env[Any, Any], seed: int, file: str | None = None) -> FixedPlacement:
     """A placement from a file, as ``placement-gym plan`` writes it.
 
     Raises:
@@ -72,36 +72,38 @@ def saved(env: gym.Env[Any, Any], seed: int, file: str | None = None) -> Fixed:
         raise UserError("saved needs a placement file: file='plan.json'")
     if not is_path(file):
         raise UserError(f"no placement file {file!r}; placement-gym plan writes one")
-    return Fixed(Placement.load(file).assignment(placement_env(env).problem))
+    return FixedPlacement(Placement.load(file).assignment(placement_env(env).problem))
 
 
-def openvino_hetero(env: gym.Env[Any, Any], seed: int) -> Fixed:
+def openvino_hetero(env: gym.Env[Any, Any], seed: int) -> FixedPlacement:
     """The placement that HETERO chooses itself, with devices in the environment's order."""
-    return Fixed(placement_env(env).backend.own_choice("HETERO"))
+    return FixedPlacement(placement_env(env).backend.own_choice("HETERO"))
 
 
-def openvino_auto(env: gym.Env[Any, Any], seed: int) -> Fixed:
+def openvino_auto(env: gym.Env[Any, Any], seed: int) -> FixedPlacement:
     """The device that AUTO chooses, with the environment's settings."""
-    return Fixed(placement_env(env).backend.own_choice("AUTO"))
+    return FixedPlacement(placement_env(env).backend.own_choice("AUTO"))
 
 
-def random(env: gym.Env[Any, Any], seed: int) -> TryOut:
+def random(env: gym.Env[Any, Any], seed: int) -> BestOfProposals:
     """Independent random devices of all units, uniform over those that support each unit."""
     problem, rng = placement_env(env).problem, np.random.default_rng(seed)
 
     def draw() -> IntArray:
         return (rng.random(problem.supported.shape) * problem.supported).argmax(axis=1)
 
-    return TryOut(env, lambda budget: (draw() for _ in range(budget)))
+    return BestOfProposals(env, lambda budget: (draw() for _ in range(budget)))
 
 
-def random_blocks(env: gym.Env[Any, Any], seed: int) -> TryOut:
+def random_blocks(env: gym.Env[Any, Any], seed: int) -> BestOfProposals:
     """One to eight runs of the topological order, each on a uniformly random device."""
     problem, rng = placement_env(env).problem, np.random.default_rng(seed)
-    return TryOut(env, lambda budget: (patterns.random_blocks(problem, rng) for _ in range(budget)))
+    return BestOfProposals(
+        env, lambda budget: (patterns.random_blocks(problem, rng) for _ in range(budget))
+    )
 
 
-def prefix(env: gym.Env[Any, Any], seed: int) -> TryOut:
+def prefix(env: gym.Env[Any, Any], seed: int) -> BestOfProposals:
     """The first units on one device and the rest on another, for every ordered pair."""
     problem = placement_env(env).problem
 
@@ -113,10 +115,10 @@ def prefix(env: gym.Env[Any, Any], seed: int) -> TryOut:
             for first, second in pairs:
                 yield patterns.window(problem, (0, cut), first, second)
 
-    return TryOut(env, proposals)
+    return BestOfProposals(env, proposals)
 
 
-def window(env: gym.Env[Any, Any], seed: int) -> TryOut:
+def window(env: gym.Env[Any, Any], seed: int) -> BestOfProposals:
     """One contiguous run on the fastest device, the rest on the fastest other feasible device.
 
     Windows end on an even grid of cuts, the finest whose feasible windows fit the budget. Windows
@@ -142,7 +144,7 @@ def window(env: gym.Env[Any, Any], seed: int) -> TryOut:
             best = finer
         return best
 
-    return TryOut(env, proposals)
+    return BestOfProposals(env, proposals)
 
 
 def find_two_fastest(env: DevicePlacementEnv) -> tuple[int, int]:

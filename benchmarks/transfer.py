@@ -33,7 +33,7 @@ from rich.table import Table
 
 from agents.common.weights import save_weights
 from agents.gdp.agent import make as make_go
-from agents.gdp.training import make_trainer
+from agents.gdp.agent import make_trainer
 from agents.placeto.agent import make as make_placeto
 from agents.placeto.transfer import train_policy
 from placement_gym.bench.run.agents import AgentSpec
@@ -284,7 +284,7 @@ def train_placeto(folder: Path, family: str, seed: int, evaluations: int) -> Pat
     """Train on graphs of the training split, unless that was done; returns the weights' file."""
     path = folder / f"placeto-{family}-{evaluations}-{seed}.safetensors"
     if not path.exists():
-        given = json.dumps({"settings": {}, "policy": PLACETO, "start": "first"})
+        given = json.dumps({"settings": {}, "policy": PLACETO})
         models, setting = name_models(family, "train"), json.dumps(SETTING | PADDED)
         policy = train_policy(models, setting, evaluations, seed, given)
         about = {"family": family, "seed": seed, "evaluations": evaluations}

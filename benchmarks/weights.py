@@ -19,7 +19,6 @@ import gymnasium as gym
 
 import agents
 import placement_gym
-from agents.common.safetensors import halve_file
 from agents.common.weights import save_weights
 
 NAME = "inception-hsdag-paper"
@@ -63,7 +62,6 @@ def main() -> None:
         file = folder / f"{NAME if options.out is None else name}.safetensors"
         begin = time.process_time()
         train(name, file)
-        halve_file(file)
         spent = time.process_time() - begin
         size, speedup = file.stat().st_size / 1e3, predict(name, file)
         evaluations = TRAININGS[name].evaluations
@@ -75,10 +73,8 @@ def train(name: str, file: Path) -> None:
     training = TRAININGS[name]
     model: Any = agents.make(name, make_env(), **training.first)
     model.learn(training.evaluations)
-    if training.option == "checkpoint":
-        model.save(file)
-    else:
-        save_weights(model, file, {"problem": PROBLEM, "evaluations": training.evaluations})
+    about = {"problem": PROBLEM, "evaluations": training.evaluations}
+    save_weights(model, file, about, half=True)
 
 
 def predict(name: str, file: Path) -> float:

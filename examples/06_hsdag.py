@@ -27,12 +27,12 @@ def main() -> None:
 
     out, console = Path(options.out), Console()
     env = gym.make(options.env, model=options.model, devices=options.devices)
-    agent = resume(make(env, options.seed), out / "model.zip")
+    agent = resume(make(env, options.seed), out / "model.safetensors")
     left = options.budget - agent.num_timesteps
     console.print(f"{agent.num_timesteps} of {options.budget} placements have been evaluated")
     callbacks = [
         BestPlacementCallback(out / "placement.json", verbose=1),
-        Checkpoint(out / "model.zip", every=20),
+        Checkpoint(out / "model.safetensors", every=20),
     ]
     agent.learn(max(left, 0), callbacks, reset_num_timesteps=False, progress_bar=True)
 

@@ -23,9 +23,9 @@ from rich.console import Console
 import placement_gym
 from agents import load_weights
 from agents.common import REINFORCE
-from agents.common.archive import read_archive, write_archive
 from agents.common.checkpoint import restore, resume
 from agents.common.checkpoint import save as save_checkpoint
+from agents.common.weights import read_safetensors, read_values, write_values
 from placement_gym.base.errors import UserError
 from placement_gym.bench.report.comparison import comparison_table, format_markdown
 from placement_gym.bench.report.document import Code, Heading, Table, Text, write_report
@@ -100,16 +100,13 @@ def test_a_strangers_checkpoint_runs_no_code(tmp_path: Path, marker: Path) -> No
 def test_a_checkpoint_of_ours_holds_numbers_alone(tmp_path: Path) -> None:
     model = hsdag(vectorize_toy(), imitate=1.0)
     model.learn(8)
-    save_checkpoint(model, tmp_path / "model.zip")
-    with zipfile.ZipFile(tmp_path / "model.zip") as opened:
-        stated = json.loads(opened.read("contents.json"))["arrays"]
-        sizes = {entry.filename: entry.file_size for entry in opened.infolist()}
-    del sizes["contents.json"]
-    assert sizes == {
-        str(index): np.dtype(one["type"]).itemsize * int(np.prod(one["shape"]))
-        for index, one in enumerate(stated)
-    }
-    other = restore(hsdag(vectorize_toy(), imitate=1.0), tmp_path / "model.zip")
+    path = tmp_path / "model.safetensors"
+    save_checkpoint(model, path)
+    arrays, plain = read_safetensors(path)
+    assert path.stat().st_size < sum(array.nbytes for array in arrays.values()) + 50_000
+    assert all(array.dtype.kind in "biuf" for array in arrays.values())
+    assert json.loads(json.dumps(plain)) == plain
+    other = restore(hsdag(vectorize_toy(), imitate=1.0), path)
     assert (weights(other) == weights(model)).all()
     assert other.elites.best.keys() == model.elites.best.keys()
 
@@ -117,14 +114,14 @@ def test_a_checkpoint_of_ours_holds_numbers_alone(tmp_path: Path) -> None:
 def test_a_checkpoint_of_another_model_changes_nothing(tmp_path: Path) -> None:
     model = hsdag(vectorize_toy(), imitate=1.0)
     model.learn(8)
-    save_checkpoint(model, tmp_path / "model.zip")
+    save_checkpoint(model, tmp_path / "model.safetensors")
     for other in (
         hsdag(vectorize_toy(model="resnet"), imitate=1.0),
         REINFORCE("MultiInputPolicy", vectorize_toy()),
     ):
         before = weights(other)
-        with pytest.raises(UserError, match=r"model\.zip does not match this model"):
-            restore(other, tmp_path / "model.zip")
+        with pytest.raises(UserError, match=r"model\.safetensors does not match this model"):
+            restore(other, tmp_path / "model.safetensors")
         assert (weights(other) == before).all()
 
 
@@ -166,16 +163,16 @@ def restart_before_zero(values: dict[str, Any]) -> None:
 def test_a_forged_checkpoint_changes_nothing(
     forge: Callable[[dict[str, Any]], None], tmp_path: Path
 ) -> None:
-    path = tmp_path / "model.zip"
+    path = tmp_path / "model.safetensors"
     model = hsdag(vectorize_toy())
     model.learn(8)
     save_checkpoint(model, path)
-    values = read_archive(path)
+    values = read_values(path)
     forge(values)
-    write_archive(path, values)
+    write_values(path, values)
     other = hsdag(vectorize_toy())
     before = weights(other)
-    with pytest.raises(UserError, match=r"model\.zip does not match this model"):
+    with pytest.raises(UserError, match=r"model\.safetensors does not match this model"):
         restore(other, path)
     assert (weights(other) == before).all()
     assert not other.policy.optimizer.state

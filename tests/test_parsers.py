@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import warnings
-import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -19,9 +18,12 @@ import pytest
 from learned import hsdag, vectorize_toy
 from mutations import YAML_BOMB, mutate
 from published import DATA
+from safetensors import safe_open
+from safetensors.numpy import save as save_arrays
 
 from agents.common.checkpoint import resume
 from agents.common.checkpoint import save as save_checkpoint
+from agents.common.weights import ABOUT
 from placement_gym.base.errors import UserError
 from placement_gym.bench.report.comparison import FILE as COMPARISON
 from placement_gym.bench.report.comparison import describe_replaced
@@ -133,7 +135,7 @@ def costs(checked: bool) -> bytes:
 @pytest.fixture(scope="module")
 def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     """A small checkpoint, with elites and a best placement."""
-    path = tmp_path_factory.mktemp("checkpoint") / "model.zip"
+    path = tmp_path_factory.mktemp("checkpoint") / "model.safetensors"
     model = hsdag(vectorize_toy(), imitate=1.0)
     model.learn(8)
     save_checkpoint(model, path)
@@ -202,25 +204,25 @@ def test_a_changed_file_is_read_or_refused(parser: Parser, tmp_path: Path) -> No
 
 def test_a_changed_checkpoint_is_read_or_refused(checkpoint: bytes, tmp_path: Path) -> None:
     model = hsdag(vectorize_toy(), imitate=1.0)
-    parser = Parser("model.zip", checkpoint, partial(read_checkpoint, model=model))
+    parser = Parser("model.safetensors", checkpoint, partial(read_checkpoint, model=model))
     check_parser(parser, 0, FAST, tmp_path)
-    check_parser(entries_changed(parser, tmp_path), 0, FAST, tmp_path)
+    check_parser(plain_changed(parser, tmp_path), 0, FAST, tmp_path)
 
 
-def entries_changed(parser: Parser, folder: Path) -> Parser:
+def plain_changed(parser: Parser, folder: Path) -> Parser:
     """The parser of a checkpoint whose JSON is what is changed."""
-    source = folder / "source.zip"
+    source = folder / "source.safetensors"
     source.write_bytes(parser.content)
-    with zipfile.ZipFile(source) as opened:
-        entries = {name: opened.read(name) for name in opened.namelist()}
+    with safe_open(source, framework="numpy") as file:
+        arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        content = file.metadata()[ABOUT].encode()
 
     def read(path: Path) -> None:
-        with zipfile.ZipFile(folder / "model.zip", "w") as opened:
-            for name, content in {**entries, "contents.json": path.read_bytes()}.items():
-                opened.writestr(name, content)
-        parser.read(folder / "model.zip")
+        text, file = path.read_bytes().decode(errors="replace"), folder / parser.name
+        file.write_bytes(save_arrays(arrays, {ABOUT: text}))
+        parser.read(file)
 
-    return Parser("contents.json", entries["contents.json"], read)
+    return Parser("contents.json", content, read)
 
 
 @pytest.mark.slow
@@ -228,8 +230,8 @@ def entries_changed(parser: Parser, folder: Path) -> Parser:
 def test_ten_thousand_changed_files_are_read_or_refused(checkpoint: bytes, tmp_path: Path) -> None:
     accepted = {parser.name: check_parser(parser, 1, SLOW, tmp_path) for parser in PARSERS}
     model = hsdag(vectorize_toy(), imitate=1.0)
-    parser = Parser("model.zip", checkpoint, partial(read_checkpoint, model=model))
-    for one in (parser, entries_changed(parser, tmp_path)):
+    parser = Parser("model.safetensors", checkpoint, partial(read_checkpoint, model=model))
+    for one in (parser, plain_changed(parser, tmp_path)):
         accepted[one.name] = check_parser(one, 1, SLOW // 2, tmp_path)
     assert all(accepted.values()), "a file that is always refused tests nothing"
 

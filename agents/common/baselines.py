@@ -9,7 +9,7 @@ import numpy as np
 from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.base.errors import UserError
 
-BASELINES = ("none", "moving_average", "per_step", "leave_one_out", "self_critical", "critic")
+BASELINES = ("none", "moving_average", "per_step", "leave_one_out", "critic")
 
 
 class MovingAverages:
@@ -43,7 +43,7 @@ class MovingAverages:
 
 
 def read_averages(values: Any) -> dict[int, float]:
-    """The averages of a checkpoint by key.
+    """Read the averages of a checkpoint by key.
 
     Raises:
         UserError: They have another form.
@@ -59,7 +59,7 @@ def read_averages(values: Any) -> dict[int, float]:
 
 
 def is_key(text: str) -> bool:
-    """Whether the text is a key of ``REINFORCE.baseline_keys``: an integer of 64 bits."""
+    """Tell if the text is a key of ``REINFORCE.baseline_keys``: an integer of 64 bits."""
     digits = text.removeprefix("-")
     return digits.isdecimal() and digits.isascii() and len(digits) <= 19
 

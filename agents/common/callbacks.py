@@ -8,11 +8,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.logger import Image, Logger, TensorBoardOutputFormat
+from stable_baselines3.common.vec_env import SubprocVecEnv, VecEnv, VecEnvWrapper
 
-from agents.common.gap import compute_bound_ms
-from agents.common.progress_pictures import record_placement, writes_to_tensorboard
 from placement_gym.base.arrays import IntArray
+from placement_gym.base.errors import warn_user
 from placement_gym.problem.placement import Placement
+from placement_gym.problem.problem import Problem
+
+PICTURE = "placement/best"
+WITHOUT_PICTURES = ("stdout", "log", "json", "csv")
+"""Outputs of a logger that show no pictures."""
 
 
 class Best(NamedTuple):
@@ -117,3 +123,49 @@ class BestPlacementCallback(BaseCallback):
         if tried:
             self.logger.record("placement/feasible", len(self.seen) / tried)
         self.seen, self.failed = [], 0
+
+
+def compute_bound_ms(env: VecEnv, time_limit_s: float) -> float | None:
+    """Compute a latency that no placement is below.
+
+    Args:
+        env: Environments of one problem.
+        time_limit_s: For the solver; 0 computes nothing.
+
+    Returns:
+        None where latencies are measured, as their costs are not known, and in other processes.
+    """
+    from placement_gym.backends.simulated.backend import SimulatedBackend
+    from placement_gym.solvers.bounds import lower_bound
+
+    inner = env
+    while isinstance(inner, VecEnvWrapper):
+        inner = inner.venv
+    if time_limit_s <= 0.0 or isinstance(inner, SubprocVecEnv):
+        return None
+    backend = inner.get_attr("backend")[0]
+    if not isinstance(backend, SimulatedBackend):
+        return None
+    solved = lower_bound(backend.problem, backend.costs, backend.semantics, time_limit_s)
+    return solved.bound_ms if solved.bound_ms > 0.0 else None
+
+
+def writes_to_tensorboard(logger: Logger) -> bool:
+    """Tell if somebody may look at a picture."""
+    return any(isinstance(one, TensorBoardOutputFormat) for one in logger.output_formats)
+
+
+def record_placement(logger: Logger, problem: Problem, assignment: IntArray, title: str) -> None:
+    """Record a placement, drawn on its graph, for the next dump of the logger.
+
+    A picture that cannot be drawn is a warning: it must not cost a training.
+    """
+    from placement_gym.view.figures.placement import draw_placement
+    from placement_gym.view.figures.style import render_pixels
+
+    try:
+        pixels = render_pixels(draw_placement(problem, assignment, title))
+    except Exception as error:
+        warn_user(f"TensorBoard gets no picture of the best placement: {error}")
+        return
+    logger.record(PICTURE, Image(pixels, "HWC"), exclude=WITHOUT_PICTURES)

@@ -1,18 +1,31 @@
-"""Checkpoints from which a training resumes with the same result as without a stop."""
+"""Checkpoints from which a training resumes with the same result as without a stop.
+
+They are safetensors files of weights, optimizer and what else the training has gathered. Settings
+are not kept: a checkpoint is restored into a model that was made with the same ones.
+"""
 
 from __future__ import annotations
 
+import zipfile
+from copy import deepcopy
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
+import torch
+from pydantic import AfterValidator, Field, FiniteFloat
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.utils import set_random_seed
+from torch.optim import Optimizer
 
-from agents.common.saving import Algorithm, restore, save
+from agents.common.callbacks import Best
+from agents.common.weights import read_values, to_tensors, write_values
+from placement_gym.base.errors import UserError
+from placement_gym.base.files import FileError
+from placement_gym.base.schemas.reading import Fields, check
 
-__all__ = ["Checkpoint", "restore", "resume", "save"]
+Algorithm = TypeVar("Algorithm", bound=BaseAlgorithm)
 
 
 class Checkpoint(BaseCallback):
@@ -22,19 +35,19 @@ class Checkpoint(BaseCallback):
     starts, random generators are reseeded and environments reset; the seed depends on the model's
     seed and the number of steps only, so no generator state has to be saved.
 
-        model = resume(REINFORCE("MultiInputPolicy", env, seed=0), "run.zip")
+        model = resume(REINFORCE("MultiInputPolicy", env, seed=0), "run.safetensors")
         left = total - model.num_timesteps
-        model.learn(left, Checkpoint("run.zip", every=100), reset_num_timesteps=False)
+        model.learn(left, Checkpoint("run.safetensors", every=100), reset_num_timesteps=False)
 
     Args:
-        path: A ``.zip`` file, replaced by each checkpoint; see ``save``.
+        path: A file, replaced by each checkpoint; see ``save``.
         every: Minimum number of steps between two checkpoints.
         verbose: As for SB3's callbacks.
     """
 
     def __init__(self, path: str | Path, every: int, verbose: int = 0) -> None:
         super().__init__(verbose)
-        self.path, self.every = with_zip_suffix(path), every
+        self.path, self.every = Path(path), every
         self.saved_at = 0
 
     def _on_training_start(self) -> None:
@@ -55,7 +68,7 @@ class Checkpoint(BaseCallback):
 
     @property
     def due(self) -> bool:
-        """Whether ``every`` steps have passed since the last checkpoint."""
+        """True if ``every`` steps have passed since the last checkpoint."""
         return self.model.num_timesteps - self.saved_at >= self.every
 
     def save(self) -> None:
@@ -63,12 +76,6 @@ class Checkpoint(BaseCallback):
         self.saved_at = self.model.num_timesteps
         self.path.parent.mkdir(parents=True, exist_ok=True)
         save(self.model, self.path)
-
-
-def with_zip_suffix(path: str | Path) -> Path:
-    """Add the suffix that SB3 gives a saved model."""
-    given = Path(path)
-    return given if given.suffix == ".zip" else given.with_name(f"{given.name}.zip")
 
 
 def restart(model: BaseAlgorithm) -> None:
@@ -93,7 +100,179 @@ def resume(model: Algorithm, path: str | Path) -> Algorithm:
         FileError: The file cannot be read.
         UserError: It is damaged, or was saved from another kind of model.
     """
-    file = with_zip_suffix(path)
-    if not file.is_file():
-        return model
-    return restore(model, file)
+    return restore(model, path) if Path(path).is_file() else model
+
+
+@runtime_checkable
+class HasTrainingState(Protocol):
+    """An algorithm with more to keep than its weights."""
+
+    def get_training_state(self) -> dict[str, Any]:
+        """Return nested plain values and arrays."""
+
+    def set_training_state(self, state: dict[str, Any]) -> None:
+        """Take what ``get_training_state`` returned, keys as text.
+
+        Raises:
+            UserError: It has another form; nothing is taken then.
+        """
+
+
+def check_assignment(value: Any) -> Any:
+    """Return the device indices of a best placement.
+
+    Raises:
+        ValueError: It is another value; for schemas.
+    """
+    if not isinstance(value, np.ndarray) or value.dtype != np.int64 or value.ndim != 1:
+        raise ValueError("it must be an array of device indices")
+    return value
+
+
+class BestFields(Fields):
+    """The best placement of a training."""
+
+    assignment: Annotated[Any, AfterValidator(check_assignment)]
+    speedup: FiniteFloat
+    latency_ms: FiniteFloat
+    problem: str
+
+
+class CheckpointFields(Fields):
+    """The values that ``save`` writes."""
+
+    algorithm: str
+    policy: str
+    num_timesteps: int = Field(ge=0, le=2**53)
+    n_updates: int = Field(ge=0, le=2**53)
+    progress: FiniteFloat
+    weights: dict[str, Any]
+    optimizer: dict[str, Any]
+    best_placement: BestFields | None
+    training: dict[str, Any]
+
+
+def save(model: BaseAlgorithm, path: str | Path) -> None:
+    """Write weights, optimizer and the state of a training, as numbers alone.
+
+    Algorithms with a state of their own have ``get_training_state`` and ``set_training_state``.
+
+    Args:
+        model: Any algorithm of SB3 with a policy and its optimizer.
+        path: A file; SB3 cannot load it.
+
+    Raises:
+        FileError: It cannot be written; the file that was there is unchanged.
+    """
+    policy: Any = model.policy
+    best: Best | None = getattr(model, "best_placement", None)
+    values = {
+        "algorithm": type(model).__name__,
+        "policy": type(policy).__name__,
+        "num_timesteps": model.num_timesteps,
+        "n_updates": model._n_updates,
+        "progress": model._current_progress_remaining,
+        "weights": policy.state_dict(),
+        "optimizer": policy.optimizer.state_dict()["state"],
+        "best_placement": None if best is None else best._asdict(),
+        "training": model.get_training_state() if isinstance(model, HasTrainingState) else {},
+    }
+    write_values(path, values)
+
+
+def restore(model: Algorithm, path: str | Path) -> Algorithm:
+    """Give a model the weights and the state of one that ``save`` wrote; returns it.
+
+    Args:
+        model: Made with the same settings, in an environment with the same spaces.
+        path: A file of ``save``, by anyone: nothing in it is run.
+
+    Raises:
+        FileError: The file cannot be read.
+        UserError: It is damaged, or was saved from another kind of model; the model is unchanged
+            then.
+    """
+    policy: Any = model.policy
+    algorithm: Any = model
+    # everything is checked before anything is taken, so that an error leaves the model as it is
+    try:
+        refuse_pickle(model, path)
+        fields = check(CheckpointFields, read_values(path))
+        mine = type(model).__name__, type(policy).__name__
+        if (fields.algorithm, fields.policy) != mine:
+            raise UserError(
+                f"saved by {fields.algorithm:.80} with policy {fields.policy:.80}; this model is "
+                f"{mine[0]} with policy {mine[1]}"
+            )
+        weights = to_tensors(fields.weights, policy.state_dict())
+        moments = read_moments(fields.optimizer, policy)
+        check_step(policy.optimizer, moments)
+        best = None if fields.best_placement is None else Best(**vars(fields.best_placement))
+        if isinstance(algorithm, HasTrainingState):
+            algorithm.set_training_state(fields.training)
+    except FileError:
+        raise
+    except UserError as error:
+        raise UserError(f"{path} does not match this model, or its settings: {error}") from error
+    policy.load_state_dict(weights)
+    state = policy.optimizer.state_dict()
+    policy.optimizer.load_state_dict({**state, "state": moments})
+    model.num_timesteps, model._n_updates = fields.num_timesteps, fields.n_updates
+    model._current_progress_remaining = fields.progress
+    if best is not None:
+        model.best_placement = best  # type: ignore[attr-defined]
+    return model
+
+
+def refuse_pickle(model: BaseAlgorithm, path: str | Path) -> None:
+    """Raise if a file is one of SB3's ``save``, a zip that is pickled.
+
+    Raises:
+        UserError: It is; the message says what loads it.
+    """
+    if zipfile.is_zipfile(path):
+        raise UserError(
+            f"it is a file of SB3's save, not of a checkpoint: {type(model).__name__}.load reads "
+            "it, and runs what it holds"
+        )
+
+
+def read_moments(given: dict[str, Any], policy: Any) -> dict[int, dict[str, Any]]:
+    """Read the optimizer's state of each parameter: numbers, or arrays of the parameter's shape.
+
+    Raises:
+        UserError: It has another form.
+    """
+    shapes = [one.shape for group in policy.optimizer.param_groups for one in group["params"]]
+    moments: dict[int, dict[str, Any]] = {}
+    for key, values in given.items():
+        if not key.isdecimal() or len(key) > 9 or int(key) >= len(shapes):
+            raise UserError(f"its optimizer has a parameter {key!r:.60}, this one {len(shapes)}")
+        if not isinstance(values, dict):
+            raise UserError(f"its optimizer has no state of parameter {key}")
+        tensors = moments[int(key)] = {}
+        for name, value in values.items():
+            if not isinstance(value, np.ndarray) or value.shape not in ((), shapes[int(key)]):
+                raise UserError(f"{name!r:.60} of parameter {key} has another shape")
+            tensors[name] = torch.from_numpy(value)
+    return moments
+
+
+def check_step(optimizer: Optimizer, moments: dict[int, dict[str, Any]]) -> None:
+    """Let a copy of the optimizer, of zero weights and gradients, take a step from its moments.
+
+    Raises:
+        UserError: It fails, or leaves weights that are not finite.
+    """
+    trial = deepcopy(optimizer)
+    weights = [one for group in trial.param_groups for one in group["params"]]
+    for one in weights:
+        one.data.zero_()
+        one.grad = torch.zeros_like(one)
+    try:
+        trial.load_state_dict({**trial.state_dict(), "state": deepcopy(moments)})
+        trial.step()
+    except Exception as error:
+        raise UserError(f"its optimizer cannot go on: {type(error).__name__}: {error}") from error
+    if not all(bool(torch.isfinite(one).all()) for one in weights):
+        raise UserError("its optimizer's state is not finite, or not one of this optimizer")

@@ -32,7 +32,7 @@ class Elite(NamedTuple):
 
 
 def read_elite(values: Any, observations: spaces.Space[Any], actions: spaces.Space[Any]) -> Elite:
-    """An elite of a checkpoint.
+    """Read an elite of a checkpoint.
 
     Raises:
         UserError: It does not fit the spaces.
@@ -49,7 +49,7 @@ def read_elite(values: Any, observations: spaces.Space[Any], actions: spaces.Spa
 
 
 def has_form(array: Any, space: spaces.Space[Any]) -> bool:
-    """Whether something is an array with the shape of a space's members."""
+    """Tell if something is an array with the shape of a space's members."""
     shape = (1,) if isinstance(space, spaces.Discrete) else space.shape
     return isinstance(array, np.ndarray) and array.shape == shape
 

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from agents.common.distribution import UnitCategorical
 from agents.common.graphs import Graphs
-from agents.common.loading import explain_mismatch
+from agents.common.weights import explain_mismatch
 from placement_gym.base.errors import UserError, unknown_name
 
 GraphTable = Mapping[int, Mapping[str, Any]]
@@ -43,8 +43,8 @@ class GraphPolicy:
         action_space: Action space of the environment.
         lr_schedule: Learning rate schedule of the algorithm.
         graphs: Static graphs by ``graph_id``, as ``env.unwrapped.graph_table()`` returns them. They
-            are needed by environments made with ``observe_graph=False``, and tell the policy which
-            device supports which unit.
+            are needed by environments made with ``observe_graph=False``, and hold the support of
+            units by devices.
         critic: Whether to build a critic; REINFORCE needs one for ``baseline="critic"`` only.
         optimizer_class: As for SB3's policies.
         optimizer_kwargs: As for SB3's policies.

@@ -95,7 +95,9 @@ class Neighbours:
 
 @dataclass(frozen=True, eq=False)
 class DeviceTables:
-    """What ``observe_devices`` tells of a batch of graphs; see ``placement_gym.envs.device_table``.
+    """Costs and limits of ``observe_devices`` for some graphs.
+
+    See ``placement_gym.envs.device_table``.
 
     Attributes:
         devices: (G, D, 5) limits and times of the devices.
@@ -153,7 +155,7 @@ class GraphBatch:
         """
         if self.tables is None:
             raise UserError(
-                "the policy sees devices, and its graphs do not tell of them: make the "
+                "the policy sees devices, and its graphs do not hold them: make the "
                 "environment with observe_devices=True, or give policy_kwargs={'graphs': "
                 "env.unwrapped.graph_table(devices=True)}"
             )
@@ -281,7 +283,7 @@ def find_first_rows(row_graph: Tensor, n_graphs: int) -> Tensor:
 def take_rows(observation: TensorDict, rows: Tensor) -> dict[str, Tensor]:
     """(G, ...) graph arrays, from (G,) rows, one of each graph.
 
-    Where devices are observed, they tell which device supports which unit.
+    Where devices are observed, the support of each unit is among them.
     """
     if "x" not in observation:
         raise MissingGraphError(

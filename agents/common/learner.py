@@ -1,10 +1,15 @@
-"""What the algorithms of this package share: saving and loading, logging, threads."""
+"""The base of this package's algorithms: loading, logging, threads."""
 
 from __future__ import annotations
 
+import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Self
 
+import gymnasium as gym
+import torch
 from gymnasium import spaces
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.logger import HumanOutputFormat, Logger
@@ -13,9 +18,13 @@ from stable_baselines3.common.save_util import load_from_zip_file
 from stable_baselines3.common.type_aliases import GymEnv, MaybeCallback
 from stable_baselines3.common.vec_env import VecEnv
 
-from agents.common.loading import explain_mismatch, fit_env
-from agents.common.threads import limit_threads
+from agents.common.vec_env import vectorize
+from agents.common.weights import explain_mismatch
 from placement_gym.envs.env import DevicePlacementEnv
+
+SMALL_GRAPH = 5_000
+"""Units below which one thread was measured to be faster than several."""
+SETTINGS_OF_THE_USER = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 class OnPolicyLearner(OnPolicyAlgorithm):
@@ -46,7 +55,7 @@ class OnPolicyLearner(OnPolicyAlgorithm):
 
     @classmethod
     def fit_env(cls, env: Any, known: dict[str, Any]) -> Any:
-        """An environment as a model was trained in; see ``loading.fit_env``.
+        """Make an environment as a model was trained in; see ``fit_env`` of this module.
 
         Args:
             env: One that is not vectorised.
@@ -60,7 +69,7 @@ class OnPolicyLearner(OnPolicyAlgorithm):
         super().set_env(fitting, force_reset)
 
     def find_base(self) -> DevicePlacementEnv | None:
-        """The placement environment that it is trained in, the first of several."""
+        """Find the placement environment that it is trained in, the first of several."""
         if self.env is None or not isinstance(self.observation_space, spaces.Dict):
             return None
         found = self.env.get_attr("unwrapped")[0]
@@ -107,5 +116,66 @@ class OnPolicyLearner(OnPolicyAlgorithm):
 
 
 def make_logger(verbose: int = 0) -> Logger:
-    """A logger that makes no folder, and prints if ``verbose`` is set."""
+    """Make a logger that makes no folder, and prints if ``verbose`` is set."""
     return Logger(None, [HumanOutputFormat(sys.stdout)] if verbose else [])
+
+
+def fit_env(env: Any, seen: spaces.Space[Any], acted: spaces.Space[Any], n_envs: int) -> Any:
+    """Make an environment for a model, of one that is not vectorised.
+
+    ``agents.make`` trains on many placements at once and without the graph in observations, so the
+    spaces of its models are not those of ``gym.make``.
+
+    Args:
+        env: Any environment, or its id; all but placement environments are returned as they are.
+        seen: Observation space of the model.
+        acted: Action space of the model.
+        n_envs: Placements at once that it was trained with.
+    """
+    if isinstance(env, str):
+        env = gym.make(env)
+    if isinstance(env, VecEnv) or env.observation_space == seen:
+        return env
+    if not isinstance(seen, spaces.Dict) or not isinstance(acted, spaces.MultiDiscrete):
+        return env
+    if env.action_space != acted or "x" in seen.spaces:
+        return env
+    steps: Any = seen["step"]
+    horizon = int(steps.high[0])
+    return vectorize(env, joint=True, num_envs=n_envs, horizon=horizon)
+
+
+@contextmanager
+def limit_threads(observation_space: spaces.Space[Any]) -> Iterator[None]:
+    """Use one torch thread inside the context if graphs are small; restore the number after it.
+
+    ``REINFORCE.learn`` and ``Post.learn`` do this by themselves and log ``time/torch_threads``.
+    SB3's algorithms do not::
+
+        with limit_threads(env.observation_space):
+            PPO(HSDAGPolicy, env).learn(10_000)
+
+    Nothing is changed if the user has set ``OMP_NUM_THREADS`` or ``MKL_NUM_THREADS``, or if
+    observations are not of a placement environment.
+
+    Args:
+        observation_space: Its ``node_mask`` has the (padded) number of units.
+    """
+    if not is_small(observation_space) or any(name in os.environ for name in SETTINGS_OF_THE_USER):
+        yield
+        return
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def is_small(observation_space: spaces.Space[Any]) -> bool:
+    """Tell if observations are of a graph with fewer than ``SMALL_GRAPH`` units."""
+    known = observation_space.spaces if isinstance(observation_space, spaces.Dict) else {}
+    if "node_mask" not in known:
+        return False
+    (n_slots,) = known["node_mask"].shape or (0,)
+    return n_slots < SMALL_GRAPH

@@ -13,13 +13,15 @@ from stable_baselines3.common.type_aliases import Schedule
 from torch import Tensor
 from torch.nn.functional import pad
 
-from agents.common.action_parts import read_parts
 from agents.common.distribution import DeviceDistribution, Likelihood, UnitLikelihood
 from agents.common.graph_policy import GraphPolicy, GraphTable
 from agents.common.graphs import TensorDict
 from placement_gym.base.arrays import IntArray
 from placement_gym.base.errors import UserError
-from placement_gym.problem.decisions import PLACEMENT_ALONE
+from placement_gym.problem.decisions import DECISIONS, LEVELS, PLACEMENT_ALONE
+
+BITS = 2
+"""Values of a bit of fusion."""
 
 
 class Decision(NamedTuple):
@@ -59,11 +61,11 @@ class UnitPolicy(GraphPolicy):
     """
 
     imitates: bool = True
-    """Whether the policy can imitate: it knows the likelihood of each unit's device."""
+    """True if the policy can imitate: each unit's device has a likelihood."""
     proposals: Sequence[IntArray] = ()
     """(n_units,) placements, as of heuristics, that take the place of the next sampled ones."""
     joint: bool = False
-    """Whether the policy can decide priority and fusion, too."""
+    """True if the policy can decide priority and fusion, too."""
 
     def __init__(
         self,
@@ -113,7 +115,7 @@ class UnitPolicy(GraphPolicy):
         """Drop what was computed from the weights; called when training mode ends."""
 
     def set_progress(self, remaining: float) -> None:
-        """Hear the remaining progress of the training, from 1 to 0, before a rollout."""
+        """Take the remaining progress of the training, from 1 to 0, before a rollout."""
 
     def set_training_mode(self: Any, mode: bool) -> None:
         """See SB3's ``BasePolicy``."""
@@ -233,3 +235,47 @@ def as_unit_likelihood(likelihood: Likelihood) -> UnitLikelihood:
     """Narrow the type: the likelihood of a policy that can imitate is per unit."""
     assert isinstance(likelihood, UnitLikelihood)
     return likelihood
+
+
+class ActionParts(NamedTuple):
+    """The parts of an action, in their order; see ``placement_gym.problem.decisions.Layout``.
+
+    Attributes:
+        units: Entries that are devices, padding included.
+        levels: Entries that are levels.
+        edges: Entries that are bits.
+        devices: Number of devices.
+    """
+
+    units: int
+    levels: int
+    edges: int
+    devices: int
+
+    @property
+    def counts(self) -> list[int]:
+        """Entries of each part."""
+        return [self.units, self.levels, self.edges]
+
+    @property
+    def decisions(self) -> tuple[str, ...]:
+        """Those of ``DECISIONS`` that have entries."""
+        return tuple(name for name, count in zip(DECISIONS, self.counts, strict=True) if count > 0)
+
+
+def read_parts(
+    observation_space: spaces.Space[Any], action_space: spaces.Space[Any]
+) -> ActionParts | None:
+    """Read the parts of actions that place all units at once; None if they are something else."""
+    choices = getattr(action_space, "nvec", np.zeros(0))
+    if choices.ndim != 1 or not len(choices):
+        return None
+    units = len(choices)
+    if isinstance(observation_space, spaces.Dict) and "node_mask" in observation_space.spaces:
+        (units,) = observation_space["node_mask"].shape or (0,)
+    rest = choices[units:]
+    levels = units * bool(len(rest) >= units and (rest[:units] == LEVELS).all())
+    same = (choices[:units] == choices[0]).all() and (rest[levels:] == BITS).all()
+    if not 0 < units <= len(choices) or not same:
+        return None
+    return ActionParts(units, levels, len(rest) - levels, int(choices[0]))

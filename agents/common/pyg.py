@@ -1,4 +1,4 @@
-"""What is used of PyTorch Geometric, whose import warns of ``torch.jit.script``.
+"""Names of PyTorch Geometric, whose import warns of ``torch.jit.script``.
 
 The import is its own, so nobody who uses this package can mend it; other warnings are shown.
 """

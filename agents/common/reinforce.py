@@ -53,8 +53,7 @@ class REINFORCE(OnPolicyLearner):
         baseline: ``"none"``; ``"moving_average"``; ``"per_step"``, a moving average for each graph
             and step of the episode (Placeto); ``"leave_one_out"``, the mean of the other returns
             of the rollout at the same graph and step, or a moving average if there are none;
-            ``"self_critical"``, the return of the greedy actions, played in one extra episode
-            after each rollout, which counts as steps; ``"critic"``.
+            ``"critic"``.
         decay: Decay of the moving averages.
         normalize_advantage: Whether advantages are scaled to a mean square of one.
         ent_coef: Weight of the entropy; a number or a function of the remaining progress.
@@ -136,7 +135,6 @@ class REINFORCE(OnPolicyLearner):
         self.normalize_advantage = normalize_advantage
         self.imitate, self.elites = imitate, Elites(IMITATED)
         self.averages = MovingAverages(decay)
-        self.greedy_returns: FloatArray = np.zeros((0, 0))
         if _init_setup_model:
             self._setup_model()
 
@@ -150,16 +148,13 @@ class REINFORCE(OnPolicyLearner):
             raise UserError("only per-unit policies imitate: give imitate=0.0 for this one")
 
     def collect_rollouts(self, *args: Any, **kwargs: Any) -> bool:
-        """See SB3; for the self-critical baseline a greedy episode follows."""
+        """See SB3; the policy gets the progress of the training."""
         if isinstance(self.policy, UnitPolicy):
             self.policy.set_progress(self._current_progress_remaining)
-        completed = super().collect_rollouts(*args, **kwargs)
-        if completed and self.baseline == "self_critical":
-            self.greedy_returns = self.play_greedy_episode()
-        return completed
+        return super().collect_rollouts(*args, **kwargs)
 
     def get_training_state(self) -> dict[str, Any]:
-        """Elites and moving averages, for ``agents.common.checkpoint``."""
+        """Return elites and moving averages, for ``agents.common.checkpoint``."""
         return {"elites": self.elites.get_state(), "averages": self.averages.known}
 
     def set_training_state(self, state: dict[str, Any]) -> None:
@@ -174,15 +169,17 @@ class REINFORCE(OnPolicyLearner):
         """Update the policy on the rollout."""
         self.policy.set_training_mode(True)
         self._update_learning_rate(self.policy.optimizer)
+        # returns of the rollout, and how far each is above its baseline
         keys, positions = self.baseline_keys()
         returns = self.compute_returns(positions)
-        advantages = self.compute_advantages(returns, keys, positions)
+        advantages = self.compute_advantages(returns, keys)
         buffer = self.rollout_buffer
         buffer.returns = returns.astype(np.float32)
         buffer.advantages = advantages.astype(np.float32)
         if self.imitate:
             assert isinstance(buffer, DictRolloutBuffer)
             self.elites.remember(buffer, returns, keys)
+        # the gradient of log pi(a) * advantage, the entropy and, if wanted, imitation
         for _ in range(self.n_epochs):
             self.update_policy()
         self._n_updates += self.n_epochs
@@ -209,18 +206,14 @@ class REINFORCE(OnPolicyLearner):
             return (buffer.rewards * self.gamma**positions).astype(np.float64)
         return buffer.returns.astype(np.float64)
 
-    def compute_advantages(
-        self, returns: FloatArray, keys: IntArray, positions: IntArray
-    ) -> FloatArray:
+    def compute_advantages(self, returns: FloatArray, keys: IntArray) -> FloatArray:
         """(n_steps, n_envs) returns above the baseline, scaled if ``normalize_advantage``."""
-        advantages = returns - self.compute_baseline(returns, keys, positions)
+        advantages = returns - self.compute_baseline(returns, keys)
         if self.normalize_advantage:
             advantages /= np.sqrt((advantages**2).mean()) + 1e-8
         return advantages
 
-    def compute_baseline(
-        self, returns: FloatArray, keys: IntArray, positions: IntArray
-    ) -> FloatArray:
+    def compute_baseline(self, returns: FloatArray, keys: IntArray) -> FloatArray:
         """(n_steps, n_envs) baseline of each return."""
         if self.baseline == "moving_average":
             return self.averages(returns, np.zeros_like(keys))
@@ -228,12 +221,10 @@ class REINFORCE(OnPolicyLearner):
             return self.averages(returns, keys)
         if self.baseline == "leave_one_out":
             return leave_one_out(returns, keys, self.averages(returns, keys))
-        if self.baseline == "self_critical":
-            return np.take_along_axis(self.greedy_returns, positions, axis=0)
         return self.rollout_buffer.values if self.baseline == "critic" else np.zeros_like(returns)
 
     def update_policy(self) -> None:
-        """One gradient step on the whole rollout."""
+        """Take one gradient step on the whole rollout."""
         losses = np.zeros(3)
         self.policy.optimizer.zero_grad()
         for batch in self.rollout_buffer.get(self.batch_size):
@@ -274,33 +265,3 @@ class REINFORCE(OnPolicyLearner):
         """The weight of the entropy at the current progress."""
         weight: Any = self.ent_coef
         return float(weight(self._current_progress_remaining) if callable(weight) else weight)
-
-    def play_greedy_episode(self) -> FloatArray:
-        """Play one episode of greedy actions in each environment.
-
-        Returns:
-            (episode length, n_envs) returns, as ``compute_returns`` defines them.
-
-        Raises:
-            ValueError: The rollout ended within an episode, or episodes differ in length.
-        """
-        if not np.all(self._last_episode_starts):
-            raise UserError("self_critical needs n_steps to be a multiple of the episode's length")
-        assert self.env is not None
-        rewards: list[FloatArray] = []
-        done = np.zeros(self.env.num_envs, dtype=np.bool_)
-        while not done.any():
-            observation = obs_as_tensor(self._last_obs, self.device)  # type: ignore[arg-type]
-            with torch.no_grad():
-                actions = self.policy._predict(observation, deterministic=True)
-            self._last_obs, reward, done, _ = self.env.step(actions.cpu().numpy())  # type: ignore[assignment]
-            self.num_timesteps += self.env.num_envs
-            rewards.append(reward)
-        if not done.all():
-            raise UserError("self_critical needs episodes of the same length in all environments")
-        returns = np.array(rewards, dtype=np.float64)
-        if self.returns == "immediate":
-            return returns * self.gamma ** np.arange(len(returns))[:, None]
-        for step in reversed(range(len(returns) - 1)):
-            returns[step] += self.gamma * returns[step + 1]
-        return returns

@@ -106,7 +106,7 @@ def vectorize(env: gym.Env[Any, Any], joint: bool = False, **kwargs: Any) -> Pla
 
     Args:
         env: Its budget and backend are used.
-        joint: Whether the caller knows about further decisions than the placement.
+        joint: Whether the caller also decides priority and fusion.
         kwargs: Arguments of ``PlacementVectorEnv``.
 
     Raises:

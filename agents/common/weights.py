@@ -1,24 +1,34 @@
-"""Weights in files that hold no code: to save, to pass on, and to begin with by name."""
+"""Weights in safetensors files, which hold no code: to save, to pass on, and to begin with by name.
+
+Such a file is what ``agents`` writes: arrays by name, and plain values as JSON in its metadata.
+What ``save`` of Stable-Baselines3 writes is pickled: loading it runs what it holds.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
+import numpy as np
+import torch
 from numpy.typing import NDArray
-from torch import nn
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor, nn
 
-from agents.common.safetensors import read_safetensors, write_safetensors
-from agents.common.saving import to_tensors
 from placement_gym.base.errors import UserError, unknown_name
-from placement_gym.base.files import FileError, is_path
-from placement_gym.base.schemas.reading import parse_json
+from placement_gym.base.files import FileError, is_path, read_bytes, write_bytes
+from placement_gym.base.schemas.reading import MAX_DEPTH, parse_json
 
 SUFFIX = ".safetensors"
 ABOUT = "placement_gym"
-"""Key of the file's metadata whose value says how the weights were made."""
+"""Key of the file's metadata whose value is JSON."""
+ARRAY = "array"
+"""Key of an object that stands for an array, whose value is the array's name in the file."""
+MAX_BYTES = 2**30
 
 
 @runtime_checkable
@@ -26,63 +36,30 @@ class DescribesWeights(Protocol):
     """An agent whose weights are read again without an agent of the same options."""
 
     def describe_weights(self) -> dict[str, Any]:
-        """What the reader needs: plain values."""
+        """Return what the reader needs: plain values."""
 
 
-def shipped_names(folder: Path) -> list[str]:
-    """Names of the weights that lie in an agent's folder."""
-    return sorted(path.stem for path in (folder / "weights").glob(f"*{SUFFIX}"))
-
-
-def find_weights(weights: str | Path, folder: Path) -> Path:
-    """The file of weights.
-
-    Args:
-        weights: The name of a file in ``folder / "weights"``, or the path of another one.
-        folder: That of the agent.
-
-    Raises:
-        UserError: It is neither.
-    """
-    names = shipped_names(folder)
-    if str(weights) in names:
-        return folder / "weights" / f"{weights}{SUFFIX}"
-    if is_path(weights):
-        return Path(weights)
-    if names:
-        raise unknown_name("weights that are not a file", str(weights), names)
-    raise UserError(
-        f"no weights come with this agent, and {str(weights)!r:.80} is not a file: train it, then "
-        "keep its weights by agents.save_weights"
-    )
-
-
-def save_weights(model: Any, path: str | Path, about: Mapping[str, Any] | None = None) -> None:
+def save_weights(
+    model: Any, path: str | Path, about: Mapping[str, Any] | None = None, half: bool = False
+) -> None:
     """Write the weights of a model as safetensors, which hold no code: the format to pass on.
 
     Args:
         model: A learned agent, any algorithm of SB3, a policy or another network.
         path: The file, which is replaced.
         about: How it was trained, plain values.
+        half: Whether weights are rounded to float16, which is enough to predict.
 
     Raises:
         FileError: It cannot be written; the file that was there is unchanged.
     """
     described = model.describe_weights() if isinstance(model, DescribesWeights) else {}
-    weights = {name: one.contiguous() for name, one in find_network(model).state_dict().items()}
-    text = json.dumps({**described, **(about or {})}, allow_nan=False)
-    write_safetensors(path, weights, {ABOUT: text})
-
-
-def read_weights(path: str | Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    """The arrays that ``save_weights`` wrote, and what it wrote about them; nothing is run.
-
-    Raises:
-        FileError: The file cannot be read.
-        UserError: It is damaged, or of another format.
-    """
-    arrays, metadata = read_safetensors(path)
-    return arrays, parse_json(metadata.get(ABOUT, "{}"))
+    weights = find_network(model).state_dict()
+    if half:
+        weights = {
+            name: one.half() if one.dtype == torch.float32 else one for name, one in weights.items()
+        }
+    write_safetensors(path, weights, {**described, **(about or {})})
 
 
 def load_weights(model: Any, weights: str | Path, folder: Path | None = None) -> None:
@@ -100,7 +77,7 @@ def load_weights(model: Any, weights: str | Path, folder: Path | None = None) ->
     path = Path(weights) if folder is None else find_weights(weights, folder)
     network = find_network(model)
     try:
-        arrays, _ = read_weights(path)
+        arrays, _ = read_safetensors(path)
         network.load_state_dict(to_tensors(arrays, network.state_dict()))
     except FileError:
         raise
@@ -112,8 +89,172 @@ def load_weights(model: Any, weights: str | Path, folder: Path | None = None) ->
 
 
 def find_network(model: Any) -> nn.Module:
-    """The network of a model: itself, its policy, or what it calls its network."""
+    """Find the network of a model: itself, its policy, or its attribute ``network``."""
     if isinstance(model, nn.Module):
         return model
     network: nn.Module = model.policy if hasattr(model, "policy") else model.network
     return network
+
+
+def list_shipped(folder: Path) -> list[str]:
+    """List the names of the weights that come with the agent of a folder."""
+    return sorted(path.stem for path in (folder / "weights").glob(f"*{SUFFIX}"))
+
+
+def find_weights(weights: str | Path, folder: Path) -> Path:
+    """Find the file of weights.
+
+    Args:
+        weights: The name of a file in ``folder / "weights"``, or the path of another one.
+        folder: That of the agent.
+
+    Raises:
+        UserError: It is neither.
+    """
+    names = list_shipped(folder)
+    if str(weights) in names:
+        return folder / "weights" / f"{weights}{SUFFIX}"
+    if is_path(weights):
+        return Path(weights)
+    if names:
+        raise unknown_name("weights that are not a file", str(weights), names)
+    raise UserError(
+        f"no weights come with this agent, and {str(weights)!r:.80} is not a file: train it, then "
+        "keep its weights by agents.save_weights"
+    )
+
+
+def write_safetensors(
+    path: str | Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any]
+) -> None:
+    """Write tensors, and plain values as JSON.
+
+    Raises:
+        FileError: It cannot be written; the file that was there is unchanged.
+    """
+    # copies, as the format refuses tensors that share memory
+    copies = {name: one.detach().cpu().contiguous().clone() for name, one in tensors.items()}
+    metadata = {ABOUT: json.dumps(about, allow_nan=False)}
+    write_bytes(path, save(copies, metadata), follow=True)
+
+
+def read_safetensors(path: str | Path) -> tuple[dict[str, NDArray[Any]], Any]:
+    """Read the arrays and the plain values of a file; float16 becomes float32, nothing is run.
+
+    Raises:
+        FileError: The file cannot be read.
+        UserError: It is not of this format, or damaged.
+    """
+    read_bytes(path, MAX_BYTES)
+    try:
+        with safe_open(path, framework="numpy") as file:
+            arrays = {name: widen(file.get_tensor(name)) for name in file.keys()}  # noqa: SIM118
+            metadata = file.metadata() or {}
+    except (SafetensorError, TypeError, AttributeError) as error:  # types that NumPy lacks, too
+        raise UserError(f"it is not a safetensors file, or damaged: {error}") from error
+    return arrays, parse_json(metadata.get(ABOUT, "{}"))
+
+
+def widen(array: NDArray[Any]) -> NDArray[Any]:
+    """Return float32 for float16, and other arrays as they are."""
+    return array.astype(np.float32) if array.dtype == np.float16 else array
+
+
+def write_values(path: str | Path, values: Mapping[str, Any]) -> None:
+    """Write nested plain values, arrays and tensors among them.
+
+    Raises:
+        FileError: It cannot be written; the file that was there is unchanged.
+        TypeError: A value is neither plain nor an array.
+    """
+    tensors: dict[str, Tensor] = {}
+    plain = take_tensors(values, tensors, "")
+    write_safetensors(path, tensors, plain)
+
+
+def take_tensors(value: Any, tensors: dict[str, Tensor], name: str) -> Any:
+    """Return the value with tensors replaced by their names, under which they are kept."""
+    if isinstance(value, np.ndarray):
+        value = torch.from_numpy(value)
+    if isinstance(value, Tensor):
+        tensors[name] = value
+        return {ARRAY: name}
+    if isinstance(value, Mapping):
+        items = {str(key): item for key, item in value.items()}
+        return {key: take_tensors(item, tensors, f"{name}/{key}") for key, item in items.items()}
+    if isinstance(value, (list, tuple)):
+        return [take_tensors(item, tensors, f"{name}/{i}") for i, item in enumerate(value)]
+    if isinstance(value, np.generic):
+        return value.item()
+    if value is None or isinstance(value, (str, int, float)):
+        return value
+    raise TypeError(f"a {type(value).__name__} cannot be kept without pickle")
+
+
+def read_values(path: str | Path) -> Any:
+    """Read what ``write_values`` wrote; lists stand for tuples, arrays for tensors.
+
+    Raises:
+        FileError: The file cannot be read.
+        UserError: It is of another format, or damaged.
+    """
+    arrays, values = read_safetensors(path)
+    return put_arrays(values, arrays, 0)
+
+
+def put_arrays(value: Any, arrays: Mapping[str, NDArray[Any]], depth: int) -> Any:
+    """Return the value with names replaced by their arrays."""
+    if depth > MAX_DEPTH:
+        raise UserError(f"it has more than {MAX_DEPTH} levels")
+    if isinstance(value, dict) and set(value) == {ARRAY}:
+        name = value[ARRAY]
+        if not isinstance(name, str) or name not in arrays:
+            raise UserError(f"there is no array {name!r:.60}")
+        return arrays[name]
+    if isinstance(value, dict):
+        return {key: put_arrays(item, arrays, depth + 1) for key, item in value.items()}
+    if isinstance(value, list):
+        return [put_arrays(item, arrays, depth + 1) for item in value]
+    return value
+
+
+def to_tensors(given: Mapping[str, Any], like: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Make tensors of arrays that have the names, shapes and types of other tensors.
+
+    Raises:
+        UserError: They differ, or are not finite.
+    """
+    if set(given) != set(like):
+        strange = sorted(set(given) ^ set(like))[0]
+        raise UserError(f"its weights differ from the model's, as in {strange!r:.80}")
+    tensors = {}
+    for name, value in given.items():
+        found = torch.from_numpy(value) if isinstance(value, np.ndarray) else None
+        if found is None or found.shape != like[name].shape or found.dtype != like[name].dtype:
+            raise UserError(
+                f"{name} must be {like[name].dtype} of shape {tuple(like[name].shape)}; was it "
+                "saved with other features or devices? train it again, or load it with the "
+                "version and the settings that it was saved with"
+            )
+        if not torch.isfinite(found).all():
+            raise UserError(f"{name} holds NaN or infinite weights, as training does that diverges")
+        tensors[name] = found
+    return tensors
+
+
+@contextmanager
+def explain_mismatch(path: Any) -> Iterator[None]:
+    """Say how to go on where weights that SB3 saved have other shapes than the networks.
+
+    Raises:
+        UserError: They have, as after a change of features.
+    """
+    try:
+        yield
+    except RuntimeError as error:
+        if "size mismatch" not in str(error):
+            raise
+        raise UserError(
+            f"{path} was saved with other features, whose number its weights fit: train it "
+            "again, or load it with the version of placement-gym that saved it"
+        ) from error

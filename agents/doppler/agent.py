@@ -1,4 +1,4 @@
-"""DOPPLER as an agent of the benchmark: presets, and policies from files."""
+"""DOPPLER as an agent: presets, and policies from files."""
 
 from __future__ import annotations
 
@@ -7,15 +7,18 @@ from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
+from pydantic import Field
 
-from agents.common.weights import find_weights
-from agents.doppler.checkpoint import load_policy
-from agents.doppler.doppler import Doppler, Settings
+from agents.common.weights import find_weights, read_safetensors, to_tensors
+from agents.doppler.doppler import KIND, Doppler, Settings, list_features
 from agents.doppler.episodes import Rules
+from agents.doppler.networks import DualPolicy
 from placement_gym.base.errors import UserError, unknown_name
+from placement_gym.base.files import FileError
+from placement_gym.base.schemas.reading import Fields, check
 
 PAPER = Settings(
-    rules=Rules(sample=False, room=False, own_features=False, earliest="start"),
+    rules=Rules(sample=False, respect_memory=False, own_features=False, earliest="start"),
     rows=1,
     imitation=2000,
     simulation=2000,
@@ -59,7 +62,7 @@ def make(
 
     Raises:
         FileError: The checkpoint cannot be read.
-        UserError: It is neither, or sees other features; or sizes are given beside it; or the
+        UserError: It is neither, or sees other features; or sizes are given with it; or the
             preset is unknown.
         TypeError: Unknown setting.
     """
@@ -89,3 +92,46 @@ def change(settings: Settings, changes: dict[str, Any]) -> Settings:
     if unknown:
         raise TypeError(f"DOPPLER has no setting {unknown}")
     return replace(settings, rules=settings.rules._replace(**rules), **rest)
+
+
+class Sizes(Fields):
+    """Arguments of ``DualPolicy``."""
+
+    hidden: int = Field(ge=1, le=1024)
+    rounds: int = Field(ge=0, le=64)
+    n_features: int = Field(ge=1, le=64)
+
+
+class PolicyFields(Fields):
+    """The metadata of weights."""
+
+    kind: str
+    features: list[list[str]]
+    settings: Sizes
+
+
+def load_policy(path: str | Path, n_features: int) -> DualPolicy:
+    """Read both policies from a file of ``save_weights``, by anyone: nothing in it is run.
+
+    Args:
+        path: The file.
+        n_features: Columns of a device that the policy is to see.
+
+    Raises:
+        FileError: The file cannot be read.
+        UserError: It is damaged, or the policy sees other features.
+    """
+    try:
+        weights, about = read_safetensors(path)
+        fields = check(PolicyFields, about)
+        if fields.kind != KIND:
+            raise UserError(f"saved by {fields.kind!r:.60}; this agent is {KIND!r}")
+        if fields.features != list_features() or fields.settings.n_features != n_features:
+            raise UserError("it was trained with other features; train it again")
+        policy = DualPolicy(**vars(fields.settings))
+        policy.load_state_dict(to_tensors(weights, policy.state_dict()))
+    except FileError:
+        raise
+    except UserError as error:
+        raise UserError(f"{path} is no checkpoint of DOPPLER: {error}") from error
+    return policy

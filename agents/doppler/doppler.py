@@ -13,7 +13,6 @@ from torch import Tensor
 
 from agents.common.elites import IMITATED
 from agents.common.weights import save_weights
-from agents.doppler.checkpoint import describe
 from agents.doppler.episodes import (
     Rules,
     Trace,
@@ -21,14 +20,14 @@ from agents.doppler.episodes import (
     compute_likelihood,
     play,
 )
-from agents.doppler.graph import TaskGraph
 from agents.doppler.networks import DualPolicy
-from agents.doppler.schedule import DEVICE_FEATURES, OWN_FEATURES
+from agents.doppler.schedule import DEVICE_FEATURES, NODE_FEATURES, OWN_FEATURES, TaskGraph
 from agents.search.begin_with import NOTHING, propose_first
 from agents.search.search import Search
 from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.base.errors import UserError
 
+KIND = "doppler"
 MAX_NODES = 4_000
 """A batch of episodes keeps a number for every pair of nodes."""
 DEFAULT_RULES = Rules()
@@ -41,7 +40,7 @@ class Settings:
     """Settings of the three stages.
 
     Attributes:
-        rules: How episodes are played.
+        rules: Of episodes.
         rows: Episodes per update.
         imitation: Updates of stage 1, the imitation of a list scheduler.
         simulation: Updates of stage 2, on the episodes' own schedule: no evaluation.
@@ -56,7 +55,7 @@ class Settings:
         ties: See ``compare_with_teacher``.
         imitate: Weight of imitating the fastest placements so far in stage 3.
         max_norm: Of the gradient; None does not clip it.
-        begin_with: What is evaluated first in stage 3: ``"nothing"``, ``"heuristics"`` or
+        begin_with: The first evaluations of stage 3: ``"nothing"``, ``"heuristics"`` or
             ``"search"``, see ``agents.search.begin_with``.
     """
 
@@ -125,6 +124,7 @@ class Doppler(Search):
         self.elites: list[tuple[float, IntArray]] = []
         self.costs: list[float] = []
         self.prepared = policy is not None
+        # Deviation: one optimizer for both policies; Adam acts on each weight by itself
         self.optimizer = torch.optim.Adam(self.policy.parameters(), lr=settings.gradient_rate)
         if policy is not None:
             self.assignment = self.place()
@@ -191,6 +191,7 @@ class Doppler(Search):
     def compute_loss(self, trace: Trace, reached: FloatArray, stage: int) -> Tensor:
         """Loss of the policy gradient in the first rows, and of imitation in forced ones."""
         settings, rows = self.settings, len(reached)
+        # the return comes with the last step; discounted, early decisions count less
         likelihood = compute_likelihood(self.policy, self.graph, trace)
         advantage = torch.from_numpy(self.compute_advantage(reached))[:, None]
         steps = torch.arange(len(self.graph) - 1, -1, -1)
@@ -203,7 +204,11 @@ class Doppler(Search):
         return loss
 
     def compute_advantage(self, reached: FloatArray) -> FloatArray:
-        """(B,) float32 advantages of (B,) speed-ups: of their logarithms, or of published costs."""
+        """(B,) float32 advantages of (B,) speed-ups: of their logarithms, or of published costs.
+
+        Deviation unless ``baseline="all"``: the published one is the mean of all costs so far, and
+        lags behind what the policy has learned.
+        """
         settings = self.settings
         if settings.baseline == "all":
             costs = 1.0 / reached
@@ -239,10 +244,15 @@ class Doppler(Search):
         save_weights(self, path)
 
     def describe_weights(self) -> dict[str, Any]:
-        """See ``agents.common.weights``."""
-        return describe(self.policy)
+        """See ``agents.common.weights``; ``agents.doppler.agent.load_policy`` reads it."""
+        return {"kind": KIND, "features": list_features(), "settings": self.policy.settings}
 
     def place(self) -> IntArray:
         """(n_units,) the placement of the most likely decisions."""
         rules = self.settings.rules._replace(uniform=0.0)
         return play(self.policy, self.graph, rules, self.rng, 1, greedy=1).placement[0]
+
+
+def list_features() -> list[list[str]]:
+    """List the columns that policies of this version see."""
+    return [list(NODE_FEATURES), list(DEVICE_FEATURES), list(OWN_FEATURES)]

@@ -8,30 +8,29 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from agents.doppler.graph import TaskGraph
 from agents.doppler.networks import DualPolicy
-from agents.doppler.schedule import DEVICE_FEATURES, Offer, Schedules
+from agents.doppler.schedule import DEVICE_FEATURES, Offer, Schedules, TaskGraph
 from placement_gym.base.arrays import BoolArray, Float32Array, FloatArray, IntArray
 
 NEVER = -1e9
 
 
 class Rules(NamedTuple):
-    """How episodes are played.
+    """Rules of an episode.
 
     Attributes:
         sample: Whether decisions are sampled; else the most likely one is taken.
         uniform: Probability that a decision is uniform instead.
-        room: Whether only devices with room left are chosen.
+        respect_memory: Whether only devices that hold the unit are chosen.
         own_features: Whether the device policy sees ``OWN_FEATURES``.
-        earliest: ``"finish"`` or ``"start"``: what the teacher's device has earliest.
+        earliest: ``"finish"`` or ``"start"``, by which the teacher chooses devices.
         learned_node: False takes the node with the longest path ahead.
         learned_device: False takes the teacher's device.
     """
 
     sample: bool = True
     uniform: float = 0.0
-    room: bool = True
+    respect_memory: bool = True
     own_features: bool = True
     earliest: str = "finish"
     learned_node: bool = True
@@ -44,11 +43,11 @@ class Rules(NamedTuple):
 
 
 class Trace(NamedTuple):
-    """What was seen and decided in the T steps of B episodes.
+    """Observations and decisions in the T steps of B episodes.
 
     Attributes:
-        node: (B, T) which node was next.
-        device: (B, T) where it went.
+        node: (B, T) the next node.
+        device: (B, T) its device.
         candidates: (B, T, n) bool.
         features: (B, T, D, F) float32 of the devices.
         allowed: (B, T, D) bool.
@@ -107,27 +106,30 @@ def play(
     Args:
         policy: Decides.
         graph: The problem.
-        rules: How.
+        rules: Of the episodes.
         rng: Source of samples.
         rows: Number of episodes.
         forced: (k, n_units) placements that further k episodes follow, nodes as the teacher says.
         greedy: How many of the first episodes take the most likely decisions.
     """
     k = 0 if forced is None else len(forced)
-    schedules = Schedules(graph, rows + k, rules.room)
+    schedules = Schedules(graph, rows + k, rules.respect_memory)
     draw = np.zeros(rows + k, dtype=np.bool_)
     draw[greedy:rows] = True
-    wanted = np.broadcast_to(policy.node(graph).numpy(), schedules.done.shape)
+    # messages are passed once an episode, not once a step, as published
+    preferred = np.broadcast_to(policy.node(graph).numpy(), schedules.done.shape)
     h = policy.device.messages(graph)
     placed = torch.zeros(rows + k, graph.ms.shape[1], h.shape[1])
     row = torch.arange(rows + k)
     steps = []
     for _ in range(len(graph)):
+        # SEL: the next node among the candidates; the teacher takes that of the longest path
         candidates = schedules.candidates
         longest = mark_largest(graph.down, candidates)
-        node = decide(wanted, candidates, rules, draw, rng)
+        node = decide(preferred, candidates, rules, draw, rng)
         by_rule = (np.arange(rows + k) >= rows) | (not rules.learned_node)
         node = np.where(by_rule, longest.argmax(axis=1), node)
+        # PLC: its device; rows of forced placements follow these, as they are to be imitated
         offer = schedules.offer(node)
         allowed = offer.allowed
         if forced is not None:
@@ -143,6 +145,7 @@ def play(
             device = decide(logits.numpy(), allowed, rules, draw, rng)
         if forced is not None:
             device[rows:] = following
+        # the schedule and the sum of embeddings on each device are what PLC sees next
         schedules.add(node, device, offer.start)
         placed[row, torch.from_numpy(device)] += h[torch.from_numpy(node)]
         steps.append((node, device, candidates, seen, allowed, longest, best))
@@ -153,7 +156,11 @@ def play(
 def decide(
     logits: FloatArray, mask: BoolArray, rules: Rules, draw: BoolArray, rng: np.random.Generator
 ) -> IntArray:
-    """(B,) choices among (B, K) options, sampled in the rows that draw."""
+    """(B,) choices among (B, K) options, sampled in the rows that draw.
+
+    Deviation with ``sample``: the published code takes the most likely option or, with a falling
+    probability, a uniform one, and scores both by the softmax that neither was sampled from.
+    """
     noise = rng.gumbel(size=logits.shape)
     scores = logits + noise * draw[:, None] if rules.sample else logits
     if rules.uniform:
@@ -170,9 +177,9 @@ def mark_largest(values: FloatArray, mask: BoolArray) -> BoolArray:
     return largest
 
 
-def mark_earliest(offer: Offer, ms: FloatArray, allowed: BoolArray, what: str) -> BoolArray:
+def mark_earliest(offer: Offer, ms: FloatArray, allowed: BoolArray, by: str) -> BoolArray:
     """(B, D) bool, the allowed devices with the earliest start or finish, all ties."""
-    when = offer.start + ms if what == "finish" else offer.start
+    when = offer.start + ms if by == "finish" else offer.start
     shown = np.where(allowed, when, np.inf)
     earliest: BoolArray = allowed & (shown == shown.min(axis=1, keepdims=True))
     return earliest
@@ -182,7 +189,7 @@ def compute_likelihood(policy: DualPolicy, graph: TaskGraph, trace: Trace) -> Li
     """The likelihood of every decision that was possible; gradients reach all weights."""
     node, device = torch.from_numpy(trace.node), torch.from_numpy(trace.device)
     candidates, allowed = torch.from_numpy(trace.candidates), torch.from_numpy(trace.allowed)
-    wanted = policy.node(graph).expand(candidates.shape).masked_fill(~candidates, NEVER)
+    logit = policy.node(graph).expand(candidates.shape).masked_fill(~candidates, NEVER)
     h = policy.device.messages(graph)
     of_node = h[node]
     chosen = torch.nn.functional.one_hot(device, allowed.shape[2]).to(h.dtype)
@@ -191,7 +198,7 @@ def compute_likelihood(policy: DualPolicy, graph: TaskGraph, trace: Trace) -> Li
     features = torch.from_numpy(trace.features)
     logits = policy.device(graph.x[node], of_node, features, placed)
     return Likelihood(
-        wanted.log_softmax(dim=2), logits.masked_fill(~allowed, NEVER).log_softmax(dim=2)
+        logit.log_softmax(dim=2), logits.masked_fill(~allowed, NEVER).log_softmax(dim=2)
     )
 
 

@@ -1,4 +1,4 @@
-"""The two policies: who is next (SEL), and where it goes (PLC)."""
+"""The two policies: SEL chooses the next node, PLC its device."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from agents.common.pyg import NNConv
-from agents.doppler.graph import NODE_FEATURES, TaskGraph, standardise
+from agents.doppler.schedule import NODE_FEATURES, TaskGraph, standardise
 
 HEAD = 64
 SLOPE = 0.1
@@ -32,13 +32,13 @@ class Messages(nn.Module):
         """(n, hidden) embeddings."""
         h = self.enter(graph.x).relu()
         for _ in range(self.rounds):
-            heard = self.convolution(h, graph.edges, graph.edge_x).relu()
-            h = self.remember(heard, h)
+            received = self.convolution(h, graph.edges, graph.edge_x).relu()
+            h = self.remember(received, h)
         return nn.functional.leaky_relu(h, SLOPE)
 
 
 class NodePolicy(nn.Module):
-    """SEL: how much each node should be next among the candidates.
+    """SEL: the logit of each node to be the next one among the candidates.
 
     Args:
         hidden: Width of an embedding.
@@ -64,7 +64,7 @@ class NodePolicy(nn.Module):
 
 
 class DevicePolicy(nn.Module):
-    """PLC: the device of a node; weights know neither the number of nodes nor that of devices.
+    """PLC: the device of a node; weights fit any number of nodes and of devices.
 
     Args:
         hidden: Width of an embedding.

@@ -1,14 +1,27 @@
-"""Many partial schedules side by side: what a device looks like when a unit is to be placed."""
+"""The task graph, and partial schedules of it: the state that both policies see."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+import torch
+from torch import Tensor
 
-from agents.doppler.graph import NOBODY, TaskGraph
 from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
+from placement_gym.problem.costs.table import CostTable
+from placement_gym.problem.problem import Problem
+from placement_gym.solvers.tasks import Tasks
 
+NODE_FEATURES = (
+    "time",
+    "longest path to an end",
+    "longest path from a beginning",
+    "transfers of inputs",
+    "transfers of outputs",
+)
+"""Columns of ``TaskGraph.x``; means over devices, standardised over nodes."""
 DEVICE_FEATURES = (
     "load",
     "load of the inputs' makers there",
@@ -23,16 +36,165 @@ OWN_FEATURES = (
     "room left after the unit, over the limit",
     "whether the device has a limit",
 )
-"""Further columns, for devices that differ."""
+"""Deviation: more columns, as devices may differ; the paper's are equal, without limits."""
+NOBODY = -1
+TINY = 1e-8
+
+
+@dataclass(frozen=True, eq=False)
+class TaskGraph:
+    """Arrays that stay the same in all episodes of one problem.
+
+    Attributes:
+        unit: (n,) unit of each node.
+        ms: (n, D) times.
+        maker: (n, R) nodes whose outputs each node reads; ``NOBODY`` where there are fewer.
+        tensor: (n, R) which tensors these are.
+        transfer_ms: (n_tensors, D, D); one of zeros if nothing is read.
+        readers: For each node, the nodes that read from it.
+        supported: (n_units, D) bool.
+        held: (n_units,) bytes.
+        limits: (D,) bytes.
+        shared: (D, D) bool, devices that share a limit; each with itself.
+        down: (n,) longest path to an end at mean costs, the node included.
+        x: (n, 5) float32, ``NODE_FEATURES``.
+        edges: (2, e) nodes at both ends of every reading, in both directions.
+        edge_x: (e, 1) float32 mean transfers, standardised.
+        down_path: (n, n) sparse, 1 for the nodes on each node's longest path to an end.
+        up_path: (n, n) sparse, the same for the path from a beginning.
+        scale_ms: Mean time of a node.
+    """
+
+    unit: IntArray
+    ms: FloatArray
+    maker: IntArray
+    tensor: IntArray
+    transfer_ms: FloatArray
+    readers: tuple[IntArray, ...]
+    supported: BoolArray
+    held: FloatArray
+    limits: FloatArray
+    shared: BoolArray
+    down: FloatArray
+    x: Tensor
+    edges: Tensor
+    edge_x: Tensor
+    down_path: Tensor
+    up_path: Tensor
+    scale_ms: float
+
+    @classmethod
+    def of(cls, problem: Problem, costs: CostTable) -> TaskGraph:
+        """Make the graph of units, or of operators if units form cycles."""
+        tasks = Tasks.in_topological_order(problem.units, costs)
+        tensor, reader = tasks.tensors.readings()
+        maker, (n, n_devices) = tasks.tensors.source[tensor], tasks.ms.shape
+        # the paper's costs are those of equal devices: where they differ, means stand for them
+        n_links = max(n_devices * (n_devices - 1), 1)
+        moved = tasks.transfer_ms.sum(axis=(1, 2))[tensor] / n_links
+        own = tasks.ms.mean(axis=1)
+        # the critical paths through each node: t-level and b-level of list scheduling
+        down, next_down = find_longest(own, maker, reader, moved)
+        up, next_up = find_longest(own, reader, maker, moved)
+        # node features, in the order of NODE_FEATURES
+        inward, outward = np.bincount(reader, moved, n), np.bincount(maker, moved, n)
+        makers, tensors = pad_readings(n, maker, reader, tensor)
+        transfer_ms = tasks.transfer_ms if len(tensor) else np.zeros((1, n_devices, n_devices))
+        x = np.stack([own, down, up, inward, outward], axis=1)
+        # messages go along the edges and against them
+        ends = np.concatenate([[maker, reader], [reader, maker]], axis=1)
+        both = np.concatenate([moved, moved])[:, None]
+        return cls(
+            unit=tasks.unit,
+            ms=tasks.ms,
+            maker=makers,
+            tensor=tensors,
+            transfer_ms=transfer_ms,
+            readers=tuple(reader[maker == node] for node in range(n)),
+            supported=problem.supported,
+            held=problem.unit_bytes.astype(np.float64),
+            limits=problem.limits_bytes,
+            shared=problem.memory.shared,
+            down=down,
+            # Deviation: over all nodes, not over the candidates of a step, so that SEL's logits are
+            # computed once an episode
+            x=standardise(torch.from_numpy(x).float(), 0),
+            edges=torch.from_numpy(ends),
+            edge_x=standardise(torch.from_numpy(both).float(), 0),
+            down_path=mark_paths(next_down),
+            up_path=mark_paths(next_up),
+            scale_ms=float(own.mean()) or 1.0,
+        )
+
+    def __len__(self) -> int:
+        return len(self.unit)
+
+
+def find_longest(
+    own: FloatArray, source: IntArray, target: IntArray, moved: FloatArray
+) -> tuple[FloatArray, IntArray]:
+    """(n,) longest path from each node along the edges, and the (n,) next node on it.
+
+    Args:
+        own: (n,) times of nodes.
+        source: (e,) where edges begin; nodes are in topological order, or all edges reversed.
+        target: (e,) where they end.
+        moved: (e,) times of edges.
+    """
+    longest, following = own.copy(), np.full(len(own), NOBODY)
+    if not len(source):
+        return longest, following
+    forward = bool((source < target).all())
+    order = np.argsort(-source if forward else source, kind="stable")
+    for edge in order.tolist():
+        a, b = source[edge], target[edge]
+        if own[a] + moved[edge] + longest[b] > longest[a]:
+            longest[a] = own[a] + moved[edge] + longest[b]
+            following[a] = b
+    return longest, following
+
+
+def mark_paths(following: IntArray) -> Tensor:
+    """(n, n) sparse, 1 for the nodes on the path from each node, itself included."""
+    rows, columns = [], []
+    for node in range(len(following)):
+        at = node
+        while at != NOBODY:
+            rows.append(node)
+            columns.append(int(at))
+            at = following[at]
+    ones, size = torch.ones(len(rows)), (len(following), len(following))
+    ends = torch.tensor([rows, columns])
+    return torch.sparse_coo_tensor(ends, ones, size, check_invariants=True).coalesce()
+
+
+def pad_readings(
+    n: int, maker: IntArray, reader: IntArray, tensor: IntArray
+) -> tuple[IntArray, IntArray]:
+    """(n, R) makers and tensors that each node reads, ``NOBODY`` where there are fewer."""
+    counts = np.bincount(reader, minlength=n)
+    makers = np.full((n, int(counts.max(initial=1))), NOBODY)
+    tensors = np.zeros_like(makers)
+    order = np.argsort(reader, kind="stable")
+    place = np.arange(len(reader)) - np.repeat(np.cumsum(counts) - counts, counts)
+    makers[reader[order], place] = maker[order]
+    tensors[reader[order], place] = tensor[order]
+    return makers, tensors
+
+
+def standardise(values: Tensor, axis: int) -> Tensor:
+    """Values with mean 0 and deviation 1 along an axis; constant ones become 0."""
+    centred = values - values.mean(dim=axis, keepdim=True)
+    return centred / (centred.square().mean(dim=axis, keepdim=True) + TINY).sqrt()
 
 
 class Offer(NamedTuple):
-    """What each of B schedules offers a node.
+    """Devices as each of B schedules offers them to a node.
 
     Attributes:
         features: (B, D, 9) in mean times of a node, and shares.
         start: (B, D) earliest start.
-        allowed: (B, D) bool, devices that support the unit, and have room if memory is kept.
+        allowed: (B, D) bool, devices that support the unit, and hold it if memory is respected.
     """
 
     features: FloatArray
@@ -49,12 +211,12 @@ class Schedules:
     Args:
         graph: The graph.
         rows: B.
-        room: Whether only devices with room left are allowed.
+        respect_memory: Whether only devices that hold the unit are allowed.
     """
 
-    def __init__(self, graph: TaskGraph, rows: int, room: bool) -> None:
+    def __init__(self, graph: TaskGraph, rows: int, respect_memory: bool) -> None:
         n, (n_units, n_devices) = len(graph), graph.supported.shape
-        self.graph, self.room = graph, room
+        self.graph, self.respect_memory = graph, respect_memory
         self.row = np.arange(rows)
         self.device = np.full((rows, n_units), NOBODY)
         self.start, self.finish = np.zeros((rows, n)), np.zeros((rows, n))
@@ -70,8 +232,9 @@ class Schedules:
         return ready
 
     def offer(self, node: IntArray) -> Offer:
-        """What devices look like for (B,) nodes."""
+        """Describe the devices for (B,) nodes."""
         graph, rows = self.graph, self.row
+        # when a node may start on each device: its inputs have arrived, and the device is free
         maker, tensor = graph.maker[node], graph.tensor[node]
         exists = maker != NOBODY
         there = self.device[rows[:, None], graph.unit[maker]]
@@ -82,10 +245,12 @@ class Schedules:
         start = np.maximum(ready, self.free)
         ms = graph.ms[node]
         n_devices = ms.shape[1]
+        # of the inputs' makers on each device: their load, their first start and their last end
         here = exists[..., None] & (there[..., None] == np.arange(n_devices))
         makers_ms = (here * graph.ms[maker, there][..., None]).sum(axis=1)
         first = np.where(here, begun[..., None], np.inf).min(axis=1)
         last = (here * ended[..., None]).max(axis=1)
+        # memory: an operator whose unit is placed already brings no more bytes
         unit = graph.unit[node]
         limited = np.isfinite(graph.limits)
         new = self.device[rows, unit] == NOBODY
@@ -102,10 +267,10 @@ class Schedules:
     def find_allowed(self, unit: IntArray, left: FloatArray) -> BoolArray:
         """(B, D) devices for (B,) units; a unit whose first node is placed stays there."""
         supported = self.graph.supported[unit]
-        if self.room:
+        if self.respect_memory:
             fits = supported & (left >= 0.0)
-            widest = np.where(supported, left, -np.inf).argmax(axis=1)
-            one = np.arange(left.shape[1]) == widest[:, None]
+            freest = np.where(supported, left, -np.inf).argmax(axis=1)
+            one = np.arange(left.shape[1]) == freest[:, None]
             supported = np.where(fits.any(axis=1, keepdims=True), fits, one)
         placed = self.device[self.row, unit]
         there = np.arange(left.shape[1]) == placed[:, None]

@@ -1,21 +1,26 @@
-"""GO as an agent of the benchmark: policy, algorithm and the settings of both."""
+"""GO as an agent: its settings, on one problem or across generated ones."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
+from stable_baselines3.common.vec_env import DummyVecEnv
 
 from agents.common.reinforce import REINFORCE
+from agents.common.sampled_env import SampledProblemEnv
 from agents.common.vec_env import vectorize
 from agents.common.weights import load_weights
-from agents.gdp.gcn import GCNPolicy
-from agents.gdp.policy import PAPER_FEATURES, GOPolicy
+from agents.gdp.policy import PAPER_FEATURES, GCNPolicy, GOPolicy
 from agents.gdp.ppo import UnitPPO
 from agents.search.begin_with import NOTHING, begin
+from placement_gym.base.arguments import check_integer
 from placement_gym.base.errors import unknown_name
 from placement_gym.envs.placement_env import placement_env
+from placement_gym.graph.families.problems import DRAWN
 
 ALGORITHMS: dict[str, type[REINFORCE]] = {"ppo": UnitPPO, "reinforce": REINFORCE}
 PLACEMENTS = 20
@@ -39,6 +44,8 @@ ENVS: dict[str, dict[str, Any]] = {
 }
 """Arguments of ``PlacementVectorEnv``. Advantages are scaled, so that -sqrt(latency) is GO's
 -sqrt(latency / reference)."""
+TRAINER: dict[str, Any] = {"learning_rate": 3e-4, "ent_coef": 0.003, "max_grad_norm": 1.0}
+"""Arguments of ``UnitPPO`` across problems."""
 
 
 def make(
@@ -62,10 +69,10 @@ def make(
         preset: ``"rl"``; or ``"paper"``, which sees neither costs nor devices.
         gcn: Whether two graph convolutions, ``GCNPolicy``, take the place of GO's network.
         algorithm: ``"ppo"``, see ``UnitPPO``, or ``"reinforce"``.
-        begin_with: What is evaluated first: ``"nothing"``, ``"heuristics"`` or ``"search"``, see
+        begin_with: The first evaluations: ``"nothing"``, ``"heuristics"`` or ``"search"``, see
             ``agents.search.begin_with``.
-        weights: What the policy begins with: ``"inception-hsdag-paper"``, trained on that problem
-            with ``gcn=True``, or a file of ``agents.save_weights``; None is random.
+        weights: Those that the policy begins with: ``"inception-hsdag-paper"``, trained on that
+            problem with ``gcn=True``, or a file of ``agents.save_weights``; None is random.
         policy: Arguments of ``GOPolicy`` or ``GCNPolicy`` that override the preset.
         envs: Arguments of ``PlacementVectorEnv`` that override the preset.
         settings: Arguments of the algorithm that override the preset.
@@ -80,13 +87,13 @@ def make(
         raise unknown_name("algorithm", algorithm, ALGORITHMS)
     kind = GCNPolicy if gcn else GOPolicy
     base = placement_env(env, joint=kind.joint)
-    told = {**({} if gcn else POLICIES[preset]), **(policy or {})}
-    seen = not gcn and bool(told.get("devices", True))
+    chosen = {**({} if gcn else POLICIES[preset]), **(policy or {})}
+    seen = not gcn and bool(chosen.get("devices", True))
     rate = {"learning_rate": GCN_RATE} if gcn else {}
     model = ALGORITHMS[algorithm](
         kind,
         vectorize(env, joint=kind.joint, **ENVS[preset] | (envs or {})),
-        policy_kwargs={"graphs": base.graph_table(devices=seen), **told},
+        policy_kwargs={"graphs": base.graph_table(devices=seen), **chosen},
         seed=seed,
         **{**COMMON, **SETTINGS[preset], **rate, **settings},
     )
@@ -94,3 +101,43 @@ def make(
     if weights is not None:
         load_weights(model, weights, Path(__file__).parent)
     return model
+
+
+def make_trainer(
+    seed: int = 0,
+    problems: int = 8,
+    episodes: int = 8,
+    policy: dict[str, Any] | None = None,
+    families: Sequence[str] = DRAWN,
+    **settings: Any,
+) -> UnitPPO:
+    """Make PPO on problems of the split ``train``; ``learn`` then draws them.
+
+    Every update sees ``episodes`` placements of each of ``problems`` problems, and compares each
+    placement with the others of its problem. Placements beyond a limit are repaired, and the
+    network sees limits, times and links, so that it fits other devices.
+
+    Args:
+        seed: Of weights and problems.
+        problems: Of an update.
+        episodes: Placements of each, at least two.
+        policy: Arguments of ``GOPolicy``.
+        families: Of generated graphs, see ``SampledProblemEnv``.
+        settings: Arguments of ``UnitPPO`` that override ``TRAINER``.
+
+    Raises:
+        UserError: There are fewer episodes: a placement would have no other to be compared with.
+    """
+    check_integer("episodes", episodes, 2)
+    make: Callable[[], SampledProblemEnv] = partial(
+        SampledProblemEnv, "train", episodes, families, repair=True
+    )
+    return UnitPPO(
+        GOPolicy,
+        DummyVecEnv([make] * problems),
+        n_steps=episodes,
+        seed=seed,
+        device="cpu",
+        policy_kwargs=policy or {},
+        **TRAINER | settings,
+    )

@@ -1,4 +1,4 @@
-"""GO as an SB3 policy."""
+"""GO as an SB3 policy, and the two graph convolutions that it has to beat."""
 
 from __future__ import annotations
 
@@ -11,15 +11,20 @@ from stable_baselines3.common.policies import ActorCriticPolicy
 from torch import Tensor, nn
 
 from agents.common.distribution import UnitCategorical
-from agents.common.encoder import select_columns
+from agents.common.encoder import Encoder, select_columns
 from agents.common.graph_policy import make_perceptron
 from agents.common.graphs import GraphBatch, TensorDict
 from agents.common.policy import Decision, UnitPolicy
-from agents.gdp.graph_sage import GraphSAGE
-from agents.gdp.heads import UNIT_COLUMNS, DeviceHead, PlainHead, describe_units
-from agents.gdp.joint import StagedDistribution
-from agents.gdp.segments import Segments
-from agents.gdp.stages import Stages
+from agents.common.pyg import global_mean_pool
+from agents.gdp.networks import (
+    UNIT_COLUMNS,
+    DeviceHead,
+    GraphSAGE,
+    PlainHead,
+    SegmentAttention,
+    describe_units,
+)
+from agents.gdp.stages import StagedDistribution, Stages
 from placement_gym.base.arguments import check_integer
 from placement_gym.base.errors import UserError
 from placement_gym.envs.observation import FEATURES
@@ -27,16 +32,16 @@ from placement_gym.envs.observation import FEATURES
 PAPER_FEATURES = ("type", "shape", "in_degree", "out_degree")
 OWN_FEATURES = tuple(name for name in FEATURES if name != "cost")
 """Costs have a column for each device there; where devices are known, they are read by pair."""
-CRITIC_HIDDEN = 128
+CRITIC_HIDDEN, GCN_CRITIC_HIDDEN = 128, 64
 
 
 class Reading(NamedTuple):
-    """What the network has read of a batch of graphs.
+    """The network's output for a batch of graphs.
 
     Attributes:
         ids: ``graph_id`` of each graph.
         weights: Version of the weights.
-        h: (n, hidden) what logits are read from.
+        h: (n, hidden) input of the heads.
         context: (G, hidden) embeddings of the graphs.
     """
 
@@ -53,8 +58,8 @@ class GOPolicy(UnitPolicy, ActorCriticPolicy):
     topological order, and the mean of the embeddings modulates every dense layer of the attention.
     Where actions decide priority and fusion, too, ``Stages`` follow the placement.
 
-    What is read depends on graphs and weights alone, so that the first gradient step on a rollout
-    goes on from what the rollout has read.
+    This reading depends on graphs and weights alone, so that the first gradient step on a rollout
+    goes on from that of the rollout.
 
     Args:
         args: See ``UnitPolicy``.
@@ -137,13 +142,13 @@ class GOPolicy(UnitPolicy, ActorCriticPolicy):
     def forward(
         self, obs: Any, deterministic: bool = False, action_masks: Any = None
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """See ``UnitPolicy``; what is read is kept for the first step on the rollout."""
+        """See ``UnitPolicy``; the reading is kept for the first step on the rollout."""
         with torch.enable_grad():
             self.latest = self.read(self.graphs.batch(obs)[0])
         return super().forward(obs, deterministic, action_masks)
 
     def read(self, graphs: GraphBatch) -> Reading:
-        """Read graphs, or take what was read of them with the same weights.
+        """Read graphs, or take the latest reading if it is of them and of the same weights.
 
         A backward pass frees the activations: where gradients are needed, it is taken once.
         """
@@ -183,7 +188,7 @@ class GONetwork(nn.Module):
 
     Args:
         n_devices: Number of devices.
-        further: What is decided beside the placement.
+        further: Decisions beside the placement.
     """
 
     columns: Tensor
@@ -207,11 +212,11 @@ class GONetwork(nn.Module):
         self.register_buffer("columns", torch.tensor(columns), persistent=False)
         self.hidden, self.devices = hidden, devices
         self.encoder = GraphSAGE(len(columns) + UNIT_COLUMNS * devices, hidden, rounds)
-        self.attention = Segments(hidden, heads, layers, segment, memory, recompute)
+        self.attention = SegmentAttention(hidden, heads, layers, segment, memory, recompute)
         self.head = DeviceHead(hidden, hidden) if devices else PlainHead(hidden, n_devices)
         self.stages: Stages | None = None
         if further:
-            between = Segments(hidden, heads, 1, segment, memory, recompute)
+            between = SegmentAttention(hidden, heads, 1, segment, memory, recompute)
             self.stages = Stages(further, n_devices, devices, hidden, between)
 
     def embed(self, graphs: GraphBatch) -> tuple[Tensor, Tensor]:
@@ -224,6 +229,56 @@ class GONetwork(nn.Module):
         return h, torch.stack(means)
 
     def relate(self, h: Tensor, context: Tensor, graphs: GraphBatch) -> Tensor:
-        """(n, hidden) what logits are read from, by attention over what ``embed`` returned."""
+        """(n, hidden) input of the heads, by attention over the results of ``embed``."""
         of_graphs = zip(torch.split(h, graphs.sizes), context, strict=True)
         return torch.cat([self.attention(units, of_graph) for units, of_graph in of_graphs])
+
+
+class GCNPolicy(UnitPolicy, ActorCriticPolicy):
+    """Two graph convolutions, then a device for each unit: the floor for GO's attention.
+
+    Args:
+        args: See ``UnitPolicy``.
+        features: Names of blocks in ``placement_gym.envs.observation.FEATURES``.
+        hidden: Width of embeddings.
+        layers: Graph convolutions.
+        kwargs: See ``UnitPolicy``.
+
+    Raises:
+        UserError: See ``UnitPolicy``; or unknown features.
+    """
+
+    def __init__(
+        self,
+        *args: Any,
+        features: Sequence[str] = tuple(FEATURES),
+        hidden: int = 64,
+        layers: int = 2,
+        **kwargs: Any,
+    ) -> None:
+        self.options: dict[str, Any] = {
+            "features": tuple(features),
+            "hidden": hidden,
+            "layers": layers,
+        }
+        super().__init__(*args, **kwargs)
+
+    def build(self) -> None:
+        """Make the networks."""
+        self.encoder = Encoder(**self.options)
+        hidden = self.options["hidden"]
+        self.head = nn.Linear(hidden, self.n_devices)
+        self.critic = make_perceptron(hidden, GCN_CRITIC_HIDDEN, 1) if self.has_critic else None
+
+    def decide(self, observation: TensorDict, greedy: bool = False) -> Decision:
+        """See ``UnitPolicy.decide``."""
+        graphs, row = self.graphs.batch(observation)
+        h = self.encoder(graphs)
+        logits = graphs.pad(self.head(h))
+        devices = UnitCategorical(logits, graphs.node_mask, None, graphs.allowed_slots, row)
+        if self.critic is None:
+            return Decision(devices, h.new_zeros(len(row), 1))
+        return Decision(devices, self.critic(global_mean_pool(h, graphs.batch))[row])
+
+    def _get_constructor_parameters(self) -> dict[str, Any]:
+        return super()._get_constructor_parameters() | self.options

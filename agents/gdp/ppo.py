@@ -6,23 +6,23 @@ from typing import Any
 
 import torch
 from stable_baselines3.common.type_aliases import DictRolloutBufferSamples, RolloutBufferSamples
-from torch import Tensor
 from torch.nn import functional
 
 from agents.common.distribution import UnitCategorical
+from agents.common.placement_memory import PlacementMemory
 from agents.common.policy import UnitPolicy
 from agents.common.reinforce import REINFORCE, Losses
-from agents.gdp.joint import StagedLikelihood
+from agents.gdp.stages import StagedLikelihood
 from placement_gym.base.errors import UserError
 
 
 class UnitPPO(REINFORCE):
     """Clipped PPO whose likelihood ratio is that of each unit's device, not of the placement.
 
-    The ratio of a whole placement is a product over its units: with thousands of them it leaves
-    the clip range with the first step, and nothing more is learned from the rollout. Units choose
-    independently of each other here, so that each has its own ratio. Returns and baselines are
-    those of ``REINFORCE``.
+    Deviation: the ratio of a whole placement is a product over its units. With thousands of them
+    it leaves the clip range with the first step, and nothing more is learned from the rollout.
+    Units choose independently of each other here, so that each has its own ratio. Returns and
+    baselines are those of ``REINFORCE``, not a critic's.
 
     Args:
         policy: A policy whose units choose independently, as ``GOPolicy`` or ``GCNPolicy``.
@@ -44,7 +44,7 @@ class UnitPPO(REINFORCE):
         **settings: Any,
     ) -> None:
         self.clip_range = clip_range
-        self.before: dict[tuple[int, bytes], Tensor] = {}
+        self.before = PlacementMemory()
         super().__init__(policy, env, n_epochs=n_epochs, **settings)
 
     def _setup_model(self) -> None:
@@ -54,9 +54,9 @@ class UnitPPO(REINFORCE):
 
     def train(self) -> None:
         """Update the policy on the rollout."""
-        self.before = {}
+        self.before = PlacementMemory()
         super().train()
-        self.before = {}
+        self.before = PlacementMemory()
 
     def compute_losses(self, batch: RolloutBufferSamples | DictRolloutBufferSamples) -> Losses:
         """Policy, entropy and value loss of some rows of the rollout."""
@@ -68,8 +68,11 @@ class UnitPPO(REINFORCE):
             isinstance(likelihood, UnitCategorical) and likelihood.leader is not None
         ):
             raise units_depend(self.policy)
+        # one clipped ratio for each unit: their product would leave the clip range at once
         now = likelihood.unit_log_prob(batch.actions)
-        before = self.remember(now, observations["graph_id"], batch.actions)
+        rows, first = (observations["graph_id"], batch.actions), now.detach()
+        self.before.keep(*rows, first)  # those of the first step on this rollout stay
+        before = self.before.recall(*rows, first)
         ratio = (now - before).exp()
         clipped = ratio.clamp(1.0 - self.clip_range, 1.0 + self.clip_range)
         advantage = batch.advantages[:, None]
@@ -81,14 +84,6 @@ class UnitPPO(REINFORCE):
             -likelihood.entropy().mean(),
             functional.mse_loss(values.flatten(), batch.returns),
         )
-
-    def remember(self, now: Tensor, graph_id: Tensor, actions: Tensor) -> Tensor:
-        """(B, N) log-probabilities of (B, N) actions before the first step on this rollout."""
-        ids, rows = graph_id.flatten().tolist(), actions.cpu().numpy()
-        keys = [(int(graph), row.tobytes()) for graph, row in zip(ids, rows, strict=True)]
-        for key, log_probs in zip(keys, now.detach(), strict=True):
-            self.before.setdefault(key, log_probs)
-        return torch.stack([self.before[key] for key in keys])
 
 
 def units_depend(policy: Any) -> UserError:

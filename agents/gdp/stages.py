@@ -1,28 +1,117 @@
-"""Stages two and three of GO: priority and fusion, each given what the stage before decided."""
+"""Stages two and three of GO: priority and fusion, each given the decisions before (2.4)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
 
 from agents.common.distribution import UnitCategorical
 from agents.common.graphs import GraphBatch
-from agents.gdp.heads import DEVICE_COLUMNS, PAIR_COLUMNS, describe_each_device, describe_pairs
-from agents.gdp.joint import Choose
-from agents.gdp.segments import Segments
+from agents.gdp.networks import (
+    DEVICE_COLUMNS,
+    UNIT_DEVICE_COLUMNS,
+    SegmentAttention,
+    compute_unit_device_columns,
+    describe_each_device,
+)
 from placement_gym.base.errors import UserError
 from placement_gym.problem.decisions import FUSION, LEVELS, PRIORITY
 
 CUT_COLUMNS, EDGE_COLUMNS = 2, 3
+Choose = Callable[[UnitCategorical], Tensor]
+"""Returns the (B, ...) choices in the distribution of a stage."""
+
+
+class LaterStages(Protocol):
+    """The stages after the placement."""
+
+    def __call__(self, devices: Tensor, choose: Choose) -> list[UnitCategorical]:
+        """The distribution of each stage, given (B, N) devices and the results of ``choose``."""
+
+
+@dataclass(frozen=True, eq=False)
+class StagedDistribution:
+    """The distribution of all decisions.
+
+    Attributes:
+        devices: Of the first stage.
+        later: The stages after it.
+        sizes: Entries of an action in each stage.
+    """
+
+    devices: UnitCategorical
+    later: LaterStages
+    sizes: Sequence[int]
+
+    def get_actions(self, deterministic: bool = False) -> Tensor:
+        """(B, width) sampled decisions; or the most likely ones, stage by stage."""
+        parts = [self.devices.get_actions(deterministic)]
+
+        def choose(stage: UnitCategorical) -> Tensor:
+            parts.append(stage.get_actions(deterministic))
+            return parts[-1]
+
+        self.later(parts[0], choose)
+        return torch.cat(parts, dim=1)
+
+    def conditioned_on(self, actions: Tensor) -> StagedLikelihood:
+        """The likelihood of (B, width) decisions, each stage given the ones before."""
+        parts = torch.split(actions.long(), list(self.sizes), dim=1)
+        given: Iterator[Tensor] = iter(parts[1:])
+        later = self.later(parts[0], lambda _: next(given))
+        return StagedLikelihood((self.devices, *later), self.sizes)
+
+    def restricted_to(self, allowed: Tensor) -> StagedDistribution:
+        """The distribution with only the devices that a (B, N, D) bool mask allows."""
+        return replace(self, devices=self.devices.restricted_to(allowed))
+
+
+@dataclass(frozen=True, eq=False)
+class StagedLikelihood:
+    """The likelihood of all decisions.
+
+    Attributes:
+        stages: The distribution of each stage.
+        sizes: Entries of an action in each.
+    """
+
+    stages: Sequence[UnitCategorical]
+    sizes: Sequence[int]
+
+    def unit_log_prob(self, actions: Tensor) -> Tensor:
+        """(B, width) log-probability of each decision, zero where nothing is decided."""
+        parts = torch.split(actions, list(self.sizes), dim=1)
+        found = [
+            log_prob if stage.weight is None else log_prob * stage.weight
+            for stage, part in zip(self.stages, parts, strict=True)
+            for log_prob in [stage.unit_log_prob(part)]
+        ]
+        return torch.cat(found, dim=1)
+
+    def log_prob(self, actions: Tensor) -> Tensor:
+        """(B,) log-probability of (B, width) decisions."""
+        return self.unit_log_prob(actions).sum(dim=1)
+
+    def entropy(self) -> Tensor:
+        """(B,) entropies of the stages, each given the one before, added up."""
+        return torch.stack([stage.entropy() for stage in self.stages]).sum(dim=0)
+
+    def permits(self, actions: Tensor) -> Tensor:
+        """(B,) bool, whether (B, width) decisions are allowed."""
+        parts = torch.split(actions, list(self.sizes), dim=1)
+        each = [stage.permits(part) for stage, part in zip(self.stages, parts, strict=True)]
+        return torch.stack(each).all(dim=0)
 
 
 class Stages(nn.Module):
     """Priority and fusion for (B,) placements of one graph.
 
-    What a stage decided is added to what it read, and a layer of attention, the same between all
-    stages, turns the normed sum into what the next stage reads (recurrent attention; GO, 2.4).
+    Recurrent attention (GO, 2.4): the decisions of a stage are added to its input, and a layer of
+    attention, the same between all stages, turns the normed sum into the input of the next stage.
 
     Args:
         decisions: ``PRIORITY``, ``FUSION`` or both, in that order.
@@ -38,7 +127,7 @@ class Stages(nn.Module):
         n_devices: int,
         devices: bool,
         hidden: int,
-        between: Segments,
+        between: SegmentAttention,
     ) -> None:
         super().__init__()
         self.between = between
@@ -55,7 +144,7 @@ class Stages(nn.Module):
         """The distributions of levels and of bits, those that are decided.
 
         Args:
-            h: (n, hidden) what the placement was read from.
+            h: (n, hidden) input of the first stage.
             context: (1, hidden) embedding of the graph.
             graphs: The graph.
             devices: (B, n) of each placement.
@@ -66,6 +155,7 @@ class Stages(nn.Module):
         """
         if len(graphs.ids) != 1:
             raise UserError("priority and fusion are learned on one problem at a time")
+        # an edge between two devices cannot be fused: its bit is not decided
         cut = devices[:, graphs.edge_index[0]] != devices[:, graphs.edge_index[1]]
         h = self.advance(h + self.placed(devices, cut, graphs), context[0])
         stages = []
@@ -80,13 +170,13 @@ class Stages(nn.Module):
         return stages
 
     def advance(self, h: Tensor, context: Tensor) -> Tensor:
-        """(B, n, hidden) what the next stage reads."""
+        """(B, n, hidden) input of the next stage."""
         read: Tensor = self.between(self.norm(h), context)
         return read
 
 
 class Placed(nn.Module):
-    """Embeds the device of each unit, and how many of its edges lead to other devices.
+    """Embeds the device of each unit, and the number of its edges to other devices.
 
     Args:
         n_devices: Number of devices.
@@ -96,7 +186,7 @@ class Placed(nn.Module):
 
     def __init__(self, n_devices: int, devices: bool, hidden: int) -> None:
         super().__init__()
-        width = PAIR_COLUMNS + DEVICE_COLUMNS
+        width = UNIT_DEVICE_COLUMNS + DEVICE_COLUMNS
         self.of_device = nn.Linear(width, hidden) if devices else nn.Embedding(n_devices, hidden)
         self.of_cut = nn.Linear(CUT_COLUMNS, hidden)
 
@@ -110,13 +200,15 @@ class Placed(nn.Module):
         if isinstance(self.of_device, nn.Embedding):
             return embedded + self.of_device(devices)
         each = describe_each_device(graphs).expand(devices.shape[1], -1, -1)
-        table = self.of_device(torch.cat([describe_pairs(graphs), each], dim=2))
+        table = self.of_device(torch.cat([compute_unit_device_columns(graphs), each], dim=2))
         units = torch.arange(devices.shape[1], device=devices.device)
         return embedded + table[units, devices]
 
 
 class EdgeHead(nn.Module):
     """Scores edges by their ends.
+
+    Deviation: a bit for each edge, where the paper has priorities of fusing.
 
     Args:
         hidden: Width of embeddings.

@@ -1,4 +1,4 @@
-"""What stays fixed during a rollout: the groups of each step, and the state Z <- Z + Z' (2.4, 2.5).
+"""The fixed parts of a rollout: the groups of each step, and the state Z <- Z + Z' (2.4, 2.5).
 
 The likelihood of an action may change with the weights only, so groups are parsed once for each
 graph and step of an episode and reused by ``evaluate_actions``.
@@ -71,7 +71,7 @@ class Rollout:
 
     @property
     def stale(self) -> bool:
-        """Whether the weights have changed since the rollout began."""
+        """True if the weights have changed since the rollout began."""
         return self.version != compute_version(self.weights)
 
     def evaluate(self, graphs: GraphBatch, keys: tuple[Key, ...]) -> Outputs:

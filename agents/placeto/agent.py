@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 
 from agents.common.reinforce import REINFORCE
 from agents.common.weights import load_weights
-from agents.placeto.from_best import FromBest
+from agents.placeto.episodes import FromBest, Rehearsal
 from agents.placeto.policy import PlacetoPolicy
-from agents.placeto.rehearsal import Rehearsal
 from agents.search.begin_with import NOTHING
 from placement_gym.base.errors import UserError, unknown_name
 from placement_gym.envs.env import DevicePlacementEnv
@@ -54,7 +53,7 @@ class Placeto(REINFORCE):
         return actions, state
 
     def find_rehearsal(self, graph_id: NDArray[Any]) -> Rehearsal:
-        """What an episode of a graph needs.
+        """Find the episode of a graph.
 
         Raises:
             UserError: It is not the graph of the training.
@@ -69,9 +68,9 @@ class Placeto(REINFORCE):
         return known
 
     def remember_env(self) -> None:
-        """Keep what predictions need of the environment, if there is one.
+        """Keep the parts of the environment that predictions need, if there is one.
 
-        That is also its best placement so far, if its episodes start from there.
+        These include its best placement so far, if its episodes start from there.
         """
         base = self.find_base()
         if base is None or self.env is None:
@@ -126,13 +125,13 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "device": "cpu",
     },
 }
-"""Arguments of REINFORCE; a rollout is an episode. Unlike in the paper advantages are scaled, and
-the baseline of a step is a moving average, not the mean of ten episodes."""
+"""Arguments of REINFORCE; a rollout is an episode. Deviations of ``"paper"``: advantages are
+scaled, and the baseline of a step is a moving average, not the mean of the last ten episodes."""
 POLICIES: dict[str, dict[str, Any]] = {
     "rl": {"devices": True},
     PAPER: {},
 }
-"""Arguments of ``PlacetoPolicy``; ``room`` is kept where the environment does not repair."""
+"""Arguments of ``PlacetoPolicy``; ``"rl"`` respects memory unless the environment repairs."""
 
 
 def make(
@@ -149,8 +148,7 @@ def make(
     Args:
         env: The environment to learn in.
         seed: Seed of all random numbers.
-        preset: ``"rl"``: units move where there is room, and times and limits are seen; or
-            ``"paper"``.
+        preset: ``"rl"``: units move where they fit, and times and limits are seen; or ``"paper"``.
         begin_with: ``"nothing"``: episodes start with all units on the reference device, or as
             ``env`` says where it places one unit per step; else they go on from the best
             placement so far, at first of ``"heuristics"`` or of ``"search"``, see
@@ -170,9 +168,9 @@ def make(
     _ = original.singles  # measured once for both
     rollouts = place_units(env, begin_with)
     base = rollouts.base
-    room = {"room": not base.repair} if preset != PAPER else {}
-    chosen = room | POLICIES[preset] | (policy or {})
-    sees = chosen.get("devices", False) or chosen.get("room", False)
+    limits = {"respect_memory": not base.repair} if preset != PAPER else {}
+    chosen = limits | POLICIES[preset] | (policy or {})
+    sees = chosen.get("devices", False) or chosen.get("respect_memory", False)
     model = Placeto(
         PlacetoPolicy,
         rollouts,
@@ -187,7 +185,7 @@ def make(
 
 
 def without_graph(env: DevicePlacementEnv) -> DevicePlacementEnv:
-    """The same environment, its observations without the graph."""
+    """Copy an environment, its observations without the graph."""
     base = copy(env)
     base.observer = replace(base.observer, graph=False)
     base.observation_space = base.observer.space()
@@ -195,7 +193,7 @@ def without_graph(env: DevicePlacementEnv) -> DevicePlacementEnv:
 
 
 def place_units(env: gym.Env[Any, Any], begin_with: str) -> PerUnit:
-    """The environment of one unit per step, without the graph, whose episodes begin in this way.
+    """Make an environment of one unit per step, without the graph, that begins in this way.
 
     With ``"nothing"`` the setting of an environment that places one unit per step is kept.
     """

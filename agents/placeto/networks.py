@@ -1,13 +1,115 @@
-"""Placeto's networks: messages along and against the edges, and summaries of related units."""
+"""Placeto's networks in the order of the paper: inputs, embeddings, summaries, devices (3.2).
+
+``PlacetoPolicy`` says how its inputs change from step to step.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from agents.placeto.structure import RELATIONS, Structure
+from agents.common.free_memory import FreeMemory
+from agents.common.graphs import GraphBatch
+from agents.common.unit_device_features import describe_units_on_devices
+from placement_gym.base.arrays import IntArray
+from placement_gym.envs.observation import FEATURES
 
-DIRECTIONS = 2
+DIRECTIONS, RELATIONS = 2, 3
+EPSILON = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class Structure:
+    """Arrays of one graph that stay the same from step to step.
+
+    Attributes:
+        static: (n, S) times on each device, divided by the largest of all, and the work features,
+            each divided by its largest value.
+        messages: (2n, 2n) sparse; the first n rows sum over producers, the others over consumers.
+        has_neighbours: (2n, 1) 1 for rows of ``messages`` that are not empty.
+        related: (3, n, n) 1 where the column's unit is an ancestor of, a descendant of, or parallel
+            to the row's unit.
+        allowed: (n, D) bool, allowed devices of each unit; None if unknown.
+        memory: Of the units and of the devices, one row; None if limits are not respected.
+    """
+
+    static: Tensor
+    messages: Tensor
+    has_neighbours: Tensor
+    related: Tensor
+    allowed: Tensor | None
+    memory: FreeMemory | None = None
+
+    @classmethod
+    def of(
+        cls,
+        graphs: GraphBatch,
+        graph: int,
+        n_devices: int,
+        devices: bool = False,
+        respect_memory: bool = False,
+    ) -> Structure:
+        """Compute the arrays for one graph of a batch.
+
+        Args:
+            graphs: The batch.
+            graph: Index of the graph.
+            n_devices: Number of devices.
+            devices: Whether ``static`` has ``agents.common.unit_device_features``, too.
+            respect_memory: Whether ``memory`` is needed.
+        """
+        nodes, edges = graphs.nodes_of(graph), graphs.edges_of(graph)
+        n = nodes.stop - nodes.start
+        x, cost = graphs.x[nodes], FEATURES["cost"].start
+        times, work = x[:, cost : cost + n_devices], x[:, FEATURES["work"]]
+        # The paper divides a column by its maximum. Deviation: the times on all devices are divided
+        # by one number, so that devices can be compared.
+        times = times / times.max().clamp(min=EPSILON)
+        work = work / work.amax(dim=0).clamp(min=EPSILON)
+        static = [times, work]
+        if devices:
+            static.append(describe_units_on_devices(graphs)[nodes].flatten(1))
+        # one sparse product passes messages in both directions: producers first, then consumers
+        both = torch.cat([edges.flip(0), edges + n], dim=1)
+        ones = torch.ones(both.shape[1], device=both.device)
+        size = (2 * n, 2 * n)
+        messages = torch.sparse_coo_tensor(both, ones, size, check_invariants=True).coalesce()
+        count = torch.zeros(2 * n, device=both.device).index_add(0, both[0], ones)
+        return cls(
+            static=torch.cat(static, dim=1),
+            messages=messages,
+            has_neighbours=(count > 0).float()[:, None],
+            related=torch.as_tensor(find_relations(edges.cpu().numpy(), n), device=both.device),
+            allowed=None if graphs.action_mask is None else graphs.action_mask[nodes],
+            memory=read_memory(graphs, graph) if respect_memory else None,
+        )
+
+
+def read_memory(graphs: GraphBatch, graph: int) -> FreeMemory:
+    """Read bytes of the units and limits of the devices of one graph, one row."""
+    tables = graphs.device_tables
+    one = torch.tensor([graph], device=tables.limits.device)
+    held = tables.unit_bytes[graphs.nodes_of(graph)][None]
+    return FreeMemory(held, tables.limits[one], tables.memory_pool[one])
+
+
+def find_relations(edges: IntArray, n: int) -> NDArray[np.float32]:
+    """(3, n, n) 1 where the column's unit is an ancestor, a descendant or parallel to the row's.
+
+    Args:
+        edges: (2, e) edges between units in topological order.
+        n: Number of units.
+    """
+    ancestors = np.zeros((n, n), dtype=bool)
+    for source, target in edges[:, np.argsort(edges[1], kind="stable")].T:
+        ancestors[target] |= ancestors[source]
+        ancestors[target, source] = True
+    parallel = ~(ancestors | ancestors.T | np.eye(n, dtype=bool))
+    return np.stack([ancestors, ancestors.T, parallel]).astype(np.float32)
 
 
 class Perceptrons(nn.Module):
@@ -41,8 +143,8 @@ def init_layers(number: int, width: int, out: int) -> tuple[nn.Parameter, nn.Par
 class Embedding(nn.Module):
     """Embeddings of units from messages of producers and, separately, of consumers.
 
-    y = h + g(sum over neighbours of f(y)), ``rounds`` times, with separate weights for the two
-    directions (Addanki et al. 2019, section 3.2).
+    y_v = h_v + g(sum over neighbours u of f(y_u)), ``rounds`` times, with separate weights for the
+    two directions (Addanki et al. 2019, section 3.2). Units without neighbours keep h_v.
 
     Args:
         width: Width of a unit's input.
@@ -71,7 +173,11 @@ class Embedding(nn.Module):
 
 
 class Networks(nn.Module):
-    """Networks that summarise the state of an episode around the current unit.
+    """Embeddings, summaries around the current unit, and the policy over devices (3.2).
+
+    [e_c, g_P(sum of f_P over ancestors), g_C(sum of f_C over descendants), g_R(sum of f_R over
+    parallel units)] enters a network of widths 16 d and 8 d. The paper has no critic: it is for
+    algorithms that need one.
 
     Args:
         n_static: Columns of ``Structure.static``.

@@ -13,13 +13,12 @@ from stable_baselines3.common.type_aliases import Schedule
 from torch import Tensor
 from torch.nn import functional
 
-from agents.common import pairs
 from agents.common.distribution import UnitCategorical
+from agents.common.free_memory import FreeMemory
 from agents.common.graph_policy import GraphPolicy, GraphTable
 from agents.common.graphs import Recent, TensorDict
-from agents.common.room import Room
-from agents.placeto.networks import Networks
-from agents.placeto.structure import EPSILON, Structure
+from agents.common.unit_device_features import COLUMNS
+from agents.placeto.networks import EPSILON, Networks, Structure
 from placement_gym.base.errors import UserError
 from placement_gym.envs.observation import FEATURES
 
@@ -50,8 +49,9 @@ class PlacetoPolicy(GraphPolicy, ActorCriticPolicy):
         hidden: Width of an embedding in one direction.
         rounds: Number of message rounds.
         devices: Whether limits, transfers and times on one scale are seen, see
-            ``agents.common.pairs``.
-        room: Whether a unit moves only where there is room for it, and the room is seen.
+            ``agents.common.unit_device_features``. The paper sees times alone.
+        respect_memory: Whether a unit moves only where it fits, and free memory is seen. The
+            paper has no limits.
         use_sde: Must be False: actions are discrete.
         optimizer_class: As for SB3's policies.
         optimizer_kwargs: As for SB3's policies.
@@ -72,7 +72,7 @@ class PlacetoPolicy(GraphPolicy, ActorCriticPolicy):
         hidden: int = 8,
         rounds: int = 8,
         devices: bool = False,
-        room: bool = False,
+        respect_memory: bool = False,
         use_sde: bool = False,
         optimizer_class: type[torch.optim.Optimizer] = torch.optim.Adam,
         optimizer_kwargs: dict[str, Any] | None = None,
@@ -85,7 +85,7 @@ class PlacetoPolicy(GraphPolicy, ActorCriticPolicy):
             )
         self.n_devices = int(action_space.n)
         self.sizes = {"hidden": hidden, "rounds": rounds}
-        self.switches = {"devices": devices, "room": room}
+        self.switches = {"devices": devices, "respect_memory": respect_memory}
         super().__init__(
             observation_space,
             action_space,
@@ -102,8 +102,8 @@ class PlacetoPolicy(GraphPolicy, ActorCriticPolicy):
         work = FEATURES["work"]
         n_static = self.n_devices + work.stop - work.start
         if self.switches["devices"]:
-            n_static += self.n_devices * len(pairs.FEATURES)
-        if self.switches["room"]:
+            n_static += self.n_devices * len(COLUMNS)
+        if self.switches["respect_memory"]:
             n_static += self.n_devices
         self.networks = Networks(n_static, self.n_devices, **self.sizes, critic=self.has_critic)
         self.structures: Recent[int, Structure] = Recent()
@@ -152,14 +152,14 @@ class PlacetoPolicy(GraphPolicy, ActorCriticPolicy):
         logits = torch.zeros(n_rows, self.n_devices, device=device)
         values = torch.zeros(n_rows, 1, device=device)
         allowed = torch.ones(n_rows, self.n_devices, dtype=torch.bool, device=device)
+        # messages and relations are those of one graph, so that rows are decided graph by graph
         for graph, graph_id in enumerate(graphs.ids):
             if graph_id not in self.structures:
                 self.structures[graph_id] = Structure.of(
                     graphs,
                     graph,
                     self.n_devices,
-                    devices=bool(self.switches["devices"]),
-                    room=bool(self.switches["room"]),
+                    **self.switches,
                 )
             structure, rows = self.structures[graph_id], (row_graph == graph).nonzero()[:, 0]
             states = {key: observation[key].index_select(0, rows) for key in STATE_KEYS}
@@ -171,33 +171,33 @@ class PlacetoPolicy(GraphPolicy, ActorCriticPolicy):
                 values = values.index_copy(0, rows, self.networks.critic(summary))
             if structure.allowed is not None:
                 allowed[rows] = structure.allowed[current]
-            if structure.room is not None:
-                room, held = leave(structure.room, states["placement"].long(), current)
-                allowed[rows] = structure.room.restrict(allowed[rows], room, held)
+            if structure.memory is not None:
+                free, held = leave(structure.memory, states["placement"].long(), current)
+                allowed[rows] = structure.memory.restrict(allowed[rows], free, held)
         return Choice(UnitCategorical(logits[:, None], allowed=allowed[:, None]), values)
 
     def _get_constructor_parameters(self) -> dict[str, Any]:
         return super()._get_constructor_parameters() | self.sizes | self.switches
 
 
-def leave(room: Room, placement: Tensor, current: Tensor) -> tuple[Tensor, Tensor]:
-    """Room on devices without the current units, and what these hold.
+def leave(memory: FreeMemory, placement: Tensor, current: Tensor) -> tuple[Tensor, Tensor]:
+    """Compute free memory of devices without the current units, and the bytes of these.
 
     Args:
-        room: Memory of the n units, one row.
+        memory: Of the n units, one row.
         placement: (B, N) devices of padded units.
         current: (B,) current units.
 
     Returns:
         (B, D) and (B,) float64 shares of the model's bytes.
     """
-    held = room.held.expand(len(current), -1).clone()
+    held = memory.held.expand(len(current), -1).clone()
     rows = torch.arange(len(current), device=current.device)
     mine = held[rows, current]
     held[rows, current] = 0.0
-    used = torch.zeros(len(current), room.limits.shape[1], dtype=held.dtype, device=held.device)
+    used = torch.zeros(len(current), memory.limits.shape[1], dtype=held.dtype, device=held.device)
     used.scatter_add_(1, placement[:, : held.shape[1]], held)
-    return room.limits - room.share(used[None])[0], mine
+    return memory.limits - memory.share(used[None])[0], mine
 
 
 def make_inputs(
@@ -205,9 +205,9 @@ def make_inputs(
 ) -> Tensor:
     """(n, B, S + 3 + n_devices) inputs of the units in B states of one graph.
 
-    The static columns, whether a unit has been visited, whether it is the current one, its start
-    time relative to the current unit's divided by the largest of these, and its device one-hot;
-    with memory also the room on each device.
+    The static columns; then, as in the paper, 1 if a unit has been visited, 1 if it is the current
+    one, its start time relative to the current unit's divided by the largest of these, and its
+    device one-hot; with ``respect_memory`` also the free memory of each device.
     """
     n, n_states = len(structure.static), len(current)
     start = states["start_ms"][:, :n].float()
@@ -218,7 +218,7 @@ def make_inputs(
     placed = functional.one_hot(states["placement"][:, :n].long(), n_devices).float()
     dynamic = torch.cat([torch.stack([visited, is_current, start], dim=2), placed], dim=2)
     parts = [structure.static[:, None].expand(-1, n_states, -1), dynamic.transpose(0, 1)]
-    if structure.room is not None:
-        room, _ = leave(structure.room, states["placement"].long(), current)
-        parts.append(room.clamp(0.0, 1.0).float()[None].expand(n, -1, -1))
+    if structure.memory is not None:
+        free, _ = leave(structure.memory, states["placement"].long(), current)
+        parts.append(free.clamp(0.0, 1.0).float()[None].expand(n, -1, -1))
     return torch.cat(parts, dim=2)

@@ -14,20 +14,16 @@ from numpy.typing import NDArray
 from stable_baselines3 import PPO
 from stable_baselines3.common.vec_env import DummyVecEnv
 
-from agents.common.fixed import Fixed
-from agents.common.learner import make_logger
-from agents.common.threads import limit_threads
+from agents.common.fixed_placement import FixedPlacement
+from agents.common.learner import limit_threads, make_logger
+from agents.placeto.episodes import Rehearsal
 from agents.placeto.policy import PlacetoPolicy
-from agents.placeto.rehearsal import Rehearsal
-from placement_gym.base.arrays import IntArray
-from placement_gym.base.errors import UserError, unknown_name
+from placement_gym.base.errors import UserError
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.placement_env import placement_env
 from placement_gym.envs.wrappers import PerUnit
-from placement_gym.solvers.list_scheduling import heft
 
 MAX_POLICIES = 8
-STARTS = ("first", "heft")
 SETTINGS: dict[str, Any] = {
     "n_steps": 64,
     "batch_size": 160,
@@ -45,12 +41,11 @@ class ZeroShot:
     Args:
         policy: A policy trained on environments with the padding of ``env``.
         env: The environment to predict for.
-        start: See ``make``.
     """
 
-    def __init__(self, policy: PlacetoPolicy, env: DevicePlacementEnv, start: str) -> None:
+    def __init__(self, policy: PlacetoPolicy, env: DevicePlacementEnv) -> None:
         self.policy = policy
-        self.rehearsal = Rehearsal.of(env, place_by_heft(env) if start == "heft" else None)
+        self.rehearsal = Rehearsal.of(env)
         policy.add_graphs(env.graph_table(sees_devices(policy.switches)))
 
     def predict(
@@ -62,7 +57,7 @@ class ZeroShot:
     ) -> tuple[NDArray[Any], Any]:
         """The current unit's device, or all units' devices."""
         assignment = self.rehearsal.play(self.policy, deterministic)
-        return Fixed(assignment).predict(observation, state)
+        return FixedPlacement(assignment).predict(observation, state)
 
 
 def make(
@@ -73,7 +68,6 @@ def make(
     max_nodes: int = 128,
     max_edges: int = 256,
     policy: Mapping[str, Any] | None = None,
-    start: str = "first",
     **settings: Any,
 ) -> ZeroShot:
     """Train Placeto on other models, in environments that are otherwise like ``env``.
@@ -85,18 +79,15 @@ def make(
         env: A simulated environment made by ``gym.make``.
         seed: Seed of all random numbers.
         train_on: Models to train on; the model of ``env`` must not be among them.
-        evaluations: Maximum number of training steps, each of which evaluates a placement; with
-            ``start="heft"`` the start of each episode is evaluated besides.
+        evaluations: Maximum number of training steps, each of which evaluates a placement.
         max_nodes: Maximum number of units of all models.
         max_edges: Maximum number of edges of all models.
-        policy: Arguments of ``PlacetoPolicy``, as ``{"devices": True, "room": True}``.
-        start: Where its episodes start: ``"first"``, all on the reference device; or ``"heft"``.
+        policy: Arguments of ``PlacetoPolicy``, as ``{"devices": True, "respect_memory": True}``.
         settings: Arguments of PPO that override ``SETTINGS``.
 
     Raises:
-        UserError: No models to train on, an unknown start, or the model of ``env`` is one that it
-            is to be trained on, or has too many units; or ``evaluations`` are fewer than one
-            rollout.
+        UserError: No models to train on, or the model of ``env`` is one that it is to be trained
+            on, or has too many units; or ``evaluations`` are fewer than one rollout.
     """
     assert env.spec is not None
     if not train_on:
@@ -107,14 +98,12 @@ def make(
         raise UserError(f"train_on holds the model to place, {model!r}: leave it out")
     sizes = {"max_nodes": max_nodes, "max_edges": max_edges, "observe_graph": False}
     like = json.dumps(kwargs | sizes | {"reward": "improvement"})
-    if start not in STARTS:
-        raise unknown_name("start", start, STARTS)
-    given = json.dumps({"settings": settings, "policy": dict(policy or {}), "start": start})
+    given = json.dumps({"settings": settings, "policy": dict(policy or {})})
     trained = train_policy(tuple(train_on), like, evaluations, seed, given)
     base = copy(placement_env(env))
     base.observer = replace(base.observer, max_nodes=max_nodes, max_edges=max_edges, graph=False)
     base.observation_space = base.observer.space()
-    return ZeroShot(trained, base, start)
+    return ZeroShot(trained, base)
 
 
 @lru_cache(maxsize=MAX_POLICIES)
@@ -128,11 +117,11 @@ def train_policy(
         like: Arguments of their environments in JSON.
         evaluations: Maximum number of steps.
         seed: Seed of all random numbers.
-        given: ``settings`` of PPO, arguments of the ``policy``, and the ``start``, in JSON.
+        given: ``settings`` of PPO, and arguments of the ``policy``, in JSON.
     """
     kwargs, options = json.loads(like), json.loads(given)
     name = "placement_gym:DevicePlacementSim-v0"
-    envs = [start_at(gym.make(name, model=model, **kwargs), options["start"]) for model in models]
+    envs = [PerUnit(gym.make(name, model=model, **kwargs)) for model in models]
     graphs = {
         key: table
         for env in envs
@@ -161,26 +150,5 @@ def train_policy(
 
 
 def sees_devices(policy: Mapping[str, Any]) -> bool | None:
-    """What ``graph_table`` is to tell for a policy of these arguments."""
-    return True if policy.get("devices") or policy.get("room") else None
-
-
-class FromHEFT(PerUnit):
-    """``PerUnit`` whose episodes start where HEFT places the units."""
-
-    def choose_start(self) -> IntArray:
-        """See ``PerUnit``."""
-        return place_by_heft(self.base)
-
-
-def start_at(env: gym.Env[Any, Any], start: str) -> PerUnit:
-    """The environment of one unit per step whose episodes start in this way."""
-    return FromHEFT(env, start="random") if start == "heft" else PerUnit(env)
-
-
-def place_by_heft(env: DevicePlacementEnv) -> IntArray:
-    """(n_units,) devices, repaired if the environment repairs."""
-    placed = heft(env.problem, env.cost_table())
-    placed = env.repair_placements(placed[None])[0] if env.repair else placed
-    env.remember_starts({"heft": placed})
-    return placed
+    """Return the argument of ``graph_table`` for a policy of these arguments."""
+    return True if policy.get("devices") or policy.get("respect_memory") else None

@@ -21,7 +21,7 @@ POLICIES: dict[str, dict[str, Any]] = {
     "rl": {"runs": True, "cost_weight": 2.0},
     PAPER: {},
 }
-"""Arguments of ``LogitsPolicy``; ``room`` is kept where the environment does not repair."""
+"""Arguments of ``LogitsPolicy``; ``"rl"`` respects memory unless the environment repairs."""
 
 
 def make(
@@ -41,10 +41,10 @@ def make(
         preset: ``"rl"``: runs of units, limits and times; or ``"paper"``, which samples every
             unit by itself and sees neither.
         policy: Arguments of ``LogitsPolicy`` that override the preset.
-        begin_with: What is evaluated first: ``"nothing"``, ``"heuristics"`` or ``"search"``, see
+        begin_with: The first evaluations: ``"nothing"``, ``"heuristics"`` or ``"search"``, see
             ``agents.search.begin_with``.
-        weights: What the policy begins with: ``"inception-hsdag-paper"``, which fits that problem
-            alone, or a file of ``agents.save_weights``; None is untrained.
+        weights: Those that the policy begins with: ``"inception-hsdag-paper"``, which fits that
+            problem alone, or a file of ``agents.save_weights``; None is untrained.
         settings: Arguments of ``Post``, as ``imitate``.
 
     Raises:
@@ -53,9 +53,9 @@ def make(
     if preset not in POLICIES:
         raise unknown_name("preset", preset, POLICIES)
     base = placement_env(env)
-    room = {"room": not base.repair} if preset != PAPER else {}
-    chosen = room | POLICIES[preset] | (policy or {})
-    sees = chosen.get("room", False) or chosen.get("cost_weight", 0.0) > 0.0
+    limits = {"respect_memory": not base.repair} if preset != PAPER else {}
+    chosen = limits | POLICIES[preset] | (policy or {})
+    sees = chosen.get("respect_memory", False) or chosen.get("cost_weight", 0.0) > 0.0
     graphs = base.graph_table(devices=True if sees else None)
     rollouts = vectorize(env, num_envs=ROLLOUT, horizon=1, reward="log_speedup")
     defaults: dict[str, Any] = {"n_steps": 1, "device": "cpu"}

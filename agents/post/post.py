@@ -138,7 +138,7 @@ class Post(OnPolicyLearner):
             )
 
     def get_training_state(self) -> dict[str, Any]:
-        """The placements of the population so far, for ``agents.common.checkpoint``."""
+        """Return the placements of the population so far, for ``agents.common.checkpoint``."""
         kept = [list(one) for one in self.kept]
         return {"actions": self.actions, "returns": self.returns, "kept": kept}
 
@@ -167,6 +167,7 @@ class Post(OnPolicyLearner):
         self.actions += list(buffer.actions.swapaxes(0, 1).reshape(buffer.rewards.size, -1))
         self.returns += buffer.rewards.T.ravel().tolist()
         buffer.returns = buffer.rewards.copy()
+        # Algorithm 1: every K samples PPO steps on them, every N samples the cross-entropy step
         if self.variant != "cross_entropy":
             for _ in range(self.n_epochs):
                 self.update_by_ppo()
@@ -184,6 +185,7 @@ class Post(OnPolicyLearner):
         for batch in self.rollout_buffer.get(batch_size=None):
             _, log_prob, _ = self.policy.evaluate_actions(batch.observations, batch.actions)
             returns = torch.as_tensor(batch.returns)
+            # ours: the abstract and Algorithm 1 do not say how rewards become advantages
             advantage = (returns - returns.mean()) / (returns.std(correction=0) + 1e-8)
             ratio = (log_prob - batch.old_log_prob).exp()
             clipped = ratio.clamp(1.0 - self.clip_range, 1.0 + self.clip_range)
@@ -196,6 +198,7 @@ class Post(OnPolicyLearner):
     @torch.no_grad()
     def update_by_cross_entropy(self) -> None:
         """Set the probabilities to the frequencies among the best placements of the population."""
+        # the elite fraction of the last N; deviation: with ``imitate`` also the best of all so far
         n_elite = max(round(self.elite * len(self.returns)), 1)
         ranked = sorted(zip(self.returns, self.actions, strict=True), key=lambda one: -one[0])
         frequency = self.count(ranked[:n_elite])
@@ -231,7 +234,7 @@ class Post(OnPolicyLearner):
 
 
 def read_kept(values: Any, shape: Any) -> tuple[float, IntArray]:
-    """Return and placement of one that is kept, from a checkpoint.
+    """Read return and placement of one that is kept, from a checkpoint.
 
     Raises:
         UserError: It has another form.

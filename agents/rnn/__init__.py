@@ -1,6 +1,5 @@
 """RNN placers: a sequence-to-sequence policy, and its hierarchical variant."""
 
-from agents.rnn.hdp import HDPPolicy
-from agents.rnn.policy import RNNPolicy
+from agents.rnn.policy import HDPPolicy, RNNPolicy
 
 __all__ = ["HDPPolicy", "RNNPolicy"]

@@ -10,8 +10,7 @@ import gymnasium as gym
 from agents.common.reinforce import REINFORCE
 from agents.common.vec_env import vectorize
 from agents.common.weights import load_weights
-from agents.rnn.hdp import HDPPolicy
-from agents.rnn.policy import RNNPolicy
+from agents.rnn.policy import HDPPolicy, RNNPolicy
 from agents.search.begin_with import NOTHING, begin
 from placement_gym.base.errors import unknown_name
 from placement_gym.envs.observation import FEATURES
@@ -44,7 +43,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "device": "cpu",
     },
 }
-"""Arguments of REINFORCE. Unlike in the paper advantages are scaled, as rewards are in sqrt(ms)."""
+"""Arguments of REINFORCE. Deviation of ``"paper"``: advantages are scaled, as rewards are in
+sqrt(ms)."""
 ENVS: dict[str, dict[str, Any]] = {
     "rl": {"num_envs": 10, "horizon": 1, "reward": "log_speedup"},
     "paper": {"num_envs": 10, "horizon": 1, "reward": "neg_sqrt_latency"},
@@ -60,7 +60,7 @@ POLICIES: dict[str, dict[str, Any]] = {
     },
     PAPER: {},
 }
-"""Arguments of ``RNNPolicy``; ``room`` is kept where the environment does not repair."""
+"""Arguments of ``RNNPolicy``; ``"rl"`` respects memory unless the environment repairs."""
 
 
 def make(
@@ -82,10 +82,10 @@ def make(
         preset: ``"rl"``; or ``"paper"``, which sees neither times nor limits.
         policy: Arguments of ``RNNPolicy`` that override the preset.
         envs: Arguments of ``PlacementVectorEnv`` that override the preset.
-        begin_with: What is evaluated first: ``"nothing"``, ``"heuristics"`` or ``"search"``, see
+        begin_with: The first evaluations: ``"nothing"``, ``"heuristics"`` or ``"search"``, see
             ``agents.search.begin_with``.
         hierarchical: Whether units are grouped first.
-        weights: What the policy begins with: a file of ``agents.save_weights``;
+        weights: Those that the policy begins with: a file of ``agents.save_weights``;
             None is random. None comes with the package: they take two megabytes.
         settings: Arguments of ``REINFORCE`` that override the preset, as ``imitate``.
 
@@ -95,9 +95,9 @@ def make(
     if preset not in SETTINGS:
         raise unknown_name("preset", preset, SETTINGS)
     base = placement_env(env)
-    room = {"room": not base.repair} if preset != PAPER else {}
-    chosen = room | POLICIES[preset] | (policy or {})
-    sees = chosen.get("devices", False) or chosen.get("room", False)
+    limits = {"respect_memory": not base.repair} if preset != PAPER else {}
+    chosen = limits | POLICIES[preset] | (policy or {})
+    sees = chosen.get("devices", False) or chosen.get("respect_memory", False)
     graphs = base.graph_table(devices=True if sees else None)
     model = REINFORCE(
         HDPPolicy if hierarchical else RNNPolicy,

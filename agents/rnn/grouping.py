@@ -11,7 +11,8 @@ from torch.nn import functional
 
 from agents.common.distribution import FORBIDDEN, UnitCategorical, intersect_places
 from agents.common.graphs import GraphBatch
-from agents.rnn.autoregressive import AutoregressiveDevices
+from agents.common.placement_memory import PlacementMemory
+from agents.rnn.networks import AutoregressiveDevices
 
 VOTES = 31
 GroupPlacer = Callable[[Tensor, Tensor], AutoregressiveDevices]
@@ -40,14 +41,14 @@ class Grouper(nn.Module):
 
 
 def order_groups(groups: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-    """Order groups by their first units.
+    """Order groups by their first units; deviation: the paper orders them by their numbers.
 
     Args:
         groups: (B, N) group of each unit.
         mask: (B, N) bool, False for padding.
 
     Returns:
-        (B, N) place of each unit's group in the order, and (B, M) bool, which places are taken.
+        (B, N) place of each unit's group in the order, and (B, M) bool, True for places taken.
     """
     n_groups, n = int(groups.max()) + 1, groups.shape[1]
     unit = torch.arange(n, device=groups.device).expand_as(groups).where(mask, n)
@@ -69,7 +70,7 @@ def describe_groups(
         graphs: The G graphs.
         row: (B,) graph of each row.
         place: (B, N) place of each unit's group.
-        taken: (B, M) bool, which places are taken.
+        taken: (B, M) bool, True for places taken.
         width: Maximum number of groups.
     """
     n_rows, n_places = taken.shape
@@ -86,37 +87,6 @@ def describe_groups(
     return torch.cat([summed, *both], dim=2).asinh()
 
 
-class GroupMemory:
-    """The groups with which each placement of a rollout was sampled.
-
-    A placement that is sampled again keeps the groups of its first time. Both groupings are samples
-    of the same conditional distribution, so the estimate stays unbiased; only its variance grows
-    with the number of equal placements in a rollout.
-    """
-
-    def __init__(self) -> None:
-        self.groups: dict[tuple[int, bytes], Tensor] = {}
-
-    def keep(self, graph: Tensor, devices: Tensor, groups: Tensor) -> None:
-        """Store the (B, N) groups of (B, N) devices on graphs with (B,) ``graph_id``."""
-        for key, group in zip(make_keys(graph, devices), groups, strict=True):
-            self.groups.setdefault(key, group.to(torch.int16))
-
-    def recall(self, graph: Tensor, devices: Tensor, fallback: Tensor) -> Tensor:
-        """(B, N) groups of (B, N) devices; ``fallback`` for placements that were not sampled."""
-        known = [
-            self.groups.get(key, group)
-            for key, group in zip(make_keys(graph, devices), fallback, strict=True)
-        ]
-        return torch.stack([group.long() for group in known])
-
-
-def make_keys(graph: Tensor, devices: Tensor) -> list[tuple[int, bytes]]:
-    """Hashable keys of (B, N) devices on graphs with (B,) ``graph_id``."""
-    rows = devices.to(torch.uint8).cpu().numpy()
-    return [(int(i), row.tobytes()) for i, row in zip(graph.tolist(), rows, strict=True)]
-
-
 @dataclass(frozen=True, eq=False)
 class GroupedDevices:
     """Groups are sampled first, then their devices one after another.
@@ -124,7 +94,7 @@ class GroupedDevices:
     Attributes:
         grouper: Distribution of the groups.
         place_groups: See ``GroupPlacer``.
-        memory: Groups of the placements sampled so far.
+        memory: Groups that the placements so far were sampled with.
         graph: (B,) ``graph_id`` of each row.
         mask: (B, N) bool, False for padding.
         allowed: (B, N, D) bool, allowed devices of each unit; None allows all.
@@ -132,7 +102,7 @@ class GroupedDevices:
 
     grouper: UnitCategorical
     place_groups: GroupPlacer
-    memory: GroupMemory
+    memory: PlacementMemory
     graph: Tensor
     mask: Tensor
     allowed: Tensor | None = None
@@ -149,7 +119,7 @@ class GroupedDevices:
     def vote(self) -> Tensor:
         """(B, N) most frequent device of each unit over groupings sampled with a fixed seed.
 
-        The most likely group of each unit would make a grouping that is hardly ever sampled.
+        Ours: the most likely group of each unit would make a grouping that is hardly ever sampled.
         """
         device = self.mask.device
         with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
@@ -188,10 +158,12 @@ class GroupedDevices:
         k, n_devices = len(proposed), int(proposed.max()) + 1
         groups, mask = self.grouper.sample()[:k], self.mask[:k]
         likely = self.grouper.log_probs[:k]
+        # the device of most units of each group; groups without units have none
         votes = groups.new_zeros(k, likely.shape[2], n_devices)
         index = groups[..., None].expand(-1, -1, n_devices)
         votes.scatter_add_(1, index, functional.one_hot(proposed, n_devices) * mask[..., None])
         device_of = votes.argmax(dim=2).masked_fill(votes.sum(dim=2) == 0, -1)
+        # a device that lost every vote gets a group without units, if there is one
         for device in range(n_devices):
             free = device_of == -1
             lacks = votes[..., device].any(dim=1) & ~(device_of == device).any(dim=1)
@@ -207,7 +179,7 @@ class GroupedDevices:
         Args:
             devices: (k, N) of the units of the first k rows.
             place: (k, N) place of each unit's group.
-            taken: (k, M) bool, which places are taken.
+            taken: (k, M) bool, True for places taken.
         """
         k = len(devices)
         mask, shared = self.mask[:k], self.share_allowed(place, taken)

@@ -1,8 +1,9 @@
-"""The sequence-to-sequence network: bidirectional LSTM, and a decoder with attention."""
+"""The networks in the order of the paper: units, encoder, decoder with attention, devices (3.2)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import torch
@@ -10,10 +11,46 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from torch.utils.checkpoint import checkpoint
 
-from agents.common.distribution import FORBIDDEN
-from agents.common.room import Room
+from agents.common.distribution import FORBIDDEN, UnitCategorical
+from agents.common.encoder import select_columns
+from agents.common.free_memory import FreeMemory
+from agents.common.graphs import GraphBatch
+from agents.common.pyg import scatter
+from agents.common.unit_device_features import COLUMNS, describe_units_on_devices
 
 State = tuple[Tensor, Tensor]
+
+
+class UnitFeatures(nn.Module):
+    """Features of units, of their producers and of their consumers (Mirhoseini et al. 2017, 3.2).
+
+    Deviation: the paper identifies neighbours by node numbers, which ties weights to one graph;
+    here a unit reads the mean features of its producers and of its consumers.
+
+    Args:
+        features: Names of blocks in ``placement_gym.envs.observation.FEATURES``.
+        n_devices: Number of devices whose times, limits and transfers are seen, see
+            ``agents.common.unit_device_features``; 0 sees none.
+    """
+
+    columns: Tensor
+
+    def __init__(self, features: Sequence[str], n_devices: int = 0) -> None:
+        super().__init__()
+        self.register_buffer("columns", torch.tensor(select_columns(features)), persistent=False)
+        self.sees_devices = n_devices > 0
+        self.width = 3 * (len(self.columns) + n_devices * len(COLUMNS))
+
+    def forward(self, graphs: GraphBatch) -> Tensor:
+        """(G, N, width) features of padded units."""
+        x = graphs.scaled[:, self.columns]
+        if self.sees_devices:
+            x = torch.cat([x, describe_units_on_devices(graphs).flatten(1)], dim=1)
+        sides = [
+            scatter(x[source], target, dim_size=len(x), reduce="mean")
+            for source, target in (graphs.edge_index, graphs.edge_index.flip(0))
+        ]
+        return graphs.pad(torch.cat([x, *sides], dim=1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,30 +58,30 @@ class Encoded:
     """Encoded sequences, the decoder's input.
 
     Attributes:
-        memory: (S, M, 2 * hidden) encoding of each place of S sequences.
+        encoding: (S, M, 2 * hidden) of each place of S sequences.
         mask: (S, M) bool, False for padding, which comes last.
         row: (B,) sequence of each row.
         prior: (S, M, D) logits that are added; None adds nothing.
-        room: Memory of the S sequences; None if devices hold everything.
+        memory: Of the S sequences; None if devices hold everything.
     """
 
-    memory: Tensor
+    encoding: Tensor
     mask: Tensor
     row: Tensor
     prior: Tensor | None = None
-    room: Room | None = None
+    memory: FreeMemory | None = None
 
 
 class Segment(NamedTuple):
     """Consecutive places of each row.
 
     Attributes:
-        memory: (B, L, 2 * hidden) encoding of each place.
+        encoding: (B, L, 2 * hidden) of each place.
         mask: (B, L) bool, False for padding.
         prior: (B, L, D) logits that are added, or None.
     """
 
-    memory: Tensor
+    encoding: Tensor
     mask: Tensor
     prior: Tensor | None
 
@@ -65,7 +102,7 @@ class Seq2Seq(nn.Module):
         decoder: Width of the decoder's LSTM.
         attention: Width of queries and keys.
         segment: Places per attention window.
-        sees_room: Whether the decoder reads the room that is left on each device.
+        sees_memory: Whether the decoder reads the free memory of each device.
     """
 
     def __init__(
@@ -76,13 +113,13 @@ class Seq2Seq(nn.Module):
         decoder: int = 512,
         attention: int = 64,
         segment: int = 128,
-        sees_room: bool = False,
+        sees_memory: bool = False,
     ) -> None:
         super().__init__()
-        self.segment, self.n_devices, self.sees_room = segment, n_devices, sees_room
+        self.segment, self.n_devices, self.sees_memory = segment, n_devices, sees_memory
         self.encoder = nn.LSTM(width, hidden, batch_first=True, bidirectional=True)
         self.chosen = nn.Embedding(n_devices + 1, decoder // 8)
-        read = 2 * hidden + decoder // 8 + (n_devices if sees_room else 0)
+        read = 2 * hidden + decoder // 8 + (n_devices if sees_memory else 0)
         self.decoder = nn.LSTM(read, decoder, batch_first=True)
         self.key = nn.Linear(2 * hidden, attention)
         self.query = nn.Linear(decoder, attention, bias=False)
@@ -93,17 +130,17 @@ class Seq2Seq(nn.Module):
         """Encode (S, M, width) sequences with (S, M) masks; ``row``: (B,) sequence of each row."""
         lengths = mask.sum(dim=1).cpu()
         packed = pack_padded_sequence(places, lengths, batch_first=True, enforce_sorted=False)
-        memory, _ = pad_packed_sequence(
+        encoding, _ = pad_packed_sequence(
             self.encoder(packed)[0], batch_first=True, total_length=mask.shape[1]
         )
-        return Encoded(memory, mask, row)
+        return Encoded(encoding, mask, row)
 
     def compute_logits(self, encoded: Encoded, devices: Tensor) -> Tensor:
         """(B, M, D) logits of each place, conditioned on the (B, M) devices before it."""
         first = torch.full_like(devices[:, :1], self.n_devices)
         before = self.chosen(torch.cat([first, devices[:, :-1]], dim=1).long())
-        if self.sees_room:
-            before = torch.cat([before, self.observe_room(encoded, devices)], dim=2)
+        if self.sees_memory:
+            before = torch.cat([before, self.observe_memory(encoded, devices)], dim=2)
         state = self.initial_state(encoded)
         several = devices.shape[1] > self.segment
         found = []
@@ -117,11 +154,11 @@ class Seq2Seq(nn.Module):
             found.append(logits)
         return torch.cat(found, dim=1)
 
-    def observe_room(self, encoded: Encoded, devices: Tensor) -> Tensor:
-        """(B, M, D) room left before each place, a share of the model's bytes; 1 if unlimited."""
-        if encoded.room is None:
-            return encoded.memory.new_ones(*devices.shape, self.n_devices)
-        return clip_room(encoded.room.take(encoded.row).before(devices))
+    def observe_memory(self, encoded: Encoded, devices: Tensor) -> Tensor:
+        """(B, M, D) free memory before each place, a share of the model's bytes; 1 if unlimited."""
+        if encoded.memory is None:
+            return encoded.encoding.new_ones(*devices.shape, self.n_devices)
+        return clip(encoded.memory.take(encoded.row).before(devices))
 
     @torch.no_grad()
     def choose_devices(self, encoded: Encoded, allowed: Tensor | None, greedy: bool) -> Tensor:
@@ -135,28 +172,30 @@ class Seq2Seq(nn.Module):
         h, c = (part[0] for part in self.initial_state(encoded))
         last = torch.full((len(encoded.row),), self.n_devices, device=encoded.row.device)
         found: list[Tensor] = []
-        room = None if encoded.room is None else encoded.room.take(encoded.row)
-        left = last.new_full((len(last), self.n_devices), torch.inf, dtype=torch.float64)
-        left = left if room is None else room.limits.clone()
+        memory = None if encoded.memory is None else encoded.memory.take(encoded.row)
+        free = last.new_full((len(last), self.n_devices), torch.inf, dtype=torch.float64)
+        free = free if memory is None else memory.limits.clone()
         for begin in range(0, encoded.mask.shape[1], self.segment):
             segment = self.cut_segment(encoded, begin)
-            keys = self.key(segment.memory)
-            for place, memory in enumerate(segment.memory.unbind(dim=1), begin):
-                read = [memory, self.chosen(last), *([clip_room(left)] if self.sees_room else [])]
+            keys = self.key(segment.encoding)
+            for place, encoding in enumerate(segment.encoding.unbind(dim=1), begin):
+                # the decoder reads the place and the device just chosen (3.2)
+                read = [encoding, self.chosen(last), *([clip(free)] if self.sees_memory else [])]
                 h, c = torch.lstm_cell(torch.cat(read, dim=1), (h, c), *self.decoder.all_weights[0])
                 logits = self.attend(h[:, None], keys, segment)[:, 0]
                 if encoded.prior is not None:
                     logits = logits + encoded.prior[encoded.row, place]
-                able = None if allowed is None else allowed[:, place]
-                if room is not None:
-                    able = room.restrict(able, left, room.held[:, place])
-                if able is not None:
-                    logits = logits.masked_fill(~able, FORBIDDEN)
+                # deviation: devices that do not support or hold the place are not chosen
+                fits = None if allowed is None else allowed[:, place]
+                if memory is not None:
+                    fits = memory.restrict(fits, free, memory.held[:, place])
+                if fits is not None:
+                    logits = logits.masked_fill(~fits, FORBIDDEN)
                 last = choose_device(logits, greedy)
-                if room is not None:
+                if memory is not None:
                     taken = torch.nn.functional.one_hot(last, self.n_devices)
-                    taken = taken * room.held[:, place, None]
-                    left -= room.share(taken[:, None])[:, 0]
+                    taken = taken * memory.held[:, place, None]
+                    free -= memory.share(taken[:, None])[:, 0]
                 found.append(last)
         return torch.stack(found, dim=1)
 
@@ -165,32 +204,32 @@ class Seq2Seq(nn.Module):
         places = slice(begin, begin + self.segment)
         row = encoded.row
         prior = None if encoded.prior is None else encoded.prior[:, places][row]
-        return Segment(encoded.memory[:, places][row], encoded.mask[:, places][row], prior)
+        return Segment(encoded.encoding[:, places][row], encoded.mask[:, places][row], prior)
 
     def initial_state(self, encoded: Encoded) -> State:
         """The decoder's state before the first place."""
-        zeros = encoded.memory.new_zeros(1, len(encoded.row), self.decoder.hidden_size)
+        zeros = encoded.encoding.new_zeros(1, len(encoded.row), self.decoder.hidden_size)
         return zeros, zeros
 
     def decode_segment(
         self, segment: Segment, before: Tensor, state: State
     ) -> tuple[Tensor, State]:
         """(B, L, D) logits of a segment, conditioned on the (B, L, ...) embedded choices before."""
-        out, state = self.decoder(torch.cat([segment.memory, before], dim=2), state)
-        logits = self.attend(out, self.key(segment.memory), segment)
+        out, state = self.decoder(torch.cat([segment.encoding, before], dim=2), state)
+        logits = self.attend(out, self.key(segment.encoding), segment)
         return logits if segment.prior is None else logits + segment.prior, state
 
     def attend(self, out: Tensor, keys: Tensor, segment: Segment) -> Tensor:
         """(B, L, D) logits, with additive attention over the segment (Bahdanau et al. 2015)."""
         energy = self.energy((self.query(out)[:, :, None] + keys[:, None]).tanh())[..., 0]
         share = energy.masked_fill(~segment.mask[:, None], FORBIDDEN).softmax(dim=2)
-        logits: Tensor = self.place(torch.cat([out, share @ segment.memory], dim=2))
+        logits: Tensor = self.place(torch.cat([out, share @ segment.encoding], dim=2))
         return logits
 
 
-def clip_room(room: Tensor) -> Tensor:
-    """Room as a float32 share of the model's bytes, 1 where everything fits."""
-    return room.clamp(0.0, 1.0).float()
+def clip(free: Tensor) -> Tensor:
+    """Free memory as a float32 share of the model's bytes, 1 where everything fits."""
+    return free.clamp(0.0, 1.0).float()
 
 
 def choose_device(logits: Tensor, greedy: bool) -> Tensor:
@@ -198,3 +237,37 @@ def choose_device(logits: Tensor, greedy: bool) -> Tensor:
     if greedy:
         return logits.argmax(dim=1)
     return torch.multinomial(logits.softmax(dim=1), 1)[:, 0]
+
+
+@dataclass(frozen=True, eq=False)
+class AutoregressiveDevices:
+    """Devices of a sequence, each conditioned on those before it.
+
+    Attributes:
+        network: The network that chooses.
+        encoded: The encoded sequences.
+        weight: (B, M) bool, False for padding.
+        allowed: (B, M, D) bool, devices that may be chosen; None allows all.
+    """
+
+    network: Seq2Seq
+    encoded: Encoded
+    weight: Tensor
+    allowed: Tensor | None = None
+
+    def get_actions(self, deterministic: bool = False) -> Tensor:
+        """(B, M) devices, 0 for padding."""
+        return self.network.choose_devices(self.encoded, self.allowed, deterministic) * self.weight
+
+    def conditioned_on(self, actions: Tensor) -> UnitCategorical:
+        """The distribution of each device, conditioned on the (B, M) devices before it."""
+        logits, memory = self.network.compute_logits(self.encoded, actions), self.encoded.memory
+        allowed = self.allowed
+        if memory is not None:
+            allowed = memory.take(self.encoded.row).restrict_each(allowed, actions)
+        return UnitCategorical(logits, self.weight, None, allowed)
+
+    def restricted_to(self, allowed: Tensor) -> AutoregressiveDevices:
+        """The distribution with only the devices that a (B, M, D) bool mask allows."""
+        both = allowed if self.allowed is None else allowed & self.allowed
+        return replace(self, allowed=both)

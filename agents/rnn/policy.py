@@ -1,4 +1,4 @@
-"""The RNN placer as an SB3 policy."""
+"""The RNN placer, and the hierarchical placer, as SB3 policies."""
 
 from __future__ import annotations
 
@@ -10,24 +10,30 @@ import torch
 from stable_baselines3.common.policies import ActorCriticPolicy
 from torch import Tensor
 
-from agents.common.distribution import DeviceDistribution
+from agents.common.distribution import DeviceDistribution, UnitCategorical
+from agents.common.free_memory import FreeMemory
 from agents.common.graph_policy import make_perceptron
 from agents.common.graphs import GraphBatch, TensorDict
-from agents.common.pairs import PairScorer, describe_pairs
+from agents.common.placement_memory import PlacementMemory
 from agents.common.policy import Decision, UnitPolicy
-from agents.common.room import Room
-from agents.rnn.autoregressive import AutoregressiveDevices
-from agents.rnn.networks import Seq2Seq
-from agents.rnn.segments import SegmentDevices, Segments
-from agents.rnn.unit_features import UnitFeatures
+from agents.common.unit_device_features import DevicePreferences, describe_units_on_devices
+from agents.rnn.grouping import GroupedDevices, Grouper, describe_groups
+from agents.rnn.networks import AutoregressiveDevices, Seq2Seq, UnitFeatures
+from agents.rnn.segments import SegmentDevices, Segments, count_segments
 
 PAPER_FEATURES = ("type", "shape")
 COST_WEIGHT = 2.0
 CRITIC_HIDDEN = 128
+GROUPS_PER_DEVICE = 20
+MAX_GROUPS = 256
+RUN_WEIGHT, MAX_DISTANCE = 2.0, 4.0
+"""Logits that a group loses with each run between it and a unit's, up to this many runs."""
 
 
 class RNNPolicy(UnitPolicy, ActorCriticPolicy):
     """Places units one after another in topological order (Mirhoseini et al. 2017, "ColocRL").
+
+    ``devices``, ``respect_memory`` and ``coarse`` are not of the paper.
 
     Args:
         args: See ``UnitPolicy``.
@@ -37,8 +43,8 @@ class RNNPolicy(UnitPolicy, ActorCriticPolicy):
         attention: Width of queries and keys.
         segment: Units per attention window; see ``Seq2Seq``.
         devices: Whether times, limits and transfers of devices are seen, and logits begin with a
-            preference for faster ones, see ``agents.common.pairs``.
-        room: Whether only devices with room left are chosen, and the room is seen.
+            preference for faster ones, see ``agents.common.unit_device_features``.
+        respect_memory: Whether only devices that hold the unit are chosen, and free memory is seen.
         coarse: Whether runs of units are placed together, long ones at first, see ``segments``.
         cost_weight: Initial weight of the preference for faster devices, with ``devices``.
         kwargs: See ``UnitPolicy``.
@@ -58,7 +64,7 @@ class RNNPolicy(UnitPolicy, ActorCriticPolicy):
         attention: int = 64,
         segment: int = 128,
         devices: bool = False,
-        room: bool = False,
+        respect_memory: bool = False,
         coarse: bool = False,
         cost_weight: float = COST_WEIGHT,
         **kwargs: Any,
@@ -72,12 +78,12 @@ class RNNPolicy(UnitPolicy, ActorCriticPolicy):
         }
         self.switches = {
             "devices": devices,
-            "room": room,
+            "respect_memory": respect_memory,
             "coarse": coarse,
             "cost_weight": cost_weight,
         }
-        self.sees_devices, self.keeps_room, self.coarse = devices, room, coarse
-        self.cost_weight = cost_weight
+        self.sees_devices, self.respects_memory = devices, respect_memory
+        self.coarse, self.cost_weight = coarse, cost_weight
         super().__init__(*args, **kwargs)
 
     def build(self) -> None:
@@ -87,9 +93,9 @@ class RNNPolicy(UnitPolicy, ActorCriticPolicy):
         self.clear_caches()
 
     def build_inputs(self) -> None:
-        """Make what reads units and devices, and the critic."""
+        """Make the inputs of units and devices, and the critic."""
         self.units = UnitFeatures(self.features, self.n_devices if self.sees_devices else 0)
-        self.pairs = PairScorer(self.cost_weight) if self.sees_devices else None
+        self.preferences = DevicePreferences(self.cost_weight) if self.sees_devices else None
         self.critic = (
             make_perceptron(self.units.width, CRITIC_HIDDEN, 1) if self.has_critic else None
         )
@@ -98,7 +104,9 @@ class RNNPolicy(UnitPolicy, ActorCriticPolicy):
 
     def build_network(self, width: int) -> None:
         """Make the network for places of this width."""
-        self.network = Seq2Seq(width, self.n_devices, **self.sizes, sees_room=self.keeps_room)
+        self.network = Seq2Seq(
+            width, self.n_devices, **self.sizes, sees_memory=self.respects_memory
+        )
 
     def clear_caches(self) -> None:
         """Cut segments elsewhere; a new rollout begins."""
@@ -128,31 +136,32 @@ class RNNPolicy(UnitPolicy, ActorCriticPolicy):
             row: (B,) graph of each row.
             greedy: Whether it is for prediction: segments are of equal length then.
         """
-        allowed, room = graphs.allowed_slots, self.find_room(graphs)
-        prior, mask = self.find_prior(graphs), graphs.node_mask
+        allowed, memory = graphs.allowed_slots, self.read_memory(graphs)
+        prior, mask = self.compute_prior(graphs), graphs.node_mask
         if not self.coarse:
-            encoded = replace(self.network.encode(units, mask, row), prior=prior, room=room)
+            encoded = replace(self.network.encode(units, mask, row), prior=prior, memory=memory)
             allowed = None if allowed is None else allowed[row]
             return AutoregressiveDevices(self.network, encoded, mask[row], allowed)
         segments = Segments.of(mask, float(self.remaining), None if greedy else self.cuts)
         encoded = replace(
             self.network.encode(segments.mean(units), segments.taken, row),
             prior=None if prior is None else segments.mean(prior),
-            room=segments.hold(room),
+            memory=segments.gather(memory),
         )
         allowed = None if allowed is None else segments.share_allowed(allowed)[row]
         devices = AutoregressiveDevices(self.network, encoded, segments.taken[row], allowed)
         return SegmentDevices(devices, segments.take(row))
 
-    def find_room(self, graphs: GraphBatch) -> Room | None:
-        """The memory of the graphs, if it is kept."""
-        return Room.of(graphs) if self.keeps_room else None
+    def read_memory(self, graphs: GraphBatch) -> FreeMemory | None:
+        """Read the memory of the graphs, if it is respected."""
+        return FreeMemory.of(graphs) if self.respects_memory else None
 
-    def find_prior(self, graphs: GraphBatch) -> Tensor | None:
+    def compute_prior(self, graphs: GraphBatch) -> Tensor | None:
         """(G, N, D) preferences of units for devices, if devices are seen."""
-        if self.pairs is None:
+        if self.preferences is None:
             return None
-        return graphs.pad(self.pairs(describe_pairs(graphs), graphs.device_tables.unit_ms))
+        features, unit_ms = describe_units_on_devices(graphs), graphs.device_tables.unit_ms
+        return graphs.pad(self.preferences(features, unit_ms))
 
     def compute_values(self, units: Tensor, graphs: GraphBatch) -> Tensor:
         """(G, 1) expected returns, zero without a critic."""
@@ -167,3 +176,109 @@ class RNNPolicy(UnitPolicy, ActorCriticPolicy):
             **self.sizes,
             **self.switches,
         }
+
+
+class HDPPolicy(RNNPolicy):
+    """A learned grouper, then the sequence-to-sequence placer on groups (Mirhoseini et al. 2018).
+
+    The policy gradient covers both choices. A placement's groups are those it was sampled with, see
+    ``PlacementMemory``. Deviation: a group is described by the sum of the inputs of ``RNNPolicy``
+    for its units, neighbours included, and by its edges; in the paper, by type counts, shapes and
+    edges. Takes the arguments of ``RNNPolicy``.
+    """
+
+    def build(self) -> None:
+        """Make the networks."""
+        self.build_inputs()
+        self.n_groups = min(MAX_GROUPS, GROUPS_PER_DEVICE * self.n_devices)
+        self.grouper = Grouper(self.units.width, self.n_groups)
+        self.build_network(self.units.width + 2 * self.n_groups)
+        self.clear_caches()
+
+    def insert_proposals(
+        self, distribution: DeviceDistribution, actions: Tensor, proposed: Tensor
+    ) -> Tensor:
+        """As ``UnitPolicy.insert_proposals``, with groups for each placement."""
+        assert isinstance(distribution, GroupedDevices)
+        return torch.cat([distribution.project(proposed), actions[len(proposed) :]])
+
+    def unit_log_prob(self, obs: Any, actions: Tensor) -> Tensor:
+        """See ``UnitPolicy.unit_log_prob``; a unit may be in any group of its device."""
+        mask, distribution = obs["node_mask"].bool(), self.decide(obs, greedy=True).distribution
+        assert isinstance(distribution, GroupedDevices)
+        return (distribution.unit_log_prob(actions) * mask).sum(dim=1) / mask.sum(dim=1)
+
+    def clear_caches(self) -> None:
+        """Drop the groups of sampled placements; a new rollout begins."""
+        self.memory = PlacementMemory()
+
+    def _predict(
+        self, observation: Any, deterministic: bool = False, action_masks: Any = None
+    ) -> Tensor:
+        kept, self.memory = self.memory, PlacementMemory()
+        actions = super()._predict(observation, deterministic, action_masks)
+        self.memory = kept
+        return actions
+
+    def distribution(
+        self, units: Tensor, graphs: GraphBatch, row: Tensor, greedy: bool
+    ) -> DeviceDistribution:
+        """See ``RNNPolicy.distribution``."""
+        memory, prior = self.read_memory(graphs), self.compute_prior(graphs)
+        mask = graphs.node_mask
+
+        def place_groups(place: Tensor, taken: Tensor) -> AutoregressiveDevices:
+            groups = describe_groups(units, graphs, row, place, taken, self.n_groups)
+            rows = torch.arange(len(row), device=row.device)
+            n_places = taken.shape[1]
+            encoded = replace(
+                self.network.encode(groups, taken, rows),
+                prior=None if prior is None else average(prior[row], place, mask[row], n_places),
+                memory=None if memory is None else memory.take(row).gather(place, n_places),
+            )
+            return AutoregressiveDevices(self.network, encoded, taken)
+
+        allowed = graphs.allowed_slots
+        logits = self.grouper(units)
+        if self.coarse:
+            logits = logits + prefer_runs(mask, self.n_groups, float(self.remaining))
+        return GroupedDevices(
+            grouper=UnitCategorical(logits, mask, row=row),
+            place_groups=place_groups,
+            memory=self.memory,
+            graph=torch.tensor(graphs.ids, device=row.device)[row],
+            mask=mask[row],
+            allowed=None if allowed is None else allowed[row],
+        )
+
+
+def average(values: Tensor, place: Tensor, mask: Tensor, n_places: int) -> Tensor:
+    """(B, M, F) means over groups of (B, N, F) values.
+
+    Args:
+        values: Of padded units.
+        place: (B, N) place of each unit's group.
+        mask: (B, N) bool, False for padding.
+        n_places: M.
+    """
+    index = place[..., None].expand_as(values)
+    kept = values * mask[..., None]
+    total = values.new_zeros(len(values), n_places, values.shape[2]).scatter_add(1, index, kept)
+    count = values.new_zeros(len(values), n_places).scatter_add(1, place, mask.to(values.dtype))
+    return total / count.clamp(min=1.0)[..., None]
+
+
+def prefer_runs(mask: Tensor, n_groups: int, remaining: float) -> Tensor:
+    """(G, N, n_groups) logits that gather units in runs, few and long ones at first.
+
+    Args:
+        mask: (G, N) bool, False for padding.
+        n_groups: Maximum number of groups.
+        remaining: Progress of the training that remains, from 1 to 0.
+    """
+    sizes = mask.sum(dim=1)
+    counts = [count_segments(min(n, n_groups), remaining) for n in sizes.tolist()]
+    share = torch.arange(mask.shape[1], device=mask.device) / sizes[:, None]
+    at = (share * torch.tensor(counts, device=mask.device)[:, None]).floor()
+    groups = torch.arange(n_groups, device=mask.device)
+    return -RUN_WEIGHT * (at[..., None] - groups).abs().clamp(max=MAX_DISTANCE)

@@ -95,7 +95,7 @@ class Annealing(Search):
         return np.stack(list(new.values())) if new else self.moves.propose(self.now, k)
 
     def accepts(self, speedup: float) -> bool:
-        """Whether the search continues from a placement with this speed-up."""
+        """Decide if the search continues from a placement with this speed-up."""
         loss, heat = np.log(self.speedup / speedup), self.temperature()
         return bool(loss <= 0 or (heat > 0 and self.rng.random() < np.exp(-loss / heat)))
 

@@ -83,12 +83,12 @@ class SearchAgent(Search):
         return None
 
     def is_new(self, placement: IntArray) -> bool:
-        """Whether an (n_units,) placement has not been evaluated."""
+        """True if an (n_units,) placement has not been evaluated."""
         return assignment_hash(placement) not in self.tried
 
 
 def find_semantics(env: DevicePlacementEnv) -> Semantics | None:
-    """What a latency means to the backend below all wrappers; None where it is measured."""
+    """The meaning of a latency to the backend below all wrappers; None where it is measured."""
     backend: Any = env.backend
     while hasattr(backend, "inner"):
         backend = backend.inner

@@ -1,7 +1,7 @@
-"""How any agent begins, and what it imitates: one option each, the same for all agents.
+"""Options of all agents: the placements to begin with, and the weight of imitation.
 
 ``begin_with`` names the placements that are evaluated first; ``imitate`` is the weight of
-imitating the best placements so far beside what the agent learns by. Reinforcement learning from
+imitating the best placements so far. Reinforcement learning from
 random starts is ``begin_with="nothing", imitate=0.0``, the default everywhere.
 """
 

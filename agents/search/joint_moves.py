@@ -1,4 +1,4 @@
-"""Moves in all decisions of an environment: placement, priority and fusion."""
+"""All decisions of an environment, placement, priority and fusion: moves, and first choices."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Protocol
 
 import numpy as np
 
-from agents.common.further_decisions import extend_with_rank
 from agents.search.moves import Moves
 from placement_gym.base.arrays import IntArray
 from placement_gym.envs.env import DevicePlacementEnv
-from placement_gym.problem.decisions import LEVELS
+from placement_gym.problem.decisions import FUSION, LEVELS, PRIORITY
+from placement_gym.solvers.tasks import Tasks
 
 Change = Callable[[IntArray, int], IntArray]
 
@@ -20,7 +20,7 @@ PLACEMENT_SHARE = 0.5
 
 
 class ProposesMoves(Protocol):
-    """What annealing needs of its moves."""
+    """The moves of annealing."""
 
     def propose(self, assignment: IntArray, k: int) -> IntArray:
         """(k, width) changed copies of a row, chosen by price where that is possible."""
@@ -71,7 +71,7 @@ class JointMoves:
         return rows
 
     def draw_run(self, offset: int, size: int) -> tuple[int, int]:
-        """Where a random run of a part of the row begins and ends."""
+        """Draw the begin and the end of a run of a part of the row."""
         length = max(int(np.ceil(size ** self.rng.random())), 1)
         begin = int(self.rng.integers(size - length + 1))
         return offset + begin, offset + begin + length
@@ -88,3 +88,36 @@ def extend_starts(env: DevicePlacementEnv, starts: IntArray) -> IntArray:
         return starts
     rows = [env.layout.complete(starts), *(extend_with_rank(env, starts, f) for f in (False, True))]
     return np.unique(np.concatenate(rows), axis=0)
+
+
+def rank_levels(env: DevicePlacementEnv) -> IntArray:
+    """(n_units,) levels of equal size by HEFT's upward rank, the longest path highest."""
+    tasks = Tasks.in_topological_order(env.problem.units, env.cost_table())
+    rank = np.zeros(env.problem.n_units)
+    np.maximum.at(rank, tasks.unit, tasks.upward_rank())
+    levels = np.empty(len(rank), dtype=np.int64)
+    levels[np.argsort(rank, kind="stable")] = LEVELS * np.arange(len(rank)) // len(rank)
+    return levels
+
+
+def chain_edges(env: DevicePlacementEnv) -> IntArray:
+    """(n_edges,) 1 where a unit has no other reader; fusing these never closes a cycle."""
+    quotient = env.problem.units.quotient
+    return (quotient.out_degree()[quotient.edge_index[0]] == 1).astype(np.int64)
+
+
+def extend_with_rank(env: DevicePlacementEnv, placements: IntArray, fuse: bool) -> IntArray:
+    """(k, width) rows of (k, n_units) placements, with levels by rank, and fused chains if wanted.
+
+    Args:
+        env: Where the rows are evaluated; a decision that it does not leave open is not added.
+        placements: The placements.
+        fuse: Whether chains are fused.
+    """
+    parts = [placements]
+    if PRIORITY in env.decisions:
+        parts.append(np.tile(rank_levels(env), (len(placements), 1)))
+    if FUSION in env.decisions:
+        edges = chain_edges(env) * fuse
+        parts.append(np.tile(edges, (len(placements), 1)))
+    return np.concatenate(parts, axis=1)

@@ -7,7 +7,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from agents.common.fixed import Fixed
+from agents.common.fixed_placement import FixedPlacement
 from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.envs.placement_env import placement_env
 from placement_gym.problem.problem import Problem
@@ -15,7 +15,7 @@ from placement_gym.problem.problem import Problem
 UNFIT = 1e-9
 
 
-class Search(Fixed):
+class Search(FixedPlacement):
     """Predicts the fastest feasible placement it has seen.
 
     Placements are evaluated in batches, which a simulated environment computes at once. Calling
@@ -27,7 +27,7 @@ class Search(Fixed):
     """
 
     joint: bool = False
-    """Whether it also decides what an environment leaves open beside the placement."""
+    """True if it takes all decisions of an environment, not the placement alone."""
 
     def __init__(self, env: gym.Env[Any, Any], seed: int) -> None:
         self.base = base = placement_env(env, self.joint)

@@ -121,8 +121,8 @@ def test_a_resumed_training_equals_an_uninterrupted_one(tmp_path: Path) -> None:
             model.learn(left, [best, checkpoint], reset_num_timesteps=False)
         return weights(model), best.best
 
-    whole, best = train(tmp_path / "whole.zip", 200)
-    parts, best_of_parts = train(tmp_path / "parts.zip", 80, 200)
+    whole, best = train(tmp_path / "whole.safetensors", 200)
+    parts, best_of_parts = train(tmp_path / "parts.safetensors", 80, 200)
     assert torch.equal(whole, parts)
     np.testing.assert_array_equal(best.assignment, best_of_parts.assignment)
 
@@ -136,23 +136,23 @@ def test_a_killed_training_goes_on_from_its_last_checkpoint(tmp_path: Path) -> N
             raise KilledError
         return True
 
-    path = tmp_path / "run.zip"
+    path = tmp_path / "run.safetensors"
     with pytest.raises(KilledError):
         hsdag(vectorize_toy()).learn(200, [Checkpoint(path, every=40), ConvertCallback(kill)])
     model = resume(hsdag(vectorize_toy()), path)
     assert model.num_timesteps == 80
     model.learn(120, Checkpoint(path, every=40), reset_num_timesteps=False)
     whole = hsdag(vectorize_toy())
-    whole.learn(200, Checkpoint(tmp_path / "whole.zip", every=40))
+    whole.learn(200, Checkpoint(tmp_path / "whole.safetensors", every=40))
     assert torch.equal(weights(model), weights(whole))
 
 
 def test_a_checkpoint_that_fails_leaves_the_one_before(tmp_path: Path) -> None:
-    model, checkpoint = hsdag(vectorize_toy()), Checkpoint(tmp_path / "run.zip", every=4)
+    model, checkpoint = hsdag(vectorize_toy()), Checkpoint(tmp_path / "run.safetensors", every=4)
     model.learn(8, checkpoint)
-    before = (tmp_path / "run.zip").read_bytes()
+    before = (tmp_path / "run.safetensors").read_bytes()
 
-    with full_disk(100), pytest.raises(FileError, match=r"run\.zip"):
+    with full_disk(100), pytest.raises(FileError, match=r"run\.safetensors"):
         checkpoint.save()
-    assert (tmp_path / "run.zip").read_bytes() == before
-    assert resume(hsdag(vectorize_toy()), tmp_path / "run.zip").num_timesteps == 8
+    assert (tmp_path / "run.safetensors").read_bytes() == before
+    assert resume(hsdag(vectorize_toy()), tmp_path / "run.safetensors").num_timesteps == 8

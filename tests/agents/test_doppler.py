@@ -15,9 +15,8 @@ from learned import simulated
 from agents.doppler.agent import change, make
 from agents.doppler.doppler import Doppler, Settings
 from agents.doppler.episodes import Rules, compare_with_teacher, compute_likelihood, play
-from agents.doppler.graph import TaskGraph, find_longest, mark_paths
 from agents.doppler.networks import DualPolicy
-from agents.doppler.schedule import Schedules
+from agents.doppler.schedule import Schedules, TaskGraph, find_longest, mark_paths
 from placement_gym.base.errors import UserError
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.hardware.devices import DeviceSpec
@@ -190,15 +189,15 @@ def test_nodes_that_read_nothing_are_placed() -> None:
     assert trace.placement.shape == (2, 3)
 
 
-def test_a_unit_takes_its_room_once() -> None:
+def test_a_unit_takes_its_memory_once() -> None:
     graph = make_graph([(0, [1]), (1, [2])], [0, 1, 0])
     graph = replace(graph, held=np.array([6.0, 1.0]), limits=np.array([10.0, 10.0]))
-    schedules, room = Schedules(graph, 1, room=True), []
+    schedules, free = Schedules(graph, 1, respect_memory=True), []
     for node in range(3):
         offer = schedules.offer(np.array([node]))
-        room.append(offer.features[0, 0, 7])
+        free.append(offer.features[0, 0, 7])
         schedules.add(np.array([node]), np.array([0]), offer.start)
-    assert room == pytest.approx([0.4, 0.3, 0.3])
+    assert free == pytest.approx([0.4, 0.3, 0.3])
 
 
 def test_unknown_settings_are_refused() -> None:
@@ -230,5 +229,5 @@ def test_it_finds_the_optimum_of_the_toy() -> None:
 
 def test_schedules_start_empty() -> None:
     graph = graph_of(limited())
-    schedules = Schedules(graph, 2, room=True)
+    schedules = Schedules(graph, 2, respect_memory=True)
     assert schedules.candidates[0].tolist() == (graph.maker < 0).all(axis=1).tolist()

@@ -14,12 +14,9 @@ from learned import SIMULATED, simulated
 
 from agents.common.graphs import Graphs, Neighbours, TensorDict
 from agents.common.weights import save_weights
-from agents.gdp.agent import make
-from agents.gdp.graph_sage import take_largest
-from agents.gdp.heads import DeviceHead
+from agents.gdp.agent import make, make_trainer
+from agents.gdp.networks import DeviceHead, SegmentAttention, take_largest
 from agents.gdp.policy import GOPolicy
-from agents.gdp.segments import Segments
-from agents.gdp.training import make_trainer
 from placement_gym.base.errors import UserError
 
 SMALL = {"hidden": 16, "layers": 1, "rounds": 1, "segment": 4, "memory": 2}
@@ -30,9 +27,9 @@ def agent(env: Any = None, **kwargs: Any) -> Any:
     return make(simulated() if env is None else env, 0, policy=policy, **kwargs)
 
 
-def segments(recompute: bool) -> Segments:
+def segments(recompute: bool) -> SegmentAttention:
     torch.manual_seed(0)
-    return Segments(8, 2, 1, 4, 2, recompute)
+    return SegmentAttention(8, 2, 1, 4, 2, recompute)
 
 
 def test_a_unit_gets_the_largest_message_of_its_neighbours() -> None:
@@ -126,7 +123,7 @@ def test_ppo_stops_at_a_unit_whose_ratio_leaves_the_range() -> None:
     batch = batch._replace(advantages=torch.ones_like(batch.advantages))
     model.compute_losses(batch)
     unit, others = 3, [0, 1, 2, 4, 5, 6]
-    for before in model.before.values():
+    for before in model.before.values.values():
         before[unit] -= 0.5
     logits: list[torch.Tensor] = []
     model.policy.network.head.register_forward_hook(lambda *args: logits.append(args[-1]))

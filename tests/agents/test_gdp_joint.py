@@ -13,11 +13,11 @@ import torch
 from stable_baselines3 import PPO
 from stable_baselines3.common.utils import obs_as_tensor
 
-from agents.common.action_parts import read_parts
+from agents.common.policy import read_parts
 from agents.gdp.agent import make
-from agents.gdp.joint import StagedLikelihood
 from agents.gdp.policy import GOPolicy
 from agents.gdp.ppo import UnitPPO
+from agents.gdp.stages import StagedLikelihood
 from placement_gym.base.errors import UserError
 from placement_gym.envs.placement_env import placement_env
 from placement_gym.problem.decisions import DECISIONS

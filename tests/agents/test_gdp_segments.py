@@ -11,15 +11,14 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 from agents.common.graphs import Neighbours
-from agents.gdp import graph_sage, segments
+from agents.gdp import networks
 from agents.gdp.agent import make
-from agents.gdp.graph_sage import take_largest
-from agents.gdp.segments import Attention, Segments
+from agents.gdp.networks import Attention, SegmentAttention, take_largest
 
 SMALL = {"hidden": 16, "layers": 1, "rounds": 1, "segment": 4, "memory": 2}
 
 
-def apply_one_by_one(network: Segments, x: Tensor, context: Tensor) -> Tensor:
+def apply_one_by_one(network: SegmentAttention, x: Tensor, context: Tensor) -> Tensor:
     """As the paper describes it: each segment after the one before, layer after layer."""
     memories = [x[..., :0, :] for _ in network.layers]
     done = []
@@ -60,9 +59,9 @@ def test_segments_together_equal_one_after_another(
     recompute: bool,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(segments, "TOGETHER", 2)
+    monkeypatch.setattr(networks, "TOGETHER", 2)
     torch.manual_seed(0)
-    network = Segments(8, 2, 2, segment, memory, recompute).double()
+    network = SegmentAttention(8, 2, 2, segment, memory, recompute).double()
     x, context = torch.randn(*shape, 8).double(), torch.randn(8).double()
     weight = torch.randn(*shape, 8).double()
     found = [
@@ -71,12 +70,12 @@ def test_segments_together_equal_one_after_another(
     torch.testing.assert_close(*found)
 
 
-def one_by_one(network: Segments) -> Any:
+def one_by_one(network: SegmentAttention) -> Any:
     return lambda x, context: apply_one_by_one(network, x, context)
 
 
 def differentiate(
-    network: Segments, run: Any, x: Tensor, context: Tensor, weight: Tensor
+    network: SegmentAttention, run: Any, x: Tensor, context: Tensor, weight: Tensor
 ) -> list[Tensor]:
     """What is computed, and the gradients of units, graph and weights."""
     inputs = x.clone().requires_grad_(), context.clone().requires_grad_()
@@ -121,7 +120,7 @@ def test_the_largest_message_is_the_same_by_both_ways() -> None:
     for device in ("cpu", "cuda"):
         sent = torch.linspace(0.1, 0.9, 18).reshape(6, 3).requires_grad_()
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(graph_sage, "SPARSE_ON", device)
+            patch.setattr(networks, "SPARSE_ON", device)
             largest = take_largest(sent, neighbours)
         found.append([largest, *torch.autograd.grad((largest * weight).sum(), sent)])
     torch.testing.assert_close(*found)

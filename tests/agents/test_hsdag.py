@@ -141,7 +141,7 @@ def test_the_likelihood_of_a_rollout_can_be_recomputed(
         observation, *_ = envs.step(actions.numpy())
 
 
-def test_groups_stay_while_weights_change_and_are_drawn_anew_for_the_next_rollout() -> None:
+def test_groups_stay_in_a_rollout_and_are_drawn_for_the_next() -> None:
     envs = several("resnet")
     policy = PPO(HSDAGPolicy, envs, seed=0, device="cpu").policy
     policy.set_training_mode(False)
@@ -295,7 +295,7 @@ def one_embedding(z: Tensor, shift: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def test_an_embedding_moves_by_its_groups_mean_times_the_mean_score_of_kept_edges() -> None:
+def test_an_embedding_moves_by_its_groups_gated_mean() -> None:
     torch.manual_seed(0)
     options = Options(features=("type",), hidden=6)
     networks = Networks(options, 2, critic=False)

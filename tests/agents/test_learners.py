@@ -188,8 +188,8 @@ def test_a_checkpoint_keeps_weights_optimizer_and_predictions(
     name: str, algorithm: type[BaseAlgorithm], tmp_path: Path
 ) -> None:
     model = trained_a_while(name, algorithm).model
-    checkpoint.save(model, tmp_path / "model.zip")
-    fresh = checkpoint.restore(learner(name, algorithm), tmp_path / "model.zip")
+    checkpoint.save(model, tmp_path / "model.safetensors")
+    fresh = checkpoint.restore(learner(name, algorithm), tmp_path / "model.safetensors")
     assert torch.equal(weights(fresh), weights(model))
     assert fresh.num_timesteps == model.num_timesteps
     before, after = (
@@ -206,8 +206,8 @@ def test_a_checkpoint_keeps_the_population_of_post(tmp_path: Path) -> None:
     model = learner("post", Post)
     model.learn(60)
     assert 0 < len(model.returns) < model.population
-    checkpoint.save(model, tmp_path / "model.zip")
-    fresh = checkpoint.restore(learner("post", Post), tmp_path / "model.zip")
+    checkpoint.save(model, tmp_path / "model.safetensors")
+    fresh = checkpoint.restore(learner("post", Post), tmp_path / "model.safetensors")
     assert fresh.returns == model.returns
     np.testing.assert_array_equal(fresh.actions, model.actions)
 

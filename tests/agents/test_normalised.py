@@ -27,7 +27,7 @@ POLICIES: dict[str, tuple[Any, dict[str, Any]]] = {
     "rnn": (RNNPolicy, SMALL),
     "hdp": (HDPPolicy, SMALL),
     "gdp": (GOPolicy, {"hidden": 16, "layers": 1, "rounds": 1, "segment": 4}),
-    "post": (LogitsPolicy, {"room": True}),
+    "post": (LogitsPolicy, {"respect_memory": True}),
 }
 
 

@@ -19,8 +19,7 @@ from torch import Tensor
 from agents.common.callbacks import BestPlacementCallback
 from agents.placeto import PlacetoPolicy
 from agents.placeto.agent import entropy, make, rate
-from agents.placeto.networks import Embedding, Perceptrons
-from agents.placeto.structure import find_relations
+from agents.placeto.networks import Embedding, Perceptrons, find_relations
 from agents.placeto.transfer import make as transferred
 from placement_gym.bench.run.budget import BudgetedBackend
 from placement_gym.envs.episode import play_episode
@@ -249,12 +248,12 @@ def test_a_policy_trained_on_other_graphs_answers_for_a_new_one() -> None:
 
 
 @pytest.mark.slow
-def test_transfer_may_see_limits_and_start_from_heft() -> None:
+def test_transfer_may_see_and_respect_limits() -> None:
     devices = [{"name": "CPU", "roofline": "CPU"}, {"name": "GPU", "weight_share": 0.4}]
     env = gym.make(SIMULATED, model="resnet", devices=devices)
-    policy = {"devices": True, "room": True}
+    policy = {"devices": True, "respect_memory": True}
     settings = {"train_on": ["tiny"], "evaluations": 64, "n_steps": 32, "batch_size": 32}
-    agent = transferred(env, 0, **settings, max_nodes=80, policy=policy, start="heft")
+    agent = transferred(env, 0, **settings, max_nodes=80, policy=policy)
     action, _ = agent.predict(env.reset()[0], deterministic=True)
     n = env.unwrapped.problem.n_units
     assert not env.unwrapped.problem.infeasibility(action[:n])

@@ -1,4 +1,4 @@
-"""What the presets of published agents share: limits, room, starts, and the papers' forms."""
+"""Presets of published agents: limits, starts, and the papers' forms."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from agents.post.agent import make as make_post
 from agents.post.policy import average_runs, draw_runs
 from agents.rnn.agent import make as make_rnn
 from agents.rnn.agent import make_hierarchical
-from agents.rnn.hdp import prefer_runs
+from agents.rnn.policy import prefer_runs
 from agents.rnn.segments import Segments, count_segments
 from agents.search.begin_with import propose_first
 from placement_gym.base.errors import UserError
@@ -97,12 +97,12 @@ def test_what_is_imitated_becomes_the_prediction(name: str) -> None:
 
 def test_the_papers_form_sees_neither_times_nor_limits() -> None:
     names = [key for key, _ in make("rnn", limited(), preset="paper").policy.named_parameters()]
-    assert not any(key.startswith("pairs") for key in names)
+    assert not any(key.startswith("preferences") for key in names)
     post = make("post", limited(), preset="paper").policy
     assert not post.draws_runs
-    assert not post.keeps_room
+    assert not post.respects_memory
     assert not bool(post.logits.any())
-    assert not make_placeto(limited(), 0, preset="paper").policy.switches["room"]
+    assert not make_placeto(limited(), 0, preset="paper").policy.switches["respect_memory"]
     go = make("gdp", limited(), preset="paper")
     assert not go.policy.options["devices"]
     assert not go.imitate
@@ -164,7 +164,7 @@ def test_post_keeps_its_best_placements_for_the_next_population() -> None:
     assert agent.kept[0][0] >= first[0]
 
 
-def test_placeto_moves_units_only_where_there_is_room() -> None:
+def test_placeto_moves_units_only_where_they_fit() -> None:
     env = limited()
     agent = make_placeto(env, 0)
     agent.learn(3 * env.problem.n_units)

@@ -13,8 +13,6 @@ import torch
 from learned import hsdag, simulated, vectorize_toy, weights
 from stable_baselines3.common.callbacks import ConvertCallback
 from stable_baselines3.common.env_util import make_vec_env
-from stable_baselines3.common.evaluation import evaluate_policy
-from stable_baselines3.common.vec_env import DummyVecEnv
 
 from agents.common import REINFORCE
 from agents.common.baselines import BASELINES, MovingAverages, leave_one_out
@@ -66,46 +64,15 @@ def test_credits_are_discounted_rewards_from_each_step() -> None:
     np.testing.assert_allclose(credited[0], given[:3].T @ [1, 0.5, 0.25], rtol=1e-5)
 
 
-def test_the_self_critical_baseline_is_what_greedy_actions_reach() -> None:
-    env = vectorize_toy(2, horizon=2)
-    model = hsdag(env, n_steps=2, baseline="self_critical", learning_rate=0.0)
-    model.learn(8)
-    assert model.num_timesteps == 8
-    reached, _ = evaluate_policy(model, env, n_eval_episodes=2, deterministic=True)
-    np.testing.assert_allclose(model.greedy_returns[0], reached, rtol=1e-5)
-
-
-@pytest.mark.parametrize("returns", ["to_go", "immediate"])
-def test_greedy_returns_are_discounted_like_those_of_the_rollout(returns: str) -> None:
-    model = hsdag(vectorize_toy(2, horizon=3), n_steps=3, returns=returns, gamma=0.5)
-    model.learn(6)
-    rewards: list[np.ndarray] = []
-    evaluate = model.env.step_wait
-
-    def step_wait() -> Any:
-        outcome = evaluate()
-        rewards.append(outcome[1])
-        return outcome
-
-    model.env.step_wait = step_wait
-    found = model.play_greedy_episode()
-    first, second, third = rewards
-    expected = {
-        "to_go": [first + 0.5 * second + 0.25 * third, second + 0.5 * third, third],
-        "immediate": [first, 0.5 * second, 0.25 * third],
-    }
-    np.testing.assert_allclose(found, expected[returns], rtol=1e-6)
-
-
 def test_advantages_above_the_baseline_have_unit_mean_square() -> None:
     model = hsdag(vectorize_toy(), baseline="moving_average", decay=0.5)
     model.averages(np.array([[1.0]]), np.array([[0]]))
     returns, keys = np.array([[2.0, 6.0]]), np.zeros((1, 2), dtype=np.int64)
     advantages = np.array([[-0.5, 3.5]])  # above an average that moves from 1 to 2.5
-    scaled = model.compute_advantages(returns, keys, keys)
+    scaled = model.compute_advantages(returns, keys)
     np.testing.assert_allclose(scaled, advantages / np.sqrt(6.25), rtol=1e-6)
     model.normalize_advantage, model.averages.known = False, {0: 1.0}
-    np.testing.assert_allclose(model.compute_advantages(returns, keys, keys), advantages)
+    np.testing.assert_allclose(model.compute_advantages(returns, keys), advantages)
 
 
 def test_the_policy_learns_from_these_advantages() -> None:
@@ -114,19 +81,6 @@ def test_the_policy_learns_from_these_advantages() -> None:
     model.update_policy = lambda: seen.append(model.rollout_buffer.advantages)
     model.learn(6)
     assert (seen[0] ** 2).mean() == pytest.approx(1.0, rel=1e-5)
-
-
-def test_the_self_critical_baseline_needs_whole_episodes() -> None:
-    model = hsdag(vectorize_toy(horizon=3), n_steps=2, baseline="self_critical")
-    with pytest.raises(ValueError, match="multiple"):
-        model.learn(8)
-
-
-def test_self_critical_baseline_refuses_unequal_episodes() -> None:
-    envs = DummyVecEnv([lambda h=h: simulated(horizon=h) for h in (2, 4)])
-    model = REINFORCE(HSDAGPolicy, envs, n_steps=4, baseline="self_critical", device="cpu")
-    with pytest.raises(ValueError, match="same length"):
-        model.learn(16)
 
 
 def test_episodes_longer_than_a_rollout_are_learned_from() -> None:
@@ -213,7 +167,7 @@ def test_entropy_weight_follows_its_schedule() -> None:
 
 
 @pytest.mark.slow
-def test_imitation_makes_one_of_the_best_placements_the_prediction() -> None:
+def test_imitation_makes_one_of_the_best_the_prediction() -> None:
     model = hsdag(vectorize_toy(20), imitate=10.0, n_epochs=10, learning_rate=3e-3)
     model.learn(400)
     (best,) = model.elites.best.values()

@@ -15,13 +15,12 @@ from torch import Tensor
 
 from agents.common.distribution import UnitCategorical
 from agents.common.graphs import Graphs
+from agents.common.placement_memory import PlacementMemory
 from agents.common.vec_env import vectorize
 from agents.rnn import HDPPolicy, RNNPolicy, networks
 from agents.rnn.agent import make
-from agents.rnn.autoregressive import AutoregressiveDevices
-from agents.rnn.grouping import GroupedDevices, GroupMemory, order_groups
-from agents.rnn.networks import Seq2Seq
-from agents.rnn.unit_features import UnitFeatures
+from agents.rnn.grouping import GroupedDevices, order_groups
+from agents.rnn.networks import AutoregressiveDevices, Seq2Seq, UnitFeatures
 from placement_gym.envs.rewards import neg_sqrt_latency
 
 WIDTH, N_DEVICES = 5, 3
@@ -130,7 +129,7 @@ def test_units_of_a_group_go_together_and_share_a_likelihood() -> None:
         return AutoregressiveDevices(net, net.encode(places, taken, torch.arange(5)), taken)
 
     choice = GroupedDevices(
-        grouper, place_groups, GroupMemory(), torch.zeros(5, dtype=torch.int64), mask
+        grouper, place_groups, PlacementMemory(), torch.zeros(5, dtype=torch.int64), mask
     )
     devices = choice.get_actions()
     for row, place in enumerate(groups[0]):
@@ -143,7 +142,7 @@ def test_units_of_a_group_go_together_and_share_a_likelihood() -> None:
 
 
 def test_placement_keeps_its_first_groups_until_the_rollout_ends() -> None:
-    memory, graph = GroupMemory(), torch.tensor([3])
+    memory, graph = PlacementMemory(), torch.tensor([3])
     devices, first, later = (torch.tensor([values]) for values in ([0, 1], [1, 2], [0, 0]))
     memory.keep(graph, devices, first)
     memory.keep(graph, devices, later)
@@ -152,11 +151,11 @@ def test_placement_keeps_its_first_groups_until_the_rollout_ends() -> None:
     env = vectorize(simulated(), num_envs=4)
     policy = PPO(HDPPolicy, env, device="cpu", seed=0, policy_kwargs=table(env)).policy
     policy(obs_as_tensor(env.reset(), torch.device("cpu")))
-    assert policy.memory.groups
+    assert policy.memory.values
     policy.set_training_mode(True)
-    assert policy.memory.groups
+    assert policy.memory.values
     policy.set_training_mode(False)
-    assert not policy.memory.groups
+    assert not policy.memory.values
 
 
 def table(env: Any) -> dict[str, Any]:
@@ -229,7 +228,7 @@ def test_predicting_keeps_no_groups() -> None:
     env = vectorize(simulated(), num_envs=2)
     policy = PPO(HDPPolicy, env, device="cpu", seed=0, policy_kwargs=table(env)).policy
     policy.predict(env.reset(), deterministic=False)
-    assert not policy.memory.groups
+    assert not policy.memory.values
 
 
 @torch.no_grad()
@@ -288,7 +287,7 @@ def grouped(n_groups: int, n_units: int, rows: int) -> GroupedDevices:
     return GroupedDevices(
         grouper=UnitCategorical(torch.randn(rows, n_units, n_groups), mask),
         place_groups=place_groups,
-        memory=GroupMemory(),
+        memory=PlacementMemory(),
         graph=torch.zeros(rows, dtype=torch.int64),
         mask=mask,
     )

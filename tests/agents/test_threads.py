@@ -16,7 +16,7 @@ from stable_baselines3.common.callbacks import ConvertCallback
 from stable_baselines3.common.logger import configure
 
 from agents.common import REINFORCE
-from agents.common.threads import SETTINGS_OF_THE_USER, SMALL_GRAPH, limit_threads
+from agents.common.learner import SETTINGS_OF_THE_USER, SMALL_GRAPH, limit_threads
 from agents.common.vec_env import vectorize
 from agents.hsdag import HSDAGPolicy
 from agents.post import Post

@@ -12,7 +12,7 @@ from stable_baselines3 import PPO
 
 import agents
 from agents.about import ABOUT
-from agents.common.weights import find_network, save_weights, shipped_names
+from agents.common.weights import find_network, list_shipped, save_weights
 from agents.hsdag import HSDAGPolicy
 from placement_gym import play_episode
 from placement_gym.base.errors import UserError
@@ -44,7 +44,7 @@ def test_shipped_weights_are_loaded_by_name_for_any_graph(name: str) -> None:
     untrained = weights_of(agents.make(name, env, **FORMS.get(name, {})))
     assert len(untrained) != len(trained[0]) or not torch.equal(trained[0], untrained)
     assert ABOUT[name].trained == NAME
-    assert shipped_names(Path(agents.__file__).parent / name) == [NAME]
+    assert list_shipped(Path(agents.__file__).parent / name) == [NAME]
 
 
 def test_weights_are_saved_and_loaded_from_a_file(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 from fakes import Greedy
 
 import placement_gym
-from agents.common.fixed import Fixed
+from agents.common.fixed_placement import FixedPlacement
 from placement_gym.bench.run.agent_run import run_agent
 from placement_gym.bench.run.agents import AgentSpec
 from placement_gym.bench.run.environment import BenchEnv
@@ -150,7 +150,7 @@ def test_a_comparison_reports_runs_that_failed_with_a_placement(tmp_path: Path) 
     assert (tmp_path / "tiny-Torn-seed0.json").is_file()
 
 
-class EndsEarly(Fixed):
+class EndsEarly(FixedPlacement):
     """Evaluates some placements, the best first, and predicts another one."""
 
     def __init__(self, env: Any, seed: int, evaluations: int = 3, heuristic: str = "") -> None:

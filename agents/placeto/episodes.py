@@ -1,4 +1,4 @@
-"""Episodes of a policy in which no placement is evaluated."""
+"""Episodes of one unit per step: where they begin, and how one is played without evaluations."""
 
 from __future__ import annotations
 
@@ -6,17 +6,45 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Self
 
+import gymnasium as gym
+
+from agents.search.begin_with import propose_first
 from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.episode import Policy
 from placement_gym.envs.measured_env import MeasuredEnv
 from placement_gym.envs.observation import Observer
-from placement_gym.envs.wrappers import observe_unit
+from placement_gym.envs.wrappers import PerUnit, observe_unit
+
+
+class FromBest(PerUnit):
+    """``PerUnit`` whose episodes go on from the fastest placement so far.
+
+    Before the first episode, and after every seed, the first placements are evaluated.
+
+    Args:
+        env: The environment to place in.
+        begin_with: See ``agents.search.begin_with.propose_first``.
+    """
+
+    def __init__(self, env: gym.Env[Any, Any], begin_with: str) -> None:
+        super().__init__(env, start="best")
+        self.begin_with = begin_with
+
+    def choose_start(self) -> IntArray:
+        """See ``PerUnit``."""
+        if self.best is None:
+            for assignment in propose_first(self.base, self.begin_with):
+                self.assignment = assignment
+                measurement = self.base.evaluate(assignment)
+                self.assignment = self.base.assignment
+                self.update_best(measurement)
+        return super().choose_start()
 
 
 @dataclass(frozen=True, eq=False)
 class Rehearsal:
-    """What such an episode needs of an environment: it is saved with a model.
+    """An episode of a policy in which no placement is evaluated; it is saved with a model.
 
     Attributes:
         observer: Makes the observations.
@@ -31,7 +59,7 @@ class Rehearsal:
 
     @classmethod
     def of(cls, env: DevicePlacementEnv, start: IntArray | None = None) -> Self:
-        """Of an environment, which is not changed."""
+        """Make one of an environment, which is not changed."""
         known = None if isinstance(env, MeasuredEnv) else env.backend.start_ms
         return cls(env.observer, known, start)
 

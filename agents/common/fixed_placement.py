@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from placement_gym.base.arrays import IntArray
 
 
-class Fixed:
+class FixedPlacement:
     """Predicts the same placement for every observation.
 
     Args:

@@ -1,6 +1,6 @@
-"""What policies see of units on devices: times, transfers and memory on one scale.
+"""Features of units on devices that policies see: times, transfers and memory on one scale.
 
-The numbers have no unit and lie in [0, 1], so that weights fit any model and any devices.
+The numbers have no unit and are in [0, 1], so that weights fit any model and any devices.
 """
 
 from __future__ import annotations
@@ -12,28 +12,28 @@ from torch import Tensor, nn
 
 from agents.common.graphs import MAX_ENTRIES, MIN_COST, GraphBatch
 
-FEATURES = (
+COLUMNS = (
     "time above that of the fastest device",
     "time",
-    "whether the device is the fastest",
+    "device is the fastest",
     "mean transfer of outputs",
     "mean transfer of inputs",
     "memory over the limit",
     "memory, in that of a mean unit",
     "memory of units that gain more per byte here, over the limit",
     "share of units that gain less per byte here",
-    "whether the device runs the unit",
-    "whether the device has a limit",
+    "device runs the unit",
+    "device has a limit",
     "limit",
     "all limits",
     "time of a mean unit on the device",
 )
-"""Columns of the features of a unit on a device."""
+"""The features of a unit on a device."""
 TINY = 1e-9
 
 
 @lru_cache(maxsize=MAX_ENTRIES)
-def describe_pairs(graphs: GraphBatch) -> Tensor:
+def describe_units_on_devices(graphs: GraphBatch) -> Tensor:
     """(n, D, F) float32 features of the nodes on each device.
 
     Raises:
@@ -44,7 +44,7 @@ def describe_pairs(graphs: GraphBatch) -> Tensor:
 
 
 def describe_graph(graphs: GraphBatch, graph: int) -> Tensor:
-    """The features of one graph."""
+    """(n, D, F) features of one graph."""
     tables, nodes = graphs.device_tables, graphs.nodes_of(graph)
     ms, held = tables.unit_ms[nodes], tables.unit_bytes[nodes].float()
     devices, links = tables.devices[graph], tables.links[graph]
@@ -53,6 +53,7 @@ def describe_graph(graphs: GraphBatch, graph: int) -> Tensor:
         supported = graphs.action_mask[nodes]
     limits, limited = devices[:, 0], devices[:, 1] > 0
     n, n_devices = ms.shape
+    # unsupported devices have a time, too, but are neither the fastest nor an alternative
     fastest = ms.masked_fill(~supported, torch.inf).amin(dim=1, keepdim=True)
     ahead, below = rank_gains(ms, held, supported & ~limited)
     outward, inward = sum_transfers(graphs, graph, links)
@@ -125,8 +126,8 @@ def sum_transfers(graphs: GraphBatch, graph: int, links: Tensor) -> tuple[Tensor
     return outward, inward
 
 
-class PairScorer(nn.Module):
-    """Preferences of units for devices, with weights that know neither.
+class DevicePreferences(nn.Module):
+    """Preferences of units for devices, with weights that fit any of both.
 
     It begins with the faster device by ``cost_weight`` times the logarithm of the times, and learns
     from there.
@@ -141,9 +142,9 @@ class PairScorer(nn.Module):
         self.cost_weight = nn.Parameter(torch.tensor(cost_weight))
         out = nn.Linear(hidden, 1, bias=False)
         nn.init.zeros_(out.weight)
-        self.layers = nn.Sequential(nn.Linear(len(FEATURES), hidden), nn.Tanh(), out)
+        self.layers = nn.Sequential(nn.Linear(len(COLUMNS), hidden), nn.Tanh(), out)
 
-    def forward(self, pairs: Tensor, unit_ms: Tensor) -> Tensor:
+    def forward(self, features: Tensor, unit_ms: Tensor) -> Tensor:
         """(..., D) logits of features (..., D, F) and times (..., D)."""
-        learned: Tensor = self.layers(pairs)[..., 0]
+        learned: Tensor = self.layers(features)[..., 0]
         return learned - self.cost_weight * (unit_ms + MIN_COST).log()

@@ -1,4 +1,4 @@
-"""Choices one after another where there is room, and what policies see of units on devices."""
+"""Choices one after another within free memory, and features of units on devices."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ from fakes import diamond_costs, diamond_problem
 from learned import simulated
 from torch import Tensor
 
-from agents.common import pairs
+from agents.common.free_memory import FreeMemory, MemoryLimitedCategorical
 from agents.common.graphs import Graphs
-from agents.common.room import Room, RoomCategorical
-from agents.doppler.graph import TaskGraph
-from agents.doppler.schedule import Schedules
+from agents.common.unit_device_features import COLUMNS, describe_units_on_devices
+from agents.doppler.schedule import Schedules, TaskGraph
 from agents.placeto.policy import leave
 from placement_gym.base.errors import UserError
 from placement_gym.hardware.devices import DeviceSpec
@@ -28,14 +27,14 @@ def tensors(observation: dict[str, object]) -> dict[str, Tensor]:
     return {key: torch.as_tensor(value)[None] for key, value in observation.items()}
 
 
-def choices(n_rows: int = 1, leader: Tensor | None = None) -> RoomCategorical:
+def choices(n_rows: int = 1, leader: Tensor | None = None) -> MemoryLimitedCategorical:
     torch.manual_seed(0)
-    room = Room(torch.tensor([HELD]).double(), torch.tensor([LIMITS]).double())
+    memory = FreeMemory(torch.tensor([HELD]).double(), torch.tensor([LIMITS]).double())
     weight = torch.ones(1, 4, dtype=torch.bool)
     if leader is not None:
         weight = leader == torch.arange(4)
     row = torch.zeros(n_rows, dtype=torch.int64)
-    return RoomCategorical(torch.randn(1, 4, 3), room, weight, leader, None, row)
+    return MemoryLimitedCategorical(torch.randn(1, 4, 3), memory, weight, leader, None, row)
 
 
 def used(placements: Tensor) -> Tensor:
@@ -70,14 +69,14 @@ def test_followers_bring_their_bytes_with_their_leader() -> None:
     assert distribution.conditioned_on(sampled).permits(sampled).all()
 
 
-def pooled(n_rows: int) -> RoomCategorical:
+def pooled(n_rows: int) -> MemoryLimitedCategorical:
     """The first two devices hold half of the model together."""
     distribution = choices(n_rows)
     pools = torch.tensor([[1, 1, 0]])
-    return replace(distribution, room=replace(distribution.room, pools=pools))
+    return replace(distribution, memory=replace(distribution.memory, pools=pools))
 
 
-def test_devices_of_a_pool_share_their_room() -> None:
+def test_devices_of_a_pool_share_their_memory() -> None:
     sampled = pooled(5_000).get_actions()
     assert (used(sampled)[:, :2].sum(dim=1) <= 0.5 + 1e-9).all()
     assert {0, 1} <= set(sampled.unique().tolist())
@@ -88,8 +87,8 @@ def test_devices_of_a_pool_share_their_room() -> None:
     assert total.item() == pytest.approx(1.0, abs=1e-5)
 
 
-def test_room_of_unit_by_unit_policies_counts_a_pool() -> None:
-    left, mine = leave(pooled(1).room, torch.tensor([[0, 1, 2, 0]]), torch.tensor([3]))
+def test_memory_of_unit_by_unit_policies_counts_a_pool() -> None:
+    left, mine = leave(pooled(1).memory, torch.tensor([[0, 1, 2, 0]]), torch.tensor([3]))
     assert left[0].tolist() == pytest.approx([0.0, 0.0, 0.75], abs=1e-6)
     assert mine.item() == pytest.approx(0.25)
 
@@ -97,7 +96,7 @@ def test_room_of_unit_by_unit_policies_counts_a_pool() -> None:
 def test_schedules_offer_what_is_left_of_a_pool() -> None:
     problem = diamond_problem(POOL)  # 500 bytes together; units hold 100, 200, 300 and 400
     graph = TaskGraph.of(problem, diamond_costs(problem))
-    schedules = Schedules(graph, 1, room=True)
+    schedules = Schedules(graph, 1, respect_memory=True)
     for node, device in ((0, 0), (1, 1)):
         offer = schedules.offer(np.array([node]))
         assert offer.allowed[0].tolist() == [True, True, True]
@@ -112,11 +111,11 @@ POOL = (
 )
 
 
-def test_what_fits_nowhere_goes_where_most_room_is_left() -> None:
-    room = Room(torch.tensor([[2.0]]).double(), torch.tensor([LIMITS]).double())
+def test_what_fits_nowhere_goes_to_the_freest_device() -> None:
+    memory = FreeMemory(torch.tensor([[2.0]]).double(), torch.tensor([LIMITS]).double())
     one = torch.ones(1, 1, dtype=torch.bool)
     row = torch.zeros(1, dtype=torch.int64)
-    distribution = RoomCategorical(torch.zeros(1, 1, 3), room, one, None, None, row)
+    distribution = MemoryLimitedCategorical(torch.zeros(1, 1, 3), memory, one, None, None, row)
     assert distribution.get_actions().item() == 2
 
 
@@ -126,15 +125,15 @@ LIMITED = [
 ]
 
 
-def test_pairs_tell_the_faster_device_and_its_limit() -> None:
+def test_features_show_the_faster_device_and_its_limit() -> None:
     env = simulated(devices=LIMITED, observe_devices=True)
     graphs, _ = Graphs(env.graph_table()).batch(tensors(env.reset()[0]))
-    found = dict(zip(pairs.FEATURES, pairs.describe_pairs(graphs).unbind(dim=2), strict=True))
+    found = dict(zip(COLUMNS, describe_units_on_devices(graphs).unbind(dim=2), strict=True))
     ms = torch.as_tensor(env.cost_table().unit_ms(env.problem.units))
-    fastest = found["whether the device is the fastest"]
+    fastest = found["device is the fastest"]
     assert fastest.argmax(dim=1).tolist() == ms.argmin(dim=1).tolist()
     assert found["limit"][0].tolist() == pytest.approx([1.0, 0.4], abs=1e-3)
-    assert found["whether the device has a limit"][0].tolist() == [0.0, 1.0]
+    assert found["device has a limit"][0].tolist() == [0.0, 1.0]
     assert all(bool(((column >= 0) & (column <= 1)).all()) for column in found.values())
 
 
@@ -142,4 +141,4 @@ def test_policy_that_sees_devices_needs_graphs_with_them() -> None:
     env = simulated()
     graphs, _ = Graphs(env.graph_table()).batch(tensors(env.reset()[0]))
     with pytest.raises(UserError, match="devices=True"):
-        pairs.describe_pairs(graphs)
+        describe_units_on_devices(graphs)

@@ -1,0 +1,313 @@
+"""GO's networks in the order of the paper: GraphSAGE (2.2), modulated attention, devices (2.3)."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.autograd import Function
+from torch.nn.functional import linear, scaled_dot_product_attention
+from torch.utils.checkpoint import checkpoint
+
+from agents.common.graphs import MIN_COST, GraphBatch, Neighbours
+
+SPARSE_ON = "cpu"
+"""Type of device with maxima over sparse rows in PyTorch, twice as fast as over segments."""
+WIDENING = 2
+"""Width of the layer between attentions, in widths of an embedding."""
+TOGETHER = 16
+"""Segments that a layer computes at once, whose activations fit in a processor's cache."""
+UNIT_COLUMNS, UNIT_DEVICE_COLUMNS, DEVICE_COLUMNS = 2, 4, 7
+MAX_EQUAL = 16
+"""Equal devices that are told apart."""
+LARGEST = 4.0
+"""Of shares that grow without a bound."""
+
+
+class GraphSAGE(nn.Module):
+    """Embeds units: h_N(v) = max over neighbours u of sigmoid(W h_u + b), h_v = f(h_v, h_N(v)).
+
+    Aggregation of Hamilton et al. 2017 (GO, 2.2). Deviation: residuals and LayerNorm.
+
+    Args:
+        width: Width of the features.
+        hidden: Width of the embeddings.
+        layers: Rounds of messages.
+    """
+
+    def __init__(self, width: int, hidden: int, layers: int) -> None:
+        super().__init__()
+        self.enter = nn.Linear(width, hidden)
+        self.messages = nn.ModuleList(nn.Linear(hidden, hidden) for _ in range(layers))
+        self.merges = nn.ModuleList(nn.Linear(2 * hidden, hidden) for _ in range(layers))
+        self.norms = nn.ModuleList(nn.LayerNorm(hidden) for _ in range(layers))
+
+    def forward(self, x: Tensor, neighbours: Neighbours) -> Tensor:
+        """(n, hidden) embeddings.
+
+        Args:
+            x: (n, width) features.
+            neighbours: Producers and consumers of each unit.
+        """
+        h = self.enter(x).relu()
+        for message, merge, norm in zip(self.messages, self.merges, self.norms, strict=True):
+            largest = take_largest(message(h).sigmoid(), neighbours)
+            h = norm(h + merge(torch.cat([h, largest], dim=1)).relu())
+        return h
+
+
+def take_largest(sent: Tensor, neighbours: Neighbours) -> Tensor:
+    """(n, hidden) maximum of the positive (n, hidden) messages of all neighbours, 0 without any."""
+    if sent.device.type == SPARSE_ON:
+        return torch.sparse.mm(neighbours.matrix, sent, "amax")
+    received = sent.index_select(0, neighbours.nodes)
+    return torch.segment_reduce(received, "max", offsets=neighbours.ptr, unsafe=True, initial=0.0)
+
+
+class Modulated(nn.Module):
+    """A dense layer whose input is multiplied by a vector that the whole graph determines.
+
+    One network then fits graphs that differ (superposition, Cheung et al. 2019).
+
+    Args:
+        width: Width of the input.
+        out: Width of the output.
+        context: Width of the embedding of the graph.
+    """
+
+    def __init__(self, width: int, out: int, context: int) -> None:
+        super().__init__()
+        self.dense = nn.Linear(width, out)
+        self.gate = nn.Linear(context, width)
+
+    def forward(self, x: Tensor, context: Tensor) -> Tensor:
+        """(..., out) from (..., width) inputs and the (context,) embedding of their graph."""
+        return linear(x, *self.fold(context))
+
+    def fold(self, context: Tensor) -> tuple[Tensor, Tensor]:
+        """(out, width) weight and (out,) bias of the dense layer, the vector multiplied in."""
+        return self.dense.weight * (1.0 + self.gate(context).tanh()), self.dense.bias
+
+
+class Attention(nn.Module):
+    """One layer: a segment attends to itself and to the units before, then a dense part.
+
+    Args:
+        width: Width of embeddings, a multiple of ``heads``.
+        heads: Number of heads.
+        context: Width of the embedding of the graph.
+    """
+
+    def __init__(self, width: int, heads: int, context: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.query = Modulated(width, width, context)
+        self.pair = Modulated(width, 2 * width, context)
+        self.out = Modulated(width, width, context)
+        self.inner = Modulated(width, WIDENING * width, context)
+        self.outer = Modulated(WIDENING * width, width, context)
+        self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(2))
+
+    def forward(self, x: Tensor, before: Tensor, context: Tensor, segments: int = 1) -> Tensor:
+        """(..., k * s, width) from the units of k segments of s.
+
+        Args:
+            x: The units.
+            before: (..., m, width) units before them. A segment reads itself and the m units before
+                it, without gradient there.
+            context: (context,) embedding of the graph.
+            segments: Number of segments, k.
+        """
+        size = x.shape[-2] // segments
+        key, value = self.read(x, before, context, size).chunk(2, dim=-1)
+        query = self.query(x, context).reshape(*x.shape[:-2], segments, size, -1)
+        read = scaled_dot_product_attention(self.split(query), self.split(key), self.split(value))
+        together = read.transpose(1, 2).reshape(x.shape)
+        x = self.norms[0](x + self.out(together, context))
+        normed: Tensor = self.norms[1](x + self.outer(self.inner(x, context).relu(), context))
+        return normed
+
+    def read(self, x: Tensor, before: Tensor, context: Tensor, size: int) -> Tensor:
+        """(..., k, m + size, 2 * width) keys and values that each of k segments reads."""
+        # keys and values of a unit are computed once, whether its own segment reads it or a later
+        # one; later ones read it without a gradient for the unit, but with one for the weights
+        memory = before.shape[-2]
+        rows = torch.cat([before, x], dim=-2)
+        weight, bias = self.pair.fold(context)
+        pairs = linear(rows, weight, bias)
+        earlier = rows[..., :-size, :].detach(), pairs[..., :-size, :].detach()
+        kept: Tensor = Remembered.apply(*earlier, weight, bias)  # type: ignore[no-untyped-call]
+        windows = kept.unfold(-2, memory, size).transpose(-1, -2)
+        own = pairs[..., memory:, :].reshape(*windows.shape[:-2], size, -1)
+        return torch.cat([windows, own], dim=-2)
+
+    def split(self, x: Tensor) -> Tensor:
+        """(B, heads, s, width / heads) from (..., s, width)."""
+        return x.reshape(-1, x.shape[-2], self.heads, x.shape[-1] // self.heads).transpose(1, 2)
+
+
+class Remembered(Function):
+    """The known output of a dense layer, with a gradient for its weights alone."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, done: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        """``done``, which is x @ weight.T + bias."""
+        ctx.save_for_backward(x)
+        return done.view_as(done)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[None, None, Tensor, Tensor]:
+        """Gradients of the weight and the bias."""
+        (x,) = ctx.saved_tensors
+        grad = grads[0].flatten(0, -2)
+        return None, None, grad.T @ x.flatten(0, -2), grad.sum(dim=0)
+
+
+class SegmentAttention(nn.Module):
+    """Layers of attention over segments of a sequence of any length, without positions.
+
+    Transformer-XL over the units in topological order (GO, 2.3).
+
+    Every layer of a segment reads that segment and what the same layer read of the ``memory``
+    units before it, without a gradient there. So the segments of a layer need not wait for each
+    other, and ``TOGETHER`` of them are computed at once.
+
+    Args:
+        width: See ``Attention``; also that of the embedding of the graph.
+        heads: See ``Attention``.
+        layers: Number of layers.
+        segment: Units of a segment.
+        memory: Units before it that are read, at least one.
+        recompute: Whether the activations of ``TOGETHER`` segments are kept at a time: the backward
+            pass computes those of the others again.
+    """
+
+    def __init__(
+        self, width: int, heads: int, layers: int, segment: int, memory: int, recompute: bool
+    ) -> None:
+        super().__init__()
+        self.segment, self.memory, self.recompute = segment, memory, recompute
+        self.layers = nn.ModuleList(Attention(width, heads, width) for _ in range(layers))
+
+    def forward(self, x: Tensor, context: Tensor) -> Tensor:
+        """(..., n, width) from (..., n, width) units of one graph in topological order."""
+        counts = self.count_together(x.shape[-2])
+        again = self.recompute and len(counts) > 1 and torch.is_grad_enabled()
+        for layer in self.layers:
+            run = partial(checkpoint, layer, use_reentrant=False, preserve_rng_state=False)
+            x = self.apply_layer(run if again else layer, x, context, counts)
+        return x
+
+    def apply_layer(self, run: Any, x: Tensor, context: Tensor, counts: list[int]) -> Tensor:
+        """(..., n, width) from (..., n, width), some segments at a time."""
+        known, first, done = x.detach(), 0, []
+        sizes = [count * self.segment for count in counts[:-1]]
+        parts = torch.split(x, [*sizes, x.shape[-2] - sum(sizes)], dim=-2)
+        for part, count in zip(parts, counts, strict=True):
+            before = known[..., max(first - self.memory, 0) : first, :]
+            done.append(run(part, before, context, count))
+            first += part.shape[-2]
+        return torch.cat(done, dim=-2)
+
+    def count_together(self, n: int) -> list[int]:
+        """Count the segments of n units that are computed at once, from the first one on.
+
+        Segments are together if they are of one size and have a whole memory before them.
+        """
+        whole, rest = divmod(n, self.segment)
+        early = min(-(-self.memory // self.segment), whole)
+        full, left = divmod(whole - early, TOGETHER)
+        return [1] * early + [TOGETHER] * full + [left] * (left > 0) + [1] * (rest > 0)
+
+
+class PlainHead(nn.Module):
+    """A dense layer with an output for each device, as published.
+
+    Args:
+        width: Width of embeddings.
+        n_devices: Number of devices.
+    """
+
+    def __init__(self, width: int, n_devices: int) -> None:
+        super().__init__()
+        self.dense = nn.Linear(width, n_devices)
+
+    def forward(self, h: Tensor, graphs: GraphBatch) -> Tensor:
+        """(n, D) logits from (n, width) embeddings."""
+        logits: Tensor = self.dense(h)
+        return logits
+
+
+class DeviceHead(nn.Module):
+    """Scores units on devices, whatever the number and the order of different devices.
+
+    Deviation: the published network sees no devices, see ``PlainHead``.
+
+    Equal ones are told apart by their rank among each other: units could not gather on one of them
+    if all had the same logit.
+
+    Args:
+        width: Width of embeddings.
+        hidden: Width of the layer between.
+    """
+
+    def __init__(self, width: int, hidden: int) -> None:
+        super().__init__()
+        self.of_unit = nn.Linear(width, hidden)
+        self.of_device = nn.Linear(DEVICE_COLUMNS, hidden)
+        self.of_pair = nn.Linear(UNIT_DEVICE_COLUMNS, hidden)
+        self.of_rank = nn.Embedding(MAX_EQUAL, hidden)
+        self.score = nn.Linear(hidden, 1)
+
+    def forward(self, h: Tensor, graphs: GraphBatch) -> Tensor:
+        """(n, D) logits from (n, width) embeddings."""
+        each = describe_each_device(graphs)
+        device = (self.of_device(each) + self.of_rank(rank_among_equals(each)))[graphs.batch]
+        both = self.of_pair(compute_unit_device_columns(graphs))
+        logits: Tensor = self.score((self.of_unit(h)[:, None] + device + both).relu())
+        return logits[..., 0]
+
+
+def present_devices(graphs: GraphBatch) -> Tensor:
+    """(G, D) bool, False for padding, whose columns are all zero."""
+    return graphs.device_tables.devices.bool().any(dim=2)
+
+
+def describe_units(graphs: GraphBatch) -> Tensor:
+    """(n, 2) of each unit: bytes in mean units, and the logarithm of its mean time."""
+    known, present = graphs.device_tables, present_devices(graphs)[graphs.batch]
+    counts = torch.bincount(graphs.batch)[graphs.batch]
+    size = (known.unit_bytes * counts).clamp(max=100.0).log1p().float()
+    mean = (known.unit_ms * present).sum(dim=1) / present.sum(dim=1)
+    return torch.stack([size, (mean + MIN_COST).log()], dim=1)
+
+
+def compute_unit_device_columns(graphs: GraphBatch) -> Tensor:
+    """(n, D, 4) of each unit and device.
+
+    Logarithm of the time; the same above that of the fastest device; bytes as a share of the
+    device's limit; and the share of the model that does not fit there.
+    """
+    known, padded = graphs.device_tables, ~present_devices(graphs)[graphs.batch]
+    times = (known.unit_ms + MIN_COST).log()
+    fastest = times.masked_fill(padded, torch.inf).amin(dim=1, keepdim=True)
+    limit = known.devices[..., 0].clamp(min=1e-6)[graphs.batch]
+    share = (known.unit_bytes[:, None].float() / limit).clamp(max=LARGEST)
+    columns = torch.stack([times, times - fastest, share, 1.0 - limit], dim=2)
+    return columns.masked_fill(padded[..., None], 0.0)
+
+
+def describe_each_device(graphs: GraphBatch) -> Tensor:
+    """(G, D, 7) of each device: see ``device_table.DEVICE_FEATURES``, and its mean links."""
+    known = graphs.device_tables
+    count = (present_devices(graphs).sum(dim=1) - 1).clamp(min=1)[:, None, None]
+    links = known.links.sum(dim=2) / count
+    return torch.cat([known.devices, links], dim=2).clamp(max=100.0).log1p()
+
+
+def rank_among_equals(devices: Tensor) -> Tensor:
+    """(G, D) how many devices before each have the same of (G, D, F) columns."""
+    same = (devices[:, :, None] == devices[:, None]).all(dim=3)
+    return same.tril(diagonal=-1).sum(dim=2).clamp(max=MAX_EQUAL - 1)
