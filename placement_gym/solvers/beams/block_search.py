@@ -135,10 +135,12 @@ class BlockSearch:
             np.zeros(1, np.int32),
             np.zeros(1, np.int8),
         )
+        # No slack: a block's bound must hold for all placements that are merged, not for most.
         compared, slack, memory = np.arange(n_times + 1), np.zeros(n_values), np.zeros((0, 0))
         layers, dropped = [layer], np.inf
         last = len(frontier.order) - 1
         for k in range(last + 1):
+            # A search that stops here has dropped everything that is left: its bound is theirs.
             if perf_counter() > self.end:
                 return layers, min(dropped, float(layer.bound.min()))
             count, grown = expand_block(
@@ -154,11 +156,13 @@ class BlockSearch:
                 upper,
             )
             layer = grown.take(slice(count))
+            # Nothing is merged in the last layer, whose best placement is read.
             if not count or k == last:
                 layers.append(layer)
                 break
             by_code = np.lexsort((layer.bound, layer.code))
             kept = np.flatnonzero(merge_alike(layer, by_code, compared, slack, memory, n_times))
+            # What the width cuts off limits the bound of the whole search.
             if len(kept) > width:
                 kept = kept[np.argsort(layer.bound[kept], kind="stable")]
                 dropped = min(dropped, float(layer.bound[kept[width]]))

@@ -86,6 +86,7 @@ def extend_chains(
         stop: Behind the last one.
         step: Distance between ideals.
     """
+    # Single arrays: a tuple of them would be counted as referenced at every inner call.
     words, solid, extent, work_ms, refused, held, limit = stages[:7]
     border_ms, begin, tensor, part, boundary_ms, stage_ms = stages[7:]
     best, link, lowest = chains
@@ -95,10 +96,14 @@ def extend_chains(
         moves = open_moves(plan, best, i)
         if not len(moves):
             continue
+        # A stage heavier than the worst value of this row improves nothing: `highest` falls with
+        # it.
         highest = plan.cutoff_ms
         mark_border(here, begin, tensor, part, i, True)
         for place in range(len(reached) - 1, first_light(work_ms, heaviest_ms, i, highest) - 1, -1):
             j = reached[place]
+            # Cheapest tests first: most pairs of ideals fail the first two, and only few are
+            # nested.
             if (
                 lowest[j] < highest
                 and subtract_work(load, work_ms, stage_ms, i, j) < highest
@@ -106,6 +111,8 @@ def extend_chains(
                 and refuse(load, refused, held, limit, i, j)
                 and add_borders(load, border_ms, i, j) < highest
             ):
+                # Tensors on both borders were added twice: once is right if the stage holds another
+                # part of the touch set than before, none if it holds the same.
                 for entry in range(begin[j], begin[j + 1]):
                     if here[tensor[entry]]:
                         both = 1 + (here[tensor[entry]] == part[entry])
@@ -113,6 +120,7 @@ def extend_chains(
                             load[k] -= both * boundary_ms[tensor[entry], k]
                 if append_stage(best, link, moves, load, plan.stride, i, j):
                     highest = find_highest(best, moves, i)
+        # Unmarking costs as much as the border is long, clearing `here` as much as all tensors.
         mark_border(here, begin, tensor, part, i, False)
         close_row(best, link, lowest, i)
 
@@ -125,6 +133,7 @@ def open_moves(plan: Plan, best: FloatArray, i: int) -> IntArray:
     """
     moves = np.empty((plan.used.size, 2), np.int64)
     count = 0
+    # A state whose unused devices cannot do the remaining work below the cut-off leads nowhere.
     for s in range(1, len(plan.used)):
         if plan.left[i] <= plan.room[s]:
             best[i, s] = plan.cutoff_ms

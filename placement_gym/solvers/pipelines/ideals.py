@@ -108,11 +108,14 @@ def grow_ideals(
     last[0] = -1
     offsets = np.zeros(n + 2, np.int64)
     offsets[1] = count = 1
+    # Adding only nodes behind the last one finds each ideal once, in the order of sizes, so that no
+    # set of seen ones is needed.
     for size in range(n):
         for ideal in range(offsets[size], offsets[size + 1]):
             for node in range(last[ideal] + 1, n):
                 if not contains(words, ideal, needs, begin[node], begin[node + 1]):
                     continue
+                # The last offset stays zero, which tells the caller that there are more.
                 if count == max_ideals:
                     return words, smaller, last, offsets
                 words[count] = words[ideal]

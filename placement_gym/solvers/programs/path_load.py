@@ -65,6 +65,7 @@ def solve(
         built.fix(~free, start)
     if order is not None:
         add_order_rows(built, order, free, start)
+    # With divided units first: fast, and often enough to show that nothing is below the limit.
     values, bound_ms = tighten(built, end)
     if not whole or values is None or bound_ms >= upper_ms * (1.0 - GAP):
         return Solution(None, min(bound_ms, upper_ms), proven=False)
