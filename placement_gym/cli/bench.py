@@ -190,6 +190,7 @@ def run_run(options: argparse.Namespace) -> int:
     )
     from placement_gym.bench.study.spec import Study
 
+    # A study is a file of somebody: before it may import code, it is only read and described.
     study = Study.load(options.study)
     choose_executor(study, options.executor, options.workers, options.address, options.timeout)
     if options.trust or not study.code:
@@ -221,6 +222,7 @@ def run_run(options: argparse.Namespace) -> int:
         options.quiet,
         timeout_s=options.timeout,
     )
+    # The exit code says whether all runs have a result, for scripts.
     failed, file = [row for row in rows if row["error"]], f"{options.out}/results.jsonl"
     lost = count_lost(rows, Path(options.out))
     kept = len(rows) - lost

@@ -91,6 +91,7 @@ def run_devices(options: argparse.Namespace) -> int:
         for name, specs in PRESETS.items()
     ]
 
+    # Made only if the answer is not JSON.
     def make() -> Group:
         machine = FittedTable(
             [Column("device", text=True), Column("what it is", text=True)],

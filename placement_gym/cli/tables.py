@@ -106,6 +106,7 @@ def evaluation_table(values: Document) -> Group:
     if best_ms is not None:
         table.add_row("the best single device", f"{best_ms:.2f}", "1.000", "")
     table.add_row("the reference device", f"{values['reference_ms']:.2f}", "", "")
+    # A statement about the placement needs a measurement that decides; all others are said first.
     verdict = {
         YES: "It beats the best single device.",
         NO: "It does not beat the best single device.",
@@ -153,6 +154,7 @@ def plan_table(document: Document) -> Group:
             "-" if measured is None else str(row["n_submodels"]),
             style="bold" if row["label"] == document["plan"] else "",
         )
+    # What needs attention stands above the table, before the figures that it concerns.
     lines = [FittedText(document["saved"], "bold")]
     lines += [FittedText(note, "yellow") for note in document["notes"]]
     failed = [row for row in document["rows"] if row["error"]]
@@ -176,6 +178,7 @@ def plan_table(document: Document) -> Group:
         for row in document["rows"]
         if row.get("requests_per_s") is not None
     ]
+    # Where the files are comes last, next to the prompt.
     phases = document.get("phases", {})
     files = " and ".join(phases.get("files", [document["file"]]))
     end = f"Done in {document['wall_s']:.0f} s. The plan is {files}"

@@ -74,6 +74,7 @@ def run_view(options: argparse.Namespace) -> int:
     from placement_gym.view.picture import check_picture_file, draw_shown
     from placement_gym.view.trace import make_trace
 
+    # All files are checked before the page is drawn, which may take minutes with a profile.
     out = check_output_file(name_output_file(options.out, "view.html"))
     further = {
         options.picture: "the placement as a picture",

@@ -57,6 +57,7 @@ def evaluate_placement(
         UnknownDeviceError: The machine does not have its devices.
     """
     chosen = placement if isinstance(placement, Placement) else Placement.load(placement)
+    # The same environment and finalist as in a benchmark, so that figures can be compared.
     env_kwargs = {
         **chosen.spec.given(model, shapes).to_json(),
         "devices": chosen.devices,
@@ -70,6 +71,8 @@ def evaluate_placement(
         shapes_of_placement(),
         closing(BenchEnv.make("DevicePlacement-v0", env_kwargs, folder)) as bench_env,
     ):
+        # A placement is stored by operators: it fits units of any granularity that it does not
+        # divide.
         units = bench_env.base.problem.units
         assignment = np.empty(len(units), dtype=np.int64)
         assignment[units.of_operator] = chosen.operator_devices(units.graph)

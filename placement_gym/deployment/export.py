@@ -71,9 +71,11 @@ def export_placement(
     graph, partition = cut(loaded, chosen, split)
     set_affinities(loaded, graph, partition)
     replace_control_characters(loaded)
+    # Nodes cannot keep their devices in a file: the model's runtime info holds them all.
     affinities = read_affinities(loaded)
     loaded.set_rt_info(json.dumps(affinities), KEY)
     save_model(loaded, folder / MODEL)
+    # Other tools do not know our aliases of devices: they get plain names.
     names = name_devices(chosen, graph, partition)
     plain = {node: names[device] for node, device in affinities.items()}
     write_text(folder / AFFINITIES, json.dumps(plain, indent=1) + "\n")

@@ -97,6 +97,7 @@ def fidelity(
         tolerance=tolerance,
     )
     problem = backend.problem
+    # Placements that the profile was fitted to would flatter it.
     placements = sample_held_out(problem, n_placements)
     if len(placements) < MIN_PLACEMENTS:
         raise UserError(
@@ -107,6 +108,7 @@ def fidelity(
         costs = load_or_measure(backend, refresh, quiet)
         measured = measure(backend, placements, quiet)
     twin = SimulatedBackend(problem, costs)
+    # Relative to the reference of each measurement: a machine that has become slower is no error.
     reference_ms = float(np.median([m.reference_ms for m in measured]))
     rows = [
         {

@@ -115,6 +115,7 @@ def plan(
         EngineError: No candidate fits and runs.
     """
     started = perf_counter()
+    # Minutes of measuring follow: what can fail fails before.
     check_objective(objective)
     folder = make_output_folder(out)
     if export is not None:

@@ -89,6 +89,7 @@ def load(
     match = None if isinstance(model, ov.Model) else match_built_in(model)
     if match:
         return prepare(build(match), shapes, data_shapes)
+    # A user's own model is never changed, and may be sent to other processes.
     if isinstance(model, ov.Model):
         make_models_picklable()
         return prepare(model.clone(), shapes, data_shapes)
@@ -100,6 +101,8 @@ def load(
     except RuntimeError as error:
         reason = ORIGIN.sub("", str(error))
         raise UnsupportedModelError(f"OpenVINO cannot read {model}: {reason}") from error
+    # Converters count names up from whatever was made before: the same file would have other names
+    # in the next process.
     if Path(model).suffix != ".xml":
         rename(read, has_automatic_name)
     loaded = prepare(read, shapes, data_shapes)

@@ -56,6 +56,7 @@ def make_graph(scene: Scene, data: Values, index: int = 0) -> Values:
     for operator, name in enumerate(graph.names):
         unit = int(units.of_operator[operator])
         device = devices[placement["device"][unit]]
+        # Times are those of the whole unit, because only units are placed.
         about = {
             "name": make_printable(name),
             "unit": data["units"]["name"][unit],

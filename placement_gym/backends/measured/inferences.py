@@ -136,7 +136,8 @@ class ScenarioRun:
 
     def phases_ms(self) -> PhaseTimes:
         times = np.stack(self.times)
-        prefill_ms, token_ms = np.median(times[:, 0]), np.median(times[:, 1:].mean(axis=1))
+        prompt, tokens = times[:, 0], times[:, 1:]
+        prefill_ms, token_ms = np.median(prompt), np.median(tokens.mean(axis=1))
         return PhaseTimes(float(prefill_ms), float(token_ms))
 
     def forget(self) -> None:

@@ -100,6 +100,8 @@ def wait_for(lock: FileLock, reporter: Reporter) -> None:
     """
     began = since = monotonic()
     turn, announced, stopped_since = "", False, float("inf")
+    # Waiting in slices: the heartbeat shows that this process lives, and a change of holders is
+    # noticed.
     while True:
         reporter.beat("waiting for the lock")
         try:
@@ -121,8 +123,11 @@ def wait_for(lock: FileLock, reporter: Reporter) -> None:
             reporter.print_message(f"waiting for {describe_holder()} to finish measuring")
             announced = True
         reporter.wait(f"waiting {monotonic() - began:.0f} s for {describe_holder()}")
+        # The limit is for one holder, not for a queue of many.
         if turn != (turn := identify_turn()):
             since = monotonic()
+        # A stopped process would keep the lock for ever, and does not measure: after a while it is
+        # passed.
         stopped_since = min(stopped_since, monotonic()) if is_stopped(holder()) else float("inf")
         if monotonic() - stopped_since >= STOPPED_S:
             reporter.print_message(

@@ -264,6 +264,7 @@ def fit_costs(
     """
     measured = list(zip(placements, measurements, strict=True))
     pairs = [(a, m) for a, m in measured if m.feasible]
+    # Fewer measurements than unknowns would leave some of them to chance.
     if len(pairs) < n_needed(problem):
         reasons = Counter(m.error for _, m in measured if m.error).most_common(1)
         why = f": {reasons[0][0]}" if reasons else ""
@@ -278,6 +279,8 @@ def fit_costs(
     reference_ms = float(np.median([m.reference_ms for _, m in pairs]))
     # Each latency relative to the reference beside it, so that the machine's drift drops out.
     latency_ms = np.array([reference_ms / m.speedup for _, m in pairs])
+    # A latency is a sum: scaled work of each device, crossings and megabytes of each link,
+    # submodels.
     design = np.array(
         [
             [
@@ -288,9 +291,12 @@ def fit_costs(
             for assignment, m in pairs
         ]
     )
+    # No link is free, and none saves time: else the fit explains noise by negative or zero
+    # transfers, and solvers split everywhere.
     lowest = np.zeros(design.shape[1])
     lowest[n_devices : n_devices + len(links)] = MIN_TRANSFER_MS * problem.units.graph.n_inferences
     relative = design / latency_ms[:, None]
+    # A device alone is the best known of all latencies: its work must explain most of it.
     for row in relative[np.count_nonzero(design[:, :n_devices], axis=1) == 1, :n_devices]:
         device = int(row.argmax())
         lowest[device] = max(lowest[device], LEAST_ALONE / row[device])

@@ -118,12 +118,16 @@ def compile_stages(
     Raises:
         CompileError: OpenVINO refused a stage.
     """
+    # Stages follow from the placement alone, so that the simulated pipeline has the same.
     stage_of = pipeline_stages(graph, operator_devices)
     on = submodel_devices(graph, operator_devices, stage_of).tolist()
     parts = model.clone()
     drafts, outputs = cut(parts, separate_parts(parts, graph, stage_of))
     register(core, specs)
+    # Stages of one device share its streams: they take turns, or each would take all cores.
     turns = {device: take_turns(specs[device], on.count(device)) for device in set(on)}
+    # One request more than stages keeps all of them busy; a device alone needs enough for its
+    # streams.
     alone = len(drafts) == 1
     slots = requests or (2 * count_streams(specs[on[0]]) if alone else len(drafts) + 1)
     stages = []

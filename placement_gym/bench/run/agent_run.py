@@ -46,6 +46,8 @@ def run_agent(
         of the agent, ``sys.exit`` included, is an ``error`` in the row, which then holds the best
         placement that was evaluated.
     """
+    # The budget is counted at the backend: no wrapper, vector or callback of an agent evaluates
+    # past it.
     base = bench_env.base
     counted = BudgetedBackend(base.backend, budget, on_evaluation)
     row = start_row(bench_env, agent, seed, budget)

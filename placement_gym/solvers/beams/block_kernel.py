@@ -61,9 +61,7 @@ def expand_block(
     count = 0
     for i in range(width):
         for here in range(d):
-            # The entry is the exit of the block before it: every device is open to it, also one
-            # that `is_allowed` would skip as equal to another, because the neighbour tells them
-            # apart.
+            # The block before has set the entry's device: `alike` does not apply to it.
             if k > 0 and not is_allowed(frontier, k, layer.code[i], here, alike):
                 continue
             if k == 0 and frontier.ms[0, here] == np.inf:

@@ -9,6 +9,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
+from placement_gym.solvers.beams.cut_slots import DEVICE, SLOT
 from placement_gym.solvers.beams.frontier import Frontier
 from placement_gym.solvers.beams.potentials import Potentials, weigh_times
 
@@ -132,8 +133,8 @@ def place_task(
     # Interval load cuts: the finish of the first task, plus the work on the cut's device since
     # then.
     for at in range(potentials.first_inside[k], potentials.first_inside[k + 1]):
-        if potentials.inside[at, 1] == here and not frontier.tiny[k]:
-            row[cut_at + potentials.inside[at, 0]] += ms
+        if potentials.inside[at, DEVICE] == here and not frontier.tiny[k]:
+            row[cut_at + potentials.inside[at, SLOT]] += ms
     for at in range(potentials.first_begin[k], potentials.first_begin[k + 1]):
         row[cut_at + potentials.begin[at]] = finish
     return code & kept, finish

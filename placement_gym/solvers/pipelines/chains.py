@@ -21,6 +21,9 @@ from numpy.typing import NDArray
 from placement_gym.base.arrays import FloatArray, Int32, IntArray
 from placement_gym.solvers.pipelines.stages import Stages
 
+STATE, KIND = 0, 1
+"""Columns of the moves that ``open_moves`` lists."""
+
 
 class Plan(NamedTuple):
     """What chains may use, and what they have to leave.
@@ -230,7 +233,7 @@ def append_stage(
     """Let the stage from ideal j to ideal i follow the chains of j; whether that improves any."""
     improved = False
     for move in range(len(moves)):
-        s, k = moves[move, 0], moves[move, 1]
+        s, k = moves[move, STATE], moves[move, KIND]
         largest = max(best[j, s - stride[k]], load[k])
         if largest < best[i, s]:
             best[i, s] = largest
@@ -244,5 +247,5 @@ def find_highest(best: FloatArray, moves: IntArray, i: int) -> float:
     """The largest value of ideal i that can still be improved."""
     highest = 0.0
     for move in range(len(moves)):
-        highest = max(highest, best[i, moves[move, 0]])
+        highest = max(highest, best[i, moves[move, STATE]])
     return highest

@@ -22,6 +22,9 @@ BEHIND = {"facecolor": GROUND, "alpha": 0.75, "pad": 0.2, "linewidth": 0.0}
 INCH = 72.0
 """Points of an inch, in which areas of circles are measured."""
 
+LEFT, BOTTOM, RIGHT, TOP = range(4)
+"""Columns of boxes."""
+
 
 def add_names(
     axes: Axes, graph: OpGraph, points: FloatArray, area: FloatArray, column_in: float
@@ -77,9 +80,9 @@ def find_box(point: FloatArray, letters: int) -> FloatArray:
 def overlaps(box: FloatArray, others: FloatArray) -> bool:
     """Whether a box of left, bottom, right and top overlaps one of (n, 4) others."""
     apart = (
-        (others[:, 0] >= box[2])
-        | (others[:, 2] <= box[0])
-        | (others[:, 1] >= box[3])
-        | (others[:, 3] <= box[1])
+        (others[:, LEFT] >= box[RIGHT])
+        | (others[:, RIGHT] <= box[LEFT])
+        | (others[:, BOTTOM] >= box[TOP])
+        | (others[:, TOP] <= box[BOTTOM])
     )
     return not apart.all()
