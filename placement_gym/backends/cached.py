@@ -46,7 +46,7 @@ class CachedBackend(BackendWrapper):
         return measurement
 
     def recall(self, assignment: IntArray) -> Measurement | None:
-        """What is remembered of an assignment, limits ignored."""
+        """Return what is remembered of an assignment, limits ignored."""
         return self.seen.get(assignment.tobytes())
 
     def remember(self, assignment: IntArray, measurement: Measurement) -> None:

@@ -14,7 +14,7 @@ from placement_gym.base.texts import last_line
 
 
 class Kind(StrEnum):
-    """What failed."""
+    """Kinds of failures."""
 
     INFEASIBLE = "infeasible"
     """The engine refuses the placement, or computes something else: it always will."""
@@ -28,7 +28,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True)
 class Policy:
-    """What follows from a failure.
+    """Consequence of a failure.
 
     Attributes:
         pauses_s: Seconds before each further attempt.

@@ -158,7 +158,7 @@ class Backend(Protocol):
 
     @property
     def limits_weights(self) -> bool:
-        """Whether weights that exceed a device's limit make a placement infeasible."""
+        """True if weights that exceed a device's limit make a placement infeasible."""
         ...
 
     @property

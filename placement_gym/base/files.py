@@ -91,7 +91,7 @@ def _sync(path: Path) -> None:
 
 
 def is_path(text: object) -> bool:
-    """Whether text names something that exists; False where it can name nothing, as it is long."""
+    """Return whether text names something that exists; False for text too long to be a name."""
     try:
         return bool(str(text)) and Path(str(text)).exists()
     except (OSError, ValueError):

@@ -113,11 +113,11 @@ class FittedTable:
         return console.measure(self.build(columns), options=wide).minimum
 
     def is_empty(self, column: Column) -> bool:
-        """Whether there are rows, but nothing in this column of them."""
+        """Return whether there are rows, but nothing in this column of them."""
         return bool(self.rows) and all(cell in NOTHING for cell in self.cells(column))
 
     def cells(self, column: Column) -> list[str]:
-        """What a column has in each row."""
+        """Return the texts of a column."""
         at = list(self.columns).index(column)
         return [cells[at] for cells, _ in self.rows]
 

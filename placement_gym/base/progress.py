@@ -34,7 +34,7 @@ SHOWN: ContextVar[Task | None] = ContextVar("SHOWN", default=None)
 
 
 class Description(ProgressColumn):
-    """What is done now, which may be the name of a model: brackets in it are no markup."""
+    """Description of the current step; brackets in it, as of a model's name, are not markup."""
 
     def render(self, task: Task) -> Text:
         text = make_printable(task.fields["waiting"])

@@ -139,6 +139,6 @@ def make_build_kwargs(row: Json, changes: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def describe_result(row: Json) -> str:
-    """What a run found, in words."""
+    """Describe what a run found."""
     how = "measured" if row["env"] in MEASURED else "simulated"
     return f"{how} in the run: {row['latency_ms']:.4g} ms"

@@ -330,5 +330,5 @@ def print_json(options: argparse.Namespace, document: dict[str, Any]) -> bool:
 
 
 def output_of(options: argparse.Namespace) -> TextIO:
-    """Where lines go that are printed on the way: standard output may be for JSON alone."""
+    """Return the stream of lines printed on the way: standard output may be for JSON alone."""
     return sys.stderr if options.json else sys.stdout

@@ -1,4 +1,4 @@
-"""What ``plan``, ``place``, ``profile``, ``fidelity`` and ``evaluate`` print."""
+"""Tables that ``plan``, ``profile``, ``fidelity`` and ``evaluate`` print."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def profile_table(document: Document) -> Group:
 
 
 def evaluation_table(values: Document) -> Group:
-    """What ``evaluate`` measured, and whether it beats the best single device."""
+    """Make the table of what ``evaluate`` measured, with its verdict."""
     table = FittedTable(
         [Column("", text=True), Column("ms"), Column("x best single"), Column("submodels")],
         f"{values['model']}, measured again",
@@ -195,7 +195,7 @@ def plan_table(document: Document) -> Group:
 
 
 def memory_tables(document: Document) -> list[FittedTable]:
-    """What each device holds under the plan and before it; no table without memory limits."""
+    """Make tables of each device's memory with and without the plan; none without limits."""
     memory = document.get("memory", {"devices": []})
     known = [device["limit_bytes"] or device["reported_bytes"] for device in memory["devices"]]
     if not any(known):
@@ -221,7 +221,7 @@ def memory_tables(document: Document) -> list[FittedTable]:
 
 
 def show_limit(device: Document) -> str:
-    """What fits on a device, or on all of its pool, and what an integrated device reports."""
+    """Describe what fits on a device or its pool, and what an integrated device reports."""
     limit, reported = device["limit_bytes"], device["reported_bytes"]
     words = [] if limit is None else [f"{limit / 1e6:.1f}"]
     if limit is not None and device["pool"]:
@@ -275,7 +275,7 @@ def describe_bound(document: Document) -> str:
 
 
 def fidelity_table(document: Document) -> Group:
-    """How well the twin and the plain share of slow work predict measurements."""
+    """Make the table of how well the twin and the plain share of slow work predict."""
     table = FittedTable(
         [
             Column("", text=True),

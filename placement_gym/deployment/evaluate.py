@@ -95,7 +95,7 @@ def name_best_single(bench_env: BenchEnv) -> str:
 
 
 def describe_measured(placement: Placement, finalist: Finalist, best_single: str) -> str:
-    """What the file holds, with the gain that was measured."""
+    """Describe what the file holds, with the gain that was measured."""
     speedup = finalist.speedup_vs_best_single if best_single else None
     return describe_saved(placement, speedup, finalist.noise, best_single)
 

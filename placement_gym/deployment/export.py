@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 KEY = ["placement_gym", "affinities"]
-"""Where the model's runtime info has the affinities: JSON, as nodes cannot keep their own."""
+"""Path of the affinities in the model's runtime info: JSON, as nodes cannot keep their own."""
 PHASES = ("prefill", "decode")
 MODEL, AFFINITIES, SCRIPT = "model.xml", "affinities.json", "run.py"
 

@@ -1,4 +1,4 @@
-"""How well the twin predicts: the same placements measured and simulated, side by side."""
+"""Fidelity of the twin: the same placements measured and simulated, side by side."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ def slow_share(problem: Problem, costs: CostTable, placement: IntArray) -> float
 
 
 def compute_agreement(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float]]:
-    """How well predictions, and the plain share of slow work, agree with the measurements."""
+    """Compute how well predictions, and the plain share of slow work, agree with measurements."""
     measured = np.array([row["measured_ms"] for row in rows])
     predicted = np.array([row["predicted_ms"] for row in rows])
     share = np.array([row["slow_share"] for row in rows])

@@ -155,7 +155,7 @@ def measure_phases(
 
 
 def compare(phased: Measurement, chosen: Measurement) -> str:
-    """Whether two placements beat the one that would be handed over; see ``Phased.answer``."""
+    """Compare two placements with the one that would be handed over; see ``Phased.answer``."""
     return judge(
         {
             "speedup": phased.speedup / chosen.speedup,
@@ -219,7 +219,7 @@ def describe_phases(found: Phased | None, label: str) -> str:
 
 
 def report_phases(found: Phased | None, label: str, stem: Path) -> dict[str, Any]:
-    """What the report says of two placements.
+    """Return what the report says of two placements.
 
     Args:
         found: They, if they were measured.

@@ -150,7 +150,7 @@ def plan(
 
 
 def describe_tolerance(problem: Problem, tolerance: float) -> list[str]:
-    """How far outputs were allowed to differ, where that is not the little that f32 needs."""
+    """Describe how far outputs were allowed to differ, where that is more than f32 needs."""
     if tolerance == F32_TOLERANCE:
         return []
     reference = problem.device_names[problem.reference_device]
@@ -190,7 +190,7 @@ def make_document(
 
 
 def describe_winner(problem: Problem, found: Selection) -> str:
-    """What is saved, in one line."""
+    """Describe what is saved, in one line."""
     alone = [row for row in found.rows if row["alone"] and row["speedup"] is not None]
     best = max(alone, key=lambda row: row["speedup"])["label"] if alone else ""
     if found.pair is not None and found.winner is not found.chosen:

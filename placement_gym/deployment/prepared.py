@@ -62,5 +62,5 @@ def count(name: str) -> int:
 
 
 def fits(placement: Placement, model: ov.Model) -> bool:
-    """Whether a placement was made for a prepared model."""
+    """Return whether a placement was made for a prepared model."""
     return extract_spec(model, placement.spec).fingerprint() == placement.fingerprint

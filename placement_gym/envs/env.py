@@ -248,7 +248,7 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
 
     @property
     def decisions(self) -> tuple[str, ...]:
-        """What an action decides; see ``placement_gym.problem.decisions``."""
+        """The decisions of an action; see ``placement_gym.problem.decisions``."""
         return self.layout.names
 
     @property
@@ -304,7 +304,7 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
 
     @property
     def objective(self) -> str:
-        """What latencies are: ``"latency"`` of one request, or ``"throughput"``."""
+        """Meaning of latencies: ``"latency"`` of one request, or ``"throughput"``."""
         return self.backend.objective
 
     @property
@@ -394,7 +394,7 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
 
     @cached_property
     def repair_prices(self) -> RepairPrices:
-        """What a repair minimises."""
+        """Costs that a repair minimises."""
         from placement_gym.solvers.repair import RepairPrices
 
         return RepairPrices.of(self.problem, self.backend.rough_costs)
@@ -433,7 +433,7 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         )
 
     def cost_table(self) -> CostTable:
-        """What operators and transfers cost.
+        """Costs of operators and transfers.
 
         The simulated backend's table, or the profile of this machine, which is measured on the
         first call and then kept.

@@ -1,4 +1,4 @@
-"""What ``gym.make`` calls for environments that OpenVINO measures."""
+"""Entry points of ``gym.make`` for environments that OpenVINO measures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``gym.make`` calls for environments that a cost table simulates."""
+"""Entry points of ``gym.make`` for environments that a cost table simulates."""
 
 from __future__ import annotations
 

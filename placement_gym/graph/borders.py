@@ -60,7 +60,7 @@ def find_refused(model: ov.Model, owner: dict[str, int], stated: set[str]) -> Ha
 
 
 def infer_alone(model: ov.Model, owner: dict[str, int]) -> Handed:
-    """What submodels hand over, with the shapes that each infers from its own inputs."""
+    """Infer what submodels hand over, with the shapes that each derives from its own inputs."""
     import openvino as ov
     from openvino import op
 
@@ -86,7 +86,7 @@ def infer_alone(model: ov.Model, owner: dict[str, int]) -> Handed:
 
 
 def is_refused(read: ov.PartialShape, inferred: ov.PartialShape) -> bool:
-    """Whether a reader refuses a tensor that is zero where its giver knows no size.
+    """Return whether a reader refuses a tensor that is zero where its maker has no known size.
 
     Args:
         read: The shape of the reader's input.

@@ -1,4 +1,4 @@
-"""Where pictures and pages draw the units of a graph: in layers, with few crossings."""
+"""Layout of a graph's units in pictures and pages: layers with few crossings."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ class DeviceSpec:
 
     @property
     def host(self) -> bool:
-        """Whether the device computes in the host's memory."""
+        """True if the device computes in the host's memory."""
         return self.kind == "CPU"
 
     def limit_bytes(self, model_bytes: int) -> float:
@@ -188,17 +188,17 @@ TESTBED_PRESETS = tuple(
 
 
 def is_testbed(devices: Sequence[DeviceSpec]) -> bool:
-    """Whether two of the devices are one physical device under two names."""
+    """Return whether two of the devices are one physical device under two names."""
     return any(spec.virtual for spec in devices)
 
 
 def has_mixed_precision(devices: Sequence[DeviceSpec]) -> bool:
-    """Whether the devices compute in different precisions, or round differently."""
+    """Return whether the devices compute in different precisions, or round differently."""
     return len({identify_precision(spec) for spec in devices}) > 1
 
 
 def identify_precision(spec: DeviceSpec) -> tuple[str, ...]:
-    """What decides how a device rounds."""
+    """Return the settings that decide how a device rounds."""
     own = [f"{k}={v}" for k, v in spec.properties.items() if k in PRECISION_PROPERTIES]
     return spec.precision, *sorted(own)
 

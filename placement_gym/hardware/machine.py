@@ -62,7 +62,7 @@ def read_memory(core: ov.Core, spec: DeviceSpec) -> DeviceSpec:
 
 
 def is_integrated(core: ov.Core, spec: DeviceSpec) -> bool:
-    """Whether a device computes in the host's memory; of those that do not tell, NPUs do."""
+    """Return whether a device computes in the host's memory; if unreported, CPUs and NPUs do."""
     if "DEVICE_TYPE" not in load_plugin(core, spec.name):
         return spec.kind in ("CPU", "NPU")
     return str(core.get_property(spec.name, "DEVICE_TYPE")).lower().endswith("integrated")

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import openvino as ov
 
 ORIGIN = re.compile(r"Exception from \S+:\d+:\s*")
-"""Where in its sources an error of OpenVINO was raised."""
+"""Place in OpenVINO's sources where it raised an error."""
 GENERATED = re.compile(
     r"(synthetic-(layered|series-parallel)|unrolled-lstm|stacked-bert)-\d|family-|planted-"
 )
@@ -48,7 +48,7 @@ NUMBERS = {
     "mobilenet": "percent",
     "vit": "layers",
 }
-"""What the number in a name means to the module that builds the model."""
+"""Meaning of the number in a name for the module that builds the model."""
 BUILT_IN = ("tiny", "resnet", "inception", "cnn", *NUMBERS)
 NAME = re.compile(r"(?P<base>[a-z]+)(-(?P<number>\d+))?(-(?P<weights>fp16|int8|int4))?")
 BITS = {"int8": 8, "int4": 4}
@@ -147,7 +147,7 @@ def match_built_in(model: str | Path) -> re.Match[str] | None:
 
 
 def is_model_file(model: str | Path | ov.Model) -> bool:
-    """Whether ``load`` would read a file."""
+    """Return whether ``load`` would read a file."""
     import openvino as ov
 
     return not isinstance(model, ov.Model) and not match_built_in(model) and is_path(model)
@@ -243,7 +243,7 @@ def check_sizes(model: ov.Model, data_shapes: Shapes | None) -> None:
 
 
 def has_automatic_name(node: ov.Node) -> bool:
-    """Whether OpenVINO has named a node by a counter, as the file says nothing."""
+    """Return whether OpenVINO has named a node by a counter, as the file gives no name."""
     automatic: bool = node.get_friendly_name() == node.get_name()
     return automatic
 

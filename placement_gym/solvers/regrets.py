@@ -55,7 +55,7 @@ def regret_ms(
     other: IntArray,
     link_ms: FloatArray,
 ) -> float:
-    """What it costs to move adjacent units: their price and transfers to all other units, in ms."""
+    """Cost in ms of moving adjacent units: their price and transfers to all other units."""
     regret = 0.0
     for u in range(begin, end):
         here = place[u]

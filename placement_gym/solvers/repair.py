@@ -16,7 +16,7 @@ from placement_gym.solvers.tasks import Tasks
 
 @dataclass(frozen=True, eq=False)
 class Links:
-    """What it costs to have two units on different devices, stored at both of them.
+    """Costs of having two units on different devices, stored at both of them.
 
     Attributes:
         first: (n_units + 1,) where each unit's links begin.
@@ -63,7 +63,7 @@ class Links:
 
 @dataclass(frozen=True, eq=False)
 class RepairPrices:
-    """What a repair minimises.
+    """Costs that a repair minimises.
 
     Attributes:
         unit_ms: (n_units, n_devices) time of each unit; None without a cost table.

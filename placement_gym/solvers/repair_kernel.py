@@ -13,7 +13,7 @@ from placement_gym.solvers.regrets import choose_run, choose_target
 
 
 class RepairTerms(NamedTuple):
-    """What decides which unit goes where.
+    """Arrays that decide which unit goes where.
 
     Attributes:
         size: (n_units,) bytes.

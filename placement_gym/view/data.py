@@ -1,4 +1,4 @@
-"""What a page shows, as values that JSON can hold."""
+"""Contents of a page as values that JSON can hold."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Google's Model Explorer reads: a graph, and the time and device of each of its nodes."""
+"""Files for Google's Model Explorer: a graph, and the time and device of each of its nodes."""
 
 from __future__ import annotations
 

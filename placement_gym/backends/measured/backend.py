@@ -245,7 +245,7 @@ class MeasuredBackend(MeasuringBackend):
         return self.stated_tolerance or find_tolerance(self.model, devices, self.measure_rounding)
 
     def measure_rounding(self) -> float | None:
-        """What rounding costs the model on the reference device; None for one with state."""
+        """Measure the error of rounding on the reference device; None for a model with state."""
         if self.stateful:
             return None
         self.reporter.beat("measuring what rounding costs")

@@ -24,7 +24,7 @@ FEW = 3
 
 @dataclass
 class Session:
-    """What the measurements of one backend have shown so far.
+    """Findings of one backend's measurements so far.
 
     Attributes:
         references: The latest medians of the reference device, ms.
@@ -61,7 +61,7 @@ class Session:
         return f"the reference moved by {moved:+.0%}" if abs(moved) > MOVED else ""
 
     def is_worth_repeating(self, measurement: Measurement) -> bool:
-        """Whether the reference moved, on a machine that is not busy anyway."""
+        """Return whether the reference moved, on a machine that is not busy anyway."""
         moved = measurement.doubt or self.describe_move(measurement)
         return bool(moved) and not describe_load()
 
@@ -91,13 +91,13 @@ def mark_busy(measurement: Measurement) -> Measurement:
 
 
 def describe_tail(measurement: Measurement) -> str:
-    """How long the tail of latencies is, or an empty string."""
+    """Describe a long tail of latencies; empty if it is short."""
     tail = measurement.latency_p90_ms / measurement.latency_ms
     return f"the 90th percentile is {tail:.2f} x the median" if tail > LONG_TAIL else ""
 
 
 def describe_load() -> str:
-    """How busy the machine is beside the measurement, or an empty string."""
+    """Describe what else keeps the machine busy; empty if nothing does."""
     try:
         load, cores = os.getloadavg()[0], os.cpu_count() or 1
     except OSError:

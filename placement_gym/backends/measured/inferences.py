@@ -1,4 +1,4 @@
-"""What one run of a compiled placement is: an inference, or a whole scenario."""
+"""Runs of a compiled placement: one inference, or a whole scenario."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class PhaseTimes(NamedTuple):
 
 
 class Inferences(Protocol):
-    """What a candidate runs each time that it is timed."""
+    """Inferences that a candidate runs each time it is timed."""
 
     def run(self) -> None:
         """Run once."""
@@ -57,7 +57,7 @@ class Inferences(Protocol):
 
 
 class Request(Protocol):
-    """What running a scenario needs of ``ov.InferRequest``."""
+    """The part of ``ov.InferRequest`` that running a scenario needs."""
 
     @property
     def output_tensors(self) -> list[ov.Tensor]:

@@ -1,4 +1,4 @@
-"""What OpenVINO says of a model before it is placed.
+"""Inspection of a model by OpenVINO before it is placed.
 
 ``python -m placement_gym.backends.measured.inspection`` asks in a process of its own: plugins may
 crash as they look at a model, or never end.
@@ -28,7 +28,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class Inspection:
-    """What OpenVINO says of a model.
+    """Operators and primitives of a model, as OpenVINO reports them.
 
     Attributes:
         operators: For each device, the names of the operators that it supports.

@@ -220,7 +220,7 @@ def describe_holder() -> str:
 
 
 def is_alive(process: int) -> bool:
-    """Whether a process of this number exists, whoever owns it."""
+    """Return whether a process of this number exists, of any owner."""
     try:
         os.kill(process, 0)
     except PermissionError:
@@ -231,7 +231,7 @@ def is_alive(process: int) -> bool:
 
 
 def is_stopped(process: int) -> bool:
-    """Whether a process is stopped by a signal or a debugger; False where that is not known."""
+    """Return whether a process is stopped by a signal or debugger; False where that is unknown."""
     try:
         fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     except OSError:

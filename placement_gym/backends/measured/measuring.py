@@ -1,4 +1,4 @@
-"""What every measuring backend does around one measurement: it tries again, doubts, remembers."""
+"""The base of measuring backends: repeated attempts, doubts, and what a session has shown."""
 
 from __future__ import annotations
 

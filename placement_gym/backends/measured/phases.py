@@ -114,7 +114,7 @@ class PhasedRun(ScenarioRun):
 
 
 def join_phases(problem: Problem, pair: IntArray, compiled: Sequence[Compilation]) -> Compilation:
-    """What two compiled placements need together.
+    """Join the compilations of two placements into what both need together.
 
     Args:
         problem: Of both.

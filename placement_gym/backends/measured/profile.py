@@ -105,7 +105,7 @@ def kept_profile(backend: MeasuringBackend, quick: bool = False) -> Path | None:
 
 
 def cache_path(backend: MeasuringBackend, quick: bool = False) -> Path:
-    """Where this machine keeps the profile of a backend's problem and way of splitting."""
+    """Return the path of this machine's profile of a backend's problem and way of splitting."""
     digest = compute_digest(describe_conditions(backend) | {"method": METHOD})
     name = safe_name(backend.problem.units.graph.model)
     kind = "quick-profile" if quick else "profile"
@@ -192,7 +192,7 @@ def check_several(names: Sequence[str]) -> None:
 
 
 def holds_model(problem: Problem, device: int) -> bool:
-    """Whether a device can run the whole model; the limits of a test bed are only counted."""
+    """Return whether a device can run the whole model; limits of test beds are only counted."""
     return problem.testbed or not problem.over_limit(problem.memory_bytes(problem.single(device)))
 
 

@@ -1,4 +1,4 @@
-"""What a stage of a pipeline costs beside its operators: the profile that throughput needs.
+"""Costs of a pipeline's stages beyond their operators: the profile that throughput needs.
 
 A stage is a compiled model of its own. Each of its inferences is called, gets its inputs and begins
 with caches that another stage has used; a model with state pays that for every token. What no
@@ -64,7 +64,7 @@ def load_or_measure_costs(
 
 
 def cache_path(backend: MeasuringBackend, costs: CostTable) -> Path:
-    """Where this machine keeps what a profile becomes once the costs of stages are known."""
+    """Return the path of this machine's profile with the costs of stages."""
     conditions = {"profile": costs.fingerprint, "method": METHOD}
     digest = compute_digest(describe_conditions(backend) | conditions)
     return cache_folder() / f"stages-{safe_name(backend.problem.units.graph.model)}-{digest}.json"
@@ -105,7 +105,7 @@ def charge_stages(
 def measure_stage_costs(
     backend: MeasuringBackend, costs: CostTable
 ) -> tuple[FloatArray, FloatArray]:
-    """What stages cost, and where in the model a device spends its time.
+    """Measure what stages cost, and where in the model a device spends its time.
 
     The model is cut in two, either half on the device and the other one on its partner. What the
     device takes for both halves, less what it takes for the whole, is the cost of one stage: two

@@ -172,7 +172,7 @@ def make_requests(compiled: ov.CompiledModel, count: int) -> list[ov.InferReques
 
 
 def take_turns(spec: DeviceSpec, n_stages: int) -> AbstractContextManager[Any]:
-    """What keeps a device from running more inferences of its stages than it has streams.
+    """Make the lock that keeps a device from running more inferences than it has streams.
 
     Each stage is a compiled model with threads of its own, so that two of them would have twice the
     threads that the device was given.

@@ -137,7 +137,7 @@ class Child:
 
     @property
     def alive(self) -> bool:
-        """Whether the process accepts requests."""
+        """True if the process accepts requests."""
         return self._finalizer.alive and self.process.poll() is None
 
     def call(self, request: Mapping[str, Any], timeout_s: float) -> Any:
@@ -302,7 +302,7 @@ def end_process(process: subprocess.Popen[bytes], owner: int) -> None:
 
 
 def is_ready(pipe: IO[bytes], events: int, longest_s: float) -> bool:
-    """Whether a pipe can be read or written, or has broken, in ``longest_s`` or an hour."""
+    """Wait ``longest_s`` or an hour until a pipe can be read or written, or has broken."""
     poller = select.poll()  # unlike select, it takes descriptors of any number
     poller.register(pipe, events)
     return bool(poller.poll(1e3 * min(longest_s, 3600.0)))

@@ -69,7 +69,7 @@ def run_agent(
 
 
 def decide_repair(bench_env: BenchEnv, agent: AgentSpec) -> bool:
-    """Whether an agent's placements are repaired.
+    """Decide whether an agent's placements are repaired.
 
     As its option says, or else as the environment was made; by default where limits are hard,
     unless the agent is a fixed choice.

@@ -58,7 +58,7 @@ class AgentSpec:
 
     @property
     def repair(self) -> bool | None:
-        """Whether its placements are to be repaired; None if it does not say.
+        """True if its placements are to be repaired; None if it does not say.
 
         Raises:
             UserError: The option is neither True nor False.
@@ -149,7 +149,7 @@ class AgentSpec:
 
     @property
     def learns(self) -> bool:
-        """Whether its ``learn`` is called, if it has one; one given as an object only predicts."""
+        """True if its ``learn`` is called, where it has one; an object only predicts."""
         return not is_agent(self.load())
 
     def make(self, env: Any, seed: int) -> Any:
@@ -167,7 +167,7 @@ class AgentSpec:
 
 
 def is_agent(agent: Any) -> bool:
-    """Whether something is an agent and not the factory of one."""
+    """Return whether something is an agent and not the factory of one."""
     return hasattr(agent, "predict") and not isinstance(agent, type)
 
 

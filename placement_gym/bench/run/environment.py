@@ -74,7 +74,7 @@ class BenchEnv:
 
     @property
     def measured(self) -> bool:
-        """Whether latencies are noisy measurements, not simulated ones."""
+        """True if latencies are noisy measurements, not simulated ones."""
         return self.env.spec is not None and self.env.spec.nondeterministic
 
     @property
@@ -105,7 +105,7 @@ class BenchEnv:
 
     @property
     def one_device_holds_the_model(self) -> bool:
-        """Whether some device may run the model alone, its memory limit considered."""
+        """True if some device may run the model alone within its memory limit."""
         problem, backend = self.base.problem, self.base.backend
         return any(
             runs_all and not backend.infeasibility(problem.single(device))

@@ -226,7 +226,7 @@ def first_of_each_problem(tasks: Sequence[Task]) -> list[Task]:
 
 
 def is_measured(study: Study) -> bool:
-    """Whether any of its latencies are measured.
+    """Return whether any of its latencies are measured.
 
     Raises:
         UserError: An environment is unknown.
@@ -290,7 +290,7 @@ def make_executor(
 
 
 def describe_study(study: Study, out: str | Path, retry_failed: bool = False) -> str:
-    """What running the study would do, in a few lines."""
+    """Describe in a few lines what running the study would do."""
     tasks = study.tasks()
     n_done = len(tasks) - len(find_missing(tasks, Path(out), retry_failed))
     agents = ", ".join(spec.label for spec in study.specs)

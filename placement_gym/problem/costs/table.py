@@ -260,7 +260,7 @@ class CostTable:
 
 
 def costs_beside(placement_file: str | Path) -> Path:
-    """Where the costs are kept that a placement was solved for: beside its file."""
+    """Path of the costs that a placement was solved for, next to its file."""
     path = Path(placement_file)
     return path.with_name(f"{path.stem}-costs.json")
 

@@ -46,7 +46,7 @@ class Layer(NamedTuple):
 
 @njit(cache=True, nogil=True, inline="always")
 def is_allowed(frontier: Frontier, k: int, code: np.uint64, here: int, alike: IntArray) -> bool:
-    """Whether step k may use a device.
+    """Return whether step k may use a device.
 
     The device must support the task, run the rest of its unit if that is placed, and not have an
     unused device of equal properties before it.

@@ -26,7 +26,7 @@ STATE, KIND = 0, 1
 
 
 class Plan(NamedTuple):
-    """What chains may use, and what they have to leave.
+    """Limits of chains: what they may use, and what they must leave.
 
     Attributes:
         used: (n_states, n_kinds) number of devices of each kind in use.
@@ -189,7 +189,7 @@ def subtract_work(
 
 @njit(cache=True, nogil=True)
 def is_nested(words: NDArray[np.uint64], solid: IntArray, extent: IntArray, i: int, j: int) -> bool:
-    """Whether ideal i contains ideal j, by the words that are neither full in i nor empty in j."""
+    """Return whether ideal i contains ideal j; words full in i or empty in j are skipped."""
     outside = np.uint64(0)
     for w in range(solid[i], extent[j]):
         outside |= words[j, w] & ~words[i, w]

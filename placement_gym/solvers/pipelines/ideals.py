@@ -128,7 +128,7 @@ def grow_ideals(
 
 @njit(cache=True, nogil=True)
 def contains(words: NDArray[np.uint64], ideal: int, nodes: IntArray, first: int, stop: int) -> bool:
-    """Whether an ideal has all of some nodes."""
+    """Return whether an ideal has all of some nodes."""
     for place in range(first, stop):
         node = nodes[place]
         if not words[ideal, node // 64] >> np.uint64(node % 64) & np.uint64(1):

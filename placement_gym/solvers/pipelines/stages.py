@@ -1,4 +1,4 @@
-"""What the difference of two ideals costs on each kind of device: one stage of a pipeline.
+"""Costs of the difference of two ideals on each kind of device: one stage of a pipeline.
 
 A stage pays for a tensor if it holds some of its touch set, but not all. So of an ideal only the
 *border* matters: the tensors of whose touch set it holds a part. Between an ideal and a larger one

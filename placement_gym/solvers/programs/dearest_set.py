@@ -21,7 +21,7 @@ ROUNDING = 1e-9
 
 
 class Dearest(NamedTuple):
-    """What was found at some prices.
+    """Result at some prices.
 
     Attributes:
         share: No set of units is worth a larger share of all.

@@ -82,7 +82,7 @@ class Refuter:
         self.sets: list[dict[bytes, tuple[BoolArray, float]]] = [{} for _ in kinds]
 
     def refute(self, load_ms: float, end: float) -> bool:
-        """Whether prices were found before the time is up that show that no placement has a load.
+        """Return whether prices found in time show that no placement has a load.
 
         Where units could be divided among the sets, there are none.
         """
@@ -143,7 +143,7 @@ class PriceProgram:
         self.program.require(*terms, rows=1, low=0.0, high=np.inf)
 
     def solve(self, end: float) -> tuple[float, FloatArray]:
-        """What all devices hold, as a share of all units' worth, and (n_units,) prices."""
+        """Return the share of all units' worth that all devices hold, and (n_units,) prices."""
         self.solver.pass_new_rows()
         found = self.solver.run(max(end - perf_counter(), 0.0))
         if found.values is None:

@@ -16,7 +16,7 @@ from placement_gym.view.figures.lines import REST, choose_looks
 from placement_gym.view.figures.style import COLOURS
 
 LOSS_PER_GAIN, SMALLEST_LOSS = 2.0, 0.25
-"""How far losses are shown: relative to the largest gain, and at least."""
+"""Extent of losses that are shown: relative to the largest gain, and at least."""
 FEW_DECADES = 2e3
 LIMIT_DASHES: dict[str, Any] = {"color": COLOURS[7], "ls": ":", "lw": 1.2}
 
@@ -88,7 +88,7 @@ def draw_comparison(
 
 
 def add_key(figure: Figure, undecided: bool) -> None:
-    """What the colours of bars mean, where some agent has won."""
+    """Add a key of the bars' colours, where some agent has won."""
     kinds = {"beats the best single device": COLOURS[2], "could not be decided": COLOURS[0]}
     patches = [Patch(color=colour, label=kind) for kind, colour in kinds.items()]
     figure.legend(
