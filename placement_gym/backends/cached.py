@@ -10,7 +10,7 @@ from placement_gym.base.arrays import IntArray
 
 
 class CachedBackend(BackendWrapper):
-    """Answers a repeated placement from memory, together with the reference measured beside it.
+    """Answers a repeated placement from memory, together with the reference measured alongside.
 
     Failures are kept too: a backend does not report a transient one.
 
@@ -23,7 +23,7 @@ class CachedBackend(BackendWrapper):
         self.seen: dict[bytes, Measurement] = {}
 
     def evaluate(self, assignment: IntArray) -> Measurement:
-        """See ``Backend.evaluate``; ``cached`` tells repeated placements."""
+        """See ``Backend.evaluate``; ``cached`` marks repeated placements."""
         if self.infeasibility(assignment):
             return self.inner.evaluate(assignment)
         return self.evaluate_ignoring_limits(assignment)

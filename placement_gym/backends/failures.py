@@ -31,8 +31,8 @@ class Policy:
     """Consequence of a failure.
 
     Attributes:
-        pauses_s: Seconds before each further attempt.
-        restart: Whether a further attempt gets a new process, where there is one.
+        pauses_s: Seconds before each retry.
+        restart: Whether a retry gets a new process, where there is one.
         is_result: Whether the placement counts as infeasible when all attempts have failed;
             otherwise the run ends, because a reward would blame the placement.
         remembered: Whether the backend then never tries it again.

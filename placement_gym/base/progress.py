@@ -63,7 +63,8 @@ def progress_bar(
         total: Steps of the task, or None if unknown.
         unit: What a step is.
         quiet: Whether to show nothing.
-        counted: What the task's field ``count`` counts beside the steps; empty shows no count.
+        counted: What the task's field ``count`` counts in addition to the steps; empty shows no
+            count.
         description: What is done at first.
     """
     console = Console(stderr=True)

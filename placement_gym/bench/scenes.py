@@ -75,7 +75,7 @@ def open_runs(rows: Sequence[Json]) -> Scene:
 
 
 def read_file(path: Path, changes: Mapping[str, Any]) -> list[Found]:
-    """The placement of a file, with the costs beside it, if there are any.
+    """The placement of a file, with the costs next to it, if there are any.
 
     Its model is the one that it names unless ``changes`` has one.
     """

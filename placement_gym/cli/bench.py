@@ -105,7 +105,7 @@ def add_report(command: Command) -> None:
     add_study(command)
     add_out(command, None, folder=RESULTS)
     command.add_argument(
-        "--compare", metavar="FOLDER", help="set other results of the study beside these"
+        "--compare", metavar="FOLDER", help="compare with other results of the study"
     )
     add_pictures(command)
     command.add_argument(
@@ -323,7 +323,7 @@ def list_reasons(failed: list[dict[str, Any]]) -> list[str]:
 
 
 def print_json(options: argparse.Namespace, document: dict[str, Any]) -> bool:
-    """Print a document if JSON is asked for, and say whether it is."""
+    """Print a document with ``--json``; return whether it was given."""
     if options.json:
         print(json.dumps(document))
     return bool(options.json)

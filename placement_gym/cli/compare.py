@@ -75,7 +75,7 @@ def add_compare(command: Command) -> None:
     )
     add_settings(
         command,
-        "a further argument of gym.make, as JSON or text",
+        "another argument of gym.make, as JSON or text",
     )
     add_out(command)
     add_pictures(command)

@@ -27,7 +27,7 @@ BEFORE = ("PIPELINE_PARALLEL", "fill-in-order")
 def print_result(
     options: argparse.Namespace, document: Document, make: Callable[[], RenderableType]
 ) -> None:
-    """Print a document as JSON where that is asked for, else as what ``make`` makes of it."""
+    """Print a document as JSON with ``--json``, else as what ``make`` makes of it."""
     if options.json:
         print(json.dumps(document))
     else:

@@ -32,7 +32,7 @@ def add_view(command: Command) -> None:
     command.add_argument(
         "--costs",
         help="costs of the simulated timeline: analytic, profiled, or a cost table's file "
-        "(default: those of the run, or that `plan` has kept beside its file, else analytic)",
+        "(default: those of the run, or that `plan` has kept next to its file, else analytic)",
     )
     command.add_argument(
         "--schedule", help="preset of the simulated timeline (default: that of the run)"

@@ -29,7 +29,7 @@ def evaluate_placement(
     objective: str = "latency",
     tolerance: float | None = None,
 ) -> dict[str, Any]:
-    """Compile and measure a placement beside the fastest single device.
+    """Compile and measure a placement alongside the fastest single device.
 
     Args:
         model: The model it was made for, as for ``gym.make``; None takes the one that the

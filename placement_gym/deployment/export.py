@@ -1,4 +1,4 @@
-"""A placement for programs that know OpenVINO alone: a model, its affinities, and a script."""
+"""A placement for programs that use OpenVINO alone: a model, its affinities, and a script."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def export_placement(
     affinities = read_affinities(loaded)
     loaded.set_rt_info(json.dumps(affinities), KEY)
     save_model(loaded, folder / MODEL)
-    # Other tools do not know our aliases of devices: they get plain names.
+    # Other tools have no aliases of devices: they get plain names.
     names = name_devices(chosen, graph, partition)
     plain = {node: names[device] for node, device in affinities.items()}
     write_text(folder / AFFINITIES, json.dumps(plain, indent=1) + "\n")
@@ -97,7 +97,7 @@ def export_phases(
 ) -> list[Path]:
     """As ``export_placement``, of a placement for prompts and one for tokens.
 
-    The folders ``prefill`` and ``decode`` are exports on their own; ``run.py`` beside them has a
+    The folders ``prefill`` and ``decode`` are exports on their own; ``run.py`` next to them has a
     request that runs prompts in the first and tokens in the second, and hands the state over.
 
     Returns:

@@ -56,7 +56,7 @@ def fidelity(
     The profile was not fitted to any of the placements. Both latencies are speed-ups over the
     reference device, times its median latency while measuring, so that a machine that is slower
     than when it was profiled does not count as an error of the twin. ``out`` gets
-    ``fidelity-MODEL.json`` with every placement and a scatter plot beside it.
+    ``fidelity-MODEL.json`` with every placement and a scatter plot next to it.
 
     Args:
         model: As for ``gym.make``.

@@ -40,7 +40,7 @@ def build_backend_to_split(
         tolerance: As for ``gym.make``.
 
     Returns:
-        The backend; and notes on how many units there are, and why they are finer than asked for.
+        The backend; and notes on how many units there are, and why they are finer than requested.
 
     Raises:
         UserError: There are fewer than two units, or the problem cannot be profiled.

@@ -122,9 +122,10 @@ def describe_need(problem: Problem) -> str:
 
 
 def describe_fit(problem: Problem) -> list[str]:
-    """Describe what does not fit on which device or pool, and by how much; empty if the model fits each.
+    """Describe what does not fit on which device or pool, and by how much; empty if the model fits
+    each.
 
-    What an integrated device reports is no limit, and said so.
+    What an integrated device reports is not a limit, as the text says.
     """
     need, names = float(problem.unit_bytes.sum()), problem.device_names
     groups = enumerate(problem.memory.limits_bytes.tolist())

@@ -31,7 +31,7 @@ LABEL = "phases"
 
 @dataclass(frozen=True)
 class Phased:
-    """Two placements, measured beside the best single one.
+    """Two placements, measured alongside the best single one.
 
     Attributes:
         prefill: Of the prompts.
@@ -128,7 +128,7 @@ def measure_phases(
     rows: Sequence[Mapping[str, Any]],
     label: str,
 ) -> Phased | None:
-    """Measure the best two placements beside the best one; None where no two promise anything.
+    """Measure the best two placements alongside the best one; None where no two look better.
 
     Args:
         backend: Measures.

@@ -69,7 +69,7 @@ def plan(
     between two results; ``Pipeline`` runs such a plan.
     With ``phases`` candidates are also the solver's placements for the prompt alone and for the
     tokens alone, and the fastest one for the prompt with the fastest one for the tokens, the state
-    handed over between them, is measured beside the best single placement. Both are compiled, so
+    handed over between them, is measured alongside the best single placement. Both are compiled, so
     that devices hold the weights of both.
     ``out`` gets ``plan-MODEL.json``, the placement; ``plan-MODEL-costs.json``, the costs that it
     was solved for, which a view of it takes; ``plan-MODEL-report.json``; and a picture.

@@ -1,4 +1,4 @@
-"""A model that a program has read itself, with the names that a placement knows."""
+"""A model that a program has read itself, with the names that placements use."""
 
 from __future__ import annotations
 

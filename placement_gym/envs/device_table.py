@@ -25,7 +25,7 @@ EDGE_FEATURES = ("mean_ms", "tensors", "size")
 """Columns of ``edge_attr``: mean time of the edge's transfers over all pairs of devices; number of
 tensors; their size, in mean tensors."""
 LINK_FEATURES = ("fixed_ms", "ms_per_size")
-"""Last axis of ``links``: time of a transfer, and further time for a mean tensor."""
+"""Last axis of ``links``: time of a transfer, and additional time for a mean tensor."""
 
 
 def device_spaces(n_nodes: int, n_edges: int, n_devices: int) -> dict[str, spaces.Space[Any]]:
@@ -101,7 +101,7 @@ def describe_devices(
 
 
 def add_times(arrays: dict[str, NDArray[Any]], problem: Problem, costs: CostTable) -> None:
-    """Fill in what a cost table knows, in multiples of the mean time of a unit on a device."""
+    """Fill in a cost table's values, in multiples of the mean time of a unit on a device."""
     supported = problem.supported
     unit_ms = costs.unit_ms(problem.units)
     scale_ms = float(unit_ms[supported].mean()) or 1.0

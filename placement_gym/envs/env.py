@@ -75,7 +75,7 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
 
     `observe_graph=False` leaves out the last three, for graphs of many thousand units.
     `observe_devices=True` adds the keys below, all but `room` only where the graph is observed.
-    Times are in units of `scale_ms`, and zero if the backend knows no costs without measuring;
+    Times are in units of `scale_ms`, and zero if the backend has no costs without measuring;
     bytes are shares of the model's.
 
     | key | shape | type | meaning |
@@ -299,7 +299,7 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         return self.singles.best_speedups
 
     def measure_singles_again(self) -> None:
-        """Measure every device alone anew, whatever is remembered in memory or on disk."""
+        """Measure every device alone again, ignoring what is cached."""
         self.singles = SingleDeviceResults.of(self.backend, anew=True)
 
     @property
@@ -453,7 +453,7 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         ``devices`` also those that ``observe_devices`` adds, but ``room``.
 
         Args:
-            devices: Whether to tell limits, times and links; None as observations do.
+            devices: Whether to include limits, times and links; None as observations do.
             costs: Times for ``devices``; None takes what is known without a measurement.
         """
         observer = self.observer

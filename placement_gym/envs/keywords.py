@@ -19,7 +19,7 @@ ENV_OF_ENTRY_POINT: dict[Callable[..., Any], Callable[..., Any]] = {
     measured_per_unit: MeasuredEnv,
     simulated_per_unit: SimulatedEnv,
 }
-"""The environment that takes the further keywords of an entry point."""
+"""The environment that takes the other keywords of an entry point."""
 MAKE_KEYWORDS = {"max_episode_steps", "disable_env_checker"}
 """Keywords of ``gym.make`` itself."""
 

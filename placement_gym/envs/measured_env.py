@@ -71,7 +71,7 @@ class MeasuredEnv(DevicePlacementEnv):
         scenario: What one run of a model with state is: ``"chat-128-32"`` gives it a prompt of 128
             tokens on an empty state and then decodes 32 tokens one by one. None is ``"chat"``, 64
             and 16 tokens. Latencies are those of the whole scenario, info has ``prefill_ms`` and
-            ``token_ms`` beside them, outputs are compared at every step, and the memory of a
+            ``token_ms`` in addition, outputs are compared at every step, and the memory of a
             device includes its part of the state at the end. Dimensions that ``shapes`` does not
             bind are a batch of one, if they are an input's first, else the tokens: the new ones,
             or all of them where the input's name has ``mask`` in it.

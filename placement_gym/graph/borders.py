@@ -1,9 +1,9 @@
 """Shapes at the borders between submodels, where dimensions of a model are dynamic.
 
-A request of HETERO begins with tensors whose dynamic dimensions are zero. A submodel may know less
-of what it hands over than the whole model tells its reader: the pattern of a ``Reshape`` arrives as
-data, or two sizes are equal outside of it. The reader then refuses the first tensor ("Can't set the
-input tensor").
+A request of HETERO begins with tensors whose dynamic dimensions are zero. A submodel may infer less
+of what it hands over than the reader infers in the whole model: the pattern of a ``Reshape``
+arrives as data, or two sizes are equal outside of it. The reader then refuses the first tensor
+("Can't set the input tensor").
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Handed = dict[tuple[str, int], "ov.Output"]
 
 
 def state_border_shapes(model: ov.Model, owner: dict[str, int]) -> None:
-    """Let submodels know what their readers know of the tensors that they hand over, in place.
+    """Give tensors that submodels hand over the shapes that their readers expect, in place.
 
     A ``Reshape`` states the sizes that are known, where the submodel alone does not infer them. A
     dimension that cannot be zero becomes one of any size.

@@ -67,7 +67,7 @@ def extract(
 
 
 def extract_spec(model: ov.Model, spec: ModelSpec) -> OpGraph:
-    """Extract the graph that a specification asks for of the model that it has loaded."""
+    """Extract the graph of a loaded model that its specification describes."""
     return extract(model, spec.graph, spec.scenario, spec.data_shapes)
 
 

@@ -63,7 +63,7 @@ def lay_out(graph: OpGraph) -> Layout:
 
 
 def assign_layers(graph: OpGraph) -> IntArray:
-    """(n,) longest path to each unit; units without producers are beside their first reader."""
+    """(n,) longest path to each unit; units without producers are next to their first reader."""
     layer = [0] * len(graph)
     by_target = graph.edge_index[:, np.argsort(graph.edge_index[1], kind="stable")]
     for source, target in by_target.T.tolist():

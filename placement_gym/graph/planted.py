@@ -15,7 +15,7 @@ as an operator, and transfers do not wait for each other:
 
 So the plan is optimal, whichever device plays which part; it need not be the only optimum.
 ``problem.costs.planted`` checks what the proof needs of a cost table. The operators of a slot are
-shuffled, so that their numbers do not tell their devices.
+shuffled, so that their numbers do not reveal their devices.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Plan:
         """The plan of a name.
 
         Raises:
-            UserError: It is no such name, or a number is out of range.
+            UserError: It is not such a name, or a number is out of range.
         """
         match = NAME.fullmatch(name)
         plan = cls(*(int(match[key]) for key in ("devices", "slots", "seed"))) if match else None

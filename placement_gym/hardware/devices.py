@@ -32,7 +32,7 @@ class DeviceSpec:
         weight_share: The same limit as a share of the model's weights, between 0 and 1.
         memory_pool: Name of memory that several devices share, as ``"host"``: the devices of a
             pool hold together what one of them may hold. Empty for memory of its own.
-        reported_bytes: What an integrated device reports as its memory. It is no limit, as more
+        reported_bytes: What an integrated device reports as its memory. It is not a limit, as more
             may run, if slowly: a plan says where it is exceeded, and measures around it.
         properties: Further OpenVINO compile properties, of ``properties.PROPERTIES``.
         roofline: Shipped constants that simulated environments use for the device, a key of
@@ -204,7 +204,7 @@ def identify_precision(spec: DeviceSpec) -> tuple[str, ...]:
 
 
 def collect_cautions(devices: Sequence[DeviceSpec], measured: bool = True) -> list[str]:
-    """Return what a reader must know before trusting a latency on the devices.
+    """Return cautions to read before trusting a latency on the devices.
 
     Args:
         devices: The devices of the problem.

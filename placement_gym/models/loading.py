@@ -130,7 +130,7 @@ def check_content(path: Path) -> None:
     """Raise if a path cannot be a model, where OpenVINO would not say why.
 
     Raises:
-        UnsupportedModelError: It is an empty file, or a folder that is no model of TensorFlow.
+        UnsupportedModelError: It is an empty file, or a folder that is not a TensorFlow model.
     """
     if path.is_dir() and not (path / "saved_model.pb").exists():
         files = sorted(file for file in path.iterdir() if file.suffix in MODEL_FILES)

@@ -98,7 +98,7 @@ class Problem:
 
     @cached_property
     def reported_bytes(self) -> FloatArray:
-        """(n_devices,) what integrated devices report, which is no limit; infinite elsewhere."""
+        """(n_devices,) what integrated devices report, which is not a limit; infinite elsewhere."""
         reported = [device.reported_bytes for device in self.devices]
         return np.array([np.inf if one is None else one for one in reported], dtype=np.float64)
 

@@ -47,7 +47,7 @@ class Simulator:
         self.channels = Channels.of(semantics.contention, len(costs.devices))
         self.transfer = CHOICES["transfer"].index(semantics.transfer)
         self.counts_submodels = bool(costs.submodel_ms.any())
-        # kernels would be compiled anew for whole numbers
+        # kernels would be compiled again for whole numbers
         self.gaps_ms = float(semantics.op_gap_ms), float(semantics.link_gap_ms)
 
     @cached_property

@@ -174,7 +174,7 @@ def cut_network(
     Args:
         s: The source; the sink is the node after it. Units are the first nodes.
         side_ms: (n, 2) cost of each unit on the source side and on the sink side.
-        edges: Tails, heads and capacities of further edges.
+        edges: Tails, heads and capacities of the other edges.
         scaled_ms: Cost of any cut, by which capacities are scaled to integers.
 
     Returns:

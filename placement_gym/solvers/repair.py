@@ -106,8 +106,8 @@ def repair(
     device holds more than its limit, the unit, the run of adjacent units, or the shortest end of a
     run with the least regret per byte leaves it for its next best device with room. The regret is
     the difference in prices and in transfers to where its neighbours are now. Units without bytes
-    stay unless their run moves. If nothing more fits, units are placed anew, largest first, as long
-    as that lowers the overload; so the result is feasible wherever such a greedy filling is.
+    stay unless their run moves. If nothing more fits, all units are placed again, largest first, as
+    long as that lowers the overload; so the result is feasible wherever such a greedy filling is.
 
     A feasible placement is returned unchanged, and so is the result of an earlier repair. One that
     cannot be repaired is returned with the least overload that was found, never more than it had.

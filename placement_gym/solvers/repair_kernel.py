@@ -120,7 +120,7 @@ def choose_device(terms: RepairTerms, u: int, room: FloatArray) -> int:
 
 @njit(cache=True, nogil=True)
 def refill(terms: RepairTerms, place: IntArray) -> FloatArray:
-    """Place units anew, largest first: where they are if they fit, else as ``choose_device``."""
+    """Place all units again, largest first: where they are, or as ``choose_device`` if full."""
     room = terms.limit.copy()
     for u in terms.by_size:
         # A unit without bytes frees nothing where it is.

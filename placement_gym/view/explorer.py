@@ -14,7 +14,7 @@ from placement_gym.view.scene import Scene
 def make_node_data(scene: Scene, data: Values, index: int = 0) -> Values:
     """Each node's time, and its device as a colour, to be added to the model or its graph.
 
-    A unit's time stands at the node that names it; further nodes of the unit have none, so that
+    A unit's time stands at the node that names it; other nodes of the unit have none, so that
     sums over layers are right.
 
     Args:

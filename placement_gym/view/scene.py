@@ -51,7 +51,7 @@ class Scene:
 
     Attributes:
         backend: Simulates the placements.
-        placements: The first is the one that was asked for.
+        placements: The first is the one shown at the beginning.
         one_device_holds_the_model: Whether some device may run the model alone.
     """
 

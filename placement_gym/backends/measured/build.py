@@ -45,7 +45,7 @@ def build_measured_backend(
     timeout_s: float = TIMEOUT_S,
     tolerance: float | None = None,
 ) -> MeasuringBackend:
-    """The backend of ``MeasuredEnv``; see there for further arguments and errors.
+    """The backend of ``MeasuredEnv``; see there for other arguments and errors.
 
     Args:
         spec: The model.

@@ -46,7 +46,7 @@ class Candidate:
         self.inferences.run()
 
     def forget(self) -> None:
-        """Begin to time phases anew."""
+        """Restart the timing of phases."""
         self.inferences.forget()
 
     def outputs(self) -> list[NDArray[Any]]:

@@ -19,7 +19,7 @@ BUSY = 1.5
 WINDOW = 31
 """Measurements after which a session has forgotten: drift over hours is not a fault."""
 FEW = 3
-"""Fewer references do not tell what is usual."""
+"""Fewer references do not show what is usual."""
 
 
 @dataclass
@@ -67,7 +67,7 @@ class Session:
 
 
 def settle_reference(measurement: Measurement) -> Measurement:
-    """The measurement of the reference beside itself: its speed-up is 1 by definition.
+    """The measurement of the reference against itself: its speed-up is 1 by definition.
 
     What its two samples differ by is an error, and too large a one makes it doubtful.
     """
@@ -76,7 +76,7 @@ def settle_reference(measurement: Measurement) -> Measurement:
         measurement,
         latency_ms=measurement.reference_ms,
         latency_p90_ms=max(measurement.latency_p90_ms, measurement.reference_ms),
-        doubt=f"the reference beside itself differs by {off:+.0%}"
+        doubt=f"the reference differs from itself by {off:+.0%}"
         if abs(off) > max(MOVED, measurement.noise)
         else "",
     )

@@ -52,7 +52,7 @@ class Inferences(Protocol):
         ...
 
     def forget(self) -> None:
-        """Begin to time anew."""
+        """Restart timing."""
         ...
 
 

@@ -53,7 +53,7 @@ def measurement_lock(reporter: Reporter | None = None) -> Iterator[None]:
     for whom.
 
     Args:
-        reporter: Is told of the wait; by default on standard error.
+        reporter: Receives news of the wait; by default on standard error.
 
     Raises:
         EngineError: One holder did not free it in ``LONGEST_S``; the message names it. Or the

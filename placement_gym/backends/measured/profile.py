@@ -77,7 +77,7 @@ def load_or_measure(
     with keep_if_possible("the profile"):
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.exists() and not path.is_file():
-            raise OSError(f"{path} is no file")
+            raise OSError(f"{path} is not a file")
         table.save(path)
     return table
 
@@ -147,7 +147,7 @@ def measure_profile(
     """Measure a cost table, calling ``step`` after each measurement.
 
     Operators get the times of OpenVINO's counters on each device alone, times one factor per
-    device. These factors, the fixed and per-megabyte costs of transfers and the cost of a further
+    device. These factors, the fixed and per-megabyte costs of transfers and the cost of each other
     submodel are a non-negative least-squares fit, on relative errors, to the latencies of every
     device alone and of ``sample_fit_placements``.
 
@@ -277,7 +277,7 @@ def fit_costs(
     n_devices = len(problem.devices)
     links = list(combinations(range(n_devices), 2))
     reference_ms = float(np.median([m.reference_ms for _, m in pairs]))
-    # Each latency relative to the reference beside it, so that the machine's drift drops out.
+    # Each latency relative to its own reference, so that the machine's drift drops out.
     latency_ms = np.array([reference_ms / m.speedup for _, m in pairs])
     # A latency is a sum: scaled work of each device, crossings and megabytes of each link,
     # submodels.

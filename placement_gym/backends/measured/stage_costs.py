@@ -2,7 +2,7 @@
 
 A stage is a compiled model of its own. Each of its inferences is called, gets its inputs and begins
 with caches that another stage has used; a model with state pays that for every token. What no
-operator is charged with by its counters lies in one half of the model more than in the other.
+operator is charged with by its counters is in one half of the model more than in the other.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def measure_stage_costs(
     half weigh what the half takes over what the profile says.
 
     Returns:
-        (n_devices,) ms that each stage of a request costs beside its operators; and
+        (n_devices,) ms that each stage of a request costs on top of its operators; and
         (n_operators, n_devices) weights, see ``charge_stages``.
     """
     problem = backend.problem

@@ -51,7 +51,7 @@ class Stage:
         turn: Held during an inference where the device has several stages.
         runs: Inferences so far.
         busy_s: Seconds that they took, with handing over what earlier stages computed.
-        processor_s: Seconds of processor time of the threads that asked for them.
+        processor_s: Seconds of processor time of the threads that submitted them.
     """
 
     name: str

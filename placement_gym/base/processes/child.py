@@ -43,7 +43,7 @@ class RemoteError(EngineError):
     """The request failed in the child.
 
     Attributes:
-        values: What the child tells of it: ``types``, ``message`` and what else it adds.
+        values: What the child reports of it: ``types``, ``message`` and what else it adds.
     """
 
     def __init__(self, values: Json) -> None:
@@ -224,7 +224,7 @@ class Child:
         """Seconds left until the child counts as hung, at least some milliseconds.
 
         Raises:
-            ChildHungError: None are left, and nothing lies in the pipe; the child is terminated.
+            ChildHungError: None are left, and nothing is in the pipe; the child is terminated.
         """
         silent_s, _, stage = self.heartbeat.read()
         if stage == STARTING:

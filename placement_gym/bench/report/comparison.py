@@ -78,7 +78,7 @@ MEANINGS = {
     "wall s": "seconds of the search",
 }
 TITLE_LETTERS = 92
-"""Of a note that stands on the pictures; longer ones are beside the table."""
+"""Of a note that stands on the pictures; longer ones are next to the table."""
 LEGEND = "; ".join(f"{name}: {meaning}" for name, meaning in MEANINGS.items())
 
 

@@ -71,7 +71,7 @@ def report_study(
         folder: Where its results are.
         command: The command that made the results, to be printed.
         quiet: Show no progress.
-        pictures: Kind of the pictures beside the Markdown: ``"png"``, ``"svg"`` or ``"pdf"``.
+        pictures: Kind of the pictures next to the Markdown: ``"png"``, ``"svg"`` or ``"pdf"``.
         views: Write interactive pages of the placements into the folder ``views``.
         other: Folder of results to compare with.
 

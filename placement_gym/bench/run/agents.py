@@ -141,7 +141,7 @@ class AgentSpec:
             )
         parameters = inspect.signature(found).parameters
         if any(one.kind is one.VAR_KEYWORD for one in parameters.values()):
-            return  # its own algorithm knows them
+            return  # its own algorithm has them
         known = [REPAIR, *(name for name in parameters if name not in ("env", "seed", "self"))]
         for option in self.kwargs:
             if option not in known:

@@ -88,7 +88,7 @@ class BenchEnv:
         """The fastest device that may run the model alone; None if none may.
 
         Where latencies are noisy, and the search has seen several that may be it, these are
-        measured beside each other as finalists are; once more if that was doubtful. A finalist
+        measured together as finalists are; once more if that was doubtful. A finalist
         that beats a device which only looked fastest would be a false win.
         """
         problem, speeds = self.base.problem, self.base.singles.speedups()

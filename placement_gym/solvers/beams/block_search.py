@@ -15,7 +15,7 @@ from placement_gym.solvers.beams.frontier import Frontier
 from placement_gym.solvers.beams.growth import MAX_STATES, find_tails
 from placement_gym.solvers.beams.potentials import Potentials
 from placement_gym.solvers.beams.prices import RowPrices
-from placement_gym.solvers.programs.growing import GrowingSolver
+from placement_gym.solvers.programs.cutting_planes import CuttingPlaneSolver
 from placement_gym.solvers.programs.load_cuts import LoadCuts
 from placement_gym.solvers.programs.path_program import PathProgram
 
@@ -74,7 +74,7 @@ class BlockSearch:
         leaving = tasks.unit[-1]
         total[leaving] += self.beyond
         built = PathProgram.build(self.block, tasks, whole=False, windows=False, price=total)
-        solver, cuts, found = GrowingSolver(built.program), LoadCuts(built), None
+        solver, cuts, found = CuttingPlaneSolver(built.program), LoadCuts(built), None
         for _ in range(ROUNDS):
             solved = solver.minimize(max(self.end - perf_counter(), 0.0))
             if not solved.proven or solved.values is None or solved.prices is None:

@@ -74,7 +74,7 @@ class Frontier(NamedTuple):
         tensor, reader = tasks.tensors.readings()
         maker = tasks.tensors.source[tensor]
         # A slot is held from a task's step to the last that reads it. Tasks of one unit count as
-        # reading each other, because the next one has to know its device.
+        # reading each other, because the next one needs its device.
         order = move_tiny(order, maker, reader, *tiny)
         step = np.empty(n, dtype=np.int64)
         step[order] = np.arange(n)

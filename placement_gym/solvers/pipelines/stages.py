@@ -51,7 +51,7 @@ class Stages(NamedTuple):
         tensor: (n_entries,) int32, tensors of borders.
         part: (n_entries,) int32, size of the part of the touch set in the ideal.
         boundary_ms: (n_tensors, n_kinds) time when the tensor leaves or enters the device.
-        stage_ms: (n_kinds,) cost of a stage beside its units and tensors.
+        stage_ms: (n_kinds,) cost of a stage on top of its units and tensors.
     """
 
     words: NDArray[np.uint64]

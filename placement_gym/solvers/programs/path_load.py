@@ -11,7 +11,7 @@ from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
 from placement_gym.solvers.highs import GAP, minimize
 from placement_gym.solvers.milp import read_assignment
-from placement_gym.solvers.programs.growing import GrowingSolver
+from placement_gym.solvers.programs.cutting_planes import CuttingPlaneSolver
 from placement_gym.solvers.programs.load_cuts import MAX_TASKS, LoadCuts
 from placement_gym.solvers.programs.order_rows import add_order_rows
 from placement_gym.solvers.programs.path_program import PathProgram
@@ -78,7 +78,7 @@ def tighten(built: PathProgram, end: float) -> tuple[FloatArray | None, float]:
     Returns:
         (n_columns,) the last point, None if there is none, and a bound in ms.
     """
-    divided = GrowingSolver(built.program)
+    divided = CuttingPlaneSolver(built.program)
     found = divided.minimize(max(end - perf_counter(), 0.1))
     if found.values is None or not found.proven or len(built.tasks) > MAX_TASKS:
         return found.values, found.bound

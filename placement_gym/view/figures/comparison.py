@@ -32,7 +32,7 @@ def draw_comparison(
     Bars begin at the best single device: what is right of it is gained, what is left of it lost.
     Speed-ups are drawn, not latencies: each was taken in one interleaved run with the device it
     is compared with, latencies of different rows were not. Large losses are cut, or gains could
-    not be seen beside them.
+    not be seen next to them.
 
     Args:
         rows: Result rows; those without a latency are left out.

@@ -13,7 +13,7 @@ from placement_gym.view.figures.style import COLOURS
 
 
 def draw_fidelity(document: Mapping[str, Any]) -> Figure:
-    """Predicted over measured latency, and beside it the share of slow work over the same.
+    """Predicted over measured latency, and next to it the share of slow work over the same.
 
     Args:
         document: What ``deployment.fidelity.fidelity`` returns.
