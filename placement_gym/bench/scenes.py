@@ -45,6 +45,7 @@ def open_scene(
             devices; the message names the remedy.
     """
     given = {"model": model, "costs": costs, "schedule": schedule, "shapes": shapes}
+    # What is given replaces what the sources say; None leaves it.
     changes = {key: value for key, value in given.items() if value is not None}
     found = [
         one
@@ -58,6 +59,7 @@ def open_scene(
     try:
         with shapes_of_placement():
             return make_scene(found)
+    # The rows of a study name files of the machine that ran it.
     except ModelNotFoundError as error:
         raise UserError(f"{error}; --model names the model of {sources[0]}") from error
 

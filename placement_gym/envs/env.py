@@ -219,10 +219,14 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         self.horizon = horizon
         self.graph = graph
         self.repair = repair
+        # For the benchmark: which placements were repaired, and which ones heuristics gave the
+        # agent.
         self.on_repair: Callable[[BoolArray], None] = ignore_repairs
         self.starts: dict[bytes, str] = {}
         self.render_mode = render_mode
         self.painter = Painter()
+        # Costs that need measuring are never measured for an observation: rough ones take their
+        # place.
         self.observer = Observer(
             self.problem,
             horizon,
@@ -237,6 +241,7 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         )
         self.observation_space: spaces.Space[Any] = self.observer.space()
         self.action_space = spaces.MultiDiscrete(self.layout.choices_of_each)
+        # An info can be read before the first reset.
         self.row = self.reference_row()
         self.steps = 0
         self.measurement: Measurement | None = None

@@ -130,6 +130,7 @@ class MeasuredEnv(DevicePlacementEnv):
         from placement_gym.backends.measured.build import build_measured_backend
         from placement_gym.backends.measured.timing_protocol import TimingProtocol
 
+        # Loading and inspecting a model takes seconds: wrong arguments fail before.
         check_integer("warmup", warmup, 0)
         check_integer("repeats", repeats, 2)
         check_flag("cache", cache)
@@ -150,6 +151,7 @@ class MeasuredEnv(DevicePlacementEnv):
             timeout_s,
             tolerance,
         )
+        # A repeated placement is not measured again; the benchmark still counts it.
         super().__init__(
             CachedBackend(backend) if cache else backend,
             reward=reward,

@@ -165,9 +165,12 @@ class SimulatedEnv(DevicePlacementEnv):
         twin = build_simulated_problem(
             ModelSpec(model, granularity, graph, shapes, data_shapes, scenario), devices, costs
         )
+        # The twin brings a schedule of its own where its costs are published for one.
         semantics = parse_schedule(twin.schedule if schedule is None else schedule, objective)
         self.simulated = SimulatedBackend(twin.problem, twin.costs, semantics, noise)
         self.simulated.check_reference()
+        # Where actions also decide priority or fusion, the same backend evaluates rows of all
+        # decisions.
         self.exact = self.evaluate_decisions(decisions)
         super().__init__(
             self.exact,

@@ -129,17 +129,20 @@ def repair(
 
     problem.check(assignments)
     links = links or Links.none(problem)
+    # Without prices only support and bytes count.
     price = np.zeros(problem.supported.shape) if prices is None else prices
     terms = RepairTerms(
         problem.unit_bytes,
         problem.limits_bytes,
         problem.memory.owner,
+        # An unsupported device is infinitely expensive, so that the kernel needs no other test.
         np.ascontiguousarray(np.where(problem.supported, price, np.inf)),
         links.first,
         links.other,
         links.ms,
         np.argsort(-problem.unit_bytes, kind="stable"),
     )
+    # One row of False serves all placements.
     none = np.zeros((1, problem.n_units), dtype=np.bool_)
     placements = np.ascontiguousarray(assignments, dtype=np.int64)
     return repair_batch(terms, placements, none if keep is None else keep)

@@ -191,6 +191,7 @@ def weigh_times(
         n_devices: Number of devices.
         cut_at: Column of the first cut slot.
     """
+    # The price of all that follows given the slots' devices, then what the placement itself weighs.
     total: float = potentials.rest[j, potentials.first_rest[k] + code]
     for s in live:
         total += potentials.finish[j, k, s] * row[s]
